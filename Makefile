@@ -1,0 +1,131 @@
+# Everything that is done to this repository. `make help` lists it.
+#
+# `make demo` and `make test` each work as the first command in a fresh clone on Debian 12 or alike:
+# both begin with `setup`, which needs python3 >= 3.11, cargo and a C compiler, and is quick when
+# nothing changed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+
+VENV := .venv
+UV := $(VENV)/bin/uv
+# uv must use the interpreter it was given and this environment, whatever the caller's shell says.
+export UV_PYTHON_DOWNLOADS := never
+export UV_PROJECT_ENVIRONMENT := $(abspath $(VENV))
+export VIRTUAL_ENV := $(abspath $(VENV))
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+
+CORE_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
+	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -not -path '*/tests/*' \
+		-not -path '*/examples/*' -not -path '*/benches/*')
+C_SOURCES = $(shell find policies tests crates -name '*.bpf.c' -o -name '*.h' -path 'policies/*')
+
+# What only the tests need: clang builds every policy as BPF, chromium opens the report.
+TEST_PROGRAMS := clang-19 clang-format-19 chromium
+TEST_PACKAGES := $(TEST_PROGRAMS) fonts-dejavu-core
+
+.PHONY: help
+help: ## Lists the targets
+	@grep -hE '^[a-z_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# ---- setting up ---------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(VENV)/.core ## Makes .venv with locked dependencies and builds the Rust core into it
+
+.PHONY: prerequisites
+prerequisites:
+	@fail() { echo "error: $$1" >&2; echo "hint: $$2" >&2; exit 1; }; \
+	command -v cargo >/dev/null || fail "cargo is not on PATH" \
+		"the core is written in Rust: install rustup, it then follows rust-toolchain.toml"; \
+	command -v cc >/dev/null || fail "cc is not on PATH" \
+		"policies are C, compiled when they are used: apt-get install gcc libc6-dev"; \
+	"$(PYTHON)" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| fail "$(PYTHON) is not Python 3.11 or later with venv" \
+		"apt-get install python3 python3-venv, or: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"
+
+$(VENV)/.uv-$(UV_VERSION): | prerequisites
+	"$(PYTHON)" -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet uv==$(UV_VERSION)
+	touch $@
+
+$(VENV)/.dependencies: pyproject.toml uv.lock $(VENV)/.uv-$(UV_VERSION)
+	$(UV) sync --frozen --inexact --no-install-project
+	touch $@
+
+$(VENV)/.core: $(CORE_SOURCES) $(VENV)/.dependencies
+	maturin develop --release --locked --uv
+	touch $@
+
+.PHONY: test-programs
+test-programs: # Installs what only the tests need, where that is allowed; else says what to do
+	@missing=(); for program in $(TEST_PROGRAMS); do \
+		command -v $$program >/dev/null || missing+=($$program); done; \
+	(( $${#missing[@]} )) || exit 0; \
+	echo "the tests need $${missing[*]}: policies are also built as BPF," \
+		"the report is opened in a browser"; \
+	if [[ $$(id -u) == 0 ]]; then as_root=; \
+	elif sudo -n true 2>/dev/null; then as_root="sudo -n"; \
+	else as_root=no; fi; \
+	if [[ $$as_root == no ]] || ! command -v apt-get >/dev/null; then \
+		echo "error: cannot install packages: this needs root and apt-get" >&2; \
+		echo "hint: sudo apt-get install $(TEST_PACKAGES)" >&2; exit 1; \
+	fi; \
+	$$as_root apt-get update -qq; \
+	DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -y -qq --no-install-recommends \
+		$(TEST_PACKAGES)
+
+# ---- using --------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs; writes schedlab-report.html
+	schedlab compare --experiment experiments/hackbench_2003.toml --report schedlab-report.html
+
+# ---- checking -----------------------------------------------------------------------------------
+
+.PHONY: test
+test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
+	cargo test --workspace --locked
+	pytest -n auto
+
+.PHONY: check
+check: test-programs setup ## Formats, lints and the layout rules; changes nothing
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+	ruff format --check
+	ruff check
+	clang-format-19 --dry-run --Werror $(C_SOURCES)
+	pytest --quiet tests/test_layout.py
+
+.PHONY: format
+format: test-programs setup ## Formats all sources in place
+	cargo fmt --all
+	ruff format
+	ruff check --fix
+	clang-format-19 -i $(C_SOURCES)
+
+.PHONY: bench
+bench: ## Prints context switches simulated per second on one core
+	cargo run --release --locked -p simulator --example switches_per_second
+
+.PHONY: swarm
+swarm: ## 1,000 random scenarios under every policy, invariants on
+	cargo run --release --locked -p simulator --example swarm -- 1000
+
+# ---- what is generated and kept -----------------------------------------------------------------
+
+.PHONY: golden
+golden: ## Rewrites the golden timelines; read their diff before you commit it
+	GOLDEN=write cargo test --locked -p simulator golden
+
+.PHONY: docs
+docs: setup ## Runs the documents' commands and writes what they print into them
+	DOCS=write pytest tests/test_docs.py
+
+.PHONY: clean
+clean: ## Removes everything that was built
+	rm -rf $(VENV) target dist schedlab-report.html

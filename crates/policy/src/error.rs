@@ -1,0 +1,186 @@
+//! What can go wrong between a C file and a loaded policy, in words its author can act on.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a policy could not be compiled, read or loaded.
+///
+/// The text names the bad value and, where there is one, a way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// No file at the path that was given.
+    #[error("no policy source at {}", path.display())]
+    SourceMissing {
+        /// The path as it was given.
+        path: PathBuf,
+    },
+
+    /// The file exists but is not named like a policy, or is not a file.
+    #[error(
+        "{} is not a policy source\n\
+         hint: a policy is one C file whose name ends in .bpf.c", path.display()
+    )]
+    NotASource {
+        /// The path as it was given.
+        path: PathBuf,
+    },
+
+    /// The compiler itself could not be found.
+    #[error(
+        "no C compiler: `{command}` was not found\n\
+         hint: install one (`apt install gcc`), or name yours: CC=clang-19"
+    )]
+    CompilerMissing {
+        /// The program that was tried.
+        command: String,
+    },
+
+    /// The compiler or the linker refused the source.
+    #[error("{} does not compile with {compiler}:\n{output}", path.display())]
+    Compilation {
+        /// The policy's source.
+        path: PathBuf,
+        /// The compiler's command.
+        compiler: String,
+        /// What the compiler printed, unchanged but for white space at its end.
+        output: String,
+    },
+
+    /// A file, a folder or a program could not be used.
+    #[error("cannot {action} {}: {cause}", path.display())]
+    Io {
+        /// What was tried, as a verb: "read", "run".
+        action: &'static str,
+        /// What it was tried on.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        cause: io::Error,
+    },
+
+    /// The built object is not what the compiler should have written.
+    #[error(
+        "the built policy {} cannot be read: {reason}\n\
+         hint: delete that file and it is built again", path.display()
+    )]
+    Object {
+        /// The object in the cache.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The source compiles but defines no scheduler.
+    #[error(
+        "policy {policy} defines no sched_ext_ops\n\
+         hint: end the file with SCX_OPS_DEFINE({policy}_ops, ..., .name = \"{policy}\")"
+    )]
+    NoOps {
+        /// The policy's name.
+        policy: String,
+    },
+
+    /// A `.maps` variable does not describe a map.
+    #[error("policy {policy}: map {map} {reason}")]
+    Map {
+        /// The policy's name.
+        policy: String,
+        /// The variable's name.
+        map: String,
+        /// What is wrong with it, as the rest of a sentence.
+        reason: String,
+    },
+
+    /// A value was given for a tunable that the policy does not have.
+    #[error("policy {policy} has no tunable {name}{}", unknown_hint(nearest.as_deref(), valid))]
+    UnknownTunable {
+        /// The policy's name.
+        policy: String,
+        /// The name that was given.
+        name: String,
+        /// The tunable that is spelled most alike, if any is.
+        nearest: Option<String>,
+        /// All tunables of the policy.
+        valid: Vec<String>,
+    },
+
+    /// A value does not fit the tunable's C type.
+    #[error(
+        "policy {policy}: {name} = {value} is outside what {type_name} can hold ({min} to {max})"
+    )]
+    TunableRange {
+        /// The policy's name.
+        policy: String,
+        /// The tunable's name.
+        name: String,
+        /// The value that was given.
+        value: i64,
+        /// Its type in C.
+        type_name: String,
+        /// Smallest value of that type.
+        min: i128,
+        /// Largest value of that type.
+        max: i128,
+    },
+
+    /// More bytes were given for an array than it has.
+    #[error("policy {policy}: array {array} has {size} bytes, {given} were given")]
+    ArraySize {
+        /// The policy's name.
+        policy: String,
+        /// The array's name.
+        array: String,
+        /// Its size in bytes.
+        size: u64,
+        /// How many bytes were given.
+        given: usize,
+    },
+
+    /// The policy was built from headers of another version.
+    #[error(
+        "policy {policy} was built for interface version {found}, this is version {expected}\n\
+         hint: build it with the scx headers that came with this program"
+    )]
+    AbiVersion {
+        /// The policy's name.
+        policy: String,
+        /// The version that the policy was built for.
+        found: u32,
+        /// The version of this program.
+        expected: u32,
+    },
+
+    /// The version is right but a structure is laid out differently.
+    #[error(
+        "policy {policy}: {structure} is {found} bytes in its headers and {expected} here\n\
+         hint: build it with the scx headers that came with this program"
+    )]
+    AbiLayout {
+        /// The policy's name.
+        policy: String,
+        /// The structure, or the member whose offset differs.
+        structure: &'static str,
+        /// Bytes in the policy.
+        found: u32,
+        /// Bytes in this program.
+        expected: u32,
+    },
+
+    /// The dynamic loader refused the object.
+    #[error("policy {policy} cannot be loaded: {reason}")]
+    Load {
+        /// The policy's name.
+        policy: String,
+        /// The loader's reason.
+        reason: String,
+    },
+}
+
+fn unknown_hint(nearest: Option<&str>, valid: &[String]) -> String {
+    if valid.is_empty() {
+        return ": it has none at all".to_owned();
+    }
+    let question = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+    format!("{question}\nhint: it has {}", valid.join(", "))
+}

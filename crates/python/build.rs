@@ -1,0 +1,37 @@
+//! Copies what schedlab ships as files to where maturin takes the wheel's `schedlab/data` from.
+//!
+//! Policies, machines, workloads and experiments lie at the root of the repository, where people
+//! look for them; an installed package needs them beside its modules.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+const SHIPPED: [&str; 4] = ["policies", "machines", "workloads", "experiments"];
+
+fn main() -> io::Result<()> {
+    let variable = |name| env::var_os(name).map(PathBuf::from).ok_or(io::ErrorKind::NotFound);
+    let root = variable("CARGO_MANIFEST_DIR")?.join("../..");
+    let data = variable("OUT_DIR")?.join("data");
+    if data.exists() {
+        fs::remove_dir_all(&data)?;
+    }
+    for directory in SHIPPED {
+        println!("cargo::rerun-if-changed={}", root.join(directory).display());
+        copy_directory(&root.join(directory), &data.join(directory))?;
+    }
+    Ok(())
+}
+
+fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, copy) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_directory(&source, &copy)?;
+        } else {
+            fs::copy(&source, &copy)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! The Rust core as the Python module `schedlab._native`: names and conversions, no decisions.
+//!
+//! Everything here can be had from Rust alone. Python learns of a problem through three exceptions
+//! whose text is complete, so that nothing above needs to know where it came from.
+//! `python/schedlab/_native.pyi` describes the module to people and to type checkers.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use simulator::SimulateError;
+
+pyo3::create_exception!(
+    schedlab._native,
+    NativeError,
+    PyException,
+    "Base of the core's errors; its text is a complete message for a user."
+);
+pyo3::create_exception!(
+    schedlab._native,
+    PolicyError,
+    NativeError,
+    "A policy does not compile, does not load, or refuses a tunable."
+);
+pyo3::create_exception!(
+    schedlab._native,
+    ScenarioError,
+    NativeError,
+    "A machine or workload file, or one of its parameters, cannot be used."
+);
+
+/// A compiled policy.
+#[pyclass(frozen, module = "schedlab._native")]
+struct Policy(policy::Policy);
+
+#[pymethods]
+impl Policy {
+    /// Name of its file, without `.bpf.c`.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Path of its C file.
+    #[getter]
+    fn source(&self) -> &OsStr {
+        self.0.source.as_os_str()
+    }
+
+    /// Digest of the preprocessed C, headers included: equal digests behave equally.
+    #[getter]
+    fn source_digest(&self) -> &str {
+        &self.0.source_digest
+    }
+
+    /// Path of the shared object the C became.
+    #[getter]
+    fn object_path(&self) -> &OsStr {
+        self.0.object_path.as_os_str()
+    }
+
+    /// What its header comment says of it in one line.
+    #[getter]
+    fn description(&self) -> &str {
+        &self.0.description
+    }
+
+    /// Its `const volatile` variables: name, C type, default and the comment above each.
+    #[getter]
+    fn tunables<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let as_dict = |tunable: &policy::Tunable| {
+            let dict = PyDict::new(py);
+            dict.set_item("name", &tunable.name)?;
+            dict.set_item("type", &tunable.type_name)?;
+            dict.set_item("default", tunable.default)?;
+            dict.set_item("doc", &tunable.doc)?;
+            Ok(dict)
+        };
+        self.0.tunables.iter().map(as_dict).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Policy {} of {}>", self.0.name, self.0.source.display())
+    }
+}
+
+/// A machine: its CPUs and what each kernel operation costs on it.
+#[pyclass(frozen, module = "schedlab._native")]
+struct Machine(scenario::machine::Machine);
+
+#[pymethods]
+impl Machine {
+    /// Name of its file, without `.toml`.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What its file says of it.
+    #[getter]
+    fn description(&self) -> &str {
+        &self.0.description
+    }
+
+    /// How many logical CPUs it has.
+    #[getter]
+    fn nr_cpus(&self) -> usize {
+        self.0.cpus.len()
+    }
+
+    /// Scheduler ticks a second, for policies the file does not single out.
+    #[getter]
+    fn hz(&self) -> u32 {
+        self.0.hz
+    }
+
+    /// Digest of all it says: equal digests simulate equally.
+    #[getter]
+    fn digest(&self) -> &str {
+        &self.0.digest
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Machine {}, {} CPUs>", self.0.name, self.0.cpus.len())
+    }
+}
+
+/// A workload with its parameters filled in.
+#[pyclass(frozen, module = "schedlab._native")]
+struct Workload(scenario::workload::Workload);
+
+#[pymethods]
+impl Workload {
+    /// Name of its file, without `.toml`.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What its file says of it.
+    #[getter]
+    fn description(&self) -> &str {
+        &self.0.description
+    }
+
+    /// Digest of tasks, programs and parameters: equal digests simulate equally.
+    #[getter]
+    fn digest(&self) -> &str {
+        &self.0.digest
+    }
+
+    /// Every parameter and its value, defaults included, in the order of the file.
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, value) in &self.0.parameters {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Workload {} {}>", self.0.name, self.0.digest)
+    }
+}
+
+/// Version of schedlab this module was built from.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// Compiles the policy in `source` into `cache_dir`, or takes it from there.
+#[pyfunction]
+fn compile_policy(
+    py: Python<'_>,
+    source: PathBuf,
+    include_dirs: Vec<PathBuf>,
+    cache_dir: PathBuf,
+) -> PyResult<Policy> {
+    py.detach(|| policy::compile(&source, &include_dirs, &cache_dir))
+        .map(Policy)
+        .map_err(policy_error)
+}
+
+/// Reads the machine in the TOML file at `path`.
+#[pyfunction]
+fn load_machine(path: PathBuf) -> PyResult<Machine> {
+    scenario::load_machine(&path).map(Machine).map_err(scenario_error)
+}
+
+/// Reads the workload in the TOML file at `path`, with `parameters` in place of its defaults.
+#[pyfunction]
+fn load_workload(
+    py: Python<'_>,
+    path: PathBuf,
+    parameters: BTreeMap<String, String>,
+) -> PyResult<Workload> {
+    py.detach(|| scenario::load_workload(&path, &parameters)).map(Workload).map_err(scenario_error)
+}
+
+/// The parameters that the workload at `path` takes: name, default and doc of each.
+#[pyfunction]
+fn workload_parameters(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let as_dict = |parameter: &scenario::Parameter| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", &parameter.name)?;
+        dict.set_item("default", &parameter.default)?;
+        dict.set_item("doc", &parameter.doc)?;
+        Ok(dict)
+    };
+    let parameters = scenario::workload_parameters(&path).map_err(scenario_error)?;
+    parameters.iter().map(as_dict).collect()
+}
+
+/// Simulates and returns the result as JSON text; other Python threads go on meanwhile.
+#[pyfunction]
+#[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false))]
+#[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
+fn simulate(
+    py: Python<'_>,
+    policy: &Policy,
+    machine: &Machine,
+    workload: &Workload,
+    seed: u64,
+    tunables: BTreeMap<String, i64>,
+    until_ns: Option<u64>,
+    timeline: bool,
+) -> PyResult<String> {
+    let options = simulator::Options { seed, until_ns, timeline, tunables };
+    let result = py
+        .detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options))
+        .map_err(simulate_error)?;
+    serde_json::to_string(&result).map_err(|error| NativeError::new_err(error.to_string()))
+}
+
+fn policy_error(error: policy::PolicyError) -> PyErr {
+    PolicyError::new_err(error.to_string())
+}
+
+fn scenario_error(error: scenario::ScenarioError) -> PyErr {
+    ScenarioError::new_err(error.to_string())
+}
+
+fn simulate_error(error: SimulateError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        SimulateError::Policy(_) | SimulateError::Map { .. } => PolicyError::new_err(message),
+        SimulateError::Cpus { .. } => ScenarioError::new_err(message),
+    }
+}
+
+/// The module itself: what Python finds in `schedlab._native`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{
+        Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,
+        load_machine, load_workload, simulate, version, workload_parameters,
+    };
+}

@@ -1,0 +1,367 @@
+//! What every workload must satisfy, wherever it came from: file, built-in or random.
+//!
+//! A checked workload cannot index outside its lists, cannot loop without time passing, cannot
+//! run for ever unless it says when to stop, and cannot ask for a message that never fits.
+
+use crate::error::ScenarioError;
+use crate::machine::Machine;
+use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Repeat, TaskTemplate, Workload};
+
+/// The most tasks a workload may create, forked ones included.
+pub const TASKS_MAX: u64 = 1_000_000;
+/// The most operations a program may have.
+pub const PROGRAM_OPS_MAX: usize = 1_000_000;
+/// The most operations all programs of a workload may have together.
+pub const WORKLOAD_OPS_MAX: usize = 20_000_000;
+/// The most channels, and the most gates, a workload may have.
+pub const CHANNELS_MAX: usize = 1_000_000;
+/// The longest chain of forks: a child's child's child ...
+pub const FORK_DEPTH_MAX: usize = 64;
+/// The longest name of a task in bytes: what fits in the kernel's `comm`.
+pub const TASK_NAME_BYTES_MAX: usize = 15;
+
+/// Where in a workload a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The workload as a whole.
+    Whole,
+    /// A channel.
+    Channel(usize),
+    /// A template.
+    Template(usize),
+    /// An operation of a template's program.
+    Op(usize, usize),
+}
+
+/// What is wrong, where, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub place: Place,
+    pub value: String,
+    pub problem: String,
+    pub hint: String,
+}
+
+impl Problem {
+    fn new(
+        place: Place,
+        value: impl Into<String>,
+        problem: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
+        Problem { place, value: value.into(), problem: problem.into(), hint: hint.into() }
+    }
+}
+
+impl Workload {
+    /// Whether the workload can be run.
+    ///
+    /// # Errors
+    /// [`ScenarioError::BadValue`] with the first thing that is wrong, such as
+    /// `templates[3].program[5]`. O(size of the workload).
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        find_problem(self).map_err(|found| ScenarioError::BadValue {
+            file: format!("workload {}", self.name),
+            key: match found.place {
+                Place::Whole => "workload".to_string(),
+                Place::Channel(i) => format!("channels[{i}]"),
+                Place::Template(i) => format!("templates[{i}]"),
+                Place::Op(i, op) => format!("templates[{i}].program[{op}]"),
+            },
+            value: found.value,
+            problem: found.problem,
+            hint: found.hint,
+        })
+    }
+
+    /// Whether every task of the workload has a CPU on `machine` that it may run on.
+    ///
+    /// # Errors
+    /// [`ScenarioError::DoesNotFit`] with the first task that has none.
+    pub fn check_on(&self, machine: &Machine) -> Result<(), ScenarioError> {
+        let nr_cpus = machine.cpus.len();
+        let missing = |template: &&TaskTemplate| {
+            template.cpus.as_ref().is_some_and(|cpus| cpus.iter().any(|&c| c as usize >= nr_cpus))
+        };
+        let Some(template) = self.templates.iter().find(missing) else { return Ok(()) };
+        let cpus = template.cpus.as_deref().unwrap_or_default();
+        Err(ScenarioError::DoesNotFit {
+            workload: self.name.clone(),
+            machine: machine.name.clone(),
+            problem: format!(
+                "task `{}` may run on CPUs {cpus:?}, and there are {nr_cpus} (0 to {})",
+                template.name,
+                nr_cpus - 1
+            ),
+            hint: "use a machine with more CPUs, or change `cpus` of the task".to_string(),
+        })
+    }
+}
+
+/// The first problem of `workload`, if it has one.
+pub(crate) fn find_problem(workload: &Workload) -> Result<(), Problem> {
+    check_sizes(workload)?;
+    for (i, channel) in workload.channels.iter().enumerate() {
+        let value = format!("{channel:?}");
+        if channel.capacity_bytes == 0 {
+            let hint = "give it room for at least one message";
+            return Err(Problem::new(Place::Channel(i), value, "it holds nothing", hint));
+        }
+        if channel.wake_senders_at_bytes >= channel.capacity_bytes {
+            let hint = "make wake_senders_at_bytes less than capacity_bytes";
+            let problem = "senders would be woken while the channel is full";
+            return Err(Problem::new(Place::Channel(i), value, problem, hint));
+        }
+    }
+    for (i, template) in workload.templates.iter().enumerate() {
+        check_template(i, template)?;
+        check_ops(workload, i, &template.program)?;
+        check_loops(workload, i, &template.program)?;
+    }
+    check_forks(workload)
+}
+
+fn check_sizes(workload: &Workload) -> Result<(), Problem> {
+    let whole = |value: String, problem: &str, hint: &str| {
+        Err(Problem::new(Place::Whole, value, problem, hint))
+    };
+    if workload.initial.is_empty() {
+        return whole("empty".into(), "there is no task to start", "add a task");
+    }
+    let nr_channels = workload.channels.len().max(workload.nr_gates as usize);
+    if nr_channels > CHANNELS_MAX {
+        let hint = format!("stay within {CHANNELS_MAX} of each");
+        return whole(nr_channels.to_string(), "too many channels or gates", &hint);
+    }
+    let nr_ops: usize = workload.templates.iter().map(|t| t.program.len()).sum();
+    if nr_ops > WORKLOAD_OPS_MAX {
+        let hint = format!("stay within {WORKLOAD_OPS_MAX}: use loops, or fewer kinds of tasks");
+        return whole(nr_ops.to_string(), "too many operations in all programs", &hint);
+    }
+    let nr_templates = workload.templates.len();
+    match workload.initial.iter().find(|task| task.template as usize >= nr_templates) {
+        None => Ok(()),
+        Some(task) => whole(
+            task.template.to_string(),
+            "an initial task has no such template",
+            "use the index of one of the templates",
+        ),
+    }
+}
+
+fn check_template(i: usize, template: &TaskTemplate) -> Result<(), Problem> {
+    let wrong = |value: String, problem: &str, hint: String| {
+        Err(Problem::new(Place::Template(i), value, problem, hint))
+    };
+    let name = &template.name;
+    if name.is_empty() || name.len() > TASK_NAME_BYTES_MAX {
+        let hint = format!("name it with 1 to {TASK_NAME_BYTES_MAX} bytes");
+        return wrong(format!("{name:?}"), "a name the kernel cannot keep", hint);
+    }
+    if !(-20..=19).contains(&template.nice) {
+        let hint = "use a nice value from -20 to 19".to_string();
+        return wrong(template.nice.to_string(), "no such nice value", hint);
+    }
+    if template.cpus.as_ref().is_some_and(|cpus| cpus.is_empty()) {
+        let hint = "list at least one CPU, or leave `cpus` out for all of them".to_string();
+        return wrong("[]".into(), "the task may run nowhere", hint);
+    }
+    if template.program.len() > PROGRAM_OPS_MAX {
+        let hint = format!("stay within {PROGRAM_OPS_MAX} operations: use loops");
+        return wrong(template.program.len().to_string(), "the program is too long", hint);
+    }
+    Ok(())
+}
+
+/// Indices and sizes of single operations.
+fn check_ops(workload: &Workload, template: usize, program: &[Op]) -> Result<(), Problem> {
+    for (i, op) in program.iter().enumerate() {
+        let (index, len) = match *op {
+            Op::Send { channel, .. } | Op::Recv { channel, .. } => {
+                (channel, workload.channels.len())
+            }
+            Op::Wake { gate } | Op::WakeAll { gate } | Op::Wait { gate } => {
+                (gate, workload.nr_gates as usize)
+            }
+            Op::Fork { template } => (template, workload.templates.len()),
+            _ => (0, 1),
+        };
+        let problem = if index as usize >= len {
+            Some("it names a channel, gate or template that is not there".to_string())
+        } else {
+            op_problem(workload, op)
+        };
+        if let Some(problem) = problem {
+            let hint = "name one that is declared, or change the size or the channel";
+            return Err(Problem::new(Place::Op(template, i), format!("{op:?}"), problem, hint));
+        }
+    }
+    Ok(())
+}
+
+fn op_problem(workload: &Workload, op: &Op) -> Option<String> {
+    match *op {
+        Op::Send { bytes: 0, .. } | Op::Recv { bytes: 0, .. } => {
+            Some("a message has at least one byte".to_string())
+        }
+        Op::Send { channel, bytes } => {
+            let channel = &workload.channels[channel as usize];
+            let needed = u64::from(bytes) + u64::from(channel.overhead_bytes);
+            (needed > channel.capacity_bytes.into()).then(|| {
+                format!(
+                    "it takes {needed} bytes with its overhead and never fits in a channel of {}",
+                    channel.capacity_bytes
+                )
+            })
+        }
+        Op::Nice(nice) if !(-20..=19).contains(&nice) => {
+            Some("a nice value is from -20 to 19".to_string())
+        }
+        Op::Run(amount) | Op::Sleep(amount) | Op::Loop { repeat: Repeat::Times(amount), .. } => {
+            match amount {
+                Amount::Uniform { low, high } if low > high => {
+                    Some(format!("uniform from {low} to {high} is empty"))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// An open loop during a walk through a program.
+struct OpenLoop {
+    start: usize,
+    repeat: Repeat,
+    /// Whether a round of the body takes time or can block.
+    takes_time: bool,
+}
+
+/// Loops are nested properly, not too deep, take time, and end unless the run is stopped.
+fn check_loops(workload: &Workload, template: usize, program: &[Op]) -> Result<(), Problem> {
+    let wrong = |op: usize, problem: &str, hint: String| {
+        let value = format!("{:?}", program[op]);
+        Err(Problem::new(Place::Op(template, op), value, problem, hint))
+    };
+    let mut open: Vec<OpenLoop> = Vec::new();
+    for (i, op) in program.iter().enumerate() {
+        match *op {
+            Op::Loop { repeat, end } => {
+                if open.len() == LOOP_DEPTH_MAX {
+                    let hint = format!("nest at most {LOOP_DEPTH_MAX} loops");
+                    return wrong(i, "loops are nested too deep", hint);
+                }
+                if program.get(end as usize) != Some(&Op::End { start: i as u32 }) {
+                    return wrong(i, "the loop has no end", "build loops with begin/end".into());
+                }
+                if repeat == Repeat::Forever && workload.stop_at_ns.is_none() {
+                    let hint = "say when to stop, such as stop = \"10s\", or use a count".into();
+                    return wrong(i, "the workload would never end", hint);
+                }
+                open.push(OpenLoop { start: i, repeat, takes_time: false });
+            }
+            Op::End { start } => match open.pop() {
+                Some(inner) if inner.start == start as usize => {
+                    let endless = !matches!(inner.repeat, Repeat::Times(_));
+                    if endless && !inner.takes_time {
+                        let hint = "add a run, a sleep, a wait, a send or a recv to its body";
+                        return wrong(inner.start, "it can go round for ever in no time", hint.into());
+                    }
+                    let entered = match inner.repeat {
+                        Repeat::Times(amount) => !amount.is_always_zero(),
+                        Repeat::Forever => true,
+                        Repeat::WhileChildren => false,
+                    };
+                    if let Some(outer) = open.last_mut() {
+                        outer.takes_time |= entered && inner.takes_time;
+                    }
+                }
+                _ => return wrong(i, "an end without its loop", "build with begin/end".into()),
+            },
+            _ => {
+                if let Some(inner) = open.last_mut() {
+                    inner.takes_time |= takes_time(op);
+                }
+            }
+        }
+    }
+    match open.last() {
+        Some(inner) => wrong(inner.start, "the loop has no end", "build with begin/end".into()),
+        None => Ok(()),
+    }
+}
+
+/// Whether the operation computes, sleeps, or can block until another task does something.
+fn takes_time(op: &Op) -> bool {
+    match op {
+        Op::Run(amount) | Op::Sleep(amount) => !amount.is_always_zero(),
+        Op::Send { .. } | Op::Recv { .. } | Op::Wait { .. } => true,
+        _ => false,
+    }
+}
+
+/// Nobody forks an ancestor of itself, and all forks together stay within [`TASKS_MAX`].
+fn check_forks(workload: &Workload) -> Result<(), Problem> {
+    let mut sizes = vec![None; workload.templates.len()];
+    let mut total = 0_u64;
+    for task in &workload.initial {
+        let size = family_size(workload, task.template as usize, &mut Vec::new(), &mut sizes)?;
+        total = total.saturating_add(size);
+    }
+    if total <= TASKS_MAX {
+        return Ok(());
+    }
+    let hint = format!("stay within {TASKS_MAX} tasks: lower the counts, groups or repeats");
+    Err(Problem::new(Place::Whole, format!("{total} tasks"), "too many tasks", hint))
+}
+
+/// Tasks that one task of `template` amounts to: itself and all that it forks, children's
+/// children included. Loops without a fixed count are taken at their mean or as one round.
+fn family_size(
+    workload: &Workload,
+    template: usize,
+    ancestors: &mut Vec<usize>,
+    sizes: &mut [Option<u64>],
+) -> Result<u64, Problem> {
+    if let Some(size) = sizes[template] {
+        return Ok(size);
+    }
+    let mut size = 1_u64;
+    let mut rounds = vec![1_u64];
+    ancestors.push(template);
+    for (i, op) in workload.templates[template].program.iter().enumerate() {
+        let now = rounds.last().copied().unwrap_or(1);
+        match *op {
+            Op::Loop { repeat, .. } => rounds.push(now.saturating_mul(typical_rounds(repeat))),
+            Op::End { .. } => {
+                rounds.pop();
+            }
+            Op::Fork { template: child } => {
+                let child = child as usize;
+                let place = Place::Op(template, i);
+                let name = &workload.templates[child].name;
+                if ancestors.contains(&child) || ancestors.len() == FORK_DEPTH_MAX {
+                    let problem = format!("forks would never end or go deeper than {FORK_DEPTH_MAX}");
+                    let hint = "let the child be a template that does not lead back here";
+                    return Err(Problem::new(place, name, problem, hint));
+                }
+                let family = family_size(workload, child, ancestors, sizes)?;
+                size = size.saturating_add(family.saturating_mul(now));
+            }
+            _ => {}
+        }
+    }
+    ancestors.pop();
+    sizes[template] = Some(size);
+    Ok(size)
+}
+
+fn typical_rounds(repeat: Repeat) -> u64 {
+    match repeat {
+        Repeat::Times(Amount::Fixed(count)) => count,
+        Repeat::Times(Amount::Uniform { high, .. }) => high,
+        Repeat::Times(Amount::Exponential { mean } | Amount::Normal { mean, .. }) => mean,
+        Repeat::Times(Amount::LogNormal { median, .. }) => median,
+        Repeat::Forever | Repeat::WhileChildren => 1,
+    }
+}

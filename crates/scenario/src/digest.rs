@@ -1,0 +1,181 @@
+//! A digest of everything in a machine or workload that can influence a run.
+//!
+//! The bytes are written by hand, not by a serialisation library, so that the digest changes only
+//! when what it stands for changes. Descriptions and the names of files are left out; the names of
+//! tasks are kept, because a policy can read them (`comm`).
+
+use crate::machine::Machine;
+use crate::workload::{Amount, Op, Repeat, TaskTemplate, Workload};
+use sha2::{Digest, Sha256};
+
+impl Machine {
+    /// The machine with its digest brought up to date: call it after changing any field.
+    #[must_use]
+    pub fn with_digest(mut self) -> Machine {
+        let mut encoder = Encoder::new(b"schedlab machine 1");
+        encode_machine(&mut encoder, &self);
+        self.digest = encoder.finish();
+        self
+    }
+}
+
+impl Workload {
+    /// The workload with its digest brought up to date: call it after changing any field.
+    #[must_use]
+    pub fn with_digest(mut self) -> Workload {
+        let mut encoder = Encoder::new(b"schedlab workload 1");
+        encode_workload(&mut encoder, &self);
+        self.digest = encoder.finish();
+        self
+    }
+}
+
+fn encode_machine(out: &mut Encoder, machine: &Machine) {
+    out.number(machine.cpus.len() as u64);
+    for cpu in &machine.cpus {
+        for number in [cpu.core, cpu.cache, cpu.node, cpu.speed_permille] {
+            out.number(number.into());
+        }
+    }
+    out.number(machine.hz.into());
+    out.number(machine.hz_by_policy.len() as u64);
+    for (policy, hz) in &machine.hz_by_policy {
+        out.text(policy);
+        out.number((*hz).into());
+    }
+    for cost in machine.costs.values() {
+        out.number(cost);
+    }
+}
+
+fn encode_workload(out: &mut Encoder, workload: &Workload) {
+    out.number(workload.templates.len() as u64);
+    for template in &workload.templates {
+        encode_template(out, template);
+    }
+    out.number(workload.initial.len() as u64);
+    for task in &workload.initial {
+        out.number(task.template.into());
+        out.number(task.start_at_ns);
+    }
+    out.number(workload.channels.len() as u64);
+    for channel in &workload.channels {
+        out.number(channel.capacity_bytes.into());
+        out.number(channel.overhead_bytes.into());
+        out.number(channel.wake_senders_at_bytes.into());
+        out.number(channel.sync_wakeups.into());
+    }
+    out.number(workload.nr_gates.into());
+    out.optional(workload.stop_at_ns);
+}
+
+fn encode_template(out: &mut Encoder, template: &TaskTemplate) {
+    out.text(&template.name);
+    out.signed(template.nice);
+    match &template.cpus {
+        None => out.tag(0),
+        Some(cpus) => {
+            out.tag(1);
+            out.number(cpus.len() as u64);
+            cpus.iter().for_each(|&cpu| out.number(cpu.into()));
+        }
+    }
+    out.optional(template.address_space.map(u64::from));
+    out.number(template.footprint_kib.into());
+    out.number(template.program.len() as u64);
+    template.program.iter().for_each(|op| encode_op(out, op));
+}
+
+fn encode_op(out: &mut Encoder, op: &Op) {
+    match *op {
+        Op::Run(amount) => encode_amount(out.tagged(1), amount),
+        Op::Sleep(amount) => encode_amount(out.tagged(2), amount),
+        Op::Send { channel, bytes } => out.tagged(3).pair(channel, bytes),
+        Op::Recv { channel, bytes } => out.tagged(4).pair(channel, bytes),
+        Op::Wake { gate } => out.tagged(5).number(gate.into()),
+        Op::WakeAll { gate } => out.tagged(6).number(gate.into()),
+        Op::Wait { gate } => out.tagged(7).number(gate.into()),
+        Op::Yield => out.tag(8),
+        Op::Fork { template } => out.tagged(9).number(template.into()),
+        Op::Join => out.tag(10),
+        Op::Nice(nice) => out.tagged(11).signed(nice),
+        Op::Loop { repeat, end } => {
+            encode_repeat(out.tagged(12), repeat);
+            out.number(end.into());
+        }
+        Op::End { start } => out.tagged(13).number(start.into()),
+        Op::Mark => out.tag(14),
+        Op::Exit => out.tag(15),
+    }
+}
+
+fn encode_repeat(out: &mut Encoder, repeat: Repeat) {
+    match repeat {
+        Repeat::Times(amount) => encode_amount(out.tagged(1), amount),
+        Repeat::Forever => out.tag(2),
+        Repeat::WhileChildren => out.tag(3),
+    }
+}
+
+fn encode_amount(out: &mut Encoder, amount: Amount) {
+    let (tag, numbers) = match amount {
+        Amount::Fixed(value) => (1, [value, 0]),
+        Amount::Uniform { low, high } => (2, [low, high]),
+        Amount::Exponential { mean } => (3, [mean, 0]),
+        Amount::Normal { mean, sd } => (4, [mean, sd]),
+        Amount::LogNormal { median, sigma_permille } => (5, [median, sigma_permille]),
+    };
+    out.tag(tag);
+    numbers.iter().for_each(|&number| out.number(number));
+}
+
+/// Writes values so that different sequences of values give different bytes: numbers have one
+/// width, texts and lists carry their length, variants a tag.
+struct Encoder(Sha256);
+
+impl Encoder {
+    fn new(kind: &[u8]) -> Encoder {
+        let mut encoder = Encoder(Sha256::new());
+        encoder.number(kind.len() as u64);
+        encoder.0.update(kind);
+        encoder
+    }
+
+    fn tag(&mut self, tag: u8) {
+        self.0.update([tag]);
+    }
+
+    fn tagged(&mut self, tag: u8) -> &mut Encoder {
+        self.tag(tag);
+        self
+    }
+
+    fn number(&mut self, number: u64) {
+        self.0.update(number.to_le_bytes());
+    }
+
+    fn signed(&mut self, number: i8) {
+        self.0.update(number.to_le_bytes());
+    }
+
+    fn pair(&mut self, a: u32, b: u32) {
+        self.number(a.into());
+        self.number(b.into());
+    }
+
+    fn optional(&mut self, number: Option<u64>) {
+        match number {
+            None => self.tag(0),
+            Some(number) => self.tagged(1).number(number),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.update(text.as_bytes());
+    }
+
+    fn finish(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

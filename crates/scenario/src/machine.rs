@@ -1,0 +1,182 @@
+//! A machine: its CPUs, how they share caches, and what every kernel operation costs.
+//!
+//! A machine carries no policy and no seed. Costs are virtual time that the simulator charges;
+//! nothing else in a simulation takes time.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The largest number of CPUs a machine may have: the width of the simulator's CPU masks.
+pub const CPUS_MAX: usize = 1024;
+
+/// How far apart two CPUs are, nearest first. The index into every cost "by distance".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum Distance {
+    /// The same CPU.
+    Same = 0,
+    /// Two hardware threads of one core.
+    Smt = 1,
+    /// Two cores that share their last-level cache.
+    Cache = 2,
+    /// Two caches of one NUMA node (or two sockets of a machine without NUMA).
+    Node = 3,
+    /// Two NUMA nodes.
+    Remote = 4,
+}
+
+/// How many distances there are.
+pub const DISTANCES: usize = 5;
+
+/// One logical CPU and the hardware it shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Hardware threads with the same `core` share its execution units.
+    pub core: u32,
+    /// CPUs with the same `cache` share a last-level cache.
+    pub cache: u32,
+    /// CPUs with the same `node` share a memory controller.
+    pub node: u32,
+    /// Speed in thousandths of the reference CPU for which workloads state their run times.
+    pub speed_permille: u32,
+}
+
+/// What kernel operations cost on this machine, in nanoseconds unless the name says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// Switch between two tasks of different address spaces, without the policy's own work.
+    pub context_switch_ns: u64,
+    /// Switch between two tasks of one address space.
+    pub thread_switch_ns: u64,
+    /// Entering and leaving the kernel once.
+    pub syscall_ns: u64,
+    /// The part of send or receive that does not depend on the size (allocation, queueing).
+    pub message_ns: u64,
+    /// Copying 1 KiB between user and kernel memory.
+    pub copy_ns_per_kib: u64,
+    /// try_to_wake_up without the policy's own work.
+    pub wakeup_ns: u64,
+    /// What the sender of an inter-processor interrupt pays.
+    pub ipi_send_ns: u64,
+    /// From sending an inter-processor interrupt to its handler on the other CPU.
+    pub ipi_ns: u64,
+    /// Leaving the idle loop (wake from a sleep state included).
+    pub idle_exit_ns: u64,
+    /// One periodic timer tick, without the policy's own work.
+    pub tick_ns: u64,
+    /// Arming a timer or handling its expiry.
+    pub timer_ns: u64,
+    /// Creating a task.
+    pub fork_ns: u64,
+    /// Ending a task.
+    pub exit_ns: u64,
+    /// Calling one operation of the policy.
+    pub hook_ns: u64,
+    /// One insertion into or removal from a dispatch queue, its lock already held.
+    pub dsq_op_ns: u64,
+    /// Looking at one queued task during a scan, its data in this CPU's cache.
+    pub scan_step_ns: u64,
+    /// Looking at one queued task during a scan that does not fit in the cache.
+    pub scan_miss_ns: u64,
+    /// Scans longer than this many tasks miss the cache at every step.
+    pub scan_cached_tasks: u64,
+    /// Taking and releasing a lock that this CPU held last.
+    pub lock_ns: u64,
+    /// Moving a lock's cache line from the CPU that held it last, by distance.
+    pub lock_transfer_ns: [u64; DISTANCES],
+    /// Fixed cost of a task's first run on another CPU, by distance.
+    pub migration_ns: [u64; DISTANCES],
+    /// Refilling 1 KiB of a task's footprint, by the distance to where the data is;
+    /// the entry for `Same` is what it costs after others have evicted the data.
+    pub refill_ns_per_kib: [u64; DISTANCES],
+    /// Cache that a task's footprint may occupy on one CPU before it evicts others.
+    pub cache_kib: u64,
+    /// Speed of a hardware thread while its sibling is busy, in percent of its speed alone.
+    pub smt_percent: u64,
+}
+
+impl Costs {
+    /// Every cost in one fixed order, lists by distance spread out.
+    pub(crate) fn values(&self) -> Vec<u64> {
+        // Taken apart by name, so that a new field cannot be forgotten here.
+        let Costs {
+            context_switch_ns,
+            thread_switch_ns,
+            syscall_ns,
+            message_ns,
+            copy_ns_per_kib,
+            wakeup_ns,
+            ipi_send_ns,
+            ipi_ns,
+            idle_exit_ns,
+            tick_ns,
+            timer_ns,
+            fork_ns,
+            exit_ns,
+            hook_ns,
+            dsq_op_ns,
+            scan_step_ns,
+            scan_miss_ns,
+            scan_cached_tasks,
+            lock_ns,
+            lock_transfer_ns,
+            migration_ns,
+            refill_ns_per_kib,
+            cache_kib,
+            smt_percent,
+        } = *self;
+        let mut values = vec![context_switch_ns, thread_switch_ns, syscall_ns, message_ns];
+        values.extend([copy_ns_per_kib, wakeup_ns, ipi_send_ns, ipi_ns, idle_exit_ns]);
+        values.extend([tick_ns, timer_ns, fork_ns, exit_ns, hook_ns, dsq_op_ns]);
+        values.extend([scan_step_ns, scan_miss_ns, scan_cached_tasks, lock_ns]);
+        values.extend(lock_transfer_ns);
+        values.extend(migration_ns);
+        values.extend(refill_ns_per_kib);
+        values.extend([cache_kib, smt_percent]);
+        values
+    }
+}
+
+/// A machine: CPUs, tick rate and costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Name of its file.
+    pub name: String,
+    /// What it is, in a sentence.
+    pub description: String,
+    /// CPUs, indexed by CPU number.
+    pub cpus: Vec<Cpu>,
+    /// Timer ticks a second.
+    pub hz: u32,
+    /// Tick rates of kernels that were built with another one, by policy name:
+    /// Linux 2.4 ticked at 100 Hz on the machines on which 2.6 ticked at 1000 Hz.
+    pub hz_by_policy: BTreeMap<String, u32>,
+    /// What kernel operations cost.
+    pub costs: Costs,
+    /// Digest of everything that can influence a run (not of names and descriptions).
+    pub digest: String,
+}
+
+impl Machine {
+    /// Ticks a second of a kernel that has `policy` as its scheduler.
+    pub fn hz_for(&self, policy: &str) -> u32 {
+        self.hz_by_policy.get(policy).copied().unwrap_or(self.hz)
+    }
+
+    /// How far apart CPUs `a` and `b` are. Both must be below the number of CPUs.
+    pub fn distance(&self, a: usize, b: usize) -> Distance {
+        let (x, y) = (&self.cpus[a], &self.cpus[b]);
+        if a == b {
+            Distance::Same
+        } else if x.core == y.core {
+            Distance::Smt
+        } else if x.cache == y.cache {
+            Distance::Cache
+        } else if x.node == y.node {
+            Distance::Node
+        } else {
+            Distance::Remote
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Reads a machine from its TOML file and refuses everything that is not clearly right.
+//!
+//! A number without a source is a guess that nobody can check, so every cost must say where it
+//! comes from (`source = "assumed: why"` if from nowhere).
+
+use crate::error::ScenarioError;
+use crate::machine::{CPUS_MAX, Costs, Cpu, DISTANCES, Machine};
+use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::Table;
+
+/// The highest tick rate a machine may have.
+pub const HZ_MAX: u32 = 10_000;
+/// The largest cost in nanoseconds: a second.
+pub const COST_NS_MAX: u64 = 1_000_000_000;
+/// The largest cache in KiB (1 TiB), and the longest scan that fits in one.
+pub const CACHE_KIB_MAX: u64 = 1 << 30;
+/// The fastest CPU: a thousand times the reference CPU.
+pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
+
+const ROOT_KEYS: [&str; 7] =
+    ["description", "source", "hz", "hz_by_policy", "topology", "speed_permille", "costs"];
+const TOPOLOGY_KEYS: [&str; 5] =
+    ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
+const COST_KEYS: [&str; 24] = [
+    "context_switch_ns",
+    "thread_switch_ns",
+    "syscall_ns",
+    "message_ns",
+    "copy_ns_per_kib",
+    "wakeup_ns",
+    "ipi_send_ns",
+    "ipi_ns",
+    "idle_exit_ns",
+    "tick_ns",
+    "timer_ns",
+    "fork_ns",
+    "exit_ns",
+    "hook_ns",
+    "dsq_op_ns",
+    "scan_step_ns",
+    "scan_miss_ns",
+    "scan_cached_tasks",
+    "lock_ns",
+    "lock_transfer_ns",
+    "migration_ns",
+    "refill_ns_per_kib",
+    "cache_kib",
+    "smt_percent",
+];
+const DISTANCE_KEYS: [&str; DISTANCES] = ["same", "smt", "cache", "node", "remote"];
+
+/// Reads the machine in the file at `path`; its name is the file's without `.toml`.
+///
+/// # Errors
+/// If the file cannot be read, is not TOML, or says something that a machine cannot be.
+pub fn load_machine(path: &Path) -> Result<Machine, ScenarioError> {
+    let (file, table) = read_table(path)?;
+    machine_of(file, &table)
+}
+
+/// The machine that `text` describes; `file` names it in errors and gives it its name.
+///
+/// # Errors
+/// As [`load_machine`].
+pub fn parse_machine(file: &str, text: &str) -> Result<Machine, ScenarioError> {
+    machine_of(file.to_string(), &parse_table(file, text)?)
+}
+
+fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
+    let document = Document { file, parameters: BTreeMap::new() };
+    let root = TableNode::root(&document, table);
+    root.check_keys(&ROOT_KEYS)?;
+    root.need("source", "say where the topology and the tick rate come from")?.text()?;
+    let mut cpus = read_topology(&root)?;
+    read_speeds(&root, &mut cpus)?;
+    let machine = Machine {
+        name: stem(&document.file),
+        description: root
+            .need("description", "say in a sentence what this machine is")?
+            .text()?
+            .to_string(),
+        cpus,
+        hz: root.need("hz", "timer ticks a second, such as 250")?.unsigned_32(1, HZ_MAX)?,
+        hz_by_policy: read_hz_by_policy(&root)?,
+        costs: read_costs(&root.need("costs", "add a [costs] section")?)?,
+        digest: String::new(),
+    };
+    Ok(machine.with_digest())
+}
+
+fn read_hz_by_policy(root: &TableNode) -> Result<BTreeMap<String, u32>, ScenarioError> {
+    let Some(table) = root.get("hz_by_policy")? else { return Ok(BTreeMap::new()) };
+    let entries = table.any_table()?.entries()?;
+    entries
+        .into_iter()
+        .map(|(policy, hz)| Ok((policy.to_string(), hz.unsigned_32(1, HZ_MAX)?)))
+        .collect()
+}
+
+/// CPUs in the order in which Linux usually numbers them: the first hardware thread of every
+/// core, then the second ones.
+fn read_topology(root: &TableNode) -> Result<Vec<Cpu>, ScenarioError> {
+    let node = root.need("topology", "add a [topology] section with sockets, cores_per_cache...")?;
+    let table = node.table(&TOPOLOGY_KEYS)?;
+    let mut counts = [1_usize; TOPOLOGY_KEYS.len()];
+    for (count, key) in counts.iter_mut().zip(TOPOLOGY_KEYS) {
+        if let Some(value) = table.get(key)? {
+            *count = value.unsigned_32(1, CPUS_MAX as u32)? as usize;
+        }
+    }
+    let [nodes, sockets, caches_per_socket, cores_per_cache, threads] = counts;
+    if sockets % nodes != 0 {
+        return Err(node.bad(
+            format!("{sockets} sockets cannot be shared evenly by {nodes} NUMA nodes"),
+            "make `sockets` a multiple of `numa_nodes`",
+        ));
+    }
+    let nr_cores = sockets * caches_per_socket * cores_per_cache;
+    let nr_cpus = nr_cores.saturating_mul(threads);
+    if nr_cpus > CPUS_MAX {
+        return Err(node.bad(
+            format!("{nr_cpus} CPUs are more than {CPUS_MAX}"),
+            format!("lower sockets, caches, cores or threads to {CPUS_MAX} CPUs in all"),
+        ));
+    }
+    let cpu = |number: usize| {
+        let core = number % nr_cores;
+        let cache = core / cores_per_cache;
+        let node = cache / caches_per_socket / (sockets / nodes);
+        Cpu { core: core as u32, cache: cache as u32, node: node as u32, speed_permille: 1000 }
+    };
+    Ok((0..nr_cpus).map(cpu).collect())
+}
+
+fn read_speeds(root: &TableNode, cpus: &mut [Cpu]) -> Result<(), ScenarioError> {
+    let Some(node) = root.get("speed_permille")? else { return Ok(()) };
+    if node.value().is_array() {
+        let speeds = node.elements()?;
+        if speeds.len() != cpus.len() {
+            return Err(node.bad(
+                format!("{} speeds for {} CPUs", speeds.len(), cpus.len()),
+                "write one number for all CPUs, or one for each",
+            ));
+        }
+        for (cpu, speed) in cpus.iter_mut().zip(speeds) {
+            cpu.speed_permille = speed.unsigned_32(1, SPEED_PERMILLE_MAX)?;
+        }
+    } else {
+        let speed = node.unsigned_32(1, SPEED_PERMILLE_MAX)?;
+        cpus.iter_mut().for_each(|cpu| cpu.speed_permille = speed);
+    }
+    Ok(())
+}
+
+fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
+    let table = node.table(&COST_KEYS)?;
+    let ns = |key: &str| sourced(&table, key)?.unsigned(0, COST_NS_MAX);
+    let by_distance = |key: &str| read_distances(&sourced(&table, key)?);
+    Ok(Costs {
+        context_switch_ns: ns("context_switch_ns")?,
+        thread_switch_ns: ns("thread_switch_ns")?,
+        syscall_ns: ns("syscall_ns")?,
+        message_ns: ns("message_ns")?,
+        copy_ns_per_kib: ns("copy_ns_per_kib")?,
+        wakeup_ns: ns("wakeup_ns")?,
+        ipi_send_ns: ns("ipi_send_ns")?,
+        ipi_ns: ns("ipi_ns")?,
+        idle_exit_ns: ns("idle_exit_ns")?,
+        tick_ns: ns("tick_ns")?,
+        timer_ns: ns("timer_ns")?,
+        fork_ns: ns("fork_ns")?,
+        exit_ns: ns("exit_ns")?,
+        hook_ns: ns("hook_ns")?,
+        dsq_op_ns: ns("dsq_op_ns")?,
+        scan_step_ns: ns("scan_step_ns")?,
+        scan_miss_ns: ns("scan_miss_ns")?,
+        scan_cached_tasks: sourced(&table, "scan_cached_tasks")?.unsigned(0, CACHE_KIB_MAX)?,
+        lock_ns: ns("lock_ns")?,
+        lock_transfer_ns: by_distance("lock_transfer_ns")?,
+        migration_ns: by_distance("migration_ns")?,
+        refill_ns_per_kib: by_distance("refill_ns_per_kib")?,
+        cache_kib: sourced(&table, "cache_kib")?.unsigned(0, CACHE_KIB_MAX)?,
+        smt_percent: sourced(&table, "smt_percent")?.unsigned(1, 100)?,
+    })
+}
+
+const SOURCE_HINT: &str = "say where the number comes from, or \"assumed: <reason>\"";
+
+/// The value of the cost `key`, once its source has been seen.
+fn sourced<'a>(costs: &TableNode<'a>, key: &str) -> Result<Node<'a>, ScenarioError> {
+    let form = format!("write {key} = {{ value = ..., source = \"...\" }}");
+    let cost = costs.need(key, &form)?;
+    if !cost.value().is_table() {
+        return Err(cost.bad("a cost needs its source", form));
+    }
+    let cost = cost.table(&["value", "source"])?;
+    let source = cost.need("source", SOURCE_HINT)?;
+    if source.text()?.trim().trim_end_matches(':') == "assumed" {
+        return Err(source.bad("an assumption without its reason", SOURCE_HINT));
+    }
+    cost.need("value", &form)
+}
+
+fn read_distances(node: &Node) -> Result<[u64; DISTANCES], ScenarioError> {
+    let table = node.table(&DISTANCE_KEYS)?;
+    let mut costs = [0; DISTANCES];
+    for (cost, key) in costs.iter_mut().zip(DISTANCE_KEYS) {
+        let hint = "give a cost for each distance: same, smt, cache, node, remote";
+        *cost = table.need(key, hint)?.unsigned(0, COST_NS_MAX)?;
+    }
+    Ok(costs)
+}

@@ -1,0 +1,144 @@
+//! Parameters of a workload: what a user may change without editing its file.
+
+use crate::error::{ScenarioError, choices};
+use crate::reading::{Document, Node, TableNode};
+use std::collections::BTreeMap;
+use toml::Value;
+
+/// A parameter as the workload's file declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// What users call it.
+    pub name: String,
+    /// Its value if nobody says otherwise, as text.
+    pub default: String,
+    /// What it means, with its unit.
+    pub doc: String,
+    /// Where the default comes from, or "assumed: why"; empty if the doc says it all.
+    pub source: String,
+}
+
+const PARAMETER_KEYS: [&str; 3] = ["default", "doc", "source"];
+
+/// The parameters that the file declares, in the order of their names.
+pub(crate) fn declared(root: &TableNode) -> Result<Vec<(Parameter, Value)>, ScenarioError> {
+    let Some(node) = root.get("parameters")? else { return Ok(Vec::new()) };
+    let entries = node.any_table()?.entries()?;
+    entries.into_iter().map(|(name, node)| declaration(name, &node)).collect()
+}
+
+fn declaration(name: &str, node: &Node) -> Result<(Parameter, Value), ScenarioError> {
+    let table = node.table(&PARAMETER_KEYS)?;
+    let default = table.need("default", "give the value it has if nobody says otherwise")?;
+    let doc = table.need("doc", "say what it means, with its unit")?.text()?;
+    let source = table.get("source")?.map_or(Ok(""), |source| source.text())?;
+    if !(default.value().is_integer() || default.value().is_bool() || default.value().is_str()) {
+        return Err(default.bad(
+            "a parameter is a whole number, a truth value or text",
+            "write 10, true or \"1.5ms\"",
+        ));
+    }
+    let parameter = Parameter {
+        name: name.to_string(),
+        default: shown(default.value()),
+        doc: doc.to_string(),
+        source: source.to_string(),
+    };
+    Ok((parameter, default.value().clone()))
+}
+
+/// A parameter's value as users write it: text without its quotes.
+pub(crate) fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+/// The value of every declared parameter: what the user gave, otherwise the default.
+pub(crate) fn effective(
+    file: &str,
+    declared: &[(Parameter, Value)],
+    given: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, Value>, ScenarioError> {
+    let names: Vec<&str> = declared.iter().map(|(parameter, _)| parameter.name.as_str()).collect();
+    if let Some((name, value)) = given.iter().find(|(name, _)| !names.contains(&name.as_str())) {
+        return Err(ScenarioError::UnknownParameter {
+            file: file.to_string(),
+            name: name.clone(),
+            value: value.clone(),
+            hint: choices("its parameters", name, &names),
+        });
+    }
+    declared
+        .iter()
+        .map(|(parameter, default)| {
+            let value = match given.get(&parameter.name) {
+                None => default.clone(),
+                Some(text) => given_value(file, &parameter.name, default, text)?,
+            };
+            Ok((parameter.name.clone(), value))
+        })
+        .collect()
+}
+
+/// What the user gave, read as the kind of value that the default is.
+fn given_value(
+    file: &str,
+    name: &str,
+    default: &Value,
+    text: &str,
+) -> Result<Value, ScenarioError> {
+    let bad = |problem: &str, hint: &str| ScenarioError::BadValue {
+        file: file.to_string(),
+        key: format!("parameters.{name}"),
+        value: format!("{text:?}"),
+        problem: problem.to_string(),
+        hint: format!("{hint}; the default is {}", shown(default)),
+    };
+    match default {
+        Value::Integer(_) => text
+            .parse()
+            .map(Value::Integer)
+            .map_err(|_| bad("not a whole number", "give digits only, such as 25")),
+        Value::Boolean(_) => text
+            .parse()
+            .map(Value::Boolean)
+            .map_err(|_| bad("not a truth value", "give true or false")),
+        _ => Ok(Value::String(text.to_string())),
+    }
+}
+
+/// Values of a built-in workload's parameters.
+pub(crate) struct Settings<'a> {
+    /// Name of the built-in, for messages.
+    pub builtin: &'a str,
+    /// The file and its effective parameters.
+    pub document: &'a Document,
+}
+
+impl<'a> Settings<'a> {
+    /// The parameter `name`, which the file of a built-in must declare.
+    pub fn need(&self, name: &str) -> Result<Node<'a>, ScenarioError> {
+        self.document.parameter(name).ok_or_else(|| ScenarioError::MissingKey {
+            file: self.document.file.clone(),
+            key: format!("parameters.{name}"),
+            hint: format!(
+                "the built-in {} needs it: add [parameters.{name}] with default and doc",
+                self.builtin
+            ),
+        })
+    }
+
+    /// A whole number from `low` to `high`.
+    pub fn number(&self, name: &str, low: u32, high: u32) -> Result<u32, ScenarioError> {
+        self.need(name)?.unsigned_32(low, high)
+    }
+
+    /// A duration in nanoseconds.
+    pub fn duration_ns(&self, name: &str) -> Result<u64, ScenarioError> {
+        self.need(name)?.duration_ns()
+    }
+
+    /// A truth value.
+    pub fn truth(&self, name: &str) -> Result<bool, ScenarioError> {
+        self.need(name)?.boolean()
+    }
+}

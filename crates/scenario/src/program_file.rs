@@ -1,0 +1,288 @@
+//! Reads the programs of tasks: lists of steps, each a word or a small table.
+//!
+//! Every operation remembers the key it came from, so that what is found wrong later is still
+//! reported by its place in the file.
+
+use crate::builder::ProgramBuilder;
+use crate::check::PROGRAM_OPS_MAX;
+use crate::error::{ScenarioError, choices};
+use crate::reading::{Node, TableNode};
+use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Program, Repeat};
+use std::collections::BTreeMap;
+
+/// The largest number of rounds of a loop.
+const ROUNDS_MAX: u64 = 1_000_000_000_000;
+/// The largest sigma of a log-normal distribution: a factor of e^10 either way.
+const SIGMA_PERMILLE_MAX: u64 = 10_000;
+
+const VERBS: [&str; 9] =
+    ["run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice"];
+const STEP_KEYS: [&str; 12] = [
+    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "repeat", "do",
+    "bytes",
+];
+const WORDS: [&str; 4] = ["yield", "join", "mark", "exit"];
+const AMOUNT_KEYS: [&str; 4] = ["uniform", "exponential", "normal", "log_normal"];
+
+/// Channels or gates of one name: the index of the first, and how many there are.
+pub(crate) type Ranges = BTreeMap<String, (u32, u32)>;
+
+/// What programs may name.
+#[derive(Default)]
+pub(crate) struct Names {
+    pub channels: Ranges,
+    pub gates: Ranges,
+    /// Index of each named template.
+    pub templates: BTreeMap<String, u32>,
+}
+
+/// A program with the place in the file of each of its operations.
+pub(crate) struct PlacedProgram {
+    pub program: Program,
+    pub places: Vec<String>,
+    /// Whether it depends on which of several tasks runs it (`name[#]`).
+    pub depends_on_instance: bool,
+}
+
+/// Reads the program at `node` for the task number `instance` of its kind.
+pub(crate) fn read_program(
+    node: &Node,
+    names: &Names,
+    instance: u32,
+) -> Result<PlacedProgram, ScenarioError> {
+    let mut reader = ProgramReader {
+        names,
+        instance,
+        builder: ProgramBuilder::new(),
+        places: Vec::new(),
+        depends_on_instance: false,
+    };
+    reader.steps(node)?;
+    Ok(PlacedProgram {
+        program: reader.builder.build(),
+        places: reader.places,
+        depends_on_instance: reader.depends_on_instance,
+    })
+}
+
+struct ProgramReader<'n> {
+    names: &'n Names,
+    instance: u32,
+    builder: ProgramBuilder,
+    places: Vec<String>,
+    depends_on_instance: bool,
+}
+
+impl ProgramReader<'_> {
+    fn steps(&mut self, node: &Node) -> Result<(), ScenarioError> {
+        let steps = node.elements()?;
+        if steps.is_empty() {
+            return Err(node.bad("no steps", "write at least one step, such as { run = \"1ms\" }"));
+        }
+        for step in steps {
+            if self.builder.len() >= PROGRAM_OPS_MAX {
+                let hint = format!("stay within {PROGRAM_OPS_MAX} steps: use repeat");
+                return Err(step.bad("the program is too long", hint));
+            }
+            self.step(&step)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, node: &Node) -> Result<(), ScenarioError> {
+        if let Some(word) = node.value().as_str() {
+            let op = match word {
+                "yield" => Op::Yield,
+                "join" => Op::Join,
+                "mark" => Op::Mark,
+                "exit" => Op::Exit,
+                _ => return Err(node.bad("no such step", choices("words", word, &WORDS))),
+            };
+            self.push(op, &node.path);
+            return Ok(());
+        }
+        let table = node.table(&STEP_KEYS)?;
+        let verb = self.verb(node, &table)?;
+        let value = table.need(verb, "")?;
+        if verb == "repeat" {
+            return self.repeat(&table, &value);
+        }
+        let op = self.op(verb, &value, &table)?;
+        self.push(op, &value.path);
+        Ok(())
+    }
+
+    fn push(&mut self, op: Op, place: &str) {
+        self.builder.push(op);
+        self.places.push(place.to_string());
+    }
+
+    /// The one key that says what the step does.
+    fn verb(&self, node: &Node, table: &TableNode) -> Result<&'static str, ScenarioError> {
+        let found: Vec<&'static str> =
+            VERBS.iter().copied().chain(["repeat"]).filter(|verb| table.has(verb)).collect();
+        let [verb] = found[..] else {
+            let problem = if found.is_empty() {
+                "the step does nothing".to_string()
+            } else {
+                format!("one step does {}", found.join(" and "))
+            };
+            let hint = format!("give exactly one of {}, repeat", VERBS.join(", "));
+            return Err(node.bad(problem, hint));
+        };
+        for (key, owners) in [("bytes", &["send", "recv"][..]), ("do", &["repeat"][..])] {
+            if table.has(key) && !owners.contains(&verb) {
+                let hint = format!("`{key}` belongs to {}", owners.join(" and "));
+                return Err(node.bad(format!("`{verb}` has no `{key}`"), hint));
+            }
+        }
+        Ok(verb)
+    }
+
+    fn op(&mut self, verb: &str, value: &Node, table: &TableNode) -> Result<Op, ScenarioError> {
+        Ok(match verb {
+            "run" => Op::Run(duration(value)?),
+            "sleep" => Op::Sleep(duration(value)?),
+            "send" => Op::Send { channel: self.channel(value)?, bytes: bytes(table)? },
+            "recv" => Op::Recv { channel: self.channel(value)?, bytes: bytes(table)? },
+            "wake" => Op::Wake { gate: self.gate(value)? },
+            "wake_all" => Op::WakeAll { gate: self.gate(value)? },
+            "wait" => Op::Wait { gate: self.gate(value)? },
+            "nice" => Op::Nice(value.integer(-20..=19)? as i8),
+            _ => Op::Fork { template: self.template(value)? },
+        })
+    }
+
+    fn repeat(&mut self, table: &TableNode, value: &Node) -> Result<(), ScenarioError> {
+        let repeat = match value.value().as_str() {
+            Some("forever") => Repeat::Forever,
+            Some("while-children") => Repeat::WhileChildren,
+            Some(word) => {
+                let known = ["forever", "while-children"];
+                return Err(value.bad("no such repeat", choices("a number, or", word, &known)));
+            }
+            None => Repeat::Times(amount(value, |node| node.unsigned(0, ROUNDS_MAX))?),
+        };
+        if self.builder.depth() == LOOP_DEPTH_MAX {
+            let hint = format!("nest at most {LOOP_DEPTH_MAX} repeats; join inner ones into one");
+            return Err(value.bad("repeats are nested too deep", hint));
+        }
+        self.builder.begin(repeat);
+        self.places.push(value.path.clone());
+        self.steps(&table.need("do", "list the steps to repeat: do = [ ... ]")?)?;
+        self.builder.end();
+        self.places.push(value.path.clone());
+        Ok(())
+    }
+
+    fn channel(&mut self, node: &Node) -> Result<u32, ScenarioError> {
+        let names = self.names;
+        self.indexed(node, &names.channels, "channel")
+    }
+
+    fn gate(&mut self, node: &Node) -> Result<u32, ScenarioError> {
+        let names = self.names;
+        self.indexed(node, &names.gates, "gate")
+    }
+
+    /// `name`, `name[3]`, or `name[#]` for the task's own number.
+    fn indexed(&mut self, node: &Node, known: &Ranges, what: &str) -> Result<u32, ScenarioError> {
+        let text = node.text()?;
+        let (name, index) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
+            Some((name, index)) => (name, Some(index)),
+            None => (text, None),
+        };
+        let Some(&(first, count)) = known.get(name) else {
+            let names: Vec<&str> = known.keys().map(String::as_str).collect();
+            let hint = choices(&format!("declared {what}s"), name, &names);
+            return Err(node.bad(format!("unknown {what} `{name}`"), hint));
+        };
+        let index = match index {
+            Some("#") => {
+                self.depends_on_instance = true;
+                self.instance
+            }
+            Some(digits) => digits.parse().map_err(|_| {
+                node.bad("no such index", format!("write {name}[0], or {name}[#] for the task's own"))
+            })?,
+            None if count > 1 => {
+                let hint = format!("write {name}[0] to {name}[{}], or {name}[#]", count - 1);
+                return Err(node.bad(format!("there are {count} of this {what}"), hint));
+            }
+            None => 0,
+        };
+        if index >= count {
+            let hint = format!("give [{what}s.{name}] a larger count, or use a smaller index");
+            return Err(node.bad(format!("index {index} of {count} {what}s"), hint));
+        }
+        Ok(first + index)
+    }
+
+    fn template(&self, node: &Node) -> Result<u32, ScenarioError> {
+        let name = node.text()?;
+        let known = &self.names.templates;
+        known.get(name).copied().ok_or_else(|| {
+            let names: Vec<&str> = known.keys().map(String::as_str).collect();
+            node.bad(
+                format!("unknown template `{name}`"),
+                choices("declared templates", name, &names),
+            )
+        })
+    }
+}
+
+fn bytes(step: &TableNode) -> Result<u32, ScenarioError> {
+    step.need("bytes", "say how large the message is, such as bytes = 100")?.unsigned_32(1, u32::MAX)
+}
+
+fn duration(node: &Node) -> Result<Amount, ScenarioError> {
+    amount(node, |node| node.duration_ns())
+}
+
+/// A fixed value or a distribution, each number read by `scalar`.
+fn amount(
+    node: &Node,
+    scalar: fn(&Node) -> Result<u64, ScenarioError>,
+) -> Result<Amount, ScenarioError> {
+    if !node.value().is_table() {
+        return Ok(Amount::Fixed(scalar(node)?));
+    }
+    let table = node.table(&AMOUNT_KEYS)?;
+    let entries = table.entries()?;
+    let [(kind, value)] = &entries[..] else {
+        let hint = format!("give exactly one of {}", AMOUNT_KEYS.join(", "));
+        return Err(node.bad("not one distribution", hint));
+    };
+    let of = |table: &TableNode, key: &str| scalar(&table.need(key, "a distribution needs it")?);
+    Ok(match *kind {
+        "uniform" => uniform(value, scalar)?,
+        "exponential" => Amount::Exponential { mean: scalar(value)? },
+        "normal" => {
+            let table = value.table(&["mean", "sd"])?;
+            Amount::Normal { mean: of(&table, "mean")?, sd: of(&table, "sd")? }
+        }
+        _ => {
+            let table = value.table(&["median", "sigma_permille"])?;
+            let sigma = table.need("sigma_permille", "sd of the logarithm, in thousandths")?;
+            Amount::LogNormal {
+                median: of(&table, "median")?,
+                sigma_permille: sigma.unsigned(0, SIGMA_PERMILLE_MAX)?,
+            }
+        }
+    })
+}
+
+fn uniform(
+    node: &Node,
+    scalar: fn(&Node) -> Result<u64, ScenarioError>,
+) -> Result<Amount, ScenarioError> {
+    let ends = node.elements()?;
+    let [low, high] = &ends[..] else {
+        return Err(node.bad("not two ends", "write uniform = [least, most]"));
+    };
+    let (low, high) = (scalar(low)?, scalar(high)?);
+    if low > high {
+        return Err(node.bad("the least is more than the most", "write uniform = [least, most]"));
+    }
+    Ok(Amount::Uniform { low, high })
+}

@@ -1,0 +1,185 @@
+//! A workload: tasks and what they do.
+//!
+//! Tasks run programs: flat lists of operations with counted loops. Tasks talk through channels
+//! (finite buffers of bytes) and gates (tokens to wait for). Nothing here says which CPU runs
+//! what: that is the policy's business.
+
+use std::sync::Arc;
+
+/// A number drawn from the run's seed, or fixed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// Always this.
+    Fixed(u64),
+    /// Any whole number from `low` to `high`, both included.
+    Uniform {
+        /// Smallest value.
+        low: u64,
+        /// Largest value.
+        high: u64,
+    },
+    /// Exponentially distributed.
+    Exponential {
+        /// Mean value.
+        mean: u64,
+    },
+    /// Normally distributed, cut at 0.
+    Normal {
+        /// Mean before cutting.
+        mean: u64,
+        /// Standard deviation before cutting.
+        sd: u64,
+    },
+    /// Log-normally distributed.
+    LogNormal {
+        /// Median.
+        median: u64,
+        /// Standard deviation of the logarithm, in thousandths.
+        sigma_permille: u64,
+    },
+}
+
+/// How often a loop's body runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Repeat {
+    /// So many times, drawn once when the loop is entered.
+    Times(Amount),
+    /// Until the run ends.
+    Forever,
+    /// As long as the task has a child that has not exited, tested before each round.
+    WhileChildren,
+}
+
+/// One step of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Compute for so many ns of the reference CPU.
+    Run(Amount),
+    /// Sleep for so many ns.
+    Sleep(Amount),
+    /// Write a message of `bytes` bytes; blocks while the channel has no room.
+    Send {
+        /// Index into `Workload::channels`.
+        channel: u32,
+        /// Size of the message.
+        bytes: u32,
+    },
+    /// Read until `bytes` bytes have been read; blocks while the channel is empty.
+    Recv {
+        /// Index into `Workload::channels`.
+        channel: u32,
+        /// How much to read.
+        bytes: u32,
+    },
+    /// Put a token into a gate, waking one waiter if there is one.
+    Wake {
+        /// Index below `Workload::nr_gates`.
+        gate: u32,
+    },
+    /// Open a gate for good: every present and future waiter passes.
+    WakeAll {
+        /// Index below `Workload::nr_gates`.
+        gate: u32,
+    },
+    /// Take a token from a gate; blocks while it is shut and has none.
+    Wait {
+        /// Index below `Workload::nr_gates`.
+        gate: u32,
+    },
+    /// sched_yield.
+    Yield,
+    /// Create a child of the template `Workload::templates[template]`.
+    Fork {
+        /// Index into `Workload::templates`.
+        template: u32,
+    },
+    /// Block until all children have exited.
+    Join,
+    /// Change the task's own nice value.
+    Nice(i8),
+    /// Start of a loop; `end` is the index of its `End`.
+    Loop {
+        /// How often.
+        repeat: Repeat,
+        /// Index of the matching `Op::End` in the same program.
+        end: u32,
+    },
+    /// End of the loop that starts at `start`.
+    End {
+        /// Index of the matching `Op::Loop`.
+        start: u32,
+    },
+    /// What is measured begins here (the first time any task reaches it).
+    Mark,
+    /// The task ends. A program that runs off its end does the same.
+    Exit,
+}
+
+/// The deepest nesting of loops in a program.
+pub const LOOP_DEPTH_MAX: usize = 4;
+
+/// A list of operations that tasks of the same kind share.
+pub type Program = Arc<[Op]>;
+
+/// A finite buffer through which tasks send bytes: a socket pair or a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Bytes that fit, overheads included; a sender blocks while its message does not fit.
+    pub capacity_bytes: u32,
+    /// Bytes that each message takes up beside its content (buffer headers).
+    pub overhead_bytes: u32,
+    /// Blocked senders are woken, all of them, once no more than this many bytes are in use.
+    pub wake_senders_at_bytes: u32,
+    /// Whether waking a receiver tells the scheduler that the waker is about to sleep
+    /// (`SCX_WAKE_SYNC`), as pipes do.
+    pub sync_wakeups: bool,
+}
+
+/// How a task is started and scheduled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskTemplate {
+    /// Name shown in results; tasks of one name are reported together. At most 15 bytes.
+    pub name: String,
+    /// What it does.
+    pub program: Program,
+    /// Nice value, -20 to 19.
+    pub nice: i8,
+    /// CPUs it may run on; all of them if `None`. Not empty.
+    pub cpus: Option<Arc<[u32]>>,
+    /// Tasks with the same number share an address space; `None` makes one of its own.
+    pub address_space: Option<u32>,
+    /// Memory it touches whenever it runs.
+    pub footprint_kib: u32,
+}
+
+/// A task that exists when the run begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InitialTask {
+    /// Index into `Workload::templates`.
+    pub template: u32,
+    /// When it becomes runnable.
+    pub start_at_ns: u64,
+}
+
+/// Tasks and what they do, ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Name of its file.
+    pub name: String,
+    /// What it is, in a sentence.
+    pub description: String,
+    /// Every parameter that shaped it, with its value as text, defaults included.
+    pub parameters: Vec<(String, String)>,
+    /// Kinds of tasks.
+    pub templates: Vec<TaskTemplate>,
+    /// Tasks at the start.
+    pub initial: Vec<InitialTask>,
+    /// Buffers.
+    pub channels: Vec<Channel>,
+    /// Number of gates.
+    pub nr_gates: u32,
+    /// The run is stopped (successfully) at this time, for workloads that would never end.
+    pub stop_at_ns: Option<u64>,
+    /// Digest of everything that can influence a run (not of names and descriptions).
+    pub digest: String,
+}

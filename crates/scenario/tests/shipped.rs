@@ -1,0 +1,187 @@
+//! Goal: every file that is shipped loads, and what it gives matches closed forms.
+//! Method: load all of them; count tasks, messages and costs.
+
+use scenario::workload::{Op, Repeat, Workload};
+use scenario::{load_machine, load_workload, workload_parameters};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn shipped(folder: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(root)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("the entry can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn file(folder: &str, name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder).join(format!("{name}.toml"))
+}
+
+fn workload(name: &str, parameters: &[(&str, &str)]) -> Workload {
+    let parameters: BTreeMap<String, String> =
+        parameters.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    load_workload(&file("workloads", name), &parameters).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_shipped_machine_loads() {
+    let files = shipped("machines");
+    assert!(files.len() >= 4, "{files:?}");
+    for path in files {
+        let machine = load_machine(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(machine.name, path.file_stem().unwrap().to_str().unwrap());
+        assert_eq!(machine.digest.len(), 64, "SHA-256 in hex");
+    }
+}
+
+#[test]
+fn every_shipped_workload_loads_and_fits_every_shipped_machine() {
+    let machines = shipped("machines");
+    let files = shipped("workloads");
+    assert!(files.len() >= 3, "{files:?}");
+    for path in files {
+        let workload =
+            load_workload(&path, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"));
+        workload.check().unwrap_or_else(|error| panic!("{error}"));
+        for machine in &machines {
+            let machine = load_machine(machine).unwrap_or_else(|error| panic!("{error}"));
+            workload.check_on(&machine).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+#[test]
+fn every_parameter_of_a_shipped_workload_can_be_given_its_own_default() {
+    for path in shipped("workloads") {
+        let parameters = workload_parameters(&path).unwrap_or_else(|error| panic!("{error}"));
+        let given =
+            parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect();
+        let bare = load_workload(&path, &BTreeMap::new()).unwrap_or_else(|e| panic!("{e}"));
+        let same = load_workload(&path, &given).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(bare, same);
+        assert_eq!(bare.parameters.len(), parameters.len());
+    }
+}
+
+#[test]
+fn osdl_machines_differ_only_in_their_number_of_cpus() {
+    let one = load_machine(&file("machines", "osdl-1")).unwrap();
+    for nr_cpus in [2, 4, 8] {
+        let many = load_machine(&file("machines", &format!("osdl-{nr_cpus}"))).unwrap();
+        assert_eq!(many.cpus.len(), nr_cpus);
+        assert_eq!(many.costs, one.costs);
+        assert_eq!((many.hz, many.hz_for("linux_2_4")), (1000, 100));
+        assert_ne!(many.digest, one.digest);
+    }
+}
+
+/// Times an operation of `program` that `wanted` accepts is executed; loops must be counted.
+fn executions(program: &[Op], wanted: impl Fn(&Op) -> bool) -> u64 {
+    let mut rounds = vec![1];
+    let mut count = 0;
+    for op in program {
+        match op {
+            Op::Loop { repeat: Repeat::Times(scenario::workload::Amount::Fixed(n)), .. } => {
+                rounds.push(rounds.last().unwrap() * n);
+            }
+            Op::Loop { .. } => panic!("a loop without a count"),
+            Op::End { .. } => {
+                rounds.pop();
+            }
+            op if wanted(op) => count += rounds.last().unwrap(),
+            _ => {}
+        }
+    }
+    count
+}
+
+#[test]
+fn hackbench_has_40_tasks_a_group_and_400_messages_a_loop() {
+    for (groups, loops) in [(1_u64, 1_u64), (10, 100), (200, 7)] {
+        let (g, l) = (groups.to_string(), loops.to_string());
+        let hackbench = workload("hackbench", &[("groups", &g), ("loops", &l)]);
+        let main = &hackbench.templates[hackbench.initial[0].template as usize].program;
+        let mut forks = vec![0; hackbench.templates.len()];
+        for (template, count) in forks.iter_mut().enumerate() {
+            *count = executions(main, |op| *op == Op::Fork { template: template as u32 });
+        }
+        assert_eq!(forks.iter().sum::<u64>(), 40 * groups);
+        let total = |wanted: fn(&Op) -> bool| -> u64 {
+            let of = |(i, t): (usize, &scenario::workload::TaskTemplate)| {
+                forks[i] * executions(&t.program, wanted)
+            };
+            hackbench.templates.iter().enumerate().map(of).sum()
+        };
+        let sent = total(|op| matches!(op, Op::Send { channel, bytes: 100 } if *channel > 0));
+        let received = total(|op| matches!(op, Op::Recv { channel, bytes: 100 } if *channel > 0));
+        assert_eq!(sent, 400 * groups * loops);
+        assert_eq!(received, sent);
+        let ready = total(|op| matches!(op, Op::Send { channel: 0, bytes: 1 }));
+        assert_eq!(ready, 40 * groups);
+        assert_eq!(executions(main, |op| matches!(op, Op::Recv { channel: 0, .. })), ready);
+        assert_eq!(total(|op| matches!(op, Op::Wait { gate: 0 })), 40 * groups);
+        assert_eq!(hackbench.channels.len() as u64, 1 + 20 * groups);
+    }
+}
+
+#[test]
+fn hackbench_channels_balance_one_by_one() {
+    let hackbench = workload("hackbench", &[("groups", "3"), ("loops", "5")]);
+    for channel in 1..hackbench.channels.len() as u32 {
+        let count = |name: &str, wanted: &dyn Fn(&Op) -> bool| -> u64 {
+            let templates = hackbench.templates.iter().filter(|t| t.name == name);
+            templates.map(|t| executions(&t.program, wanted)).sum()
+        };
+        let sent = count("sender", &|op| matches!(op, Op::Send { channel: c, .. } if *c == channel));
+        let received =
+            count("receiver", &|op| matches!(op, Op::Recv { channel: c, .. } if *c == channel));
+        assert_eq!((20 * sent, received), (100, 100), "channel {channel}");
+    }
+}
+
+#[test]
+fn hackbench_options_change_channels_and_address_spaces() {
+    let sockets = workload("hackbench", &[("groups", "1")]);
+    let pipes = workload("hackbench", &[("groups", "1"), ("pipe", "true")]);
+    assert_eq!(sockets.channels[1].capacity_bytes, 65535);
+    assert_eq!(pipes.channels[1].capacity_bytes, 4096);
+    assert_eq!(pipes.channels[0], sockets.channels[0], "tasks always report through a pipe");
+    let threads = workload("hackbench", &[("groups", "1"), ("threads", "true")]);
+    assert!(sockets.templates.iter().all(|t| t.address_space.is_none()));
+    assert!(threads.templates.iter().all(|t| t.address_space == Some(0)));
+    assert_ne!(sockets.digest, pipes.digest);
+    assert_ne!(sockets.digest, threads.digest);
+}
+
+#[test]
+fn counter_marks_before_the_first_of_n_forks() {
+    let counter = workload("counter", &[("n", "7")]);
+    let parent = &counter.templates[counter.initial[0].template as usize].program;
+    assert_eq!(parent[0], Op::Mark);
+    let Op::Loop { repeat, end } = parent[1] else { panic!("{parent:?}") };
+    assert_eq!(repeat, Repeat::Times(scenario::workload::Amount::Fixed(7)));
+    assert!(parent[2..end as usize].iter().all(|op| matches!(op, Op::Fork { .. })));
+}
+
+#[test]
+fn lat_ctx_passes_one_token_round_the_ring() {
+    let (n, rounds) = (5_u64, 11_u64);
+    let lat_ctx = workload("lat_ctx", &[("n", "5"), ("rounds", "11")]);
+    assert_eq!(lat_ctx.templates.len() as u64, n);
+    for channel in 0..n as u32 {
+        let count = |wanted: &dyn Fn(&Op) -> bool| -> u64 {
+            lat_ctx.templates.iter().map(|t| executions(&t.program, wanted)).sum()
+        };
+        let sent = count(&|op| matches!(op, Op::Send { channel: c, bytes: 4 } if *c == channel));
+        let received =
+            count(&|op| matches!(op, Op::Recv { channel: c, bytes: 4 } if *c == channel));
+        assert_eq!((sent, received), (rounds + 1, rounds + 1), "pipe {channel}");
+    }
+    let main = &lat_ctx.templates[0].program;
+    let before_mark = main.iter().position(|op| *op == Op::Mark).unwrap();
+    assert_eq!(executions(&main[..before_mark], |op| matches!(op, Op::Fork { .. })), n - 1);
+}

@@ -1,0 +1,162 @@
+//! The one order in which simulated events happen.
+//!
+//! Equal seeds must give equal runs, so events at the same instant are never left to chance:
+//! earlier time first, then whichever was scheduled first. Only this module compares events.
+//!
+//! Every CPU has at most one next event (the earliest of what awaits it) and all sleeping
+//! timers together have one, so a tournament over a handful of fixed places serves better than a
+//! heap: rescheduling replaces a place's entry, and nothing stale is ever left behind.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A time that never comes.
+pub const NEVER_NS: u64 = u64::MAX;
+
+/// When something happens, and its turn among what happens at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct When {
+    /// Nanoseconds since the start of the run.
+    pub at_ns: u64,
+    /// Smaller was scheduled earlier.
+    pub turn: u64,
+}
+
+impl When {
+    /// Never.
+    pub const NEVER: When = When { at_ns: NEVER_NS, turn: u64::MAX };
+}
+
+/// The next event of each place: places `0..nr_cpus` are the CPUs, `nr_cpus` is the timers.
+#[derive(Debug)]
+pub struct Agenda {
+    /// A complete binary tree in an array: `nodes[1]` is the root, the places follow the inner
+    /// nodes; every inner node repeats the earlier of its children.
+    nodes: Vec<(When, u32)>,
+    leaves: usize,
+    next_turn: u64,
+}
+
+impl Agenda {
+    /// An empty agenda of `places` places.
+    pub fn new(places: usize) -> Self {
+        let leaves = places.next_power_of_two();
+        let nodes = (0..2 * leaves)
+            .map(|node| (When::NEVER, node.saturating_sub(leaves) as u32))
+            .collect();
+        Agenda { nodes, leaves, next_turn: 0 }
+    }
+
+    /// A turn behind all turns given so far.
+    pub fn turn(&mut self, at_ns: u64) -> When {
+        if at_ns == NEVER_NS {
+            return When::NEVER;
+        }
+        self.next_turn += 1;
+        When { at_ns, turn: self.next_turn }
+    }
+
+    /// Sets the next event of `place`. O(log places).
+    pub fn set(&mut self, place: usize, when: When) {
+        let mut node = self.leaves + place;
+        if self.nodes[node].0 == when {
+            return;
+        }
+        self.nodes[node].0 = when;
+        while node > 1 {
+            let (here, beside) = (self.nodes[node], self.nodes[node ^ 1]);
+            node /= 2;
+            self.nodes[node] = if beside.0 < here.0 { beside } else { here };
+        }
+    }
+
+    /// The earliest event and its place.
+    pub fn first(&self) -> (When, usize) {
+        let (when, place) = self.nodes[1];
+        (when, place as usize)
+    }
+
+    /// Time of the earliest event of any other place than `place`. O(log places).
+    pub fn earliest_beside(&self, place: usize) -> u64 {
+        let mut node = self.leaves + place;
+        let mut earliest = NEVER_NS;
+        while node > 1 {
+            earliest = earliest.min(self.nodes[node ^ 1].0.at_ns);
+            node /= 2;
+        }
+        earliest
+    }
+}
+
+/// Things that wait for their time, in the order of [`When`].
+#[derive(Debug)]
+pub struct Timers<T> {
+    heap: BinaryHeap<Reverse<(When, T)>>,
+}
+
+impl<T: Ord + Copy> Timers<T> {
+    /// No timers.
+    pub fn new() -> Self {
+        Timers { heap: BinaryHeap::new() }
+    }
+
+    /// Adds a timer. O(log pending).
+    pub fn add(&mut self, when: When, what: T) {
+        self.heap.push(Reverse((when, what)));
+    }
+
+    /// When the first one is due.
+    pub fn first(&self) -> When {
+        self.heap.peek().map_or(When::NEVER, |Reverse((when, _))| *when)
+    }
+
+    /// Takes the first one out.
+    pub fn take_first(&mut self) -> Option<(When, T)> {
+        self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: events come in time order, ties in the order of scheduling. Method: a plain sort.
+
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn first_is_the_minimum(places in 1usize..70, updates in prop::collection::vec((0usize..70, 0u64..50), 1..300)) {
+            let mut agenda = Agenda::new(places);
+            let mut model = vec![When::NEVER; places];
+            for (place, at_ns) in updates {
+                let place = place % places;
+                let when = agenda.turn(if at_ns == 0 { NEVER_NS } else { at_ns });
+                agenda.set(place, when);
+                model[place] = when;
+                let first = *model.iter().min().expect("there is a place");
+                prop_assert_eq!(agenda.first().0, first);
+                if first != When::NEVER {
+                    prop_assert_eq!(model[agenda.first().1], first);
+                }
+                let beside = (0..places).filter(|&p| p != place).map(|p| model[p].at_ns).min();
+                prop_assert_eq!(agenda.earliest_beside(place), beside.unwrap_or(NEVER_NS));
+            }
+        }
+    }
+
+    #[test]
+    fn ties_go_to_whichever_was_scheduled_first() {
+        let mut agenda = Agenda::new(3);
+        for place in [2, 0, 1] {
+            let when = agenda.turn(7);
+            agenda.set(place, when);
+        }
+        assert_eq!(agenda.first().1, 2);
+        let mut timers = Timers::new();
+        for what in [30, 10, 20] {
+            timers.add(agenda.turn(5), what);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| timers.take_first().map(|(_, what)| what)).collect();
+        assert_eq!(order, [30, 10, 20]);
+    }
+}

@@ -1,0 +1,88 @@
+//! A CPU: what it does, since when, and where its time went.
+
+use crate::agenda::When;
+use crate::task::TaskId;
+
+/// What a nanosecond of a CPU was spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Spent {
+    /// The tasks' own computations.
+    Work = 0,
+    /// System calls, copies, ticks, switches, cache refills: all of the kernel but the scheduler.
+    Kernel = 1,
+    /// Wake-ups, the policy's operations, dispatch queues, interrupts between CPUs.
+    Scheduler = 2,
+    /// Waiting for locks.
+    LockWait = 3,
+    /// Nothing to run.
+    Idle = 4,
+}
+
+/// Kinds of [`Spent`].
+pub const SPENT_KINDS: usize = 5;
+
+/// What a CPU does between events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Nothing.
+    Idle,
+    /// Its task computes; can be preempted at any time.
+    Work,
+    /// Its task is in a system call; preemption waits for its end.
+    Syscall,
+}
+
+/// One CPU.
+#[derive(Debug)]
+pub struct Cpu {
+    /// The task on it.
+    pub current: Option<TaskId>,
+    /// Up to when its time is accounted for.
+    pub clock_ns: u64,
+    /// What it does from `clock_ns` on.
+    pub activity: Activity,
+    /// When the present activity ends by itself.
+    pub ends: When,
+    /// Next timer tick; never while idle.
+    pub tick: When,
+    /// Arrival of a request to reschedule from another CPU.
+    pub interrupt: When,
+    /// Whether it is to pick a task at the next chance.
+    pub need_resched: bool,
+    /// Up to when the current task's slice and run time are accounted for.
+    pub exec_start_ns: u64,
+    /// Where its time went.
+    pub spent_ns: [u64; SPENT_KINDS],
+    /// Speed at which its task computes now, in thousandths.
+    pub speed_permille: u64,
+    /// KiB brought into its cache since the start: how far others have pushed a task's data out.
+    pub cache_turnover_kib: u64,
+    /// Address space that is loaded.
+    pub address_space: Option<u32>,
+}
+
+impl Cpu {
+    /// An idle CPU at time 0.
+    pub fn new(speed_permille: u64) -> Self {
+        Cpu {
+            current: None,
+            clock_ns: 0,
+            activity: Activity::Idle,
+            ends: When::NEVER,
+            tick: When::NEVER,
+            interrupt: When::NEVER,
+            need_resched: false,
+            exec_start_ns: 0,
+            spent_ns: [0; SPENT_KINDS],
+            speed_permille,
+            cache_turnover_kib: 0,
+            address_space: None,
+        }
+    }
+
+    /// The first thing that will happen to it.
+    pub fn next_event(&self) -> When {
+        self.ends.min(self.tick).min(self.interrupt)
+    }
+}

@@ -1,0 +1,480 @@
+//! The main loop: takes events in their order and lets CPUs act on them.
+
+use crate::agenda::{Agenda, NEVER_NS, Timers, When};
+use crate::cpu::{Activity, Cpu, Spent};
+use crate::dispatch_queue::DispatchQueues;
+use crate::failure::FailureKind;
+use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
+use crate::kernel_calls::CALLS;
+use crate::metrics::{Ending, Metrics, RunResult, Status, summarize};
+use crate::policy_maps::{PolicyMaps, UnknownMap};
+use crate::program::{Channel, Gate, Outcome, Takes};
+use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
+use crate::task::{Place, TaskId, Tasks};
+use policy::abi;
+use scenario::draw::Random;
+use scenario::machine::Machine;
+use scenario::workload::Workload;
+
+/// `scx_watchdog_timeout`: how long a runnable task may wait if the policy names no time.
+const WATCHDOG_TIMEOUT_NS: u64 = 30_000_000_000;
+/// The most operations, ticks, timers and interrupts of a run.
+const EVENTS_MAX: u64 = 1 << 40;
+/// Tasks that may exist.
+const TASKS_MAX: usize = (1 << 22) - 2;
+/// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
+const POLICY_STREAM: u64 = u64::MAX;
+
+/// What a run is given beside policy, machine and workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Seed of all random draws.
+    pub seed: u64,
+    /// Stop at this time.
+    pub until_ns: Option<u64>,
+    /// Record who ran where.
+    pub timeline: bool,
+    /// Ticks a second.
+    pub hz: u32,
+}
+
+impl<'a> Kernel<'a> {
+    /// A machine with the policy loaded and no task yet.
+    pub fn new(
+        policy: policy::Loaded,
+        machine: &'a Machine,
+        workload: &'a Workload,
+        setting: Setting,
+    ) -> Result<Box<Self>, UnknownMap> {
+        let nr_cpus = machine.cpus.len();
+        let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
+        let maps = PolicyMaps::new(&policy.maps, nr_cpus)?;
+        let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
+        let same_core = |a: usize| {
+            let core = machine.cpus[a].core;
+            let others = (0..nr_cpus).filter(move |&b| b != a && machine.cpus[b].core == core);
+            others.map(|b| b as u32).collect()
+        };
+        let mut online = abi::CpuMask::EMPTY;
+        (0..nr_cpus).for_each(|cpu| online.set(cpu));
+        // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
+        let ops = unsafe { *policy.ops };
+        const KEEP_BUILTIN_IDLE: u64 = 1;
+        let mut kernel = Box::new(Kernel {
+            host: empty_host(nr_cpus, setting.hz),
+            tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,
+            policy,
+            ops,
+            machine,
+            workload,
+            costs: machine.costs.clone(),
+            distances: pairs.map(|(a, b)| machine.distance(a, b) as u8).collect(),
+            siblings: (0..nr_cpus).map(same_core).collect(),
+            agenda: Agenda::new(nr_cpus + 1),
+            timers: Timers::new(),
+            pending_timers: 0,
+            cpus: machine.cpus.iter().map(|cpu| Cpu::new(u64::from(cpu.speed_permille))).collect(),
+            tasks: Tasks::default(),
+            idle_tasks: (0..nr_cpus).map(idle_task).collect(),
+            queues: DispatchQueues::new(nr_cpus, nr_nodes),
+            nr_queued: 0,
+            next_seq: 0,
+            masks: Box::new(Masks { idle_cpus: online, idle_cores: online, online }),
+            context: Context::Plain,
+            buffer: Vec::new(),
+            walked: None,
+            scheduling: false,
+            maps,
+            spin_locks: Vec::new(),
+            channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
+            gates: vec![Gate::default(); workload.nr_gates as usize],
+            address_spaces: Vec::new(),
+            random: Random::new(setting.seed, POLICY_STREAM),
+            seed: setting.seed,
+            hz: setting.hz,
+            until_ns: setting.until_ns.unwrap_or(NEVER_NS),
+            metrics: Metrics::new(setting.timeline),
+            failure: None,
+            alive: 0,
+            nr_runnable: 0,
+        });
+        kernel.host.idle_cpus = &raw mut kernel.masks.idle_cpus;
+        kernel.host.idle_cores = &raw mut kernel.masks.idle_cores;
+        kernel.host.online_cpus = &raw mut kernel.masks.online;
+        kernel.set_current();
+        Ok(kernel)
+    }
+
+    /// Runs from the first task to the end and reports.
+    pub fn run(mut self: Box<Self>) -> RunResult {
+        self.start();
+        let stop_ns = self.workload.stop_at_ns.unwrap_or(NEVER_NS);
+        let caller_ns = self.until_ns;
+        self.until_ns = stop_ns.min(caller_ns);
+        while self.failure.is_none() && self.alive > 0 {
+            let (when, place) = self.agenda.first();
+            if when.at_ns > self.until_ns {
+                break;
+            }
+            if when == When::NEVER || self.is_deadlocked() {
+                self.report_deadlock();
+                break;
+            }
+            if place == self.cpus.len() {
+                self.timer_event();
+            } else {
+                self.cpu_event(place);
+            }
+            self.check_event(place, when);
+        }
+        let status = match (&self.failure, self.alive) {
+            (Some(_), _) => Status::Failed,
+            (None, 0) => Status::Completed,
+            (None, _) if stop_ns <= caller_ns => Status::Completed,
+            (None, _) => Status::Stopped,
+        };
+        self.finish(status)
+    }
+
+    // ---- beginning --------------------------------------------------------------------------
+
+    fn start(&mut self) {
+        let result = self.call_init();
+        if result != 0 && self.failure.is_none() {
+            self.fail(FailureKind::PolicyExit, format!("ops.init() failed ({result})"));
+        }
+        for place in 0..self.workload.initial.len() {
+            if self.failure.is_some() {
+                return;
+            }
+            let initial = &self.workload.initial[place];
+            let task = self.create_task(initial.template, None);
+            self.alive += 1;
+            self.admit(task, false);
+            self.add_timer(initial.start_at_ns, Timer::Start(task));
+        }
+        self.add_timer(self.watchdog_timeout_ns() / 2, Timer::Watchdog);
+    }
+
+    /// A new task of a template, unknown to the policy.
+    pub fn create_task(&mut self, template: u32, parent: Option<TaskId>) -> TaskId {
+        if self.tasks.len() >= TASKS_MAX {
+            self.fail(FailureKind::Limit, format!("more than {TASKS_MAX} tasks"));
+        }
+        let kind = &self.workload.templates[template as usize];
+        let mut allowed = abi::CpuMask::EMPTY;
+        for cpu in kind.cpus.iter().flat_map(|cpus| cpus.iter()) {
+            if (*cpu as usize) < self.cpus.len() {
+                allowed.set(*cpu as usize);
+            }
+        }
+        if kind.cpus.is_none() || allowed.weight() == 0 {
+            allowed = self.masks.online;
+        }
+        let space = self.address_space_for(kind.address_space);
+        let mm = &raw mut *self.address_spaces[space as usize];
+        let random = Random::new(self.seed, self.tasks.len() as u64);
+        let task = self.tasks.add(template, kind, &allowed, mm, random);
+        let state = self.tasks.state_mut(task);
+        state.address_space = space;
+        state.parent = parent;
+        let parent = parent.map_or(std::ptr::null_mut(), |parent| self.tasks.address(parent));
+        let first = allowed.common(&self.masks.online).next().unwrap_or(0);
+        let here = self.here();
+        let seen = self.tasks.seen_mut(task);
+        seen.parent = parent;
+        seen.real_parent = parent;
+        seen.cpu = if allowed.has(here) { here } else { first } as i32;
+        task
+    }
+
+    /// Index of the address space of a new task. Shared ones come first, by their number.
+    fn address_space_for(&mut self, shared: Option<u32>) -> u32 {
+        if self.address_spaces.is_empty() {
+            let numbers = self.workload.templates.iter().filter_map(|kind| kind.address_space);
+            let nr_shared = numbers.max().map_or(0, |number| number + 1);
+            self.address_spaces
+                .extend((0..nr_shared).map(|id| Box::new(abi::AddressSpace { id })));
+        }
+        shared.unwrap_or_else(|| {
+            let id = self.address_spaces.len() as u32;
+            self.address_spaces.push(Box::new(abi::AddressSpace { id }));
+            id
+        })
+    }
+
+    // ---- events -----------------------------------------------------------------------------
+
+    fn cpu_event(&mut self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let when = state.next_event();
+        if when == state.ends {
+            self.cpus[cpu].ends = When::NEVER;
+            self.enter(cpu, when.at_ns);
+            self.conclude();
+            return self.advance();
+        }
+        let is_tick = when == state.tick;
+        self.enter(cpu, when.at_ns);
+        let entered_ns = self.host.now_ns;
+        self.metrics.events += 1;
+        if is_tick {
+            self.tick();
+        } else {
+            self.cpus[cpu].interrupt = When::NEVER;
+            self.charge_wake_from_idle();
+            self.cpus[cpu].need_resched = true;
+        }
+        self.leave(entered_ns);
+    }
+
+    /// The periodic timer interrupt (`task_tick_scx`).
+    fn tick(&mut self) {
+        let cpu = self.here();
+        let period_ns = self.tick_period_ns();
+        let due_ns = self.cpus[cpu].tick.at_ns;
+        let skipped = self.host.now_ns.saturating_sub(due_ns) / period_ns;
+        self.cpus[cpu].tick = self.agenda.turn(due_ns + (skipped + 1) * period_ns);
+        self.metrics.ticks += 1;
+        self.charge(Spent::Kernel, self.costs.tick_ns);
+        let Some(task) = self.cpus[cpu].current else { return };
+        self.update_current();
+        self.call_with_task(self.ops.tick, task);
+        if self.tasks.seen(task).scx.slice == 0 {
+            self.cpus[cpu].need_resched = true;
+        }
+    }
+
+    fn timer_event(&mut self) {
+        let Some((when, timer)) = self.timers.take_first() else { return };
+        self.agenda.set(self.cpus.len(), self.timers.first());
+        self.metrics.events += 1;
+        let cpu = match timer {
+            Timer::Watchdog => return self.watchdog(when.at_ns),
+            Timer::Policy(index, generation) => match self.maps.expiry_cpu(index, generation) {
+                Some(cpu) => cpu,
+                None => return,
+            },
+            Timer::Start(task) | Timer::Sleep(task) => {
+                self.pending_timers -= 1;
+                self.tasks.seen(task).cpu as usize
+            }
+        };
+        self.enter(cpu, when.at_ns);
+        let entered_ns = self.host.now_ns;
+        self.charge_wake_from_idle();
+        self.charge(Spent::Kernel, self.costs.timer_ns);
+        match timer {
+            Timer::Start(task) => {
+                self.tasks.state_mut(task).totals.born_at_ns = self.host.now_ns;
+                self.wake_up(task, WAKE_FORK);
+            }
+            Timer::Sleep(task) => self.wake_up(task, WAKE_TTWU),
+            Timer::Policy(index, _) => self.call_timer(index),
+            Timer::Watchdog => unreachable!("handled above"),
+        }
+        self.leave(entered_ns);
+    }
+
+    /// Ends an interruption of the active CPU that began at `entered_ns`.
+    fn leave(&mut self, entered_ns: u64) {
+        let cpu = self.here();
+        let now_ns = self.host.now_ns;
+        match self.cpus[cpu].activity {
+            Activity::Syscall => {
+                let at_ns = self.cpus[cpu].ends.at_ns + (now_ns - entered_ns);
+                self.cpus[cpu].ends = self.agenda.turn(at_ns);
+                self.publish(cpu);
+            }
+            Activity::Work | Activity::Idle if self.cpus[cpu].need_resched => {
+                self.cpus[cpu].ends = When::NEVER;
+                self.advance();
+            }
+            Activity::Work => {
+                self.plan_end_of_work(cpu);
+                self.publish(cpu);
+            }
+            Activity::Idle => self.publish(cpu),
+        }
+    }
+
+    /// Lets the active CPU go on from the end of an operation or an interruption, as far as
+    /// nothing else happens before.
+    fn advance(&mut self) {
+        let cpu = self.here();
+        while self.failure.is_none() {
+            if self.cpus[cpu].need_resched {
+                self.schedule();
+            }
+            let Some(task) = self.cpus[cpu].current else { break };
+            let Some(takes) = self.begin_operation(task) else { break };
+            match takes {
+                Takes::Syscall(ns) => {
+                    self.cpus[cpu].activity = Activity::Syscall;
+                    self.cpus[cpu].ends = self.agenda.turn(self.host.now_ns + ns);
+                }
+                Takes::Work => {
+                    self.cpus[cpu].activity = Activity::Work;
+                    self.plan_end_of_work(cpu);
+                }
+            }
+            let state = &self.cpus[cpu];
+            let ends_ns = state.ends.at_ns;
+            let undisturbed = ends_ns < self.agenda.earliest_beside(cpu)
+                && ends_ns < state.tick.at_ns
+                && ends_ns < state.interrupt.at_ns
+                && ends_ns <= self.until_ns;
+            if !undisturbed {
+                break;
+            }
+            self.cpus[cpu].ends = When::NEVER;
+            self.account(cpu, ends_ns);
+            self.host.now_ns = ends_ns;
+            self.conclude();
+        }
+        self.publish(cpu);
+    }
+
+    /// The effect of the operation that has just ended on the active CPU.
+    fn conclude(&mut self) {
+        let cpu = self.here();
+        let task = self.cpus[cpu].current.expect("an operation belongs to a task");
+        self.cpus[cpu].activity = Activity::Syscall;
+        match self.finish_operation(task) {
+            Outcome::Goes => {}
+            Outcome::Blocks => {
+                self.block_current(Place::Asleep);
+                self.schedule();
+            }
+            Outcome::Ends => {
+                self.block_current(Place::Exited);
+                self.bury(task);
+                self.schedule();
+            }
+        }
+    }
+
+    // ---- the end ----------------------------------------------------------------------------
+
+    fn watchdog_timeout_ns(&self) -> u64 {
+        match self.ops.timeout_ms {
+            0 => WATCHDOG_TIMEOUT_NS,
+            ms => u64::from(ms) * 1_000_000,
+        }
+    }
+
+    /// Looks for runnable tasks that have waited too long (`check_rq_for_timeouts`).
+    fn watchdog(&mut self, now_ns: u64) {
+        let timeout_ns = self.watchdog_timeout_ns();
+        self.add_timer(now_ns + timeout_ns / 2, Timer::Watchdog);
+        let stalled = (0..self.tasks.len() as TaskId).find(|&task| {
+            let state = self.tasks.state(task);
+            matches!(state.place, Place::Custody | Place::Queued(_))
+                && now_ns.saturating_sub(state.waiting_since_ns) > timeout_ns
+        });
+        let Some(task) = stalled else { return };
+        let state = self.tasks.state(task);
+        let waited_ms = (now_ns - state.waiting_since_ns) / 1_000_000;
+        let where_ = match state.place {
+            Place::Queued(index) => {
+                format!("it waits in dispatch queue {:#x}", self.queues.get(index).id())
+            }
+            _ => "the policy took it in `enqueue` and has put it into no queue since".to_owned(),
+        };
+        let message = format!(
+            "runnable task stall ({} failed to run for {}.{:03}s); last enqueued on cpu {}: {where_}",
+            self.tasks.label(task),
+            waited_ms / 1000,
+            waited_ms % 1000,
+            state.enqueued_on.map_or_else(|| "?".to_owned(), |cpu| cpu.to_string()),
+        );
+        let enqueued_on = state.enqueued_on;
+        self.host.now_ns = now_ns;
+        self.fail_about(task, FailureKind::Stall, message);
+        if let (Some(failure), Some(cpu)) = (&mut self.failure, enqueued_on) {
+            failure.cpu = Some(cpu as i32);
+        }
+    }
+
+    /// Whether no task can ever run again.
+    fn is_deadlocked(&self) -> bool {
+        self.nr_runnable == 0 && self.pending_timers == 0
+    }
+
+    fn report_deadlock(&mut self) {
+        let blocked = (0..self.tasks.len() as TaskId)
+            .find(|&task| self.tasks.state(task).place == Place::Asleep);
+        let Some(task) = blocked else {
+            return self.fail(FailureKind::Limit, "nothing is left to happen".to_owned());
+        };
+        let state = self.tasks.state(task);
+        let message = format!(
+            "deadlock: all {} living tasks wait for each other, among them {} at step {} of its program",
+            self.alive,
+            self.tasks.label(task),
+            state.pc
+        );
+        self.fail_about(task, FailureKind::Deadlock, message);
+    }
+
+    /// Accounts for what is still going on, lets the policy say good-bye, and reports.
+    fn finish(mut self: Box<Self>, status: Status) -> RunResult {
+        let latest_ns = self.cpus.iter().map(|cpu| cpu.clock_ns).max().unwrap_or(0);
+        let elapsed_ns = match status {
+            Status::Completed if self.alive == 0 => latest_ns,
+            Status::Failed => latest_ns.max(self.failure.as_ref().map_or(0, |failure| failure.at_ns)),
+            _ => latest_ns.max(self.until_ns),
+        };
+        for cpu in 0..self.cpus.len() {
+            self.account(cpu, elapsed_ns);
+            if let Some(task) = self.cpus[cpu].current {
+                let state = self.tasks.state_mut(task);
+                state.totals.run_ns += elapsed_ns.saturating_sub(state.on_cpu_since_ns);
+            }
+        }
+        self.check_end(elapsed_ns);
+        let failure = self.failure.take();
+        self.say_goodbye(failure.is_some());
+        let ending = Ending { status, failure, elapsed_ns };
+        let kernel = *self;
+        summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
+    }
+
+    /// `ops.exit`. What it costs is after the end and counts for nothing.
+    fn say_goodbye(&mut self, failed: bool) {
+        const UNREGISTERED: u32 = 64;
+        const ERROR: u32 = 1024;
+        let spent = self.cpus[self.here()].spent_ns;
+        let mut info = abi::ExitInfo {
+            kind: if failed { ERROR } else { UNREGISTERED },
+            exit_code: 0,
+            reason: c"end of the run".as_ptr(),
+            msg: c"".as_ptr(),
+        };
+        self.call_exit(&mut info);
+        let here = self.here();
+        self.cpus[here].spent_ns = spent;
+    }
+
+    /// Stops a run that would not end.
+    pub fn check_limit(&mut self) {
+        if self.metrics.events > EVENTS_MAX {
+            self.fail(FailureKind::Limit, format!("more than {EVENTS_MAX} events"));
+        }
+    }
+}
+
+fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
+    abi::Host {
+        now_ns: 0,
+        cpu: 0,
+        nr_cpu_ids: nr_cpus as u32,
+        hz,
+        nr_online_cpus: nr_cpus as u32,
+        current: std::ptr::null_mut(),
+        idle_cpus: std::ptr::null_mut(),
+        idle_cores: std::ptr::null_mut(),
+        online_cpus: std::ptr::null_mut(),
+        calls: &raw const CALLS,
+    }
+}

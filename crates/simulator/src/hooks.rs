@@ -1,0 +1,146 @@
+//! Calls into the policy.
+//!
+//! Before each call the policy's host pointer is set from the borrow that makes the call, so that
+//! what the policy calls back works on this very kernel while nobody else uses it.
+
+use crate::cpu::Spent;
+use crate::kernel::Kernel;
+use crate::task::TaskId;
+use policy::abi;
+use std::ptr::null_mut;
+
+impl Kernel<'_> {
+    /// Charges an operation and opens this kernel to calls from the policy.
+    fn open(&mut self) {
+        self.charge(Spent::Scheduler, self.costs.hook_ns);
+        let host: *mut abi::Host = std::ptr::from_mut(self).cast();
+        self.policy.set_host(host);
+    }
+
+    /// `ops.init`; its return value, 0 if there is none.
+    pub fn call_init(&mut self) -> i32 {
+        let Some(init) = self.ops.init else { return 0 };
+        self.open();
+        // SAFETY: the host pointer is set; the policy was compiled against the same layout.
+        unsafe { init() }
+    }
+
+    /// `ops.exit`
+    pub fn call_exit(&mut self, info: &mut abi::ExitInfo) {
+        let Some(exit) = self.ops.exit else { return };
+        self.open();
+        // SAFETY: as above; `info` outlives the call.
+        unsafe { exit(info) }
+    }
+
+    /// `ops.select_cpu`; the caller has checked that there is one.
+    pub fn call_select_cpu(&mut self, task: TaskId, prev_cpu: i32, flags: u64) -> i32 {
+        let select_cpu = self.ops.select_cpu.expect("checked by the caller");
+        let p = self.tasks.address(task);
+        self.open();
+        // SAFETY: as above; task structures never move.
+        unsafe { select_cpu(p, prev_cpu, flags) }
+    }
+
+    /// `ops.dispatch`
+    pub fn call_dispatch(&mut self, cpu: usize, prev: Option<TaskId>) {
+        let Some(dispatch) = self.ops.dispatch else { return };
+        let prev = prev.map_or(null_mut(), |task| self.tasks.address(task));
+        self.open();
+        // SAFETY: as above.
+        unsafe { dispatch(cpu as i32, prev) }
+    }
+
+    /// `ops.init_task`; its return value, 0 if there is none.
+    pub fn call_init_task(&mut self, task: TaskId, fork: bool) -> i32 {
+        let Some(init_task) = self.ops.init_task else { return 0 };
+        let p = self.tasks.address(task);
+        let mut args = abi::InitTaskArgs { fork, cgroup: null_mut() };
+        self.open();
+        // SAFETY: as above; `args` outlives the call.
+        unsafe { init_task(p, &mut args) }
+    }
+
+    /// `ops.exit_task`
+    pub fn call_exit_task(&mut self, task: TaskId) {
+        let Some(exit_task) = self.ops.exit_task else { return };
+        let p = self.tasks.address(task);
+        let mut args = abi::ExitTaskArgs { cancelled: false };
+        self.open();
+        // SAFETY: as above; `args` outlives the call.
+        unsafe { exit_task(p, &mut args) }
+    }
+
+    /// `ops.stopping`
+    pub fn call_stopping(&mut self, task: TaskId, runnable: bool) {
+        let Some(stopping) = self.ops.stopping else { return };
+        let p = self.tasks.address(task);
+        self.open();
+        // SAFETY: as above.
+        unsafe { stopping(p, runnable) }
+    }
+
+    /// `ops.yield`; whether there is one.
+    pub fn call_yield(&mut self, task: TaskId) -> bool {
+        let Some(yield_) = self.ops.yield_ else { return false };
+        let p = self.tasks.address(task);
+        self.open();
+        // SAFETY: as above.
+        unsafe { yield_(p, null_mut()) };
+        true
+    }
+
+    /// `ops.set_weight`
+    pub fn call_set_weight(&mut self, task: TaskId) {
+        let Some(set_weight) = self.ops.set_weight else { return };
+        let weight = self.tasks.seen(task).scx.weight;
+        let p = self.tasks.address(task);
+        self.open();
+        // SAFETY: as above.
+        unsafe { set_weight(p, weight) }
+    }
+
+    /// `ops.update_idle`
+    pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
+        let Some(update_idle) = self.ops.update_idle else { return };
+        self.open();
+        // SAFETY: as above.
+        unsafe { update_idle(cpu as i32, idle) }
+    }
+
+    /// An operation that takes a task and flags.
+    pub fn call_with_flags(
+        &mut self,
+        operation: Option<unsafe extern "C" fn(*mut abi::Task, u64)>,
+        task: TaskId,
+        flags: u64,
+    ) {
+        let Some(operation) = operation else { return };
+        let p = self.tasks.address(task);
+        self.open();
+        // SAFETY: as above.
+        unsafe { operation(p, flags) }
+    }
+
+    /// An operation that takes a task.
+    pub fn call_with_task(
+        &mut self,
+        operation: Option<unsafe extern "C" fn(*mut abi::Task)>,
+        task: TaskId,
+    ) {
+        let Some(operation) = operation else { return };
+        let p = self.tasks.address(task);
+        self.open();
+        // SAFETY: as above.
+        unsafe { operation(p) }
+    }
+
+    /// The callback of one of the policy's timers.
+    pub fn call_timer(&mut self, index: u32) {
+        let Some((callback, map, mut key, value)) = self.maps.timer_call(index) else { return };
+        self.open();
+        // SAFETY: as above; the policy passed a callback of this type to bpf_timer_set_callback,
+        // and map values never move.
+        unsafe { callback(map, &mut key, value) };
+    }
+}

@@ -1,0 +1,133 @@
+//! Idle CPUs: the built-in tracking of sched_ext, and how busy siblings slow each other down.
+
+use crate::cpu::Activity;
+use crate::kernel::Kernel;
+use crate::scheduling::flags::WAKE_SYNC;
+use crate::task::TaskId;
+use policy::abi::CpuMask;
+use scenario::machine::Distance;
+
+impl Kernel<'_> {
+    fn whole_core_idle(&self, cpu: usize) -> bool {
+        let idle = &self.masks.idle_cpus;
+        idle.has(cpu) && self.siblings[cpu].iter().all(|&sibling| idle.has(sibling as usize))
+    }
+
+    /// Marks a CPU idle.
+    pub fn mark_idle(&mut self, cpu: usize) {
+        self.masks.idle_cpus.set(cpu);
+        if self.whole_core_idle(cpu) {
+            self.masks.idle_cores.set(cpu);
+            for &sibling in &self.siblings[cpu] {
+                self.masks.idle_cores.set(sibling as usize);
+            }
+        }
+    }
+
+    /// Marks a CPU busy, or claimed by somebody who will make it busy.
+    pub fn mark_busy(&mut self, cpu: usize) {
+        self.masks.idle_cpus.clear(cpu);
+        self.masks.idle_cores.clear(cpu);
+        for &sibling in &self.siblings[cpu] {
+            self.masks.idle_cores.clear(sibling as usize);
+        }
+    }
+
+    /// Claims a CPU if it is idle.
+    pub fn claim_idle(&mut self, cpu: usize) -> bool {
+        let idle = self.masks.idle_cpus.has(cpu);
+        if idle {
+            self.mark_busy(cpu);
+        }
+        idle
+    }
+
+    /// Claims an idle CPU of `allowed`, one with an idle core if there is such a one; only such a
+    /// one if `core_only`.
+    pub fn pick_idle(&mut self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
+        let core = allowed.common(&self.masks.idle_cores).next();
+        let any = || allowed.common(&self.masks.idle_cpus).next();
+        let found = if core_only { core } else { core.or_else(any) };
+        if let Some(cpu) = found {
+            self.mark_busy(cpu);
+        }
+        found
+    }
+
+    /// The kernel's own choice of a CPU for a task that wakes up, and whether that CPU was idle
+    /// and is now claimed (`scx_select_cpu_dfl`).
+    pub fn select_cpu_default(&mut self, task: TaskId, prev: usize, wake: u64) -> (usize, bool) {
+        let allowed = self.tasks.seen(task).cpus_mask;
+        let here = self.here();
+        if wake & WAKE_SYNC != 0 && allowed.has(here) {
+            let near = self.distance(here, prev) <= Distance::Cache as usize;
+            if near && allowed.has(prev) && self.claim_idle(prev) {
+                return (prev, true);
+            }
+            let local = self.queues.local(here);
+            let some_idle = allowed.common(&self.masks.idle_cpus).next().is_some();
+            if some_idle && self.queues.get(local).len() == 0 && self.cpus[here].current.is_some() {
+                return (here, true);
+            }
+        }
+        let has_smt = !self.siblings[prev].is_empty();
+        if has_smt && allowed.has(prev) && self.masks.idle_cores.has(prev) {
+            self.mark_busy(prev);
+            return (prev, true);
+        }
+        if has_smt && let Some(cpu) = self.pick_idle(&allowed, true) {
+            return (cpu, true);
+        }
+        if allowed.has(prev) && self.claim_idle(prev) {
+            return (prev, true);
+        }
+        match self.pick_idle(&allowed, false) {
+            Some(cpu) => (cpu, true),
+            None if allowed.has(prev) => (prev, false),
+            None => (allowed.common(&self.masks.online).next().unwrap_or(prev), false),
+        }
+    }
+
+    /// Recomputes how fast the siblings of `cpu` compute, after it became busy or idle.
+    pub fn refresh_siblings(&mut self, cpu: usize) {
+        if self.siblings[cpu].is_empty() {
+            return;
+        }
+        let now_ns = self.host.now_ns;
+        self.cpus[cpu].speed_permille = self.speed_of(cpu);
+        for place in 0..self.siblings[cpu].len() {
+            let sibling = self.siblings[cpu][place] as usize;
+            self.progress_to(sibling, now_ns);
+            self.cpus[sibling].speed_permille = self.speed_of(sibling);
+            if self.cpus[sibling].activity == Activity::Work {
+                self.plan_end_of_work(sibling);
+                self.publish(sibling);
+            }
+        }
+    }
+
+    fn speed_of(&self, cpu: usize) -> u64 {
+        let alone = u64::from(self.machine.cpus[cpu].speed_permille);
+        let busy = |&sibling: &u32| self.cpus[sibling as usize].current.is_some();
+        if self.siblings[cpu].iter().any(busy) {
+            (alone * self.costs.smt_percent / 100).max(1)
+        } else {
+            alone
+        }
+    }
+
+    /// Accounts for the computing that `cpu`, not the active one, did up to `at_ns`.
+    fn progress_to(&mut self, cpu: usize, at_ns: u64) {
+        let to_ns = at_ns.min(self.cpus[cpu].ends.at_ns).max(self.cpus[cpu].clock_ns);
+        if self.cpus[cpu].activity == Activity::Work {
+            self.account(cpu, to_ns);
+        }
+    }
+
+    /// Sets when the present computation of `cpu` ends if nothing interrupts it.
+    pub fn plan_end_of_work(&mut self, cpu: usize) {
+        let Some(task) = self.cpus[cpu].current else { return };
+        let left_ns = self.tasks.state(task).left.div_ceil(self.cpus[cpu].speed_permille);
+        self.cpus[cpu].ends = self.agenda.turn(self.cpus[cpu].clock_ns + left_ns);
+    }
+}

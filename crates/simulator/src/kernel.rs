@@ -1,0 +1,260 @@
+//! The simulated kernel: all its state, its clock, and how time is charged.
+//!
+//! One CPU is active at a time. While it is, `host.now_ns` is its clock: every charge moves that
+//! clock, so whatever the CPU does later in the same event happens later. Other CPUs notice
+//! through locks, dispatch queues and interrupts, all of which carry times.
+
+use crate::agenda::{Agenda, Timers};
+use crate::cpu::{Activity, Cpu, Spent};
+use crate::dispatch_queue::{DispatchQueues, Lock};
+use crate::failure::{Failure, FailureKind};
+use crate::metrics::Metrics;
+use crate::policy_maps::PolicyMaps;
+use crate::program::Gate;
+use crate::task::{TaskId, Tasks, new_task};
+use policy::abi;
+use scenario::draw::Random;
+use scenario::machine::{Costs, Machine};
+use scenario::workload::Workload;
+
+/// What wakes up at a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A task of the workload begins.
+    Start(TaskId),
+    /// A task's sleep is over.
+    Sleep(TaskId),
+    /// A timer of the policy's expires; the second number tells whether it was set anew since.
+    Policy(u32, u32),
+    /// The watchdog looks for stalled tasks.
+    Watchdog,
+}
+
+/// What `scx_bpf_dsq_insert` was asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Insertion {
+    /// The task.
+    pub task: TaskId,
+    /// The queue's number.
+    pub dsq: u64,
+    /// `SCX_ENQ_*`
+    pub flags: u64,
+    /// Whether the queue is ordered by virtual time.
+    pub by_vtime: bool,
+}
+
+/// Which operation of the policy is running, as far as calls depend on it.
+#[derive(Clone, Copy, Debug)]
+pub enum Context {
+    /// Any other.
+    Plain,
+    /// `select_cpu` or `enqueue` of this task: it may be dispatched directly.
+    Enqueueing {
+        /// The task that is being enqueued.
+        task: TaskId,
+        /// Where the policy dispatched it.
+        direct: Option<Insertion>,
+    },
+    /// `dispatch`: insertions are collected in a buffer.
+    Dispatching,
+}
+
+/// The whole simulated machine. `host` comes first: calls from the policy carry its address.
+#[repr(C)]
+pub struct Kernel<'a> {
+    /// What the policy reads in place; `now_ns` is the active CPU's clock.
+    pub host: abi::Host,
+    /// The policy's private copy.
+    pub policy: policy::Loaded,
+    /// Its operations.
+    pub ops: abi::Ops,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// What the tasks do.
+    pub workload: &'a Workload,
+    /// Costs, at hand.
+    pub costs: Costs,
+    /// Distance of each pair of CPUs, row by row.
+    pub distances: Vec<u8>,
+    /// CPUs that share a core, by CPU, itself excluded.
+    pub siblings: Vec<Vec<u32>>,
+    /// What happens next.
+    pub agenda: Agenda,
+    /// Sleeping timers; their first is the agenda's last place.
+    pub timers: Timers<Timer>,
+    /// Pending timers of the workload: starts and sleeps.
+    pub pending_timers: usize,
+    /// CPUs.
+    pub cpus: Vec<Cpu>,
+    /// Tasks.
+    pub tasks: Tasks,
+    /// What runs on an idle CPU, by CPU.
+    pub idle_tasks: Vec<Box<abi::Task>>,
+    /// Dispatch queues.
+    pub queues: DispatchQueues,
+    /// Tasks in all dispatch queues.
+    pub nr_queued: u32,
+    /// Order of insertions into dispatch queues.
+    pub next_seq: u64,
+    /// Idle CPUs, cores all of whose CPUs are idle, all CPUs.
+    pub masks: Box<Masks>,
+    /// Whether the built-in idle tracking works.
+    pub tracks_idle: bool,
+    /// What the policy may do now.
+    pub context: Context,
+    /// Insertions of the present `dispatch`.
+    pub buffer: Vec<Insertion>,
+    /// Queue whose lock a walk of the policy's holds now.
+    pub walked: Option<u32>,
+    /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
+    pub scheduling: bool,
+    /// The policy's maps and timers.
+    pub maps: PolicyMaps,
+    /// Locks of the policy's own.
+    pub spin_locks: Vec<Lock>,
+    /// State of the workload's channels.
+    pub channels: Vec<crate::program::Channel>,
+    /// State of the workload's gates.
+    pub gates: Vec<Gate>,
+    /// Address spaces, at addresses that never change.
+    pub address_spaces: Vec<Box<abi::AddressSpace>>,
+    /// Draws of the policy and of nobody else.
+    pub random: Random,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Ticks a second.
+    pub hz: u32,
+    /// Nothing happens after this time.
+    pub until_ns: u64,
+    /// What was counted.
+    pub metrics: Metrics,
+    /// Why the run ended early.
+    pub failure: Option<Failure>,
+    /// Tasks that have not ended.
+    pub alive: u32,
+    /// Tasks that want a CPU or have one, counted apart from their places.
+    pub nr_runnable: u32,
+}
+
+/// The CPU masks that policies read.
+#[derive(Debug)]
+pub struct Masks {
+    /// Idle CPUs.
+    pub idle_cpus: abi::CpuMask,
+    /// CPUs whose whole core is idle.
+    pub idle_cores: abi::CpuMask,
+    /// All CPUs.
+    pub online: abi::CpuMask,
+}
+
+/// The idle task of a CPU.
+pub fn idle_task(cpu: usize) -> Box<abi::Task> {
+    const PF_IDLE: u32 = 2;
+    let mut task = Box::new(new_task(0, &format!("swapper/{cpu}"), 0));
+    task.flags = PF_IDLE;
+    task.cpu = cpu as i32;
+    task
+}
+
+impl Kernel<'_> {
+    /// The active CPU.
+    pub fn here(&self) -> usize {
+        self.host.cpu as usize
+    }
+
+    /// How far apart two CPUs are, as an index into costs by distance.
+    pub fn distance(&self, a: usize, b: usize) -> usize {
+        usize::from(self.distances[a * self.cpus.len() + b])
+    }
+
+    /// Makes `cpu` the active one at `at_ns`, or later if it is busy until then, and accounts for
+    /// what it did so far.
+    pub fn enter(&mut self, cpu: usize, at_ns: u64) {
+        let now_ns = at_ns.max(self.cpus[cpu].clock_ns);
+        self.account(cpu, now_ns);
+        self.host.now_ns = now_ns;
+        self.host.cpu = cpu as i32;
+        self.set_current();
+    }
+
+    /// Accounts for what a CPU did up to `to_ns`.
+    pub fn account(&mut self, cpu: usize, to_ns: u64) {
+        let cpu = &mut self.cpus[cpu];
+        let passed_ns = to_ns - cpu.clock_ns;
+        let spent = match cpu.activity {
+            Activity::Idle => Spent::Idle,
+            Activity::Work => Spent::Work,
+            Activity::Syscall => Spent::Kernel,
+        };
+        cpu.spent_ns[spent as usize] += passed_ns;
+        cpu.clock_ns = to_ns;
+        if let (Activity::Work, Some(task)) = (cpu.activity, cpu.current) {
+            let state = self.tasks.state_mut(task);
+            state.left = state.left.saturating_sub(passed_ns * cpu.speed_permille);
+        }
+    }
+
+    /// Tells the policy which task runs on the active CPU.
+    pub fn set_current(&mut self) {
+        let cpu = self.here();
+        self.host.current = match self.cpus[cpu].current {
+            Some(task) => self.tasks.address(task),
+            None => &raw mut *self.idle_tasks[cpu],
+        };
+    }
+
+    /// Spends time of the active CPU.
+    pub fn charge(&mut self, spent: Spent, ns: u64) {
+        self.host.now_ns += ns;
+        let cpu = &mut self.cpus[self.host.cpu as usize];
+        cpu.clock_ns += ns;
+        cpu.spent_ns[spent as usize] += ns;
+    }
+
+    /// Takes a lock for the active CPU: waits until it is free, then pays for moving it here.
+    /// Returns the lock as held; give its end back with [`released`](Self::released).
+    pub fn take(&mut self, lock: Lock) {
+        self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.host.now_ns));
+        let distance = self.distance(lock.holder as usize, self.here());
+        let ns = self.costs.lock_ns + self.costs.lock_transfer_ns[distance];
+        self.charge(Spent::Scheduler, ns);
+    }
+
+    /// A lock that the active CPU gives up now.
+    pub fn released(&self) -> Lock {
+        Lock { free_at_ns: self.host.now_ns, holder: self.host.cpu as u32 }
+    }
+
+    /// Ends the run; the first failure counts.
+    pub fn fail(&mut self, kind: FailureKind, message: String) {
+        let failure = Failure::new(kind, message, self.here(), self.host.now_ns);
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Ends the run because of a task; the first failure counts.
+    pub fn fail_about(&mut self, task: TaskId, kind: FailureKind, message: String) {
+        let failure = Failure::new(kind, message, self.here(), self.host.now_ns)
+            .about(task, self.tasks.label(task));
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Puts a CPU's next event into the agenda.
+    pub fn publish(&mut self, cpu: usize) {
+        self.agenda.set(cpu, self.cpus[cpu].next_event());
+    }
+
+    /// Adds a timer.
+    pub fn add_timer(&mut self, at_ns: u64, timer: Timer) {
+        if matches!(timer, Timer::Start(_) | Timer::Sleep(_)) {
+            self.pending_timers += 1;
+        }
+        let when = self.agenda.turn(at_ns);
+        self.timers.add(when, timer);
+        self.agenda.set(self.cpus.len(), self.timers.first());
+    }
+
+    /// Length of a tick.
+    pub fn tick_period_ns(&self) -> u64 {
+        1_000_000_000 / u64::from(self.hz)
+    }
+}

@@ -1,0 +1,120 @@
+//! One deterministic machine that runs a sched_ext policy in virtual time.
+//!
+//! [`simulate`] is a pure function: equal inputs give equal results, to the last digit of the
+//! digest, on every machine and beside any number of other simulations. It uses no thread, clock,
+//! file or environment.
+//!
+//! To read on: `engine` takes events in their order; `program` is what tasks do; `scheduling` is
+//! the sched_ext core; `kernel_calls` is what the policy may call; `invariants` is what must hold
+//! after every event.
+
+mod agenda;
+mod cpu;
+mod dispatch_queue;
+mod engine;
+mod failure;
+mod hooks;
+mod idle;
+mod invariants;
+mod kernel;
+mod kernel_calls;
+mod metrics;
+mod policy_maps;
+mod program;
+mod scheduling;
+mod task;
+
+pub use failure::{Failure, FailureKind};
+pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
+
+use scenario::machine::Machine;
+use scenario::workload::Workload;
+use std::collections::BTreeMap;
+
+/// What a run is given beside policy, machine and workload.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Seed of all random draws.
+    pub seed: u64,
+    /// Stop at this simulated time in ns.
+    pub until_ns: Option<u64>,
+    /// Record who ran where; memory then grows with the length of the run.
+    pub timeline: bool,
+    /// The policy's tunables that are not to keep their defaults.
+    pub tunables: BTreeMap<String, i64>,
+}
+
+/// A run that could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulateError {
+    /// The policy cannot be loaded with these tunables.
+    #[error(transparent)]
+    Policy(#[from] policy::PolicyError),
+    /// The policy has a map that the simulator lacks.
+    #[error("policy {policy}: map {map} has {reason}")]
+    Map {
+        /// The policy.
+        policy: String,
+        /// The map's variable.
+        map: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The machine has no CPUs, or more than the policy interface can name.
+    #[error("machine {machine} has {cpus} CPUs; 1 to {max} can be simulated")]
+    Cpus {
+        /// The machine.
+        machine: String,
+        /// Its CPUs.
+        cpus: usize,
+        /// The most there may be.
+        max: usize,
+    },
+}
+
+/// Runs `workload` on `machine` under `policy`.
+///
+/// A policy that misbehaves is not an error here: the run ends with [`Status::Failed`] and the
+/// kernel's message.
+///
+/// # Errors
+/// If the policy cannot be loaded or the machine cannot be simulated.
+pub fn simulate(
+    policy: &policy::Policy,
+    machine: &Machine,
+    workload: &Workload,
+    options: &Options,
+) -> Result<RunResult, SimulateError> {
+    let nr_cpus = machine.cpus.len();
+    if nr_cpus == 0 || nr_cpus > policy::abi::CPUS_MAX {
+        let (machine, max) = (machine.name.clone(), policy::abi::CPUS_MAX);
+        return Err(SimulateError::Cpus { machine, cpus: nr_cpus, max });
+    }
+    let topology = topology_arrays(machine);
+    let arrays: Vec<(&str, &[u8])> =
+        topology.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
+    let loaded = policy.load(&options.tunables, &arrays)?;
+    let setting = engine::Setting {
+        seed: options.seed,
+        until_ns: options.until_ns,
+        timeline: options.timeline,
+        hz: machine.hz_for(&policy.name),
+    };
+    let kernel = kernel::Kernel::new(loaded, machine, workload, setting).map_err(|unknown| {
+        let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
+        SimulateError::Map { policy, map, reason }
+    })?;
+    Ok(kernel.run())
+}
+
+/// What `scx/topology.bpf.h` asks the loader to fill in.
+fn topology_arrays(machine: &Machine) -> [(&'static str, Vec<u8>); 3] {
+    let array = |number: fn(&scenario::machine::Cpu) -> u32| {
+        machine.cpus.iter().flat_map(|cpu| (number(cpu) as u16).to_ne_bytes()).collect()
+    };
+    [
+        ("topology_core", array(|cpu| cpu.core)),
+        ("topology_cache", array(|cpu| cpu.cache)),
+        ("topology_node", array(|cpu| cpu.node)),
+    ]
+}

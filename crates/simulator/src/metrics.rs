@@ -1,0 +1,385 @@
+//! What a run is measured by, and the digest that tells two runs apart.
+
+use crate::cpu::{Cpu, SPENT_KINDS, Spent};
+use crate::failure::Failure;
+use crate::task::{State, TaskId, Tasks};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A rolling digest: 64 bits over everything that is mixed in, in order.
+///
+/// Each word is folded in by a 128-bit multiplication whose halves are combined, as
+/// multiply-and-fold hashes do. It tells accidents apart, not attackers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Digest {
+    /// Mixes words in.
+    pub fn mix(&mut self, words: &[u64]) {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15; // 2^64 divided by the golden ratio.
+        for &word in words {
+            let product = u128::from(self.0 ^ word) * u128::from(ODD);
+            self.0 = (product as u64 ^ (product >> 64) as u64).rotate_left(29) ^ word;
+        }
+    }
+
+    /// 16 hexadecimal digits.
+    pub fn text(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// Where a distribution lies. Times in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Number of values.
+    pub count: u64,
+    /// Mean; 0 without values.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest value.
+    pub max: u64,
+}
+
+/// One stay of a task on a CPU: start and end in ns, CPU, pid.
+pub type Stay = (u64, u64, u32, u32);
+
+/// Counters of a run in progress.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Digest of all wake-ups and switches with their times.
+    pub digest: Digest,
+    /// Operations finished, ticks, timers and interrupts.
+    pub events: u64,
+    /// Tasks put on CPUs.
+    pub switches: u64,
+    /// Tasks that ran on another CPU than before.
+    pub migrations: u64,
+    /// Wake-ups.
+    pub wakeups: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Interrupts between CPUs.
+    pub interrupts: u64,
+    /// Messages received since the mark.
+    pub messages: u64,
+    /// When the workload's mark was reached.
+    pub marked_at_ns: Option<u64>,
+    /// When the last task so far ended.
+    pub last_exit_ns: u64,
+    /// Stays on CPUs, if asked for.
+    pub timeline: Option<Vec<Stay>>,
+    run_ns: Histogram<u64>,
+    wait_ns: Histogram<u64>,
+    wakeup_latency_ns: Histogram<u64>,
+}
+
+/// The longest time that histograms tell apart.
+const HISTOGRAM_MAX_NS: u64 = 3_600_000_000_000;
+/// Decimal digits that histograms keep.
+const HISTOGRAM_DIGITS: u8 = 2;
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, HISTOGRAM_DIGITS)
+        .expect("the bounds are valid")
+}
+
+fn distribution(histogram: &Histogram<u64>) -> Distribution {
+    Distribution {
+        count: histogram.len(),
+        mean: if histogram.is_empty() { 0.0 } else { histogram.mean() },
+        p50: histogram.value_at_quantile(0.5),
+        p90: histogram.value_at_quantile(0.9),
+        p99: histogram.value_at_quantile(0.99),
+        max: histogram.max(),
+    }
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new(with_timeline: bool) -> Self {
+        Metrics {
+            digest: Digest(0),
+            events: 0,
+            switches: 0,
+            migrations: 0,
+            wakeups: 0,
+            ticks: 0,
+            interrupts: 0,
+            messages: 0,
+            marked_at_ns: None,
+            last_exit_ns: 0,
+            timeline: with_timeline.then(Vec::new),
+            run_ns: histogram(),
+            wait_ns: histogram(),
+            wakeup_latency_ns: histogram(),
+        }
+    }
+
+    /// What is measured begins; only the first time counts.
+    pub fn mark(&mut self, now_ns: u64) {
+        if self.marked_at_ns.is_none() {
+            self.marked_at_ns = Some(now_ns);
+            self.messages = 0;
+        }
+    }
+
+    /// A task was put on a CPU after this wait.
+    pub fn entered_cpu(&mut self, waited_ns: u64, woken: bool) {
+        self.switches += 1;
+        self.wait_ns.saturating_record(waited_ns);
+        if woken {
+            self.wakeup_latency_ns.saturating_record(waited_ns);
+        }
+    }
+
+    /// A task left a CPU.
+    pub fn left_cpu(&mut self, cpu: usize, task: TaskId, ran_ns: u64, now_ns: u64, voluntarily: bool) {
+        self.run_ns.saturating_record(ran_ns);
+        self.digest.mix(&[ran_ns, u64::from(voluntarily)]);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push((now_ns - ran_ns, now_ns, cpu as u32, task + 1));
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// All tasks ended, or the workload's own stop was reached.
+    Completed,
+    /// The caller's time limit was reached.
+    Stopped,
+    /// See the error.
+    Failed,
+}
+
+/// CPU time of all CPUs by what it was spent on; the sum is elapsed time x CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CpuTime {
+    /// The tasks' own computations.
+    pub work: u64,
+    /// System calls, copies, ticks, switches, cache refills.
+    pub kernel: u64,
+    /// Wake-ups, the policy, dispatch queues, interrupts between CPUs.
+    pub scheduler: u64,
+    /// Waiting for locks.
+    pub lock_wait: u64,
+    /// Nothing to run.
+    pub idle: u64,
+}
+
+impl CpuTime {
+    fn of(cpus: &[Cpu]) -> Self {
+        let mut sums = [0; SPENT_KINDS];
+        for cpu in cpus {
+            for (sum, ns) in sums.iter_mut().zip(cpu.spent_ns) {
+                *sum += ns;
+            }
+        }
+        CpuTime {
+            work: sums[Spent::Work as usize],
+            kernel: sums[Spent::Kernel as usize],
+            scheduler: sums[Spent::Scheduler as usize],
+            lock_wait: sums[Spent::LockWait as usize],
+            idle: sums[Spent::Idle as usize],
+        }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.work + self.kernel + self.scheduler + self.lock_wait + self.idle
+    }
+}
+
+/// Tasks of one name and nice value together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskGroup {
+    /// Their name.
+    pub name: String,
+    /// Their nice value at the end.
+    pub nice: i32,
+    /// How many.
+    pub count: u64,
+    /// CPU time.
+    pub run_ns: u64,
+    /// Time runnable but not running.
+    pub wait_ns: u64,
+    /// Times one was put on a CPU.
+    pub switches: u64,
+    /// Times one ran on another CPU than before.
+    pub migrations: u64,
+    /// End of the first that ended; 0 if none did.
+    pub first_exit_ns: u64,
+    /// End of the last that ended; 0 if none did.
+    pub last_exit_ns: u64,
+}
+
+/// All that is known of a run when it is over.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunResult {
+    /// How it ended.
+    pub status: Status,
+    /// Why, if it failed.
+    pub error: Option<Failure>,
+    /// Equal for equal runs.
+    pub digest: String,
+    /// From the workload's mark (or the start) to the end of the last task.
+    pub makespan_ns: u64,
+    /// Simulated time.
+    pub elapsed_ns: u64,
+    /// Messages received after the mark.
+    pub messages: u64,
+    /// Tasks that ever existed.
+    pub nr_tasks: u64,
+    /// CPUs.
+    pub nr_cpus: u64,
+    /// Operations finished, ticks, timers and interrupts.
+    pub events: u64,
+    /// Times a task was put on a CPU.
+    pub switches: u64,
+    /// Times a task left its CPU because it blocked, slept or ended.
+    pub voluntary_switches: u64,
+    /// Times a task left its CPU although it could have gone on.
+    pub involuntary_switches: u64,
+    /// Times a task ran on another CPU than before.
+    pub migrations: u64,
+    /// Wake-ups, new tasks included.
+    pub wakeups: u64,
+    /// Timer ticks.
+    pub ticks: u64,
+    /// Interrupts between CPUs.
+    pub interrupts: u64,
+    /// Where the CPUs' time went.
+    pub cpu_time_ns: CpuTime,
+    /// Uninterrupted stays on a CPU.
+    pub run_ns: Distribution,
+    /// Waits of runnable tasks for a CPU.
+    pub wait_ns: Distribution,
+    /// Those waits that began with a wake-up.
+    pub wakeup_latency_ns: Distribution,
+    /// Jain's index of CPU time a second of life and weight, over all tasks that ran.
+    pub jain_fairness: f64,
+    /// Tasks by name.
+    pub task_groups: Vec<TaskGroup>,
+    /// Stays on CPUs in the order of their ends, if asked for.
+    pub timeline: Option<Vec<Stay>>,
+    /// Names of the pids in the timeline.
+    pub timeline_names: Option<BTreeMap<u32, String>>,
+}
+
+/// What [`summarize`] is told beside the counters.
+#[derive(Debug)]
+pub struct Ending {
+    /// How the run ended.
+    pub status: Status,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// Simulated time.
+    pub elapsed_ns: u64,
+}
+
+/// Turns counters into a result.
+pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) -> RunResult {
+    let ids = 0..tasks.len() as TaskId;
+    let end_ns = if tasks.census().exited() as usize == tasks.len() {
+        metrics.last_exit_ns
+    } else {
+        ending.elapsed_ns
+    };
+    let sum = |count: fn(&policy::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
+    let mut digest = metrics.digest;
+    digest.mix(&[ending.elapsed_ns, metrics.events, metrics.switches, metrics.wakeups]);
+    RunResult {
+        status: ending.status,
+        error: ending.failure,
+        digest: digest.text(),
+        makespan_ns: end_ns.saturating_sub(metrics.marked_at_ns.unwrap_or(0)),
+        elapsed_ns: ending.elapsed_ns,
+        messages: metrics.messages,
+        nr_tasks: tasks.len() as u64,
+        nr_cpus: cpus.len() as u64,
+        events: metrics.events,
+        switches: metrics.switches,
+        voluntary_switches: sum(|task| task.nvcsw),
+        involuntary_switches: sum(|task| task.nivcsw),
+        migrations: metrics.migrations,
+        wakeups: metrics.wakeups,
+        ticks: metrics.ticks,
+        interrupts: metrics.interrupts,
+        cpu_time_ns: CpuTime::of(cpus),
+        run_ns: distribution(&metrics.run_ns),
+        wait_ns: distribution(&metrics.wait_ns),
+        wakeup_latency_ns: distribution(&metrics.wakeup_latency_ns),
+        jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
+        task_groups: task_groups(tasks),
+        timeline_names: metrics.timeline.as_ref().map(|_| {
+            ids.map(|id| (id + 1, name_of(tasks, id))).collect()
+        }),
+        timeline: metrics.timeline,
+    }
+}
+
+fn name_of(tasks: &Tasks, id: TaskId) -> String {
+    let comm = &tasks.seen(id).comm;
+    let name = comm.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Jain's index of the tasks' shares: 1 is perfectly even, 1/n one task taking all. A task's
+/// share is its CPU time divided by its weight and by the time it lived. 1 if nothing ran.
+///
+/// Source: R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for
+/// resource allocation in shared computer systems", DEC-TR-301, 1984.
+fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
+    let share = |(id, state): (usize, &State)| {
+        let end_ns = state.totals.exited_at_ns.min(elapsed_ns);
+        let lived_ns = end_ns.saturating_sub(state.totals.born_at_ns).max(1);
+        let weight = tasks.seen(id as TaskId).se.load_weight.max(1);
+        state.totals.run_ns as f64 / weight as f64 / lived_ns as f64
+    };
+    let ran = tasks.states().iter().enumerate().filter(|(_, state)| state.totals.run_ns > 0);
+    let (count, sum, squares) = ran.map(share).fold((0.0, 0.0, 0.0), |(n, sum, squares), x| {
+        (n + 1.0, sum + x, squares + x * x)
+    });
+    if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
+}
+
+fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
+    let mut groups: BTreeMap<(String, i32), TaskGroup> = BTreeMap::new();
+    for (id, state) in tasks.states().iter().enumerate() {
+        let id = id as TaskId;
+        let (name, nice) = (name_of(tasks, id), tasks.seen(id).static_prio - 120);
+        let group = groups.entry((name.clone(), nice)).or_insert(TaskGroup {
+            name,
+            nice,
+            count: 0,
+            run_ns: 0,
+            wait_ns: 0,
+            switches: 0,
+            migrations: 0,
+            first_exit_ns: 0,
+            last_exit_ns: 0,
+        });
+        group.count += 1;
+        group.run_ns += state.totals.run_ns;
+        group.wait_ns += state.totals.wait_ns;
+        group.switches += state.totals.switches;
+        group.migrations += state.totals.migrations;
+        let exited_ns = state.totals.exited_at_ns;
+        if exited_ns != crate::agenda::NEVER_NS {
+            group.last_exit_ns = group.last_exit_ns.max(exited_ns);
+            if group.first_exit_ns == 0 || exited_ns < group.first_exit_ns {
+                group.first_exit_ns = exited_ns;
+            }
+        }
+    }
+    groups.into_values().collect()
+}

@@ -1,0 +1,335 @@
+//! A policy's maps and timers: memory that the policy reads and writes in place.
+//!
+//! Values never move while the policy may hold a pointer to them.
+
+use crate::task::TaskId;
+use policy::abi;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+/// Kinds of maps, `enum bpf_map_type`.
+mod kind {
+    pub const HASH: u32 = 1;
+    pub const ARRAY: u32 = 2;
+    pub const PERCPU_ARRAY: u32 = 6;
+    pub const TASK_STORAGE: u32 = 29;
+}
+
+/// Error numbers that map calls return, negated.
+pub mod errno {
+    /// No such entry.
+    pub const ENOENT: i32 = 2;
+    /// The map is full.
+    pub const E2BIG: i32 = 7;
+    /// Already there, or in use.
+    pub const EEXIST: i32 = 17;
+    /// Not possible with this map.
+    pub const EINVAL: i32 = 22;
+}
+
+/// Values of task storage that are allocated together.
+const STORAGE_CHUNK: usize = 64;
+
+/// What a timer callback is called with, and the callback.
+pub type TimerCall =
+    (unsafe extern "C" fn(*mut c_void, *mut u32, *mut u8) -> i32, *mut c_void, u32, *mut u8);
+
+#[derive(Debug)]
+struct PolicyMap {
+    view: Box<abi::Map>,
+    /// The variable that describes the map: the address a timer's callback gets.
+    variable: *mut c_void,
+    /// Values of arrays, and chunks of task storage.
+    memory: Vec<Box<[u64]>>,
+    /// Task-storage values that no task uses, as addresses into `memory`.
+    free: Vec<*mut u8>,
+    entries: BTreeMap<Vec<u8>, Box<[u64]>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PolicyTimer {
+    callback: *mut c_void,
+    map: usize,
+    key: u32,
+    value: *mut u8,
+    cpu: u32,
+    generation: u32,
+}
+
+/// All maps and timers of one loaded policy.
+#[derive(Debug, Default)]
+pub struct PolicyMaps {
+    maps: Vec<PolicyMap>,
+    timers: Vec<PolicyTimer>,
+}
+
+/// A map that the simulator does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMap {
+    /// The variable's name.
+    pub name: String,
+    /// Its `type`, or why there is no place for it.
+    pub reason: String,
+}
+
+impl PolicyMaps {
+    /// Makes the maps a policy declares and lets its variables point to them.
+    pub fn new(declared: &[policy::LoadedMap], nr_cpus: usize) -> Result<Self, UnknownMap> {
+        let mut maps = PolicyMaps::default();
+        let mut nr_storages = 0;
+        for declaration in declared {
+            let mut map = PolicyMap::new(declaration, nr_cpus)?;
+            if map.view.kind == kind::TASK_STORAGE {
+                if nr_storages as usize == abi::STORAGE_MAX {
+                    let reason = format!("more than {} task-storage maps", abi::STORAGE_MAX);
+                    return Err(UnknownMap { name: declaration.name.clone(), reason });
+                }
+                map.view.index = nr_storages;
+                nr_storages += 1;
+            }
+            // SAFETY: the loader gives the address of a writable variable of the loaded policy
+            // whose first member is a pointer; the view is boxed and lives as long as the maps.
+            unsafe { *declaration.variable = &raw mut *map.view };
+            maps.maps.push(map);
+        }
+        Ok(maps)
+    }
+
+    fn position(&self, map: *const abi::Map) -> Option<usize> {
+        self.maps.iter().position(|known| std::ptr::eq(&raw const *known.view, map))
+    }
+
+    /// A zeroed value for a task; the present one if it has one.
+    pub fn create_storage(&mut self, map: *const abi::Map, task: &mut abi::Task) -> *mut u8 {
+        let Some(at) = self.position(map) else { return std::ptr::null_mut() };
+        let map = &mut self.maps[at];
+        let place = &mut task.storage[map.view.index as usize];
+        if place.is_null() {
+            *place = map.take_value();
+        }
+        *place
+    }
+
+    /// Gives a task's value back.
+    pub fn delete_storage(&mut self, map: *const abi::Map, task: &mut abi::Task) {
+        let Some(at) = self.position(map) else { return };
+        self.maps[at].give_back(task);
+    }
+
+    /// Gives all values of a task back.
+    pub fn forget_task(&mut self, _id: TaskId, task: &mut abi::Task) {
+        for map in &mut self.maps {
+            map.give_back(task);
+        }
+    }
+
+    /// Value of a key in a hash map, or null.
+    ///
+    /// # Safety
+    /// `key` points to as many bytes as the map's keys have.
+    pub unsafe fn lookup(&mut self, map: *const abi::Map, key: *const u8) -> *mut u8 {
+        let Some(at) = self.position(map) else { return std::ptr::null_mut() };
+        let map = &mut self.maps[at];
+        // SAFETY: promised by the caller.
+        let key = unsafe { std::slice::from_raw_parts(key, map.view.key_size as usize) };
+        map.entries.get_mut(key).map_or(std::ptr::null_mut(), |value| value.as_mut_ptr().cast())
+    }
+
+    /// Sets a value; 0 or a negative error number.
+    ///
+    /// # Safety
+    /// `key` and `value` point to as many bytes as the map's keys and values have.
+    pub unsafe fn update(
+        &mut self,
+        map: *const abi::Map,
+        key: *const u8,
+        value: *const u8,
+        flags: u64,
+        cpu: usize,
+    ) -> i32 {
+        const NOEXIST: u64 = 1;
+        const EXIST: u64 = 2;
+        let Some(at) = self.position(map) else { return -errno::EINVAL };
+        let size = self.maps[at].view.value_size as usize;
+        // SAFETY: promised by the caller.
+        let to = if self.maps[at].view.kind == kind::HASH {
+            let there = unsafe { self.lookup(map, key) };
+            match (there.is_null(), flags) {
+                (true, EXIST) => return -errno::ENOENT,
+                (false, NOEXIST) => return -errno::EEXIST,
+                (true, _) => unsafe { self.maps[at].add_entry(key) },
+                (false, _) => there,
+            }
+        } else {
+            unsafe { self.maps[at].array_value(key.cast::<u32>().read_unaligned(), cpu) }
+        };
+        if to.is_null() {
+            return -errno::E2BIG;
+        }
+        // SAFETY: `to` is a value of this map.
+        unsafe { std::ptr::copy(value, to, size) };
+        0
+    }
+
+    /// Removes a key of a hash map; 0 or a negative error number.
+    ///
+    /// # Safety
+    /// `key` points to as many bytes as the map's keys have.
+    pub unsafe fn delete(&mut self, map: *const abi::Map, key: *const u8) -> i32 {
+        let Some(at) = self.position(map) else { return -errno::EINVAL };
+        let map = &mut self.maps[at];
+        if map.view.kind != kind::HASH {
+            return -errno::EINVAL;
+        }
+        // SAFETY: promised by the caller.
+        let key = unsafe { std::slice::from_raw_parts(key, map.view.key_size as usize) };
+        if map.entries.remove(key).is_some() { 0 } else { -errno::ENOENT }
+    }
+
+    /// Makes a timer inside a value of `map`; its number, counted from 1.
+    pub fn add_timer(&mut self, map: *const abi::Map, timer: *mut u8) -> Option<u64> {
+        let at = self.position(map)?;
+        let view = &self.maps[at].view;
+        let stride = (view.value_stride as usize).max(1);
+        let offset = (timer as usize).checked_sub(view.values as usize)?;
+        let key = offset / stride;
+        if view.values.is_null() || key >= view.max_entries as usize {
+            return None;
+        }
+        let value = view.values.wrapping_add(key * stride);
+        let callback = std::ptr::null_mut();
+        self.timers.push(PolicyTimer { callback, map: at, key: key as u32, value, cpu: 0, generation: 0 });
+        Some(self.timers.len() as u64)
+    }
+
+    fn timer(&mut self, id: u64) -> Option<&mut PolicyTimer> {
+        self.timers.get_mut(usize::try_from(id.checked_sub(1)?).ok()?)
+    }
+
+    /// Sets what a timer calls; whether there is such a timer.
+    pub fn set_callback(&mut self, id: u64, callback: *mut c_void) -> bool {
+        self.timer(id).map(|timer| timer.callback = callback).is_some()
+    }
+
+    /// Arms a timer on a CPU; its index and generation for the timer list.
+    pub fn arm(&mut self, id: u64, cpu: usize) -> Option<(u32, u32)> {
+        let timer = self.timer(id)?;
+        if timer.callback.is_null() {
+            return None;
+        }
+        timer.cpu = cpu as u32;
+        timer.generation += 1;
+        Some((id as u32 - 1, timer.generation))
+    }
+
+    /// Disarms a timer; whether there is such a timer.
+    pub fn disarm(&mut self, id: u64) -> bool {
+        self.timer(id).map(|timer| timer.generation += 1).is_some()
+    }
+
+    /// The CPU on which an expiry of this generation is to be handled; `None` if it was disarmed.
+    pub fn expiry_cpu(&self, index: u32, generation: u32) -> Option<usize> {
+        let timer = self.timers.get(index as usize)?;
+        (timer.generation == generation).then_some(timer.cpu as usize)
+    }
+
+    /// What to call when a timer expires.
+    pub fn timer_call(&self, index: u32) -> Option<TimerCall> {
+        let timer = self.timers.get(index as usize)?;
+        // SAFETY: the policy passed a function of this type to bpf_timer_set_callback; null was
+        // excluded when the timer was armed.
+        let callback = unsafe {
+            std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C" fn(*mut c_void, *mut u32, *mut u8) -> i32,
+            >(timer.callback)
+        };
+        Some((callback, self.maps[timer.map].variable, timer.key, timer.value))
+    }
+}
+
+impl PolicyMap {
+    fn new(declaration: &policy::LoadedMap, nr_cpus: usize) -> Result<Self, UnknownMap> {
+        let stride = (declaration.value_size as usize).next_multiple_of(8);
+        let entries = declaration.max_entries as usize;
+        let copies = match declaration.kind {
+            kind::ARRAY => 1,
+            kind::PERCPU_ARRAY => nr_cpus,
+            kind::HASH | kind::TASK_STORAGE => 0,
+            other => {
+                let reason = format!(
+                    "type {other}; the simulator has arrays (2), per-CPU arrays (6), hashes (1) \
+                     and task storage (29)"
+                );
+                return Err(UnknownMap { name: declaration.name.clone(), reason });
+            }
+        };
+        let mut memory = vec![0u64; stride / 8 * entries * copies].into_boxed_slice();
+        let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
+        let values =
+            if copies == 0 { std::ptr::null_mut() } else { memory.as_mut_ptr().cast::<u8>() };
+        let view = abi::Map {
+            kind: declaration.kind,
+            key_size: declaration.key_size,
+            value_size: declaration.value_size,
+            max_entries: declaration.max_entries,
+            index: 0,
+            value_stride: stride as u32,
+            cpu_stride: if per_cpu { (stride * entries) as u64 } else { 0 },
+            values,
+        };
+        Ok(PolicyMap {
+            view: Box::new(view),
+            variable: declaration.variable.cast(),
+            memory: vec![memory],
+            free: Vec::new(),
+            entries: BTreeMap::new(),
+        })
+    }
+
+    fn take_value(&mut self) -> *mut u8 {
+        let words = self.view.value_stride as usize / 8;
+        if self.free.is_empty() {
+            let mut chunk = vec![0u64; words * STORAGE_CHUNK].into_boxed_slice();
+            let start = chunk.as_mut_ptr();
+            self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * words).cast()));
+            self.memory.push(chunk);
+        }
+        let value = self.free.pop().expect("refilled above");
+        // SAFETY: the value is in `memory`, `words` words long and used by nobody.
+        unsafe { value.cast::<u64>().write_bytes(0, words) };
+        value
+    }
+
+    fn give_back(&mut self, task: &mut abi::Task) {
+        if self.view.kind != kind::TASK_STORAGE {
+            return;
+        }
+        let place = &mut task.storage[self.view.index as usize];
+        if !place.is_null() {
+            self.free.push(std::mem::replace(place, std::ptr::null_mut()));
+        }
+    }
+
+    /// # Safety
+    /// `key` points to as many bytes as the map's keys have.
+    unsafe fn add_entry(&mut self, key: *const u8) -> *mut u8 {
+        if self.entries.len() >= self.view.max_entries as usize {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: promised by the caller.
+        let key = unsafe { std::slice::from_raw_parts(key, self.view.key_size as usize) };
+        let words = self.view.value_stride as usize / 8;
+        let value = self.entries.entry(key.to_vec()).or_insert_with(|| vec![0; words].into());
+        value.as_mut_ptr().cast()
+    }
+
+    fn array_value(&mut self, key: u32, cpu: usize) -> *mut u8 {
+        if key >= self.view.max_entries || self.view.values.is_null() {
+            return std::ptr::null_mut();
+        }
+        let offset =
+            cpu as u64 * self.view.cpu_stride + u64::from(key) * u64::from(self.view.value_stride);
+        self.view.values.wrapping_add(offset as usize)
+    }
+}

@@ -1,0 +1,403 @@
+//! What tasks do: each operation of a program takes time, then has its effect.
+//!
+//! An effect happens when its event is due, never earlier, so a channel has room or is empty
+//! exactly as the order of events says. An operation that cannot have its effect blocks the task
+//! and is tried again when the task has been woken.
+
+use crate::cpu::Spent;
+use crate::failure::FailureKind;
+use crate::kernel::{Kernel, Timer};
+use crate::scheduling::flags::{WAKE_FORK, WAKE_SYNC, WAKE_TTWU};
+use crate::task::{NICE_WEIGHTS, Place, TaskId, nice_weight, scx_weight};
+use scenario::workload::{self, Op, Repeat};
+use std::collections::VecDeque;
+
+/// A channel while it is used.
+#[derive(Debug)]
+pub struct Channel {
+    /// Its size and manners.
+    pub spec: workload::Channel,
+    /// Bytes in use, overheads included.
+    pub used_bytes: u64,
+    /// What is left of each message, oldest first.
+    pub messages: VecDeque<u32>,
+    /// Bytes that can be received.
+    pub content_bytes: u64,
+    /// Tasks that wait for data, longest first.
+    pub receivers: VecDeque<TaskId>,
+    /// Tasks that wait for room, longest first.
+    pub senders: VecDeque<TaskId>,
+}
+
+/// A gate while it is used.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    /// Whether everybody passes.
+    pub open: bool,
+    /// Who may pass a shut gate.
+    pub tokens: u64,
+    /// Tasks that wait, longest first.
+    pub waiters: VecDeque<TaskId>,
+}
+
+/// What the next operation of a task takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// So many ns in the kernel.
+    Syscall(u64),
+    /// `State::left` of computing.
+    Work,
+}
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The task goes on.
+    Goes,
+    /// The task waits.
+    Blocks,
+    /// The task has ended.
+    Ends,
+}
+
+/// Operations without duration that a task may pass in a row.
+const INSTANT_OPS_MAX: usize = 1 << 16;
+
+const FIRST_TRY: u8 = 0;
+const RETRY: u8 = 1;
+
+impl Channel {
+    /// An empty channel.
+    pub fn new(spec: workload::Channel) -> Self {
+        Channel {
+            spec,
+            used_bytes: 0,
+            messages: VecDeque::new(),
+            content_bytes: 0,
+            receivers: VecDeque::new(),
+            senders: VecDeque::new(),
+        }
+    }
+
+    fn has_room_for(&self, bytes: u32) -> bool {
+        // A message larger than the whole channel fits into an empty one, as with sockets.
+        let size = u64::from(bytes) + u64::from(self.spec.overhead_bytes);
+        self.used_bytes == 0 || self.used_bytes + size <= u64::from(self.spec.capacity_bytes)
+    }
+
+    fn put(&mut self, bytes: u32) {
+        self.used_bytes += u64::from(bytes) + u64::from(self.spec.overhead_bytes);
+        self.content_bytes += u64::from(bytes);
+        self.messages.push_back(bytes);
+    }
+
+    /// Takes up to `wanted` bytes out and returns how many.
+    fn get(&mut self, wanted: u32) -> u32 {
+        let mut got = 0;
+        while got < wanted {
+            let Some(message) = self.messages.front_mut() else { break };
+            let part = (*message).min(wanted - got);
+            *message -= part;
+            got += part;
+            self.used_bytes -= u64::from(part);
+            if *message == 0 {
+                self.used_bytes -= u64::from(self.spec.overhead_bytes);
+                self.messages.pop_front();
+            }
+        }
+        self.content_bytes -= u64::from(got);
+        got
+    }
+}
+
+impl Kernel<'_> {
+    // ---- before -----------------------------------------------------------------------------
+
+    /// Passes operations without duration and says what the next one takes. `None`: the run has
+    /// failed.
+    pub fn begin_operation(&mut self, task: TaskId) -> Option<Takes> {
+        for _ in 0..INSTANT_OPS_MAX {
+            let state = self.tasks.state(task);
+            let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
+            match op {
+                Op::Loop { repeat, end } => self.enter_loop(task, repeat, end),
+                Op::End { start } => self.end_round(task, start),
+                Op::Mark => {
+                    self.metrics.mark(self.host.now_ns);
+                    self.tasks.state_mut(task).pc += 1;
+                }
+                Op::Run(amount) => {
+                    let state = self.tasks.state_mut(task);
+                    if state.phase == FIRST_TRY {
+                        state.left = amount.draw(&mut state.random).saturating_mul(1000);
+                        state.phase = RETRY;
+                    }
+                    if state.left > 0 {
+                        return Some(Takes::Work);
+                    }
+                    self.next_operation(task);
+                }
+                op => return Some(Takes::Syscall(self.duration_ns(task, op))),
+            }
+        }
+        let message = format!("{} passed {INSTANT_OPS_MAX} operations in no time", self.tasks.label(task));
+        self.fail_about(task, FailureKind::Limit, message);
+        None
+    }
+
+    fn next_operation(&mut self, task: TaskId) {
+        let state = self.tasks.state_mut(task);
+        state.pc += 1;
+        state.phase = FIRST_TRY;
+    }
+
+    fn enter_loop(&mut self, task: TaskId, repeat: Repeat, end: u32) {
+        let state = self.tasks.state_mut(task);
+        let rounds = match repeat {
+            Repeat::Times(amount) => amount.draw(&mut state.random),
+            Repeat::Forever => u64::MAX,
+            Repeat::WhileChildren => u64::from(state.children > 0),
+        };
+        if rounds == 0 {
+            state.pc = end + 1;
+            return;
+        }
+        state.loops[usize::from(state.loop_depth)].rounds = rounds;
+        state.loop_depth += 1;
+        state.pc += 1;
+    }
+
+    fn end_round(&mut self, task: TaskId, start: u32) {
+        let state = self.tasks.state_mut(task);
+        let Op::Loop { repeat, .. } = state.program[start as usize] else {
+            unreachable!("an end points to its loop")
+        };
+        let frame = &mut state.loops[usize::from(state.loop_depth) - 1];
+        match repeat {
+            Repeat::Times(_) => frame.rounds -= 1,
+            Repeat::Forever => {}
+            Repeat::WhileChildren => frame.rounds = u64::from(state.children > 0),
+        }
+        if frame.rounds > 0 {
+            state.pc = start + 1;
+        } else {
+            state.loop_depth -= 1;
+            state.pc += 1;
+        }
+    }
+
+    fn copy_ns(&self, bytes: u32) -> u64 {
+        (u64::from(bytes) * self.costs.copy_ns_per_kib) >> 10
+    }
+
+    fn duration_ns(&self, task: TaskId, op: Op) -> u64 {
+        let costs = &self.costs;
+        let state = self.tasks.state(task);
+        let entry_ns = if state.phase == FIRST_TRY { costs.syscall_ns } else { 0 };
+        match op {
+            Op::Send { bytes, .. } => entry_ns + costs.message_ns + self.copy_ns(bytes),
+            Op::Recv { channel, bytes } => {
+                let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
+                let ready = self.channels[channel as usize].content_bytes;
+                if ready == 0 {
+                    entry_ns.max(1)
+                } else {
+                    let part = u64::from(wanted).min(ready) as u32;
+                    entry_ns + costs.message_ns + self.copy_ns(part)
+                }
+            }
+            Op::Sleep(_) => costs.syscall_ns + costs.timer_ns,
+            Op::Fork { .. } => costs.fork_ns,
+            Op::Exit => costs.exit_ns,
+            Op::Wait { .. } | Op::Join => entry_ns,
+            Op::Wake { .. } | Op::WakeAll { .. } | Op::Yield | Op::Nice(_) => costs.syscall_ns,
+            Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark => 0,
+        }
+        .max(1)
+    }
+
+    // ---- after ------------------------------------------------------------------------------
+
+    /// The effect of the operation that the current task has spent its time on.
+    pub fn finish_operation(&mut self, task: TaskId) -> Outcome {
+        let state = self.tasks.state(task);
+        let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
+        self.metrics.events += 1;
+        match op {
+            Op::Run(_) => {
+                if self.tasks.state(task).left > 0 {
+                    return Outcome::Goes;
+                }
+            }
+            Op::Send { channel, bytes } => return self.send(task, channel as usize, bytes),
+            Op::Recv { channel, bytes } => return self.receive(task, channel as usize, bytes),
+            Op::Sleep(amount) => {
+                let ns = amount.draw(&mut self.tasks.state_mut(task).random);
+                self.next_operation(task);
+                self.add_timer(self.host.now_ns + ns.max(1), Timer::Sleep(task));
+                return Outcome::Blocks;
+            }
+            Op::Wake { gate } => {
+                self.next_operation(task);
+                let gate = &mut self.gates[gate as usize];
+                match gate.waiters.pop_front() {
+                    Some(waiter) => self.wake_past_gate(waiter),
+                    None => gate.tokens += 1,
+                }
+                return Outcome::Goes;
+            }
+            Op::WakeAll { gate } => {
+                self.next_operation(task);
+                self.gates[gate as usize].open = true;
+                while let Some(waiter) = self.gates[gate as usize].waiters.pop_front() {
+                    self.wake_past_gate(waiter);
+                }
+                return Outcome::Goes;
+            }
+            Op::Wait { gate } => {
+                let gate = &mut self.gates[gate as usize];
+                if !gate.open && gate.tokens == 0 {
+                    gate.waiters.push_back(task);
+                    return Outcome::Blocks;
+                }
+                gate.tokens -= u64::from(!gate.open);
+            }
+            Op::Yield => self.yield_current(task),
+            Op::Fork { template } => self.fork(task, template),
+            Op::Join => {
+                if self.tasks.state(task).children > 0 {
+                    self.tasks.state_mut(task).joining = true;
+                    return Outcome::Blocks;
+                }
+            }
+            Op::Nice(nice) => self.renice(task, i32::from(nice)),
+            Op::Exit => return Outcome::Ends,
+            Op::Loop { .. } | Op::End { .. } | Op::Mark => unreachable!("these take no time"),
+        }
+        self.next_operation(task);
+        Outcome::Goes
+    }
+
+    /// A waiter has been given its token: it does not look again.
+    fn wake_past_gate(&mut self, waiter: TaskId) {
+        self.next_operation(waiter);
+        self.wake_up(waiter, WAKE_TTWU);
+    }
+
+    fn send(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
+        let channel = &mut self.channels[index];
+        if !channel.has_room_for(bytes) {
+            channel.senders.push_back(task);
+            self.tasks.state_mut(task).phase = RETRY;
+            return Outcome::Blocks;
+        }
+        channel.put(bytes);
+        let receiver = channel.receivers.pop_front();
+        let sync = if channel.spec.sync_wakeups { WAKE_SYNC } else { 0 };
+        self.next_operation(task);
+        if let Some(receiver) = receiver {
+            self.wake_up(receiver, WAKE_TTWU | sync);
+        }
+        Outcome::Goes
+    }
+
+    fn receive(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
+        let state = self.tasks.state_mut(task);
+        if state.bytes_left == 0 {
+            state.bytes_left = bytes;
+        }
+        let channel = &mut self.channels[index];
+        if channel.content_bytes == 0 {
+            channel.receivers.push_back(task);
+            state.phase = RETRY;
+            return Outcome::Blocks;
+        }
+        let got = channel.get(state.bytes_left);
+        state.bytes_left -= got;
+        let whole = state.bytes_left == 0;
+        let sync = if channel.spec.sync_wakeups { WAKE_SYNC } else { 0 };
+        let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
+        // A short read goes back to the kernel with a new system call.
+        self.tasks.state_mut(task).phase = FIRST_TRY;
+        if whole {
+            self.metrics.messages += 1;
+            self.next_operation(task);
+        }
+        if drained {
+            while let Some(sender) = self.channels[index].senders.pop_front() {
+                self.wake_up(sender, WAKE_TTWU | sync);
+            }
+        }
+        Outcome::Goes
+    }
+
+    fn yield_current(&mut self, task: TaskId) {
+        self.update_current();
+        if !self.call_yield(task) {
+            self.tasks.seen_mut(task).scx.slice = 0;
+        }
+        let cpu = self.here();
+        self.cpus[cpu].need_resched = true;
+    }
+
+    fn renice(&mut self, task: TaskId, nice: i32) {
+        let weight = nice_weight(nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21));
+        let seen = self.tasks.seen_mut(task);
+        seen.static_prio = 120 + nice;
+        seen.normal_prio = 120 + nice;
+        seen.prio = 120 + nice;
+        seen.se.load_weight = weight;
+        seen.scx.weight = scx_weight(weight);
+        self.call_set_weight(task);
+    }
+
+    fn fork(&mut self, parent: TaskId, template: u32) {
+        let child = self.create_task(template, Some(parent));
+        self.alive += 1;
+        self.tasks.state_mut(parent).children += 1;
+        self.admit(child, true);
+        if self.failure.is_none() {
+            self.tasks.state_mut(child).totals.born_at_ns = self.host.now_ns;
+            self.wake_up(child, WAKE_FORK);
+        }
+    }
+
+    /// Introduces a task to the policy (`scx_init_task`, `scx_enable_task`).
+    pub fn admit(&mut self, task: TaskId, fork: bool) {
+        self.tasks.seen_mut(task).start_time = self.host.now_ns;
+        let result = self.call_init_task(task, fork);
+        if result != 0 {
+            let label = self.tasks.label(task);
+            let message = format!("ops.init_task() failed ({result}) for {label}");
+            return self.fail_about(task, FailureKind::PolicyExit, message);
+        }
+        self.call_with_task(self.ops.enable, task);
+        self.call_set_weight(task);
+    }
+
+    /// The books of a task that has just left its CPU for good.
+    pub fn bury(&mut self, task: TaskId) {
+        const PF_EXITING: u32 = 4;
+        self.tasks.seen_mut(task).flags |= PF_EXITING;
+        self.tasks.state_mut(task).totals.exited_at_ns = self.host.now_ns;
+        self.metrics.last_exit_ns = self.host.now_ns;
+        self.call_with_task(self.ops.disable, task);
+        self.call_exit_task(task);
+        self.maps.forget_task(task, self.tasks.seen_mut(task));
+        self.alive -= 1;
+        let Some(parent) = self.tasks.state(task).parent else { return };
+        let state = self.tasks.state_mut(parent);
+        state.children -= 1;
+        if state.children == 0 && state.joining && state.place == Place::Asleep {
+            state.joining = false;
+            self.wake_up(parent, WAKE_TTWU);
+        }
+    }
+
+    /// Interrupts an idle CPU costs leaving its sleep state.
+    pub fn charge_wake_from_idle(&mut self) {
+        if self.cpus[self.here()].current.is_none() {
+            self.charge(Spent::Kernel, self.costs.idle_exit_ns);
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! The sched_ext core: how tasks wake up, are queued, are picked and are put back.
+//!
+//! The order of the policy's operations and what decides between them follow Linux 6.12,
+//! kernel/sched/ext.c; the kernel's names stand where a step has one.
+
+use crate::agenda::{NEVER_NS, When};
+use crate::cpu::{Activity, Spent};
+use crate::dispatch_queue::{BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, Standing};
+use crate::failure::FailureKind;
+use crate::kernel::{Context, Insertion, Kernel};
+use crate::task::{Place, TaskId};
+use runqueue::Key;
+
+/// Why `select_cpu` is called, and flags of `enqueue`: `SCX_WAKE_*`, `SCX_ENQ_*`.
+pub mod flags {
+    /// A new task.
+    pub const WAKE_FORK: u64 = 1 << 2;
+    /// An old task wakes up.
+    pub const WAKE_TTWU: u64 = 1 << 3;
+    /// The waker is about to sleep.
+    pub const WAKE_SYNC: u64 = 1 << 4;
+    /// The task becomes runnable.
+    pub const ENQ_WAKEUP: u64 = 1 << 0;
+    /// To the head of the queue.
+    pub const ENQ_HEAD: u64 = 1 << 4;
+    /// `select_cpu` chose the CPU.
+    pub const ENQ_CPU_SELECTED: u64 = 1 << 10;
+    /// Preempt what runs on the CPU into whose queue the task goes.
+    pub const ENQ_PREEMPT: u64 = 1 << 32;
+    /// The CPU would become idle without this task.
+    pub const ENQ_LAST: u64 = 1 << 41;
+    /// The task goes to sleep.
+    pub const DEQ_SLEEP: u64 = 1 << 0;
+    /// `SCX_OPS_ENQ_LAST`
+    pub const OPS_ENQ_LAST: u64 = 1 << 1;
+    /// `SCX_KICK_IDLE`
+    pub const KICK_IDLE: u64 = 1 << 0;
+    /// `SCX_KICK_PREEMPT`
+    pub const KICK_PREEMPT: u64 = 1 << 1;
+}
+
+/// `SCX_SLICE_DFL`
+pub const SLICE_DFL_NS: u64 = 20_000_000;
+/// `SCX_SLICE_INF`
+pub const SLICE_INF: u64 = u64::MAX;
+/// `SCX_DSP_MAX_LOOPS`: rounds of `dispatch` before the CPU looks elsewhere.
+const DISPATCH_ROUNDS_MAX: usize = 32;
+
+/// What a CPU runs next.
+enum Choice {
+    Keep,
+    Take(TaskId),
+    Nothing,
+}
+
+impl Kernel<'_> {
+    // ---- becoming runnable ------------------------------------------------------------------
+
+    /// Makes a sleeping or new task runnable, on behalf of the active CPU (`try_to_wake_up`,
+    /// `wake_up_new_task`).
+    pub fn wake_up(&mut self, task: TaskId, wake_flags: u64) {
+        self.charge(Spent::Scheduler, self.costs.wakeup_ns);
+        self.metrics.wakeups += 1;
+        self.nr_runnable += 1;
+        self.tasks.move_to(task, Place::Moving);
+        let now_ns = self.host.now_ns;
+        let state = self.tasks.state_mut(task);
+        state.waiting_since_ns = now_ns;
+        state.woken = true;
+        self.tasks.seen_mut(task).state = 0;
+        self.metrics.digest.mix(&[now_ns, 1 << 32 | u64::from(task)]);
+
+        let (cpu, direct, selected) = self.select_task_rq(task, wake_flags);
+        self.tasks.seen_mut(task).cpu = cpu as i32;
+        let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
+        self.call_with_flags(self.ops.runnable, task, enq_flags);
+        match direct {
+            Some(insertion) => {
+                let flags = insertion.flags | enq_flags;
+                self.insert(Insertion { flags, ..insertion }, cpu);
+            }
+            None => self.enqueue(task, enq_flags),
+        }
+        if self.cpus[cpu].current.is_none() {
+            self.resched(cpu);
+        }
+    }
+
+    /// Where a task that wakes up goes, where the policy dispatched it directly, and whether
+    /// the policy was asked.
+    fn select_task_rq(&mut self, task: TaskId, wake: u64) -> (usize, Option<Insertion>, bool) {
+        let seen = self.tasks.seen(task);
+        let prev_cpu = seen.cpu;
+        if seen.nr_cpus_allowed == 1 {
+            let only = seen.cpus_mask.common(&self.masks.online).next();
+            return (only.expect("tasks are allowed somewhere"), None, false);
+        }
+        if self.ops.select_cpu.is_none() {
+            let (cpu, idle) = self.select_cpu_default(task, prev_cpu as usize, wake);
+            let direct = idle.then_some(Insertion { task, dsq: LOCAL, flags: 0, by_vtime: false });
+            if idle {
+                self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
+            }
+            return (cpu, direct, true);
+        }
+        self.context = Context::Enqueueing { task, direct: None };
+        let chosen = self.call_select_cpu(task, prev_cpu, wake);
+        let direct = match std::mem::replace(&mut self.context, Context::Plain) {
+            Context::Enqueueing { direct, .. } => direct,
+            _ => None,
+        };
+        let allowed = &self.tasks.seen(task).cpus_mask;
+        if chosen < 0 || chosen as usize >= self.cpus.len() {
+            let message = format!("invalid CPU {chosen} from ops.select_cpu()");
+            self.fail_about(task, FailureKind::BadCpu, message);
+            return (prev_cpu as usize, direct, true);
+        }
+        if allowed.has(chosen as usize) {
+            return (chosen as usize, direct, true);
+        }
+        // select_fallback_rq: the kernel takes any CPU the task may use.
+        let fallback = if allowed.has(prev_cpu as usize) {
+            prev_cpu as usize
+        } else {
+            allowed.common(&self.masks.online).next().expect("tasks are allowed somewhere")
+        };
+        (fallback, direct, true)
+    }
+
+    /// Gives a runnable task that is nowhere to the policy (`do_enqueue_task`).
+    pub fn enqueue(&mut self, task: TaskId, enq_flags: u64) {
+        let cpu = self.tasks.seen(task).cpu as usize;
+        self.tasks.state_mut(task).enqueued_on = Some(cpu as u32);
+        if self.ops.enqueue.is_none() {
+            self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
+            let insertion = Insertion { task, dsq: GLOBAL, flags: enq_flags, by_vtime: false };
+            return self.insert(insertion, cpu);
+        }
+        self.context = Context::Enqueueing { task, direct: None };
+        self.call_with_flags(self.ops.enqueue, task, enq_flags);
+        let context = std::mem::replace(&mut self.context, Context::Plain);
+        match context {
+            Context::Enqueueing { direct: Some(insertion), .. } => {
+                let flags = insertion.flags | enq_flags;
+                self.insert(Insertion { flags, ..insertion }, cpu);
+            }
+            _ => self.tasks.move_to(task, Place::Custody),
+        }
+    }
+
+    // ---- dispatch queues --------------------------------------------------------------------
+
+    /// Puts a task that is in no queue where the policy said; `local_cpu` is the CPU that
+    /// `SCX_DSQ_LOCAL` means.
+    pub fn insert(&mut self, insertion: Insertion, local_cpu: usize) {
+        let Some(index) = self.resolve(insertion, local_cpu) else {
+            return self.tasks.move_to(insertion.task, Place::Custody);
+        };
+        self.push(index, insertion.task, insertion.flags, insertion.by_vtime);
+    }
+
+    /// Index of the queue an insertion names; a failure if there is none.
+    pub fn resolve(&mut self, insertion: Insertion, local_cpu: usize) -> Option<u32> {
+        let Insertion { task, dsq, by_vtime, .. } = insertion;
+        if dsq & BUILTIN == 0 {
+            let found = self.queues.find(dsq);
+            if found.is_none() {
+                let message = format!("non-existent DSQ {dsq:#x} for {}", self.tasks.label(task));
+                self.fail_about(task, FailureKind::BadQueue, message);
+            }
+            return found;
+        }
+        if by_vtime {
+            let message = "cannot use vtime ordering for built-in DSQs".to_owned();
+            self.fail_about(task, FailureKind::BadQueue, message);
+            return None;
+        }
+        if dsq == GLOBAL {
+            let cpu = self.tasks.seen(task).cpu as usize;
+            return Some(self.queues.global(self.machine.cpus[cpu].node as usize));
+        }
+        let cpu = match dsq & LOCAL_ON == LOCAL_ON {
+            true => (dsq & LOCAL_CPU_MASK) as usize,
+            false if dsq == LOCAL => local_cpu,
+            false => {
+                let message = format!("non-existent DSQ {dsq:#x} for {}", self.tasks.label(task));
+                self.fail_about(task, FailureKind::BadQueue, message);
+                return None;
+            }
+        };
+        self.check_local_target(task, cpu).then(|| self.queues.local(cpu))
+    }
+
+    /// Whether a task may be put into a CPU's own queue; a failure if not.
+    fn check_local_target(&mut self, task: TaskId, cpu: usize) -> bool {
+        if cpu >= self.cpus.len() {
+            let message = format!("invalid CPU {cpu} in SCX_DSQ_LOCAL_ON dispatch verdict");
+            self.fail_about(task, FailureKind::BadCpu, message);
+            return false;
+        }
+        if !self.tasks.seen(task).cpus_mask.has(cpu) {
+            let label = self.tasks.label(task);
+            let message = format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {label}");
+            self.fail_about(task, FailureKind::BadCpu, message);
+            return false;
+        }
+        true
+    }
+
+    fn holds_lock(&self, index: u32) -> bool {
+        self.walked == Some(index) || (self.scheduling && index as usize == self.here())
+    }
+
+    /// Takes a queue's lock unless this CPU holds it already.
+    pub fn lock_queue(&mut self, index: u32) {
+        if !self.holds_lock(index) {
+            self.take(self.queues.get(index).lock);
+        }
+    }
+
+    /// Gives a queue's lock back unless a longer critical section goes on.
+    pub fn unlock_queue(&mut self, index: u32) {
+        if !self.holds_lock(index) {
+            self.queues.get_mut(index).lock = self.released();
+        }
+    }
+
+    /// Appends a task to the queue with this index (`dispatch_enqueue`).
+    pub fn push(&mut self, index: u32, task: TaskId, enq_flags: u64, by_vtime: bool) {
+        self.lock_queue(index);
+        self.charge(Spent::Scheduler, self.costs.dsq_op_ns);
+        self.next_seq += 1;
+        let seq = self.next_seq;
+        let vtime = self.tasks.seen(task).scx.dsq_vtime;
+        let queue = self.queues.get_mut(index);
+        let pushed = if by_vtime {
+            queue.push_vtime(task, Key { at: vtime as i64, arrival: seq }).map(|()| 0)
+        } else {
+            queue.push(task, enq_flags & flags::ENQ_HEAD != 0)
+        };
+        let address = queue.address();
+        match pushed {
+            Ok(position) => {
+                let state = self.tasks.state_mut(task);
+                state.fifo_position = position;
+                state.queued_at = vtime as i64;
+                let entity = &mut self.tasks.seen_mut(task).scx;
+                entity.dsq = address;
+                entity.dsq_seq = seq;
+                self.nr_queued += 1;
+                self.tasks.move_to(task, Place::Queued(index));
+                let tasks = &mut self.tasks;
+                self.queues.get_mut(index).squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
+            }
+            Err(_) => {
+                let had = if by_vtime { "FIFO" } else { "PRIQ" };
+                let id = self.queues.get(index).id();
+                let message = format!("DSQ ID {id:#018x} already had {had}-enqueued tasks");
+                self.tasks.move_to(task, Place::Custody);
+                self.fail_about(task, FailureKind::BadQueue, message);
+            }
+        }
+        self.unlock_queue(index);
+        if let Some(cpu) = self.queues.cpu_of(index) {
+            self.entered_local(cpu, task, enq_flags);
+        }
+    }
+
+    /// What follows when a task enters a CPU's own queue (`local_dsq_post_enq`).
+    fn entered_local(&mut self, cpu: usize, task: TaskId, enq_flags: u64) {
+        self.tasks.seen_mut(task).cpu = cpu as i32;
+        match self.cpus[cpu].current {
+            None => {
+                if !(self.scheduling && cpu == self.here()) {
+                    self.resched(cpu);
+                }
+            }
+            Some(current) if enq_flags & flags::ENQ_PREEMPT != 0 && current != task => {
+                self.tasks.seen_mut(current).scx.slice = 0;
+                self.resched(cpu);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Takes a queued task out of its queue; it is then in no place.
+    pub fn unqueue(&mut self, task: TaskId) {
+        let Place::Queued(index) = self.tasks.state(task).place else {
+            unreachable!("{} is not queued", self.tasks.label(task))
+        };
+        self.lock_queue(index);
+        self.charge(Spent::Scheduler, self.costs.dsq_op_ns);
+        let queue = self.queues.get_mut(index);
+        let entity = &self.tasks.seen(task).scx;
+        let standing = if queue.is_by_vtime() {
+            self.tasks.state(task).standing_key(entity.dsq_seq)
+        } else {
+            Standing::Position(self.tasks.state(task).fifo_position)
+        };
+        let removed = queue.remove(standing);
+        assert_eq!(removed, task, "queue {} gave another task", queue.id());
+        self.unlock_queue(index);
+        self.nr_queued -= 1;
+        self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
+        self.tasks.move_to(task, Place::Moving);
+    }
+
+    /// Moves the first task of a queue that may run on the active CPU to that CPU's own queue
+    /// (`consume_dispatch_q`).
+    pub fn move_first_to_local(&mut self, index: u32) -> bool {
+        let cpu = self.here();
+        if self.queues.get(index).len() == 0 {
+            return false;
+        }
+        self.lock_queue(index);
+        let mut steps = 0;
+        let allowed = self.queues.get(index).iter().find(|&task| {
+            steps += 1;
+            self.tasks.seen(task).cpus_mask.has(cpu)
+        });
+        self.charge(Spent::Scheduler, self.scan_ns(steps - 1, index));
+        let Some(task) = allowed else {
+            self.unlock_queue(index);
+            return false;
+        };
+        let outer = self.walked.replace(index);
+        self.unqueue(task);
+        self.walked = outer;
+        self.unlock_queue(index);
+        let local = self.queues.local(cpu);
+        self.push(local, task, 0, false);
+        true
+    }
+
+    /// Cost of looking at `steps` tasks of the queue with this index.
+    pub fn scan_ns(&self, steps: u64, index: u32) -> u64 {
+        let fits = self.queues.get(index).len() as u64 <= self.costs.scan_cached_tasks;
+        steps * if fits { self.costs.scan_step_ns } else { self.costs.scan_miss_ns }
+    }
+
+    // ---- choosing the next task -------------------------------------------------------------
+
+    /// Brings the current task's slice and run time up to date (`update_curr_scx`).
+    pub fn update_current(&mut self) {
+        let now_ns = self.host.now_ns;
+        let cpu = &mut self.cpus[self.host.cpu as usize];
+        let Some(task) = cpu.current else { return };
+        let ran_ns = now_ns - cpu.exec_start_ns;
+        cpu.exec_start_ns = now_ns;
+        let seen = self.tasks.seen_mut(task);
+        seen.se.sum_exec_runtime += ran_ns;
+        if seen.scx.slice != SLICE_INF {
+            seen.scx.slice = seen.scx.slice.saturating_sub(ran_ns);
+        }
+    }
+
+    /// Picks what the active CPU runs next and switches to it (`__schedule`).
+    pub fn schedule(&mut self) {
+        let cpu = self.here();
+        self.update_current();
+        let own = self.queues.local(cpu);
+        self.lock_queue(own);
+        self.scheduling = true;
+        let prev = self.cpus[cpu].current;
+        let choice = self.choose(prev);
+        self.cpus[cpu].need_resched = false;
+        match choice {
+            Choice::Keep => {
+                let task = prev.expect("only a current task is kept");
+                let slice = &mut self.tasks.seen_mut(task).scx.slice;
+                if *slice == 0 {
+                    *slice = SLICE_DFL_NS;
+                }
+            }
+            Choice::Take(next) => {
+                if let Some(prev) = prev {
+                    self.put_back(prev, 0);
+                }
+                self.set_next(next, prev);
+            }
+            Choice::Nothing => {
+                if let Some(prev) = prev {
+                    self.put_back(prev, flags::ENQ_LAST);
+                }
+                self.become_idle();
+            }
+        }
+        self.scheduling = false;
+        self.unlock_queue(own);
+        self.check_places();
+    }
+
+    /// `balance_one` and `pick_task_scx`. A task that is taken is in no queue any more.
+    fn choose(&mut self, prev: Option<TaskId>) -> Choice {
+        let cpu = self.here();
+        let has_slice = |kernel: &Self| {
+            prev.is_some_and(|task| kernel.tasks.seen(task).scx.slice > 0)
+        };
+        if has_slice(self) {
+            return Choice::Keep;
+        }
+        if let Some(task) = self.take_local_or_global() {
+            return Choice::Take(task);
+        }
+        if self.ops.dispatch.is_some() {
+            for _ in 0..DISPATCH_ROUNDS_MAX {
+                self.context = Context::Dispatching;
+                self.call_dispatch(cpu, prev);
+                let dispatched = self.flush_buffer();
+                self.context = Context::Plain;
+                if self.failure.is_some() {
+                    break;
+                }
+                if has_slice(self) {
+                    return Choice::Keep;
+                }
+                if let Some(task) = self.take_local_or_global() {
+                    return Choice::Take(task);
+                }
+                if dispatched == 0 {
+                    break;
+                }
+            }
+        }
+        let keeps_last = self.ops.flags & flags::OPS_ENQ_LAST == 0;
+        if prev.is_some() && keeps_last { Choice::Keep } else { Choice::Nothing }
+    }
+
+    /// The head of the active CPU's own queue, refilled from the global one if it is empty.
+    fn take_local_or_global(&mut self) -> Option<TaskId> {
+        let cpu = self.here();
+        let local = self.queues.local(cpu);
+        if self.queues.get(local).len() == 0 {
+            let global = self.queues.global(self.machine.cpus[cpu].node as usize);
+            if !self.move_first_to_local(global) {
+                return None;
+            }
+        }
+        let first = self.queues.get(local).first()?;
+        self.unqueue(first);
+        Some(first)
+    }
+
+    /// Carries out the insertions of one `dispatch` (`flush_dispatch_buf`) and counts them.
+    pub fn flush_buffer(&mut self) -> usize {
+        let buffer = std::mem::take(&mut self.buffer);
+        let nr = buffer.len();
+        let cpu = self.here();
+        for &insertion in &buffer {
+            // A task that meanwhile was dequeued or dispatched is dropped, as in the kernel.
+            if self.tasks.state(insertion.task).place == Place::Custody {
+                self.tasks.move_to(insertion.task, Place::Moving);
+                self.insert(insertion, cpu);
+            }
+        }
+        self.buffer = buffer;
+        self.buffer.clear();
+        nr
+    }
+
+    /// Puts a task that was running and still could back into the queues (`put_prev_task_scx`).
+    fn put_back(&mut self, prev: TaskId, enq_flags: u64) {
+        let cpu = self.here();
+        self.update_current();
+        self.call_stopping(prev, true);
+        self.leave_cpu(prev, false);
+        self.tasks.move_to(prev, Place::Moving);
+        if self.tasks.seen(prev).scx.slice > 0 {
+            let local = self.queues.local(cpu);
+            self.push(local, prev, flags::ENQ_HEAD, false);
+        } else {
+            self.enqueue(prev, enq_flags);
+        }
+    }
+
+    /// Ends a task's stay on the active CPU in the books.
+    fn leave_cpu(&mut self, task: TaskId, voluntarily: bool) {
+        let (cpu, now_ns) = (self.here(), self.host.now_ns);
+        let turnover_kib = self.cpus[cpu].cache_turnover_kib;
+        self.cpus[cpu].current = None;
+        self.cpus[cpu].activity = Activity::Idle;
+        let seen = self.tasks.seen_mut(task);
+        seen.on_cpu = 0;
+        if voluntarily {
+            seen.nvcsw += 1;
+        } else {
+            seen.nivcsw += 1;
+        }
+        let state = self.tasks.state_mut(task);
+        let ran_ns = now_ns - state.on_cpu_since_ns;
+        state.totals.run_ns += ran_ns;
+        state.cache_mark_kib = turnover_kib;
+        state.waiting_since_ns = now_ns;
+        state.woken = false;
+        self.metrics.left_cpu(cpu, task, ran_ns, now_ns, voluntarily);
+    }
+
+    /// Takes the current task off the active CPU because it cannot go on (`dequeue_task_scx`).
+    pub fn block_current(&mut self, place: Place) {
+        let cpu = self.here();
+        let task = self.cpus[cpu].current.expect("a task blocks itself");
+        self.update_current();
+        self.tasks.seen_mut(task).state = 1;
+        self.call_stopping(task, false);
+        self.call_with_flags(self.ops.quiescent, task, flags::DEQ_SLEEP);
+        self.leave_cpu(task, true);
+        self.tasks.move_to(task, place);
+        self.nr_runnable -= 1;
+    }
+
+    /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).
+    fn set_next(&mut self, next: TaskId, prev: Option<TaskId>) {
+        let cpu = self.here();
+        let was_idle = self.cpus[cpu].tick == When::NEVER;
+        let seen = self.tasks.seen_mut(next);
+        if seen.scx.slice == 0 {
+            seen.scx.slice = SLICE_DFL_NS;
+        }
+        seen.on_cpu = 1;
+        seen.cpu = cpu as i32;
+        self.tasks.move_to(next, Place::Running(cpu as u32));
+        self.cpus[cpu].current = Some(next);
+        self.set_current();
+        if was_idle {
+            self.leave_idle();
+        }
+        self.cpus[cpu].exec_start_ns = self.host.now_ns;
+        self.call_with_task(self.ops.running, next);
+        self.charge_switch(next);
+        let now_ns = self.host.now_ns;
+        self.cpus[cpu].activity = Activity::Syscall;
+        let prev_pid = prev.map_or(0, |task| u64::from(task) + 1);
+        self.metrics.digest.mix(&[now_ns, (cpu as u64) << 48 | prev_pid << 24 | u64::from(next + 1)]);
+        let state = self.tasks.state_mut(next);
+        let waited_ns = now_ns - state.waiting_since_ns;
+        state.totals.wait_ns += waited_ns;
+        state.totals.switches += 1;
+        state.on_cpu_since_ns = now_ns;
+        self.metrics.entered_cpu(waited_ns, state.woken);
+    }
+
+    /// Charges the switch to a task: address space, migration, refilling its cache.
+    fn charge_switch(&mut self, next: TaskId) {
+        let cpu = self.here();
+        let space = self.tasks.state(next).address_space;
+        let ns = if self.cpus[cpu].address_space == Some(space) {
+            self.costs.thread_switch_ns
+        } else {
+            self.costs.context_switch_ns
+        };
+        self.cpus[cpu].address_space = Some(space);
+        self.charge(Spent::Kernel, ns);
+
+        let footprint_kib = u64::from(self.workload.templates[self.tasks.state(next).template as usize].footprint_kib);
+        let last = self.tasks.state(next).last_cpu.map_or(cpu, |last| last as usize);
+        let distance = self.distance(last, cpu);
+        let missing_kib = if last == cpu {
+            let turned_kib = self.cpus[cpu].cache_turnover_kib - self.tasks.state(next).cache_mark_kib;
+            (turned_kib + footprint_kib).saturating_sub(self.costs.cache_kib).min(footprint_kib)
+        } else {
+            self.metrics.migrations += 1;
+            self.tasks.state_mut(next).totals.migrations += 1;
+            footprint_kib
+        };
+        let refill_ns = missing_kib * self.costs.refill_ns_per_kib[distance];
+        self.cpus[cpu].cache_turnover_kib += missing_kib;
+        self.charge(Spent::Kernel, refill_ns + self.costs.migration_ns[distance]);
+        self.tasks.state_mut(next).last_cpu = Some(cpu as u32);
+    }
+
+    // ---- idle, interrupts -------------------------------------------------------------------
+
+    fn become_idle(&mut self) {
+        let cpu = self.here();
+        let newly = self.cpus[cpu].tick != When::NEVER;
+        self.cpus[cpu].activity = Activity::Idle;
+        self.cpus[cpu].ends = When::NEVER;
+        self.cpus[cpu].tick = When::NEVER;
+        self.set_current();
+        self.mark_idle(cpu);
+        if newly {
+            self.call_update_idle(cpu, true);
+            self.refresh_siblings(cpu);
+        }
+    }
+
+    fn leave_idle(&mut self) {
+        let cpu = self.here();
+        self.mark_busy(cpu);
+        let period_ns = self.tick_period_ns();
+        let next_ns = (self.host.now_ns / period_ns + 1) * period_ns;
+        self.cpus[cpu].tick = self.agenda.turn(next_ns);
+        self.call_update_idle(cpu, false);
+        self.refresh_siblings(cpu);
+    }
+
+    /// Makes a CPU pick again: at once if it is the active one, else by an interrupt
+    /// (`resched_curr`).
+    pub fn resched(&mut self, cpu: usize) {
+        if cpu == self.here() {
+            self.cpus[cpu].need_resched = true;
+        } else {
+            self.interrupt(cpu);
+        }
+    }
+
+    /// Sends a CPU an interrupt that makes it pick again.
+    pub fn interrupt(&mut self, cpu: usize) {
+        if self.cpus[cpu].interrupt.at_ns != NEVER_NS {
+            return; // One is under way already.
+        }
+        if cpu != self.here() {
+            self.charge(Spent::Scheduler, self.costs.ipi_send_ns);
+        }
+        self.metrics.interrupts += 1;
+        self.cpus[cpu].interrupt = self.agenda.turn(self.host.now_ns + self.costs.ipi_ns);
+        self.publish(cpu);
+    }
+}

@@ -1,0 +1,362 @@
+//! Tasks: the structure a policy sees, and what only the simulator knows of them.
+//!
+//! Every task is in exactly one place at any time, and only [`Tasks::move_to`] moves it.
+
+use crate::agenda::NEVER_NS;
+use crate::dispatch_queue::Standing;
+use policy::abi;
+use runqueue::Key;
+use scenario::draw::Random;
+use scenario::workload::{LOOP_DEPTH_MAX, Op, TaskTemplate};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Number of a task; its pid is one more.
+pub type TaskId = u32;
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Known but not started.
+    Unborn,
+    /// Blocked: waiting for time, data, a gate, children.
+    Asleep,
+    /// Between two places within one event.
+    Moving,
+    /// The policy took it in `enqueue` and has not dispatched it.
+    Custody,
+    /// In the dispatch queue with this index.
+    Queued(u32),
+    /// On this CPU.
+    Running(u32),
+    /// Ended.
+    Exited,
+}
+
+impl Place {
+    fn kind(self) -> usize {
+        match self {
+            Place::Unborn => 0,
+            Place::Asleep => 1,
+            Place::Moving => 2,
+            Place::Custody => 3,
+            Place::Queued(_) => 4,
+            Place::Running(_) => 5,
+            Place::Exited => 6,
+        }
+    }
+}
+
+/// How many tasks are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    counts: [u32; 7],
+}
+
+impl Census {
+    /// Tasks between two places.
+    pub fn moving(&self) -> u32 {
+        self.counts[Place::Moving.kind()]
+    }
+
+    /// Tasks the policy holds.
+    pub fn in_custody(&self) -> u32 {
+        self.counts[Place::Custody.kind()]
+    }
+
+    /// Tasks in dispatch queues.
+    pub fn queued(&self) -> u32 {
+        self.counts[Place::Queued(0).kind()]
+    }
+
+    /// Tasks on CPUs.
+    pub fn running(&self) -> u32 {
+        self.counts[Place::Running(0).kind()]
+    }
+
+    /// Tasks that want a CPU or have one.
+    pub fn runnable(&self) -> u32 {
+        self.in_custody() + self.queued() + self.running()
+    }
+
+    /// Tasks that have ended.
+    pub fn exited(&self) -> u32 {
+        self.counts[Place::Exited.kind()]
+    }
+}
+
+/// One level of a loop that a task is in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoopFrame {
+    /// Rounds still to run, this one included; `u64::MAX` means for ever.
+    pub rounds: u64,
+}
+
+/// What the simulator knows of a task beside what the policy sees.
+#[derive(Debug)]
+pub struct State {
+    /// Where it is.
+    pub place: Place,
+    /// Index into the workload's templates.
+    pub template: u32,
+    /// What it does, shared by its kind.
+    pub program: Arc<[Op]>,
+    /// The operation it is in.
+    pub pc: u32,
+    /// How far it is inside that operation; each operation has its own meaning for it.
+    pub phase: u8,
+    /// Loops it is in.
+    pub loop_depth: u8,
+    /// Their frames, outermost first.
+    pub loops: [LoopFrame; LOOP_DEPTH_MAX],
+    /// What is left of a computation, in thousandths of a ns of the reference CPU.
+    pub left: u64,
+    /// Bytes still to receive.
+    pub bytes_left: u32,
+    /// Draws of this task alone, so that schedules do not change what tasks do.
+    pub random: Random,
+    /// Children that have not exited.
+    pub children: u32,
+    /// Its parent, if it was forked by a task of the workload.
+    pub parent: Option<TaskId>,
+    /// Whether it waits for its children to exit.
+    pub joining: bool,
+    /// Number of its address space.
+    pub address_space: u32,
+    /// Position in a first-in-first-out queue.
+    pub fifo_position: i64,
+    /// Key in a queue by virtual time: the policy may change `dsq_vtime` meanwhile.
+    pub queued_at: i64,
+    /// CPU it last ran on.
+    pub last_cpu: Option<u32>,
+    /// Cache turnover of that CPU when it stopped there.
+    pub cache_mark_kib: u64,
+    /// When it became runnable, or was put back.
+    pub waiting_since_ns: u64,
+    /// Whether its present wait began with a wake-up.
+    pub woken: bool,
+    /// When it was put on its CPU.
+    pub on_cpu_since_ns: u64,
+    /// Where the policy left it last, for messages: the CPU of its last `enqueue`.
+    pub enqueued_on: Option<u32>,
+    /// Sums for the report.
+    pub totals: Totals,
+}
+
+impl State {
+    /// Where it stands in a queue by virtual time that it entered as number `arrival`.
+    pub fn standing_key(&self, arrival: u64) -> Standing {
+        Standing::Key(Key { at: self.queued_at, arrival })
+    }
+}
+
+/// What a task did over the run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// CPU time it was given, system calls included.
+    pub run_ns: u64,
+    /// Time it was runnable and not running.
+    pub wait_ns: u64,
+    /// Times it was put on a CPU.
+    pub switches: u64,
+    /// Times it ran on another CPU than before.
+    pub migrations: u64,
+    /// First became runnable.
+    pub born_at_ns: u64,
+    /// Ended, or [`NEVER_NS`].
+    pub exited_at_ns: u64,
+}
+
+/// A task structure at an address that never changes, on cache lines of its own.
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct Slot(abi::Task);
+
+/// All tasks of a run.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    slots: Vec<Box<Slot>>,
+    states: Vec<State>,
+    census: Census,
+}
+
+/// Weights of nice -20 to 19.
+/// Source: Linux kernel/sched/core.c, `sched_prio_to_weight`.
+pub const NICE_WEIGHTS: [u64; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// Weight of a nice value from -20 to 19.
+pub fn nice_weight(nice: i32) -> u64 {
+    NICE_WEIGHTS[(nice + 20) as usize]
+}
+
+/// Weight as sched_ext shows it: nice 0 is 100.
+/// Source: Linux kernel/sched/sched.h, `sched_weight_to_cgroup`.
+pub fn scx_weight(weight: u64) -> u32 {
+    ((weight * 100 + 512) / 1024).clamp(1, 10_000) as u32
+}
+
+impl Tasks {
+    /// Adds a task of this kind; it is [`Place::Unborn`].
+    pub fn add(
+        &mut self,
+        template: u32,
+        kind: &TaskTemplate,
+        cpus: &abi::CpuMask,
+        mm: *mut abi::AddressSpace,
+        random: Random,
+    ) -> TaskId {
+        let id = self.states.len() as TaskId;
+        let mut slot = Box::new(Slot(new_task(id as i32 + 1, &kind.name, i32::from(kind.nice))));
+        slot.0.cpus_mask = *cpus;
+        slot.0.nr_cpus_allowed = cpus.weight() as i32;
+        slot.0.mm = mm;
+        let address: *mut abi::Task = &mut slot.0;
+        slot.0.cpus_ptr = &raw const slot.0.cpus_mask;
+        slot.0.group_leader = address;
+        self.slots.push(slot);
+        self.states.push(new_state(template, kind, random));
+        self.census.counts[Place::Unborn.kind()] += 1;
+        id
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// How many tasks are where.
+    pub fn census(&self) -> Census {
+        self.census
+    }
+
+    /// The simulator's side of a task.
+    pub fn state(&self, id: TaskId) -> &State {
+        &self.states[id as usize]
+    }
+
+    /// The simulator's side of a task.
+    pub fn state_mut(&mut self, id: TaskId) -> &mut State {
+        &mut self.states[id as usize]
+    }
+
+    /// All states, by task number.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// The structure the policy sees. No reference to it may live across a call of the policy.
+    pub fn seen(&self, id: TaskId) -> &abi::Task {
+        &self.slots[id as usize].0
+    }
+
+    /// The structure the policy sees. No reference to it may live across a call of the policy.
+    pub fn seen_mut(&mut self, id: TaskId) -> &mut abi::Task {
+        &mut self.slots[id as usize].0
+    }
+
+    /// The address that stands for a task in calls to the policy.
+    pub fn address(&mut self, id: TaskId) -> *mut abi::Task {
+        &raw mut self.slots[id as usize].0
+    }
+
+    /// Moves a task.
+    pub fn move_to(&mut self, id: TaskId, place: Place) {
+        let state = &mut self.states[id as usize];
+        self.census.counts[state.place.kind()] -= 1;
+        self.census.counts[place.kind()] += 1;
+        state.place = place;
+    }
+
+    /// Counts every task's place anew. O(tasks).
+    pub fn recount(&self) -> Census {
+        let mut census = Census::default();
+        for state in &self.states {
+            census.counts[state.place.kind()] += 1;
+        }
+        census
+    }
+
+    /// `name[pid]` as the kernel's messages write it.
+    pub fn label(&self, id: TaskId) -> String {
+        let task = self.seen(id);
+        let name = task.comm.split(|&byte| byte == 0).next().unwrap_or_default();
+        format!("{}[{}]", String::from_utf8_lossy(name), task.pid)
+    }
+}
+
+fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
+    State {
+        place: Place::Unborn,
+        template,
+        program: kind.program.clone(),
+        pc: 0,
+        phase: 0,
+        loop_depth: 0,
+        loops: [LoopFrame::default(); LOOP_DEPTH_MAX],
+        left: 0,
+        bytes_left: 0,
+        random,
+        children: 0,
+        parent: None,
+        joining: false,
+        address_space: 0,
+        fifo_position: 0,
+        queued_at: 0,
+        last_cpu: None,
+        cache_mark_kib: 0,
+        waiting_since_ns: 0,
+        woken: false,
+        on_cpu_since_ns: 0,
+        enqueued_on: None,
+        totals: Totals { exited_at_ns: NEVER_NS, ..Totals::default() },
+    }
+}
+
+/// A task structure with this name and nice value, allowed nowhere yet.
+pub fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
+    let weight = nice_weight(nice);
+    let mut comm = [0; 16];
+    for (to, from) in comm.iter_mut().zip(name.bytes().take(15)) {
+        *to = from;
+    }
+    abi::Task {
+        scx: abi::Entity {
+            dsq: null_mut(),
+            dsq_seq: 0,
+            dsq_vtime: 0,
+            slice: 0,
+            weight: scx_weight(weight),
+            flags: 0,
+        },
+        pid,
+        tgid: pid,
+        prio: 120 + nice,
+        static_prio: 120 + nice,
+        storage: [null_mut(); abi::STORAGE_MAX],
+        cpus_ptr: std::ptr::null(),
+        mm: null_mut(),
+        nr_cpus_allowed: 0,
+        cpu: 0,
+        recent_used_cpu: 0,
+        wake_cpu: 0,
+        state: 0,
+        flags: 0,
+        policy: 0,
+        rt_priority: 0,
+        normal_prio: 120 + nice,
+        on_cpu: 0,
+        se: abi::SchedEntity { sum_exec_runtime: 0, load_weight: weight },
+        nvcsw: 0,
+        nivcsw: 0,
+        start_time: 0,
+        real_parent: null_mut(),
+        parent: null_mut(),
+        group_leader: null_mut(),
+        comm,
+        cpus_mask: abi::CpuMask::EMPTY,
+    }
+}

@@ -1,0 +1,824 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* eevdf - of the tasks that are owed CPU time, the one with the earliest deadline runs next.
+ *
+ * V is the weighted average of the vruntimes on a CPU: the time at which an ideal CPU that
+ * runs all tasks at once would be. V - vruntime is a task's lag; who has lag >= 0 is owed time
+ * and is eligible. A task asks for base_slice_ns at a time and has its deadline one such request
+ * (x 1024 / weight) after its vruntime. Once picked it runs until its request is used up, unless
+ * it stops being eligible and a waking task is better. The defaults are Linux 6.12.
+ *
+ * Guarantee: on one CPU shares are proportional to weights, and no task's lag leaves
+ * +-max(2 x base slice, a tick) of its own time. Across CPUs: only what balancing does.
+ *
+ * Ignored or approximated:
+ *  1. The queue is in order of deadline and is walked up to the first eligible task; Linux's tree
+ *     also knows the least vruntime below each node and needs O(log n) steps. A walk costs a step
+ *     for each task with an earlier deadline that is not eligible.
+ *  2. Delayed dequeue: sched_ext has no place for a sleeping task in a queue. Its negative lag fades
+ *     by as much as V moves on while it sleeps (not at all in an empty queue: then it is forgotten),
+ *     but it does not hold V back meanwhile. Until it has faded the task wakes on its old CPU.
+ *  3. Every request is base_slice_ns: sched_ext hides sched_attr.sched_runtime. PREEMPT_SHORT, which
+ *     compares requests, therefore never applies.
+ *  4. Wake-ups look for an idle CPU as sched_ext's default does, in place of wake_affine and
+ *     select_idle_sibling. Load is the sum of weights, in place of averages (PELT). Groups, buddies
+ *     and cgroups are left out; all CPUs are one domain of one-CPU groups.
+ *  5. A running CPU's tick balances for it, and wakes idle CPUs whose turn has come, in place of the
+ *     idle load balancer. The balancer takes waiting tasks in order of deadline.
+ *
+ * Source: Linux 6.12 kernel/sched/fair.c; I. Stoica, H. Abdel-Wahab, "Earliest eligible virtual
+ * deadline first", Old Dominion University TR-95-22, 1995.
+ */
+#include <scx/common.bpf.h>
+#include <scx/topology.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+UEI_DEFINE(uei);
+
+/* How long a request is; ns, before scaling by 1 + log2 of the number of CPUs (8 at most). */
+const volatile u64 base_slice_ns = 700 * NSEC_PER_USEC;
+/* 1: the lag with which a task went to sleep counts when it wakes up; 0: it is forgotten. */
+const volatile u64 place_lag = 1;
+/* 1: a picked task keeps the CPU until its request is used up, as long as it is eligible. */
+const volatile u64 run_to_parity = 1;
+/* 1: a task that sleeps while it owes time pays by waiting (6.12); 0: its debt stays as it is (6.6). */
+const volatile u64 delay_dequeue = 1;
+/* 1: a CPU that runs out of tasks pulls one at once. */
+const volatile u64 newidle = 1;
+/* An idle CPU tries to pull a task once in this time; ns, 0 is never. */
+const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
+/* Shortest balancing interval, before busy_factor, for each CPU of the machine; the longest is
+ * twice that; ns. */
+const volatile u64 balance_ns_per_cpu = 1 * NSEC_PER_MSEC;
+/* A busy CPU balances this many times less often than the interval says; 0 is never. */
+const volatile u64 busy_factor = 16;
+/* Balance only if the other CPU's load is this many percent of ours. */
+const volatile u64 imbalance_percent = 117;
+/* A task that ran less than this ago is cache-hot; ns. */
+const volatile u64 migration_cost_ns = 500 * NSEC_PER_USEC;
+/* Failed attempts after which the balancer takes cache-hot tasks too. */
+const volatile u64 cache_nice_tries = 1;
+
+#define CPUS_MAX TOPOLOGY_CPUS_MAX
+#define SCALE_CPUS_MAX 8
+#define NICE_0_WEIGHT 1024
+#define IDLE_WEIGHT 3
+#define FAILED_MAX 16		    /* a weight shifted by more is 0 anyhow */
+#define VRUNTIME_START (1ULL << 40) /* away from 0, so that subtracting lag never wraps */
+
+/* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
+static const u32 nice_weights[40] = {
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+	3906,  3121,  2501,  1991,  1586,  1277,  1024,	 820,	655,   526,   423,  335,  272,	215,
+	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
+};
+
+enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
+
+struct eevdf_task {
+	u64 vruntime; /* while runnable; stale while the task runs */
+	u64 deadline;
+	u64 weight;
+	s64 lag;	       /* while not runnable */
+	u64 request_left;      /* deadline - vruntime, if keeps_request */
+	u64 asleep_average;    /* V when the task went to sleep, if is_delayed */
+	u64 asleep_nr_drained; /* and how often the queue had been empty by then */
+	u64 stopped_at_ns;
+	u32 cpu; /* whose queue's sums include it */
+	bool is_runnable;
+	bool is_new;
+	bool is_delayed;
+	bool keeps_request;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct eevdf_task);
+} tasks SEC(".maps");
+
+/* What tells who is eligible: V = zero + moment / load. */
+struct average {
+	u64 zero;   /* any vruntime near the others, so that moment does not overflow */
+	s64 moment; /* sum of (vruntime - zero) x weight of the runnable tasks */
+	u64 load;   /* sum of weight */
+};
+
+struct running_task {
+	u64 vruntime;
+	u64 deadline;
+	u64 picked_deadline; /* deadline when it was picked: another now means the request is used */
+	u64 weight;
+	u64 charged_at_ns;
+	s32 pid;
+	u32 policy;
+	bool exists;
+};
+
+/* One CPU. `lock` is for `average`, `running` and the two counters; the rest is the CPU's own. */
+struct eevdf_queue {
+	struct bpf_spin_lock lock;
+	bool need_resched;
+	struct average average;
+	struct running_task running;
+	u64 nr_running;
+	u64 nr_drained; /* how often it became empty */
+	enum balance_reason reason;
+	u64 balanced_at_ns;
+	u64 interval_ns;
+	u64 nr_failed;
+	u64 pull_load; /* what a pull has yet to move; here, as the verifier need not follow it */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct eevdf_queue);
+} queues SEC(".maps");
+
+static u32 nr_cpus;
+static u64 slice_ns, tick_ns;
+
+static struct eevdf_queue *queue_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&queues, &cpu);
+}
+
+static struct eevdf_task *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, NULL, 0);
+}
+
+/* ---- arithmetic: BPF divides unsigned numbers only ----------------------------------------- */
+
+static u64 weighted(u64 ns, u64 weight)
+{
+	return weight == NICE_0_WEIGHT ? ns : ns * NICE_0_WEIGHT / max(weight, 1ULL);
+}
+
+/* value x times / over, towards 0. */
+static s64 scaled(s64 value, u64 times, u64 over)
+{
+	u64 size = value < 0 ? -(u64)value : (u64)value;
+
+	size = size * times / max(over, 1ULL);
+	return value < 0 ? -(s64)size : (s64)size;
+}
+
+static s64 divided_down(s64 value, u64 over)
+{
+	if (value >= 0)
+		return (s64)((u64)value / over);
+	return -(s64)((-(u64)value + over - 1) / over);
+}
+
+/* From an earlier time to a later one; 0 if they are the other way round, as the clocks of two
+ * CPUs may be. */
+static u64 since(u64 earlier, u64 later)
+{
+	return time_delta(later, earlier);
+}
+
+/* ---- V, kept up to date; q->lock is held --------------------------------------------------- */
+
+/* V, rounded down. Moving `zero` there keeps the moment below `load`: nothing is lost. */
+static u64 average_vruntime(struct average *a)
+{
+	s64 shift = a->load ? divided_down(a->moment, a->load) : 0;
+
+	a->zero += shift;
+	a->moment -= shift * (s64)a->load;
+	return a->zero;
+}
+
+/* Whether vruntime <= V, without dividing. */
+static bool is_eligible(const struct average *a, u64 vruntime)
+{
+	return a->moment >= (s64)(vruntime - a->zero) * (s64)a->load;
+}
+
+static void count_in(struct eevdf_queue *q, const struct eevdf_task *t)
+{
+	q->average.moment += (s64)(t->vruntime - q->average.zero) * (s64)t->weight;
+	q->average.load += t->weight;
+	q->nr_running++;
+}
+
+static void count_out(struct eevdf_queue *q, const struct eevdf_task *t)
+{
+	q->average.moment -= (s64)(t->vruntime - q->average.zero) * (s64)t->weight;
+	q->average.load -= t->weight;
+	q->nr_running--;
+	if (!q->nr_running)
+		q->nr_drained++;
+}
+
+/* Lets the running task's vruntime pass, and asks for its next request once one is used up. */
+static void charge(struct eevdf_queue *q, u64 now)
+{
+	struct running_task *r = &q->running;
+	u64 ran_ns = since(r->charged_at_ns, now);
+	u64 passed = weighted(ran_ns, r->weight);
+
+	if (!r->exists)
+		return;
+	r->charged_at_ns += ran_ns;
+	r->vruntime += passed;
+	q->average.moment += (s64)passed * (s64)r->weight;
+	if (!vtime_before(r->vruntime, r->deadline))
+		r->deadline = r->vruntime + weighted(slice_ns, r->weight);
+}
+
+/* Inserting a task moves V towards it: lag is inflated, so that afterwards it is what it was. */
+static void place(struct eevdf_queue *q, struct eevdf_task *t)
+{
+	u64 request = weighted(slice_ns, t->weight);
+	u64 load = q->average.load;
+	s64 lag = place_lag && load ? scaled(t->lag, load + t->weight, load) : 0;
+
+	t->vruntime = average_vruntime(&q->average) - lag;
+	if (t->keeps_request)
+		request = t->request_left;
+	else if (t->is_new)
+		request /= 2;
+	t->deadline = t->vruntime + request;
+	t->keeps_request = false;
+	count_in(q, t);
+}
+
+/* The opposite of place: remembers lag and what is left of the request. */
+static void remove(struct eevdf_queue *q, struct eevdf_task *t)
+{
+	s64 lag = average_vruntime(&q->average) - t->vruntime;
+	s64 limit = weighted(max(2 * slice_ns, tick_ns), t->weight);
+
+	t->lag = clamp(lag, -limit, limit);
+	t->request_left = t->deadline - t->vruntime;
+	count_out(q, t);
+}
+
+/* ---- becoming runnable --------------------------------------------------------------------- */
+
+/* Lets V, as it moved on while a task slept with negative lag, pay for that lag. */
+static void fade_lag(struct eevdf_task *t)
+{
+	struct eevdf_queue *q = queue_of(t->cpu);
+	u64 average;
+	s64 lag;
+
+	if (!q || !t->is_delayed)
+		return;
+	bpf_spin_lock(&q->lock);
+	average = average_vruntime(&q->average);
+	bpf_spin_unlock(&q->lock);
+	lag = t->lag + (s64)(average - t->asleep_average);
+	t->asleep_average = average;
+	if (lag >= 0 || q->nr_drained != t->asleep_nr_drained) {
+		lag = 0;
+		t->is_delayed = false;
+	}
+	t->lag = lag;
+}
+
+void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct eevdf_queue *q = queue_of(cpu);
+	struct eevdf_task *t = task_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!t || !q)
+		return;
+	fade_lag(t);
+	/* One that still owes time was never really away: it goes on with its request. */
+	t->keeps_request |= t->is_delayed;
+	t->is_delayed = false;
+	t->is_runnable = true;
+	t->cpu = cpu;
+	bpf_spin_lock(&q->lock);
+	charge(q, now);
+	place(q, t);
+	bpf_spin_unlock(&q->lock);
+}
+
+/* ---- preemption ---------------------------------------------------------------------------- */
+
+/* Whether a waiting task is eligible and has no later deadline than `deadline`. */
+static bool another_is_due(u32 cpu, const struct average *average, u64 deadline)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, cpu, 0) {
+		struct eevdf_task *t = task_of(p);
+
+		if (vtime_before(deadline, p->scx.dsq_vtime))
+			break;
+		if (t && is_eligible(average, t->vruntime))
+			return true;
+	}
+	return false;
+}
+
+/* Whether, if the CPU picked now, it would pick this task that has just come. */
+static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const struct eevdf_task *t)
+{
+	struct running_task running;
+	struct average average;
+
+	bpf_spin_lock(&q->lock);
+	running = q->running;
+	average = q->average;
+	bpf_spin_unlock(&q->lock);
+	if (!running.exists || q->need_resched)
+		return false;
+	if (running.deadline != running.picked_deadline)
+		return true; /* its request turned out to be used up */
+	if (running.policy == SCHED_IDLE && p->policy != SCHED_IDLE)
+		return true;
+	if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
+		return false;
+	if (!is_eligible(&average, t->vruntime))
+		return false;
+	if (is_eligible(&average, running.vruntime) &&
+	    (run_to_parity || !vtime_before(t->deadline, running.deadline)))
+		return false;
+	return !another_is_due(t->cpu, &average, t->deadline);
+}
+
+void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct eevdf_task *t = task_of(p);
+	struct eevdf_queue *q;
+
+	if (!t)
+		return;
+	q = queue_of(t->cpu);
+	if (!q)
+		return;
+	if ((t->is_new || (enq_flags & SCX_ENQ_WAKEUP)) && preempts(q, p, t)) {
+		q->need_resched = true;
+		scx_bpf_kick_cpu(t->cpu, SCX_KICK_PREEMPT);
+	}
+	t->is_new = false;
+	scx_bpf_dsq_insert_vtime(p, t->cpu, SCX_SLICE_INF, t->deadline, enq_flags);
+}
+
+/* ---- choosing a CPU ------------------------------------------------------------------------ */
+
+static s32 least_loaded_cpu(struct task_struct *p, s32 cpu)
+{
+	u64 load_min = ~0ULL;
+	u32 other;
+
+	bpf_for(other, 0, nr_cpus) {
+		struct eevdf_queue *q = queue_of(other);
+
+		if (q && q->average.load < load_min && bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
+			load_min = q->average.load;
+			cpu = other;
+		}
+	}
+	return cpu;
+}
+
+s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct eevdf_task *t = task_of(p);
+	bool is_idle = false;
+	s32 cpu;
+
+	if (!t)
+		return prev_cpu;
+	fade_lag(t);
+	if (t->is_delayed)
+		return prev_cpu;
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	if (!is_idle && (wake_flags & SCX_WAKE_FORK))
+		return least_loaded_cpu(p, cpu);
+	return cpu;
+}
+
+/* ---- balancing: who is busiest, and pulling from it ---------------------------------------- */
+
+/* The CPU to pull from; sets q->pull_load, which is 0 if all is well. An idle CPU pulls a task,
+ * whatever its weight; a busy one half of the difference of the loads at most. */
+static u32 find_busiest(u32 here, struct eevdf_queue *q, enum balance_reason reason)
+{
+	u64 least = q->average.load, most = 0, sum = least, average;
+	u32 cpu, busiest = here;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		struct eevdf_queue *other = queue_of(cpu);
+
+		if (!other || cpu == here)
+			continue;
+		sum += other->average.load;
+		if (other->average.load > most && other->nr_running > 1) {
+			most = other->average.load;
+			busiest = cpu;
+		}
+	}
+	average = sum / max(nr_cpus, 1U);
+	q->pull_load = 0;
+	if (busiest == here)
+		return busiest;
+	if (reason != BALANCE_BUSY)
+		q->pull_load = 1;
+	else if (most > average && average > least && 100 * most > imbalance_percent * least)
+		q->pull_load = min(most - average, average - least);
+	return busiest;
+}
+
+/* Each failed attempt halves a weight that is too large to be moved, and lets hot tasks go. */
+static bool may_pull(struct task_struct *p, const struct eevdf_task *t, u32 to,
+		     const struct eevdf_queue *q, enum balance_reason reason, u64 now)
+{
+	bool hot = since(t->stopped_at_ns, now) < migration_cost_ns;
+	u64 weight = t->weight >> min(q->nr_failed, (u64)FAILED_MAX);
+
+	return bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
+	       (!hot || q->nr_failed > cache_nice_tries) &&
+	       (reason != BALANCE_BUSY || weight <= q->pull_load);
+}
+
+/* Takes a waiting task's lag and request from one queue to another. */
+static void change_queue(struct eevdf_queue *from, struct eevdf_queue *to, struct eevdf_task *t,
+			 u32 cpu)
+{
+	bpf_spin_lock(&from->lock);
+	remove(from, t);
+	bpf_spin_unlock(&from->lock);
+	t->keeps_request = true;
+	t->cpu = cpu;
+	bpf_spin_lock(&to->lock);
+	place(to, t);
+	bpf_spin_unlock(&to->lock);
+}
+
+/* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. */
+static bool pull(u32 busiest, u32 here, struct eevdf_queue *q, enum balance_reason reason, u64 now)
+{
+	struct eevdf_queue *from = queue_of(busiest);
+	u64 nr_before = q->nr_running;
+	struct task_struct *p;
+
+	if (!from)
+		return false;
+	bpf_for_each(scx_dsq, p, busiest, 0) {
+		struct eevdf_task *t = task_of(p);
+
+		if (!t || t->cpu != busiest || !may_pull(p, t, here, q, reason, now))
+			continue;
+		change_queue(from, q, t, here);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, t->deadline);
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0)) {
+			change_queue(q, from, t, busiest);
+			continue;
+		}
+		q->need_resched |= preempts(q, p, t);
+		q->pull_load -= min(q->pull_load, t->weight);
+		if (!q->pull_load)
+			break;
+	}
+	return q->nr_running != nr_before;
+}
+
+static bool balance(u32 here, struct eevdf_queue *q, enum balance_reason reason, u64 now)
+{
+	u32 busiest = find_busiest(here, q, reason);
+
+	if (reason != BALANCE_NEWIDLE)
+		q->balanced_at_ns = now;
+	if (!q->pull_load) {
+		q->nr_failed = 0;
+		q->interval_ns = 2 * nr_cpus * balance_ns_per_cpu;
+		return false;
+	}
+	q->interval_ns = nr_cpus * balance_ns_per_cpu;
+	if (pull(busiest, here, q, reason, now)) {
+		q->nr_failed = 0;
+		return true;
+	}
+	if (reason != BALANCE_NEWIDLE)
+		q->nr_failed++;
+	return false;
+}
+
+/* ---- picking the next task ----------------------------------------------------------------- */
+
+/* The running task goes on. */
+static void keep(struct eevdf_queue *q, struct task_struct *prev)
+{
+	q->need_resched = false;
+	q->running.picked_deadline = q->running.deadline;
+	scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
+}
+
+/* Runs the eligible task with the earliest deadline; whether there was one. */
+static bool pick(u32 cpu, struct eevdf_queue *q, struct task_struct *prev)
+{
+	struct running_task running;
+	struct average average;
+	bool prev_is_eligible;
+	struct task_struct *p;
+
+	bpf_spin_lock(&q->lock);
+	running = q->running;
+	average = q->average;
+	bpf_spin_unlock(&q->lock);
+	prev_is_eligible = prev && is_eligible(&average, running.vruntime);
+	if (run_to_parity && prev_is_eligible && running.deadline == running.picked_deadline) {
+		keep(q, prev);
+		return true;
+	}
+	bpf_for_each(scx_dsq, p, cpu, 0) {
+		struct eevdf_task *t = task_of(p);
+
+		if (!t || !is_eligible(&average, t->vruntime))
+			continue;
+		if (prev_is_eligible && vtime_before(running.deadline, p->scx.dsq_vtime))
+			break;
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			return true;
+	}
+	if (prev) {
+		keep(q, prev);
+		return true;
+	}
+	/* A kernel's CPUs race: what was the least vruntime may have gone in between. */
+	return scx_bpf_dsq_move_to_local(cpu);
+}
+
+void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct eevdf_queue *q = queue_of(cpu);
+	u64 now = scx_bpf_now();
+	enum balance_reason reason;
+
+	if (!q)
+		return;
+	bpf_spin_lock(&q->lock);
+	charge(q, now);
+	bpf_spin_unlock(&q->lock);
+	if (!q->running.exists)
+		prev = NULL; /* a kernel may pass a task that has just blocked */
+	reason = q->reason;
+	q->reason = BALANCE_NONE;
+	if (prev ? reason == BALANCE_BUSY : reason == BALANCE_IDLE && !q->nr_running)
+		balance(cpu, q, reason, now);
+	/* A tick that only balances is not the end of a request. */
+	if (prev && reason == BALANCE_BUSY && !q->need_resched &&
+	    q->running.deadline == q->running.picked_deadline) {
+		keep(q, prev);
+		return;
+	}
+	if (pick(cpu, q, prev) || !newidle)
+		return;
+	if (balance(cpu, q, BALANCE_NEWIDLE, now))
+		pick(cpu, q, NULL);
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct eevdf_queue *q = queue_of(cpu), *from;
+	struct eevdf_task *t = task_of(p);
+
+	if (!t || !q)
+		return;
+	from = queue_of(t->cpu);
+	if (from && t->cpu != cpu)
+		change_queue(from, q, t, cpu);
+	q->need_resched = false;
+	bpf_spin_lock(&q->lock);
+	q->running.exists = true;
+	q->running.pid = p->pid;
+	q->running.policy = p->policy;
+	q->running.vruntime = t->vruntime;
+	q->running.deadline = t->deadline;
+	q->running.picked_deadline = t->deadline;
+	q->running.weight = t->weight;
+	bpf_spin_unlock(&q->lock);
+	q->running.charged_at_ns = scx_bpf_now();
+}
+
+void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
+{
+	struct eevdf_queue *q = queue_of(scx_bpf_task_cpu(p));
+	struct eevdf_task *t = task_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!t || !q || !q->running.exists)
+		return;
+	bpf_spin_lock(&q->lock);
+	charge(q, now);
+	t->vruntime = q->running.vruntime;
+	t->deadline = q->running.deadline;
+	q->running.exists = false;
+	bpf_spin_unlock(&q->lock);
+	t->stopped_at_ns = now;
+}
+
+void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct eevdf_task *t = task_of(p);
+	struct eevdf_queue *q;
+
+	if (!t || !t->is_runnable)
+		return;
+	q = queue_of(t->cpu);
+	if (!q)
+		return;
+	t->is_runnable = false;
+	bpf_spin_lock(&q->lock);
+	remove(q, t);
+	t->asleep_average = average_vruntime(&q->average);
+	t->asleep_nr_drained = q->nr_drained;
+	bpf_spin_unlock(&q->lock);
+	if (deq_flags & SCX_DEQ_SLEEP)
+		t->is_delayed = delay_dequeue && t->lag < 0;
+	else
+		t->keeps_request = true;
+}
+
+/* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
+static void let_idle_cpus_balance(u64 nr_waiting, u64 now)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		struct eevdf_queue *other = queue_of(cpu);
+
+		if (!nr_waiting)
+			break;
+		if (!other || other->nr_running ||
+		    since(other->balanced_at_ns, now) < idle_balance_ns)
+			continue;
+		other->reason = BALANCE_IDLE;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		nr_waiting--;
+	}
+}
+
+void BPF_STRUCT_OPS(eevdf_tick, struct task_struct *p)
+{
+	struct eevdf_queue *q = queue_of(scx_bpf_task_cpu(p));
+	u64 now = scx_bpf_now();
+	bool used_up;
+
+	if (!q)
+		return;
+	bpf_spin_lock(&q->lock);
+	charge(q, now);
+	used_up = q->running.deadline != q->running.picked_deadline;
+	bpf_spin_unlock(&q->lock);
+	if (q->nr_running > 1) {
+		if (used_up)
+			scx_bpf_task_set_slice(p, 0);
+		if (idle_balance_ns)
+			let_idle_cpus_balance(q->nr_running - 1, now);
+	}
+	if (busy_factor && nr_cpus > 1 &&
+	    since(q->balanced_at_ns, now) >= q->interval_ns * busy_factor) {
+		q->reason = BALANCE_BUSY;
+		scx_bpf_task_set_slice(p, 0);
+	}
+}
+
+/* Who yields gives up the rest of its request, if it was owed any. */
+bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct eevdf_queue *q = queue_of(scx_bpf_task_cpu(from));
+	u64 now = scx_bpf_now();
+	struct running_task *r;
+
+	if (!q || q->nr_running == 1)
+		return false;
+	r = &q->running;
+	bpf_spin_lock(&q->lock);
+	charge(q, now);
+	if (is_eligible(&q->average, r->vruntime)) {
+		q->average.moment += (s64)(r->deadline - r->vruntime) * (s64)r->weight;
+		r->vruntime = r->deadline;
+		r->deadline += weighted(slice_ns, r->weight);
+	}
+	bpf_spin_unlock(&q->lock);
+	q->need_resched = true;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+/* ---- weights, tasks coming, the policy starting -------------------------------------------- */
+
+static u64 weight_of(const struct task_struct *p)
+{
+	u32 i = p->static_prio - MAX_RT_PRIO;
+
+	if (p->policy == SCHED_IDLE)
+		return IDLE_WEIGHT;
+	return nice_weights[i < ARRAY_SIZE(nice_weights) ? i : 20];
+}
+
+/* Lag and request mean the same CPU time under another weight; q->lock is held. */
+static void reweight(struct eevdf_queue *q, struct eevdf_task *t, u64 weight)
+{
+	u64 average = average_vruntime(&q->average);
+	s64 lag = average - t->vruntime;
+	s64 distance = t->deadline - average;
+
+	count_out(q, t);
+	t->vruntime = average - scaled(lag, t->weight, weight);
+	t->deadline = average + scaled(distance, t->weight, weight);
+	t->weight = weight;
+	count_in(q, t);
+}
+
+void BPF_STRUCT_OPS(eevdf_set_weight, struct task_struct *p, u32 weight)
+{
+	struct eevdf_task *t = task_of(p);
+	u64 now = scx_bpf_now();
+	struct eevdf_queue *q;
+	u64 new_weight = weight_of(p);
+
+	if (!t || t->weight == new_weight)
+		return;
+	q = queue_of(t->cpu);
+	if (!q)
+		return;
+	if (!t->is_runnable) {
+		t->lag = scaled(t->lag, t->weight, new_weight);
+		t->request_left = scaled(t->request_left, t->weight, new_weight);
+		t->weight = new_weight;
+		return;
+	}
+	bpf_spin_lock(&q->lock);
+	if (q->running.exists && q->running.pid == p->pid) {
+		charge(q, now);
+		t->vruntime = q->running.vruntime;
+		t->deadline = q->running.deadline;
+		reweight(q, t, new_weight);
+		q->running.vruntime = t->vruntime;
+		q->running.deadline = t->deadline;
+		q->running.weight = new_weight;
+	} else {
+		reweight(q, t, new_weight);
+	}
+	bpf_spin_unlock(&q->lock);
+}
+
+s32 BPF_STRUCT_OPS(eevdf_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct eevdf_task *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	t->cpu = scx_bpf_task_cpu(p);
+	t->weight = weight_of(p);
+	t->is_new = true;
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
+{
+	u32 cpu, bit, counted;
+	s32 error;
+
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	if (nr_cpus > CPUS_MAX)
+		return -E2BIG;
+	counted = min(nr_cpus, (u32)SCALE_CPUS_MAX);
+	slice_ns = base_slice_ns;
+	bpf_for(bit, 1, 4) {
+		if (counted >> bit)
+			slice_ns += base_slice_ns;
+	}
+	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
+	bpf_for(cpu, 0, nr_cpus) {
+		struct eevdf_queue *q = queue_of(cpu);
+
+		if (!q)
+			return -ENOENT;
+		q->average.zero = VRUNTIME_START;
+		q->interval_ns = nr_cpus * balance_ns_per_cpu;
+		error = scx_bpf_create_dsq(cpu, -1);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(eevdf_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+SCX_OPS_DEFINE(eevdf_ops, .select_cpu = (void *)eevdf_select_cpu, .enqueue = (void *)eevdf_enqueue,
+	       .dispatch = (void *)eevdf_dispatch, .tick = (void *)eevdf_tick,
+	       .runnable = (void *)eevdf_runnable, .running = (void *)eevdf_running,
+	       .stopping = (void *)eevdf_stopping, .quiescent = (void *)eevdf_quiescent,
+	       .yield = (void *)eevdf_yield, .set_weight = (void *)eevdf_set_weight,
+	       .init_task = (void *)eevdf_init_task, .init = (void *)eevdf_init,
+	       .exit = (void *)eevdf_exit, .name = "eevdf");

@@ -1,0 +1,143 @@
+"""Finds what schedlab ships, by name: policies, machines, workloads and experiments.
+
+An installed package carries them in `schedlab/data`; a source checkout has them at its root. A
+text with a "/" or with the file's ending is a path and used as it is, so a user's own file works
+wherever a name does.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from schedlab.errors import NativeMissing, SchedlabError, UnknownName
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """One kind of file in the catalogue: where it lies and how its name ends."""
+
+    kind: str
+    directory: str
+    suffix: str
+
+
+POLICIES = Shelf("policy", "policies", ".bpf.c")
+MACHINES = Shelf("machine", "machines", ".toml")
+WORKLOADS = Shelf("workload", "workloads", ".toml")
+EXPERIMENTS = Shelf("experiment", "experiments", ".toml")
+
+
+def data_directory() -> Path:
+    """The directory that holds policies/, machines/, workloads/ and experiments/.
+
+    Raises
+    ------
+    SchedlabError
+        If neither the package nor its source checkout has them.
+    """
+    package = Path(__file__).resolve().parent
+    candidates = (package / "data", package.parents[1])
+    for candidate in candidates:
+        if (candidate / POLICIES.directory / "include").is_dir():
+            return candidate
+    raise SchedlabError(
+        f"no policies directory in {' or '.join(map(str, candidates))}",
+        "schedlab is installed incompletely: install it again with `pip install .`",
+    )
+
+
+def include_directory() -> Path:
+    """The headers that policies are compiled against."""
+    return data_directory() / POLICIES.directory / "include"
+
+
+def cache_directory() -> Path:
+    """Where compiled policies are kept: $XDG_CACHE_HOME/schedlab, else ~/.cache/schedlab."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification says to ignore a relative path.
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "schedlab"
+
+
+def names(shelf: Shelf) -> dict[str, Path]:
+    """Everything on one shelf, name to path, in the order of the names."""
+    paths = sorted((data_directory() / shelf.directory).glob(f"*{shelf.suffix}"))
+    return {path.name.removesuffix(shelf.suffix): path for path in paths}
+
+
+def is_path(shelf: Shelf, text: str) -> bool:
+    """Whether `text` names a file rather than an entry of the catalogue."""
+    return "/" in text or text.endswith(shelf.suffix)
+
+
+def find(shelf: Shelf, text: str) -> Path:
+    """The absolute path that a name or a path stands for.
+
+    Raises
+    ------
+    UnknownName
+        If it is a name and not on the shelf; suggests those spelled alike.
+    SchedlabError
+        If it is a path and no file is there.
+    """
+    if is_path(shelf, text):
+        path = Path(text).expanduser()
+        if path.is_file():
+            return path.resolve()
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise SchedlabError(
+            f"{shelf.kind} file {text!r} {what}",
+            f"give the path of a *{shelf.suffix} file, or a name: {', '.join(names(shelf))}",
+        )
+    known = names(shelf)
+    if text not in known:
+        raise UnknownName(shelf.kind, text, known)
+    return known[text]
+
+
+def native() -> ModuleType:
+    """The compiled core. Imported on demand, so that `--help` works without it.
+
+    Raises
+    ------
+    NativeMissing
+        If it was not built, or does not load on this system.
+    """
+    try:
+        from schedlab import _native
+    except ImportError as error:
+        raise NativeMissing(
+            f"schedlab's compiled core does not load: {error}",
+            "build it with `make setup` in the checkout, or `pip install .`",
+        ) from error
+    return _native
+
+
+def load_policy(path: str | Path):
+    """Compiles a policy (or takes it from the cache); raises `_native.PolicyError`."""
+    cache = cache_directory()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SchedlabError(
+            f"cannot make the cache directory {cache}: {error.strerror}",
+            "set XDG_CACHE_HOME to a directory that can be written",
+        ) from error
+    return native().compile_policy(str(path), [str(include_directory())], str(cache))
+
+
+def load_machine(path: str | Path):
+    """Reads a machine; raises `_native.ScenarioError`."""
+    return native().load_machine(str(path))
+
+
+def load_workload(path: str | Path, parameters: dict[str, str]):
+    """Reads a workload and fills in its parameters; raises `_native.ScenarioError`."""
+    return native().load_workload(str(path), parameters)
+
+
+def workload_parameters(path: str | Path) -> list[dict]:
+    """The parameters a workload takes: name, default and doc of each."""
+    return native().workload_parameters(str(path))

@@ -1,0 +1,62 @@
+"""What a user can meet and mend: every error carries the bad value, its place and a way out.
+
+`str(error)` is one complete sentence or more for people; `error.hint` is a way out, or None.
+Errors of the Rust core (`schedlab._native.NativeError`) are complete messages already and are
+not wrapped.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+SUGGESTIONS_MAX = 3
+
+
+class SchedlabError(Exception):
+    """Base of every error that the world can cause."""
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.hint = hint
+
+
+class BadValue(SchedlabError):
+    """A value that cannot be used: `place` is the option or file it came from."""
+
+    def __init__(self, place: str, value: object, why: str, hint: str | None = None):
+        super().__init__(f"{place}: {value!r} {why}", hint)
+        self.place = place
+        self.value = value
+
+
+class UnknownName(SchedlabError):
+    """A name that is not among the `valid` ones; suggests those spelled alike."""
+
+    def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = ""):
+        names = sorted(valid)
+        close = difflib.get_close_matches(name, names, n=SUGGESTIONS_MAX, cutoff=0.6)
+        message = f"unknown {kind} {name!r}" + (f" {where}" if where else "")
+        if close:
+            message += f": did you mean {' or '.join(close)}?"
+        hint = f"valid: {', '.join(names)}" if names else f"there is no {kind} here at all"
+        super().__init__(message, hint)
+        self.name = name
+        self.valid = names
+        self.suggestions = close
+
+
+class ExperimentError(SchedlabError):
+    """An experiment that contradicts itself, or whose files changed while it ran."""
+
+
+class StoreError(SchedlabError):
+    """A store that cannot be opened, read or written."""
+
+
+class DigestMismatch(StoreError):
+    """A simulation gave another result than its stored twin: it must repeat exactly."""
+
+
+class NativeMissing(SchedlabError):
+    """The compiled core `schedlab._native` is not there or does not load."""

@@ -1,0 +1,589 @@
+"""An experiment: the grid of runs that answers a question, from options or from a TOML file.
+
+Options and file say the same things in the same words, so both become one plain mapping
+(`OPTION_KEYS`), which `build` turns into an `Experiment`. `expand` then finds and digests every
+file the experiment names and gives the cells to simulate; nothing is simulated here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from schedlab import catalogue
+from schedlab.errors import BadValue, ExperimentError, UnknownName
+from schedlab.store import RunKey, canonical_json
+
+CELLS_MAX = 100_000
+VARIED_VALUES_MAX = 1_000
+# SQLite keeps signed 64-bit integers; repetition r uses seed + r.
+SEED_MAX = 2**63 - 1 - CELLS_MAX
+
+OPTION_KEYS = (
+    "name",
+    "description",
+    "policies",
+    "workload",
+    "machine",
+    "vary",
+    "with",
+    "set",
+    "repeat",
+    "seed",
+)
+
+UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+QUANTITY = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
+RANGE = re.compile(r"(?P<first>[^.:].*?)\.\.(?P<last>[^:]+)(?::(?P<step>.+))?")
+LABELLED = re.compile(r"(?P<label>[A-Za-z0-9_.+-]+)=(?P<policy>.+)")
+
+Value = int | float | str
+
+
+# ---------------------------------------------------------------------------------------------
+# The experiment
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """A policy by name or path, and the label it carries in tables and options."""
+
+    label: str
+    policy: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A grid: policies x machines x varied values x repetitions.
+
+    Repetition r has seed `seed + r` for every policy, so that policies meet the same random
+    numbers and differ only by what they decide.
+    """
+
+    policies: tuple[PolicyChoice, ...]
+    machines: tuple[str, ...]
+    workload: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    varied: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    repeats: int = 1
+    seed: int = 1
+    tunables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    until_ns: int | None = None
+    name: str = ""
+
+    @property
+    def definition(self) -> dict:
+        """All of it as plain JSON values."""
+        return asdict(self)
+
+    @property
+    def id(self) -> str:
+        """12 hex digits of the definition: the same experiment has the same id everywhere."""
+        return hashlib.sha256(canonical_json(self.definition).encode()).hexdigest()[:12]
+
+
+def build(options: Mapping) -> Experiment:
+    """An experiment from the mapping that options and files share.
+
+    Parameters
+    ----------
+    options : mapping
+        Keys of `OPTION_KEYS`; `policies` and `machine` are lists of names or paths (`policies`
+        also `label=policy`), `vary` maps a parameter to its values, `with` a parameter to its
+        text, `set` a label to its tunables.
+
+    Raises
+    ------
+    SchedlabError
+        If something is missing, contradictory or out of range.
+    """
+    for key, what in (("policies", "policy"), ("workload", "workload"), ("machine", "machine")):
+        if not options.get(key):
+            raise ExperimentError(
+                f"no {what} is given",
+                f"see what there is with `schedlab list {key.rstrip('s')}s`"
+                if key != "policies"
+                else "see what there is with `schedlab list policies`",
+            )
+    policies = tuple(_policy_choice(text) for text in options["policies"])
+    _refuse_duplicates("policy", [choice.label for choice in policies])
+    varied = dict(options.get("vary", {}))
+    parameters = dict(options.get("with", {}))
+    for name in varied.keys() & parameters.keys():
+        raise ExperimentError(
+            f"parameter {name!r} is both varied (--vary) and fixed (--with)", "leave out one"
+        )
+    return Experiment(
+        policies=policies,
+        machines=tuple(options["machine"]),
+        workload=options["workload"],
+        parameters=parameters,
+        varied=varied,
+        repeats=_in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX),
+        seed=_in_range("--seed", options.get("seed", 1), 0, SEED_MAX),
+        tunables=_label_tunables(options.get("set", {}), [choice.label for choice in policies]),
+        until_ns=options.get("until_ns"),
+        name=options.get("name", ""),
+    )
+
+
+def _policy_choice(text: str) -> PolicyChoice:
+    labelled = LABELLED.fullmatch(text)
+    if labelled:
+        return PolicyChoice(labelled["label"], labelled["policy"])
+    if catalogue.is_path(catalogue.POLICIES, text):
+        return PolicyChoice(Path(text).name.removesuffix(catalogue.POLICIES.suffix), text)
+    return PolicyChoice(text, text)
+
+
+def _refuse_duplicates(kind: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            hint = "write LABEL=POLICY to compare a policy with itself under other tunables"
+            raise ExperimentError(
+                f"{kind} {name!r} is given twice", hint if kind == "policy" else "leave out one"
+            )
+
+
+def _in_range(place: str, value: object, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadValue(place, value, "is not a whole number")
+    if not low <= value <= high:
+        raise BadValue(place, value, f"is outside {low} to {high}")
+    return value
+
+
+def _label_tunables(given: Mapping[str, Mapping[str, str]], labels: list[str]) -> dict:
+    """Gives settings without a policy (label "") to the only one; refuses unknown labels."""
+    tunables: dict[str, dict[str, str]] = {}
+    for label, settings in given.items():
+        if not label and len(labels) > 1:
+            name, value = next(iter(settings.items()))
+            raise BadValue(
+                "--set",
+                f"{name}={value}",
+                "does not say of which policy",
+                f"write for example --set {labels[0]}.{name}={value}",
+            )
+        if label and label not in labels:
+            raise UnknownName("policy", label, labels, "in --set (it is not in this experiment)")
+        tunables.setdefault(label or labels[0], {}).update(settings)
+    return tunables
+
+
+# ---------------------------------------------------------------------------------------------
+# Texts of options
+
+
+def parse_assignments(place: str, texts: Iterable[str]) -> dict[str, str]:
+    """`NAME=VALUE` texts as a mapping; a name given twice is an error, not a silent choice."""
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise BadValue(place, text, "is not NAME=VALUE")
+        if name.strip() in values:
+            raise BadValue(place, text, f"sets {name.strip()!r} for the second time")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def parse_set(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """`policy.tunable=value` texts as label -> tunable -> text; label "" where none is named."""
+    settings: dict[str, dict[str, str]] = {}
+    for name, value in parse_assignments("--set", texts).items():
+        label, _, tunable = name.rpartition(".")
+        settings.setdefault(label, {})[tunable] = value
+    return settings
+
+
+def parse_vary(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+    """`name=a..b:step`, `name=a..b` (step 1) and `name=a,b,c` texts as name -> values."""
+    return {
+        name: parse_values(f"--vary {name}", text)
+        for name, text in parse_assignments("--vary", texts).items()
+    }
+
+
+def parse_values(place: str, text: str) -> tuple[Value, ...]:
+    """The values of one varied parameter, in the order given; none twice."""
+    span = RANGE.fullmatch(text.strip())
+    values = _range_values(place, text, span) if span else _listed_values(place, text)
+    if len(set(values)) < len(values):
+        raise BadValue(place, text, "holds a value twice")
+    return values
+
+
+def _listed_values(place: str, text: str) -> tuple[Value, ...]:
+    items = [item.strip() for item in text.split(",")]
+    if not all(items):
+        raise BadValue(place, text, "holds an empty value", "write a,b,c or a..b:step")
+    return tuple(_value(item) for item in items)
+
+
+def _range_values(place: str, text: str, span: re.Match) -> tuple[Value, ...]:
+    hint = "write a..b:step with numbers of one unit, as in 25..200:25 or 1ms..5ms:1ms"
+    ends = [QUANTITY.fullmatch(span[part].strip()) for part in ("first", "last")]
+    unit = ends[0]["unit"] if ends[0] else ""
+    step = QUANTITY.fullmatch((span["step"] or f"1{unit}").strip())
+    if not all([*ends, step]) or any(part["unit"] != unit for part in (ends[1], step)):
+        raise BadValue(place, text, "is not a range", hint)
+    first, last, stride = (Decimal(part["number"]) for part in (*ends, step))
+    if stride <= 0 or last < first:
+        raise BadValue(place, text, "is empty", "a range goes up, by a step above 0")
+    count = int((last - first) / stride) + 1
+    if count > VARIED_VALUES_MAX:
+        raise BadValue(
+            place, text, f"has {count} values, more than {VARIED_VALUES_MAX}", "take a larger step"
+        )
+    return tuple(_value(f"{first + i * stride}{unit}") for i in range(count))
+
+
+def _value(text: str) -> Value:
+    quantity = QUANTITY.fullmatch(text)
+    if not quantity or quantity["unit"]:
+        return text
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+def numeric(value: Value) -> float | None:
+    """A varied value as a number, times in nanoseconds; None for a word."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    quantity = QUANTITY.fullmatch(value)
+    if not quantity or quantity["unit"] not in UNIT_NS:
+        return None
+    return float(quantity["number"]) * UNIT_NS[quantity["unit"]]
+
+
+def parse_duration_ns(place: str, text: str) -> int:
+    """A time with its unit, as in 9.3s or 250us, in whole nanoseconds."""
+    quantity = QUANTITY.fullmatch(text.strip())
+    if not quantity or quantity["unit"] not in UNIT_NS:
+        raise BadValue(place, text, "is not a time", "write a number and ns, us, ms, s or min")
+    duration_ns = Decimal(quantity["number"]) * UNIT_NS[quantity["unit"]]
+    if duration_ns <= 0 or duration_ns != duration_ns.to_integral_value():
+        raise BadValue(place, text, "is not a whole number of nanoseconds above 0")
+    if duration_ns >= 2**63:
+        raise BadValue(place, text, "is longer than the simulator can count (292 years)")
+    return int(duration_ns)
+
+
+def parse_tunable(place: str, name: str, kind: str, text: str) -> int:
+    """The value of one tunable.
+
+    A text with a unit of time is converted to the unit that the tunable's own name ends in
+    (`_us`, `_ms`); without one it is nanoseconds, as everywhere in the kernel.
+
+    Parameters
+    ----------
+    kind : str
+        C type as the policy declares it: bool, u8 ... u64, s8 ... s64.
+
+    Raises
+    ------
+    BadValue
+        If the text is no value, or does not fit the type.
+    """
+    low, high = _bounds(kind)
+    word = {"true": 1, "false": 0}.get(text.strip().lower())
+    quantity = QUANTITY.fullmatch(text.strip())
+    if word is not None:
+        number = Decimal(word)
+    elif quantity and quantity["unit"] in ("", *UNIT_NS):
+        number = Decimal(quantity["number"])
+        if quantity["unit"]:
+            unit_ns = UNIT_NS.get(name.rpartition("_")[2], 1)
+            number = number * UNIT_NS[quantity["unit"]] / unit_ns
+    else:
+        raise BadValue(place, text, "is not a value", "write 6ms, 250us, 1s, 1024, true or false")
+    if number != number.to_integral_value():
+        raise BadValue(place, text, f"is not a whole number, as {name} ({kind}) needs")
+    if not low <= number <= high:
+        raise BadValue(place, text, f"does not fit {name} ({kind}: {low} to {high})")
+    return int(number)
+
+
+def _bounds(kind: str) -> tuple[int, int]:
+    """Smallest and largest value of a C type; a type not known here is left to the core."""
+    sized = re.fullmatch(r"_*([us])(8|16|32|64)", kind)
+    if kind == "bool":
+        return 0, 1
+    signed, bits = (sized[1] == "s", int(sized[2])) if sized else (True, 128)
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Experiment files
+
+
+def read_options(path: Path) -> dict:
+    """The options that an experiment file holds, for `build`.
+
+    Paths inside the file are relative to the file. See docs/reference/cli.md for the format.
+
+    Raises
+    ------
+    SchedlabError
+        If the file cannot be read, is not TOML, or has an unknown or ill-typed key.
+    """
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExperimentError(f"cannot read experiment file {path}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ExperimentError(f"{path} is not TOML: {error}") from error
+    for key in raw:
+        if key not in OPTION_KEYS:
+            raise UnknownName("key", key, OPTION_KEYS, f"in {path}")
+    options = {key: _file_value(f"{path}: {key}", key, value) for key, value in raw.items()}
+    options.setdefault("name", path.stem)
+    for key, shelf in (("policies", catalogue.POLICIES), ("machine", catalogue.MACHINES)):
+        if key in options:
+            options[key] = [_beside(path, shelf, text) for text in options[key]]
+    if "workload" in options:
+        options["workload"] = _beside(path, catalogue.WORKLOADS, options["workload"])
+    return options
+
+
+def _file_value(place: str, key: str, value: object) -> object:
+    """One value of an experiment file, checked for its type and brought to `build`'s form."""
+    if key in ("repeat", "seed"):
+        return _in_range(place, value, 0, SEED_MAX)
+    if key in ("name", "description", "workload"):
+        if not isinstance(value, str):
+            raise BadValue(place, value, "is not a text")
+        return value
+    if key in ("policies", "machine"):
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+            raise BadValue(place, value, "is not a list of names or paths")
+        return items
+    if not isinstance(value, dict):
+        raise BadValue(place, value, "is not a table", f"write it as [{key}]")
+    if key == "vary":
+        return {name: _file_values(f"{place}.{name}", item) for name, item in value.items()}
+    if key == "with":
+        return {name: _text(f"{place}.{name}", item) for name, item in value.items()}
+    return {label: _file_settings(f"{place}.{label}", item) for label, item in value.items()}
+
+
+def _file_settings(place: str, settings: object) -> dict[str, str]:
+    if not isinstance(settings, dict):
+        raise BadValue(
+            place,
+            settings,
+            "is not a table of tunables",
+            "write policy.tunable = value under [set]",
+        )
+    return {name: _text(f"{place}.{name}", item) for name, item in settings.items()}
+
+
+def _file_values(place: str, value: object) -> tuple[Value, ...]:
+    if not isinstance(value, list):
+        return parse_values(place, _text(place, value))
+    if not value:
+        raise BadValue(place, value, "is empty")
+    return parse_values(place, ",".join(_text(place, item) for item in value))
+
+
+def _text(place: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, str)):
+        return str(value)
+    raise BadValue(place, value, "is not a number, a text or true/false")
+
+
+def _beside(file: Path, shelf: catalogue.Shelf, text: str) -> str:
+    label, equals, target = text.rpartition("=")
+    if not catalogue.is_path(shelf, target):
+        return text
+    return f"{label}{equals}{file.parent.absolute() / target}"
+
+
+# ---------------------------------------------------------------------------------------------
+# Cells
+
+
+@dataclass(frozen=True)
+class ChosenPolicy:
+    """A policy of an experiment with every tunable settled."""
+
+    label: str
+    given: str
+    name: str
+    path: str
+    digest: str
+    settings: Mapping[str, int]
+    tunables: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ChosenMachine:
+    """A machine of an experiment."""
+
+    given: str
+    name: str
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class ChosenWorkload:
+    """A workload with one combination of varied values: `parameters` are those given."""
+
+    given: str
+    name: str
+    path: str
+    digest: str
+    parameters: Mapping[str, str]
+    resolved: Mapping[str, str]
+    varied: Mapping[str, Value]
+
+    @property
+    def weight(self) -> float:
+        """A guess of the relative cost of a run: larger varied numbers mean more work."""
+        return math.prod(max(1.0, numeric(value) or 1.0) for value in self.varied.values())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run to do. Plain values only: worker processes rebuild everything from the paths."""
+
+    policy: ChosenPolicy
+    machine: ChosenMachine
+    workload: ChosenWorkload
+    seed: int
+    until_ns: int | None
+    version: str
+
+    @property
+    def key(self) -> RunKey:
+        """What decides the result, and so finds it in a store."""
+        return RunKey(
+            policy_source_digest=self.policy.digest,
+            tunables=canonical_json(dict(self.policy.tunables)),
+            machine_digest=self.machine.digest,
+            workload_digest=self.workload.digest,
+            seed=self.seed,
+            until_ns=self.until_ns or 0,
+            backend="sim",
+            version=self.version,
+        )
+
+    def replay(self, until_ns: int | None = None) -> str:
+        """The command that does this run again, for a shell."""
+        words = ["schedlab", "run", self.policy.given, "--workload", self.workload.given]
+        words += ["--machine", self.machine.given, "--seed", str(self.seed)]
+        for name, value in self.workload.parameters.items():
+            words += ["--with", f"{name}={value}"]
+        for name, value in self.policy.settings.items():
+            words += ["--set", f"{name}={value}"]
+        until_ns = until_ns or self.until_ns
+        if until_ns:
+            words += ["--until", format_duration(until_ns)]
+        return shlex.join(words)
+
+
+def format_duration(duration_ns: int) -> str:
+    """A time in the largest unit that keeps it exact to three decimals, as --until reads it."""
+    for unit in ("s", "ms", "us"):
+        number = Decimal(duration_ns) / UNIT_NS[unit]
+        if number == round(number, 3):
+            return f"{number.normalize():f}{unit}"
+    return f"{duration_ns}ns"
+
+
+def expand(experiment: Experiment) -> list[Cell]:
+    """The cells of an experiment, the longest first, so that no long one is left for the end.
+
+    Compiles every policy and reads every file once.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If a name, file, parameter or tunable is wrong.
+    """
+    combinations = math.prod(len(values) for values in experiment.varied.values())
+    wanted = len(experiment.policies) * len(experiment.machines) * combinations * experiment.repeats
+    if wanted > CELLS_MAX:
+        raise ExperimentError(
+            f"the experiment has {wanted} runs, more than {CELLS_MAX}",
+            "vary fewer values, or repeat less",
+        )
+    machines = [_choose_machine(text) for text in experiment.machines]
+    _refuse_duplicates("machine", [machine.name for machine in machines])
+    workloads = _choose_workloads(experiment)
+    policies = [_choose_policy(choice, experiment) for choice in experiment.policies]
+    version = catalogue.native().version()
+    cells = [
+        Cell(policy, machine, workload, experiment.seed + repetition, experiment.until_ns, version)
+        for workload in workloads
+        for machine in machines
+        for repetition in range(experiment.repeats)
+        for policy in policies
+    ]
+    return sorted(cells, key=lambda cell: -cell.workload.weight)
+
+
+def _choose_machine(text: str) -> ChosenMachine:
+    path = catalogue.find(catalogue.MACHINES, text)
+    machine = catalogue.load_machine(path)
+    return ChosenMachine(text, machine.name, str(path), machine.digest)
+
+
+def _choose_workloads(experiment: Experiment) -> list[ChosenWorkload]:
+    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
+    known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
+    for name in [*experiment.parameters, *experiment.varied]:
+        if name not in known:
+            raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
+    workloads = []
+    for values in itertools.product(*experiment.varied.values()):
+        varied = dict(zip(experiment.varied, values, strict=True))
+        given = {**experiment.parameters, **{name: str(varied[name]) for name in varied}}
+        workload = catalogue.load_workload(path, given)
+        workloads.append(
+            ChosenWorkload(
+                experiment.workload,
+                workload.name,
+                str(path),
+                workload.digest,
+                given,
+                dict(workload.parameters),
+                varied,
+            )
+        )
+    return workloads
+
+
+def _choose_policy(choice: PolicyChoice, experiment: Experiment) -> ChosenPolicy:
+    path = catalogue.find(catalogue.POLICIES, choice.policy)
+    policy = catalogue.load_policy(path)
+    known = {tunable["name"]: tunable for tunable in policy.tunables}
+    settings: dict[str, int] = {}
+    for name, text in experiment.tunables.get(choice.label, {}).items():
+        if name not in known:
+            raise UnknownName("tunable", name, known, f"of policy {choice.label}")
+        place = f"--set {choice.label}.{name}"
+        settings[name] = parse_tunable(place, name, known[name]["type"], text)
+    defaults = {name: tunable["default"] for name, tunable in known.items()}
+    return ChosenPolicy(
+        choice.label,
+        choice.policy,
+        policy.name,
+        str(path),
+        policy.source_digest,
+        settings,
+        {**defaults, **settings},
+    )

@@ -1,0 +1,468 @@
+"""Figures of estimates, one panel a machine.
+
+Each function takes numbers and returns a Plotly figure; none reads or writes a file. A policy
+keeps its colour, dash and marker in every figure of a report, and is named at the end of its own
+line, so that the figures can be read in grey and without a legend. Figures have no size of their
+own but their height: the page gives the width.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+FONT_FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+INK = "#2b2f36"
+FAINT_INK = "#667080"
+GRID = "#e6e9ee"
+
+PANEL_HEIGHT_PX = 320
+LABEL_CHARACTERS_MAX = 20
+SHARED_Y_FACTOR_MAX = 5.0
+"""Panels share their y axis until the tallest would press the lowest into its bottom fifth."""
+
+_MARGIN = {"l": 64, "t": 12, "b": 52}
+_LABEL_GAP_PX = 16
+_RATIO_TICKS_WIDE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+_RATIO_TICKS = (0.15, 0.2, 0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6)
+_LATENCY_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+
+CPU_PARTS = ("work", "kernel", "scheduler", "lock_wait", "idle")
+_PART_FILL = {
+    "work": ("#2f5d8a", ""),
+    "kernel": ("#9dbbd8", ""),
+    "scheduler": ("#c8642b", "/"),
+    "lock_wait": ("#f0c39b", "x"),
+    "idle": ("#eceff3", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An estimate at one place of an axis; low and high are None where there is no interval."""
+
+    x: float | str
+    centre: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one policy is drawn everywhere; `glyph` is the marker as a character, for labels."""
+
+    colour: str
+    ink: str
+    dash: str
+    symbol: str
+    glyph: str
+
+
+# M. Okabe and K. Ito, "Color universal design", 2008, without yellow, which white paper swallows.
+# `ink` is the same hue, darkened until text in it has a contrast of 4.5 to 1 on white.
+_LOOKS = (
+    Look("#0072B2", "#0069a4", "solid", "circle", "●"),
+    Look("#D55E00", "#b04e00", "6px,3px", "square", "■"),
+    Look("#009E73", "#007a59", "2px,2px", "triangle-up", "▲"),
+    Look("#CC79A7", "#a34c7d", "8px,3px,2px,3px", "diamond", "◆"),
+    Look("#E69F00", "#8a5f00", "12px,3px", "triangle-down", "▼"),
+    Look("#56B4E9", "#1b75a8", "4px,2px,1px,2px,1px,2px", "cross", "✚"),
+    Look("#000000", "#000000", "3px,5px", "star", "★"),
+)
+
+
+def looks_of(names: Sequence[str]) -> dict[str, Look]:
+    """A look for each name, in order; beyond seven names colours come again with other dashes."""
+    looks = {}
+    for index, name in enumerate(names):
+        turn, place = divmod(index, len(_LOOKS))
+        drawn, dashed = _LOOKS[place], _LOOKS[(place + 3 * turn) % len(_LOOKS)]
+        looks[name] = Look(drawn.colour, drawn.ink, dashed.dash, dashed.symbol, dashed.glyph)
+    return looks
+
+
+def shared_y_max(highest: Sequence[float]) -> float | None:
+    """One top for the y axes of panels whose highest values are given, or None to let each its own.
+
+    Panels are compared at a glance on one scale, unless that flattens one of them.
+    """
+    if not highest or max(highest) > SHARED_Y_FACTOR_MAX * min(highest):
+        return None
+    return max(highest)
+
+
+def curve_figure(
+    series: Mapping[str, Sequence[Point]],
+    looks: Mapping[str, Look],
+    x_title: str,
+    y_title: str,
+    y_max: float | None = None,
+) -> go.Figure:
+    """A curve a policy with its interval as a band, on axes that start at zero.
+
+    Parameters
+    ----------
+    series : mapping of policy to points
+        Points in order of x; x is a number, or a word for a scale of categories.
+    looks : mapping of policy to Look
+        As `looks_of` gives them for the whole report.
+    x_title, y_title : str
+        With unit.
+    y_max : float, optional
+        Highest value of the panels that share the axis, in the unit of the points.
+    """
+    top = 1.06 * (y_max if y_max is not None else highest_of(series))
+    figure = go.Figure()
+    _draw(figure, series, looks)
+    _label_ends(figure, series, looks, lambda y: y / top)
+    figure.update_layout(_layout(x_title, y_title, _label_margin(series)))
+    figure.update_yaxes(range=[0, top])
+    _scale_x(figure, series, from_zero=True)
+    return figure
+
+
+def dot_figure(
+    points: Mapping[str, Point], looks: Mapping[str, Look], y_title: str, y_max: float | None = None
+) -> go.Figure:
+    """One dot a policy with its interval as a whisker, where nothing was varied.
+
+    Parameters
+    ----------
+    points : mapping of policy to Point
+        Their x is not looked at: each policy has its own place.
+    looks : mapping of policy to Look
+        As `looks_of` gives them for the whole report.
+    y_title : str
+        With unit.
+    y_max : float, optional
+        Highest value of the panels that share the axis, in the unit of the points.
+    """
+    series = {name: [Point(name, p.centre, p.low, p.high)] for name, p in points.items()}
+    top = 1.06 * (y_max if y_max is not None else highest_of(series))
+    figure = go.Figure()
+    _draw(figure, series, looks)
+    figure.update_layout(_layout("", y_title, 16))
+    figure.update_yaxes(range=[0, top])
+    _scale_x(figure, series, from_zero=False)
+    names = list(points)
+    figure.update_xaxes(tickvals=[escape(n) for n in names], ticktext=[_label(n) for n in names])
+    return figure
+
+
+def ratio_figure(
+    series: Mapping[str, Sequence[Point]],
+    looks: Mapping[str, Look],
+    x_title: str,
+    baseline: str,
+    limits: tuple[float, float],
+) -> go.Figure:
+    """Each policy's time over that of `baseline`, on a log axis where half and double balance.
+
+    Parameters
+    ----------
+    series : mapping of policy to points
+        Dimensionless ratios, without `baseline` itself, which is the line at 1.
+    looks : mapping of policy to Look
+        As `looks_of` gives them for the whole report, with `baseline`.
+    x_title : str
+        With unit.
+    baseline : str
+        The policy the others are compared with.
+    limits : (float, float)
+        Lowest and highest ratio of the panels that share the axis; 1 is always shown.
+    """
+    low, high = min(limits[0], 0.97), max(limits[1], 1.03)
+    pad = (high / low) ** 0.06
+    low, high = low / pad, high * pad
+    xs = [point.x for points in series.values() for point in points]
+    line = {baseline: [Point(x, 1.0) for x in dict.fromkeys(xs)]}
+    height = np.log(high / low)
+    figure = go.Figure()
+    figure.add_hline(y=1, line={"color": looks[baseline].colour, "width": 2}, layer="below")
+    _draw(figure, series, looks)
+    _label_ends(figure, {**line, **series}, looks, lambda y: np.log(y / low) / height)
+    title = f"time relative to {escape(baseline)} (×)"
+    figure.update_layout(_layout(x_title, title, _label_margin({**line, **series})))
+    ticks = ratio_ticks(low, high)
+    figure.update_yaxes(
+        type="log",
+        range=[np.log10(low), np.log10(high)],
+        tickvals=ticks,
+        ticktext=[f"{tick:g}×" for tick in ticks],
+    )
+    _scale_x(figure, series, from_zero=True)
+    return figure
+
+
+def latency_figure(
+    series: Mapping[str, Sequence[Point]], looks: Mapping[str, Look], y_title: str
+) -> go.Figure:
+    """Percentiles of a delay, in nanoseconds, on a log axis; a zero is drawn at 1 ns.
+
+    Parameters
+    ----------
+    series : mapping of policy to points
+        x is the name of the percentile, in order; centre, low and high are in nanoseconds.
+    looks : mapping of policy to Look
+        As `looks_of` gives them for the whole report.
+    y_title : str
+        What is delayed; the units stand at the ticks.
+    """
+    drawn = {name: [_at_least_1_ns(p) for p in points] for name, points in series.items()}
+    values = [bound for points in drawn.values() for p in points for bound in _bounds(p)]
+    low, high = min(values) / 1.5, max(values) * 1.5
+    height = np.log(high / low)
+    figure = go.Figure()
+    _draw(figure, drawn, looks)
+    _label_ends(figure, drawn, looks, lambda y: np.log(y / low) / height)
+    figure.update_layout(_layout("percentile", y_title, _label_margin(series)))
+    steps = (1,) if high / low > 200 else (1, 2, 5)
+    ticks = [s * 10.0**d for d in range(13) for s in steps if low <= s * 10.0**d <= high]
+    figure.update_yaxes(
+        type="log",
+        range=[np.log10(low), np.log10(high)],
+        tickvals=ticks,
+        ticktext=[with_unit_ns(tick) for tick in ticks],
+    )
+    _scale_x(figure, series, from_zero=False)
+    return figure
+
+
+def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
+    """Where the CPUs' time went: one bar a policy, its parts adding up to 100 %.
+
+    Parameters
+    ----------
+    shares : mapping of policy to mapping of part to share
+        Parts are `CPU_PARTS`; shares are fractions of elapsed time x CPUs, in [0, 1].
+    """
+    figure = go.Figure()
+    names = list(shares)
+    for part in CPU_PARTS:
+        colour, pattern = _PART_FILL[part]
+        values = [100 * shares[name][part] for name in names]
+        figure.add_bar(
+            name=part.replace("_", " "),
+            orientation="h",
+            y=list(range(len(names))),
+            x=values,
+            customdata=[escape(name) for name in names],
+            text=[f"{value:.0f} %" if value >= 9 else "" for value in values],
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={"size": 12, "color": "#ffffff" if part == "work" else INK},
+            marker={
+                "color": colour,
+                "line": {"color": "#ffffff", "width": 1},
+                "pattern": {"shape": pattern, "size": 5, "solidity": 0.18, "fgcolor": "#ffffff"},
+            },
+            hovertemplate="%{customdata}: %{x:.2f} % " + part.replace("_", " ") + "<extra></extra>",
+        )
+    figure.update_layout(_layout("share of CPU time (%)", None, 16))
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.34,
+        showlegend=True,
+        height=112 + 40 * len(names),
+        margin={"t": 34, "l": 12},
+        legend={
+            "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom",
+            "traceorder": "normal", "font": {"size": 12},
+        },
+    )  # fmt: skip
+    figure.update_xaxes(range=[0, 100], showline=False)
+    figure.update_yaxes(
+        range=[len(names) - 0.5, -0.5],
+        tickvals=list(range(len(names))),
+        ticktext=[_label(name) + "  " for name in names],
+        showgrid=False,
+        automargin=True,
+    )
+    return figure
+
+
+def highest_of(series: Mapping[str, Sequence[Point]]) -> float:
+    """The highest value or bound drawn, in the unit of the points."""
+    return max(bound for points in series.values() for p in points for bound in _bounds(p))
+
+
+def lowest_of(series: Mapping[str, Sequence[Point]]) -> float:
+    """The lowest value or bound drawn, in the unit of the points."""
+    return min(bound for points in series.values() for p in points for bound in _bounds(p))
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """Round ratios to label between two positive ones, the finest scale that stays readable."""
+    if high / low > 10:
+        candidates: Sequence[float] = _RATIO_TICKS_WIDE
+    elif high / low > 1.6:
+        candidates = _RATIO_TICKS
+    else:
+        step = next(s for s in (0.01, 0.02, 0.05, 0.1) if (high - low) / s <= 8)
+        candidates = [round(n * step, 2) for n in range(1, int(high / step) + 1)]
+    return [tick for tick in candidates if low <= tick <= high]
+
+
+def with_unit_ns(duration_ns: float) -> str:
+    """A duration in the largest unit that keeps it at 1 or more, to three significant digits."""
+    unit, unit_ns = next((u for u in _LATENCY_UNITS if duration_ns >= u[1]), ("ns", 1.0))
+    scaled = duration_ns / unit_ns
+    return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.3g} {unit}"
+
+
+def _draw(
+    figure: go.Figure, series: Mapping[str, Sequence[Point]], looks: Mapping[str, Look]
+) -> None:
+    """Bands first, so that no band lies over a line; words on x get whiskers instead of bands."""
+    categories = any(isinstance(point.x, str) for points in series.values() for point in points)
+    if not categories:
+        for name, points in series.items():
+            _draw_band(figure, points, looks[name])
+    for name, points in series.items():
+        look = looks[name]
+        figure.add_scatter(
+            name=escape(name),
+            x=[escape(p.x) if isinstance(p.x, str) else p.x for p in points],
+            y=[point.centre for point in points],
+            mode="lines+markers",
+            line={"color": look.colour, "width": 2, "dash": look.dash},
+            marker={
+                "color": look.colour, "symbol": look.symbol, "size": 8,
+                "line": {"color": "#ffffff", "width": 1},
+            },
+            error_y=_whiskers(points, look) if categories else None,
+            customdata=[_interval_text(point) for point in points],
+            hovertemplate="%{y:.4g} %{customdata}<extra>" + escape(name) + "</extra>",
+        )  # fmt: skip
+
+
+def _draw_band(figure: go.Figure, points: Sequence[Point], look: Look) -> None:
+    known = [point for point in points if point.low is not None and point.high is not None]
+    if len(known) < 2:
+        return
+    xs = [point.x for point in known]
+    red, green, blue = (int(look.colour[at : at + 2], 16) for at in (1, 3, 5))
+    figure.add_scatter(
+        x=xs + xs[::-1],
+        y=[point.high for point in known] + [point.low for point in reversed(known)],
+        mode="none",
+        fill="toself",
+        fillcolor=f"rgba({red},{green},{blue},0.18)",
+        hoverinfo="skip",
+    )
+
+
+def _whiskers(points: Sequence[Point], look: Look) -> dict:
+    up = [0.0 if point.high is None else point.high - point.centre for point in points]
+    down = [0.0 if point.low is None else point.centre - point.low for point in points]
+    return {
+        "type": "data", "symmetric": False, "array": up, "arrayminus": down,
+        "color": look.colour, "thickness": 1.2, "width": 4,
+    }  # fmt: skip
+
+
+def _label_ends(
+    figure: go.Figure,
+    series: Mapping[str, Sequence[Point]],
+    looks: Mapping[str, Look],
+    height_of: Callable[[float], float],
+) -> None:
+    """Name each line at its right end; names that would overlap are moved apart, order kept."""
+    ends = sorted((float(height_of(points[-1].centre)), name) for name, points in series.items())
+    plot_px = PANEL_HEIGHT_PX - _MARGIN["t"] - _MARGIN["b"]
+    places = spread([end for end, _ in ends], _LABEL_GAP_PX / plot_px)
+    for place, (_, name) in zip(places, ends, strict=True):
+        figure.add_annotation(
+            text=f"{looks[name].glyph} {_label(name)}",
+            xref="paper", x=1, xshift=8, xanchor="left",
+            yref="paper", y=place, yanchor="middle",
+            showarrow=False, align="left",
+            font={"size": 13, "color": looks[name].ink},
+        )  # fmt: skip
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Ascending places in [0, 1], moved as little as it takes to be `gap` apart and stay inside.
+
+    Where there is no room for all, they are evenly spread over the whole.
+    """
+    if len(places) > 1 and gap * (len(places) - 1) >= 1:
+        return [float(place) for place in np.linspace(0, 1, len(places))]
+    ranks = gap * np.arange(len(places))
+    targets = np.asarray(places, dtype=np.float64) - ranks
+    blocks: list[list[float]] = []  # runs of neighbours that share one shift: isotonic regression
+    for target in targets:
+        blocks.append([float(target)])
+        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    shifts = [float(np.mean(block)) for block in blocks for _ in block]
+    room = 1 - gap * max(len(places) - 1, 0)
+    return [
+        float(np.clip(shift, 0, room) + rank) for shift, rank in zip(shifts, ranks, strict=True)
+    ]
+
+
+def _layout(x_title: str, y_title: str | None, right_px: int) -> dict:
+    axis = {
+        "gridcolor": GRID, "zeroline": False, "linecolor": "#b7bec8", "ticks": "",
+        "tickfont": {"size": 12, "color": FAINT_INK},
+    }  # fmt: skip
+    title_font = {"size": 13, "color": FAINT_INK}
+    return {
+        "template": None,
+        "height": PANEL_HEIGHT_PX,
+        "margin": {**_MARGIN, "r": right_px},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT_FAMILY, "size": 13, "color": INK},
+        "showlegend": False,
+        "dragmode": False,
+        "hovermode": "x unified" if y_title is not None else "closest",
+        "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": GRID, "font": {"size": 12}},
+        "xaxis": {**axis, "title": {"text": x_title, "font": title_font}, "showline": True},
+        "yaxis": {**axis, "title": {"text": y_title, "font": title_font}},
+    }
+
+
+def _scale_x(figure: go.Figure, series: Mapping[str, Sequence[Point]], from_zero: bool) -> None:
+    xs = [point.x for points in series.values() for point in points]
+    if any(isinstance(x, str) for x in xs):
+        figure.update_xaxes(type="category", showgrid=False)
+        return
+    low, high = min(xs), max(xs)
+    start = 0.0 if from_zero and 0 <= low <= high / 4 else low - 0.04 * (high - low)
+    figure.update_xaxes(range=[start, high + 0.03 * (high - start)], showgrid=False)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LABEL_CHARACTERS_MAX else name[: LABEL_CHARACTERS_MAX - 1] + "…"
+
+
+def _label(name: str) -> str:
+    return escape(_short(name))
+
+
+def _label_margin(series: Mapping[str, Sequence[Point]]) -> int:
+    longest = max((min(len(name), LABEL_CHARACTERS_MAX) for name in series), default=0)
+    return 36 + round(7.6 * longest)
+
+
+def _bounds(point: Point) -> list[float]:
+    return [bound for bound in (point.low, point.centre, point.high) if bound is not None]
+
+
+def _interval_text(point: Point) -> str:
+    if point.low is None or point.high is None:
+        return ""
+    return f"[{point.low:.4g}, {point.high:.4g}]"
+
+
+def _at_least_1_ns(point: Point) -> Point:
+    low, centre, high = (
+        None if bound is None else max(bound, 1.0)
+        for bound in (point.low, point.centre, point.high)
+    )
+    return Point(point.x, 1.0 if centre is None else centre, low, high)

@@ -1,0 +1,619 @@
+"""One HTML file that says what runs were made, what came of them, and how to make them again.
+
+`write_report` groups run records into panels (one machine under one workload) and cells (one value
+of what was varied), asks `statistics` for every number and `plots` for every figure, and fills
+`templates/report.html`. The file carries its own copy of plotly.js and forbids every request over
+a network. Only completed runs enter a number; the others are listed with their messages.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.graph_objects import Figure
+from plotly.offline import get_plotlyjs
+
+from schedlab import plots
+from schedlab.plots import CPU_PARTS, Look, Point
+from schedlab.statistics import (
+    CONFIDENCE,
+    QUANTILE_LEVELS,
+    THRESHOLD,
+    Comparison,
+    Estimate,
+    Growth,
+    Verdict,
+    compare_to_first,
+    estimate,
+    growth_exponent,
+)
+
+if TYPE_CHECKING:
+    from schedlab.store import RunRecord
+
+PERCENTILES = ("p50", "p90", "p99", "max")
+DIGEST_CHARACTERS_SHOWN = 12
+_MAKESPAN_UNITS_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A figure from the literature beside the simulation of the same thing, in one unit."""
+
+    value: float
+    simulated: Estimate
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The completed runs of one scenario: `runs` and `makespan` have a key a policy that has any.
+
+    `x` is the value of what was varied, None where nothing was. `makespan` is in the report's
+    unit. `comparisons` has every policy but the first, and is empty where the first has no run.
+    """
+
+    x: float | str | None
+    runs: Mapping[str, Sequence[RunRecord]]
+    makespan: Mapping[str, Estimate]
+    comparisons: Mapping[str, Comparison]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One machine under one workload; `growth` is of mean makespan against x, where it has one."""
+
+    name: str
+    nr_cpus: int | None
+    cells: Sequence[Cell]
+    growth: Mapping[str, Growth]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """All that a report tells; `policies` in order, the first being what others are compared with.
+
+    `axis` is the name of what was varied, None where nothing was; `unit` is that of every makespan.
+    """
+
+    policies: Sequence[str]
+    axis: str | None
+    unit: str
+    panels: Sequence[Panel]
+    completed: Sequence[RunRecord]
+    incomplete: Sequence[RunRecord]
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    records: Iterable[RunRecord],
+    title: str,
+    command: str,
+    published: Mapping[str, Published] | None = None,
+) -> None:
+    """Write a self-contained HTML report; readers of `path` see the old file or the whole new one.
+
+    Parameters
+    ----------
+    path : path
+        The file to write, in a folder that exists.
+    records : iterable of RunRecord
+        Every run, completed or not. Policies are shown in the order in which they first appear
+        and compared with the first; so are machines, without comparison.
+    title : str
+        Heading of the report.
+    command : str
+        What to type to make the same runs again.
+    published : mapping of label to Published, optional
+        Rows of the table "published beside simulated".
+
+    Raises
+    ------
+    ValueError
+        If there is no record.
+    OSError
+        If the file cannot be written.
+    """
+    html = render(study_of(list(records)), title, command, published)
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(html, encoding="utf-8")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def study_of(records: Sequence[RunRecord]) -> Study:
+    """Group records into panels and cells and estimate each cell.
+
+    Parameters
+    ----------
+    records : sequence of RunRecord
+        In the order described at `write_report`.
+
+    Raises
+    ------
+    ValueError
+        If there is no record.
+    """
+    if not records:
+        raise ValueError("a report needs at least one run: records is empty")
+    completed = [record for record in records if record.status == "completed"]
+    policies = list(dict.fromkeys(record.policy for record in records))
+    axis = _axis_of(records)
+    unit = _makespan_unit(completed)
+    groups: dict[str, list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(_panel_name(record, axis, records), []).append(record)
+    panels = [_panel(name, group, policies, axis, unit) for name, group in groups.items()]
+    incomplete = [record for record in records if record.status != "completed"]
+    return Study(policies, axis, unit, panels, completed, incomplete)
+
+
+def render(
+    study: Study, title: str, command: str, published: Mapping[str, Published] | None = None
+) -> str:
+    """The report as one HTML text; see `write_report`."""
+    environment = Environment(
+        loader=PackageLoader("schedlab", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    looks = plots.looks_of(study.policies)
+    environment.filters.update(
+        number=number, factor=factor, interval=interval, p_value=p_value, message_of=message_of
+    )
+    return environment.get_template("report.html").render(
+        title=title,
+        command=command,
+        published=published or {},
+        study=study,
+        looks=looks,
+        baseline=study.policies[0],
+        summary=summary(study),
+        curve_figures=_curve_figures(study, looks),
+        ratio_figures=_ratio_figures(study, looks),
+        split_figures=_split_figures(study),
+        latency_figures=_latency_figures(study, looks),
+        split_rows=_split_rows(study),
+        latency_rows=_latency_rows(study),
+        what_was_run=_what_was_run(study),
+        cpu_parts=CPU_PARTS,
+        percentiles=PERCENTILES,
+        quantile_levels=QUANTILE_LEVELS,
+        number_form=number,
+        factor_form=factor,
+        digest_characters=DIGEST_CHARACTERS_SHOWN,
+        confidence_percent=round(100 * CONFIDENCE),
+        threshold_percent=f"{100 * THRESHOLD:g}",
+        plotly_js=Markup(get_plotlyjs()),
+    )
+
+
+# --- words and numbers ----------------------------------------------------------------------------
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, with separated thousands; a dash for what is not known."""
+    if value is None:
+        return "–"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return "0" if value == 0 else f"{value:#.4g}".rstrip(".")
+
+
+def factor(value: float | None) -> str:
+    """A ratio to three decimals, or three significant digits from 10; a dash if not known."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if value < 10 else f"{value:#.3g}".rstrip(".")
+
+
+def interval(found: Estimate | Growth, form: Callable[[float | None], str] = number) -> str:
+    """The interval of an estimate in brackets, or why there is none."""
+    if found.low is None or found.high is None:
+        return "no interval"
+    return f"[{form(found.low)}, {form(found.high)}]"
+
+
+def p_value(value: float | None) -> str:
+    """Two significant digits; below one in ten thousand, where the model is in doubt, only that."""
+    if value is None:
+        return "–"
+    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+def summary(study: Study) -> dict[str, str | list[str]]:
+    """What the data say in plain words: `opening`, one of `panels` each, and `growth`."""
+    return {
+        "opening": " ".join(_opening_sentences(study)),
+        "panels": [_panel_sentence(study, panel) for panel in study.panels],
+        "growth": _growth_sentence(study),
+    }
+
+
+def _opening_sentences(study: Study) -> list[str]:
+    machines = {record.machine for record in study.completed}
+    first = (
+        f"{_count(len(study.completed), 'simulated run')} of {_listed(study.policies)} "
+        f"on {_count(len(machines), 'machine')}."
+    )
+    sentences = [first]
+    words = [
+        comparison.verdict
+        for panel in study.panels
+        for cell in panel.cells
+        for comparison in cell.comparisons.values()
+    ]
+    if words:
+        counts = ", ".join(f"{words.count(word)} {word.value}" for word in Verdict)
+        sentences.append(
+            f"Of {_count(len(words), 'comparison')} with {study.policies[0]}: {counts}; "
+            "every one of them is below."
+        )
+    if study.incomplete:
+        sentences.append(
+            f"{_count(len(study.incomplete), 'run')} did not complete and enter no number."
+        )
+    return sentences
+
+
+def _panel_sentence(study: Study, panel: Panel) -> str:
+    """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere."""
+    cells = [cell for cell in panel.cells if cell.makespan]
+    if not cells:
+        return f"{panel.name}: no run completed."
+    last = cells[-1]
+    order = sorted(last.makespan, key=lambda name: last.makespan[name].mean)
+    best, where = order[0], "" if study.axis is None else f" at {study.axis} = {last.x}"
+    text = (
+        f"{panel.name}: {best} has the lowest mean time{where}, "
+        f"{number(last.makespan[best].mean)} {study.unit} {interval(last.makespan[best])}"
+    )
+    if best in last.comparisons:
+        text += f", {_compared(last.comparisons[best])} {study.policies[0]}"
+    elif len(order) > 1 and order[1] in last.comparisons:
+        text += f"; next is {order[1]} with {_compared(last.comparisons[order[1]])} that"
+    wins = sum(best == min(c.makespan, key=lambda name: c.makespan[name].mean) for c in cells)
+    if len(cells) > 1:
+        text += f". It has the lowest mean at {wins} of {len(cells)} values of {study.axis}"
+    return text + "."
+
+
+def _compared(comparison: Comparison) -> str:
+    found = comparison.ratio
+    bounds = "" if found.low is None else f" [{factor(found.low)}, {factor(found.high)}]"
+    return f"{factor(found.ratio)}{bounds} times the time of"
+
+
+def _growth_sentence(study: Study) -> str:
+    parts = []
+    for policy in study.policies:
+        found = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
+        if len(found) == 1:
+            parts.append(f"{factor(found[0].exponent)} {interval(found[0], factor)} for {policy}")
+        elif found:
+            exponents = [growth.exponent for growth in found]
+            parts.append(f"{factor(min(exponents))} to {factor(max(exponents))} for {policy}")
+    if not parts:
+        return ""
+    return f"Time grows with {study.axis} to the power {_listed(parts)} (1 is linear, 2 quadratic)."
+
+
+def message_of(record: RunRecord) -> str:
+    """Why a run did not complete, in the simulator's words where it gave any."""
+    error = record.result.get("error") or {}
+    if error.get("message"):
+        return str(error["message"])
+    if record.status == "stopped":
+        return (
+            f"stopped as asked after {number(record.result['elapsed_ns'] / 1e9)} simulated seconds"
+        )
+    return "no message"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+# --- grouping -------------------------------------------------------------------------------------
+
+
+def _axis_of(records: Sequence[RunRecord]) -> str | None:
+    """The varied parameter to draw along: the first numeric one with two values, else the first."""
+    values: dict[str, dict[float | str, None]] = {}
+    for record in records:
+        for name, value in record.varied.items():
+            values.setdefault(name, {})[value] = None
+    several = [name for name in values if len(values[name]) > 1]
+    numeric = [name for name in several if all(_is_number(value) for value in values[name])]
+    return next(iter([*numeric, *several]), None)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _makespan_unit(completed: Sequence[RunRecord]) -> str:
+    longest_ns = max((record.result["makespan_ns"] for record in completed), default=0)
+    return next((unit for unit, ns in _MAKESPAN_UNITS_NS.items() if longest_ns >= ns), "s")
+
+
+def _panel_name(record: RunRecord, axis: str | None, records: Sequence[RunRecord]) -> str:
+    parts = [record.machine]
+    if len({other.workload for other in records}) > 1:
+        parts.append(record.workload)
+    parts += [f"{name} = {value}" for name, value in record.varied.items() if name != axis]
+    return ", ".join(parts)
+
+
+def _panel(
+    name: str, records: Sequence[RunRecord], policies: Sequence[str], axis: str | None, unit: str
+) -> Panel:
+    xs = dict.fromkeys(None if axis is None else record.varied.get(axis) for record in records)
+    if all(_is_number(x) for x in xs):
+        xs = dict.fromkeys(sorted(xs))
+    cells = []
+    for x in xs:
+        here = [r for r in records if axis is None or r.varied.get(axis) == x]
+        runs = {policy: _completed(here, policy) for policy in policies}
+        cells.append(
+            _cell(x, {policy: found for policy, found in runs.items() if found}, policies, unit)
+        )
+    nr_cpus = {record.result.get("nr_cpus") for record in records if record.status == "completed"}
+    return Panel(name, next(iter(nr_cpus), None), cells, _growths(cells, policies))
+
+
+def _completed(records: Sequence[RunRecord], policy: str) -> list[RunRecord]:
+    return [r for r in records if r.policy == policy and r.status == "completed"]
+
+
+def _cell(
+    x: float | str | None,
+    runs: Mapping[str, Sequence[RunRecord]],
+    policies: Sequence[str],
+    unit: str,
+) -> Cell:
+    times = {
+        policy: [record.result["makespan_ns"] / _MAKESPAN_UNITS_NS[unit] for record in found]
+        for policy, found in runs.items()
+    }
+    comparable = policies[0] in times and min(map(min, times.values())) > 0
+    return Cell(
+        x=x,
+        runs=runs,
+        makespan={policy: estimate(values) for policy, values in times.items()},
+        comparisons=compare_to_first(times) if comparable else {},
+    )
+
+
+def _growths(cells: Sequence[Cell], policies: Sequence[str]) -> dict[str, Growth]:
+    """One point a cell, because repetitions cannot tell how far a curve is from a power law."""
+    growths = {}
+    for policy in policies:
+        points = [(c.x, c.makespan[policy].mean) for c in cells if policy in c.makespan]
+        usable = [(x, y) for x, y in points if _is_number(x) and x > 0 and y > 0]
+        if len(usable) > 1:
+            growths[policy] = growth_exponent(*zip(*usable, strict=True))
+    return growths
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def _script(figure: Figure) -> Markup:
+    """Figure as JSON that may stand inside a script element: no tag can begin in it."""
+    json = figure.to_json().replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return Markup(json.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def _points(
+    panel: Panel, policies: Iterable[str], take: Callable[[Cell, str], Point | None]
+) -> dict[str, list[Point]]:
+    series = {
+        policy: [point for cell in panel.cells if (point := take(cell, policy)) is not None]
+        for policy in policies
+    }
+    return {policy: points for policy, points in series.items() if points}
+
+
+def _makespan_point(cell: Cell, policy: str) -> Point | None:
+    found = cell.makespan.get(policy)
+    return found and Point(cell.x, found.mean, found.low, found.high)
+
+
+def _ratio_point(cell: Cell, policy: str) -> Point | None:
+    found = cell.comparisons.get(policy)
+    return found and Point(cell.x, found.ratio.ratio, found.ratio.low, found.ratio.high)
+
+
+def _curve_figures(study: Study, looks: Mapping[str, Look]) -> list[tuple[Panel, Markup]]:
+    drawn = [(panel, _points(panel, study.policies, _makespan_point)) for panel in study.panels]
+    drawn = [(panel, series) for panel, series in drawn if series]
+    y_max = plots.shared_y_max([plots.highest_of(series) for _, series in drawn])
+    title = f"makespan ({study.unit})"
+    figures = []
+    for panel, series in drawn:
+        if study.axis is None:
+            points = {policy: found[0] for policy, found in series.items()}
+            figure = plots.dot_figure(points, looks, title, y_max)
+        else:
+            figure = plots.curve_figure(series, looks, study.axis, title, y_max)
+        figures.append((panel, _script(figure)))
+    return figures
+
+
+def _ratio_figures(study: Study, looks: Mapping[str, Look]) -> list[tuple[Panel, Markup]]:
+    drawn = [(panel, _points(panel, study.policies, _ratio_point)) for panel in study.panels]
+    drawn = [(panel, series) for panel, series in drawn if series]
+    if study.axis is None or not drawn:
+        return []
+    low = min(plots.lowest_of(series) for _, series in drawn)
+    high = max(plots.highest_of(series) for _, series in drawn)
+    first = study.policies[0]
+    return [
+        (panel, _script(plots.ratio_figure(series, looks, study.axis, first, (low, high))))
+        for panel, series in drawn
+    ]
+
+
+def _split_figures(study: Study) -> list[tuple[Panel, Markup]]:
+    rows = _split_rows(study)
+    figures = []
+    for panel in study.panels:
+        shares = {
+            row["policy"]: {part: row["shares"][part].mean for part in CPU_PARTS}
+            for row in rows
+            if row["panel"] is panel
+        }
+        if shares:
+            figures.append((panel, _script(plots.cpu_split_figure(shares))))
+    return figures
+
+
+def _latency_figures(study: Study, looks: Mapping[str, Look]) -> list[tuple[Panel, Markup]]:
+    rows = _latency_rows(study)
+    figures = []
+    for panel in study.panels:
+        series = {
+            row["policy"]: [
+                Point(name, row[name].mean, row[name].low, row[name].high) for name in PERCENTILES
+            ]
+            for row in rows
+            if row["panel"] is panel
+        }
+        if series:
+            figure = plots.latency_figure(series, looks, "wake-up latency")
+            figures.append((panel, _script(figure)))
+    return figures
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _last_runs(study: Study) -> list[tuple[Panel, Cell, str, Sequence[RunRecord]]]:
+    """The runs of each policy where most is asked of it: the last cell of each panel."""
+    cells = [(panel, panel.cells[-1]) for panel in study.panels]
+    return [
+        (panel, cell, policy, cell.runs[policy])
+        for panel, cell in cells
+        for policy in study.policies
+        if policy in cell.runs
+    ]
+
+
+def _split_rows(study: Study) -> list[dict]:
+    rows = []
+    for panel, cell, policy, runs in _last_runs(study):
+        results = [record.result for record in runs]
+        totals_ns = [sum(result["cpu_time_ns"][part] for part in CPU_PARTS) for result in results]
+        shares = {
+            part: estimate(
+                [
+                    r["cpu_time_ns"][part] / max(t, 1)
+                    for r, t in zip(results, totals_ns, strict=True)
+                ]
+            )
+            for part in CPU_PARTS
+        }
+        counted = {
+            name: estimate([result[name] for result in results])
+            for name in ("switches", "involuntary_switches", "migrations", "jain_fairness")
+        }
+        rows.append({"panel": panel, "x": cell.x, "policy": policy, "shares": shares, **counted})
+    return rows
+
+
+def _latency_rows(study: Study) -> list[dict]:
+    """Percentiles are estimated over runs: one number a run, never a percentile of percentiles."""
+    rows = []
+    for panel, cell, policy, runs in _last_runs(study):
+        found = [record.result["wakeup_latency_ns"] for record in runs]
+        found = [latency for latency in found if latency["count"]]
+        if found:
+            taken = ("count", "mean", *PERCENTILES)
+            estimates = {name: estimate([latency[name] for latency in found]) for name in taken}
+            rows.append({"panel": panel, "x": cell.x, "policy": policy, **estimates})
+    return rows
+
+
+def _what_was_run(study: Study) -> dict:
+    records = [*study.completed, *study.incomplete]
+    started = sorted(str(r.manifest["started_at"]) for r in records if r.manifest.get("started_at"))
+    wall_ns = sum(record.manifest.get("wall_ns") or 0 for record in records)
+    return {
+        "policies": [_policy_row(study, records, policy) for policy in study.policies],
+        "machines": _digested(records, "machine"),
+        "workloads": _digested(records, "workload"),
+        "parameters": _parameters(records),
+        "seeds": _ranges(sorted({record.seed for record in records})),
+        "versions": sorted({str(record.manifest.get("version", "unknown")) for record in records}),
+        "started": (started[0], started[-1]) if started else None,
+        "wall_s": wall_ns / 1e9,
+        "repetitions": sorted({len(runs) for *_, runs in _all_runs(study)}),
+    }
+
+
+def _all_runs(study: Study) -> list[tuple[Cell, Sequence[RunRecord]]]:
+    return [(c, runs) for panel in study.panels for c in panel.cells for runs in c.runs.values()]
+
+
+def _policy_row(study: Study, records: Sequence[RunRecord], policy: str) -> dict:
+    mine = [record for record in records if record.policy == policy]
+    tunables = {_settings(record.manifest.get("tunables") or {}) for record in mine}
+    return {
+        "label": policy,
+        "names": sorted({str(record.manifest.get("policy_name", policy)) for record in mine}),
+        "digests": sorted({str(r.manifest.get("policy_digest", "unknown")) for r in mine}),
+        "tunables": sorted(tunables),
+        "completed": sum(record.status == "completed" for record in mine),
+        "made": len(mine),
+    }
+
+
+def _settings(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} = {values[name]}" for name in sorted(values)) or "defaults"
+
+
+def _digested(records: Sequence[RunRecord], kind: str) -> list[tuple[str, list[str]]]:
+    """Name and digests of each machine or workload; a workload has one digest a parameter set."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        digest = str(record.manifest.get(f"{kind}_digest", "unknown"))
+        found.setdefault(getattr(record, kind), {})[digest] = None
+    return [(name, list(digests)) for name, digests in found.items()]
+
+
+def _parameters(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
+    """Workload, parameter and every value it had, in the order of the runs."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for record in records:
+        settings = {**record.varied, **(record.manifest.get("parameters") or {})}
+        for name, value in settings.items():
+            found.setdefault((record.workload, name), {})[str(value)] = None
+    return [(workload, name, ", ".join(values)) for (workload, name), values in found.items()]
+
+
+def _ranges(values: Sequence[int]) -> str:
+    """Ascending integers with unbroken stretches written as one: 1 to 5, 9."""
+    stretches: list[list[int]] = []
+    for value in values:
+        if stretches and value == stretches[-1][-1] + 1:
+            stretches[-1].append(value)
+        else:
+            stretches.append([value])
+    return ", ".join(str(s[0]) if len(s) == 1 else f"{s[0]} to {s[-1]}" for s in stretches)

@@ -1,0 +1,370 @@
+"""What a sample of runs says, and how sure that is.
+
+Pure functions of arrays: nothing here reads a file, draws, or knows what a policy is. One value
+is one run; what happened inside a run is never treated as a replicate. Comparisons are made on
+logarithms, because ratios are what is compared, and are reported as ratios. No interval is given
+for fewer than `RUNS_FOR_INTERVAL_MIN` runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+QUANTILE_LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+RUNS_FOR_INTERVAL_MIN = 3
+POINTS_FOR_INTERVAL_MIN = 3
+CONFIDENCE = 0.95
+EQUIVALENCE_CONFIDENCE = 0.90
+"""Two one-sided tests at 5 % each are the same as a 90 % interval lying inside the margin."""
+THRESHOLD = 0.01
+"""Smallest change worth a word: 1 %. A simulated machine has no noise floor that would raise it."""
+
+_ROUNDING = 64 * np.finfo(np.float64).eps
+
+
+class Verdict(StrEnum):
+    """What may be said of a comparison; every word except `INCONCLUSIVE` is a claim."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its interval, and the sample's shape. Fields are in the unit of the values.
+
+    `sd` is None for one run, `low` and `high` are None for fewer than `RUNS_FOR_INTERVAL_MIN`.
+    `quantiles` are at `QUANTILE_LEVELS`.
+    """
+
+    n: int
+    mean: float
+    median: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Geometric mean of a over geometric mean of b, dimensionless: below 1, a is the smaller.
+
+    `low` and `high` bound the 95 % interval, `equivalence_low` and `equivalence_high` the 90 %
+    interval that a claim of sameness needs. They and `p_value` (two-sided, that the ratio is 1)
+    are None where a or b has fewer than `RUNS_FOR_INTERVAL_MIN` runs.
+    """
+
+    n_a: int
+    n_b: int
+    ratio: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    equivalence_low: float | None
+    equivalence_high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """y grows as x to the power `exponent`; 95 % interval, None for fewer than three points."""
+
+    exponent: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One sample against the first: `p_adjusted` is Holm's, over the samples compared together."""
+
+    ratio: Ratio
+    p_adjusted: float | None
+    verdict: Verdict
+
+
+def estimate(values: ArrayLike) -> Estimate:
+    """Mean, median and quantiles of a sample, with Student's t interval of the mean.
+
+    Parameters
+    ----------
+    values : array_like, shape (n_runs,)
+        One finite number a run, in any unit.
+
+    Returns
+    -------
+    Estimate
+        In the unit of `values`. The interval has no width where all values are equal.
+        Quantiles are interpolated linearly (Hyndman and Fan's type 7).
+
+    Raises
+    ------
+    ValueError
+        If there is no value, or one is not finite.
+    """
+    sample = _finite_sample(values, "values")
+    constant = bool(np.all(sample == sample[0]))
+    mean = float(sample[0]) if constant else float(np.mean(sample))
+    low = high = None
+    if sample.size >= RUNS_FOR_INTERVAL_MIN:
+        low = high = mean
+        if not constant:
+            low, high = stats.t.interval(
+                CONFIDENCE, sample.size - 1, loc=mean, scale=stats.sem(sample)
+            )
+    return Estimate(
+        n=int(sample.size),
+        mean=mean,
+        median=float(np.median(sample)),
+        sd=_standard_deviation(sample, constant),
+        low=None if low is None else float(low),
+        high=None if high is None else float(high),
+        quantiles=tuple(float(q) for q in np.quantile(sample, QUANTILE_LEVELS)),
+    )
+
+
+def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
+    """How many times b the values of a are, by Welch's t test on logarithms.
+
+    Schedulers change the variance and not only the mean, so the variances are not pooled.
+    A sample whose logarithms are equal to rounding counts as known exactly: with one such sample
+    the test is the one-sample t test of the other, with two the ratio has no uncertainty.
+
+    Parameters
+    ----------
+    a, b : array_like, shape (n_a,) and (n_b,)
+        Positive finite numbers in one unit, one a run. b is what a is compared with.
+
+    Returns
+    -------
+    Ratio
+        a over b, dimensionless.
+
+    Raises
+    ------
+    ValueError
+        If a or b is empty, or holds a value that is not positive and finite.
+
+    Notes
+    -----
+    Source: B. L. Welch, "The generalization of 'Student's' problem when several different
+    population variances are involved", Biometrika 34, 1947.
+    """
+    log_a = np.log(_positive_sample(a, "a"))
+    log_b = np.log(_positive_sample(b, "b"))
+    constant_a, constant_b = _equal_to_rounding(log_a), _equal_to_rounding(log_b)
+    centre = float(np.exp(np.mean(log_a) - np.mean(log_b)))
+    if min(log_a.size, log_b.size) < RUNS_FOR_INTERVAL_MIN:
+        return Ratio(log_a.size, log_b.size, centre, None, None, None, None, None)
+    if constant_a and constant_b:
+        exact = float(np.asarray(a, dtype=np.float64)[0] / np.asarray(b, dtype=np.float64)[0])
+        p_value = 1.0 if exact == 1.0 else 0.0
+        return Ratio(log_a.size, log_b.size, exact, exact, exact, p_value, exact, exact)
+    if constant_b:
+        test = stats.ttest_1samp(log_a - log_b[0], 0.0)
+    elif constant_a:
+        test = stats.ttest_1samp(log_a[0] - log_b, 0.0)
+    else:
+        test = stats.ttest_ind(log_a, log_b, equal_var=False)
+    low, high = np.exp(test.confidence_interval(CONFIDENCE))
+    equivalence_low, equivalence_high = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
+    return Ratio(
+        n_a=log_a.size,
+        n_b=log_b.size,
+        ratio=centre,
+        low=float(low),
+        high=float(high),
+        p_value=float(test.pvalue),
+        equivalence_low=float(equivalence_low),
+        equivalence_high=float(equivalence_high),
+    )
+
+
+def verdict(
+    compared: Ratio, p_adjusted: float | None = None, threshold: float = THRESHOLD
+) -> Verdict:
+    """The word for a ratio of times: it takes both evidence and a difference worth having.
+
+    Faster or slower: the 95 % interval excludes 1, the adjusted p value (where one is given) is
+    below 5 %, and the change is at least `threshold`. Same: the 90 % interval lies inside the
+    threshold, which is the test of equivalence. Everything else is inconclusive, which is not the
+    same as the same. The threshold is a factor, 1 + threshold either way, so that exchanging the
+    two samples exchanges faster and slower and nothing else.
+
+    Parameters
+    ----------
+    compared : Ratio
+        A ratio of times: below 1 is faster.
+    p_adjusted : float, optional
+        The p value after correction for the other comparisons of its family, in [0, 1].
+    threshold : float
+        Smallest relative change worth a word; positive, 0.01 is 1 %.
+
+    Raises
+    ------
+    ValueError
+        If the threshold is not positive and finite.
+
+    Notes
+    -----
+    Source of the test of equivalence: D. J. Schuirmann, "A comparison of the two one-sided tests
+    procedure and the power approach", J. Pharmacokinetics and Biopharmaceutics 15, 1987.
+    """
+    if not (np.isfinite(threshold) and threshold > 0):
+        raise ValueError(f"threshold is {threshold}: give a positive fraction, such as 0.01")
+    if compared.low is None or compared.high is None:
+        return Verdict.INCONCLUSIVE
+    margin = np.log1p(threshold)
+    change = np.log(compared.ratio)
+    significant = p_adjusted is None or p_adjusted < 1 - CONFIDENCE
+    if significant and compared.high < 1 and change <= -margin:
+        return Verdict.FASTER
+    if significant and compared.low > 1 and change >= margin:
+        return Verdict.SLOWER
+    if -margin < np.log(compared.equivalence_low) and np.log(compared.equivalence_high) < margin:
+        return Verdict.SAME
+    return Verdict.INCONCLUSIVE
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """p values adjusted so that one false claim among them all stays a 5 % event.
+
+    Parameters
+    ----------
+    p_values : array_like, shape (n_comparisons,)
+        Each in [0, 1]; may be empty.
+
+    Returns
+    -------
+    ndarray, shape (n_comparisons,)
+        In the order given, each at least its raw value and at most 1.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside [0, 1].
+
+    Notes
+    -----
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
+    Journal of Statistics 6, 1979.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
+        raise ValueError(f"p_values must be a flat list of numbers in [0, 1], not {p_values!r}")
+    if p.size < 2:
+        return p.copy()
+    return np.asarray(multipletests(p, method="holm")[1], dtype=np.float64)
+
+
+def compare_to_first(
+    samples: Mapping[str, ArrayLike], threshold: float = THRESHOLD
+) -> dict[str, Comparison]:
+    """Each sample of one cell against the first, with p values adjusted by Holm's method.
+
+    The family is the cell: the policies that ran one scenario. Tables and plots use this and
+    nothing else, so that the terminal and the report cannot disagree about a verdict.
+
+    Parameters
+    ----------
+    samples : mapping of name to array_like, shape (n_runs,)
+        Times, positive and finite, in one unit; the first entry is what the others are compared
+        with.
+    threshold : float
+        See `verdict`.
+
+    Returns
+    -------
+    dict
+        A comparison for every name but the first, in order; empty for fewer than two samples.
+
+    Raises
+    ------
+    ValueError
+        If a sample is empty, or holds a value that is not positive and finite.
+    """
+    names = list(samples)
+    ratios = {name: ratio(samples[name], samples[names[0]]) for name in names[1:]}
+    tested = [name for name in ratios if ratios[name].p_value is not None]
+    adjusted = dict(zip(tested, holm([ratios[name].p_value for name in tested]), strict=True))
+    comparisons = {}
+    for name, compared in ratios.items():
+        p_adjusted = float(adjusted[name]) if name in adjusted else None
+        word = verdict(compared, p_adjusted, threshold)
+        comparisons[name] = Comparison(compared, p_adjusted, word)
+    return comparisons
+
+
+def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
+    """The power k with which y grows: the least-squares slope of log y on log x.
+
+    Give one point for each x, such as the mean of its runs. The interval then shows how far the
+    points are from one power law, which repetitions at the same x cannot tell.
+
+    Parameters
+    ----------
+    x, y : array_like, shape (n_points,)
+        Positive and finite, in any units: the exponent has none.
+
+    Returns
+    -------
+    Growth
+        1 is linear, 2 quadratic. No interval for fewer than three points.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, a value is not positive and finite, or all x are the same.
+    """
+    log_x, log_y = np.log(_positive_sample(x, "x")), np.log(_positive_sample(y, "y"))
+    if log_x.size != log_y.size:
+        raise ValueError(f"x has {log_x.size} values and y has {log_y.size}: give pairs")
+    if _equal_to_rounding(log_x):
+        raise ValueError(f"every x is {np.ravel(x)[0]}: growth needs two different sizes")
+    enough = log_x.size >= POINTS_FOR_INTERVAL_MIN
+    if _equal_to_rounding(log_y):  # linregress gives no standard error for a flat line
+        return Growth(0.0, 0.0 if enough else None, 0.0 if enough else None)
+    fit = stats.linregress(log_x, log_y)
+    exponent = float(fit.slope)
+    if not enough:
+        return Growth(exponent, None, None)
+    quantile = stats.t.ppf(0.5 + CONFIDENCE / 2, log_x.size - 2)
+    half_width = float(quantile * fit.stderr)
+    return Growth(exponent, exponent - half_width, exponent + half_width)
+
+
+def _finite_sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1 or sample.size == 0:
+        raise ValueError(f"{name} has shape {sample.shape}: give a flat list of at least one run")
+    if not np.all(np.isfinite(sample)):
+        bad = sample[~np.isfinite(sample)][0]
+        raise ValueError(f"{name} holds {bad}: leave out runs that did not complete")
+    return sample
+
+
+def _positive_sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    sample = _finite_sample(values, name)
+    if not np.all(sample > 0):
+        bad = sample[sample <= 0][0]
+        raise ValueError(f"{name} holds {bad:g}: ratios and growth need positive values")
+    return sample
+
+
+def _standard_deviation(sample: NDArray[np.float64], constant: bool) -> float | None:
+    if sample.size < 2:
+        return None
+    return 0.0 if constant else float(np.std(sample, ddof=1))
+
+
+def _equal_to_rounding(logs: NDArray[np.float64]) -> bool:
+    """Whether logarithms differ by no more than their rounding, where a t test has no meaning."""
+    scale = max(1.0, float(np.max(np.abs(logs))))
+    return bool(np.ptp(logs) <= _ROUNDING * scale)

@@ -1,0 +1,340 @@
+"""Simulates many cells at once in worker processes; whatever dies is one failed cell, not the sweep.
+
+A simulation is a pure function, so the order of the results means nothing. Workers get plain
+values and rebuild policy, machine and workload from their paths; only the caller, who consumes
+the results one by one, writes anywhere.
+
+A policy is native code and may kill its process. The cells then in flight are suspects: each is
+run again in a process of its own, which shows the culprit; the rest of the sweep goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing import connection
+
+from schedlab import catalogue
+from schedlab.errors import ExperimentError
+from schedlab.experiment import Cell
+from schedlab.store import RunRecord
+
+# A worker keeps what it built last; a sweep visits one workload at a time.
+BUILT_MAX = 64
+# A replay stops at the failure, rounded up to a time that is easy to read and type.
+REPLAY_STEP_NS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker sends back: the result, or why there can be none (`fault`, the user's)."""
+
+    result: dict | None
+    fault: str | None
+    started_at: str
+    wall_ns: int
+
+
+Simulate = Callable[[Cell], Outcome]
+
+
+def nr_cpus_usable() -> int:
+    """CPUs that this process may use: the default number of workers."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# ---------------------------------------------------------------------------------------------
+# In the worker
+
+
+def simulate_cell(cell: Cell) -> Outcome:
+    """Simulates one cell in this process. Faults of the user's files come back as text."""
+    native = catalogue.native()
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_ns = time.monotonic_ns()
+    try:
+        policy, machine, workload = _build(cell)
+        text = native.simulate(
+            policy, machine, workload, cell.seed, dict(cell.policy.tunables), cell.until_ns
+        )
+    except (native.NativeError, ExperimentError) as error:
+        return Outcome(None, str(error), started_at, time.monotonic_ns() - started_ns)
+    except BaseException as error:
+        # PyO3 raises a panic of the core as a BaseException of a class it does not export.
+        if type(error).__name__ != "PanicException":
+            raise
+        result = _crash(f"the simulator stopped at an assertion of its own: {error}")
+        return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
+    return Outcome(json.loads(text), None, started_at, time.monotonic_ns() - started_ns)
+
+
+def _build(cell: Cell):
+    policy = _policy(cell.policy.path)
+    machine = _machine(cell.machine.path)
+    workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
+    for path, digest, expected in (
+        (cell.policy.path, policy.source_digest, cell.policy.digest),
+        (cell.machine.path, machine.digest, cell.machine.digest),
+        (cell.workload.path, workload.digest, cell.workload.digest),
+    ):
+        if digest != expected:
+            raise ExperimentError(f"{path} changed while the experiment was running")
+    return policy, machine, workload
+
+
+@functools.lru_cache(BUILT_MAX)
+def _policy(path: str):
+    return catalogue.load_policy(path)
+
+
+@functools.lru_cache(BUILT_MAX)
+def _machine(path: str):
+    return catalogue.load_machine(path)
+
+
+@functools.lru_cache(BUILT_MAX)
+def _workload(path: str, parameters: tuple[tuple[str, str], ...]):
+    return catalogue.load_workload(path, dict(parameters))
+
+
+def _end_with_parent() -> None:
+    """Makes this worker end when the coordinator does, even if that one was killed."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _answer(sender: connection.Connection, simulate: Simulate, cell: Cell) -> None:
+    _end_with_parent()
+    sender.send(simulate(cell))
+
+
+# ---------------------------------------------------------------------------------------------
+# In the coordinator
+
+
+def run_cells(
+    cells: Sequence[Cell], jobs: int, simulate: Simulate = simulate_cell
+) -> Generator[tuple[Cell, Outcome], None, None]:
+    """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
+
+    Closing the generator, or an exception in it such as Ctrl-C, kills the workers.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Started in this order.
+    jobs : int
+        Worker processes, at least 1.
+    simulate : callable
+        What a worker does with a cell; a function of a module, so that it can be sent there.
+
+    Raises
+    ------
+    ExperimentError
+        If a worker met a fault of the user's files, such as a policy edited meanwhile.
+    """
+    waiting = deque(cells)
+    killers: list[Cell] = []
+    while waiting:
+        suspects = yield from _run_in_pool(waiting, jobs, simulate)
+        if not suspects and waiting:
+            # The pool broke with nothing in flight: still go on by at least one cell.
+            suspects = [waiting.popleft()]
+        for cell in suspects:
+            outcome = run_alone(cell, simulate)
+            yield cell, outcome
+            if is_crash(outcome.result):
+                # This policy has killed a process, so its other cells run alone, at the end.
+                mine = [other for other in waiting if other.policy == cell.policy]
+                killers += mine
+                waiting = deque(other for other in waiting if other.policy != cell.policy)
+    for cell in killers:
+        yield cell, run_alone(cell, simulate)
+
+
+def run_alone(cell: Cell, simulate: Simulate = simulate_cell) -> Outcome:
+    """Simulates one cell in a process of its own; if that dies, the outcome says of what.
+
+    Raises
+    ------
+    ExperimentError
+        As `run_cells`.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(sender, simulate, cell))
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_ns = time.monotonic_ns()
+    with _interrupts_held():
+        process.start()
+    sender.close()
+    try:
+        outcome = receiver.recv()
+    except EOFError:
+        outcome = None
+        process.join()
+    finally:
+        receiver.close()
+        if process.is_alive():
+            process.kill()
+        process.join()
+    if outcome is not None:
+        return _faultless(outcome)
+    result = _crash(_cause_of_death(cell, process.exitcode))
+    return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
+
+
+def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
+    """A finished cell as the store keeps it, as part of an experiment (its id) or of none."""
+    result = {**outcome.result, "timeline": None, "timeline_names": None}
+    return RunRecord(
+        policy=cell.policy.label,
+        machine=cell.machine.name,
+        workload=cell.workload.name,
+        varied=dict(cell.workload.varied),
+        seed=cell.seed,
+        status=result["status"],
+        result=result,
+        manifest={
+            **cell.key._asdict(),
+            "tunables": dict(cell.policy.tunables),
+            "policy_name": cell.policy.name,
+            "policy_source": cell.policy.path,
+            "parameters": dict(cell.workload.resolved),
+            "started_at": outcome.started_at,
+            "wall_ns": outcome.wall_ns,
+            "replay": replay(cell, result),
+            "experiment": experiment,
+        },
+    )
+
+
+def replay(cell: Cell, result: dict) -> str:
+    """The command that does a run again; one that failed is stopped soon after its failure."""
+    error = result.get("error")
+    if not error or not error.get("at_ns"):
+        return cell.replay()
+    return cell.replay(until_ns=-(-error["at_ns"] // REPLAY_STEP_NS) * REPLAY_STEP_NS)
+
+
+def is_crash(result: dict) -> bool:
+    """Whether the process of a run died, so that there are no metrics and no digest."""
+    error = result.get("error")
+    return bool(error) and error["kind"] == "crash"
+
+
+def _run_in_pool(
+    waiting: deque[Cell], jobs: int, simulate: Simulate
+) -> Generator[tuple[Cell, Outcome], None, list[Cell]]:
+    """Takes cells off `waiting` and runs them; if a worker dies, returns the cells in flight."""
+    in_flight: dict[Future, Cell] = {}
+    with _pool(jobs) as pool:
+        while waiting or in_flight:
+            broken = not _submit(pool, waiting, in_flight, jobs, simulate)
+            done = wait(in_flight, return_when=FIRST_COMPLETED).done
+            if broken or any(isinstance(f.exception(), BrokenProcessPool) for f in done):
+                break
+            for future in done:
+                yield in_flight.pop(future), _faultless(future.result())
+        # The pool broke, or all is done. A broken pool fails every cell that has no result yet.
+        suspects = []
+        for future, cell in in_flight.items():
+            if isinstance(future.exception(), BrokenProcessPool):
+                suspects.append(cell)
+            else:
+                yield cell, _faultless(future.result())
+    return suspects
+
+
+def _submit(
+    pool: ProcessPoolExecutor,
+    waiting: deque[Cell],
+    in_flight: dict[Future, Cell],
+    jobs: int,
+    simulate: Simulate,
+) -> bool:
+    """Keeps every worker busy, and no more, so that suspects are few. False if the pool broke."""
+    while waiting and len(in_flight) < jobs:
+        try:
+            with _interrupts_held():
+                future = pool.submit(simulate, waiting[0])
+        except BrokenProcessPool:
+            return False
+        in_flight[future] = waiting.popleft()
+    return True
+
+
+@contextlib.contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Workers that start afresh (a fork would copy locks of other threads), and surely end."""
+    others = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
+    try:
+        yield pool
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C reaches the whole process group; a child started in here never hears of it.
+
+    A child inherits the mask. The coordinator hears of Ctrl-C a moment later, and ends it.
+    """
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _faultless(outcome: Outcome) -> Outcome:
+    if outcome.fault is not None:
+        raise ExperimentError(outcome.fault, "run the same command again: it goes on from here")
+    return outcome
+
+
+def _crash(message: str) -> dict:
+    """The result of a run whose process died: no metrics, no digest."""
+    error = {
+        "kind": "crash",
+        "message": message,
+        "pid": None,
+        "task": None,
+        "cpu": None,
+        "at_ns": 0,
+    }
+    return {"status": "failed", "error": error, "digest": ""}
+
+
+def _cause_of_death(cell: Cell, exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        how = f"by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+    else:
+        how = f"with exit code {exit_code}"
+    return (
+        f"policy {cell.policy.label} ended its process {how} with {cell.workload.name}"
+        f" on {cell.machine.name}, seed {cell.seed}"
+    )

@@ -1,0 +1,307 @@
+"""Goal: every number a report rests on. Method: closed forms, SciPy and statsmodels asked for the
+same by another way, properties of random samples, and the samples that break naive code.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from schedlab.statistics import (
+    QUANTILE_LEVELS,
+    Ratio,
+    Verdict,
+    compare_to_first,
+    estimate,
+    growth_exponent,
+    holm,
+    ratio,
+    verdict,
+)
+from scipy import stats
+from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+TIMES = st.floats(1e-6, 1e6)
+SAMPLES = st.lists(TIMES, min_size=3, max_size=12)
+SWAPPED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def interval(low, high, centre=None):
+    """A ratio with the given 95 % interval; its 90 % interval is as wide, so it is conservative."""
+    centre = float(np.sqrt(low * high)) if centre is None else centre
+    return Ratio(5, 5, centre, low, high, 0.5, low, high)
+
+
+# --- estimate -------------------------------------------------------------------------------------
+
+
+def test_the_interval_of_three_values_follows_the_closed_form():
+    found = estimate([1.0, 2.0, 3.0])
+    half_width = 4.302652729749464 / np.sqrt(3)  # t(0.975, 2 degrees of freedom) * sd / sqrt(n)
+    assert (found.n, found.mean, found.median, found.sd) == (3, 2.0, 2.0, 1.0)
+    assert found.low == pytest.approx(2 - half_width, rel=1e-12)
+    assert found.high == pytest.approx(2 + half_width, rel=1e-12)
+
+
+def test_quantiles_of_zero_to_ten_are_the_values_themselves():
+    assert estimate(range(11)).quantiles == pytest.approx((0, 1, 2.5, 5, 7.5, 9, 10))
+
+
+@given(SAMPLES)
+def test_the_interval_is_that_of_the_one_sample_t_test(values):
+    assume(np.ptp(values) > 1e-9 * max(values))
+    found = estimate(values)
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9, abs=1e-12)
+
+
+@given(st.lists(TIMES, min_size=1, max_size=20))
+def test_quantiles_rise_from_the_smallest_to_the_largest(values):
+    found = estimate(values)
+    assert len(found.quantiles) == len(QUANTILE_LEVELS)
+    assert list(found.quantiles) == sorted(found.quantiles)
+    assert (found.quantiles[0], found.quantiles[-1]) == (min(values), max(values))
+
+
+@given(TIMES, st.integers(3, 9))
+def test_equal_values_have_an_interval_without_width(value, n_runs):
+    found = estimate([value] * n_runs)
+    assert (found.low, found.mean, found.high, found.sd) == (value, value, value, 0.0)
+
+
+@pytest.mark.parametrize(("values", "sd"), [([2.0], None), ([2.0, 4.0], np.sqrt(2))])
+def test_fewer_than_three_runs_have_no_interval(values, sd):
+    found = estimate(values)
+    assert (found.low, found.high) == (None, None)
+    assert found.sd == (None if sd is None else pytest.approx(sd))
+
+
+@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, np.nan], [1.0, np.inf], 3.0])
+def test_what_is_not_a_sample_is_refused(values):
+    with pytest.raises(ValueError, match="values"):
+        estimate(values)
+
+
+def test_the_interval_covers_the_mean_in_95_of_100_samples():
+    random = np.random.default_rng(1963)
+    covered = 0
+    for _ in range(2000):
+        found = estimate(random.normal(10.0, 3.0, size=5))
+        covered += found.low <= 10.0 <= found.high
+    assert 0.935 < covered / 2000 < 0.965  # three standard errors of a proportion of 0.95
+
+
+# --- ratio ----------------------------------------------------------------------------------------
+
+
+@given(SAMPLES, SAMPLES)
+def test_the_ratio_is_welch_on_logarithms_as_statsmodels_computes_it(a, b):
+    assume(np.ptp(np.log(a)) > 1e-6 and np.ptp(np.log(b)) > 1e-6)
+    found = ratio(a, b)
+    compared = CompareMeans(DescrStatsW(np.log(a)), DescrStatsW(np.log(b)))
+    low, high = compared.tconfint_diff(alpha=0.05, usevar="unequal")
+    low_90, high_90 = compared.tconfint_diff(alpha=0.10, usevar="unequal")
+    assert np.log([found.low, found.high]) == pytest.approx([low, high], rel=1e-6, abs=1e-6)
+    assert np.log([found.equivalence_low, found.equivalence_high]) == pytest.approx(
+        [low_90, high_90], rel=1e-6, abs=1e-6
+    )
+    assert found.p_value == pytest.approx(compared.ttest_ind(usevar="unequal")[1], abs=1e-9)
+    assert found.ratio == pytest.approx(stats.gmean(a) / stats.gmean(b), rel=1e-9)
+
+
+@given(SAMPLES, SAMPLES)
+def test_exchanging_the_samples_inverts_the_ratio(a, b):
+    forward, backward = ratio(a, b), ratio(b, a)
+    assert forward.ratio * backward.ratio == pytest.approx(1)
+    assert np.log(forward.low) == pytest.approx(-np.log(backward.high), abs=1e-9)
+    assert forward.p_value == pytest.approx(backward.p_value, abs=1e-12)
+    there, back = verdict(forward), verdict(backward)
+    assert back == SWAPPED.get(there, there)
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=8), st.floats(1e-3, 1e3))
+def test_the_unit_of_the_values_does_not_matter(a, unit):
+    b = [1.0, 1.5, 1.25]
+    in_seconds, scaled = ratio(a, b), ratio(np.multiply(a, unit), np.multiply(b, unit))
+    assert scaled.ratio == pytest.approx(in_seconds.ratio, rel=1e-9)
+    assert (scaled.low, scaled.high) == pytest.approx((in_seconds.low, in_seconds.high), rel=1e-6)
+
+
+def test_a_constant_baseline_leaves_the_one_sample_test():
+    a, b = [1.0, 1.2, 1.1, 1.3], [2.0, 2.0, 2.0]
+    expected = stats.ttest_1samp(np.log(a), np.log(2.0))
+    low, high = np.exp(expected.confidence_interval(0.95)) / 2
+    found = ratio(a, b)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.p_value == pytest.approx(expected.pvalue)
+    assert ratio(b, a).low == pytest.approx(1 / found.high)
+
+
+@pytest.mark.parametrize(("a", "expected"), [(3.0, (1.5, 0.0)), (2.0, (1.0, 1.0))])
+def test_two_constant_samples_give_the_ratio_exactly(a, expected):
+    found = ratio([a] * 3, [2.0] * 4)
+    assert (found.ratio, found.p_value) == expected
+    assert (found.low, found.high) == (found.ratio, found.ratio)
+
+
+@given(TIMES, st.integers(1, 50))
+def test_values_equal_to_rounding_give_no_warning_and_no_nan(value, ulps):
+    a = [value, value, value + ulps * np.spacing(value)]
+    found = ratio(a, [value] * 3)
+    assert np.all(np.isfinite([found.ratio, found.low, found.high, found.p_value]))
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(1, 5), (5, 2), (2, 2)])
+def test_a_ratio_of_fewer_than_three_runs_has_no_interval_and_no_verdict(n_a, n_b):
+    found = ratio([1.0] * n_a, [2.0] * n_b)
+    assert (found.ratio, found.low, found.high, found.p_value) == (pytest.approx(0.5),) + (
+        None,
+    ) * 3
+    assert verdict(found) == Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan])
+def test_a_ratio_of_what_is_not_a_time_is_refused(bad):
+    with pytest.raises(ValueError, match="b holds"):
+        ratio([1.0, 2.0], [1.0, bad])
+
+
+# --- verdict --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("compared", "word"),
+    [
+        (interval(0.5, 0.6), Verdict.FASTER),
+        (interval(1.2, 1.4), Verdict.SLOWER),
+        (interval(0.992, 0.996), Verdict.SAME),  # certain, and too small to matter
+        (interval(0.995, 1.005), Verdict.SAME),
+        (interval(0.9, 1.1), Verdict.INCONCLUSIVE),
+        (interval(0.97, 0.9999), Verdict.FASTER),
+        (interval(0.985, 0.999), Verdict.INCONCLUSIVE),  # certain, 0.8 %, perhaps 1.5 %
+    ],
+)
+def test_a_word_needs_evidence_and_size(compared, word):
+    assert verdict(compared) == word
+
+
+def test_a_p_value_that_did_not_survive_correction_takes_the_word_away():
+    assert verdict(interval(0.5, 0.6), p_adjusted=0.049) == Verdict.FASTER
+    assert verdict(interval(0.5, 0.6), p_adjusted=0.051) == Verdict.INCONCLUSIVE
+
+
+def test_the_threshold_decides_what_is_worth_a_word():
+    assert verdict(interval(1.02, 1.03), threshold=0.01) == Verdict.SLOWER
+    assert verdict(interval(1.02, 1.03), threshold=0.05) == Verdict.SAME
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.01, np.nan])
+def test_a_threshold_must_be_positive(threshold):
+    with pytest.raises(ValueError, match="threshold"):
+        verdict(interval(1.02, 1.03), threshold=threshold)
+
+
+# --- holm and the family --------------------------------------------------------------------------
+
+
+def test_holm_follows_its_definition():
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([]).size == 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=10))
+def test_holm_lies_between_the_raw_value_and_bonferroni(p_values):
+    adjusted = holm(p_values)
+    assert np.all(adjusted >= np.asarray(p_values) - 1e-15)
+    assert np.all(adjusted <= np.minimum(1, np.multiply(p_values, len(p_values))) + 1e-15)
+
+
+@pytest.mark.parametrize("p_values", [[-0.1], [1.1], [np.nan], [[0.1]]])
+def test_holm_refuses_what_is_no_probability(p_values):
+    with pytest.raises(ValueError, match="p_values"):
+        holm(p_values)
+
+
+def test_each_policy_is_compared_with_the_first_and_adjusted_together():
+    samples = {
+        "o1": [1.00, 1.02, 0.98, 1.01],
+        "cfs": [1.10, 1.13, 1.08, 1.12],
+        "bfs": [0.80, 0.81, 0.79, 0.80],
+        "rfs": [1.0],
+    }
+    found = compare_to_first(samples)
+    assert list(found) == ["cfs", "bfs", "rfs"]
+    raw = [ratio(samples[name], samples["o1"]).p_value for name in ("cfs", "bfs")]
+    assert [found[name].p_adjusted for name in ("cfs", "bfs")] == pytest.approx(list(holm(raw)))
+    assert [found[name].verdict.value for name in found] == ["slower", "faster", "inconclusive"]
+    assert found["rfs"].p_adjusted is None
+    assert compare_to_first({"o1": [1.0]}) == {}
+
+
+def test_no_more_than_5_in_100_identical_policies_are_given_a_direction():
+    random = np.random.default_rng(2009)
+    words = [
+        found.verdict
+        for _ in range(400)
+        for found in compare_to_first(
+            {name: random.lognormal(0, 0.1, size=6) for name in ("a", "b")}
+        ).values()
+    ]
+    assert sum(word in SWAPPED for word in words) <= 33  # 20 expected, three standard errors more
+
+
+# --- growth ---------------------------------------------------------------------------------------
+
+
+@given(st.floats(-3, 3), st.floats(0.01, 100))
+def test_a_power_law_gives_back_its_exponent(exponent, scale):
+    x = np.array([25.0, 50, 75, 100, 150, 200])
+    found = growth_exponent(x, scale * x**exponent)
+    assert found.exponent == pytest.approx(exponent, abs=1e-9)
+    assert (found.low, found.high) == pytest.approx((exponent, exponent), abs=1e-5)
+
+
+def test_the_interval_of_the_exponent_is_that_of_the_regression():
+    x, y = np.array([1.0, 2, 4, 8]), np.array([1.0, 2.2, 3.9, 8.5])
+    design = np.column_stack([np.ones(4), np.log(x)])
+    coefficients, residual, *_ = np.linalg.lstsq(design, np.log(y), rcond=None)
+    covariance = np.linalg.inv(design.T @ design) * residual[0] / 2
+    half_width = stats.t.ppf(0.975, 2) * np.sqrt(covariance[1, 1])
+    found = growth_exponent(x, y)
+    assert found.exponent == pytest.approx(coefficients[1])
+    assert (found.low, found.high) == pytest.approx(
+        (coefficients[1] - half_width, coefficients[1] + half_width)
+    )
+
+
+def test_two_points_give_an_exponent_without_an_interval():
+    found = growth_exponent([1, 2], [10, 40])
+    assert (found.exponent, found.low, found.high) == (pytest.approx(2), None, None)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "reason"),
+    [
+        ([2, 2, 2], [1, 2, 3], "two different sizes"),
+        ([1, 2], [1, 2, 3], "pairs"),
+        ([0, 1], [1, 2], "x holds 0"),
+        ([1, 2], [1, 0], "y holds 0"),
+        ([], [], "at least one"),
+    ],
+)
+def test_growth_of_what_has_no_slope_is_refused(x, y, reason):
+    with pytest.raises(ValueError, match=reason):
+        growth_exponent(x, y)
+
+
+def test_what_does_not_grow_has_the_exponent_zero():
+    found = growth_exponent([1, 2, 4], [0.1, 0.1, 0.1])
+    assert (found.exponent, found.low, found.high) == (0, 0, 0)
