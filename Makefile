@@ -59,6 +59,8 @@ $(VENV)/.dependencies: pyproject.toml uv.lock $(VENV)/.uv-$(UV_VERSION)
 
 $(VENV)/.core: $(CORE_SOURCES) $(VENV)/.dependencies
 	maturin develop --release --locked --uv
+	# In a checkout the shipped files are those at its root, never a copy of them.
+	rm -rf python/schedlab/data
 	touch $@
 
 .PHONY: test-programs
@@ -125,6 +127,10 @@ golden: ## Rewrites the golden timelines; read their diff before you commit it
 .PHONY: docs
 docs: setup ## Runs the documents' commands and writes what they print into them
 	DOCS=write pytest tests/test_docs.py
+
+.PHONY: figures
+figures: demo test-programs ## Draws the README's figure again, from the demo's report
+	python docs/figures/draw.py schedlab-report.html docs/figures/hackbench.png
 
 .PHONY: clean
 clean: ## Removes everything that was built

@@ -98,16 +98,17 @@ const volatile u64 cache_nice_tries = 1;
 #define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 3
 #define PAST_LOADS 3
-#define IDLE_TICKS_MAX 16	 /* (3/4)^16 of a load is nothing */
+#define IDLE_TICKS_MAX 16 /* (3/4)^16 of a load is nothing */
 #define LATENCY_MAX_NS (200 * NSEC_PER_MSEC)
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that sleeper credit never wraps */
 #define PULL_STEPS_MAX 32
 
 /* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
 static const u32 nice_weights[40] = {
-	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
-	3906,  3121,  2501,  1991,  1586,  1277,  1024,	 820,	655,   526,   423,  335,  272,	215,
-	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
+	1024,  820,   655,   526,   423,   335,   272,   215,   172,   137,
+	110,   87,    70,    56,    45,    36,    29,    23,    18,    15,
 };
 
 enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
@@ -115,13 +116,13 @@ enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE 
 struct cfs_task {
 	u64 vruntime; /* comparable within the queue of `cpu`; stale while the task runs */
 	u64 weight;
-	u64 ran_ns;	    /* CPU time in all, up to when it last stopped running */
+	u64 ran_ns;         /* CPU time in all, up to when it last stopped running */
 	u64 stopped_at_ns;  /* when that was */
 	u64 woken_ran_ns;   /* ran_ns when it last woke up */
 	u64 waking_ran_ns;  /* ran_ns when it last woke another task, if has_woken */
 	s64 wakeup_ns_avg;  /* how long it runs before it wakes another task */
 	s64 overlap_ns_avg; /* how long it runs on after that */
-	u32 cpu;	    /* whose queue's sums include it */
+	u32 cpu;            /* whose queue's sums include it */
 	bool is_runnable;
 	bool is_new;
 	bool has_woken;
@@ -136,7 +137,7 @@ struct {
 
 /* One CPU. Its own operations change it; other CPUs only its two sums (atomically) and `reason`. */
 struct cfs_queue {
-	u64 load;	/* weights of the runnable tasks, the running one included */
+	u64 load;       /* weights of the runnable tasks, the running one included */
 	u64 nr_running; /* how many these are */
 	u64 min_vruntime;
 	u64 left_vruntime; /* of the first waiting task, if has_left */
@@ -149,7 +150,7 @@ struct cfs_queue {
 	u64 vruntime;
 	u64 weight;
 	u64 charged_at_ns;
-	u64 ran_ns;	   /* since it was switched to */
+	u64 ran_ns;        /* since it was switched to */
 	u64 picked_ran_ns; /* ran_ns when it was last picked */
 	/* Tasks that are preferred at the next pick; 0 is none. */
 	s32 next_pid;
@@ -274,15 +275,16 @@ static void note_load_at_tick(struct cfs_queue *q, u64 now)
 	q->ticked_at_ns = now;
 }
 
-/* An idle CPU has no ticks: the first task to come lets the load of the idle time pass. */
+/* An idle CPU has no ticks: the first task to come makes up for those of the idle time. */
 static void note_load_of_idle(struct cfs_queue *q, u64 now)
 {
+	u64 ticks = since(q->ticked_at_ns, now) / tick_ns;
 	u32 i;
 
 	bpf_for(i, 0, PAST_LOADS) {
 		q->past_load[i < PAST_LOADS ? i : 0] = past_load(q, i, now);
 	}
-	q->ticked_at_ns = now;
+	q->ticked_at_ns += ticks * tick_ns;
 }
 
 /* ---- becoming runnable --------------------------------------------------------------------- */
@@ -315,8 +317,8 @@ static void place_new(struct cfs_task *t, const struct cfs_queue *q)
 {
 	const struct cfs_queue *here = queue_of(bpf_get_smp_processor_id());
 	u64 load = q->load + t->weight;
-	u64 vruntime = q->min_vruntime +
-		       period_ns(q->nr_running + 1) * NICE_0_WEIGHT / max(load, 1ULL);
+	u64 vruntime =
+		q->min_vruntime + period_ns(q->nr_running + 1) * NICE_0_WEIGHT / max(load, 1ULL);
 	u64 parent = here->vruntime - here->min_vruntime + q->min_vruntime;
 
 	if (fork_inherits && here->is_busy && vtime_before(vruntime, parent))
@@ -467,8 +469,8 @@ static s32 idlest_cpu(struct task_struct *p, u32 here, u64 now)
 			idlest = cpu;
 		}
 	}
-	if (idlest == here || 100 * source_load(here, fork_load_index, now) <
-				      wake_imbalance_percent() * load_min)
+	if (idlest == here ||
+	    100 * source_load(here, fork_load_index, now) < wake_imbalance_percent() * load_min)
 		return here;
 	return idlest;
 }
@@ -584,16 +586,17 @@ static u32 find_busiest(u32 here, struct cfs_queue *q, enum balance_reason reaso
 			busiest = cpu;
 		}
 	}
-	q->pull_load = busiest == here ? 0 : imbalance(queue_of(busiest), q, most, least,
-						       sum / max(nr_cpus, 1U));
+	q->pull_load = busiest == here ? 0
+				       : imbalance(queue_of(busiest), q, most, least,
+						   sum / max(nr_cpus, 1U));
 	return busiest;
 }
 
 static bool may_pull(struct task_struct *p, const struct cfs_task *t, u32 to, u64 now)
 {
 	const struct cfs_queue *from = queue_of(t->cpu), *q = queue_of(to);
-	bool hot = since(t->stopped_at_ns, now) < migration_cost_ns ||
-		   p->pid == from->next_pid || p->pid == from->last_pid;
+	bool hot = since(t->stopped_at_ns, now) < migration_cost_ns || p->pid == from->next_pid ||
+		   p->pid == from->last_pid;
 
 	return t->weight / 2 <= q->pull_load && bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
 	       (!hot || q->nr_failed > cache_nice_tries);
@@ -613,9 +616,8 @@ static bool pull(u32 from, u32 here, struct cfs_queue *q, u64 now)
 			break;
 		if (!t || t->cpu != from || !may_pull(p, t, here, now))
 			continue;
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
-					   t->vruntime + q->min_vruntime -
-						   queue_of(from)->min_vruntime);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, t->vruntime + q->min_vruntime -
+								      queue_of(from)->min_vruntime);
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0))
 			continue;
 		count_out(t);
@@ -863,6 +865,12 @@ static void check_slice(struct cfs_queue *q, struct task_struct *p)
 	scx_bpf_task_set_slice(p, 0);
 }
 
+/* Whether an interval has passed, in whole ticks as the timer interrupt counts. */
+static bool is_due(u64 last_ns, u64 interval_ns, u64 now)
+{
+	return now / tick_ns >= last_ns / tick_ns + (interval_ns + tick_ns - 1) / tick_ns;
+}
+
 /* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
 static void let_idle_cpus_balance(const struct cfs_queue *q, u64 now)
 {
@@ -874,7 +882,7 @@ static void let_idle_cpus_balance(const struct cfs_queue *q, u64 now)
 
 		if (!nr_waiting)
 			break;
-		if (other->nr_running || since(other->balanced_at_ns, now) < idle_balance_ns)
+		if (other->nr_running || !is_due(other->balanced_at_ns, idle_balance_ns, now))
 			continue;
 		other->reason = BALANCE_IDLE;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -895,7 +903,7 @@ void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 			let_idle_cpus_balance(q, now);
 	}
 	if (busy_factor && nr_cpus > 1 &&
-	    since(q->balanced_at_ns, now) >= q->interval_ns * busy_factor) {
+	    is_due(q->balanced_at_ns, q->interval_ns * busy_factor, now)) {
 		q->reason = BALANCE_BUSY;
 		scx_bpf_task_set_slice(p, 0);
 	}

@@ -7,29 +7,29 @@
  * (x 1024 / weight) after its vruntime. Once picked it runs until its request is used up, unless
  * it stops being eligible and a waking task is better. The defaults are Linux 6.12.
  *
- * Guarantee: on one CPU shares are proportional to weights, and no task's lag leaves
- * +-max(2 x base slice, a tick) of its own time. Across CPUs: only what balancing does.
+ * Guarantee: on one CPU shares are proportional to weights, and no task gets ahead of its share
+ * by more than a request, rounded up to a tick; nor behind, unless a request is much shorter
+ * than a tick (then all others may have overrun theirs). Across CPUs: only what balancing does.
  *
  * Ignored or approximated:
- *  1. The queue is in order of deadline and is walked up to the first eligible task; Linux's tree
- *     also knows the least vruntime below each node and needs O(log n) steps. A walk costs a step
- *     for each task with an earlier deadline that is not eligible.
- *  2. Delayed dequeue: sched_ext has no place for a sleeping task in a queue. Its negative lag fades
- *     by as much as V moves on while it sleeps (not at all in an empty queue: then it is forgotten),
+ *  1. The queue is in order of deadline and is walked up to the first eligible task. Linux's tree
+ *     also knows the least vruntime below each node and needs O(log n) steps; a walk costs a step
+ *     for each task that has an earlier deadline and is not eligible.
+ *  2. Delayed dequeue: sched_ext has no place for a sleeping task in a queue. Its negative lag
+ *     fades by as much as V moves on while it sleeps, and is forgotten once the queue was empty;
  *     but it does not hold V back meanwhile. Until it has faded the task wakes on its old CPU.
- *  3. Every request is base_slice_ns: sched_ext hides sched_attr.sched_runtime. PREEMPT_SHORT, which
- *     compares requests, therefore never applies.
+ *  3. Every request is base_slice_ns: sched_ext hides sched_attr.sched_runtime. PREEMPT_SHORT,
+ *     which compares requests, therefore never applies.
  *  4. Wake-ups look for an idle CPU as sched_ext's default does, in place of wake_affine and
- *     select_idle_sibling. Load is the sum of weights, in place of averages (PELT). Groups, buddies
- *     and cgroups are left out; all CPUs are one domain of one-CPU groups.
- *  5. A running CPU's tick balances for it, and wakes idle CPUs whose turn has come, in place of the
- *     idle load balancer. The balancer takes waiting tasks in order of deadline.
+ *     select_idle_sibling. Load is the sum of weights, in place of averages (PELT). Groups and
+ *     buddies are left out; all CPUs are one domain of one-CPU groups.
+ *  5. A running CPU's tick balances for it, and wakes idle CPUs whose turn has come, in place of
+ *     the idle load balancer. The balancer takes waiting tasks in order of deadline.
  *
  * Source: Linux 6.12 kernel/sched/fair.c; I. Stoica, H. Abdel-Wahab, "Earliest eligible virtual
  * deadline first", Old Dominion University TR-95-22, 1995.
  */
 #include <scx/common.bpf.h>
-#include <scx/topology.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
@@ -40,14 +40,13 @@ const volatile u64 base_slice_ns = 700 * NSEC_PER_USEC;
 const volatile u64 place_lag = 1;
 /* 1: a picked task keeps the CPU until its request is used up, as long as it is eligible. */
 const volatile u64 run_to_parity = 1;
-/* 1: a task that sleeps while it owes time pays by waiting (6.12); 0: its debt stays as it is (6.6). */
+/* 1: the debt of a task that owes time fades while it sleeps (6.12); 0: it stays (6.6). */
 const volatile u64 delay_dequeue = 1;
 /* 1: a CPU that runs out of tasks pulls one at once. */
 const volatile u64 newidle = 1;
 /* An idle CPU tries to pull a task once in this time; ns, 0 is never. */
 const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
-/* Shortest balancing interval, before busy_factor, for each CPU of the machine; the longest is
- * twice that; ns. */
+/* Balancing interval, before busy_factor, for each CPU there is; grows up to twice that; ns. */
 const volatile u64 balance_ns_per_cpu = 1 * NSEC_PER_MSEC;
 /* A busy CPU balances this many times less often than the interval says; 0 is never. */
 const volatile u64 busy_factor = 16;
@@ -58,18 +57,19 @@ const volatile u64 migration_cost_ns = 500 * NSEC_PER_USEC;
 /* Failed attempts after which the balancer takes cache-hot tasks too. */
 const volatile u64 cache_nice_tries = 1;
 
-#define CPUS_MAX TOPOLOGY_CPUS_MAX
+#define CPUS_MAX 1024
 #define SCALE_CPUS_MAX 8
 #define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 3
-#define FAILED_MAX 16		    /* a weight shifted by more is 0 anyhow */
+#define FAILED_MAX 16               /* a weight shifted by more is 0 anyhow */
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that subtracting lag never wraps */
 
 /* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
 static const u32 nice_weights[40] = {
-	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
-	3906,  3121,  2501,  1991,  1586,  1277,  1024,	 820,	655,   526,   423,  335,  272,	215,
-	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
+	1024,  820,   655,   526,   423,   335,   272,   215,   172,   137,
+	110,   87,    70,    56,    45,    36,    29,    23,    18,    15,
 };
 
 enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
@@ -78,7 +78,7 @@ struct eevdf_task {
 	u64 vruntime; /* while runnable; stale while the task runs */
 	u64 deadline;
 	u64 weight;
-	s64 lag;	       /* while not runnable */
+	s64 lag;               /* while not runnable */
 	u64 request_left;      /* deadline - vruntime, if keeps_request */
 	u64 asleep_average;    /* V when the task went to sleep, if is_delayed */
 	u64 asleep_nr_drained; /* and how often the queue had been empty by then */
@@ -107,7 +107,7 @@ struct average {
 struct running_task {
 	u64 vruntime;
 	u64 deadline;
-	u64 picked_deadline; /* deadline when it was picked: another now means the request is used */
+	u64 first_deadline; /* when it was switched to; that it is still the same protects */
 	u64 weight;
 	u64 charged_at_ns;
 	s32 pid;
@@ -119,6 +119,7 @@ struct running_task {
 struct eevdf_queue {
 	struct bpf_spin_lock lock;
 	bool need_resched;
+	bool is_request_over; /* the running task's, as found out by the task that woke up last */
 	struct average average;
 	struct running_task running;
 	u64 nr_running;
@@ -214,20 +215,22 @@ static void count_out(struct eevdf_queue *q, const struct eevdf_task *t)
 		q->nr_drained++;
 }
 
-/* Lets the running task's vruntime pass, and asks for its next request once one is used up. */
-static void charge(struct eevdf_queue *q, u64 now)
+/* Lets the running task's vruntime pass; whether that used up its request and began another. */
+static bool charge(struct eevdf_queue *q, u64 now)
 {
 	struct running_task *r = &q->running;
 	u64 ran_ns = since(r->charged_at_ns, now);
 	u64 passed = weighted(ran_ns, r->weight);
 
 	if (!r->exists)
-		return;
+		return false;
 	r->charged_at_ns += ran_ns;
 	r->vruntime += passed;
 	q->average.moment += (s64)passed * (s64)r->weight;
-	if (!vtime_before(r->vruntime, r->deadline))
-		r->deadline = r->vruntime + weighted(slice_ns, r->weight);
+	if (vtime_before(r->vruntime, r->deadline))
+		return false;
+	r->deadline = r->vruntime + weighted(slice_ns, r->weight);
+	return true;
 }
 
 /* Inserting a task moves V towards it: lag is inflated, so that afterwards it is what it was. */
@@ -248,7 +251,7 @@ static void place(struct eevdf_queue *q, struct eevdf_task *t)
 }
 
 /* The opposite of place: remembers lag and what is left of the request. */
-static void remove(struct eevdf_queue *q, struct eevdf_task *t)
+static void displace(struct eevdf_queue *q, struct eevdf_task *t)
 {
 	s64 lag = average_vruntime(&q->average) - t->vruntime;
 	s64 limit = weighted(max(2 * slice_ns, tick_ns), t->weight);
@@ -297,7 +300,7 @@ void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
 	t->is_runnable = true;
 	t->cpu = cpu;
 	bpf_spin_lock(&q->lock);
-	charge(q, now);
+	q->is_request_over = charge(q, now) && q->nr_running > 1;
 	place(q, t);
 	bpf_spin_unlock(&q->lock);
 }
@@ -320,6 +323,12 @@ static bool another_is_due(u32 cpu, const struct average *average, u64 deadline)
 	return false;
 }
 
+/* A task that goes on after its request, because it was still the best, is protected no more. */
+static bool is_protected(const struct running_task *running)
+{
+	return run_to_parity && running->deadline == running->first_deadline;
+}
+
 /* Whether, if the CPU picked now, it would pick this task that has just come. */
 static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const struct eevdf_task *t)
 {
@@ -332,8 +341,8 @@ static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const s
 	bpf_spin_unlock(&q->lock);
 	if (!running.exists || q->need_resched)
 		return false;
-	if (running.deadline != running.picked_deadline)
-		return true; /* its request turned out to be used up */
+	if (q->is_request_over)
+		return true;
 	if (running.policy == SCHED_IDLE && p->policy != SCHED_IDLE)
 		return true;
 	if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
@@ -341,7 +350,7 @@ static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const s
 	if (!is_eligible(&average, t->vruntime))
 		return false;
 	if (is_eligible(&average, running.vruntime) &&
-	    (run_to_parity || !vtime_before(t->deadline, running.deadline)))
+	    (is_protected(&running) || !vtime_before(t->deadline, running.deadline)))
 		return false;
 	return !another_is_due(t->cpu, &average, t->deadline);
 }
@@ -437,8 +446,7 @@ static bool may_pull(struct task_struct *p, const struct eevdf_task *t, u32 to,
 	bool hot = since(t->stopped_at_ns, now) < migration_cost_ns;
 	u64 weight = t->weight >> min(q->nr_failed, (u64)FAILED_MAX);
 
-	return bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
-	       (!hot || q->nr_failed > cache_nice_tries) &&
+	return bpf_cpumask_test_cpu(to, p->cpus_ptr) && (!hot || q->nr_failed > cache_nice_tries) &&
 	       (reason != BALANCE_BUSY || weight <= q->pull_load);
 }
 
@@ -447,7 +455,7 @@ static void change_queue(struct eevdf_queue *from, struct eevdf_queue *to, struc
 			 u32 cpu)
 {
 	bpf_spin_lock(&from->lock);
-	remove(from, t);
+	displace(from, t);
 	bpf_spin_unlock(&from->lock);
 	t->keeps_request = true;
 	t->cpu = cpu;
@@ -476,7 +484,6 @@ static bool pull(u32 busiest, u32 here, struct eevdf_queue *q, enum balance_reas
 			change_queue(q, from, t, busiest);
 			continue;
 		}
-		q->need_resched |= preempts(q, p, t);
 		q->pull_load -= min(q->pull_load, t->weight);
 		if (!q->pull_load)
 			break;
@@ -511,7 +518,6 @@ static bool balance(u32 here, struct eevdf_queue *q, enum balance_reason reason,
 static void keep(struct eevdf_queue *q, struct task_struct *prev)
 {
 	q->need_resched = false;
-	q->running.picked_deadline = q->running.deadline;
 	scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
 }
 
@@ -528,7 +534,7 @@ static bool pick(u32 cpu, struct eevdf_queue *q, struct task_struct *prev)
 	average = q->average;
 	bpf_spin_unlock(&q->lock);
 	prev_is_eligible = prev && is_eligible(&average, running.vruntime);
-	if (run_to_parity && prev_is_eligible && running.deadline == running.picked_deadline) {
+	if (prev_is_eligible && is_protected(&running)) {
 		keep(q, prev);
 		return true;
 	}
@@ -555,6 +561,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	struct eevdf_queue *q = queue_of(cpu);
 	u64 now = scx_bpf_now();
 	enum balance_reason reason;
+	bool moved = false;
 
 	if (!q)
 		return;
@@ -566,10 +573,9 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	reason = q->reason;
 	q->reason = BALANCE_NONE;
 	if (prev ? reason == BALANCE_BUSY : reason == BALANCE_IDLE && !q->nr_running)
-		balance(cpu, q, reason, now);
-	/* A tick that only balances is not the end of a request. */
-	if (prev && reason == BALANCE_BUSY && !q->need_resched &&
-	    q->running.deadline == q->running.picked_deadline) {
+		moved = balance(cpu, q, reason, now);
+	/* A tick that only tries to balance is not the end of a request. */
+	if (prev && reason == BALANCE_BUSY && !moved && !q->need_resched) {
 		keep(q, prev);
 		return;
 	}
@@ -586,6 +592,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct eevdf_queue *q = queue_of(cpu), *from;
 	struct eevdf_task *t = task_of(p);
+	u64 now = scx_bpf_now();
 
 	if (!t || !q)
 		return;
@@ -595,14 +602,14 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	q->need_resched = false;
 	bpf_spin_lock(&q->lock);
 	q->running.exists = true;
+	q->running.charged_at_ns = now;
 	q->running.pid = p->pid;
 	q->running.policy = p->policy;
 	q->running.vruntime = t->vruntime;
 	q->running.deadline = t->deadline;
-	q->running.picked_deadline = t->deadline;
+	q->running.first_deadline = t->deadline;
 	q->running.weight = t->weight;
 	bpf_spin_unlock(&q->lock);
-	q->running.charged_at_ns = scx_bpf_now();
 }
 
 void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
@@ -634,7 +641,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	t->is_runnable = false;
 	bpf_spin_lock(&q->lock);
-	remove(q, t);
+	displace(q, t);
 	t->asleep_average = average_vruntime(&q->average);
 	t->asleep_nr_drained = q->nr_drained;
 	bpf_spin_unlock(&q->lock);
@@ -642,6 +649,12 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		t->is_delayed = delay_dequeue && t->lag < 0;
 	else
 		t->keeps_request = true;
+}
+
+/* Whether an interval has passed, in whole ticks as the timer interrupt counts. */
+static bool is_due(u64 last_ns, u64 interval_ns, u64 now)
+{
+	return now / tick_ns >= last_ns / tick_ns + (interval_ns + tick_ns - 1) / tick_ns;
 }
 
 /* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
@@ -655,7 +668,7 @@ static void let_idle_cpus_balance(u64 nr_waiting, u64 now)
 		if (!nr_waiting)
 			break;
 		if (!other || other->nr_running ||
-		    since(other->balanced_at_ns, now) < idle_balance_ns)
+		    !is_due(other->balanced_at_ns, idle_balance_ns, now))
 			continue;
 		other->reason = BALANCE_IDLE;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -667,22 +680,23 @@ void BPF_STRUCT_OPS(eevdf_tick, struct task_struct *p)
 {
 	struct eevdf_queue *q = queue_of(scx_bpf_task_cpu(p));
 	u64 now = scx_bpf_now();
-	bool used_up;
+	bool is_request_over;
 
 	if (!q)
 		return;
 	bpf_spin_lock(&q->lock);
-	charge(q, now);
-	used_up = q->running.deadline != q->running.picked_deadline;
+	is_request_over = charge(q, now);
 	bpf_spin_unlock(&q->lock);
 	if (q->nr_running > 1) {
-		if (used_up)
+		if (is_request_over) {
+			q->need_resched = true;
 			scx_bpf_task_set_slice(p, 0);
+		}
 		if (idle_balance_ns)
 			let_idle_cpus_balance(q->nr_running - 1, now);
 	}
 	if (busy_factor && nr_cpus > 1 &&
-	    since(q->balanced_at_ns, now) >= q->interval_ns * busy_factor) {
+	    is_due(q->balanced_at_ns, q->interval_ns * busy_factor, now)) {
 		q->reason = BALANCE_BUSY;
 		scx_bpf_task_set_slice(p, 0);
 	}
@@ -771,7 +785,8 @@ void BPF_STRUCT_OPS(eevdf_set_weight, struct task_struct *p, u32 weight)
 
 s32 BPF_STRUCT_OPS(eevdf_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct eevdf_task *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct eevdf_task *t =
+		bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!t)
 		return -ENOMEM;

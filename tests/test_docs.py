@@ -11,6 +11,7 @@ In a document
   targets are checked.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 WRITE = os.environ.get("DOCS") == "write"
 COMMAND_TIMEOUT_S = 180
+NOT_FOUND = 127  # the shell's exit status for a command it does not know
 
 FENCE = re.compile(
     r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$",
@@ -80,6 +82,8 @@ def printed(command: str, directory: Path) -> str:
         timeout=COMMAND_TIMEOUT_S,
         check=False,
     )
+    crashed = done.returncode == NOT_FOUND or "Traceback (most recent" in done.stdout
+    assert not crashed, f"{command}\n{done.stdout}"  # never something to write down
     lines = [line.rstrip() for line in done.stdout.splitlines()]
     if done.returncode != 0:
         lines.append(f"[exit status {done.returncode}]")
@@ -133,6 +137,13 @@ def test_every_make_target_exists(path):
     shell = "\n".join(block.body for block in blocks(path.read_text()) if block.language == "sh")
     named = re.findall(r"^make ((?:[a-z-]+ ?)+)", shell, re.MULTILINE)
     assert {target for targets in named for target in targets.split()} <= known
+
+
+def test_the_reference_names_every_key_of_a_result(tmp_path):
+    page = (ROOT / "docs" / "reference" / "result.md").read_text()
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*)\|", page, re.MULTILINE)))
+    command = "schedlab run fifo --workload ping_pong --machine laptop --json"
+    assert sorted(named) == sorted(json.loads(printed(command, tmp_path))["result"])
 
 
 def test_an_output_that_changed_is_seen_and_written(tmp_path):

@@ -48,6 +48,7 @@ NOT_IN_SIMULATOR = re.compile(
 UNSAFE_FILES = (
     "crates/policy/src/*.rs",
     "crates/runqueue/src/*.rs",
+    "crates/simulator/src/engine.rs",
     "crates/simulator/src/hooks.rs",
     "crates/simulator/src/kernel_calls.rs",
     "crates/simulator/src/policy_maps.rs",
@@ -62,9 +63,11 @@ MODULES = {
     "statistics": set(),
     "store": {"errors"},
     "experiment": {"catalogue", "errors", "store"},
-    "sweep": {"catalogue", "errors", "experiment", "store"},
+    "cells": {"catalogue", "errors", "experiment", "store"},
+    "sweep": {"catalogue", "cells", "errors", "store"},
     "plots": {"statistics"},
     "report": {"errors", "plots", "statistics", "store"},
+    "terminal": {"cells", "errors", "experiment", "report", "statistics", "store"},
 }
 NOT_IN_STATISTICS = {"io", "os", "pathlib", "plotly", "shutil", "sqlite3", "subprocess", "tempfile"}
 NOT_IN_PLOTS = NOT_IN_STATISTICS - {"plotly"}

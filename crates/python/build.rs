@@ -17,7 +17,9 @@ fn main() -> io::Result<()> {
     }
     for directory in SHIPPED {
         println!("cargo::rerun-if-changed={}", root.join(directory).display());
-        copy_directory(&root.join(directory), &data.join(directory))?;
+        copy_directory(&root.join(directory), &data.join(directory)).map_err(|error| {
+            io::Error::new(error.kind(), format!("copying {directory}/ of the repository: {error}"))
+        })?;
     }
     Ok(())
 }

@@ -7,12 +7,15 @@ wherever a name does.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from schedlab.errors import NativeMissing, SchedlabError, UnknownName
+
+PACKAGE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,7 @@ def data_directory() -> Path:
     SchedlabError
         If neither the package nor its source checkout has them.
     """
-    package = Path(__file__).resolve().parent
-    candidates = (package / "data", package.parents[1])
+    candidates = (PACKAGE / "data", PACKAGE.parents[1])
     for candidate in candidates:
         if (candidate / POLICIES.directory / "include").is_dir():
             return candidate
@@ -56,9 +58,9 @@ def include_directory() -> Path:
 
 def cache_directory() -> Path:
     """Where compiled policies are kept: $XDG_CACHE_HOME/schedlab, else ~/.cache/schedlab."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG specification says to ignore a relative path.
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "schedlab"
+    return (base if base.is_absolute() else Path.home() / ".cache") / "schedlab"
 
 
 def names(shelf: Shelf) -> dict[str, Path]:
@@ -113,6 +115,19 @@ def native() -> ModuleType:
             "build it with `make setup` in the checkout, or `pip install .`",
         ) from error
     return _native
+
+
+def core_version() -> str:
+    """What results depend on beside the inputs: equal versions simulate equally.
+
+    A released core is known by its number. One built in a source checkout changes under the same
+    number, so there the digest of its file is added, lest results of an older build be reused.
+    """
+    core = native()
+    if data_directory() == PACKAGE / "data":
+        return core.version()
+    build = hashlib.sha256(Path(core.__file__).read_bytes()).hexdigest()
+    return f"{core.version()}+{build[:12]}"
 
 
 def load_policy(path: str | Path):

@@ -9,36 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from schedlab import __version__, catalogue, experiment, sweep
+from schedlab import __version__, catalogue, experiment, sweep, terminal
+from schedlab.cells import Cell, expand
 from schedlab.errors import SchedlabError, UnknownName
-from schedlab.experiment import Cell, Experiment
+from schedlab.experiment import Experiment
 from schedlab.store import DEFAULT_PATH, RunRecord, Store, StoredExperiment
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from schedlab.report import Study
 
 EXIT_FOUND = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 JOBS_MAX = 1024
-FAILURES_SHOWN_MAX = 5
-# Wide enough for ten policies; a table is only as wide as its contents.
-PIPED_COLUMNS = 240
 
 
 def main() -> None:
@@ -87,7 +77,7 @@ def _is_native(error: Exception) -> bool:
 
 
 class Verbs(click.Group):
-    """The group of verbs: a broken pipe is ours to handle, and a verb misspelt gets a suggestion."""
+    """A group of verbs: suggests one for a misspelt name, and keeps broken pipes from click."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         name = args[0] if args else ""
@@ -170,88 +160,19 @@ def run_verb(policy, workload, machine, seed, parameters, settings, until, store
             "until_ns": experiment.parse_duration_ns("--until", until) if until else None,
         }
     )
-    [cell] = experiment.expand(asked)
+    [cell] = expand(asked)
     with Store(store) if store else contextlib.nullcontext() as kept:
         record = sweep.record(cell, sweep.run_alone(cell), None)
         if kept is not None:
             kept.add(record)
     if as_json:
-        _print_json(_record_json(record))
+        terminal.print_json(terminal.record_json(record))
     elif not sweep.is_crash(record.result):
-        _print_table(_run_table(cell, record))
+        terminal.print_table(terminal.run_table(cell, record))
     if record.status == "failed":
-        _report_failure(record)
+        terminal.report_failures([record])
         return EXIT_FOUND
     return 0
-
-
-def _run_table(cell: Cell, record: RunRecord) -> Table:
-    """Name and value of each metric of one run."""
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False, title=_run_title(cell))
-    table.title_justify = "left"
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(no_wrap=True)
-    for name, value in _run_rows(record.result):
-        table.add_row(name, value)
-    return table
-
-
-def _run_title(cell: Cell) -> str:
-    parameters = "".join(f" {name}={value}" for name, value in cell.workload.parameters.items())
-    return (
-        f"{cell.policy.label} with {cell.workload.name}{parameters} on {cell.machine.name},"
-        f" seed {cell.seed}"
-    )
-
-
-def _run_rows(result: Mapping) -> Iterator[tuple[str, str]]:
-    makespan_ns, messages = result["makespan_ns"], result["messages"]
-    ended = {"completed": "", "stopped": " (stopped before its end)", "failed": " (failed)"}
-    yield "makespan", format_ns(makespan_ns) + ended[result["status"]]
-    if messages and makespan_ns:
-        yield "throughput", f"{messages * 1e9 / makespan_ns:,.0f} messages/s of {messages:,}"
-    yield "tasks on CPUs", f"{result['nr_tasks']:,} on {result['nr_cpus']}"
-    yield (
-        "switches",
-        (
-            f"{result['switches']:,}: {result['voluntary_switches']:,} voluntary,"
-            f" {result['involuntary_switches']:,} involuntary"
-        ),
-    )
-    yield "migrations", f"{result['migrations']:,} in {result['wakeups']:,} wake-ups"
-    for name, key in (
-        ("wake-up latency", "wakeup_latency_ns"),
-        ("wait", "wait_ns"),
-        ("run", "run_ns"),
-    ):
-        yield name, _spread(result[key])
-    cpu_time_ns = result["cpu_time_ns"]
-    total_ns = sum(cpu_time_ns.values()) or 1
-    shares = [
-        f"{name.replace('_', ' ')} {100 * ns / total_ns:.2f} %" for name, ns in cpu_time_ns.items()
-    ]
-    yield "CPU time", ", ".join(shares)
-    yield "Jain fairness", f"{result['jain_fairness']:.4f} (1 is even)"
-    yield "events", f"{result['events']:,} in {format_ns(result['elapsed_ns'])} simulated"
-    yield "digest", result["digest"]
-
-
-def _spread(histogram: Mapping) -> str:
-    if not histogram["count"]:
-        return "never"
-    return ", ".join(
-        f"{name} {format_ns(histogram[name])}" for name in ("p50", "p90", "p99", "max")
-    )
-
-
-def format_ns(duration_ns: float) -> str:
-    """A time for people: four significant digits in the unit that suits it."""
-    for unit, unit_ns in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if duration_ns >= unit_ns:
-            return f"{duration_ns / unit_ns:#.4g}".rstrip(".") + f" {unit}"
-    return f"{duration_ns:.0f} ns"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -340,7 +261,7 @@ def compare_verb(
     asked = experiment.build(_merge(file, given))
     if report_path:
         _refuse_unwritable(report_path)
-    cells = experiment.expand(asked)
+    cells = expand(asked)
     command = shlex.join(["schedlab", *sys.argv[1:]])
     with Store(store) as kept:
         kept.add_experiment(
@@ -371,50 +292,44 @@ def _refuse_unwritable(path: Path) -> None:
     """Better before a long sweep than after it."""
     directory = path.absolute().parent
     if not directory.is_dir():
-        raise SchedlabError(f"--report {path}: there is no directory {directory}", "make it first")
+        raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
     if not os.access(path if path.exists() else directory, os.W_OK):
-        raise SchedlabError(f"--report {path} cannot be written", "name another file")
+        raise SchedlabError(f"report {path} cannot be written", "name another file")
 
 
 def _make_runs(
     asked: Experiment, cells: Sequence[Cell], store: Store, jobs: int, quiet: bool
 ) -> tuple[list[RunRecord], int]:
-    """The record of every cell, from the store where it has one; and how many it had."""
-    records: list[RunRecord] = []
-    missing: list[Cell] = []
-    for cell in cells:
-        found = store.find(cell.key)
-        if found is None:
-            missing.append(cell)
-        else:
-            records.append(_adopt(found, cell, asked))
-            store.add(records[-1])
-    reused = len(records)
-    started = datetime.now(UTC)
+    """The record of every cell, in order, from the store where it has one; and how many it had."""
+    stored = [store.find(cell.key) for cell in cells]
+    records = [
+        found and _adopt(found, cell, asked) for found, cell in zip(stored, cells, strict=True)
+    ]
+    reused = [record for record in records if record is not None]
+    store.add(*reused)
+    missing = {id(cell): i for i, cell in enumerate(cells) if records[i] is None}
+    waiting = [cell for cell in cells if id(cell) in missing]
     try:
         with (
-            _progress(missing, quiet) as advance,
-            contextlib.closing(sweep.run_cells(missing, min(jobs, max(len(missing), 1)))) as runs,
+            _progress(waiting, quiet) as advance,
+            contextlib.closing(sweep.run_cells(waiting, jobs)) as runs,
         ):
             for cell, outcome in runs:
                 record = sweep.record(cell, outcome, asked.id)
                 store.add(record)
-                records.append(record)
+                records[missing[id(cell)]] = record
                 advance(cell)
     except KeyboardInterrupt:
+        kept = sum(record is not None for record in records)
         click.echo(
-            f"interrupted: {len(records)} of {len(cells)} runs are kept in {store.path};"
-            f" to go on: {shlex.join(['schedlab', *sys.argv[1:]])}",
+            f"interrupted: {kept} of {len(cells)} runs are kept in {store.path}; the same command"
+            f" goes on from there: {shlex.join(['schedlab', *sys.argv[1:]])}",
             err=True,
         )
         raise
     if not quiet:
-        seconds = (datetime.now(UTC) - started).total_seconds()
-        click.echo(
-            f"{len(missing)} runs made in {seconds:.1f} s, {reused} reused from {store.path}",
-            err=True,
-        )
-    return sorted(records, key=_grid_order(cells)), reused
+        click.echo(f"{len(waiting)} runs made, {len(reused)} reused from {store.path}", err=True)
+    return records, len(reused)
 
 
 def _adopt(found: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
@@ -429,22 +344,23 @@ def _adopt(found: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
     )
 
 
-def _grid_order(cells: Sequence[Cell]):
-    """A sort key that puts records in the order in which the experiment names things."""
-    policies = list(dict.fromkeys(cell.policy.label for cell in cells))
-    machines = list(dict.fromkeys(cell.machine.name for cell in cells))
-    varied = [json.dumps(dict(cell.workload.varied)) for cell in reversed(cells)]
-    places = {text: place for place, text in enumerate(dict.fromkeys(varied))}
-    return lambda record: (
-        machines.index(record.machine),
-        places[json.dumps(record.varied)],
-        policies.index(record.policy),
-        record.seed,
-    )
+def _note_identical(records: Sequence[RunRecord]) -> None:
+    """Says so if chance played no part, because an interval of no width looks like certainty."""
+    digests: dict[tuple, list[str]] = {}
+    for record in records:
+        place = (record.policy, record.machine, str(record.varied))
+        digests.setdefault(place, []).append(record.digest)
+    repeated = [found for found in digests.values() if len(found) > 1]
+    if repeated and all(len(set(found)) == 1 for found in repeated):
+        click.echo(
+            f"note: every repetition of a run was identical, because {records[0].workload} draws"
+            " no random numbers: the intervals have no width, and --repeat 1 says as much",
+            err=True,
+        )
 
 
 @contextlib.contextmanager
-def _progress(cells: Sequence[Cell], quiet: bool):
+def _progress(cells: Sequence[Cell], quiet: bool) -> Iterator[Callable[[Cell], None]]:
     """A bar on stderr with rate and time left, as a function to call with each finished cell.
 
     Long cells come first, so time left is reckoned by the cells' weights and not by their number.
@@ -490,18 +406,16 @@ def _answer(
 
     study = report.study_of(records)
     if as_json:
-        _print_json(_study_json(asked, study, records, reused))
+        terminal.print_json(terminal.study_json(asked, study, records, reused))
     else:
-        _print_table(_study_table(study))
+        terminal.print_study(study)
     if report_path:
         report.write_report(report_path, records, _title(asked), command)
         if not quiet:
             click.echo(f"report: {report_path}", err=True)
-    for record in study.incomplete[:FAILURES_SHOWN_MAX]:
-        _report_failure(record)
-    hidden = len(study.incomplete) - FAILURES_SHOWN_MAX
-    if hidden > 0:
-        click.echo(f"and {hidden} more runs did not complete: see --json", err=True)
+    if not quiet:
+        _note_identical(records)
+    terminal.report_failures(study.incomplete)
     return EXIT_FOUND if study.incomplete else 0
 
 
@@ -509,97 +423,6 @@ def _title(asked: Experiment) -> str:
     labels = ", ".join(choice.label for choice in asked.policies)
     workload = Path(asked.workload).name.removesuffix(catalogue.WORKLOADS.suffix)
     return f"{labels} with {workload}"
-
-
-def _study_table(study: Study) -> Table:
-    """A row a machine and varied value: mean, half-width, and ratio to the first policy."""
-    from rich.table import Table
-
-    table = Table(
-        title=f"makespan in {study.unit}: mean ± half of its 95 % interval,"
-        f" then times {study.policies[0]} [95 % interval]",
-        title_justify="left",
-        pad_edge=False,
-    )
-    table.add_column("machine", no_wrap=True)
-    table.add_column(study.axis or "", justify="right", no_wrap=True)
-    for policy in study.policies:
-        table.add_column(policy, justify="right", no_wrap=True)
-    for panel in study.panels:
-        for index, cell in enumerate(panel.cells):
-            name = panel.name if index == 0 else ""
-            x = "" if cell.x is None else str(cell.x)
-            table.add_row(name, x, *(_cell_text(cell, policy) for policy in study.policies))
-        if panel.growth:
-            texts = [_growth_text(panel.growth.get(policy)) for policy in study.policies]
-            table.add_row("", "growth", *texts)
-        table.add_section()
-    return table
-
-
-def _cell_text(cell, policy: str) -> str:
-    from schedlab.report import factor, number
-
-    estimate = cell.makespan.get(policy)
-    if estimate is None:
-        return "failed"
-    text = number(estimate.mean)
-    if estimate.high is not None:
-        text += f" ± {number((estimate.high - estimate.low) / 2)}"
-    if policy in cell.comparisons:
-        ratio = cell.comparisons[policy].ratio
-        text += f"\n× {factor(ratio.ratio)}"
-        if ratio.low is not None:
-            text += rf" \[{factor(ratio.low)}, {factor(ratio.high)}]"
-    return text
-
-
-def _growth_text(growth) -> str:
-    from schedlab.report import factor
-
-    if growth is None:
-        return ""
-    text = f"n^{factor(growth.exponent)}"
-    return text if growth.low is None else rf"{text} \[{factor(growth.low)}, {factor(growth.high)}]"
-
-
-def _study_json(asked: Experiment, study: Study, records: Sequence[RunRecord], reused: int) -> dict:
-    from schedlab.statistics import QUANTILE_LEVELS
-
-    def cell_json(panel, cell, policy: str) -> dict:
-        estimate = dataclasses.asdict(cell.makespan[policy])
-        estimate["quantiles"] = dict(
-            zip(map(str, QUANTILE_LEVELS), estimate["quantiles"], strict=True)
-        )
-        comparison = cell.comparisons.get(policy)
-        record = cell.runs[policy][0]
-        return {
-            "policy": policy,
-            "machine": record.machine,
-            "workload": record.workload,
-            "varied": record.varied,
-            "makespan": estimate,
-            "compared": comparison and dataclasses.asdict(comparison),
-        }
-
-    return {
-        "experiment": {"id": asked.id, **asked.definition},
-        "unit": study.unit,
-        "compared_with": study.policies[0],
-        "cells": [
-            cell_json(panel, cell, policy)
-            for panel in study.panels
-            for cell in panel.cells
-            for policy in cell.makespan
-        ],
-        "growth": [
-            {"panel": panel.name, "policy": policy, "of": study.axis, **dataclasses.asdict(growth)}
-            for panel in study.panels
-            for policy, growth in panel.growth.items()
-        ],
-        "runs": [_record_json(record) for record in records],
-        "reused": reused,
-    }
 
 
 # ---------------------------------------------------------------------------------------------
@@ -635,7 +458,7 @@ def list_policies(verbose: bool, as_json: bool) -> int:
                 "tunables": policy.tunables,
             }
         )
-    _print_catalogue(rows, ("name", "idea"), "tunables" if verbose else None, as_json)
+    _print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
     return EXIT_FOUND if broken else 0
 
 
@@ -655,7 +478,7 @@ def list_machines(as_json: bool) -> int:
                 "source": str(path),
             }
         )
-    _print_catalogue(rows, ("name", "cpus", "hz", "description"), None, as_json)
+    _print_rows(rows, as_json, ("name", "cpus", "hz", "description"), None)
     return 0
 
 
@@ -675,29 +498,17 @@ def list_workloads(verbose: bool, as_json: bool) -> int:
                 "parameters": catalogue.workload_parameters(path),
             }
         )
-    _print_catalogue(rows, ("name", "description"), "parameters" if verbose else None, as_json)
+    _print_rows(rows, as_json, ("name", "description"), "parameters" if verbose else None)
     return 0
 
 
-def _print_catalogue(
-    rows: Sequence[Mapping], columns: Sequence[str], detail: str | None, as_json: bool
+def _print_rows(
+    rows: Sequence[Mapping], as_json: bool, columns: Sequence[str], detail: str | None
 ) -> None:
-    """A row an entry; below it, with `detail`, what can be set of it."""
     if as_json:
-        _print_json(rows)
-        return
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=column == "name", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(str(row[column])) for column in columns))
-        for item in row[detail] if detail else ():
-            default = str(item["default"])
-            table.add_row(f"  {item['name']}", escape(f"{item['doc']} (default {default})"))
-    _print_table(table)
+        terminal.print_json(rows)
+    else:
+        terminal.print_table(terminal.catalogue_table(rows, columns, detail))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -742,7 +553,7 @@ def report_verb(store: Path, output: Path, wanted: str | None, as_json: bool) ->
     records = sorted(records, key=_stored_order(chosen))
     report.write_report(output, records, _stored_title(chosen), chosen.command)
     if as_json:
-        _print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
+        terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
     else:
         click.echo(f"report of {len(records)} runs: {output}", err=True)
     return 0
@@ -769,8 +580,8 @@ def _stored_title(stored: StoredExperiment) -> str:
     return f"{labels} with {workload.removesuffix(catalogue.WORKLOADS.suffix)}"
 
 
-def _stored_order(stored: StoredExperiment):
-    """As `_grid_order`, from the definition alone, because files may be gone by now."""
+def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
+    """A sort key that puts records in the order in which their experiment names things."""
     policies = [choice["label"] for choice in stored.definition["policies"]]
     machines = [Path(text).name.removesuffix(".toml") for text in stored.definition["machines"]]
     return lambda record: (
@@ -779,40 +590,6 @@ def _stored_order(stored: StoredExperiment):
         [experiment.numeric(value) or 0.0 for value in record.varied.values()],
         record.seed,
     )
-
-
-# ---------------------------------------------------------------------------------------------
-# What verbs print
-
-
-def _print_json(data: object) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _print_table(table: Table) -> None:
-    console = _console()
-    console.print(table)
-
-
-def _console() -> Console:
-    """Stdout as rich writes it; piped, a table has all the room it needs."""
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
-
-
-def _record_json(record: RunRecord) -> dict:
-    return dataclasses.asdict(record)
-
-
-def _report_failure(record: RunRecord) -> None:
-    """What went wrong in a run, and the command that shows it again."""
-    error = record.result.get("error")
-    if error is None:
-        click.echo(f"error: {record.policy} did not come to an end: {record.status}", err=True)
-    else:
-        click.echo(f"error: {error['message']}", err=True)
-    click.echo(f"replay: {record.manifest['replay']}", err=True)
 
 
 def _now() -> str:

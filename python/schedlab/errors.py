@@ -5,6 +5,7 @@ Errors of the Rust core (`schedlab._native.NativeError`) are complete messages a
 not wrapped.
 """
 
+# ruff: noqa: N818 - as everywhere in this project, a name says what is wrong.
 from __future__ import annotations
 
 import difflib

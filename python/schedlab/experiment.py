@@ -1,17 +1,14 @@
 """An experiment: the grid of runs that answers a question, from options or from a TOML file.
 
 Options and file say the same things in the same words, so both become one plain mapping
-(`OPTION_KEYS`), which `build` turns into an `Experiment`. `expand` then finds and digests every
-file the experiment names and gives the cells to simulate; nothing is simulated here.
+(`OPTION_KEYS`), which `build` turns into an `Experiment`. Nothing here looks into a policy,
+machine or workload: see `cells`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-import math
 import re
-import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,7 +17,7 @@ from pathlib import Path
 
 from schedlab import catalogue
 from schedlab.errors import BadValue, ExperimentError, UnknownName
-from schedlab.store import RunKey, canonical_json
+from schedlab.store import canonical_json
 
 CELLS_MAX = 100_000
 VARIED_VALUES_MAX = 1_000
@@ -42,7 +39,6 @@ OPTION_KEYS = (
 
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 QUANTITY = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
-RANGE = re.compile(r"(?P<first>[^.:].*?)\.\.(?P<last>[^:]+)(?::(?P<step>.+))?")
 LABELLED = re.compile(r"(?P<label>[A-Za-z0-9_.+-]+)=(?P<policy>.+)")
 
 Value = int | float | str
@@ -114,7 +110,7 @@ def build(options: Mapping) -> Experiment:
                 else "see what there is with `schedlab list policies`",
             )
     policies = tuple(_policy_choice(text) for text in options["policies"])
-    _refuse_duplicates("policy", [choice.label for choice in policies])
+    refuse_duplicates("policy", [choice.label for choice in policies])
     varied = dict(options.get("vary", {}))
     parameters = dict(options.get("with", {}))
     for name in varied.keys() & parameters.keys():
@@ -144,7 +140,8 @@ def _policy_choice(text: str) -> PolicyChoice:
     return PolicyChoice(text, text)
 
 
-def _refuse_duplicates(kind: str, names: Sequence[str]) -> None:
+def refuse_duplicates(kind: str, names: Sequence[str]) -> None:
+    """Raises ExperimentError if a name stands twice: tables and the store go by names."""
     for name in names:
         if names.count(name) > 1:
             hint = "write LABEL=POLICY to compare a policy with itself under other tunables"
@@ -215,8 +212,7 @@ def parse_vary(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 
 def parse_values(place: str, text: str) -> tuple[Value, ...]:
     """The values of one varied parameter, in the order given; none twice."""
-    span = RANGE.fullmatch(text.strip())
-    values = _range_values(place, text, span) if span else _listed_values(place, text)
+    values = _range_values(place, text) if ".." in text else _listed_values(place, text)
     if len(set(values)) < len(values):
         raise BadValue(place, text, "holds a value twice")
     return values
@@ -229,14 +225,15 @@ def _listed_values(place: str, text: str) -> tuple[Value, ...]:
     return tuple(_value(item) for item in items)
 
 
-def _range_values(place: str, text: str, span: re.Match) -> tuple[Value, ...]:
-    hint = "write a..b:step with numbers of one unit, as in 25..200:25 or 1ms..5ms:1ms"
-    ends = [QUANTITY.fullmatch(span[part].strip()) for part in ("first", "last")]
-    unit = ends[0]["unit"] if ends[0] else ""
-    step = QUANTITY.fullmatch((span["step"] or f"1{unit}").strip())
-    if not all([*ends, step]) or any(part["unit"] != unit for part in (ends[1], step)):
+def _range_values(place: str, text: str) -> tuple[Value, ...]:
+    ends, colon, step = text.partition(":")
+    parts = [QUANTITY.fullmatch(part.strip()) for part in ends.split("..")]
+    unit = parts[0]["unit"] if parts[0] else ""
+    parts.append(QUANTITY.fullmatch(step.strip() if colon else f"1{unit}"))
+    if len(parts) != 3 or not all(parts) or any(part["unit"] != unit for part in parts):
+        hint = "write a..b:step with numbers of one unit, as in 25..200:25 or 1ms..5ms:1ms"
         raise BadValue(place, text, "is not a range", hint)
-    first, last, stride = (Decimal(part["number"]) for part in (*ends, step))
+    first, last, stride = (Decimal(part["number"]) for part in parts)
     if stride <= 0 or last < first:
         raise BadValue(place, text, "is empty", "a range goes up, by a step above 0")
     count = int((last - first) / stride) + 1
@@ -244,7 +241,7 @@ def _range_values(place: str, text: str, span: re.Match) -> tuple[Value, ...]:
         raise BadValue(
             place, text, f"has {count} values, more than {VARIED_VALUES_MAX}", "take a larger step"
         )
-    return tuple(_value(f"{first + i * stride}{unit}") for i in range(count))
+    return tuple(_value(f"{(first + i * stride).normalize():f}{unit}") for i in range(count))
 
 
 def _value(text: str) -> Value:
@@ -409,181 +406,3 @@ def _beside(file: Path, shelf: catalogue.Shelf, text: str) -> str:
     if not catalogue.is_path(shelf, target):
         return text
     return f"{label}{equals}{file.parent.absolute() / target}"
-
-
-# ---------------------------------------------------------------------------------------------
-# Cells
-
-
-@dataclass(frozen=True)
-class ChosenPolicy:
-    """A policy of an experiment with every tunable settled."""
-
-    label: str
-    given: str
-    name: str
-    path: str
-    digest: str
-    settings: Mapping[str, int]
-    tunables: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class ChosenMachine:
-    """A machine of an experiment."""
-
-    given: str
-    name: str
-    path: str
-    digest: str
-
-
-@dataclass(frozen=True)
-class ChosenWorkload:
-    """A workload with one combination of varied values: `parameters` are those given."""
-
-    given: str
-    name: str
-    path: str
-    digest: str
-    parameters: Mapping[str, str]
-    resolved: Mapping[str, str]
-    varied: Mapping[str, Value]
-
-    @property
-    def weight(self) -> float:
-        """A guess of the relative cost of a run: larger varied numbers mean more work."""
-        return math.prod(max(1.0, numeric(value) or 1.0) for value in self.varied.values())
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run to do. Plain values only: worker processes rebuild everything from the paths."""
-
-    policy: ChosenPolicy
-    machine: ChosenMachine
-    workload: ChosenWorkload
-    seed: int
-    until_ns: int | None
-    version: str
-
-    @property
-    def key(self) -> RunKey:
-        """What decides the result, and so finds it in a store."""
-        return RunKey(
-            policy_source_digest=self.policy.digest,
-            tunables=canonical_json(dict(self.policy.tunables)),
-            machine_digest=self.machine.digest,
-            workload_digest=self.workload.digest,
-            seed=self.seed,
-            until_ns=self.until_ns or 0,
-            backend="sim",
-            version=self.version,
-        )
-
-    def replay(self, until_ns: int | None = None) -> str:
-        """The command that does this run again, for a shell."""
-        words = ["schedlab", "run", self.policy.given, "--workload", self.workload.given]
-        words += ["--machine", self.machine.given, "--seed", str(self.seed)]
-        for name, value in self.workload.parameters.items():
-            words += ["--with", f"{name}={value}"]
-        for name, value in self.policy.settings.items():
-            words += ["--set", f"{name}={value}"]
-        until_ns = until_ns or self.until_ns
-        if until_ns:
-            words += ["--until", format_duration(until_ns)]
-        return shlex.join(words)
-
-
-def format_duration(duration_ns: int) -> str:
-    """A time in the largest unit that keeps it exact to three decimals, as --until reads it."""
-    for unit in ("s", "ms", "us"):
-        number = Decimal(duration_ns) / UNIT_NS[unit]
-        if number == round(number, 3):
-            return f"{number.normalize():f}{unit}"
-    return f"{duration_ns}ns"
-
-
-def expand(experiment: Experiment) -> list[Cell]:
-    """The cells of an experiment, the longest first, so that no long one is left for the end.
-
-    Compiles every policy and reads every file once.
-
-    Raises
-    ------
-    SchedlabError, NativeError
-        If a name, file, parameter or tunable is wrong.
-    """
-    combinations = math.prod(len(values) for values in experiment.varied.values())
-    wanted = len(experiment.policies) * len(experiment.machines) * combinations * experiment.repeats
-    if wanted > CELLS_MAX:
-        raise ExperimentError(
-            f"the experiment has {wanted} runs, more than {CELLS_MAX}",
-            "vary fewer values, or repeat less",
-        )
-    machines = [_choose_machine(text) for text in experiment.machines]
-    _refuse_duplicates("machine", [machine.name for machine in machines])
-    workloads = _choose_workloads(experiment)
-    policies = [_choose_policy(choice, experiment) for choice in experiment.policies]
-    version = catalogue.native().version()
-    cells = [
-        Cell(policy, machine, workload, experiment.seed + repetition, experiment.until_ns, version)
-        for workload in workloads
-        for machine in machines
-        for repetition in range(experiment.repeats)
-        for policy in policies
-    ]
-    return sorted(cells, key=lambda cell: -cell.workload.weight)
-
-
-def _choose_machine(text: str) -> ChosenMachine:
-    path = catalogue.find(catalogue.MACHINES, text)
-    machine = catalogue.load_machine(path)
-    return ChosenMachine(text, machine.name, str(path), machine.digest)
-
-
-def _choose_workloads(experiment: Experiment) -> list[ChosenWorkload]:
-    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
-    known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
-    for name in [*experiment.parameters, *experiment.varied]:
-        if name not in known:
-            raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
-    workloads = []
-    for values in itertools.product(*experiment.varied.values()):
-        varied = dict(zip(experiment.varied, values, strict=True))
-        given = {**experiment.parameters, **{name: str(varied[name]) for name in varied}}
-        workload = catalogue.load_workload(path, given)
-        workloads.append(
-            ChosenWorkload(
-                experiment.workload,
-                workload.name,
-                str(path),
-                workload.digest,
-                given,
-                dict(workload.parameters),
-                varied,
-            )
-        )
-    return workloads
-
-
-def _choose_policy(choice: PolicyChoice, experiment: Experiment) -> ChosenPolicy:
-    path = catalogue.find(catalogue.POLICIES, choice.policy)
-    policy = catalogue.load_policy(path)
-    known = {tunable["name"]: tunable for tunable in policy.tunables}
-    settings: dict[str, int] = {}
-    for name, text in experiment.tunables.get(choice.label, {}).items():
-        if name not in known:
-            raise UnknownName("tunable", name, known, f"of policy {choice.label}")
-        place = f"--set {choice.label}.{name}"
-        settings[name] = parse_tunable(place, name, known[name]["type"], text)
-    defaults = {name: tunable["default"] for name, tunable in known.items()}
-    return ChosenPolicy(
-        choice.label,
-        choice.policy,
-        policy.name,
-        str(path),
-        policy.source_digest,
-        settings,
-        {**defaults, **settings},
-    )

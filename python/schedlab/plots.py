@@ -23,7 +23,7 @@ LABEL_CHARACTERS_MAX = 20
 SHARED_Y_FACTOR_MAX = 5.0
 """Panels share their y axis until the tallest would press the lowest into its bottom fifth."""
 
-_MARGIN = {"l": 64, "t": 12, "b": 52}
+_MARGIN = {"l": 80, "t": 12, "b": 46}
 _LABEL_GAP_PX = 16
 _RATIO_TICKS_WIDE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _RATIO_TICKS = (0.15, 0.2, 0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6)
@@ -146,6 +146,7 @@ def dot_figure(
     figure.update_layout(_layout("", y_title, 16))
     figure.update_yaxes(range=[0, top])
     _scale_x(figure, series, from_zero=False)
+    figure.update_traces(marker_size=12)
     names = list(points)
     figure.update_xaxes(tickvals=[escape(n) for n in names], ticktext=[_label(n) for n in names])
     return figure
@@ -253,11 +254,18 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            textfont={"size": 12, "color": "#ffffff" if part == "work" else INK},
+            textfont={"size": 12, "color": "#ffffff" if part in ("work", "scheduler") else INK},
             marker={
                 "color": colour,
                 "line": {"color": "#ffffff", "width": 1},
-                "pattern": {"shape": pattern, "size": 5, "solidity": 0.18, "fgcolor": "#ffffff"},
+                "pattern": {
+                    "shape": pattern,
+                    "size": 6,
+                    "solidity": 0.15,
+                    "fgopacity": 0.45,
+                    "bgcolor": colour,
+                    "fgcolor": "#ffffff",
+                },
             },
             hovertemplate="%{customdata}: %{x:.2f} % " + part.replace("_", " ") + "<extra></extra>",
         )
@@ -330,7 +338,8 @@ def _draw(
             mode="lines+markers",
             line={"color": look.colour, "width": 2, "dash": look.dash},
             marker={
-                "color": look.colour, "symbol": look.symbol, "size": 8,
+                "color": look.colour, "symbol": look.symbol,
+                "size": 10 if "triangle" in look.symbol else 8,
                 "line": {"color": "#ffffff", "width": 1},
             },
             error_y=_whiskers(points, look) if categories else None,
@@ -408,7 +417,7 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 def _layout(x_title: str, y_title: str | None, right_px: int) -> dict:
     axis = {
         "gridcolor": GRID, "zeroline": False, "linecolor": "#b7bec8", "ticks": "",
-        "tickfont": {"size": 12, "color": FAINT_INK},
+        "tickfont": {"size": 12, "color": FAINT_INK}, "ticklabelstandoff": 4,
     }  # fmt: skip
     title_font = {"size": 13, "color": FAINT_INK}
     return {
@@ -422,8 +431,12 @@ def _layout(x_title: str, y_title: str | None, right_px: int) -> dict:
         "dragmode": False,
         "hovermode": "x unified" if y_title is not None else "closest",
         "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": GRID, "font": {"size": 12}},
-        "xaxis": {**axis, "title": {"text": x_title, "font": title_font}, "showline": True},
-        "yaxis": {**axis, "title": {"text": y_title, "font": title_font}},
+        "xaxis": {
+            **axis,
+            "title": {"text": escape(x_title), "font": title_font, "standoff": 6},
+            "showline": True,
+        },
+        "yaxis": {**axis, "title": {"text": y_title, "font": title_font, "standoff": 10}},
     }
 
 

@@ -170,9 +170,8 @@ def render(
         lstrip_blocks=True,
     )
     looks = plots.looks_of(study.policies)
-    environment.filters.update(
-        number=number, factor=factor, interval=interval, p_value=p_value, message_of=message_of
-    )
+    for form in (number, factor, interval, p_value, message_of):
+        environment.filters[form.__name__] = form
     return environment.get_template("report.html").render(
         title=title,
         command=command,
@@ -220,9 +219,11 @@ def factor(value: float | None) -> str:
 
 
 def interval(found: Estimate | Growth, form: Callable[[float | None], str] = number) -> str:
-    """The interval of an estimate in brackets, or why there is none."""
+    """The interval of an estimate in brackets, or why there is none to show."""
     if found.low is None or found.high is None:
         return "no interval"
+    if found.low == found.high:
+        return "all runs equal"
     return f"[{form(found.low)}, {form(found.high)}]"
 
 
@@ -233,11 +234,11 @@ def p_value(value: float | None) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
-def summary(study: Study) -> dict[str, str | list[str]]:
-    """What the data say in plain words: `opening`, one of `panels` each, and `growth`."""
+def summary(study: Study) -> dict[str, str | list[tuple[str, str]]]:
+    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`."""
     return {
         "opening": " ".join(_opening_sentences(study)),
-        "panels": [_panel_sentence(study, panel) for panel in study.panels],
+        "panels": [(panel.name, _panel_sentence(study, panel)) for panel in study.panels],
         "growth": _growth_sentence(study),
     }
 
@@ -261,9 +262,16 @@ def _opening_sentences(study: Study) -> list[str]:
             f"Of {_count(len(words), 'comparison')} with {study.policies[0]}: {counts}; "
             "every one of them is below."
         )
+    cells = [found for p in study.panels for c in p.cells for found in c.makespan.values()]
+    if cells and all(found.n > 1 and found.sd == 0 for found in cells):
+        sentences.append(
+            "Every repetition of a scenario gave the same value, so intervals have no width and a "
+            "verdict compares two exact numbers of the model."
+        )
     if study.incomplete:
         sentences.append(
-            f"{_count(len(study.incomplete), 'run')} did not complete and enter no number."
+            f"{_count(len(study.incomplete), 'run')} did not complete: left out of every number, "
+            "listed below."
         )
     return sentences
 
@@ -272,13 +280,13 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
     """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere."""
     cells = [cell for cell in panel.cells if cell.makespan]
     if not cells:
-        return f"{panel.name}: no run completed."
+        return "no run completed."
     last = cells[-1]
     order = sorted(last.makespan, key=lambda name: last.makespan[name].mean)
     best, where = order[0], "" if study.axis is None else f" at {study.axis} = {last.x}"
     text = (
-        f"{panel.name}: {best} has the lowest mean time{where}, "
-        f"{number(last.makespan[best].mean)} {study.unit} {interval(last.makespan[best])}"
+        f"{best} has the lowest mean time{where}: "
+        f"{number(last.makespan[best].mean)} {study.unit} {_aside(interval(last.makespan[best]))}"
     )
     if best in last.comparisons:
         text += f", {_compared(last.comparisons[best])} {study.policies[0]}"
@@ -290,9 +298,14 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
     return text + "."
 
 
+def _aside(bounds: str) -> str:
+    return bounds if bounds.startswith("[") else f"({bounds})"
+
+
 def _compared(comparison: Comparison) -> str:
     found = comparison.ratio
-    bounds = "" if found.low is None else f" [{factor(found.low)}, {factor(found.high)}]"
+    known = found.low is not None and found.low != found.high
+    bounds = f" [{factor(found.low)}, {factor(found.high)}]" if known else ""
     return f"{factor(found.ratio)}{bounds} times the time of"
 
 
@@ -301,7 +314,8 @@ def _growth_sentence(study: Study) -> str:
     for policy in study.policies:
         found = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
         if len(found) == 1:
-            parts.append(f"{factor(found[0].exponent)} {interval(found[0], factor)} for {policy}")
+            bounds = _aside(interval(found[0], factor))
+            parts.append(f"{factor(found[0].exponent)} {bounds} for {policy}")
         elif found:
             exponents = [growth.exponent for growth in found]
             parts.append(f"{factor(min(exponents))} to {factor(max(exponents))} for {policy}")
@@ -416,9 +430,8 @@ def _growths(cells: Sequence[Cell], policies: Sequence[str]) -> dict[str, Growth
 
 
 def _script(figure: Figure) -> Markup:
-    """Figure as JSON that may stand inside a script element: no tag can begin in it."""
-    json = figure.to_json().replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    return Markup(json.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+    """Figure as JSON for a script element; Plotly's writer escapes what could end the element."""
+    return Markup(figure.to_json())
 
 
 def _points(
@@ -578,7 +591,7 @@ def _policy_row(study: Study, records: Sequence[RunRecord], policy: str) -> dict
     return {
         "label": policy,
         "names": sorted({str(record.manifest.get("policy_name", policy)) for record in mine}),
-        "digests": sorted({str(r.manifest.get("policy_digest", "unknown")) for r in mine}),
+        "digests": sorted({str(r.manifest.get("policy_source_digest", "unknown")) for r in mine}),
         "tunables": sorted(tunables),
         "completed": sum(record.status == "completed" for record in mine),
         "made": len(mine),

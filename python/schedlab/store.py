@@ -49,8 +49,8 @@ CREATE TABLE runs (
     status TEXT NOT NULL,
     result TEXT NOT NULL,
     result_digest TEXT NOT NULL,
-    UNIQUE (policy_source_digest, tunables, machine_digest, workload_digest, seed, until_ns, backend,
-            version)
+    UNIQUE (policy_source_digest, tunables, machine_digest, workload_digest, seed, until_ns,
+            backend, version)
 ) STRICT;
 CREATE TABLE experiments (
     id TEXT PRIMARY KEY,
@@ -194,8 +194,8 @@ class Store:
         """Closes the file; everything added is on the disk already."""
         self._database.close()
 
-    def add(self, record: RunRecord) -> None:
-        """Commits one finished repetition, and its place in its experiment.
+    def add(self, *records: RunRecord) -> None:
+        """Commits finished repetitions, and their places in their experiments, at once.
 
         Adding a run that is there already only notes its place. A run whose process died has
         no digest: it is kept to be seen, and replaced when the run is tried again.
@@ -203,20 +203,19 @@ class Store:
         Raises
         ------
         DigestMismatch
-            If the same run is there with another digest.
+            If the same run is there with another digest; then nothing is added.
         StoreError
             If it cannot be written.
         """
         with self._transaction():
-            row = self._row(record.key)
-            if row is not None and row["result_digest"] and record.digest:
-                self._compare(record, row)
-                run = row["id"]
-            elif row is not None and row["result_digest"]:
-                run = row["id"]
-            else:
-                run = self._write(record, None if row is None else row["id"])
-            self._note_place(record, run)
+            for record in records:
+                row = self._row(record.key)
+                if row is None or not row["result_digest"]:
+                    run = self._write(record, None if row is None else row["id"])
+                else:
+                    self._compare(record, row)
+                    run = row["id"]
+                self._note_place(record, run)
 
     def add_experiment(self, experiment: StoredExperiment) -> None:
         """Notes that an experiment is asked, before its runs are added; again is no error."""
@@ -344,14 +343,14 @@ class Store:
         return self._database.execute(f"SELECT * FROM runs WHERE {where}", key).fetchone()
 
     def _compare(self, record: RunRecord, row: sqlite3.Row) -> None:
-        if record.digest == row["result_digest"]:
+        if record.digest in ("", row["result_digest"]):
             return
         raise DigestMismatch(
             f"{record.policy} with {record.workload} on {record.machine}, seed {record.seed}, gave"
             f" digest {record.digest}, but {row['result_digest']} at {row['started_at']} according"
             f" to store {self.path}: a simulation must repeat exactly (replay: {row['replay']})",
-            "if the simulator was rebuilt without a new version, start a new store with --store;"
-            " if not, this is a bug in schedlab worth reporting",
+            "please report this as a bug of schedlab; to go on without it, start a new store with"
+            " --store",
         )
 
     def _write(self, record: RunRecord, replaced: int | None) -> int:

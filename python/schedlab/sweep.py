@@ -1,4 +1,4 @@
-"""Simulates many cells at once in worker processes; whatever dies is one failed cell, not the sweep.
+"""Simulates many cells at once in worker processes; what dies is one failed cell, not the sweep.
 
 A simulation is a pure function, so the order of the results means nothing. Workers get plain
 values and rebuild policy, machine and workload from their paths; only the caller, who consumes
@@ -27,13 +27,13 @@ from datetime import UTC, datetime
 from multiprocessing import connection
 
 from schedlab import catalogue
+from schedlab.cells import Cell
 from schedlab.errors import ExperimentError
-from schedlab.experiment import Cell
 from schedlab.store import RunRecord
 
 # A worker keeps what it built last; a sweep visits one workload at a time.
 BUILT_MAX = 64
-# A replay stops at the failure, rounded up to a time that is easy to read and type.
+# A replay stops soon after the failure, at a time that is easy to read and type.
 REPLAY_STEP_NS = 100_000_000
 
 
@@ -134,14 +134,15 @@ def run_cells(
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
-    Closing the generator, or an exception in it such as Ctrl-C, kills the workers.
+    The longest start first, so that no worker is left alone with one at the end. Closing
+    the generator, or an exception in it such as Ctrl-C, kills the workers.
 
     Parameters
     ----------
     cells : sequence of Cell
-        Started in this order.
+        May be empty.
     jobs : int
-        Worker processes, at least 1.
+        Worker processes, at least 1; no more are started than there are cells.
     simulate : callable
         What a worker does with a cell; a function of a module, so that it can be sent there.
 
@@ -150,10 +151,10 @@ def run_cells(
     ExperimentError
         If a worker met a fault of the user's files, such as a policy edited meanwhile.
     """
-    waiting = deque(cells)
+    waiting = deque(sorted(cells, key=lambda cell: -cell.workload.weight))
     killers: list[Cell] = []
     while waiting:
-        suspects = yield from _run_in_pool(waiting, jobs, simulate)
+        suspects = yield from _run_in_pool(waiting, min(jobs, len(waiting)), simulate)
         if not suspects and waiting:
             # The pool broke with nothing in flight: still go on by at least one cell.
             suspects = [waiting.popleft()]
@@ -197,7 +198,7 @@ def run_alone(cell: Cell, simulate: Simulate = simulate_cell) -> Outcome:
         process.join()
     if outcome is not None:
         return _faultless(outcome)
-    result = _crash(_cause_of_death(cell, process.exitcode))
+    result = _crash(_cause_of_death(process.exitcode))
     return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
 
 
@@ -231,7 +232,7 @@ def replay(cell: Cell, result: dict) -> str:
     error = result.get("error")
     if not error or not error.get("at_ns"):
         return cell.replay()
-    return cell.replay(until_ns=-(-error["at_ns"] // REPLAY_STEP_NS) * REPLAY_STEP_NS)
+    return cell.replay(until_ns=(error["at_ns"] // REPLAY_STEP_NS + 1) * REPLAY_STEP_NS)
 
 
 def is_crash(result: dict) -> bool:
@@ -329,12 +330,9 @@ def _crash(message: str) -> dict:
     return {"status": "failed", "error": error, "digest": ""}
 
 
-def _cause_of_death(cell: Cell, exit_code: int | None) -> str:
+def _cause_of_death(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
         how = f"by signal {-exit_code} ({signal.strsignal(-exit_code)})"
     else:
         how = f"with exit code {exit_code}"
-    return (
-        f"policy {cell.policy.label} ended its process {how} with {cell.workload.name}"
-        f" on {cell.machine.name}, seed {cell.seed}"
-    )
+    return f"it ended its process {how}"

@@ -202,12 +202,10 @@ static bool move_first_by_hand(void)
 	bool moved = false;
 	s32 pid = 0;
 
-	bpf_for_each(scx_dsq, p, VTIME_DSQ, SCX_DSQ_ITER_REV)
-	{
+	bpf_for_each(scx_dsq, p, VTIME_DSQ, SCX_DSQ_ITER_REV) {
 		pid = p->pid;
 	}
-	bpf_for_each(scx_dsq, p, VTIME_DSQ, 0)
-	{
+	bpf_for_each(scx_dsq, p, VTIME_DSQ, 0) {
 		best = bpf_task_from_pid(pid);
 		if (!best)
 			break;
@@ -224,8 +222,7 @@ static void age_first(void)
 {
 	struct task_struct *p, *first;
 
-	bpf_for_each(scx_dsq, p, VTIME_DSQ, 0)
-	{
+	bpf_for_each(scx_dsq, p, VTIME_DSQ, 0) {
 		first = bpf_task_from_pid(p->pid);
 		if (!first)
 			break;
@@ -252,13 +249,11 @@ void BPF_STRUCT_OPS(all_words_tick, struct task_struct *p)
 	s32 i;
 
 	__sync_fetch_and_add(&nr_ticks, 1);
-	bpf_for(i, 0, CPUS_MAX)
-	{
+	bpf_for(i, 0, CPUS_MAX) {
 		if (!running_pid[i & (CPUS_MAX - 1)])
 			break;
 	}
-	bpf_repeat(4)
-	{
+	bpf_repeat(4) {
 		nr_loops++;
 	}
 	while (nr_loops > 3 && can_loop)
@@ -320,8 +315,10 @@ void BPF_STRUCT_OPS(all_words_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	seen += p->__state == TASK_UNINTERRUPTIBLE || p->flags & (PF_EXITING | PF_KTHREAD);
 	seen += p->policy == SCHED_BATCH || p->rt_priority || p->prio != p->normal_prio;
-	seen += p->mm == p->parent->mm && p->tgid == p->group_leader->pid;
-	seen += p->real_parent->nr_cpus_allowed > 1 && p->on_cpu && p->wake_cpu;
+	if (p->parent && p->real_parent && p->group_leader) {
+		seen += p->mm == p->parent->mm && p->tgid == p->group_leader->pid;
+		seen += p->real_parent->nr_cpus_allowed > 1 && p->on_cpu && p->wake_cpu;
+	}
 }
 
 bool BPF_STRUCT_OPS(all_words_yield, struct task_struct *from, struct task_struct *to)
@@ -434,19 +431,29 @@ void BPF_STRUCT_OPS(all_words_exit, struct scx_exit_info *info)
 	UEI_RECORD(uei, info);
 }
 
-SCX_OPS_DEFINE(all_words_ops, .select_cpu = (void *)all_words_select_cpu,
-	       .enqueue = (void *)all_words_enqueue, .dequeue = (void *)all_words_dequeue,
-	       .dispatch = (void *)all_words_dispatch, .tick = (void *)all_words_tick,
-	       .runnable = (void *)all_words_runnable, .running = (void *)all_words_running,
-	       .stopping = (void *)all_words_stopping, .quiescent = (void *)all_words_quiescent,
-	       .yield = (void *)all_words_yield, .set_weight = (void *)all_words_set_weight,
+SCX_OPS_DEFINE(all_words_ops,
+	       .select_cpu = (void *)all_words_select_cpu,
+	       .enqueue = (void *)all_words_enqueue,
+	       .dequeue = (void *)all_words_dequeue,
+	       .dispatch = (void *)all_words_dispatch,
+	       .tick = (void *)all_words_tick,
+	       .runnable = (void *)all_words_runnable,
+	       .running = (void *)all_words_running,
+	       .stopping = (void *)all_words_stopping,
+	       .quiescent = (void *)all_words_quiescent,
+	       .yield = (void *)all_words_yield,
+	       .set_weight = (void *)all_words_set_weight,
 	       .set_cpumask = (void *)all_words_set_cpumask,
 	       .update_idle = (void *)all_words_update_idle,
 	       .cpu_online = (void *)all_words_cpu_online,
 	       .cpu_offline = (void *)all_words_cpu_offline,
 	       .cpu_release = (void *)all_words_cpu_release,
-	       .init_task = (void *)all_words_init_task, .enable = (void *)all_words_enable,
-	       .disable = (void *)all_words_disable, .exit_task = (void *)all_words_exit_task,
-	       .init = (void *)all_words_init, .exit = (void *)all_words_exit,
-	       .flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST, .timeout_ms = 20000,
+	       .init_task = (void *)all_words_init_task,
+	       .enable = (void *)all_words_enable,
+	       .disable = (void *)all_words_disable,
+	       .exit_task = (void *)all_words_exit_task,
+	       .init = (void *)all_words_init,
+	       .exit = (void *)all_words_exit,
+	       .flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST,
+	       .timeout_ms = 20000,
 	       .name = "all_words");

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::Tunable;
+
 /// Why a policy could not be compiled, read or loaded.
 ///
 /// The text names the bad value and, where there is one, a way out.
@@ -107,21 +109,16 @@ pub enum PolicyError {
 
     /// A value does not fit the tunable's C type.
     #[error(
-        "policy {policy}: {name} = {value} is outside what {type_name} can hold ({min} to {max})"
+        "policy {policy}: {} = {value} is outside what {} can hold ({} to {})",
+        tunable.name, tunable.type_name, tunable.range().0, tunable.range().1
     )]
     TunableRange {
         /// The policy's name.
         policy: String,
-        /// The tunable's name.
-        name: String,
         /// The value that was given.
         value: i64,
-        /// Its type in C.
-        type_name: String,
-        /// Smallest value of that type.
-        min: i128,
-        /// Largest value of that type.
-        max: i128,
+        /// What it was given for.
+        tunable: Box<Tunable>,
     },
 
     /// More bytes were given for an array than it has.

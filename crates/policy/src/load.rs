@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
 
 use libc::{MFD_CLOEXEC, RTLD_LOCAL, RTLD_NOLOAD, RTLD_NOW};
 use libloading::os::unix::Library;
@@ -32,7 +33,7 @@ pub struct Loaded {
     /// Its maps, which must all be [connected](LoadedMap::variable) before an operation runs.
     pub maps: Vec<LoadedMap>,
     host: *mut *mut Host,
-    globals: std::sync::Arc<[Global]>,
+    globals: Arc<[Global]>,
     /// What is added to an address of the object to have it in this copy.
     base: usize,
     // Dropped in this order: the name must not be free while the library is loaded.
@@ -111,11 +112,8 @@ impl Policy {
         if !(min..=max).contains(&i128::from(value)) {
             return Err(PolicyError::TunableRange {
                 policy: self.name.clone(),
-                name: tunable.name.clone(),
                 value,
-                type_name: tunable.type_name.clone(),
-                min,
-                max,
+                tunable: Box::new(tunable.clone()),
             });
         }
         let bytes = value.to_ne_bytes();

@@ -114,7 +114,8 @@ fn source_header_and_compiler_options_all_change_the_digest() {
 
     let source = workshop.path().join("counting.bpf.c");
     fs::write(&source, COUNTING).unwrap();
-    let other = Compiler::new("cc -O1").build(&source, &[include.clone()], &workshop.cache());
+    let other =
+        Compiler::new("cc -O1").build(&source, std::slice::from_ref(&include), &workshop.cache());
     assert_ne!(original, other.unwrap().source_digest);
 
     let before = "return p->static_prio - DEFAULT_PRIO;";
@@ -154,6 +155,24 @@ fn a_call_that_nobody_offers_is_refused_with_its_place() {
         // Nothing half-done is left for the next try to take.
         assert_eq!(fs::read_dir(workshop.cache()).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn a_compiler_that_dies_midway_leaves_nothing_behind() {
+    let tools = tempfile::tempdir().unwrap();
+    let dying = tools.path().join("dying-cc");
+    let script = r#"
+for word; do case $word in --version | -E) exec cc "$@" ;; esac; done
+while [ "$1" != -o ]; do shift; done
+echo half of an object > "$2"
+echo out of memory >&2
+exit 1
+"#;
+    fs::write(&dying, script).unwrap();
+    let workshop = Workshop::new(&format!("sh {}", dying.display()));
+    let error = workshop.build("counting", COUNTING).unwrap_err().to_string();
+    assert!(error.ends_with("out of memory"), "{error}");
+    assert_eq!(fs::read_dir(workshop.cache()).unwrap().count(), 0);
 }
 
 #[test]

@@ -25,10 +25,10 @@ pub const TASK_NAME_BYTES_MAX: usize = 15;
 pub(crate) enum Place {
     /// The workload as a whole.
     Whole,
-    /// A channel.
-    Channel(usize),
-    /// A template.
-    Template(usize),
+    /// A key of a channel.
+    Channel(usize, &'static str),
+    /// A key of a template.
+    Template(usize, &'static str),
     /// An operation of a template's program.
     Op(usize, usize),
 }
@@ -64,8 +64,8 @@ impl Workload {
             file: format!("workload {}", self.name),
             key: match found.place {
                 Place::Whole => "workload".to_string(),
-                Place::Channel(i) => format!("channels[{i}]"),
-                Place::Template(i) => format!("templates[{i}]"),
+                Place::Channel(i, key) => format!("channels[{i}].{key}"),
+                Place::Template(i, key) => format!("templates[{i}].{key}"),
                 Place::Op(i, op) => format!("templates[{i}].program[{op}]"),
             },
             value: found.value,
@@ -102,15 +102,17 @@ impl Workload {
 pub(crate) fn find_problem(workload: &Workload) -> Result<(), Problem> {
     check_sizes(workload)?;
     for (i, channel) in workload.channels.iter().enumerate() {
-        let value = format!("{channel:?}");
+        let wrong = |key, value: u32, problem: &str, hint: &str| {
+            Err(Problem::new(Place::Channel(i, key), value.to_string(), problem, hint))
+        };
         if channel.capacity_bytes == 0 {
             let hint = "give it room for at least one message";
-            return Err(Problem::new(Place::Channel(i), value, "it holds nothing", hint));
+            return wrong("capacity_bytes", 0, "the channel holds nothing", hint);
         }
         if channel.wake_senders_at_bytes >= channel.capacity_bytes {
-            let hint = "make wake_senders_at_bytes less than capacity_bytes";
             let problem = "senders would be woken while the channel is full";
-            return Err(Problem::new(Place::Channel(i), value, problem, hint));
+            let hint = "make wake_senders_at_bytes less than capacity_bytes";
+            return wrong("wake_senders_at_bytes", channel.wake_senders_at_bytes, problem, hint);
         }
     }
     for (i, template) in workload.templates.iter().enumerate() {
@@ -126,7 +128,7 @@ fn check_sizes(workload: &Workload) -> Result<(), Problem> {
         Err(Problem::new(Place::Whole, value, problem, hint))
     };
     if workload.initial.is_empty() {
-        return whole("empty".into(), "there is no task to start", "add a task");
+        return whole("empty".into(), "there is no task to start", "add a task, or raise a count");
     }
     let nr_channels = workload.channels.len().max(workload.nr_gates as usize);
     if nr_channels > CHANNELS_MAX {
@@ -150,25 +152,26 @@ fn check_sizes(workload: &Workload) -> Result<(), Problem> {
 }
 
 fn check_template(i: usize, template: &TaskTemplate) -> Result<(), Problem> {
-    let wrong = |value: String, problem: &str, hint: String| {
-        Err(Problem::new(Place::Template(i), value, problem, hint))
+    let wrong = |key, value: String, problem: &str, hint: String| {
+        Err(Problem::new(Place::Template(i, key), value, problem, hint))
     };
     let name = &template.name;
     if name.is_empty() || name.len() > TASK_NAME_BYTES_MAX {
         let hint = format!("name it with 1 to {TASK_NAME_BYTES_MAX} bytes");
-        return wrong(format!("{name:?}"), "a name the kernel cannot keep", hint);
+        return wrong("name", format!("{name:?}"), "a name that the kernel cannot keep", hint);
     }
     if !(-20..=19).contains(&template.nice) {
         let hint = "use a nice value from -20 to 19".to_string();
-        return wrong(template.nice.to_string(), "no such nice value", hint);
+        return wrong("nice", template.nice.to_string(), "no such nice value", hint);
     }
     if template.cpus.as_ref().is_some_and(|cpus| cpus.is_empty()) {
         let hint = "list at least one CPU, or leave `cpus` out for all of them".to_string();
-        return wrong("[]".into(), "the task may run nowhere", hint);
+        return wrong("cpus", "[]".to_string(), "the task may run nowhere", hint);
     }
-    if template.program.len() > PROGRAM_OPS_MAX {
+    let nr_ops = template.program.len();
+    if nr_ops > PROGRAM_OPS_MAX {
         let hint = format!("stay within {PROGRAM_OPS_MAX} operations: use loops");
-        return wrong(template.program.len().to_string(), "the program is too long", hint);
+        return wrong("program", format!("{nr_ops} operations"), "too long", hint);
     }
     Ok(())
 }
@@ -186,44 +189,55 @@ fn check_ops(workload: &Workload, template: usize, program: &[Op]) -> Result<(),
             Op::Fork { template } => (template, workload.templates.len()),
             _ => (0, 1),
         };
-        let problem = if index as usize >= len {
-            Some("it names a channel, gate or template that is not there".to_string())
+        let found = if index as usize >= len {
+            let problem = format!("there are {len} of what it names by index");
+            Some((problem, "use the index of one that is there"))
         } else {
             op_problem(workload, op)
         };
-        if let Some(problem) = problem {
-            let hint = "name one that is declared, or change the size or the channel";
-            return Err(Problem::new(Place::Op(template, i), format!("{op:?}"), problem, hint));
+        if let Some((problem, hint)) = found {
+            return Err(Problem::new(Place::Op(template, i), described(op), problem, hint));
         }
     }
     Ok(())
 }
 
-fn op_problem(workload: &Workload, op: &Op) -> Option<String> {
+/// An operation as a message shows it.
+fn described(op: &Op) -> String {
+    match op {
+        Op::Send { bytes, .. } => format!("a message of {bytes} bytes"),
+        Op::Recv { bytes, .. } => format!("a read of {bytes} bytes"),
+        Op::Loop { repeat: Repeat::Forever, .. } => "\"forever\"".to_string(),
+        Op::Loop { repeat: Repeat::WhileChildren, .. } => "\"while-children\"".to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn op_problem(workload: &Workload, op: &Op) -> Option<(String, &'static str)> {
     match *op {
         Op::Send { bytes: 0, .. } | Op::Recv { bytes: 0, .. } => {
-            Some("a message has at least one byte".to_string())
+            Some(("it moves nothing".to_string(), "give it at least one byte"))
         }
         Op::Send { channel, bytes } => {
             let channel = &workload.channels[channel as usize];
             let needed = u64::from(bytes) + u64::from(channel.overhead_bytes);
-            (needed > channel.capacity_bytes.into()).then(|| {
-                format!(
-                    "it takes {needed} bytes with its overhead and never fits in a channel of {}",
-                    channel.capacity_bytes
+            let capacity_bytes = channel.capacity_bytes;
+            (needed > capacity_bytes.into()).then(|| {
+                (
+                    format!("with its overhead it needs {needed} of {capacity_bytes} bytes"),
+                    "make the message smaller or the channel's capacity_bytes larger",
                 )
             })
         }
         Op::Nice(nice) if !(-20..=19).contains(&nice) => {
-            Some("a nice value is from -20 to 19".to_string())
+            Some(("no such nice value".to_string(), "use a nice value from -20 to 19"))
         }
-        Op::Run(amount) | Op::Sleep(amount) | Op::Loop { repeat: Repeat::Times(amount), .. } => {
-            match amount {
-                Amount::Uniform { low, high } if low > high => {
-                    Some(format!("uniform from {low} to {high} is empty"))
-                }
-                _ => None,
-            }
+        Op::Run(Amount::Uniform { low, high })
+        | Op::Sleep(Amount::Uniform { low, high })
+        | Op::Loop { repeat: Repeat::Times(Amount::Uniform { low, high }), .. }
+            if low > high =>
+        {
+            Some((format!("nothing is between {low} and {high}"), "put the least first"))
         }
         _ => None,
     }
@@ -240,8 +254,7 @@ struct OpenLoop {
 /// Loops are nested properly, not too deep, take time, and end unless the run is stopped.
 fn check_loops(workload: &Workload, template: usize, program: &[Op]) -> Result<(), Problem> {
     let wrong = |op: usize, problem: &str, hint: String| {
-        let value = format!("{:?}", program[op]);
-        Err(Problem::new(Place::Op(template, op), value, problem, hint))
+        Err(Problem::new(Place::Op(template, op), described(&program[op]), problem, hint))
     };
     let mut open: Vec<OpenLoop> = Vec::new();
     for (i, op) in program.iter().enumerate() {
@@ -265,7 +278,11 @@ fn check_loops(workload: &Workload, template: usize, program: &[Op]) -> Result<(
                     let endless = !matches!(inner.repeat, Repeat::Times(_));
                     if endless && !inner.takes_time {
                         let hint = "add a run, a sleep, a wait, a send or a recv to its body";
-                        return wrong(inner.start, "it can go round for ever in no time", hint.into());
+                        return wrong(
+                            inner.start,
+                            "it can go round for ever in no time",
+                            hint.into(),
+                        );
                     }
                     let entered = match inner.repeat {
                         Repeat::Times(amount) => !amount.is_always_zero(),
@@ -341,7 +358,8 @@ fn family_size(
                 let place = Place::Op(template, i);
                 let name = &workload.templates[child].name;
                 if ancestors.contains(&child) || ancestors.len() == FORK_DEPTH_MAX {
-                    let problem = format!("forks would never end or go deeper than {FORK_DEPTH_MAX}");
+                    let problem =
+                        format!("forks would never end or go deeper than {FORK_DEPTH_MAX}");
                     let hint = "let the child be a template that does not lead back here";
                     return Err(Problem::new(place, name, problem, hint));
                 }

@@ -38,6 +38,7 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         }
     }
     out.number(machine.hz.into());
+    out.number(machine.watchdog_ns);
     out.number(machine.hz_by_policy.len() as u64);
     for (policy, hz) in &machine.hz_by_policy {
         out.text(policy);

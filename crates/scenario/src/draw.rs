@@ -180,6 +180,15 @@ mod tests {
         assert!(rng.below(u64::MAX) < u64::MAX);
     }
 
+    #[test]
+    fn below_is_even_where_a_bare_multiplication_would_not_be() {
+        // Of 2^64 values, three quarters as many results: without rejection every third result
+        // would come up twice as often as the others, half of the time in all.
+        let mut rng = Random::new(11, 0);
+        let thirds = (0..30_000).filter(|_| rng.below(3 << 62).is_multiple_of(3)).count();
+        assert!((9_600..10_400).contains(&thirds), "{thirds} of 30000");
+    }
+
     fn moments(amount: Amount) -> (f64, f64) {
         let mut rng = Random::new(20_070_413, 5);
         let drawn: Vec<f64> = (0..200_000).map(|_| amount.draw(&mut rng) as f64).collect();
@@ -210,9 +219,8 @@ mod tests {
     #[test]
     fn normal_is_cut_at_zero_and_fixed_takes_no_draw() {
         let mut rng = Random::new(3, 0);
-        let negative = (0..1000)
-            .filter(|_| Amount::Normal { mean: 0, sd: 1000 }.draw(&mut rng) == 0)
-            .count();
+        let negative =
+            (0..1000).filter(|_| Amount::Normal { mean: 0, sd: 1000 }.draw(&mut rng) == 0).count();
         assert!((400..600).contains(&negative), "{negative} of 1000 cut");
         let before = rng.clone();
         assert_eq!(Amount::Fixed(9).draw(&mut rng), 9);

@@ -4,8 +4,7 @@
 pub const DURATION_NS_MAX: u64 = 3_600_000 * 1_000_000_000;
 
 /// Units, longest name first where one is the end of another.
-const UNITS: [(&str, u64); 4] =
-    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
 /// What to write for a duration; ends every message about one.
 pub(crate) const DURATION_HINT: &str =
@@ -37,7 +36,7 @@ fn fraction_ns(digits: &str, unit_ns: u64) -> Result<u64, String> {
     let mut place_ns = unit_ns;
     let mut sum_ns = 0;
     for digit in digits.trim_end_matches('0').bytes() {
-        if place_ns % 10 != 0 {
+        if !place_ns.is_multiple_of(10) {
             return Err("finer than a nanosecond".to_string());
         }
         place_ns /= 10;
@@ -81,7 +80,7 @@ mod tests {
             ("3600001s", "longer than 3600000 s"),
             ("99999999999999999999s", "longer than 3600000 s"),
         ] {
-            assert_eq!(parse_duration_ns(text).unwrap_err(), problem, "{text}");
+            assert_eq!(parse_duration_ns(text).expect_err(text), problem, "{text}");
         }
     }
 }

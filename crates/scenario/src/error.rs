@@ -20,7 +20,7 @@ pub enum ScenarioError {
     },
     /// The file is not TOML.
     #[error(
-        "{file} is not valid TOML: {reason}\nhint: text values need quotes; see https://toml.io"
+        "{file} is not valid TOML: {reason}\nhint: compare with a shipped file; text needs quotes"
     )]
     Syntax {
         /// Path as it was given.

@@ -7,9 +7,7 @@
 use crate::builder::ProgramBuilder;
 use crate::error::ScenarioError;
 use crate::parameters::Settings;
-use crate::workload::{
-    Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
-};
+use crate::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
 
 /// Senders of a group, and receivers of a group: hackbench's fixed `num_fds`.
 pub const TASKS_PER_SIDE: u32 = 20;
@@ -61,12 +59,14 @@ pub(crate) const PARAMETERS: [&str; 14] = [
 /// The hackbench that the parameters of a file describe.
 pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
     let ready = read_pipe(settings)?;
+    let channel = if settings.truth("pipe")? { ready } else { read_socket(settings)? };
+    check_message(settings, &channel)?;
     let hackbench = Hackbench {
         groups: settings.number("groups", 1, GROUPS_MAX)?,
         loops: settings.number("loops", 1, u32::MAX)?,
         bytes: settings.number("bytes", 1, u32::MAX)?,
         threads: settings.truth("threads")?,
-        channel: if settings.truth("pipe")? { ready } else { read_socket(settings)? },
+        channel,
         ready,
         send_work_ns: settings.duration_ns("send_work")?,
         recv_work_ns: settings.duration_ns("recv_work")?,
@@ -75,11 +75,27 @@ pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
     Ok(hackbench.build())
 }
 
+/// A message that never fits would leave its sender waiting for ever.
+fn check_message(settings: &Settings, channel: &Channel) -> Result<(), ScenarioError> {
+    let bytes = settings.need("bytes")?;
+    let room = channel.capacity_bytes.saturating_sub(channel.overhead_bytes);
+    if bytes.unsigned_32(1, u32::MAX)? <= room {
+        return Ok(());
+    }
+    let hint = format!("send at most {room} bytes, or give a larger buffer");
+    Err(bytes.bad(format!("only {room} bytes fit in the buffer of a receiver"), hint))
+}
+
 fn read_socket(settings: &Settings) -> Result<Channel, ScenarioError> {
+    let capacity_bytes = settings.number("socket_buffer_bytes", 1, u32::MAX)?;
     Ok(Channel {
-        capacity_bytes: settings.number("socket_buffer_bytes", 1, u32::MAX)?,
+        capacity_bytes,
         overhead_bytes: settings.number("socket_overhead_bytes", 0, u32::MAX)?,
-        wake_senders_at_bytes: settings.number("socket_wake_senders_at_bytes", 0, u32::MAX)?,
+        wake_senders_at_bytes: settings.number(
+            "socket_wake_senders_at_bytes",
+            0,
+            capacity_bytes - 1,
+        )?,
         sync_wakeups: settings.truth("socket_sync_wakeups")?,
     })
 }

@@ -8,9 +8,7 @@
 use crate::builder::ProgramBuilder;
 use crate::error::ScenarioError;
 use crate::parameters::Settings;
-use crate::workload::{
-    Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
-};
+use crate::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
 
 /// The most processes in the ring.
 pub const RING_MAX: u32 = 10_000;

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 /// The largest number of CPUs a machine may have: the width of the simulator's CPU masks.
 pub const CPUS_MAX: usize = 1024;
 
+/// The watchdog's time where a machine does not say otherwise.
+/// Source: Linux 6.12 kernel/sched/ext.c, SCX_WATCHDOG_MAX_TIMEOUT.
+pub const WATCHDOG_DEFAULT_NS: u64 = 30_000_000_000;
+
 /// How far apart two CPUs are, nearest first. The index into every cost "by distance".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
@@ -152,6 +156,9 @@ pub struct Machine {
     /// Tick rates of kernels that were built with another one, by policy name:
     /// Linux 2.4 ticked at 100 Hz on the machines on which 2.6 ticked at 1000 Hz.
     pub hz_by_policy: BTreeMap<String, u32>,
+    /// How long a runnable task may wait for a CPU before the watchdog ends the run, where the
+    /// policy does not ask for less. The kernel's is 30 s; before sched_ext there was none.
+    pub watchdog_ns: u64,
     /// What kernel operations cost.
     pub costs: Costs,
     /// Digest of everything that can influence a run (not of names and descriptions).

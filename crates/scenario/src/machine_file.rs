@@ -4,7 +4,7 @@
 //! comes from (`source = "assumed: why"` if from nowhere).
 
 use crate::error::ScenarioError;
-use crate::machine::{CPUS_MAX, Costs, Cpu, DISTANCES, Machine};
+use crate::machine::{CPUS_MAX, Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,8 +19,19 @@ pub const CACHE_KIB_MAX: u64 = 1 << 30;
 /// The fastest CPU: a thousand times the reference CPU.
 pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
 
-const ROOT_KEYS: [&str; 7] =
-    ["description", "source", "hz", "hz_by_policy", "topology", "speed_permille", "costs"];
+/// The longest time that the watchdog may be given, in seconds: a day.
+pub const WATCHDOG_S_MAX: u32 = 86_400;
+
+const ROOT_KEYS: [&str; 8] = [
+    "description",
+    "source",
+    "hz",
+    "hz_by_policy",
+    "watchdog_s",
+    "topology",
+    "speed_permille",
+    "costs",
+];
 const TOPOLOGY_KEYS: [&str; 5] =
     ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
 const COST_KEYS: [&str; 24] = [
@@ -82,8 +93,14 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             .text()?
             .to_string(),
         cpus,
-        hz: root.need("hz", "timer ticks a second, such as 250")?.unsigned_32(1, HZ_MAX)?,
+        hz: root
+            .need("hz", "say how many timer ticks a second, such as hz = 250")?
+            .unsigned_32(1, HZ_MAX)?,
         hz_by_policy: read_hz_by_policy(&root)?,
+        watchdog_ns: match root.get("watchdog_s")? {
+            Some(seconds) => u64::from(seconds.unsigned_32(1, WATCHDOG_S_MAX)?) * 1_000_000_000,
+            None => WATCHDOG_DEFAULT_NS,
+        },
         costs: read_costs(&root.need("costs", "add a [costs] section")?)?,
         digest: String::new(),
     };
@@ -102,7 +119,8 @@ fn read_hz_by_policy(root: &TableNode) -> Result<BTreeMap<String, u32>, Scenario
 /// CPUs in the order in which Linux usually numbers them: the first hardware thread of every
 /// core, then the second ones.
 fn read_topology(root: &TableNode) -> Result<Vec<Cpu>, ScenarioError> {
-    let node = root.need("topology", "add a [topology] section with sockets, cores_per_cache...")?;
+    let node =
+        root.need("topology", "add a [topology] section with sockets, cores_per_cache...")?;
     let table = node.table(&TOPOLOGY_KEYS)?;
     let mut counts = [1_usize; TOPOLOGY_KEYS.len()];
     for (count, key) in counts.iter_mut().zip(TOPOLOGY_KEYS) {

@@ -101,6 +101,13 @@ impl ProgramReader<'_> {
             self.push(op, &node.path);
             return Ok(());
         }
+        if !node.value().is_table() {
+            let hint = format!(
+                "write a word ({}) or a table such as {{ run = \"1ms\" }}",
+                WORDS.join(", ")
+            );
+            return Err(node.bad("not a step", hint));
+        }
         let table = node.table(&STEP_KEYS)?;
         let verb = self.verb(node, &table)?;
         let value = table.need(verb, "")?;
@@ -203,7 +210,10 @@ impl ProgramReader<'_> {
                 self.instance
             }
             Some(digits) => digits.parse().map_err(|_| {
-                node.bad("no such index", format!("write {name}[0], or {name}[#] for the task's own"))
+                node.bad(
+                    "no such index",
+                    format!("write {name}[0], or {name}[#] for the task's own"),
+                )
             })?,
             None if count > 1 => {
                 let hint = format!("write {name}[0] to {name}[{}], or {name}[#]", count - 1);
@@ -232,7 +242,8 @@ impl ProgramReader<'_> {
 }
 
 fn bytes(step: &TableNode) -> Result<u32, ScenarioError> {
-    step.need("bytes", "say how large the message is, such as bytes = 100")?.unsigned_32(1, u32::MAX)
+    step.need("bytes", "say how large the message is, such as bytes = 100")?
+        .unsigned_32(1, u32::MAX)
 }
 
 fn duration(node: &Node) -> Result<Amount, ScenarioError> {
@@ -253,21 +264,21 @@ fn amount(
         let hint = format!("give exactly one of {}", AMOUNT_KEYS.join(", "));
         return Err(node.bad("not one distribution", hint));
     };
-    let of = |table: &TableNode, key: &str| scalar(&table.need(key, "a distribution needs it")?);
     Ok(match *kind {
         "uniform" => uniform(value, scalar)?,
         "exponential" => Amount::Exponential { mean: scalar(value)? },
         "normal" => {
             let table = value.table(&["mean", "sd"])?;
-            Amount::Normal { mean: of(&table, "mean")?, sd: of(&table, "sd")? }
+            let hint = "write normal = { mean = ..., sd = ... }";
+            let mean = scalar(&table.need("mean", hint)?)?;
+            Amount::Normal { mean, sd: scalar(&table.need("sd", hint)?)? }
         }
         _ => {
             let table = value.table(&["median", "sigma_permille"])?;
-            let sigma = table.need("sigma_permille", "sd of the logarithm, in thousandths")?;
-            Amount::LogNormal {
-                median: of(&table, "median")?,
-                sigma_permille: sigma.unsigned(0, SIGMA_PERMILLE_MAX)?,
-            }
+            let hint = "write log_normal = { median = ..., sigma_permille = ... }";
+            let median = scalar(&table.need("median", hint)?)?;
+            let sigma = table.need("sigma_permille", hint)?;
+            Amount::LogNormal { median, sigma_permille: sigma.unsigned(0, SIGMA_PERMILLE_MAX)? }
         }
     })
 }

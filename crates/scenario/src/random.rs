@@ -13,10 +13,8 @@
 
 use crate::builder::ProgramBuilder;
 use crate::draw::Random;
-use crate::machine::{Costs, Cpu, DISTANCES, Machine};
-use crate::workload::{
-    Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
-};
+use crate::machine::{Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
+use crate::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,11 +53,8 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
     let cpus = (0..nr_cpus).map(|number| {
         let core = number % nr_cores;
         let cache = core / (nr_cores / nr_caches);
-        let speed_permille = if slow {
-            RANDOM_SPEED_PERMILLE_MIN + rng.below(1000) as u32
-        } else {
-            1000
-        };
+        let speed_permille =
+            if slow { RANDOM_SPEED_PERMILLE_MIN + rng.below(1000) as u32 } else { 1000 };
         Cpu { core, cache, node: cache / (nr_caches / nr_nodes), speed_permille }
     });
     Machine {
@@ -68,6 +63,7 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         cpus: cpus.collect(),
         hz: [100, 250, 300, 1000][rng.below(4) as usize],
         hz_by_policy: BTreeMap::new(),
+        watchdog_ns: WATCHDOG_DEFAULT_NS,
         costs: random_costs(rng),
         digest: String::new(),
     }
@@ -196,7 +192,9 @@ impl Draft {
     fn charge_rounds(&mut self, op: Op, rounds: u64) {
         let (Op::Run(amount) | Op::Sleep(amount)) = op else { return };
         let mean = match amount {
-            Amount::Fixed(mean) | Amount::Exponential { mean } | Amount::Normal { mean, .. } => mean,
+            Amount::Fixed(mean) | Amount::Exponential { mean } | Amount::Normal { mean, .. } => {
+                mean
+            }
             Amount::Uniform { low, high } => (low + high) / 2,
             Amount::LogNormal { median, .. } => median,
         };
@@ -286,8 +284,7 @@ impl Draft {
     fn meet_at_gate(&mut self, giver: usize, taker: usize) {
         let gate = self.nr_gates;
         self.nr_gates += 1;
-        let wake =
-            if self.rng.below(3) == 0 { Op::WakeAll { gate } } else { Op::Wake { gate } };
+        let wake = if self.rng.below(3) == 0 { Op::WakeAll { gate } } else { Op::Wake { gate } };
         self.programs[giver].push(wake);
         self.programs[taker].push(Op::Wait { gate });
     }
@@ -366,8 +363,7 @@ impl Draft {
     fn template(&mut self, name: &str, program: Program) -> TaskTemplate {
         let nice = if self.rng.below(3) == 0 { self.nice() } else { 0 };
         let address_space = (self.rng.below(3) == 0).then(|| self.rng.below(3) as u32);
-        let footprint_kib =
-            if self.rng.below(2) == 0 { 0 } else { self.rng.below(512) as u32 };
+        let footprint_kib = if self.rng.below(2) == 0 { 0 } else { self.rng.below(512) as u32 };
         TaskTemplate {
             name: name.to_string(),
             program,
@@ -383,9 +379,8 @@ impl Draft {
             return None;
         }
         let sure = self.rng.below(self.nr_cpus) as u32;
-        let chosen: Vec<u32> = (0..self.nr_cpus as u32)
-            .filter(|&cpu| cpu == sure || self.rng.below(2) == 0)
-            .collect();
+        let chosen: Vec<u32> =
+            (0..self.nr_cpus as u32).filter(|&cpu| cpu == sure || self.rng.below(2) == 0).collect();
         Some(chosen.into())
     }
 }

@@ -130,7 +130,7 @@ impl<'a> Node<'a> {
         match self.value.as_str() {
             None => Err(self.bad("not text", "write text in quotes")),
             Some(text) if text.trim().is_empty() => {
-                Err(self.bad("empty", "write what it is; nothing here may be left blank"))
+                Err(self.bad("no text", "write at least one word; it may not be left blank"))
             }
             Some(text) => Ok(text),
         }
@@ -143,8 +143,10 @@ impl<'a> Node<'a> {
 
     /// A duration with its unit, in nanoseconds.
     pub fn duration_ns(&self) -> Result<u64, ScenarioError> {
-        let text =
-            self.value.as_str().ok_or_else(|| self.bad("a duration needs a unit", DURATION_HINT))?;
+        let text = self
+            .value
+            .as_str()
+            .ok_or_else(|| self.bad("a duration needs a unit", DURATION_HINT))?;
         parse_duration_ns(text).map_err(|problem| self.bad(problem, DURATION_HINT))
     }
 
@@ -249,6 +251,7 @@ const SHOWN_MAX: usize = 60;
 /// A value as TOML, on one line and not too long.
 fn one_line(value: &Value) -> String {
     let text = match value {
+        Value::Table(table) if table.is_empty() => "an empty table".to_string(),
         Value::Table(table) => {
             let keys: Vec<&str> = table.keys().map(String::as_str).collect();
             format!("a table of {{{}}}", keys.join(", "))

@@ -163,8 +163,8 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
         file: root.file().to_string(),
         key: match found.place {
             Place::Whole => "tasks".to_string(),
-            Place::Channel(i) => draft.channel_places[i].clone(),
-            Place::Template(i) => draft.template_places[i].0.clone(),
+            Place::Channel(i, key) => format!("{}.{key}", draft.channel_places[i]),
+            Place::Template(i, key) => format!("{}.{key}", draft.template_places[i].0),
             Place::Op(i, op) => draft.template_places[i].1[op].clone(),
         },
         value: found.value,
@@ -176,7 +176,10 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
 
 fn read_stop(node: &Node) -> Result<u64, ScenarioError> {
     match node.duration_ns()? {
-        0 => Err(node.bad("the run would end before it begins", "give it some time")),
+        0 => Err(node.bad(
+            "the run would end before it begins",
+            "write a later time, such as stop = \"10s\"",
+        )),
         stop_ns => Ok(stop_ns),
     }
 }
@@ -247,7 +250,8 @@ fn read_task(node: &Node, names: &Names, draft: &mut Draft) -> Result<(), Scenar
     let table = node.table(&TASK_KEYS)?;
     let hint = format!("name the task, with at most {TASK_NAME_BYTES_MAX} bytes");
     let name = table.need("name", &hint)?.text()?;
-    let count = read_count(&table, TASKS_MAX as u32)?;
+    // No task at all is a value that a parameter may well have.
+    let count = table.get("count")?.map_or(Ok(1), |node| node.unsigned_32(0, TASKS_MAX as u32))?;
     let start_at_ns = table.get("start")?.map_or(Ok(0), |node| node.duration_ns())?;
     let mut depends_on_instance = false;
     for instance in 0..count {

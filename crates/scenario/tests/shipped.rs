@@ -1,6 +1,8 @@
 //! Goal: every file that is shipped loads, and what it gives matches closed forms.
 //! Method: load all of them; count tasks, messages and costs.
 
+#![allow(clippy::unwrap_used)]
+
 use scenario::workload::{Op, Repeat, Workload};
 use scenario::{load_machine, load_workload, workload_parameters};
 use std::collections::BTreeMap;
@@ -58,8 +60,7 @@ fn every_shipped_workload_loads_and_fits_every_shipped_machine() {
 fn every_parameter_of_a_shipped_workload_can_be_given_its_own_default() {
     for path in shipped("workloads") {
         let parameters = workload_parameters(&path).unwrap_or_else(|error| panic!("{error}"));
-        let given =
-            parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect();
+        let given = parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect();
         let bare = load_workload(&path, &BTreeMap::new()).unwrap_or_else(|e| panic!("{e}"));
         let same = load_workload(&path, &given).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(bare, same);
@@ -136,7 +137,8 @@ fn hackbench_channels_balance_one_by_one() {
             let templates = hackbench.templates.iter().filter(|t| t.name == name);
             templates.map(|t| executions(&t.program, wanted)).sum()
         };
-        let sent = count("sender", &|op| matches!(op, Op::Send { channel: c, .. } if *c == channel));
+        let sent =
+            count("sender", &|op| matches!(op, Op::Send { channel: c, .. } if *c == channel));
         let received =
             count("receiver", &|op| matches!(op, Op::Recv { channel: c, .. } if *c == channel));
         assert_eq!((20 * sent, received), (100, 100), "channel {channel}");

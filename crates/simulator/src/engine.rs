@@ -16,8 +16,6 @@ use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
-/// `scx_watchdog_timeout`: how long a runnable task may wait if the policy names no time.
-const WATCHDOG_TIMEOUT_NS: u64 = 30_000_000_000;
 /// The most operations, ticks, timers and interrupts of a run.
 const EVENTS_MAX: u64 = 1 << 40;
 /// Tasks that may exist.
@@ -356,10 +354,11 @@ impl<'a> Kernel<'a> {
 
     // ---- the end ----------------------------------------------------------------------------
 
+    /// `scx_watchdog_timeout`
     fn watchdog_timeout_ns(&self) -> u64 {
         match self.ops.timeout_ms {
-            0 => WATCHDOG_TIMEOUT_NS,
-            ms => u64::from(ms) * 1_000_000,
+            0 => self.machine.watchdog_ns,
+            ms => (u64::from(ms) * 1_000_000).min(self.machine.watchdog_ns),
         }
     }
 

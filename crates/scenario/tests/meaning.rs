@@ -1,0 +1,306 @@
+//! Goal: files mean what their reference says, and the digest covers all that matters and no
+//! more. Method: small files with every construct; one change at a time for the digest.
+
+#![allow(clippy::unwrap_used)]
+
+use scenario::machine::{Distance, Machine};
+use scenario::workload::{Amount, Channel, Op, Repeat, Workload};
+use scenario::{parse_machine, parse_workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn machine(change: impl Fn(&str) -> String) -> Machine {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/laptop.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    parse_machine("m.toml", &change(&text)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn with_topology(topology: &str) -> Machine {
+    machine(|text| text.replace("cores_per_cache = 4\nthreads_per_core = 2", topology))
+}
+
+fn workload(text: &str, given: &[(&str, &str)]) -> Workload {
+    let given = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    parse_workload("some/where/w.toml", text, &given).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The program of the only task of a file with `program` and the declarations `top`.
+fn program(top: &str, program: &str) -> Vec<Op> {
+    let text = format!(
+        "description = \"d\"\nsource = \"own\"\n{top}\n[[tasks]]\nname = \"a\"\nprogram = {program}"
+    );
+    let workload = workload(&text, &[]);
+    workload.templates[workload.initial[0].template as usize].program.to_vec()
+}
+
+#[test]
+fn cpus_are_numbered_first_threads_first() {
+    let laptop = machine(str::to_string);
+    assert_eq!(laptop.cpus.len(), 8);
+    assert_eq!(laptop.distance(0, 0), Distance::Same);
+    assert_eq!(laptop.distance(0, 4), Distance::Smt);
+    assert_eq!(laptop.distance(0, 1), Distance::Cache);
+    assert_eq!(laptop.distance(3, 7), Distance::Smt);
+}
+
+#[test]
+fn sockets_caches_and_nodes_nest() {
+    let big = with_topology(
+        "numa_nodes = 2\nsockets = 4\ncaches_per_socket = 2\ncores_per_cache = 3\n\
+         threads_per_core = 2",
+    );
+    assert_eq!(big.cpus.len(), 48);
+    let of = |cpu: usize| (big.cpus[cpu].core, big.cpus[cpu].cache, big.cpus[cpu].node);
+    assert_eq!(of(0), (0, 0, 0));
+    assert_eq!(of(5), (5, 1, 0));
+    assert_eq!(of(23), (23, 7, 1));
+    assert_eq!(of(24), (0, 0, 0));
+    assert_eq!(big.distance(0, 3), Distance::Node, "two caches of a socket");
+    assert_eq!(big.distance(0, 6), Distance::Node, "two sockets of a node");
+    assert_eq!(big.distance(0, 12), Distance::Remote);
+}
+
+#[test]
+fn speeds_are_one_for_all_or_one_for_each() {
+    let two = |speed: &str| {
+        let machine = machine(|text| {
+            text.replace("cores_per_cache = 4", "cores_per_cache = 2")
+                .replace("threads_per_core = 2", "threads_per_core = 1")
+                .replace("speed_permille = 1000", speed)
+        });
+        machine.cpus.iter().map(|cpu| cpu.speed_permille).collect::<Vec<u32>>()
+    };
+    assert_eq!(two("speed_permille = 600"), [600, 600]);
+    assert_eq!(two("speed_permille = [1000, 400]"), [1000, 400]);
+    assert_eq!(two(""), [1000, 1000]);
+}
+
+#[test]
+fn a_policy_may_have_its_own_tick_rate() {
+    let machine =
+        machine(|text| text.replace("[topology]", "[hz_by_policy]\nold = 100\n[topology]"));
+    assert_eq!((machine.hz_for("old"), machine.hz_for("new")), (100, 250));
+}
+
+#[test]
+fn the_watchdog_waits_as_long_as_the_kernels_unless_the_machine_says_otherwise() {
+    assert_eq!(machine(str::to_string).watchdog_ns, 30_000_000_000);
+    let patient = machine(|text| text.replace("[topology]", "watchdog_s = 60\n[topology]"));
+    assert_eq!(patient.watchdog_ns, 60_000_000_000);
+}
+
+#[test]
+fn every_step_becomes_its_operation() {
+    let top = "stop = \"1s\"\n[channels.c]\ncapacity_bytes = 9\n[gates.x]\n[gates.y]\n\
+               [templates.child]\nprogram = [\"exit\"]";
+    let steps = "[{ run = \"1.5ms\" }, { sleep = \"2us\" }, { send = \"c\", bytes = 7 }, \
+         { recv = \"c\", bytes = 8 }, { wake = \"x\" }, { wake_all = \"y\" }, { wait = \"y\" }, \
+         \"yield\", { fork = \"child\" }, \"join\", { nice = -5 }, \"mark\", \"exit\", \
+         { repeat = 3, do = [{ repeat = \"while-children\", do = [{ run = \"1ns\" }] }] }, \
+         { repeat = \"forever\", do = [{ sleep = \"1ns\" }] }]";
+    let times = |n| Repeat::Times(Amount::Fixed(n));
+    assert_eq!(
+        program(top, steps),
+        [
+            Op::Run(Amount::Fixed(1_500_000)),
+            Op::Sleep(Amount::Fixed(2_000)),
+            Op::Send { channel: 0, bytes: 7 },
+            Op::Recv { channel: 0, bytes: 8 },
+            Op::Wake { gate: 0 },
+            Op::WakeAll { gate: 1 },
+            Op::Wait { gate: 1 },
+            Op::Yield,
+            Op::Fork { template: 0 },
+            Op::Join,
+            Op::Nice(-5),
+            Op::Mark,
+            Op::Exit,
+            Op::Loop { repeat: times(3), end: 17 },
+            Op::Loop { repeat: Repeat::WhileChildren, end: 16 },
+            Op::Run(Amount::Fixed(1)),
+            Op::End { start: 14 },
+            Op::End { start: 13 },
+            Op::Loop { repeat: Repeat::Forever, end: 20 },
+            Op::Sleep(Amount::Fixed(1)),
+            Op::End { start: 18 },
+        ]
+    );
+}
+
+#[test]
+fn every_distribution_can_be_written_for_times_and_counts() {
+    let run = |amount: &str| program("", &format!("[{{ run = {amount} }}]"))[0];
+    assert_eq!(
+        run("{ uniform = [\"1us\", \"2us\"] }"),
+        Op::Run(Amount::Uniform { low: 1_000, high: 2_000 })
+    );
+    assert_eq!(run("{ exponential = \"1us\" }"), Op::Run(Amount::Exponential { mean: 1_000 }));
+    assert_eq!(
+        run("{ normal = { mean = \"1us\", sd = \"2ns\" } }"),
+        Op::Run(Amount::Normal { mean: 1_000, sd: 2 })
+    );
+    assert_eq!(
+        run("{ log_normal = { median = \"1us\", sigma_permille = 500 } }"),
+        Op::Run(Amount::LogNormal { median: 1_000, sigma_permille: 500 })
+    );
+    let repeat = program("", "[{ repeat = { uniform = [2, 4] }, do = [\"yield\"] }]")[0];
+    let times = Repeat::Times(Amount::Uniform { low: 2, high: 4 });
+    assert_eq!(repeat, Op::Loop { repeat: times, end: 2 });
+}
+
+const PAIRS: &str = "description = \"d\"\nsource = \"own\"\n\
+    [parameters.pairs]\ndefault = 2\ndoc = \"d\"\n\
+    [parameters.work]\ndefault = \"1ms\"\ndoc = \"d\"\n\
+    [channels.a]\ncapacity_bytes = 100\n\
+    [channels.b]\ncount = \"$pairs\"\ncapacity_bytes = 100\nwake_senders_at_bytes = 20\n\
+    overhead_bytes = 3\nsync_wakeups = true\n\
+    [[tasks]]\nname = \"own\"\ncount = \"$pairs\"\nstart = \"5ms\"\naddress_space = \"x\"\n\
+    program = [{ send = \"b[#]\", bytes = 1 }, { recv = \"b[1]\", bytes = 1 }]\n\
+    [[tasks]]\nname = \"same\"\ncount = 3\nnice = 4\ncpus = [2, 0, 2]\nfootprint_kib = 8\n\
+    program = [{ run = \"$work\" }, { send = \"a\", bytes = 1 }]\n";
+
+#[test]
+fn tasks_of_one_kind_share_a_template_unless_they_use_their_number() {
+    let pairs = workload(PAIRS, &[("pairs", "3")]);
+    assert_eq!(pairs.templates.len(), 3 + 1);
+    let initial: Vec<u32> = pairs.initial.iter().map(|task| task.template).collect();
+    assert_eq!(initial, [0, 1, 2, 3, 3, 3]);
+    for (i, template) in pairs.templates[..3].iter().enumerate() {
+        let own = Op::Send { channel: 1 + i as u32, bytes: 1 };
+        assert_eq!(template.program[..], [own, Op::Recv { channel: 2, bytes: 1 }]);
+        assert_eq!((template.name.as_str(), template.address_space), ("own", Some(0)));
+    }
+    let same = &pairs.templates[3];
+    assert_eq!((same.nice, same.footprint_kib, same.address_space), (4, 8, None));
+    assert_eq!(same.cpus.as_deref(), Some(&[0, 2][..]));
+    assert_eq!(pairs.initial[0].start_at_ns, 5_000_000);
+    let plain = Channel {
+        capacity_bytes: 100,
+        overhead_bytes: 0,
+        wake_senders_at_bytes: 99,
+        sync_wakeups: false,
+    };
+    assert_eq!(pairs.channels[0], plain);
+    assert_eq!(
+        pairs.channels[1..],
+        [Channel { wake_senders_at_bytes: 20, overhead_bytes: 3, sync_wakeups: true, ..plain }; 3]
+    );
+}
+
+#[test]
+fn parameters_are_reported_with_their_values_and_defaults() {
+    let pairs = workload(PAIRS, &[("work", "7us")]);
+    let listed: Vec<(&str, &str)> =
+        pairs.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(listed, [("pairs", "2"), ("work", "7us")]);
+    assert_eq!((pairs.name.as_str(), pairs.description.as_str()), ("w", "d"));
+    assert_eq!(pairs.templates[2].program[0], Op::Run(Amount::Fixed(7_000)));
+}
+
+#[test]
+fn names_and_descriptions_leave_the_digest_alone() {
+    let pairs = workload(PAIRS, &[]);
+    let renamed = PAIRS.replace("description = \"d\"", "description = \"other\"");
+    let renamed = parse_workload("v.toml", &renamed, &BTreeMap::new()).unwrap();
+    assert_eq!(pairs.digest, renamed.digest);
+    assert_eq!(pairs.digest, workload(PAIRS, &[("pairs", "2")]).digest, "given or default");
+    let laptop = machine(str::to_string);
+    assert_eq!(laptop.digest, machine(|text| text.replace("laptop of today", "x")).digest);
+}
+
+/// Digests must all differ from each other and from the first.
+fn assert_all_differ(digests: Vec<String>) {
+    let distinct: BTreeSet<&String> = digests.iter().collect();
+    assert_eq!(distinct.len(), digests.len());
+}
+
+#[test]
+fn each_field_of_a_workload_changes_the_digest() {
+    let first = workload(PAIRS, &[]);
+    let change = |change: &dyn Fn(&mut Workload)| {
+        let mut workload = first.clone();
+        change(&mut workload);
+        workload.with_digest().digest
+    };
+    assert_eq!(change(&|_| ()), first.digest);
+    let mut digests = vec![
+        first.digest.clone(),
+        change(&|w| w.initial[1].start_at_ns += 1),
+        change(&|w| w.initial[1].template = 0),
+        change(&|w| w.channels[1].capacity_bytes += 1),
+        change(&|w| w.channels[1].overhead_bytes += 1),
+        change(&|w| w.channels[1].wake_senders_at_bytes += 1),
+        change(&|w| w.channels[1].sync_wakeups = false),
+        change(&|w| w.nr_gates += 1),
+        change(&|w| w.stop_at_ns = Some(0)),
+        change(&|w| w.stop_at_ns = Some(1)),
+        change(&|w| w.templates[2].name = "other".to_string()),
+        change(&|w| w.templates[2].nice += 1),
+        change(&|w| w.templates[2].cpus = None),
+        change(&|w| w.templates[2].cpus = Some([0].into())),
+        change(&|w| w.templates[2].address_space = Some(0)),
+        change(&|w| w.templates[2].footprint_kib += 1),
+    ];
+    let amounts = [
+        Amount::Fixed(1),
+        Amount::Uniform { low: 1, high: 0 },
+        Amount::Exponential { mean: 1 },
+        Amount::Normal { mean: 1, sd: 0 },
+        Amount::LogNormal { median: 1, sigma_permille: 0 },
+    ];
+    let mut ops: Vec<Op> = Vec::new();
+    for amount in amounts {
+        let repeat = Repeat::Times(amount);
+        ops.extend([Op::Run(amount), Op::Sleep(amount), Op::Loop { repeat, end: 1 }]);
+    }
+    ops.extend([Op::Loop { repeat: Repeat::Forever, end: 1 }, Op::End { start: 1 }]);
+    ops.extend([Op::Loop { repeat: Repeat::WhileChildren, end: 1 }, Op::Fork { template: 1 }]);
+    ops.extend([Op::Send { channel: 1, bytes: 2 }, Op::Send { channel: 2, bytes: 1 }]);
+    ops.extend([Op::Recv { channel: 1, bytes: 2 }, Op::Nice(1), Op::Nice(-1), Op::Exit]);
+    ops.extend([Op::Wake { gate: 1 }, Op::WakeAll { gate: 1 }, Op::Wait { gate: 1 }]);
+    ops.extend([Op::Yield, Op::Join, Op::Mark]);
+    digests.extend(ops.iter().map(|op| change(&|w| w.templates[2].program = [*op].into())));
+    assert_all_differ(digests);
+}
+
+#[test]
+fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
+    let laptop = machine(str::to_string);
+    let mut digests = vec![laptop.digest.clone()];
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/laptop.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    for (at, _) in text.match_indices("\nvalue = ") {
+        let digits = text[at..].find(|c: char| c.is_ascii_digit()).unwrap() + at;
+        // 7 in front of a number makes it another one within its bounds, save for a percentage.
+        let end = text[digits..].find(|c: char| !c.is_ascii_digit()).unwrap() + digits;
+        let other = if &text[digits..end] == "62" {
+            "63".to_string()
+        } else {
+            format!("7{}", &text[digits..end])
+        };
+        let changed = format!("{}{other}{}", &text[..digits], &text[end..]);
+        digests.push(parse_machine("m.toml", &changed).unwrap().digest);
+    }
+    assert_eq!(digests.len(), 1 + 24);
+    let change = |change: &dyn Fn(&mut Machine)| {
+        let mut machine = laptop.clone();
+        change(&mut machine);
+        machine.with_digest().digest
+    };
+    digests.extend([
+        change(&|m| m.hz += 1),
+        change(&|m| m.watchdog_ns += 1),
+        change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),
+        change(&|m| m.cpus[3].core += 1),
+        change(&|m| m.cpus[3].cache += 1),
+        change(&|m| m.cpus[3].node += 1),
+        change(&|m| m.cpus[3].speed_permille += 1),
+        change(&|m| m.costs.lock_transfer_ns[4] += 1),
+        change(&|m| m.costs.refill_ns_per_kib[4] += 1),
+    ]);
+    digests.push({
+        let mut machine = laptop.clone();
+        machine.cpus.pop();
+        machine.with_digest().digest
+    });
+    assert_all_differ(digests);
+}

@@ -1,0 +1,98 @@
+//! Many random scenarios under every policy, with the simulator's invariants on.
+//!
+//! `cargo run --release -p simulator --example swarm -- [SCENARIOS] [FIRST_SEED] [POLICY...]`, from
+//! the repository; 1,000 scenarios from seed 0 under every policy if nothing is said. Prints each
+//! failure with the command that repeats it; exit code 1 if there was one.
+
+use scenario::random_scenario;
+use simulator::{Options, Status, simulate};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default: u64| {
+        let text = arguments.next();
+        text.map_or(default, |text| text.parse().unwrap_or_else(|_| usage(&text)))
+    };
+    let (scenarios, first) = (number(1000), number(0));
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let mut names: Vec<String> = arguments.collect();
+    if names.is_empty() {
+        names = all_policies(&root.join("policies"));
+    }
+    let cache = std::env::temp_dir().join("schedlab-swarm");
+    let compile = |name: &String| {
+        let source = root.join("policies").join(format!("{name}.bpf.c"));
+        policy::compile(&source, &[root.join("policies/include")], &cache).unwrap_or_else(|error| {
+            eprintln!("error: {error}");
+            std::process::exit(2)
+        })
+    };
+    let policies: Vec<policy::Policy> = names.iter().map(compile).collect();
+    let start = Instant::now();
+    let failures = run_all(&policies, first, scenarios);
+    println!(
+        "{scenarios} scenarios x {} policies in {:.1} s: {} passed, {failures} failed",
+        policies.len(),
+        start.elapsed().as_secs_f64(),
+        scenarios * policies.len() as u64 - failures
+    );
+    std::process::exit(i32::from(failures > 0))
+}
+
+fn usage(text: &str) -> ! {
+    eprintln!("error: {text} is not a number\nhint: swarm [SCENARIOS] [FIRST_SEED] [POLICY...]");
+    std::process::exit(2)
+}
+
+fn all_policies(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap_or_else(|error| {
+        eprintln!("error: {}: {error}", folder.display());
+        std::process::exit(2)
+    });
+    let stem = |name: String| name.strip_suffix(".bpf.c").map(str::to_owned);
+    let names = files.filter_map(|file| stem(file.ok()?.file_name().into_string().ok()?));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Takes seeds one by one on every core and returns how many runs failed.
+fn run_all(policies: &[policy::Policy], first: u64, scenarios: u64) -> u64 {
+    let (next, failures) = (AtomicU64::new(first), AtomicU64::new(0));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + scenarios {
+                        break;
+                    }
+                    let failed = policies.iter().filter(|policy| !passes(policy, seed)).count();
+                    failures.fetch_add(failed as u64, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    failures.into_inner()
+}
+
+/// Runs one scenario. A broken invariant is a panic, caught here to name the seed.
+fn passes(policy: &policy::Policy, seed: u64) -> bool {
+    let outcome = std::panic::catch_unwind(|| {
+        let (machine, workload) = random_scenario(seed);
+        simulate(policy, &machine, &workload, &Options { seed, ..Options::default() })
+    });
+    let problem = match outcome {
+        Ok(Ok(result)) if result.status == Status::Completed => return true,
+        Ok(Ok(result)) => format!("{:?}", result.error),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "an invariant of the simulator is broken; its message stands above".to_owned(),
+    };
+    let name = &policy.name;
+    println!("{name}, seed {seed}: {problem}\nreplay: make swarm ARGUMENTS='1 {seed} {name}'");
+    false
+}

@@ -1,0 +1,149 @@
+//! How fast the simulator is: context switches simulated in a second of one core, with the real
+//! policies and all invariants on.
+//!
+//! `cargo run --release -p simulator --example switches_per_second [POLICY...]`, from the
+//! repository. Each mix runs on the same machine of 8 CPUs for a second of simulated time or more;
+//! the best of [`ROUNDS`] interleaved rounds is printed, because the host is shared. Ratios of two
+//! rows of one run mean something, absolute numbers belong to the host they were measured on.
+
+use scenario::builder::ProgramBuilder;
+use scenario::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use simulator::{Options, RunResult, simulate};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+const ROUNDS: usize = 3;
+const MACHINE: &str = "osdl-8";
+
+fn main() {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let mut policies: Vec<String> = std::env::args().skip(1).collect();
+    if policies.is_empty() {
+        policies = all_policies(&root.join("policies"));
+    }
+    let machine = scenario::load_machine(&root.join("machines").join(format!("{MACHINE}.toml")))
+        .unwrap_or_else(|error| stop(&error));
+    let cache = std::env::temp_dir().join("schedlab-bench");
+    let mixes = mixes();
+    println!("simulated on {MACHINE}, one core, best of {ROUNDS} rounds");
+    print!("{:<14}", "policy");
+    mixes.iter().for_each(|(name, _)| print!("{name:>22}"));
+    println!("\n{:<14}{:>88}", "", "million switches / million events a second");
+    for name in &policies {
+        let source = root.join("policies").join(format!("{name}.bpf.c"));
+        let include = [root.join("policies/include")];
+        let policy =
+            policy::compile(&source, &include, &cache).unwrap_or_else(|error| stop(&error));
+        print!("{name:<14}");
+        for (_, workload) in &mixes {
+            let run = || simulate(&policy, &machine, workload, &Options { seed: 1, ..Options::default() });
+            let (result, seconds) = best_of(|| run().unwrap_or_else(|error| stop(&error)));
+            let per_second = |count: u64| count as f64 / seconds / 1e6;
+            let cell = format!("{:.2} / {:.1}", per_second(result.switches), per_second(result.events));
+            print!("{cell:>22}");
+        }
+        println!();
+    }
+}
+
+fn stop(error: &dyn std::fmt::Display) -> ! {
+    eprintln!("error: {error}");
+    std::process::exit(2)
+}
+
+fn all_policies(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap_or_else(|error| stop(&error));
+    let names = files.filter_map(|file| {
+        let name = file.ok()?.file_name().into_string().ok()?;
+        Some(name.strip_suffix(".bpf.c")?.to_owned())
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+fn best_of(run: impl Fn() -> RunResult) -> (RunResult, f64) {
+    let rounds = (0..ROUNDS).map(|_| {
+        let start = Instant::now();
+        let result = run();
+        assert!(result.error.is_none(), "the run failed: {:?}", result.error);
+        (result, start.elapsed().as_secs_f64())
+    });
+    rounds.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_else(|| unreachable!("ROUNDS > 0"))
+}
+
+fn mixes() -> Vec<(&'static str, Workload)> {
+    vec![
+        ("ping-pong, 8 tasks", ping_pong(4, 60_000)),
+        ("ping-pong, 400 tasks", ping_pong(200, 1_200)),
+        ("run/sleep, 400 tasks", run_and_sleep(400, 1_000)),
+        ("hogs, 400 tasks", hogs(400)),
+    ]
+}
+
+/// Pairs of tasks that compute 10 us and pass a byte to each other.
+fn ping_pong(pairs: u32, rounds: u64) -> Workload {
+    let side = |own: u32, other: u32, starts: bool| {
+        let mut program = ProgramBuilder::new();
+        program.begin(Repeat::Times(Amount::Fixed(rounds)));
+        let send = Op::Send { channel: other, bytes: 1 };
+        let receive = Op::Recv { channel: own, bytes: 1 };
+        let work = Op::Run(Amount::Fixed(10_000));
+        let steps = if starts { [work, send, receive] } else { [receive, work, send] };
+        for step in steps {
+            program.push(step);
+        }
+        program.end();
+        program.build()
+    };
+    let programs = (0..pairs).flat_map(|pair| {
+        let (a, b) = (2 * pair, 2 * pair + 1);
+        [side(a, b, true), side(b, a, false)]
+    });
+    workload(programs.collect(), 2 * pairs, None)
+}
+
+fn run_and_sleep(tasks: usize, rounds: u64) -> Workload {
+    let mut program = ProgramBuilder::new();
+    program.begin(Repeat::Times(Amount::Fixed(rounds)));
+    program.push(Op::Run(Amount::Fixed(10_000)));
+    program.push(Op::Sleep(Amount::Fixed(900_000)));
+    program.end();
+    workload(vec![program.build(); tasks], 0, None)
+}
+
+fn hogs(tasks: usize) -> Workload {
+    let mut program = ProgramBuilder::new();
+    program.push(Op::Run(Amount::Fixed(1_000_000_000)));
+    workload(vec![program.build(); tasks], 0, Some(20_000_000_000))
+}
+
+fn workload(programs: Vec<Program>, nr_channels: u32, stop_at_ns: Option<u64>) -> Workload {
+    let channel = Channel {
+        capacity_bytes: 4096,
+        overhead_bytes: 0,
+        wake_senders_at_bytes: 4095,
+        sync_wakeups: false,
+    };
+    let template = |program| TaskTemplate {
+        name: "task".to_owned(),
+        program,
+        nice: 0,
+        cpus: None,
+        address_space: None,
+        footprint_kib: 0,
+    };
+    let initial = (0..programs.len() as u32)
+        .map(|number| InitialTask { template: number, start_at_ns: u64::from(number) * 1000 });
+    Workload {
+        name: "bench".to_owned(),
+        description: String::new(),
+        parameters: Vec::new(),
+        initial: initial.collect(),
+        templates: programs.into_iter().map(template).collect(),
+        channels: vec![channel; nr_channels as usize],
+        nr_gates: 0,
+        stop_at_ns,
+        digest: String::new(),
+    }
+}

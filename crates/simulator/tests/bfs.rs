@@ -1,0 +1,376 @@
+//! Goal: bfs does what is known of BFS 0.302, 0.313 and 0.424.
+//! Method: machines on which only work takes time; shares against an own simulation of earliest
+//! deadline first with exact slices; orders and times of small scenes read off their timelines.
+
+mod jobs;
+mod support;
+
+use jobs::{Job, MSEC, SEC, hog, needless_waits, run, run_ns, stays, stays_of, workload};
+use proptest::prelude::*;
+use scenario::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, Workload};
+use simulator::RunResult;
+use std::collections::VecDeque;
+use support::{costless, shipped};
+
+const HZ: u32 = 1000;
+const VERSIONS: [i64; 3] = [302, 313, 424];
+
+/// Slice on one CPU. That of 424 is 6.144 ms long, of which ticks give 6.
+const SLICE_NS: u64 = 6 * MSEC;
+
+fn bfs(version: i64, nr_cpus: usize, workload: &Workload, until_ns: Option<u64>) -> RunResult {
+    let tunables = [("version", version)];
+    run(&shipped("bfs"), &costless(nr_cpus, HZ), workload, &tunables, until_ns)
+}
+
+/// What one hog of each nice value gets of a CPU, in percent.
+fn shares_percent(version: i64, nice_values: &[i8]) -> Vec<f64> {
+    let until_ns = 40 * SEC;
+    let jobs: Vec<Job> = nice_values.iter().map(|&nice| hog(nice, 0, 100 * SEC)).collect();
+    let result = bfs(version, 1, &workload(&jobs), Some(until_ns));
+    let run_ns = run_ns(&result);
+    run_ns.iter().map(|&ns| ns as f64 / until_ns as f64 * 100.0).collect()
+}
+
+/// From one deadline to the next, in ns: 4.3 and 4.4 of the specification in closed form.
+fn deadline_offset_ns(version: i64, nice: i8) -> u64 {
+    let level = (nice + 20) as u64;
+    let ratio = |base: u64| (0..level).fold(base, |ratio, _| ratio * 11 / 10);
+    match version {
+        302 => (level + 1) * 12 * MSEC,
+        313 => ratio(100) * 6 / 100 * MSEC,
+        _ => ratio(128) * 6 * ((1 << 20) / 128),
+    }
+}
+
+/// CPU time of hogs on one CPU if slices end exactly and equal deadlines go to whoever queued
+/// first; with `first_expired_wins` the first task in the queue whose deadline is over runs.
+fn plain_edf_run_ns(
+    version: i64,
+    first_expired_wins: bool,
+    nice_values: &[i8],
+    until_ns: u64,
+) -> Vec<u64> {
+    let mut run_ns = vec![0; nice_values.len()];
+    let mut queue: VecDeque<(usize, u64)> =
+        nice_values.iter().map(|&nice| deadline_offset_ns(version, nice)).enumerate().collect();
+    let mut now_ns = 0;
+    while now_ns < until_ns {
+        let expired = queue.iter().position(|task| first_expired_wins && task.1 < now_ns);
+        let earliest = || (0..queue.len()).min_by_key(|&at| queue[at].1).expect("there are hogs");
+        let at = expired.unwrap_or_else(earliest);
+        let (task, _) = queue.remove(at).expect("it was found there");
+        run_ns[task] += SLICE_NS;
+        now_ns += SLICE_NS;
+        queue.push_back((task, now_ns + deadline_offset_ns(version, nice_values[task])));
+    }
+    run_ns
+}
+
+// ---- shares -------------------------------------------------------------------------------------
+
+#[test]
+fn two_hogs_share_as_the_offsets_of_their_version_say() {
+    let expected: [(i64, [i8; 2], f64); 15] = [
+        (302, [0, 5], 90.9),
+        (302, [0, 10], 95.2),
+        (302, [0, 19], 97.4),
+        (302, [-20, 0], 97.6),
+        (302, [0, 1], 66.7),
+        (313, [0, 5], 80.0),
+        (313, [0, 10], 91.7),
+        (313, [0, 19], 97.1),
+        (313, [-20, 0], 85.7),
+        (313, [0, 1], 50.0),
+        (424, [0, 5], 83.3),
+        (424, [0, 10], 91.7),
+        (424, [0, 19], 97.2),
+        (424, [-20, 0], 85.7),
+        (424, [0, 1], 50.0),
+    ];
+    for (version, nice_values, percent) in expected {
+        let share = shares_percent(version, &nice_values)[0];
+        assert!((share - percent).abs() < 0.5, "{version} {nice_values:?}: {share}, not {percent}");
+    }
+}
+
+#[test]
+fn four_hogs_of_each_of_two_nice_values_share_less_steeply_than_one_of_each() {
+    for (version, of_nice_0, of_nice_5) in [(302, 18.3, 6.7), (313, 15.0, 10.0), (424, 15.9, 9.1)] {
+        let shares = shares_percent(version, &[0, 0, 0, 0, 5, 5, 5, 5]);
+        for (task, share) in shares.iter().enumerate() {
+            let percent = if task < 4 { of_nice_0 } else { of_nice_5 };
+            assert!((share - percent).abs() < 0.8, "{version}: {shares:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    #[test]
+    fn any_hogs_share_as_in_a_plain_earliest_deadline_first(
+        nice_values in prop::collection::vec(-20i8..20, 1..8),
+        version in prop::sample::select(VERSIONS.to_vec()),
+        first_expired_wins: bool,
+    ) {
+        let until_ns = 10 * SEC;
+        let jobs: Vec<Job> = nice_values.iter().map(|&nice| hog(nice, 0, 100 * SEC)).collect();
+        let tunables =
+            [("version", version), ("first_expired_wins", i64::from(first_expired_wins))];
+        let machine = costless(1, HZ);
+        let result =
+            run(&shipped("bfs"), &machine, &workload(&jobs), &tunables, Some(until_ns));
+        let first_expired_wins = first_expired_wins || version == 313;
+        let expected = plain_edf_run_ns(version, first_expired_wins, &nice_values, until_ns);
+        for (got, expected) in run_ns(&result).into_iter().zip(&expected) {
+            prop_assert!(
+                got.abs_diff(*expected) <= until_ns / 100,
+                "{} {:?}: {} instead of {}", version, nice_values, got, expected
+            );
+        }
+    }
+
+    #[test]
+    fn no_job_waits_while_a_cpu_it_may_use_idles(
+        gaps_and_work_us in prop::collection::vec((1u64..8_000, 1u64..30_000), 1..30),
+        pins in prop::collection::vec(prop::option::of(0u32..3), 30),
+        version in prop::sample::select(VERSIONS.to_vec()),
+    ) {
+        let mut at_ns = 0;
+        let jobs: Vec<Job> = gaps_and_work_us.iter().zip(pins).map(|(&(gap_us, work_us), pin)| {
+            at_ns += gap_us * 1_000;
+            Job { cpus: pin.map(|cpu| vec![cpu]), ..hog(0, at_ns, work_us * 1_000) }
+        }).collect();
+        let result = bfs(version, 3, &workload(&jobs), None);
+        prop_assert_eq!(needless_waits(&result, &jobs, 3), vec![]);
+    }
+}
+
+// ---- slices -------------------------------------------------------------------------------------
+
+#[test]
+fn equal_hogs_take_strict_turns_of_one_slice() {
+    for version in VERSIONS {
+        let jobs: Vec<Job> = (0..3).map(|_| hog(0, 0, SEC)).collect();
+        let result = bfs(version, 1, &workload(&jobs), Some(SEC));
+        for (turn, (from_ns, to_ns, _, pid)) in stays(&result).into_iter().enumerate() {
+            assert_eq!(to_ns - from_ns, SLICE_NS, "{version}, turn {turn}");
+            assert_eq!(pid as usize, turn % jobs.len() + 1, "{version}, turn {turn}");
+        }
+    }
+}
+
+#[test]
+fn slices_grow_with_the_logarithm_of_the_cpus_until_424() {
+    for (nr_cpus, slices_ms) in [(1, [6, 6, 6]), (2, [12, 12, 6]), (4, [18, 18, 6])] {
+        for (version, slice_ms) in VERSIONS.into_iter().zip(slices_ms) {
+            let jobs: Vec<Job> = (0..2 * nr_cpus).map(|_| hog(0, 0, SEC)).collect();
+            let result = bfs(version, nr_cpus, &workload(&jobs), Some(SEC));
+            let longest_ns = stays(&result).iter().map(|stay| stay.1 - stay.0).max();
+            assert_eq!(longest_ns, Some(slice_ms * MSEC), "{version} on {nr_cpus} CPUs");
+        }
+    }
+}
+
+#[test]
+fn n_hogs_on_two_cpus_end_within_three_percent_of_the_ideal() {
+    let work_ns = 150 * MSEC;
+    for version in VERSIONS {
+        for n in 1..=9 {
+            let jobs: Vec<Job> = (0..n).map(|_| hog(0, 0, work_ns)).collect();
+            let result = bfs(version, 2, &workload(&jobs), None);
+            let ideal_ns = work_ns.max(work_ns * n / 2);
+            let ratio = result.makespan_ns as f64 / ideal_ns as f64;
+            assert!((1.0..=1.03).contains(&ratio), "{version}: {n} hogs take {ratio} of the ideal");
+        }
+    }
+}
+
+#[test]
+fn a_nice_19_hog_waits_no_longer_than_its_offset_and_a_slice() {
+    for version in VERSIONS {
+        let jobs = [hog(0, 0, 100 * SEC), hog(19, 0, 100 * SEC)];
+        let result = bfs(version, 1, &workload(&jobs), Some(10 * SEC));
+        let stays = stays_of(&result, 2);
+        assert!(stays.len() > 10, "{version}: {} stays", stays.len());
+        for pair in stays.windows(2) {
+            let waited_ns = pair[1].0 - pair[0].1;
+            assert!(
+                waited_ns <= deadline_offset_ns(version, 19) + SLICE_NS,
+                "{version}: {waited_ns}"
+            );
+        }
+    }
+}
+
+/// Migrations of hogs in a second on two CPUs, with one cache or with one each.
+fn migrations(version: i64, caches: [u32; 2], nr_hogs: usize) -> u64 {
+    let mut machine = costless(2, HZ);
+    for (cpu, cache) in machine.cpus.iter_mut().zip(caches) {
+        cpu.cache = cache;
+    }
+    let jobs: Vec<Job> = (0..nr_hogs).map(|_| hog(0, 0, 2 * SEC)).collect();
+    let tunables = [("version", version)];
+    run(&shipped("bfs"), &machine, &workload(&jobs), &tunables, Some(SEC)).migrations
+}
+
+#[test]
+fn a_task_whose_cache_is_elsewhere_counts_as_later_until_424() {
+    for version in [302, 313] {
+        let (shared, apart) = (migrations(version, [0, 0], 5), migrations(version, [0, 1], 5));
+        assert!(shared > 100 && apart < 10, "{version}: {shared} and {apart} migrations");
+    }
+    assert_eq!(migrations(424, [0, 0], 5), migrations(424, [0, 1], 5));
+}
+
+#[test]
+fn a_task_that_lost_its_cpu_against_its_will_stays_there_in_424() {
+    let (free, sticky) = (migrations(302, [0, 0], 3), migrations(424, [0, 0], 3));
+    assert!(free > 50 && sticky < 10, "{free} and {sticky} migrations");
+}
+
+// ---- waking up ----------------------------------------------------------------------------------
+
+fn job(nice: i8, start_at_ns: u64, ops: &[Op]) -> Job {
+    Job { nice, cpus: None, start_at_ns, program: ops.into() }
+}
+
+const fn computes(ns: u64) -> Op {
+    Op::Run(Amount::Fixed(ns))
+}
+
+const fn sleeps(ns: u64) -> Op {
+    Op::Sleep(Amount::Fixed(ns))
+}
+
+/// Who ran on a CPU right before and right after a moment.
+fn around(result: &RunResult, cpu: u32, at_ns: u64) -> (Option<u32>, Option<u32>) {
+    let stays = stays(result);
+    let on_cpu = || stays.iter().filter(|stay| stay.2 == cpu);
+    let before = on_cpu().find(|stay| stay.0 < at_ns && at_ns <= stay.1).map(|stay| stay.3);
+    let after = on_cpu().find(|stay| stay.0 <= at_ns && at_ns < stay.1).map(|stay| stay.3);
+    (before, after)
+}
+
+#[test]
+fn a_waking_task_preempts_the_cpu_with_the_latest_deadline() {
+    for version in VERSIONS {
+        let sleep = [computes(MSEC), sleeps(31 * MSEC + MSEC / 2), computes(MSEC)];
+        let jobs = [job(0, 0, &sleep), hog(0, 0, 100 * MSEC), hog(15, 0, 100 * MSEC)];
+        let result = bfs(version, 2, &workload(&jobs), None);
+        let (_, slept_at_ns, _, _) = stays_of(&result, 1)[0];
+        let woken = stays_of(&result, 1)[1];
+        assert!(woken.0 - slept_at_ns <= 31 * MSEC + MSEC / 2 + 2, "{version}: it waited");
+        assert_eq!(around(&result, woken.2, woken.0), (Some(3), Some(1)), "{version}");
+        assert_eq!(around(&result, 1 - woken.2, woken.0), (Some(2), Some(2)), "{version}");
+    }
+}
+
+#[test]
+fn a_waking_task_with_the_latest_deadline_waits_for_its_turn() {
+    for version in VERSIONS {
+        let sleep = [computes(MSEC), sleeps(MSEC / 2), computes(MSEC)];
+        let jobs = [job(19, 0, &sleep), hog(0, 2 * MSEC, SEC)];
+        let result = bfs(version, 1, &workload(&jobs), Some(SEC));
+        let first_hog_stay = stays_of(&result, 2)[0];
+        assert!(first_hog_stay.1 - first_hog_stay.0 >= SLICE_NS, "{version}: {first_hog_stay:?}");
+    }
+}
+
+/// A writer that sends to a reader and goes on computing, while a third task that nobody can
+/// preempt holds the other CPU. (A machine of one CPU never asks a policy to select one, so there
+/// the policy cannot learn what the waker is about to do.)
+fn time_until_the_reader_reads_ns(version: i64, sync_wakeups: bool) -> u64 {
+    let writes =
+        [sleeps(20 * MSEC), computes(MSEC), Op::Send { channel: 0, bytes: 1 }, computes(3 * MSEC)];
+    let reads = [Op::Recv { channel: 0, bytes: 1 }, computes(MSEC)];
+    let holder = Job { cpus: Some(vec![1]), ..hog(-20, 0, 100 * MSEC) };
+    let mut workload = workload(&[job(0, 0, &reads), job(10, 0, &writes), holder]);
+    workload.channels = vec![Channel {
+        capacity_bytes: 4096,
+        overhead_bytes: 0,
+        wake_senders_at_bytes: 0,
+        sync_wakeups,
+    }];
+    let result = bfs(version, 2, &workload.with_digest(), None);
+    stays_of(&result, 1).last().expect("it reads").0 - 21 * MSEC
+}
+
+#[test]
+fn a_wakeup_by_a_task_that_is_about_to_sleep_does_not_preempt_it() {
+    for version in VERSIONS {
+        assert!(time_until_the_reader_reads_ns(version, false) < MSEC, "{version}");
+        assert!(time_until_the_reader_reads_ns(version, true) >= 3 * MSEC, "{version}");
+    }
+}
+
+// ---- forks and yields ---------------------------------------------------------------------------
+
+/// A parent that forks one child at once; both then compute.
+fn family() -> Workload {
+    let child = hog(0, 0, 100 * MSEC);
+    let parent = job(0, 0, &[Op::Fork { template: 1 }, computes(100 * MSEC), Op::Join]);
+    let mut workload = workload(&[parent, child]);
+    workload.initial = vec![InitialTask { template: 0, start_at_ns: 0 }];
+    workload.with_digest()
+}
+
+#[test]
+fn a_child_runs_first_and_gets_half_of_its_parents_slice() {
+    for version in VERSIONS {
+        let result = bfs(version, 1, &family(), None);
+        let firsts: Vec<_> = stays(&result).into_iter().filter(|stay| stay.0 > 0).take(2).collect();
+        let lengths_ns: Vec<u64> = firsts.iter().map(|stay| stay.1 - stay.0).collect();
+        assert_eq!([firsts[0].3, firsts[1].3], [2, 1], "{version}: {firsts:?}");
+        for ns in lengths_ns {
+            assert!(ns.abs_diff(SLICE_NS / 2) <= MSEC, "{version}: {firsts:?}");
+        }
+    }
+}
+
+/// What a task that only yields gets beside a hog, in percent.
+fn yielder_percent(version: i64) -> f64 {
+    let program: Program = [
+        Op::Loop { repeat: Repeat::Forever, end: 3 },
+        computes(10_000),
+        Op::Yield,
+        Op::End { start: 0 },
+    ]
+    .into();
+    let yielder = Job { nice: 0, cpus: None, start_at_ns: 0, program };
+    let result = bfs(version, 1, &workload(&[yielder, hog(0, 0, 10 * SEC)]), Some(SEC));
+    run_ns(&result)[0] as f64 / SEC as f64 * 100.0
+}
+
+#[test]
+fn a_yield_gives_the_slice_up_until_424_keeps_the_deadline() {
+    for version in [302, 313] {
+        let percent = yielder_percent(version);
+        assert!(percent < 1.0, "{version}: {percent} %");
+    }
+    let percent = yielder_percent(424);
+    assert!(percent > 40.0, "424: {percent} %");
+}
+
+#[test]
+fn a_version_that_does_not_exist_is_refused_with_those_that_do() {
+    let options = simulator::Options {
+        tunables: [("version".to_owned(), 304)].into(),
+        ..simulator::Options::default()
+    };
+    let workload = workload(&[hog(0, 0, MSEC)]);
+    let result = simulator::simulate(&shipped("bfs"), &costless(1, HZ), &workload, &options)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let message = result.error.expect("the policy refuses").message;
+    assert!(message.contains("version is 304, not 302, 313 or 424"), "{message}");
+}
+
+#[test]
+fn equal_runs_have_equal_digests() {
+    for version in VERSIONS {
+        let digests: Vec<String> =
+            (0..2).map(|_| bfs(version, 1, &family(), None).digest).collect();
+        assert_eq!(digests[0], digests[1], "{version}");
+    }
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* misuses - uses the interface in one wrong way, chosen by `fault`. */
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+#define SHARED_DSQ 7
+
+/* Which fault; see the cases below. */
+const volatile u32 fault = 0;
+/* Tasks that are scheduled rightly before the fault. */
+const volatile u32 after = 5;
+
+static u32 nr_enqueued;
+
+enum {
+	INSERTS_TWICE = 1,
+	BAD_CPU = 2,
+	CPU_NOT_ALLOWED = 3,
+	BAD_QUEUE = 4,
+	VTIME_INTO_LOCAL = 5,
+	MIXED_ORDERS = 6,
+	OVERFLOWS_BUFFER = 7,
+	CALLS_ERROR = 8,
+	INIT_FAILS = 9,
+	INIT_TASK_FAILS = 10,
+	SELECTS_BAD_CPU = 11,
+	INSERTS_OUTSIDE = 12,
+	MOVES_OUTSIDE = 13,
+	KICKS_BAD_CPU = 14,
+	ANOTHER_TASK = 15,
+};
+
+static bool due(u32 which)
+{
+	return fault == which && nr_enqueued > after;
+}
+
+s32 BPF_STRUCT_OPS(misuses_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return due(SELECTS_BAD_CPU) ? -22 : prev_cpu;
+}
+
+static u64 bad_target(const struct task_struct *p)
+{
+	s32 cpu;
+
+	if (due(BAD_CPU))
+		return SCX_DSQ_LOCAL_ON | 9999;
+	if (due(BAD_QUEUE))
+		return 12345;
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
+		if (due(CPU_NOT_ALLOWED) && !bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr))
+			return SCX_DSQ_LOCAL_ON | (u32)cpu;
+	return SHARED_DSQ;
+}
+
+void BPF_STRUCT_OPS(misuses_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_struct *other;
+
+	nr_enqueued++;
+	if (due(CALLS_ERROR)) {
+		scx_bpf_error("task %d came %u times", p->pid, nr_enqueued);
+		return;
+	}
+	if (due(VTIME_INTO_LOCAL)) {
+		scx_bpf_dsq_insert_vtime(p, SCX_DSQ_LOCAL, NSEC_PER_MSEC, 1, enq_flags);
+		return;
+	}
+	if (due(MIXED_ORDERS) && scx_bpf_dsq_nr_queued(SHARED_DSQ) > 0) {
+		scx_bpf_dsq_insert_vtime(p, SHARED_DSQ, NSEC_PER_MSEC, 1, enq_flags);
+		return;
+	}
+	if (due(ANOTHER_TASK)) {
+		other = bpf_task_from_pid(p->pid == 1 ? 2 : 1);
+		if (other) {
+			scx_bpf_dsq_insert(other, SHARED_DSQ, NSEC_PER_MSEC, enq_flags);
+			bpf_task_release(other);
+			return;
+		}
+	}
+	if (due(MOVES_OUTSIDE))
+		scx_bpf_dsq_move_to_local(SHARED_DSQ);
+	if (due(KICKS_BAD_CPU))
+		scx_bpf_kick_cpu(-1, 0);
+	scx_bpf_dsq_insert(p, bad_target(p), NSEC_PER_MSEC, enq_flags);
+	if (due(INSERTS_TWICE))
+		scx_bpf_dsq_insert(p, SHARED_DSQ, NSEC_PER_MSEC, enq_flags);
+}
+
+void BPF_STRUCT_OPS(misuses_dispatch, s32 cpu, struct task_struct *prev)
+{
+	u32 i;
+
+	if (due(OVERFLOWS_BUFFER) && prev)
+		bpf_for(i, 0, 100)
+			scx_bpf_dsq_insert(prev, SCX_DSQ_LOCAL, NSEC_PER_MSEC, 0);
+	scx_bpf_dsq_move_to_local(SHARED_DSQ);
+}
+
+void BPF_STRUCT_OPS(misuses_running, struct task_struct *p)
+{
+	if (due(INSERTS_OUTSIDE))
+		scx_bpf_dsq_insert(p, SHARED_DSQ, NSEC_PER_MSEC, 0);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(misuses_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+	return fault == INIT_TASK_FAILS ? -ENOMEM : 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(misuses_init)
+{
+	return fault == INIT_FAILS ? -ENOSPC : scx_bpf_create_dsq(SHARED_DSQ, -1);
+}
+
+SCX_OPS_DEFINE(misuses_ops, .select_cpu = (void *)misuses_select_cpu,
+	       .enqueue = (void *)misuses_enqueue, .dispatch = (void *)misuses_dispatch,
+	       .running = (void *)misuses_running, .init_task = (void *)misuses_init_task,
+	       .init = (void *)misuses_init, .name = "misuses");

@@ -1,0 +1,139 @@
+//! Goal: a policy that breaks the rules ends the run with the kernel's own kind of message.
+//! Method: small policies that each break one rule, and the whole text of what is reported.
+
+mod support;
+
+use simulator::{FailureKind, Options, RunResult, Status, simulate};
+use std::collections::BTreeMap;
+use support::{compile, costless, workload};
+
+const PINNED_PAIR_AND_HOGS: &str = r#"
+source = "own"
+description = "three hogs, one of them on CPU 0 only, and a sleeper"
+[[tasks]]
+name = "hog"
+count = 2
+program = [{ repeat = 200, do = [{ run = "4ms" }, { sleep = "1ms" }] }]
+[[tasks]]
+name = "pinned"
+cpus = [0]
+program = [{ repeat = 200, do = [{ run = "4ms" }, { sleep = "1ms" }] }]
+[[tasks]]
+name = "nicest"
+nice = 19
+program = [{ repeat = 100, do = [{ run = "1ms" }] }]
+"#;
+
+fn failing(source: &str, tunables: &[(&str, i64)], nr_cpus: usize) -> RunResult {
+    let tunables: BTreeMap<String, i64> =
+        tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+    let options = Options { seed: 1, tunables, ..Options::default() };
+    let policy = compile(&format!("crates/simulator/tests/broken/{source}.bpf.c"));
+    let machine = costless(nr_cpus, 1000);
+    let result = simulate(&policy, &machine, &workload(PINNED_PAIR_AND_HOGS), &options);
+    let result = result.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(result.status, Status::Failed, "{:?}", result.error);
+    result
+}
+
+#[test]
+fn a_lost_task_is_a_stall_that_says_who_lost_it() {
+    let failure = failing("loses_a_task", &[], 1).error.expect("failed");
+    assert_eq!(failure.kind, FailureKind::Stall);
+    assert_eq!((failure.pid, failure.task.as_deref()), (Some(2), Some("hog[2]")));
+    assert_eq!(failure.cpu, Some(0));
+    // The watchdog looks every 15 s and allows 30 s: 0, 15, 30 are too early, 45 is not.
+    assert_eq!(failure.at_ns, 45_000_000_000);
+    assert_eq!(
+        failure.message,
+        "runnable task stall (hog[2] failed to run for 45.000s); last enqueued on cpu 0: the \
+         policy took it in `enqueue` and has put it into no queue since"
+    );
+}
+
+#[test]
+fn a_starved_task_is_a_stall_that_says_where_it_waits() {
+    // Two hogs keep the only CPU busy for more than the policy's own timeout of 5 s.
+    let policy = compile("crates/simulator/tests/broken/starves_one.bpf.c");
+    let text = r#"
+source = "own"
+description = "a hog and a nice task"
+stop = "20s"
+[[tasks]]
+name = "hog"
+program = [{ repeat = "forever", do = [{ run = "1s" }] }]
+[[tasks]]
+name = "nicest"
+nice = 19
+program = [{ run = "1ms" }]
+"#;
+    let options = Options { seed: 1, ..Options::default() };
+    let result = simulate(&policy, &costless(1, 1000), &workload(text), &options);
+    let failure = result.expect("can be simulated").error.expect("failed");
+    assert_eq!(failure.kind, FailureKind::Stall);
+    assert_eq!(
+        failure.message,
+        "runnable task stall (nicest[2] failed to run for 7.500s); last enqueued on cpu 0: it \
+         waits in dispatch queue 0x0"
+    );
+}
+
+/// The fault's number in `misuses.bpf.c`, what it is reported as, and the message.
+const MISUSES: [(i64, FailureKind, &str); 15] = [
+    (1, FailureKind::BadCall, "already direct-dispatched"),
+    (2, FailureKind::BadCpu, "invalid CPU 9999 in SCX_DSQ_LOCAL_ON dispatch verdict"),
+    (3, FailureKind::BadCpu, "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for pinned[3]"),
+    (4, FailureKind::BadQueue, "non-existent DSQ 0x3039 for "),
+    (5, FailureKind::BadQueue, "cannot use vtime ordering for built-in DSQs"),
+    (6, FailureKind::BadQueue, "DSQ ID 0x0000000000000007 already had FIFO-enqueued tasks"),
+    (7, FailureKind::BadCall, "dispatch buffer overflow"),
+    (8, FailureKind::PolicyError, "scx_bpf_error (task "),
+    (9, FailureKind::PolicyExit, "ops.init() failed (-28)"),
+    (10, FailureKind::PolicyExit, "ops.init_task() failed (-12) for hog[1]"),
+    (11, FailureKind::BadCpu, "invalid CPU -22 from ops.select_cpu()"),
+    (12, FailureKind::BadCall, "scx_bpf_dsq_insert() called from an operation that may not"),
+    (13, FailureKind::BadCall, "scx_bpf_dsq_move_to_local() called from outside ops.dispatch()"),
+    (14, FailureKind::BadCpu, "invalid CPU -1 in scx_bpf_kick_cpu()"),
+    (15, FailureKind::BadCall, "but trying to direct-dispatch "),
+];
+
+#[test]
+fn every_misuse_has_its_message() {
+    for (fault, kind, message) in MISUSES {
+        let result = failing("misuses", &[("fault", fault)], 2);
+        let failure = result.error.expect("failed");
+        assert_eq!(failure.kind, kind, "fault {fault}: {}", failure.message);
+        assert!(failure.message.contains(message), "fault {fault}: {}", failure.message);
+        let late = failure.at_ns > 0 || matches!(fault, 9 | 10);
+        assert!(late, "fault {fault} was noticed at {} ns", failure.at_ns);
+    }
+}
+
+#[test]
+fn without_a_fault_the_same_policy_completes() {
+    let policy = compile("crates/simulator/tests/broken/misuses.bpf.c");
+    let result = support::run(&policy, &costless(2, 1000), &workload(PINNED_PAIR_AND_HOGS), 1);
+    assert_eq!((result.status, result.error), (Status::Completed, None));
+}
+
+#[test]
+fn tasks_that_wait_for_each_other_are_a_deadlock_of_the_workload() {
+    let text = r#"
+source = "own"
+description = "two tasks wait for each other"
+[channels.a]
+capacity_bytes = 10
+[channels.b]
+capacity_bytes = 10
+[[tasks]]
+name = "left"
+program = [{ recv = "a", bytes = 1 }, { send = "b", bytes = 1 }]
+[[tasks]]
+name = "right"
+program = [{ recv = "b", bytes = 1 }, { send = "a", bytes = 1 }]
+"#;
+    let result = support::run(&support::shipped("fifo"), &costless(2, 100), &workload(text), 1);
+    let failure = result.error.expect("failed");
+    assert_eq!(failure.kind, FailureKind::Deadlock);
+    assert!(failure.message.starts_with("deadlock: all 2 living tasks"), "{}", failure.message);
+}

@@ -1,0 +1,217 @@
+//! Goal: `eevdf` keeps what its theory promises and shows what Linux 6.12 was observed to do.
+//! Method: closed forms (weights, requests, the bound on lag) on hogs and sleepers; and each
+//! mechanism switched off by its tunable, which must undo what it is for.
+
+mod laboratory;
+
+use laboratory::*;
+use scenario::workload::Op;
+use simulator::RunResult;
+
+const BASE_SLICE_NS: u64 = 700 * US;
+const HZ: u32 = 1000;
+const TICK_NS: u64 = MS;
+
+#[test]
+fn shares_are_proportional_to_weights() {
+    let eevdf = shipped("eevdf");
+    for nice in -20..=19 {
+        let workload = together(vec![hog("zero", 0), hog("other", nice)]);
+        let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &[]);
+        let expected = weight(nice) / weight(0);
+        let got = share(&result, "other") / share(&result, "zero");
+        assert!((got / expected - 1.0).abs() < 0.015, "nice {nice}: {got} for {expected}");
+    }
+}
+
+#[test]
+fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
+    let eevdf = shipped("eevdf");
+    let changing = task("changing", 0, once(&[run(5 * S), Op::Nice(5), run(100 * S)]));
+    let workload = together(vec![hog("zero", 0), changing]);
+    let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &[]);
+    // 5 of the first 10 seconds; then 335 / (1024 + 335) of 20 seconds.
+    let expected_s = 5.0 + 20.0 * 335.0 / 1359.0;
+    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
+    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+}
+
+#[test]
+fn equal_hogs_take_turns_of_a_request_rounded_up_to_a_tick() {
+    let eevdf = shipped("eevdf");
+    for (nr_cpus, factor) in [(1, 1), (2, 2), (4, 3), (8, 4)] {
+        for hz in [1000, 250] {
+            let workload = together((0..4).map(|_| pinned(hog("hog", 0), 0)).collect());
+            let result = outcome(&eevdf, &machine(nr_cpus, hz), &workload, 5 * S, &[]);
+            let tick_ns = S / u64::from(hz);
+            let expected = (factor * BASE_SLICE_NS).div_ceil(tick_ns);
+            let got = usual_stay_ticks(&result, "hog", hz);
+            assert_eq!(got, expected, "{nr_cpus} CPUs at {hz} Hz");
+        }
+    }
+}
+
+#[test]
+fn nice_changes_how_often_a_task_is_served_and_not_for_how_long() {
+    let eevdf = shipped("eevdf");
+    let workload = together(vec![hog("zero", 0), hog("nicest", 19)]);
+    let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &[]);
+    assert_eq!(usual_stay_ticks(&result, "nicest", HZ), 1);
+    // 1024 / 15 = 68 ms of the other for each of its milliseconds.
+    let nr_stays = stays(&result, "nicest").len() as f64;
+    assert!((nr_stays / (30_000.0 / 69.3) - 1.0).abs() < 0.05, "{nr_stays} stays in 30 s");
+}
+
+/// How far a task that always wants to run gets ahead of its part of the CPU, and how far
+/// behind, in ns.
+fn lead_and_lag_ns(result: &RunResult, name: &str, part: f64) -> (f64, f64) {
+    let (mut had_ns, mut lead_ns, mut lag_ns) = (0, 0.0_f64, 0.0_f64);
+    for (start, end, _) in stays(result, name) {
+        lag_ns = lag_ns.max(part * start as f64 - had_ns as f64);
+        had_ns += end - start;
+        lead_ns = lead_ns.max(had_ns as f64 - part * end as f64);
+    }
+    (lead_ns, lag_ns)
+}
+
+#[test]
+fn nobody_gets_a_turn_ahead_or_two_requests_and_a_tick_behind() {
+    let eevdf = shipped("eevdf");
+    let nices = [-15, -5, 0, 0, 1, 3, 5, 10, 15];
+    let sum: f64 = nices.iter().map(|nice| weight(*nice)).sum();
+    let named: Vec<(String, i8)> =
+        nices.iter().enumerate().map(|(i, nice)| (format!("hog{i}"), *nice)).collect();
+    let workload = together(named.iter().map(|(name, nice)| hog(name, *nice)).collect());
+    for (hz, slice_ns) in [(1000, BASE_SLICE_NS), (250, 3_900 * US), (250, BASE_SLICE_NS)] {
+        let tick_ns = S / u64::from(hz);
+        let tunables = [("base_slice_ns", slice_ns as i64)];
+        let result = outcome(&eevdf, &machine(1, hz), &workload, 4 * S, &tunables);
+        let turn_ns = slice_ns.next_multiple_of(tick_ns) as f64;
+        let bound_ns = (2 * slice_ns + tick_ns) as f64;
+        // What switches cost is nobody's part.
+        let run_ns: u64 = result.task_groups.iter().map(|group| group.run_ns).sum();
+        for (name, nice) in &named {
+            let part = weight(*nice) / sum * run_ns as f64 / result.elapsed_ns as f64;
+            let (lead_ns, lag_ns) = lead_and_lag_ns(&result, name, part);
+            assert!(lead_ns < turn_ns, "{name} at {hz} Hz: {lead_ns} ns > {turn_ns} ns");
+            // Ticks longer than requests end them late, and all who overran are owed by one.
+            if slice_ns.next_multiple_of(tick_ns) < 2 * slice_ns {
+                assert!(lag_ns < bound_ns, "{name} at {hz} Hz: {lag_ns} ns > {bound_ns} ns");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sleeper_that_is_owed_time_preempts_a_task_that_is_not() {
+    let eevdf = shipped("eevdf");
+    let sleeper = task("sleeper", 0, forever(&[sleep(9 * MS + 300 * US), run(100 * US)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let latency = outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &[]).wakeup_latency_ns;
+    assert!(latency.count > 1900, "{latency:?}");
+    assert!(latency.p50 < 100 * US, "{latency:?}");
+    assert!(latency.max <= BASE_SLICE_NS.next_multiple_of(TICK_NS) + TICK_NS, "{latency:?}");
+}
+
+#[test]
+fn a_running_task_that_is_eligible_is_protected_until_its_request_ends() {
+    let eevdf = shipped("eevdf");
+    // Of the higher weight, and so of the earlier deadline; without lag, so that both are eligible.
+    let sleeper = task("sleeper", -10, forever(&[sleep(300 * US), run(10 * US)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let latency = |parity: i64| {
+        let tunables = [("place_lag", 0), ("run_to_parity", parity)];
+        outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns
+    };
+    assert!(latency(1).p50 > 300 * US, "the rest of the request: {:?}", latency(1));
+    assert!(latency(0).p50 < 20 * US, "at once: {:?}", latency(0));
+}
+
+#[test]
+fn a_task_that_goes_on_after_its_request_is_protected_no_more() {
+    let eevdf = shipped("eevdf");
+    let sleeper = task("sleeper", -10, forever(&[sleep(9 * MS + 300 * US), run(10 * US)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let tunables = [("place_lag", 0)];
+    let latency = outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns;
+    assert!(latency.p50 < 20 * US, "{latency:?}");
+}
+
+#[test]
+fn lag_survives_a_nap() {
+    let eevdf = shipped("eevdf");
+    // At its naps, in the middle of a tick of 4 ms, it is mostly ahead of the others.
+    let napper = task("napper", 0, forever(&[run(3 * MS), sleep(20 * US)]));
+    let workload = together(vec![hog("a", 0), hog("b", 0), napper]);
+    let got = |place_lag: i64| {
+        let tunables = [("place_lag", place_lag), ("delay_dequeue", 0)];
+        share(&outcome(&eevdf, &machine(1, 250), &workload, 20 * S, &tunables), "napper")
+    };
+    assert!((got(1) - 1.0 / 3.0).abs() < 0.005, "{}", got(1));
+    assert!(got(0) > 0.36, "naps that wipe out debts win time: {}", got(0));
+}
+
+#[test]
+fn debt_fades_while_a_task_sleeps_if_dequeueing_is_delayed() {
+    let eevdf = shipped("eevdf");
+    // Runs for 3 ms, a tick being 4 ms: it is far beyond its 0.7 ms request when it sleeps.
+    let debtor = task("debtor", 0, forever(&[run(3 * MS), sleep(40 * MS)]));
+    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), debtor]);
+    let latency_ns = |delay: i64| {
+        let tunables = [("delay_dequeue", delay)];
+        outcome(&eevdf, &machine(1, 250), &workload, 20 * S, &tunables).wakeup_latency_ns.mean
+    };
+    assert!(latency_ns(1) < 0.8 * latency_ns(0), "{} and {}", latency_ns(1), latency_ns(0));
+}
+
+#[test]
+fn who_yields_gives_up_the_rest_of_its_request() {
+    let eevdf = shipped("eevdf");
+    let polite = task("polite", 0, forever(&[run(70 * US), Op::Yield]));
+    let workload = together(vec![hog("hog", 0), polite]);
+    let result = outcome(&eevdf, &machine(1, HZ), &workload, 10 * S, &[]);
+    // 70 us are charged as a request of 700 us; the hog's turns are a tick.
+    let got = share(&result, "polite") / share(&result, "hog");
+    assert!((0.09..0.13).contains(&got), "{got}");
+}
+
+#[test]
+fn renicing_neither_wins_nor_loses_time() {
+    let eevdf = shipped("eevdf");
+    let fickle =
+        task("fickle", 0, forever(&[Op::Nice(5), run(100 * MS), Op::Nice(0), run(100 * MS)]));
+    let workload = together(vec![hog("hog", 0), fickle]);
+    let result = outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &[]);
+    // While it has 200 ms, the hog has 100 ms x 1024 / 335 and 100 ms.
+    let expected = 2.0 / (1024.0 / 335.0 + 1.0);
+    let got = share(&result, "fickle") / share(&result, "hog");
+    assert!((got / expected - 1.0).abs() < 0.02, "{got} for {expected}");
+}
+
+#[test]
+fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
+    let eevdf = shipped("eevdf");
+    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
+    let seconds = 20;
+    let result = outcome(&eevdf, &machine(2, HZ), &workload, seconds * S, &[]);
+    for name in ["a", "b", "c"] {
+        let got = share(&result, name);
+        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+    }
+    // Each 64 to 128 ms.
+    let a_second = result.migrations as f64 / seconds as f64;
+    assert!((7.0..=16.0).contains(&a_second), "{a_second} migrations a second");
+}
+
+#[test]
+fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
+    let eevdf = shipped("eevdf");
+    for nr in 1..=9 {
+        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
+        let result = outcome(&eevdf, &machine(2, HZ), &together(jobs), 100 * S, &[]);
+        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
+        // What is lost: at the end the last job may be a rotation of 128 ms behind.
+        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
+        assert!(lost_ms < 150, "{nr} jobs: {lost_ms} ms");
+    }
+}

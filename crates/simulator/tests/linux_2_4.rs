@@ -1,0 +1,306 @@
+//! Goal: `linux_2_4` shows what the scheduler of Linux 2.4.18 is known to do.
+//! Method: closed forms (ticks granted to nice values, goodness) on hogs, sleepers, forks and
+//! yields; and mechanisms switched off by a tunable or left without a cause.
+
+mod laboratory;
+
+use laboratory::*;
+use scenario::workload::{Op, TaskTemplate, Workload};
+use simulator::RunResult;
+
+/// The tick rate of Linux 2.4 on i386, and its tick.
+const HZ: u32 = 100;
+const TICK_NS: u64 = 10 * MS;
+/// Switches, ticks and walks over a short list between two stays.
+const OVERHEAD_NS_MAX: u64 = 50 * US;
+
+/// Ticks that an epoch grants to a nice value at 100 Hz.
+fn granted_ticks(nice: i8) -> u64 {
+    ((20 - i64::from(nice)) as u64 >> 2) + 1
+}
+
+/// A task with an address space of its own.
+fn process(template: TaskTemplate) -> TaskTemplate {
+    TaskTemplate { address_space: None, ..template }
+}
+
+/// The first stay of the tasks of one name.
+fn first_stay_ns(result: &RunResult, name: &str) -> u64 {
+    let (start_ns, end_ns, _) = stays(result, name)[0];
+    end_ns - start_ns
+}
+
+/// Whether `ns` is this many ticks, less what remained of a tick when the task began.
+fn is_ticks(ns: u64, ticks: u64) -> bool {
+    ns <= ticks * TICK_NS && ns > (ticks - 1) * TICK_NS
+}
+
+#[test]
+fn equal_hogs_take_turns_of_60_ms() {
+    let linux_2_4 = shipped("linux_2_4");
+    for nr in [2_u64, 3, 7] {
+        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
+        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
+        for hz in [100, 250, 1000] {
+            let result = outcome(&linux_2_4, &machine(1, hz), &workload, 5 * S, &[]);
+            for name in &names {
+                assert_eq!(
+                    usual_stay_ticks(&result, name, hz),
+                    60 * u64::from(hz) / 1000,
+                    "{hz} Hz"
+                );
+                let gap_ns = longest_gap_ns(&result, name, S);
+                let others_ns = (nr - 1) * 60 * MS;
+                assert!(gap_ns >= others_ns - MS, "{name} of {nr} at {hz} Hz: {gap_ns}");
+                assert!(gap_ns <= others_ns + MS, "{name} of {nr} at {hz} Hz: {gap_ns}");
+            }
+        }
+    }
+}
+
+#[test]
+fn shares_are_the_ticks_of_the_nice_values() {
+    let linux_2_4 = shipped("linux_2_4");
+    for (a, b) in [(0, 0), (0, 1), (0, 5), (0, 10), (0, 19), (-20, 0), (-20, 19)] {
+        let workload = together(vec![hog("a", a), hog("b", b)]);
+        let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 60 * S, &[]);
+        let (ticks_a, ticks_b) = (granted_ticks(a) as f64, granted_ticks(b) as f64);
+        let expected = ticks_b / (ticks_a + ticks_b);
+        let got = share(&result, "b") / (share(&result, "a") + share(&result, "b"));
+        assert!((got / expected - 1.0).abs() < 0.01, "nice {a} and {b}: {got} for {expected}");
+    }
+}
+
+#[test]
+fn ticks_granted_follow_the_tick_as_they_followed_hz() {
+    let linux_2_4 = shipped("linux_2_4");
+    let workload = together(vec![hog("a", 0), hog("b", 0)]);
+    for (tick_ns, slice_ms) in [(10_000_000, 60), (4_000_000, 44), (2_000_000, 42), (1_000_000, 41)]
+    {
+        let tunables = [("tick_ns", tick_ns)];
+        let result = outcome(&linux_2_4, &machine(1, 1000), &workload, 5 * S, &tunables);
+        assert_eq!(usual_stay_ticks(&result, "a", 1000), slice_ms, "tick of {tick_ns} ns");
+    }
+}
+
+#[test]
+fn in_an_epoch_the_lower_nice_value_runs_first() {
+    let linux_2_4 = shipped("linux_2_4");
+    let nices = [("ten", 10), ("zero", 0), ("minus", -10)];
+    let workload = together(nices.iter().map(|(name, nice)| hog(name, *nice)).collect());
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 10 * S, &[]);
+    let mut starts: Vec<(u64, &str)> = Vec::new();
+    for (name, _) in nices {
+        starts.extend(stays(&result, name).iter().map(|(start, _, _)| (*start, name)));
+    }
+    starts.sort_unstable();
+    let order: Vec<&str> =
+        starts.iter().map(|(_, name)| *name).skip_while(|name| *name != "minus").collect();
+    assert!(order.len() > 100, "{}", order.len());
+    for epoch in order.chunks_exact(3).skip(1) {
+        assert_eq!(epoch, ["minus", "zero", "ten"]);
+    }
+}
+
+#[test]
+fn who_ends_an_epoch_begins_the_next_if_it_has_its_own_address_space() {
+    let linux_2_4 = shipped("linux_2_4");
+    let workload = together(vec![process(hog("a", 0)), process(hog("b", 0))]);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 5 * S, &[]);
+    assert_eq!(usual_stay_ticks(&result, "a", HZ), 12);
+    assert_eq!(usual_stay_ticks(&result, "b", HZ), 12);
+}
+
+#[test]
+fn a_sleeper_that_has_collected_ticks_preempts_a_hog_at_once() {
+    let linux_2_4 = shipped("linux_2_4");
+    let sleeper = task("sleeper", 0, forever(&[sleep(197 * MS + 300 * US), run(MS)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 20 * S, &[]);
+    assert!(result.wakeup_latency_ns.count > 90, "{:?}", result.wakeup_latency_ns);
+    assert!(result.wakeup_latency_ns.p99 < 100 * US, "{:?}", result.wakeup_latency_ns);
+}
+
+#[test]
+fn a_nicer_sleeper_waits_until_the_hog_has_used_enough_ticks() {
+    let linux_2_4 = shipped("linux_2_4");
+    // Goodness without bonuses: nice 19 collects 1 tick and has 1 + 1; the hog 1..6 + 20.
+    let sleeper = task("sleeper", 19, forever(&[sleep(197 * MS + 300 * US), run(MS)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 20 * S, &[]);
+    assert!(result.wakeup_latency_ns.p50 > 10 * MS, "{:?}", result.wakeup_latency_ns);
+    assert!(result.wakeup_latency_ns.max < 61 * MS, "{:?}", result.wakeup_latency_ns);
+}
+
+#[test]
+fn sleeping_through_epochs_collects_less_than_two_grants() {
+    let linux_2_4 = shipped("linux_2_4");
+    // 6, 9, 10, 11, 11: what counter / 2 + 6 converges to.
+    let sleeper = task("sleeper", 0, once(&[sleep(2 * S), run(S)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 4 * S, &[]);
+    let long = stays(&result, "sleeper").into_iter().find(|(start, _, _)| *start > S);
+    let (start, end, _) = long.expect("it wakes up");
+    assert!(is_ticks(end - start, 11), "{}", end - start);
+}
+
+#[test]
+fn parent_and_child_share_the_parents_ticks() {
+    let linux_2_4 = shipped("linux_2_4");
+    let parent = task("parent", 0, once(&[Op::Fork { template: 1 }, run(5 * S)]));
+    let workload = workload_of(vec![parent, hog("child", 0)], 1);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 60 * MS, &[]);
+    // 6 ticks become 3 and 3, the first epoch.
+    assert!(is_ticks(first_stay_ns(&result, "parent"), 3), "{:?}", stays(&result, "parent"));
+    assert!(is_ticks(group(&result, "child").run_ns, 3), "{:?}", group(&result, "child"));
+}
+
+#[test]
+fn a_childs_ticks_return_to_its_parent_up_to_a_limit() {
+    let linux_2_4 = shipped("linux_2_4");
+    let fork = Op::Fork { template: 1 };
+    let parent = task("parent", 0, once(&[fork, Op::Join, fork, Op::Join, run(5 * S)]));
+    let child = task("child", 0, once(&[run(US)]));
+    let templates = vec![parent, child, hog("rival", 0)];
+    let mut workload = workload_of(templates, 1);
+    workload.initial.push(scenario::workload::InitialTask { template: 2, start_at_ns: 5 * MS });
+    let first_long_stay_ns = |tunables: &[(&str, i64)]| {
+        let result = outcome(&linux_2_4, &machine(1, HZ), &workload, S, tunables);
+        let stays = stays(&result, "parent");
+        stays.iter().map(|(start, end, _)| end - start).find(|ns| *ns > TICK_NS).expect("it runs")
+    };
+    assert!(is_ticks(first_long_stay_ns(&[]), 6), "{}", first_long_stay_ns(&[]));
+    let limit = [("counter_max_ns", 40_000_000)];
+    assert!(is_ticks(first_long_stay_ns(&limit), 4), "{}", first_long_stay_ns(&limit));
+}
+
+#[test]
+fn who_yields_loses_even_to_the_exhausted() {
+    let linux_2_4 = shipped("linux_2_4");
+    let yielder = task("yielder", 0, forever(&[run(MS), Op::Yield]));
+    let workload = together(vec![hog("hog", 0), yielder]);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 20 * S, &[]);
+    // A millisecond for each 60 of the hog.
+    let got = share(&result, "yielder");
+    assert!((0.012..0.022).contains(&got), "{got}");
+    assert_eq!(usual_stay_ticks(&result, "hog", HZ), 6);
+}
+
+#[test]
+fn who_yields_alone_goes_on() {
+    let linux_2_4 = shipped("linux_2_4");
+    let yielder = task("yielder", 0, forever(&[run(MS), Op::Yield]));
+    let result = outcome(&linux_2_4, &machine(2, HZ), &together(vec![yielder]), S, &[]);
+    assert_eq!(result.switches, 1);
+}
+
+#[test]
+fn three_hogs_on_two_cpus_get_two_thirds_each() {
+    let linux_2_4 = shipped("linux_2_4");
+    let names = ["a", "b", "c"];
+    for separate in [false, true] {
+        let hogs = names.iter().map(|name| TaskTemplate {
+            address_space: if separate { None } else { Some(0) },
+            ..hog(name, 0)
+        });
+        let workload = together(hogs.collect());
+        let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 60 * S, &[]);
+        for name in names {
+            let got = share(&result, name);
+            assert!((got - 2.0 / 3.0).abs() < 0.02, "{name}: {got}");
+        }
+    }
+}
+
+#[test]
+fn hogs_on_two_cpus_end_near_the_ideal_time() {
+    let linux_2_4 = shipped("linux_2_4");
+    for nr in 1..=9_u64 {
+        for (work_ns, worst) in [(150 * MS, 1.12), (3 * S, 1.02)] {
+            let worker = task("worker", 0, once(&[run(work_ns)]));
+            let workload = together((0..nr).map(|_| worker.clone()).collect());
+            let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 60 * S, &[]);
+            let ideal_ns = work_ns.max(nr * work_ns / 2);
+            let ratio = result.elapsed_ns as f64 / ideal_ns as f64;
+            assert!((0.999..worst).contains(&ratio), "{nr} of {work_ns} ns: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn a_wake_up_takes_an_idle_cpu_rather_than_preempt() {
+    let linux_2_4 = shipped("linux_2_4");
+    let sleeper = task("sleeper", -20, forever(&[sleep(7 * MS), run(MS)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 10 * S, &[]);
+    assert_eq!(group(&result, "hog").switches, 1);
+    assert!(group(&result, "sleeper").migrations <= 1, "{:?}", group(&result, "sleeper"));
+    assert!(result.wakeup_latency_ns.p99 < OVERHEAD_NS_MAX, "{:?}", result.wakeup_latency_ns);
+}
+
+#[test]
+fn the_affinity_bonus_keeps_tasks_on_their_cpus() {
+    let linux_2_4 = shipped("linux_2_4");
+    let mut tasks: Vec<TaskTemplate> = (0..4).map(|_| process(hog("hog", 0))).collect();
+    tasks.extend([process(noise()), process(noise())]);
+    let workload = together(tasks);
+    let migrations = |bonus: i64| {
+        let tunables = [("affinity_bonus", bonus)];
+        let result = outcome(&linux_2_4, &machine(2, HZ), &workload, 30 * S, &tunables);
+        group(&result, "hog").migrations
+    };
+    let (with, without) = (migrations(15), migrations(0));
+    assert!(with * 3 < without, "{with} {without}");
+}
+
+/// A sender that computes for 5 ms after each message, and a receiver.
+fn messages(sync_wakeups: bool) -> Workload {
+    let send = Op::Send { channel: 0, bytes: 1 };
+    let receive = Op::Recv { channel: 0, bytes: 1 };
+    let sender = task("sender", 0, forever(&[sleep(3 * MS), send, run(5 * MS)]));
+    let receiver = task("receiver", 0, forever(&[receive]));
+    let mut workload = together(vec![sender, receiver]);
+    workload.channels[0].sync_wakeups = sync_wakeups;
+    workload
+}
+
+#[test]
+fn a_synchronous_wake_up_tells_no_idle_cpu() {
+    let linux_2_4 = shipped("linux_2_4");
+    for (sync, ns) in [(true, 4_800 * US..5_000 * US), (false, 0..OVERHEAD_NS_MAX)] {
+        let result = outcome(&linux_2_4, &machine(2, HZ), &messages(sync), S, &[]);
+        let receiver = group(&result, "receiver");
+        let mean_wait_ns = receiver.wait_ns / receiver.switches;
+        assert!(ns.contains(&mean_wait_ns), "sync {sync}: {mean_wait_ns} ns");
+    }
+}
+
+#[test]
+fn a_pick_costs_in_proportion_to_those_who_wait() {
+    let linux_2_4 = shipped("linux_2_4");
+    let machine = machine(1, HZ);
+    let cost_ns = |nr: u64| {
+        let mut tasks: Vec<TaskTemplate> = (0..nr).map(|_| hog("hog", 0)).collect();
+        tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
+        let result = outcome(&linux_2_4, &machine, &together(tasks), 3 * S, &[]);
+        result.cpu_time_ns.scheduler as f64 / result.switches as f64
+    };
+    let (few, some, many) = (cost_ns(20), cost_ns(40), cost_ns(80));
+    let ratio = (many - some) / (some - few);
+    assert!((1.8..2.2).contains(&ratio), "{few} {some} {many}");
+    let per_task_ns = (many - some) / 40.0;
+    let step_ns = machine.costs.scan_step_ns as f64;
+    assert!((per_task_ns / step_ns - 1.0).abs() < 0.1, "{per_task_ns} for {step_ns}");
+}
+
+#[test]
+fn a_new_nice_value_counts_from_the_next_epoch_on() {
+    let linux_2_4 = shipped("linux_2_4");
+    let changing = task("changing", 0, once(&[run(3 * S), Op::Nice(10), run(100 * S)]));
+    let workload = together(vec![hog("zero", 0), changing]);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 30 * S, &[]);
+    // Half of 6 seconds; then 3 ticks of 9.
+    let expected_s = 3.0 + 24.0 / 3.0;
+    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
+    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+}

@@ -1,0 +1,202 @@
+"""The runs that an experiment asks for, with every file found, read and digested.
+
+`expand` turns an experiment into cells: plain values that worker processes can be sent. It
+compiles policies and reads machines and workloads, so a wrong name, parameter or tunable is found
+before anything is simulated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from schedlab import catalogue
+from schedlab.errors import ExperimentError, UnknownName
+from schedlab.experiment import (
+    CELLS_MAX,
+    UNIT_NS,
+    Experiment,
+    PolicyChoice,
+    Value,
+    numeric,
+    parse_tunable,
+    refuse_duplicates,
+)
+from schedlab.store import RunKey, canonical_json
+
+
+@dataclass(frozen=True)
+class ChosenPolicy:
+    """A policy of an experiment with every tunable settled."""
+
+    label: str
+    given: str
+    name: str
+    path: str
+    digest: str
+    settings: Mapping[str, int]
+    tunables: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ChosenMachine:
+    """A machine of an experiment."""
+
+    given: str
+    name: str
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class ChosenWorkload:
+    """A workload with one combination of varied values: `parameters` are those given."""
+
+    given: str
+    name: str
+    path: str
+    digest: str
+    parameters: Mapping[str, str]
+    resolved: Mapping[str, str]
+    varied: Mapping[str, Value]
+
+    @property
+    def weight(self) -> float:
+        """A guess of the relative cost of a run: larger varied numbers mean more work."""
+        return math.prod(max(1.0, numeric(value) or 1.0) for value in self.varied.values())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run to do. Plain values only: worker processes rebuild everything from the paths."""
+
+    policy: ChosenPolicy
+    machine: ChosenMachine
+    workload: ChosenWorkload
+    seed: int
+    until_ns: int | None
+    version: str
+
+    @property
+    def key(self) -> RunKey:
+        """What decides the result, and so finds it in a store."""
+        return RunKey(
+            policy_source_digest=self.policy.digest,
+            tunables=canonical_json(dict(self.policy.tunables)),
+            machine_digest=self.machine.digest,
+            workload_digest=self.workload.digest,
+            seed=self.seed,
+            until_ns=self.until_ns or 0,
+            backend="sim",
+            version=self.version,
+        )
+
+    def replay(self, until_ns: int | None = None) -> str:
+        """The command that does this run again, for a shell."""
+        words = ["schedlab", "run", self.policy.given, "--workload", self.workload.given]
+        words += ["--machine", self.machine.given, "--seed", str(self.seed)]
+        for name, value in self.workload.parameters.items():
+            words += ["--with", f"{name}={value}"]
+        for name, value in self.policy.settings.items():
+            words += ["--set", f"{name}={value}"]
+        until_ns = until_ns or self.until_ns
+        if until_ns:
+            words += ["--until", format_duration(until_ns)]
+        return shlex.join(words)
+
+
+def format_duration(duration_ns: int) -> str:
+    """A time in the largest unit that keeps it exact to three decimals, as --until reads it."""
+    for unit in ("s", "ms", "us"):
+        number = Decimal(duration_ns) / UNIT_NS[unit]
+        if number == round(number, 3):
+            return f"{number.normalize():f}{unit}"
+    return f"{duration_ns}ns"
+
+
+def expand(experiment: Experiment) -> list[Cell]:
+    """The cells of an experiment: machine by machine, and then in the order given.
+
+    Compiles every policy and reads every file once.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If a name, file, parameter or tunable is wrong.
+    """
+    combinations = math.prod(len(values) for values in experiment.varied.values())
+    wanted = len(experiment.policies) * len(experiment.machines) * combinations * experiment.repeats
+    if wanted > CELLS_MAX:
+        raise ExperimentError(
+            f"the experiment has {wanted} runs, more than {CELLS_MAX}",
+            "vary fewer values, or repeat less",
+        )
+    machines = [_choose_machine(text) for text in experiment.machines]
+    refuse_duplicates("machine", [machine.name for machine in machines])
+    workloads = _choose_workloads(experiment)
+    policies = [_choose_policy(choice, experiment) for choice in experiment.policies]
+    version = catalogue.core_version()
+    return [
+        Cell(policy, machine, workload, experiment.seed + repetition, experiment.until_ns, version)
+        for machine in machines
+        for workload in workloads
+        for policy in policies
+        for repetition in range(experiment.repeats)
+    ]
+
+
+def _choose_machine(text: str) -> ChosenMachine:
+    path = catalogue.find(catalogue.MACHINES, text)
+    machine = catalogue.load_machine(path)
+    return ChosenMachine(text, machine.name, str(path), machine.digest)
+
+
+def _choose_workloads(experiment: Experiment) -> list[ChosenWorkload]:
+    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
+    known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
+    for name in [*experiment.parameters, *experiment.varied]:
+        if name not in known:
+            raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
+    workloads = []
+    for values in itertools.product(*experiment.varied.values()):
+        varied = dict(zip(experiment.varied, values, strict=True))
+        given = {**experiment.parameters, **{name: str(varied[name]) for name in varied}}
+        workload = catalogue.load_workload(path, given)
+        workloads.append(
+            ChosenWorkload(
+                experiment.workload,
+                workload.name,
+                str(path),
+                workload.digest,
+                given,
+                dict(workload.parameters),
+                varied,
+            )
+        )
+    return workloads
+
+
+def _choose_policy(choice: PolicyChoice, experiment: Experiment) -> ChosenPolicy:
+    path = catalogue.find(catalogue.POLICIES, choice.policy)
+    policy = catalogue.load_policy(path)
+    known = {tunable["name"]: tunable for tunable in policy.tunables}
+    settings: dict[str, int] = {}
+    for name, text in experiment.tunables.get(choice.label, {}).items():
+        if name not in known:
+            raise UnknownName("tunable", name, known, f"of policy {choice.label}")
+        place = f"--set {choice.label}.{name}"
+        settings[name] = parse_tunable(place, name, known[name]["type"], text)
+    defaults = {name: tunable["default"] for name, tunable in known.items()}
+    return ChosenPolicy(
+        choice.label,
+        choice.policy,
+        policy.name,
+        str(path),
+        policy.source_digest,
+        settings,
+        {**defaults, **settings},
+    )

@@ -1,0 +1,276 @@
+"""What the verbs print: tables for people, and the same as JSON for programs.
+
+Data go to stdout; what is said about them, such as why a run failed, goes to stderr. Statistics
+and plots are imported where they are needed, because they take longer to load than a short run
+takes to simulate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from schedlab.cells import Cell
+from schedlab.experiment import Experiment
+from schedlab.store import RunRecord
+
+if TYPE_CHECKING:
+    from schedlab import report, statistics
+
+# Wide enough for ten policies; a table is only as wide as its contents.
+PIPED_COLUMNS = 240
+
+
+def print_json(data: object) -> None:
+    """One JSON document on stdout. Numbers are finite: JSON has no other."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(table: Table) -> None:
+    """A table on stdout; piped, it has all the room it needs and no blanks at line ends."""
+    width = None if sys.stdout.isatty() else PIPED_COLUMNS
+    console = Console(highlight=False, width=width)
+    # Not printed by rich itself, which would exit with a code of its own on a broken pipe.
+    with console.capture() as capture:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def report_failures(records: Sequence[RunRecord]) -> None:
+    """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
+    by_policy: dict[str, list[RunRecord]] = {}
+    for record in records:
+        by_policy.setdefault(record.policy, []).append(record)
+    for policy, failed in by_policy.items():
+        click.echo(f"error: {_failure_text(failed[0])}", err=True)
+        click.echo(f"replay: {failed[0].manifest['replay']}", err=True)
+        if len(failed) > 1:
+            more = len(failed) - 1
+            click.echo(
+                f"hint: {more} more run{'s' * (more > 1)} of {policy} did not complete:"
+                " --json has them all",
+                err=True,
+            )
+
+
+def _failure_text(record: RunRecord) -> str:
+    where = f"with {record.workload} on {record.machine}, seed {record.seed}"
+    error = record.result.get("error")
+    if error is None:
+        return f"policy {record.policy} brought no end to its tasks {where}"
+    if not error.get("at_ns"):
+        return f"policy {record.policy} failed {where}: {error['message']}"
+    at_s = error["at_ns"] / 1e9
+    return f"policy {record.policy} failed at {at_s:.6f} s {where}: {error['message']}"
+
+
+def record_json(record: RunRecord) -> dict:
+    """All that is known of a run."""
+    return dataclasses.asdict(record)
+
+
+def format_ns(duration_ns: float) -> str:
+    """A time for people: four significant digits in the unit that suits it."""
+    for unit, unit_ns in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if duration_ns >= unit_ns:
+            return f"{duration_ns / unit_ns:#.4g}".rstrip(".") + f" {unit}"
+    return f"{duration_ns:.0f} ns"
+
+
+# ---------------------------------------------------------------------------------------------
+# One run
+
+
+def run_table(cell: Cell, record: RunRecord) -> Table:
+    """Name and value of each metric of a run."""
+    parameters = "".join(f" {name}={value}" for name, value in cell.workload.parameters.items())
+    table = Table(
+        box=None,
+        show_header=False,
+        pad_edge=False,
+        title_justify="left",
+        title=escape(
+            f"{cell.policy.label} with {cell.workload.name}{parameters} on {cell.machine.name},"
+            f" seed {cell.seed}"
+        ),
+    )
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in _metrics(record.result):
+        table.add_row(name, escape(value))
+    return table
+
+
+def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
+    makespan_ns, messages = result["makespan_ns"], result["messages"]
+    ended = {"completed": "", "stopped": " (stopped before its end)", "failed": " (failed)"}
+    yield "makespan", format_ns(makespan_ns) + ended[result["status"]]
+    if messages and makespan_ns:
+        yield "throughput", f"{messages * 1e9 / makespan_ns:,.0f} messages/s, {messages:,} in all"
+    yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
+    yield (
+        "switches",
+        f"{result['switches']:,}: {result['voluntary_switches']:,} voluntary,"
+        f" {result['involuntary_switches']:,} involuntary",
+    )
+    yield "migrations", f"{result['migrations']:,}; wake-ups {result['wakeups']:,}"
+    yield "wake-up latency", _spread(result["wakeup_latency_ns"])
+    yield "wait", _spread(result["wait_ns"])
+    yield "run", _spread(result["run_ns"])
+    cpu_time_ns = result["cpu_time_ns"]
+    total_ns = sum(cpu_time_ns.values()) or 1
+    shares = (
+        f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
+        for name, share_ns in cpu_time_ns.items()
+    )
+    yield "CPU time", ", ".join(shares)
+    yield "Jain fairness", f"{result['jain_fairness']:.4f}"
+    yield "simulated", f"{format_ns(result['elapsed_ns'])}, {result['events']:,} events"
+    yield "digest", result["digest"]
+
+
+def _spread(histogram: Mapping) -> str:
+    if not histogram["count"]:
+        return "none"
+    return ", ".join(
+        f"{name} {format_ns(histogram[name])}" for name in ("p50", "p90", "p99", "max")
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Many runs
+
+
+def print_study(study: report.Study) -> None:
+    """A row a machine and varied value: mean, half-width, and ratio to the first policy."""
+    click.echo(_study_legend(study))
+    print_table(_study_table(study))
+
+
+def _study_table(study: report.Study) -> Table:
+    table = Table(box=box.SIMPLE)
+    table.add_column("machine", no_wrap=True)
+    table.add_column(study.axis or "", justify="right", no_wrap=True)
+    for policy in study.policies:
+        table.add_column(policy, justify="right")
+    for panel in study.panels:
+        for index, cell in enumerate(panel.cells):
+            name = panel.name if index == 0 else ""
+            x = "" if cell.x is None else str(cell.x)
+            texts = (escape(_cell_text(cell, policy)) for policy in study.policies)
+            table.add_row(escape(name), escape(x), *texts)
+        if panel.growth:
+            texts = (escape(_growth_text(panel.growth.get(name))) for name in study.policies)
+            table.add_row("", "growth", *texts)
+        table.add_section()
+    return table
+
+
+def _study_legend(study: report.Study) -> str:
+    legend = f"makespan in {study.unit}: mean ± half of its 95 % interval"
+    if len(study.policies) > 1:
+        legend += f"\nbelow it: × the makespan of {study.policies[0]} [95 % interval]"
+    if any(panel.growth for panel in study.panels):
+        legend += f"\ngrowth: exponent of makespan over {study.axis} [95 % interval], 1 is linear"
+    return legend
+
+
+def _cell_text(cell: report.Cell, policy: str) -> str:
+    from schedlab.report import factor, number
+
+    estimate = cell.makespan.get(policy)
+    if estimate is None:
+        return "failed"
+    text = number(estimate.mean)
+    if estimate.low is not None and estimate.high is not None:
+        text += f" ± {_half_width((estimate.high - estimate.low) / 2)}"
+    if estimate.n < max(found.n for found in cell.makespan.values()):
+        text += f" (n = {estimate.n})"
+    if policy in cell.comparisons:
+        ratio = cell.comparisons[policy].ratio
+        text += f"\n× {factor(ratio.ratio)}"
+        if ratio.low is not None:
+            text += f" [{factor(ratio.low)}, {factor(ratio.high)}]"
+    return text
+
+
+def _half_width(value: float) -> str:
+    """Two digits: an uncertainty is not known better."""
+    return "0" if value == 0 else f"{value:.2g}"
+
+
+def _growth_text(growth: statistics.Growth | None) -> str:
+    from schedlab.report import factor
+
+    if growth is None:
+        return ""
+    text = factor(growth.exponent)
+    return text if growth.low is None else f"{text} [{factor(growth.low)}, {factor(growth.high)}]"
+
+
+def study_json(
+    asked: Experiment, study: report.Study, records: Sequence[RunRecord], reused: int
+) -> dict:
+    """The experiment, its estimates, comparisons and growth exponents, and every run."""
+    return {
+        "experiment": {"id": asked.id, **asked.definition},
+        "unit": study.unit,
+        "compared_with": study.policies[0],
+        "cells": [
+            _cell_json(cell, policy)
+            for panel in study.panels
+            for cell in panel.cells
+            for policy in cell.makespan
+        ],
+        "growth": [
+            {"panel": panel.name, "policy": policy, "of": study.axis, **dataclasses.asdict(growth)}
+            for panel in study.panels
+            for policy, growth in panel.growth.items()
+        ],
+        "runs": [record_json(record) for record in records],
+        "reused": reused,
+    }
+
+
+def _cell_json(cell: report.Cell, policy: str) -> dict:
+    from schedlab.statistics import QUANTILE_LEVELS
+
+    makespan = dataclasses.asdict(cell.makespan[policy])
+    quantiles = zip(map(str, QUANTILE_LEVELS), makespan["quantiles"], strict=True)
+    comparison = cell.comparisons.get(policy)
+    record = cell.runs[policy][0]
+    return {
+        "policy": policy,
+        "machine": record.machine,
+        "workload": record.workload,
+        "varied": record.varied,
+        "makespan": {**makespan, "quantiles": dict(quantiles)},
+        "compared": comparison and dataclasses.asdict(comparison),
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# What there is
+
+
+def catalogue_table(
+    rows: Sequence[Mapping], columns: Sequence[str], detail: str | None = None
+) -> Table:
+    """A row an entry; below it, with `detail`, what can be set of it."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(str(row[column])) for column in columns))
+        for item in row[detail] if detail else ():
+            table.add_row(f"  {item['name']}", escape(f"{item['doc']} (default {item['default']})"))
+    return table

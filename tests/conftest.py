@@ -1,0 +1,134 @@
+"""What several test files need: the real command, a stand-in for the core, and made-up runs."""
+
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import schedlab
+from schedlab.store import RunRecord
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND_TIMEOUT_S = 300
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "stand_in: uses a stand-in for the compiled core; says nothing about simulation"
+    )
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    """A cache of compiled policies for the whole session, so that each is compiled once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def environment(cache):
+    """The environment of a command under test: plain output, a cache of its own."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "FORCE_COLOR")}
+    return kept | {"XDG_CACHE_HOME": str(cache), "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def command(tmp_path, environment):
+    """Runs the real `schedlab` in an empty directory; gives code, stdout and stderr."""
+
+    def run(*arguments, cwd=tmp_path, **kwargs):
+        return subprocess.run(
+            [sys.executable, "-m", "schedlab", *map(str, arguments)],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+            **kwargs,
+        )
+
+    return run
+
+
+class StandInError(Exception):
+    """Takes the place of `_native.NativeError`."""
+
+
+def stand_in_core():
+    """A module with the core's names whose digests are the texts they would be made of."""
+    core = types.ModuleType("schedlab._native")
+    core.__file__ = __file__
+    core.NativeError = StandInError
+    core.PolicyError = type("PolicyError", (StandInError,), {})
+    core.ScenarioError = type("ScenarioError", (StandInError,), {})
+    core.version = lambda: "9.9"
+    core.compile_policy = lambda source, include_dirs, cache_dir: types.SimpleNamespace(
+        name=Path(source).name.removesuffix(".bpf.c"),
+        source_digest=f"digest of {Path(source).name}",
+        description="an idea",
+        tunables=[
+            {"name": "slice_ns", "type": "u64", "default": 3_000_000, "doc": "A turn."},
+            {"name": "greedy", "type": "bool", "default": 0, "doc": "Whether it is."},
+        ],
+    )
+    core.load_machine = lambda path: types.SimpleNamespace(
+        name=Path(path).stem, digest=f"digest of {Path(path).name}", nr_cpus=2, hz=100
+    )
+    core.workload_parameters = lambda path: [
+        {"name": "groups", "default": "10", "doc": ""},
+        {"name": "loops", "default": "100", "doc": ""},
+    ]
+    core.load_workload = lambda path, parameters: types.SimpleNamespace(
+        name=Path(path).stem,
+        digest=f"digest of {Path(path).name} {sorted(parameters.items())}",
+        parameters={"groups": "10", "loops": "100", **parameters},
+    )
+    return core
+
+
+@pytest.fixture
+def core(monkeypatch, cache):
+    """Puts the stand-in in the place of the core, for this process only."""
+    stand_in = stand_in_core()
+    monkeypatch.setitem(sys.modules, "schedlab._native", stand_in)
+    monkeypatch.setattr(schedlab, "_native", stand_in, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return stand_in
+
+
+@pytest.fixture
+def make_record():
+    """Makes up a finished run; keyword arguments replace what it is made of."""
+
+    def make(digest="aaaa", **changes):
+        manifest = {
+            "policy_name": "fifo",
+            "policy_source": "/there/fifo.bpf.c",
+            "policy_source_digest": "p1",
+            "tunables": {"slice_ns": 3},
+            "machine_digest": "m1",
+            "workload_digest": "w1",
+            "parameters": {"groups": "10"},
+            "until_ns": 0,
+            "backend": "sim",
+            "version": "1.0",
+            "started_at": "2026-01-02T03:04:05.678+00:00",
+            "wall_ns": 5,
+            "replay": "schedlab run fifo",
+            "experiment": None,
+        }
+        fields = {
+            "policy": "fifo",
+            "machine": "osdl-1",
+            "workload": "hackbench",
+            "varied": {"groups": 10},
+            "seed": 1,
+            "status": "completed",
+            "result": {"status": "completed", "digest": digest, "makespan_ns": 7, "error": None},
+        }
+        manifest |= {name: changes.pop(name) for name in list(changes) if name in manifest}
+        return RunRecord(**(fields | changes), manifest=manifest)
+
+    return make

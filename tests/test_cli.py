@@ -1,0 +1,497 @@
+"""Goal: the command keeps the promises of docs/reference/cli.md to people and to programs.
+
+Method: run the real command with the real core, in an empty directory, and look at exit code,
+stdout, stderr and files. Policies that do wrong are written here.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from schedlab import catalogue
+
+SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
+COUNTER = ("--workload", "counter", "--machine", "core2-t5600", "--with", "work=5ms")
+# More tasks than CPUs, so that a policy's `enqueue` is called.
+BUSY = ("--workload", "hackbench", "--machine", "core2-t5600", "--with", "loops=10")
+
+POLICY = """/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* {name} - does wrong. */
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+void BPF_STRUCT_OPS({name}_enqueue, struct task_struct *p, u64 enq_flags)
+{{
+	{body}
+}}
+
+SCX_OPS_DEFINE({name}_ops, .enqueue = (void *){name}_enqueue, .name = "{name}");
+"""
+
+
+@pytest.fixture
+def policy(tmp_path):
+    """Writes a policy whose `enqueue` is the given C; gives its path for the command line."""
+
+    def write(name, body=""):
+        (tmp_path / f"{name}.bpf.c").write_text(POLICY.format(name=name, body=body))
+        return f"./{name}.bpf.c"
+
+    return write
+
+
+def data(done, code=0):
+    """What a command with --json printed."""
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(done):
+    """What a command said of wrong input: nothing on stdout, an error, no traceback."""
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+# ---- help, version, list ------------------------------------------------------------------------
+
+
+def test_version_is_that_of_the_package_and_the_core(command):
+    done = command("--version")
+    assert (done.returncode, done.stdout) == (0, f"schedlab {catalogue.native().version()}\n")
+
+
+@pytest.mark.parametrize("verb", ["", "run", "compare", "report", "list", "list policies"])
+def test_every_verb_explains_itself(command, verb):
+    done = command(*verb.split(), "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: ")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("shelf", [catalogue.POLICIES, catalogue.MACHINES, catalogue.WORKLOADS])
+def test_list_names_everything_there_is(command, shelf):
+    verb = shelf.directory
+    listed = data(command("list", verb, "--json"))
+    assert [entry["name"] for entry in listed] == list(catalogue.names(shelf))
+    lines = command("list", verb).stdout.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(catalogue.names(shelf))
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_list_verbose_tells_tunables_with_default_and_meaning(command):
+    [entry] = [e for e in data(command("list", "policies", "--json")) if e["name"] == "round_robin"]
+    [tunable] = [t for t in entry["tunables"] if t["name"] == "slice_ns"]
+    text = command("list", "policies", "-v").stdout
+    assert "\n  slice_ns " in text
+    assert f"{tunable['doc']} (default {tunable['default']})" in text
+    assert "slice_ns" not in command("list", "policies").stdout.replace("gets slice_ns", "")
+
+
+# ---- run ----------------------------------------------------------------------------------------
+
+
+def test_run_prints_the_metrics_of_the_run(command):
+    record = data(command("run", "round_robin", *SCENARIO, "--json"))
+    result = record["result"]
+    assert record["status"] == "completed"
+    assert sum(result["cpu_time_ns"].values()) == result["elapsed_ns"] * result["nr_cpus"]
+    done = command("run", "round_robin", *SCENARIO)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.startswith("round_robin with ping_pong on laptop, seed 1\n")
+    for metric in ("makespan", "throughput", "switches", "migrations", "wake-up latency",
+                   "CPU time", "Jain fairness"):  # fmt: skip
+        assert f"\n{metric} " in done.stdout
+    assert done.stdout.endswith(f" {result['digest']}\n")
+
+
+def test_a_policy_of_ones_own_runs_as_a_shipped_one_does(command, tmp_path):
+    shutil.copy(catalogue.names(catalogue.POLICIES)["cfs"], tmp_path / "mine.bpf.c")
+    shipped = data(command("run", "cfs", *SCENARIO, "--json"))
+    mine = data(command("run", "./mine.bpf.c", *SCENARIO, "--json"))
+    assert mine["policy"] == "mine"
+    assert mine["result"]["digest"] == shipped["result"]["digest"]
+
+
+def test_workloads_and_machines_of_ones_own_run(command, tmp_path):
+    for name, shelf in (("ping_pong", catalogue.WORKLOADS), ("laptop", catalogue.MACHINES)):
+        shutil.copy(catalogue.names(shelf)[name], tmp_path / f"my_{name}.toml")
+    scenario = ("--workload", "my_ping_pong.toml", "--machine", "./my_laptop.toml")
+    record = data(command("run", "fifo", *scenario, "--json"))
+    assert (record["workload"], record["machine"]) == ("my_ping_pong", "my_laptop")
+
+
+def test_set_with_and_seed_reach_the_simulation(command):
+    def digest(*options):
+        record = data(command("run", "round_robin", *COUNTER, *options, "--json"))
+        return record["result"]["digest"]
+
+    plain = digest()
+    assert digest("--set", "slice_ns=3ms") == digest("--set", "round_robin.slice_ns=3000000")
+    others = [("--set", "slice_ns=20ms"), ("--with", "n=5"), ("--seed", "2")]
+    assert len({plain, *(digest(*options) for options in others)}) == 4
+
+
+def test_until_stops_a_run(command):
+    record = data(command("run", "fifo", *COUNTER, "--until", "1ms", "--json"))
+    assert record["status"] == "stopped"
+    assert record["result"]["elapsed_ns"] == 1_000_000
+    assert "(stopped before its end)" in command("run", "fifo", *COUNTER, "--until", "1ms").stdout
+
+
+def test_compiler_errors_are_shown(command, policy):
+    message = refused(command("run", policy("wrong", "no_such_function(p);"), *SCENARIO))
+    assert "wrong.bpf.c" in message
+    assert "no_such_function" in message
+
+
+def test_a_policy_that_loses_a_task_is_found_out_and_its_replay_shows_it_again(command, policy):
+    first = command("run", policy("loser"), *BUSY)
+    assert first.returncode == 1
+    [error, replay] = first.stderr.splitlines()
+    assert error.startswith("error: policy loser failed at ")
+    assert "runnable task stall" in error
+    words = shlex.split(replay.removeprefix("replay: "))
+    assert words[0] == "schedlab"
+    assert "--until" in words
+    again = command(*words[1:])
+    assert (again.returncode, again.stderr.splitlines()[0]) == (1, error)
+
+
+def test_a_policy_that_crashes_is_a_failed_run(command, policy):
+    path = policy("crasher", "*(volatile int *)8 = 1;")
+    done = command("run", path, *BUSY, "--json")
+    assert data(done, code=1)["result"]["error"]["kind"] == "crash"
+    assert "policy crasher failed with hackbench on core2-t5600, seed 1" in done.stderr
+    assert "signal 11" in done.stderr
+    assert f"replay: schedlab run {path} --workload hackbench" in done.stderr
+    assert command("run", path, *BUSY).stdout == ""
+
+
+def test_a_run_that_does_not_repeat_is_an_error(command, tmp_path):
+    keep = ("run", "fifo", *SCENARIO, "--store", "runs.db")
+    assert command(*keep).returncode == 0
+    assert command(*keep).returncode == 0
+    with sqlite3.connect(tmp_path / "runs.db") as database:
+        database.execute("UPDATE runs SET result_digest = 'another'")
+    database.close()
+    assert "must repeat exactly" in refused(command(*keep))
+
+
+# ---- compare ------------------------------------------------------------------------------------
+
+COMPARE = ("compare", "fifo", "round_robin", *COUNTER, "--vary", "n=2..4", "--repeat", "3")
+
+
+def outcomes(document):
+    """What was found, without how long it took or when."""
+    return [
+        [run[key] for key in ("policy", "machine", "varied", "seed", "status", "result")]
+        for run in document["runs"]
+    ]
+
+
+def test_compare_gives_the_same_answer_however_it_is_run(command):
+    one = data(command(*COMPARE, "--jobs", "1", "--store", "one.db", "--json"))
+    two = data(command(*COMPARE, "--jobs", "3", "--store", "two.db", "--json"))
+    assert len(one["runs"]) == 2 * 3 * 3
+    assert outcomes(one) == outcomes(two)
+    assert one["cells"] == two["cells"]
+
+
+def test_compare_gives_every_policy_the_same_seeds(command):
+    document = data(command(*COMPARE, "--seed", "50", "--json"))
+    for policy in ("fifo", "round_robin"):
+        seeds = {run["seed"] for run in document["runs"] if run["policy"] == policy}
+        assert seeds == {50, 51, 52}
+
+
+def test_compare_estimates_what_the_runs_say(command):
+    document = data(command(*COMPARE, "--json"))
+    unit_ns = {"s": 1e9, "ms": 1e6, "µs": 1e3}[document["unit"]]
+    assert len(document["cells"]) == 2 * 3
+    for cell in document["cells"]:
+        makespans = [
+            run["result"]["makespan_ns"] / unit_ns
+            for run in document["runs"]
+            if (run["policy"], run["varied"]) == (cell["policy"], cell["varied"])
+        ]
+        assert cell["makespan"]["n"] == len(makespans) == 3
+        assert cell["makespan"]["mean"] == pytest.approx(sum(makespans) / 3)
+        assert (cell["compared"] is None) == (cell["policy"] == "fifo")
+    assert {growth["policy"] for growth in document["growth"]} == {"fifo", "round_robin"}
+
+
+def test_compare_again_makes_no_run_and_gives_the_same_answer(command):
+    first, second = command(*COMPARE), command(*COMPARE)
+    assert "18 runs made, 0 reused" in first.stderr
+    assert "0 runs made, 18 reused" in second.stderr
+    assert first.stdout == second.stdout
+    assert "fifo" in first.stdout
+    more = command(*COMPARE[:-1], "4")
+    assert "6 runs made, 18 reused" in more.stderr
+
+
+def test_an_edited_policy_runs_again_and_others_do_not(command, tmp_path):
+    source = catalogue.names(catalogue.POLICIES)["round_robin"].read_text()
+    mine = tmp_path / "mine.bpf.c"
+    mine.write_text(source)
+    compare = ("compare", "fifo", "./mine.bpf.c", *COUNTER, "--repeat", "2")
+    before = data(command(*compare, "--json"))
+    mine.write_text(source.replace("slice_ns = 3 *", "slice_ns = 40 *"))
+    done = command(*compare, "--json")
+    assert "2 runs made, 2 reused" in done.stderr
+    assert outcomes(before) != outcomes(data(done))
+    report = data(command("report", "schedlab.db", "-o", "out.html", "--json"))
+    assert report["runs"] == 4
+
+
+def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, environment, command):
+    compare = ("compare", "cfs", *BUSY, "--repeat", "1", "--vary")
+    words = [sys.executable, "-m", "schedlab", *compare, "groups=30..69"]
+    process = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for_runs(tmp_path / "schedlab.db", 2)
+    os.killpg(process.pid, signal.SIGINT)
+    message = process.communicate(timeout=60)[1]
+    kept = kept_groups(tmp_path / "schedlab.db")
+    assert process.returncode == 130
+    assert "Traceback" not in message
+    assert f"interrupted: {len(kept)} of 40 runs are kept in schedlab.db" in message
+    assert f"goes on from there: {shlex.join(['schedlab', *words[3:]])}" in message
+    assert 2 <= len(kept) < 40
+    values = f"groups=1,{','.join(kept)}"
+    resumed = command(*compare, values, "--json")
+    assert f"1 runs made, {len(kept)} reused" in resumed.stderr
+    fresh = command(*compare, values, "--json", "--store", "fresh.db")
+    assert outcomes(data(resumed)) == outcomes(data(fresh))
+
+
+def kept_groups(path):
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT parameters FROM runs").fetchall()
+    return [json.loads(parameters)["groups"] for (parameters,) in rows]
+
+
+def nr_runs(path):
+    with sqlite3.connect(path) as database:
+        return database.execute("SELECT count(*) FROM runs").fetchone()[0]
+
+
+def wait_for_runs(path, wanted):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            if path.exists() and nr_runs(path) >= wanted:
+                return
+        except sqlite3.OperationalError:
+            pass  # Not made yet.
+        time.sleep(0.05)
+    raise AssertionError(f"no {wanted} runs in {path}")
+
+
+def test_a_comparison_goes_on_when_a_policy_crashes_or_stalls(command, policy):
+    crasher, loser = policy("crasher", "*(volatile int *)8 = 1;"), policy("loser")
+    compare = ("compare", "fifo", crasher, loser, *BUSY, "--vary", "groups=1..3")
+    done = command(*compare, "--repeat", "2", "--json")
+    document = data(done, code=1)
+    statuses = {(run["policy"], run["status"]) for run in document["runs"]}
+    assert statuses == {("fifo", "completed"), ("crasher", "failed"), ("loser", "failed")}
+    assert len(document["runs"]) == 3 * 3 * 2
+    assert "policy crasher failed" in done.stderr
+    assert "policy loser failed" in done.stderr
+    table = command(*compare, "--repeat", "2", "--report", "out.html")
+    assert table.returncode == 1
+    assert table.stdout.count("failed") == 3 * 2
+    # A crash may have had other causes, so it is tried again; a stall repeats exactly.
+    assert "6 runs made, 12 reused" in table.stderr
+
+
+def test_a_policy_is_compared_with_itself_under_a_label(command):
+    done = command(
+        "compare", "round_robin", "slow=round_robin", *COUNTER,
+        "--set", "slow.slice_ns=50ms", "--repeat", "3", "--json",
+    )  # fmt: skip
+    document = data(done)
+    tunables = {run["policy"]: run["manifest"]["tunables"]["slice_ns"] for run in document["runs"]}
+    assert tunables["slow"] == 50_000_000 != tunables["round_robin"]
+    makespans = {cell["policy"]: cell["makespan"]["mean"] for cell in document["cells"]}
+    assert makespans["slow"] != makespans["round_robin"]
+
+
+def test_the_table_shows_every_cell_and_the_ratio_to_the_first_policy(command):
+    document = data(command(*COMPARE, "--json"))
+    done = command(*COMPARE)
+    assert done.stdout.startswith("makespan in ")
+    rows = [line.split() for line in done.stdout.splitlines()[3:]]
+    assert sum("±" in row for row in rows) == 3
+    assert sum("×" in row for row in rows) == 3
+    [third] = [row for row in rows if row[:1] == ["4"]]
+    [mean] = [
+        cell["makespan"]["mean"]
+        for cell in document["cells"]
+        if cell["policy"] == "fifo" and cell["varied"] == {"n": 4}
+    ]
+    assert float(third[1]) == pytest.approx(mean, rel=1e-3)
+
+
+def test_identical_repetitions_are_called_so(command):
+    compare = ("compare", "fifo", *SCENARIO, "--repeat", "3")
+    assert "draws no random numbers" in command(*compare).stderr
+    assert "draws no random numbers" not in command("compare", "fifo", *COUNTER).stderr
+    assert command(*compare, "--quiet").stderr == ""
+
+
+# ---- experiment files and reports ---------------------------------------------------------------
+
+
+def test_an_experiment_file_is_run_and_options_win_over_it(command, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'policies = ["fifo", "bfs"]\nworkload = "counter"\nmachine = ["core2-t5600"]\nrepeat = 2\n'
+        '[vary]\nn = "1..3"\n[with]\nwork = "5ms"\n'
+    )
+    whole = data(command("compare", "--experiment", "./mine.toml", "--json"))
+    assert len(whole["runs"]) == 2 * 3 * 2
+    part = command("compare", "fifo", "--experiment", "./mine.toml", "--vary", "n=2", "--json")
+    assert [run["varied"] for run in data(part)["runs"]] == [{"n": 2}] * 2
+    assert "0 runs made, 2 reused" in part.stderr
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.names(catalogue.EXPERIMENTS)))
+def test_every_shipped_experiment_is_one(name):
+    from schedlab import cells, experiment
+
+    path = catalogue.find(catalogue.EXPERIMENTS, name)
+    assert cells.expand(experiment.build(experiment.read_options(path)))
+
+
+def test_a_report_is_made_again_from_the_store(command, tmp_path):
+    assert command(*COMPARE, "--report", "first.html").returncode == 0
+    done = command("report", "schedlab.db", "-o", "second.html")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "report of 18 runs: second.html" in done.stderr
+    first, second = ((tmp_path / f"{name}.html").read_text() for name in ("first", "second"))
+    assert first == second
+
+
+def test_the_latest_experiment_is_reported_unless_another_is_asked_for(command):
+    first = data(command("compare", "fifo", *SCENARIO, "--repeat", "1", "--json"))
+    second = data(command("compare", "fifo", *SCENARIO, "--repeat", "2", "--json"))
+    ids = [document["experiment"]["id"] for document in (first, second)]
+    done = command("report", "schedlab.db", "-o", "out.html", "--json")
+    assert data(done)["experiment"] == ids[1]
+    assert ids[0] in done.stderr
+    done = command("report", "schedlab.db", "-o", "out.html", "--experiment", ids[0], "--json")
+    assert data(done) == {"report": "out.html", "experiment": ids[0], "runs": 1}
+
+
+# ---- wrong input --------------------------------------------------------------------------------
+
+RUN = ("run", "fifo", *SCENARIO)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("rum",), ["unknown verb 'rum'", "did you mean run"]),
+        (("list", "polices"), ["did you mean policies"]),
+        (("run",), ["missing argument", "schedlab run --help"]),
+        (("run", "fifo"), ["--workload"]),
+        ((*RUN, "extra"), ["extra"]),
+        ((*RUN, "--bogus"), ["--bogus"]),
+        (("run", "fifp", *SCENARIO), ["unknown policy 'fifp'", "did you mean fifo", "valid: "]),
+        (("run", "./x.bpf.c", *SCENARIO), ["'./x.bpf.c' does not exist"]),
+        (("run", ".", *SCENARIO), ["unknown policy '.'"]),
+        (("run", "./", *SCENARIO), ["is a directory"]),
+        (("run", "fifo", "--workload", "ping", "--machine", "laptop"), ["did you mean ping_pong"]),
+        (("run", "fifo", "--workload", "ping_pong", "--machine", "lapto"), ["did you mean laptop"]),
+        ((*RUN, "--with", "pair=1"), ["unknown parameter 'pair'", "did you mean pairs"]),
+        ((*RUN, "--with", "pairs"), ["'pairs' is not NAME=VALUE"]),
+        ((*RUN, "--with", "pairs=many"), ["many", "ping_pong.toml"]),
+        ((*RUN, "--set", "x=1"), ["tunable 'x'", "fifo"]),
+        ((*RUN, "--set", "bfs.x=1"), ["unknown policy 'bfs' in --set"]),
+        ((*RUN, "--seed", "-1"), ["--seed: -1"]),
+        ((*RUN, "--seed", "one"), ["one"]),
+        ((*RUN, "--until", "soon"), ["--until: 'soon' is not a time"]),
+        ((*RUN, "--store", "no/such.db"), ["no/such.db", "no directory"]),
+        (("compare",), ["no policy is given"]),
+        (("compare", "fifo"), ["no workload is given", "list workloads"]),
+        (("compare", "fifo", "fifo", *SCENARIO), ["given twice", "LABEL=POLICY"]),
+        (("compare", "fifo", *SCENARIO, "--vary", "pairs=3..1"), ["--vary pairs: '3..1'"]),
+        (("compare", "fifo", *SCENARIO, "--jobs", "0"), ["--jobs"]),
+        (("compare", "fifo", *SCENARIO, "--repeat", "0"), ["--repeat: 0"]),
+        (("compare", "fifo", *SCENARIO, "--report", "no/x.html"), ["no/x.html", "no directory"]),
+        (("compare", "fifo", *SCENARIO, "--store", "."), ["store . is a directory"]),
+        (("compare", "--experiment", "./no.toml"), ["experiment file './no.toml' does not exist"]),
+        (("report", "no.db", "-o", "x.html"), ["store no.db does not exist"]),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_refused_with_its_value_and_a_way_out(command, words, parts):
+    message = refused(command(*words))
+    for part in parts:
+        assert part in message
+
+
+def test_a_report_of_no_experiment_is_refused(command):
+    assert command("run", "fifo", *SCENARIO, "--store", "runs.db").returncode == 0
+    assert "holds no experiment" in refused(command("report", "runs.db", "-o", "x.html"))
+
+
+def test_a_cache_that_cannot_be_made_is_refused(tmp_path, environment):
+    (tmp_path / "file").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "schedlab", *RUN],
+        env=environment | {"XDG_CACHE_HOME": str(tmp_path / "file")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "XDG_CACHE_HOME" in refused(done)
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path, environment):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", "list", "workloads", "--json"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.close()
+    message = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=60), message) == (141, "")
+
+
+def test_a_full_disk_under_stdout_is_an_error(environment):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "schedlab", "list", "machines"],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr

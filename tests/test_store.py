@@ -1,0 +1,218 @@
+"""Goal: a store loses nothing, keeps nothing twice, and notices a result that does not repeat.
+
+Method: made-up runs through a real file; failures of the file are provoked in SQLite itself.
+"""
+
+import dataclasses
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from schedlab.errors import DigestMismatch, StoreError
+from schedlab.store import Store, StoredExperiment
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.db"
+
+
+def experiment(id="e1", name="one", asked_at="2026-01-01"):
+    return StoredExperiment(id, name, {"policies": []}, "schedlab compare", asked_at)
+
+
+def test_a_run_comes_back_as_it_was_added(path, make_record):
+    record = make_record(experiment="e1")
+    with Store(path) as store:
+        store.add_experiment(experiment())
+        store.add(record)
+    with Store(path, read_only=True) as store:
+        assert store.runs("e1") == [record]
+        assert store.runs() == [record]
+        assert store.experiments() == [experiment()]
+
+
+def test_find_gives_the_run_with_that_key_only(path, make_record):
+    record = make_record()
+    with Store(path) as store:
+        store.add(record)
+        assert store.find(record.key).result == record.result
+        for field in record.key._fields:
+            value = getattr(record.key, field)
+            other = value + 1 if isinstance(value, int) else value + "x"
+            assert store.find(record.key._replace(**{field: other})) is None, field
+
+
+def test_the_order_of_tunables_does_not_matter(path, make_record):
+    with Store(path) as store:
+        store.add(make_record(tunables={"a": 1, "b": 2}))
+        assert store.find(make_record(tunables={"b": 2, "a": 1}).key) is not None
+
+
+def test_adding_a_run_again_keeps_one(path, make_record):
+    with Store(path) as store:
+        store.add(make_record())
+        store.add(make_record())
+        assert len(store.runs()) == 1
+
+
+def test_another_digest_for_the_same_run_is_an_error_that_names_it(path, make_record):
+    with Store(path) as store:
+        store.add(make_record("aaaa"))
+        with pytest.raises(DigestMismatch) as raised:
+            store.add(make_record("bbbb"))
+        for part in ("fifo", "hackbench", "osdl-1", "seed 1", "aaaa", "bbbb", str(path)):
+            assert part in str(raised.value)
+        assert [record.digest for record in store.runs()] == ["aaaa"]
+
+
+def test_of_runs_added_together_all_or_none_are_kept(path, make_record):
+    with Store(path) as store:
+        store.add(make_record("aaaa"))
+        with pytest.raises(DigestMismatch):
+            store.add(make_record("cccc", seed=2), make_record("bbbb"))
+        assert [record.seed for record in store.runs()] == [1]
+
+
+def test_a_run_whose_process_died_is_seen_but_tried_again(path, make_record):
+    died = make_record("", status="failed", experiment="e1")
+    with Store(path) as store:
+        store.add(died)
+        assert store.runs("e1") == [died]
+        assert store.find(died.key) is None
+        store.add(make_record("aaaa", experiment="e1"))
+        assert [record.digest for record in store.runs("e1")] == ["aaaa"]
+        store.add(died)
+        assert [record.digest for record in store.runs()] == ["aaaa"]
+
+
+def test_experiments_share_a_run_and_each_sees_its_own_label(path, make_record):
+    first = make_record(experiment="e1")
+    second = make_record(experiment="e2", policy="other label", varied={"loops": 3})
+    with Store(path) as store:
+        store.add(first)
+        store.add(second)
+        assert store.runs("e1") == [first]
+        assert store.runs("e2") == [second]
+        assert len(store.runs()) == 1
+
+
+def test_a_run_of_an_edited_policy_takes_the_place_of_the_old_one(path, make_record):
+    old = make_record("aaaa", policy_source_digest="old", experiment="e1")
+    new = make_record("bbbb", policy_source_digest="new", experiment="e1")
+    with Store(path) as store:
+        store.add(old)
+        store.add(new)
+        assert store.runs("e1") == [new]
+        assert len(store.runs()) == 2
+        store.add(old)
+        assert store.runs("e1") == [old]
+
+
+def test_asking_an_experiment_again_keeps_the_latest_command(path):
+    with Store(path) as store:
+        store.add_experiment(experiment())
+        store.add_experiment(experiment(id="e2", asked_at="2026-01-02"))
+        again = dataclasses.replace(experiment(), command="new", asked_at="2026-01-03")
+        store.add_experiment(again)
+        assert [one.id for one in store.experiments()] == ["e2", "e1"]
+        assert store.experiments()[-1].command == "new"
+
+
+def test_what_was_added_survives_the_death_of_the_process(path):
+    program = f"""
+import os, signal, sys
+from schedlab.store import Store, StoredExperiment
+store = Store({str(path)!r})
+store.add_experiment(StoredExperiment("e1", "", {{}}, "", ""))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    died = subprocess.run([sys.executable, "-c", program], check=False)
+    assert died.returncode == -signal.SIGKILL
+    with Store(path) as store:
+        assert [one.id for one in store.experiments()] == ["e1"]
+
+
+def test_a_full_disk_is_a_clear_error_and_leaves_the_store_whole(path, make_record):
+    with Store(path) as store:
+        store.add(make_record())
+        pages = store._database.execute("PRAGMA page_count").fetchone()[0]
+        store._database.execute(f"PRAGMA max_page_count = {pages}")
+        large = make_record(seed=2, result={"digest": "aaaa", "error": "x" * 10**6})
+        with pytest.raises(StoreError, match=r"runs\.db: the disk is full"):
+            store.add(large)
+    with Store(path) as store:
+        assert [record.seed for record in store.runs()] == [1]
+
+
+def test_a_store_that_may_only_be_read_says_so_when_written(path, make_record):
+    Store(path).close()
+    with (
+        Store(path, read_only=True) as store,
+        pytest.raises(StoreError, match="cannot be written"),
+    ):
+        store.add(make_record())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_a_file_without_write_permission_is_a_clear_error(path, make_record):
+    Store(path).close()
+    path.chmod(0o400)
+    with pytest.raises(StoreError), Store(path) as store:
+        store.add(make_record())
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path):
+    path.write_text("not a database\n" * 100)
+    with pytest.raises(StoreError, match="is not a schedlab store"):
+        Store(path)
+    assert path.read_text().startswith("not a database")
+
+
+def test_the_database_of_another_program_is_refused_and_left_alone(path):
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    with pytest.raises(StoreError, match="some other SQLite file"):
+        Store(path)
+    tables = sqlite3.connect(path).execute("SELECT name FROM sqlite_schema").fetchall()
+    assert tables == [("theirs",)]
+
+
+def test_a_store_of_another_format_is_refused(path):
+    Store(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreError, match="has format 99"):
+        Store(path)
+
+
+def test_reading_makes_no_file(path):
+    with pytest.raises(StoreError, match="does not exist"):
+        Store(path, read_only=True)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("where", ["missing/runs.db", "."])
+def test_a_path_that_cannot_be_a_store_is_refused(tmp_path, where):
+    with pytest.raises(StoreError, match="directory"):
+        Store(tmp_path / where)
+
+
+def test_a_path_with_signs_that_uris_use_is_taken_as_it_is(tmp_path, make_record):
+    path = tmp_path / "a?b#c%20.db"
+    with Store(path) as store:
+        store.add(make_record())
+    assert path.exists()
+
+
+def test_a_report_can_be_read_while_a_sweep_writes(path, make_record):
+    with Store(path) as writer:
+        writer.add(make_record())
+        with Store(path, read_only=True) as reader:
+            writer.add(make_record(seed=2))
+            assert len(reader.runs()) == 2

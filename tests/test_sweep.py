@@ -1,0 +1,183 @@
+"""Goal: a sweep gives every cell its result, whatever dies meanwhile, and leaves no process behind.
+
+Method: workers run stand-ins for the simulation that answer, die or never end, as the cell says.
+They are functions of this file: a worker imports it by its name.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from schedlab import cells, sweep
+from schedlab.errors import ExperimentError
+from schedlab.sweep import Outcome
+
+pytestmark = pytest.mark.stand_in
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKERS_GONE_S = 20
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """Makes `tests.test_sweep` a name that worker processes can import."""
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def cell(policy="fifo", seed=1, groups=10):
+    return cells.Cell(
+        policy=cells.ChosenPolicy(policy, policy, policy, f"/{policy}.bpf.c", "p", {}, {"a": 1}),
+        machine=cells.ChosenMachine("osdl-1", "osdl-1", "/osdl-1.toml", "m"),
+        workload=cells.ChosenWorkload(
+            "hackbench", "hackbench", "/hackbench.toml", "w", {}, {}, {"groups": groups}
+        ),
+        seed=seed,
+        until_ns=None,
+        version="1",
+    )
+
+
+def answer(cell):
+    """The result tells who ran what; a policy's name tells what becomes of its worker."""
+    name = cell.policy.name
+    if name == "segv" or (name == "unlucky" and cell.seed == 2):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if name == "exits":
+        os._exit(3)
+    if name == "endless":
+        time.sleep(3600)
+    fault = "the file changed" if name == "faulty" else None
+    result = {"status": "completed", "error": None, "digest": f"{name}{cell.seed}"}
+    return Outcome({**result, "worker": os.getpid()}, fault, "", 1)
+
+
+def finished(wanted, jobs=2):
+    """(policy, seed) of every cell that finished, with its outcome."""
+    found = {}
+    for done, outcome in sweep.run_cells(wanted, jobs, answer):
+        place = (done.policy.name, done.seed)
+        assert place not in found, f"{place} finished twice"
+        found[place] = outcome
+    return found
+
+
+def test_every_cell_finishes_once():
+    wanted = [cell(seed=seed) for seed in range(20)]
+    found = finished(wanted, jobs=3)
+    assert {seed: o.result["digest"] for (_, seed), o in found.items()} == {
+        seed: f"fifo{seed}" for seed in range(20)
+    }
+    workers = {outcome.result["worker"] for outcome in found.values()}
+    assert os.getpid() not in workers
+    assert 1 <= len(workers) <= 3
+
+
+def test_no_cells_need_no_worker():
+    assert finished([]) == {}
+
+
+def test_the_longest_cells_start_first():
+    wanted = [cell(groups=groups, seed=groups) for groups in (5, 200, 25)]
+    order = [done.seed for done, _ in sweep.run_cells(wanted, 1, answer)]
+    assert order == [200, 25, 5]
+
+
+@pytest.mark.parametrize(
+    ("policy", "cause"), [("segv", "signal 11 (Segmentation fault)"), ("exits", "exit code 3")]
+)
+def test_a_policy_that_kills_its_process_fails_alone(policy, cause):
+    wanted = [cell(name, seed) for seed in range(6) for name in ("fifo", policy, "bfs")]
+    found = finished(wanted)
+    assert len(found) == len(wanted)
+    for (name, seed), outcome in found.items():
+        if name == policy:
+            assert sweep.is_crash(outcome.result)
+            assert cause in outcome.result["error"]["message"]
+        else:
+            assert outcome.result["digest"] == f"{name}{seed}"
+
+
+def test_only_the_cell_that_dies_is_failed():
+    found = finished([cell("unlucky", seed) for seed in range(5)])
+    assert [seed for (_, seed), o in sorted(found.items()) if sweep.is_crash(o.result)] == [2]
+
+
+def test_a_crash_is_recorded_with_its_replay_and_without_digest():
+    [(done, outcome)] = sweep.run_cells([cell("segv", 7)], 1, answer)
+    record = sweep.record(done, outcome, "e1")
+    assert (record.status, record.digest) == ("failed", "")
+    assert record.manifest["replay"] == (
+        "schedlab run segv --workload hackbench --machine osdl-1 --seed 7"
+    )
+    assert record.key == done.key
+
+
+def test_a_replay_of_a_failure_ends_soon_after_it():
+    result = {"error": {"kind": "stall", "message": "", "at_ns": 9_201_337_000}}
+    assert sweep.replay(cell(), result).endswith("--until 9.3s")
+    result["error"]["at_ns"] = 9_300_000_000
+    assert sweep.replay(cell(), result).endswith("--until 9.4s")
+
+
+def test_a_fault_of_the_users_files_ends_the_sweep():
+    with pytest.raises(ExperimentError, match="the file changed"):
+        finished([cell("faulty")])
+    with pytest.raises(ExperimentError, match="the file changed"):
+        sweep.run_alone(cell("faulty"), answer)
+
+
+def no_workers_left():
+    deadline = time.monotonic() + WORKERS_GONE_S
+    while multiprocessing.active_children() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not multiprocessing.active_children()
+
+
+def test_giving_up_a_sweep_kills_workers_that_never_end():
+    wanted = [cell("fifo", groups=2), cell("endless", groups=1)]
+    with contextlib.closing(sweep.run_cells(wanted, 2, answer)) as runs:
+        assert next(runs)[0].policy.name == "fifo"
+    assert no_workers_left()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_interrupt_kills_workers_that_never_end(alone):
+    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        if alone:
+            sweep.run_alone(cell("endless"), answer)
+        else:
+            finished([cell("endless")])
+    assert no_workers_left()
+
+
+def test_a_worker_ends_when_its_coordinator_is_killed(tmp_path):
+    """A coordinator of its own process, killed while its worker is at work."""
+    context = multiprocessing.get_context("spawn")
+    note = tmp_path / "worker"
+    coordinator = context.Process(target=coordinate, args=(str(note),))
+    coordinator.start()
+    deadline = time.monotonic() + WORKERS_GONE_S
+    while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    worker = int(note.read_text())
+    coordinator.kill()
+    coordinator.join()
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists()
+
+
+def coordinate(note):
+    outcome = sweep.run_alone(cell(note), note_and_hang)
+    raise AssertionError(outcome)
+
+
+def note_and_hang(cell):
+    Path(cell.policy.name).write_text(str(os.getpid()))
+    time.sleep(3600)
