@@ -83,6 +83,8 @@ struct cpu {
 	struct account account; /* the running task's as of its last tick, or not is_running */
 	u64 mm;                 /* address space in use, also while the CPU idles */
 	u64 scheduled_at_ns;    /* when it last picked */
+	u64 left_at_ns;         /* when leaver_pid gave the CPU up */
+	s32 leaver_pid;         /* who blocked and pays for the pick of the next task, or 0 */
 };
 
 static struct cpu cpus[CPUS_MAX];
@@ -158,8 +160,11 @@ static void bring_up_to(struct account *account, u64 now)
 
 static u32 counter_at(const struct account *account, u64 now)
 {
-	struct account copy = *account;
+	struct account copy;
 
+	if (!account->is_running && account->epoch == epoch)
+		return account->counter;
+	copy = *account;
 	bring_up_to(&copy, now);
 	return copy.counter;
 }
@@ -351,6 +356,30 @@ static bool take_best(struct candidate *best, s32 cpu, s32 prev_pid, u64 now)
 	return taken;
 }
 
+/* The wait for the lock and the walk are time of the task that blocked: Linux leaves its stack only
+ * once the next one is chosen, so the ticks that come meanwhile are charged to it. */
+static void charge_leaver(s32 cpu)
+{
+	struct cpu *c = cpu_at(cpu);
+	struct task_struct *p;
+	struct task *t;
+
+	if (!c->leaver_pid)
+		return;
+	p = bpf_task_from_pid(c->leaver_pid);
+	c->leaver_pid = 0;
+	if (!p)
+		return;
+	t = task_of(p);
+	if (t && !t->account.is_running) {
+		t->account.is_running = true;
+		t->account.ticked_at_ns = c->left_at_ns;
+		bring_up_to(&t->account, scx_bpf_now());
+		t->account.is_running = false;
+	}
+	bpf_task_release(p);
+}
+
 void BPF_STRUCT_OPS(linux_2_4_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task *t = prev ? task_of(prev) : NULL;
@@ -368,8 +397,10 @@ void BPF_STRUCT_OPS(linux_2_4_dispatch, s32 cpu, struct task_struct *prev)
 
 		if (t)
 			consider(&best, prev, t, cpu, now);
-		if (take_best(&best, cpu, prev_pid, now) || !best.pid)
+		if (take_best(&best, cpu, prev_pid, now) || !best.pid) {
+			charge_leaver(cpu);
 			return;
+		}
 		if (best.goodness == GOODNESS_EXHAUSTED) {
 			end_epoch(seen, now);
 		} else if (best.pid == prev_pid) {
@@ -426,6 +457,10 @@ void BPF_STRUCT_OPS(linux_2_4_stopping, struct task_struct *p, bool runnable)
 	bring_up_to(&t->account, scx_bpf_now());
 	t->account.is_running = false;
 	cpu_at(scx_bpf_task_cpu(p))->account.is_running = false;
+	if (!runnable) {
+		cpu_at(scx_bpf_task_cpu(p))->leaver_pid = p->pid;
+		cpu_at(scx_bpf_task_cpu(p))->left_at_ns = scx_bpf_now();
+	}
 }
 
 /* With somebody waiting a yielding task goes last and loses the next pick even to the exhausted. */

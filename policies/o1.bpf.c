@@ -323,7 +323,7 @@ static u32 first_level(u32 cpu, u32 array)
 {
 	u64 *levels = &cpu_at(cpu)->levels[array & 1];
 
-	bpf_repeat (LEVELS) {
+	bpf_repeat(LEVELS) {
 		u32 level;
 
 		if (!*levels)
@@ -495,7 +495,7 @@ static bool find_busiest(u32 here, struct cpu *c, bool is_idle)
 	if (!is_idle)
 		own = max(own, (u64)seen[here & (CPUS_MAX - 1)]);
 	c->busiest = here;
-	bpf_for (cpu, 0, nr_cpus) {
+	bpf_for(cpu, 0, nr_cpus) {
 		u64 now_runs = cpu_at(cpu)->nr_running;
 		u64 load = is_idle ? now_runs : min(now_runs, (u64)seen[cpu & (CPUS_MAX - 1)]);
 
@@ -527,7 +527,7 @@ static void pull_from(u64 list, u32 here, struct cpu *c, bool is_idle, u64 now)
 {
 	struct task_struct *p;
 
-	bpf_for_each (scx_dsq, p, list, SCX_DSQ_ITER_REV) {
+	bpf_for_each(scx_dsq, p, list, SCX_DSQ_ITER_REV) {
 		struct task *t = task_of(p);
 
 		if (!t || !bpf_cpumask_test_cpu(here, p->cpus_ptr))
@@ -553,7 +553,7 @@ static bool pull(u32 here, struct cpu *c, bool is_idle, u64 now)
 	const struct cpu *busiest = cpu_at(from);
 	u64 before = c->nr_running;
 
-	bpf_for (i, 0, 2 * LEVELS) {
+	bpf_for(i, 0, 2 * LEVELS) {
 		u32 array = busiest->active ^ (i < LEVELS);
 		u32 level = i < LEVELS ? i : i - LEVELS;
 
@@ -574,12 +574,12 @@ static int wake_idle_cpus(void *map, u32 *key, struct clockwork *clockwork)
 	u64 nr_waiting = 0;
 	u32 cpu;
 
-	bpf_for (cpu, 0, nr_cpus) {
+	bpf_for(cpu, 0, nr_cpus) {
 		bool runs = !bpf_cpumask_test_cpu(cpu, idle);
 
 		nr_waiting += (u64)time_delta(cpu_at(cpu)->nr_running, runs);
 	}
-	bpf_for (cpu, 0, nr_cpus) {
+	bpf_for(cpu, 0, nr_cpus) {
 		if (!nr_waiting)
 			break;
 		if (bpf_cpumask_test_cpu(cpu, idle)) {
@@ -638,7 +638,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		take_ticks(prev, t, c, now);
 	if (c->nr_to_pull)
 		pull(cpu, c, false, now);
-	bpf_repeat (PICK_TRIES) {
+	bpf_repeat(PICK_TRIES) {
 		u32 level = best_level(cpu, c, t);
 
 		if (t && goes_on(c, t, level)) {
@@ -813,7 +813,7 @@ static s32 create_lists(u32 cpu)
 {
 	u32 i;
 
-	bpf_for (i, 0, 2 * LEVELS) {
+	bpf_for(i, 0, 2 * LEVELS) {
 		u32 level = i < LEVELS ? i : i - LEVELS;
 		s32 error = scx_bpf_create_dsq(list_of(cpu, i < LEVELS, level), -1);
 
@@ -842,7 +842,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > CPUS_MAX)
 		return -E2BIG;
-	bpf_for (cpu, 0, nr_cpus) {
+	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu *c = cpu_at(cpu);
 		s32 error = create_lists(cpu);
 

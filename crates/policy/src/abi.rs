@@ -101,13 +101,13 @@ pub struct SchedEntity {
 #[derive(Debug)]
 pub struct Task {
     pub scx: Entity,
+    pub cpus_ptr: *const CpuMask,
+    pub mm: *mut AddressSpace,
+    pub storage: [*mut u8; STORAGE_MAX],
     pub pid: c_int,
     pub tgid: c_int,
     pub prio: c_int,
     pub static_prio: c_int,
-    pub storage: [*mut u8; STORAGE_MAX],
-    pub cpus_ptr: *const CpuMask,
-    pub mm: *mut AddressSpace,
     pub nr_cpus_allowed: c_int,
     pub cpu: c_int,
     pub recent_used_cpu: c_int,

@@ -38,6 +38,12 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
         }
     }
     out.number(machine.hz.into());
+    out.number(u64::from(machine.sync_wakeups));
+    out.number(machine.sync_wakeups_by_policy.len() as u64);
+    for (policy, sync) in &machine.sync_wakeups_by_policy {
+        out.text(policy);
+        out.number(u64::from(*sync));
+    }
     out.number(machine.watchdog_ns);
     out.number(machine.hz_by_policy.len() as u64);
     for (policy, hz) in &machine.hz_by_policy {

@@ -34,12 +34,14 @@ pub struct Hackbench {
     pub send_work_ns: u64,
     /// User time of a receiver for each message.
     pub recv_work_ns: u64,
+    /// Each task computes for a random time up to this once it may go.
+    pub stagger_ns: u64,
     /// Memory that each task touches.
     pub footprint_kib: u32,
 }
 
 /// Names of the parameters in the workload's file.
-pub(crate) const PARAMETERS: [&str; 14] = [
+pub(crate) const PARAMETERS: [&str; 15] = [
     "groups",
     "loops",
     "bytes",
@@ -47,6 +49,7 @@ pub(crate) const PARAMETERS: [&str; 14] = [
     "threads",
     "send_work",
     "recv_work",
+    "stagger",
     "footprint_kib",
     "socket_buffer_bytes",
     "socket_overhead_bytes",
@@ -70,6 +73,7 @@ pub(crate) fn read(settings: &Settings) -> Result<Workload, ScenarioError> {
         ready,
         send_work_ns: settings.duration_ns("send_work")?,
         recv_work_ns: settings.duration_ns("recv_work")?,
+        stagger_ns: settings.duration_ns("stagger")?,
         footprint_kib: settings.number("footprint_kib", 0, u32::MAX)?,
     };
     Ok(hackbench.build())
@@ -173,8 +177,17 @@ impl Hackbench {
         program.build()
     }
 
+    fn ready_then_go(&self) -> ProgramBuilder {
+        let mut program = ProgramBuilder::new();
+        program.push(Op::Send { channel: READY, bytes: 1 }).push(Op::Wait { gate: GO });
+        if self.stagger_ns > 0 {
+            program.push(Op::Run(Amount::Uniform { low: 0, high: self.stagger_ns }));
+        }
+        program
+    }
+
     fn sender_program(&self, first_channel: u32) -> Program {
-        let mut program = ready_then_go();
+        let mut program = self.ready_then_go();
         program.begin(times(self.loops));
         for channel in first_channel..first_channel + TASKS_PER_SIDE {
             push_work(&mut program, self.send_work_ns);
@@ -185,7 +198,7 @@ impl Hackbench {
     }
 
     fn receiver_program(&self, channel: u32) -> Program {
-        let mut program = ready_then_go();
+        let mut program = self.ready_then_go();
         let messages = u64::from(TASKS_PER_SIDE) * u64::from(self.loops);
         program.begin(Repeat::Times(Amount::Fixed(messages)));
         program.push(Op::Recv { channel, bytes: self.bytes });
@@ -197,12 +210,6 @@ impl Hackbench {
 
 fn times(count: u32) -> Repeat {
     Repeat::Times(Amount::Fixed(count.into()))
-}
-
-fn ready_then_go() -> ProgramBuilder {
-    let mut program = ProgramBuilder::new();
-    program.push(Op::Send { channel: READY, bytes: 1 }).push(Op::Wait { gate: GO });
-    program
 }
 
 fn push_work(program: &mut ProgramBuilder, work_ns: u64) {

@@ -87,8 +87,15 @@ pub struct Costs {
     pub scan_cached_tasks: u64,
     /// Taking and releasing a lock that this CPU held last.
     pub lock_ns: u64,
-    /// Moving a lock's cache line from the CPU that held it last, by distance.
-    pub lock_transfer_ns: [u64; DISTANCES],
+    /// Moving a cache line (a lock's, a message's) from the CPU that wrote it last, by distance.
+    pub line_transfer_ns: [u64; DISTANCES],
+    /// Size of a cache line in bytes, at least 1.
+    pub line_bytes: u64,
+    /// Cache lines of a message's header, which its receiver fetches from the sender's CPU as it
+    /// fetches the lines of its content.
+    pub message_lines: u64,
+    /// Cache lines of a channel's own state, which whoever uses it fetches from its last user.
+    pub channel_lines: u64,
     /// Fixed cost of a task's first run on another CPU, by distance.
     pub migration_ns: [u64; DISTANCES],
     /// Refilling 1 KiB of a task's footprint, by the distance to where the data is;
@@ -124,7 +131,10 @@ impl Costs {
             scan_miss_ns,
             scan_cached_tasks,
             lock_ns,
-            lock_transfer_ns,
+            line_transfer_ns,
+            line_bytes,
+            message_lines,
+            channel_lines,
             migration_ns,
             refill_ns_per_kib,
             cache_kib,
@@ -134,10 +144,10 @@ impl Costs {
         values.extend([copy_ns_per_kib, wakeup_ns, ipi_send_ns, ipi_ns, idle_exit_ns]);
         values.extend([tick_ns, timer_ns, fork_ns, exit_ns, hook_ns, dsq_op_ns]);
         values.extend([scan_step_ns, scan_miss_ns, scan_cached_tasks, lock_ns]);
-        values.extend(lock_transfer_ns);
+        values.extend(line_transfer_ns);
         values.extend(migration_ns);
         values.extend(refill_ns_per_kib);
-        values.extend([cache_kib, smt_percent]);
+        values.extend([cache_kib, smt_percent, line_bytes, message_lines, channel_lines]);
         values
     }
 }
@@ -156,6 +166,12 @@ pub struct Machine {
     /// Tick rates of kernels that were built with another one, by policy name:
     /// Linux 2.4 ticked at 100 Hz on the machines on which 2.6 ticked at 1000 Hz.
     pub hz_by_policy: BTreeMap<String, u32>,
+    /// Whether messages wake their receivers, and room its senders, telling the scheduler that the
+    /// waker is about to sleep (`SCX_WAKE_SYNC`): Linux does from 2.6.29 on. A channel may ask for
+    /// it by itself.
+    pub sync_wakeups: bool,
+    /// The same for kernels of another age, by policy name.
+    pub sync_wakeups_by_policy: BTreeMap<String, bool>,
     /// How long a runnable task may wait for a CPU before the watchdog ends the run, where the
     /// policy does not ask for less. The kernel's is 30 s; before sched_ext there was none.
     pub watchdog_ns: u64,
@@ -169,6 +185,11 @@ impl Machine {
     /// Ticks a second of a kernel that has `policy` as its scheduler.
     pub fn hz_for(&self, policy: &str) -> u32 {
         self.hz_by_policy.get(policy).copied().unwrap_or(self.hz)
+    }
+
+    /// Whether messages wake synchronously in a kernel that has `policy` as its scheduler.
+    pub fn sync_wakeups_for(&self, policy: &str) -> bool {
+        self.sync_wakeups_by_policy.get(policy).copied().unwrap_or(self.sync_wakeups)
     }
 
     /// How far apart CPUs `a` and `b` are. Both must be below the number of CPUs.

@@ -16,17 +16,23 @@ pub const HZ_MAX: u32 = 10_000;
 pub const COST_NS_MAX: u64 = 1_000_000_000;
 /// The largest cache in KiB (1 TiB), and the longest scan that fits in one.
 pub const CACHE_KIB_MAX: u64 = 1 << 30;
+/// The longest cache line in bytes.
+pub const LINE_BYTES_MAX: u64 = 4096;
+/// The most cache lines that a message's header or a channel's state may have.
+pub const LINES_MAX: u64 = 1024;
 /// The fastest CPU: a thousand times the reference CPU.
 pub const SPEED_PERMILLE_MAX: u32 = 1_000_000;
 
 /// The longest time that the watchdog may be given, in seconds: a day.
 pub const WATCHDOG_S_MAX: u32 = 86_400;
 
-const ROOT_KEYS: [&str; 8] = [
+const ROOT_KEYS: [&str; 10] = [
     "description",
     "source",
     "hz",
     "hz_by_policy",
+    "sync_wakeups",
+    "sync_wakeups_by_policy",
     "watchdog_s",
     "topology",
     "speed_permille",
@@ -34,7 +40,7 @@ const ROOT_KEYS: [&str; 8] = [
 ];
 const TOPOLOGY_KEYS: [&str; 5] =
     ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
-const COST_KEYS: [&str; 24] = [
+const COST_KEYS: [&str; 27] = [
     "context_switch_ns",
     "thread_switch_ns",
     "syscall_ns",
@@ -54,7 +60,10 @@ const COST_KEYS: [&str; 24] = [
     "scan_miss_ns",
     "scan_cached_tasks",
     "lock_ns",
-    "lock_transfer_ns",
+    "line_transfer_ns",
+    "line_bytes",
+    "message_lines",
+    "channel_lines",
     "migration_ns",
     "refill_ns_per_kib",
     "cache_kib",
@@ -97,6 +106,11 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             .need("hz", "say how many timer ticks a second, such as hz = 250")?
             .unsigned_32(1, HZ_MAX)?,
         hz_by_policy: read_hz_by_policy(&root)?,
+        sync_wakeups: match root.get("sync_wakeups")? {
+            Some(sync) => sync.boolean()?,
+            None => false,
+        },
+        sync_wakeups_by_policy: read_sync_wakeups_by_policy(&root)?,
         watchdog_ns: match root.get("watchdog_s")? {
             Some(seconds) => u64::from(seconds.unsigned_32(1, WATCHDOG_S_MAX)?) * 1_000_000_000,
             None => WATCHDOG_DEFAULT_NS,
@@ -114,6 +128,14 @@ fn read_hz_by_policy(root: &TableNode) -> Result<BTreeMap<String, u32>, Scenario
         .into_iter()
         .map(|(policy, hz)| Ok((policy.to_string(), hz.unsigned_32(1, HZ_MAX)?)))
         .collect()
+}
+
+fn read_sync_wakeups_by_policy(
+    root: &TableNode,
+) -> Result<BTreeMap<String, bool>, ScenarioError> {
+    let Some(table) = root.get("sync_wakeups_by_policy")? else { return Ok(BTreeMap::new()) };
+    let entries = table.any_table()?.entries()?;
+    entries.into_iter().map(|(policy, sync)| Ok((policy.to_string(), sync.boolean()?))).collect()
 }
 
 /// CPUs in the order in which Linux usually numbers them: the first hardware thread of every
@@ -196,7 +218,10 @@ fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
         scan_miss_ns: ns("scan_miss_ns")?,
         scan_cached_tasks: sourced(&table, "scan_cached_tasks")?.unsigned(0, CACHE_KIB_MAX)?,
         lock_ns: ns("lock_ns")?,
-        lock_transfer_ns: by_distance("lock_transfer_ns")?,
+        line_transfer_ns: by_distance("line_transfer_ns")?,
+        line_bytes: sourced(&table, "line_bytes")?.unsigned(1, LINE_BYTES_MAX)?,
+        message_lines: sourced(&table, "message_lines")?.unsigned(0, LINES_MAX)?,
+        channel_lines: sourced(&table, "channel_lines")?.unsigned(0, LINES_MAX)?,
         migration_ns: by_distance("migration_ns")?,
         refill_ns_per_kib: by_distance("refill_ns_per_kib")?,
         cache_kib: sourced(&table, "cache_kib")?.unsigned(0, CACHE_KIB_MAX)?,

@@ -63,6 +63,8 @@ fn random_machine(seed: u64, rng: &mut Random) -> Machine {
         cpus: cpus.collect(),
         hz: [100, 250, 300, 1000][rng.below(4) as usize],
         hz_by_policy: BTreeMap::new(),
+        sync_wakeups: rng.below(2) == 0,
+        sync_wakeups_by_policy: BTreeMap::new(),
         watchdog_ns: WATCHDOG_DEFAULT_NS,
         costs: random_costs(rng),
         digest: String::new(),
@@ -83,7 +85,7 @@ fn random_costs(rng: &mut Random) -> Costs {
         }
         costs
     };
-    let lock_transfer_ns = by_distance(200);
+    let line_transfer_ns = by_distance(200);
     let migration_ns = by_distance(2_000);
     let refill_ns_per_kib = by_distance(1_000);
     Costs {
@@ -106,7 +108,10 @@ fn random_costs(rng: &mut Random) -> Costs {
         scan_miss_ns: cost(300),
         scan_cached_tasks: cost(200),
         lock_ns: cost(100),
-        lock_transfer_ns,
+        line_transfer_ns,
+        line_bytes: 32,
+        message_lines: cost(8),
+        channel_lines: cost(4),
         migration_ns,
         refill_ns_per_kib,
         cache_kib: cost(4_096),

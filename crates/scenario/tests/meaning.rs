@@ -84,7 +84,7 @@ fn a_policy_may_have_its_own_tick_rate() {
 #[test]
 fn the_watchdog_waits_as_long_as_the_kernels_unless_the_machine_says_otherwise() {
     assert_eq!(machine(str::to_string).watchdog_ns, 30_000_000_000);
-    let patient = machine(|text| text.replace("[topology]", "watchdog_s = 60\n[topology]"));
+    let patient = machine(|text| text.replace("\nhz = ", "\nwatchdog_s = 60\nhz = "));
     assert_eq!(patient.watchdog_ns, 60_000_000_000);
 }
 
@@ -280,7 +280,7 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
         let changed = format!("{}{other}{}", &text[..digits], &text[end..]);
         digests.push(parse_machine("m.toml", &changed).unwrap().digest);
     }
-    assert_eq!(digests.len(), 1 + 24);
+    assert_eq!(digests.len(), 1 + 27);
     let change = |change: &dyn Fn(&mut Machine)| {
         let mut machine = laptop.clone();
         change(&mut machine);
@@ -289,12 +289,17 @@ fn each_cost_and_each_number_of_a_machine_changes_the_digest() {
     digests.extend([
         change(&|m| m.hz += 1),
         change(&|m| m.watchdog_ns += 1),
+        change(&|m| m.sync_wakeups ^= true),
+        change(&|m| m.sync_wakeups_by_policy = BTreeMap::from([("o1".to_string(), true)])),
         change(&|m| m.hz_by_policy = BTreeMap::from([("o1".to_string(), 100)])),
         change(&|m| m.cpus[3].core += 1),
         change(&|m| m.cpus[3].cache += 1),
         change(&|m| m.cpus[3].node += 1),
         change(&|m| m.cpus[3].speed_permille += 1),
-        change(&|m| m.costs.lock_transfer_ns[4] += 1),
+        change(&|m| m.costs.line_transfer_ns[4] += 1),
+        change(&|m| m.costs.line_bytes += 1),
+        change(&|m| m.costs.message_lines += 1),
+        change(&|m| m.costs.channel_lines += 1),
         change(&|m| m.costs.refill_ns_per_kib[4] += 1),
     ]);
     digests.push({

@@ -34,6 +34,8 @@ pub struct Setting {
     pub timeline: bool,
     /// Ticks a second.
     pub hz: u32,
+    /// Whether all messages wake synchronously.
+    pub sync_wakeups: bool,
 }
 
 impl<'a> Kernel<'a> {
@@ -90,6 +92,7 @@ impl<'a> Kernel<'a> {
             random: Random::new(setting.seed, POLICY_STREAM),
             seed: setting.seed,
             hz: setting.hz,
+            sync_wakeups: setting.sync_wakeups,
             until_ns: setting.until_ns.unwrap_or(NEVER_NS),
             metrics: Metrics::new(setting.timeline),
             failure: None,
@@ -172,11 +175,22 @@ impl<'a> Kernel<'a> {
         let space = self.address_space_for(kind.address_space);
         let mm = &raw mut *self.address_spaces[space as usize];
         let random = Random::new(self.seed, self.tasks.len() as u64);
-        let task = self.tasks.add(template, kind, &allowed, mm, random);
+        let everywhere = allowed == self.masks.online;
+        let shared = if everywhere { &raw const self.masks.online } else { std::ptr::null() };
+        let task = self.tasks.add(template, kind, &allowed, shared, mm, random);
+        if kind.cpus.is_none() {
+            // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
+            self.tasks.seen_mut(task).nr_cpus_allowed = abi::CPUS_MAX as i32;
+        }
         let state = self.tasks.state_mut(task);
         state.address_space = space;
         state.parent = parent;
-        let parent = parent.map_or(std::ptr::null_mut(), |parent| self.tasks.address(parent));
+        // As in the kernel, there is always a parent: what nobody of the workload forked came from
+        // the first CPU's idle task.
+        let parent = match parent {
+            Some(parent) => self.tasks.address(parent),
+            None => &raw mut *self.idle_tasks[0],
+        };
         let first = allowed.common(&self.masks.online).next().unwrap_or(0);
         let here = self.here();
         let seen = self.tasks.seen_mut(task);

@@ -124,6 +124,8 @@ pub struct Kernel<'a> {
     pub seed: u64,
     /// Ticks a second.
     pub hz: u32,
+    /// Whether all messages wake synchronously.
+    pub sync_wakeups: bool,
     /// Nothing happens after this time.
     pub until_ns: u64,
     /// What was counted.
@@ -153,6 +155,10 @@ pub fn idle_task(cpu: usize) -> Box<abi::Task> {
     let mut task = Box::new(new_task(0, &format!("swapper/{cpu}"), 0));
     task.flags = PF_IDLE;
     task.cpu = cpu as i32;
+    let itself: *mut abi::Task = &mut *task;
+    task.group_leader = itself;
+    task.parent = itself;
+    task.real_parent = itself;
     task
 }
 
@@ -216,7 +222,7 @@ impl Kernel<'_> {
     pub fn take(&mut self, lock: Lock) {
         self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.host.now_ns));
         let distance = self.distance(lock.holder as usize, self.here());
-        let ns = self.costs.lock_ns + self.costs.lock_transfer_ns[distance];
+        let ns = self.costs.lock_ns + self.costs.line_transfer_ns[distance];
         self.charge(Spent::Scheduler, ns);
     }
 

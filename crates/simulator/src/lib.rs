@@ -99,6 +99,7 @@ pub fn simulate(
         until_ns: options.until_ns,
         timeline: options.timeline,
         hz: machine.hz_for(&policy.name),
+        sync_wakeups: machine.sync_wakeups_for(&policy.name),
     };
     let kernel = kernel::Kernel::new(loaded, machine, workload, setting).map_err(|unknown| {
         let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);

@@ -34,13 +34,20 @@ const STORAGE_CHUNK: usize = 64;
 pub type TimerCall =
     (unsafe extern "C" fn(*mut c_void, *mut u32, *mut u8) -> i32, *mut c_void, u32, *mut u8);
 
+/// Memory comes in cache lines, so that a small value never lies on two of them.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+struct Line([u64; 8]);
+
+const LINE_BYTES: usize = size_of::<Line>();
+
 #[derive(Debug)]
 struct PolicyMap {
     view: Box<abi::Map>,
     /// The variable that describes the map: the address a timer's callback gets.
     variable: *mut c_void,
     /// Values of arrays, and chunks of task storage.
-    memory: Vec<Box<[u64]>>,
+    memory: Vec<Box<[Line]>>,
     /// Task-storage values that no task uses, as addresses into `memory`.
     free: Vec<*mut u8>,
     entries: BTreeMap<Vec<u8>, Box<[u64]>>,
@@ -248,9 +255,23 @@ impl PolicyMaps {
     }
 }
 
+/// Zeroed memory of at least `bytes` bytes.
+fn lines(bytes: usize) -> Box<[Line]> {
+    vec![Line::default(); bytes.div_ceil(LINE_BYTES)].into_boxed_slice()
+}
+
+/// Bytes from one value to the next: arrays are dense, the values of tasks have lines of their own
+/// as soon as they are longer than half of one.
+fn stride_of(kind: u32, value_size: usize) -> usize {
+    match kind {
+        kind::TASK_STORAGE if value_size > LINE_BYTES / 2 => value_size.next_multiple_of(LINE_BYTES),
+        _ => value_size.next_multiple_of(8),
+    }
+}
+
 impl PolicyMap {
     fn new(declaration: &policy::LoadedMap, nr_cpus: usize) -> Result<Self, UnknownMap> {
-        let stride = (declaration.value_size as usize).next_multiple_of(8);
+        let stride = stride_of(declaration.kind, declaration.value_size as usize);
         let entries = declaration.max_entries as usize;
         let copies = match declaration.kind {
             kind::ARRAY => 1,
@@ -264,7 +285,7 @@ impl PolicyMap {
                 return Err(UnknownMap { name: declaration.name.clone(), reason });
             }
         };
-        let mut memory = vec![0u64; stride / 8 * entries * copies].into_boxed_slice();
+        let mut memory = lines(stride * entries * copies);
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
         let values =
             if copies == 0 { std::ptr::null_mut() } else { memory.as_mut_ptr().cast::<u8>() };
@@ -288,16 +309,16 @@ impl PolicyMap {
     }
 
     fn take_value(&mut self) -> *mut u8 {
-        let words = self.view.value_stride as usize / 8;
+        let stride = self.view.value_stride as usize;
         if self.free.is_empty() {
-            let mut chunk = vec![0u64; words * STORAGE_CHUNK].into_boxed_slice();
-            let start = chunk.as_mut_ptr();
-            self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * words).cast()));
+            let mut chunk = lines(stride * STORAGE_CHUNK);
+            let start: *mut u8 = chunk.as_mut_ptr().cast();
+            self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * stride)));
             self.memory.push(chunk);
         }
         let value = self.free.pop().expect("refilled above");
-        // SAFETY: the value is in `memory`, `words` words long and used by nobody.
-        unsafe { value.cast::<u64>().write_bytes(0, words) };
+        // SAFETY: the value is in `memory`, `stride` bytes long and used by nobody.
+        unsafe { value.write_bytes(0, stride) };
         value
     }
 

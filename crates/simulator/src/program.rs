@@ -19,8 +19,10 @@ pub struct Channel {
     pub spec: workload::Channel,
     /// Bytes in use, overheads included.
     pub used_bytes: u64,
-    /// What is left of each message, oldest first.
-    pub messages: VecDeque<u32>,
+    /// What is left of each message and the CPU it was sent from, oldest first.
+    pub messages: VecDeque<(u32, u32)>,
+    /// The CPU that used the channel last.
+    pub last_cpu: Option<u32>,
     /// Bytes that can be received.
     pub content_bytes: u64,
     /// Tasks that wait for data, longest first.
@@ -73,6 +75,7 @@ impl Channel {
             spec,
             used_bytes: 0,
             messages: VecDeque::new(),
+            last_cpu: None,
             content_bytes: 0,
             receivers: VecDeque::new(),
             senders: VecDeque::new(),
@@ -85,17 +88,17 @@ impl Channel {
         self.used_bytes == 0 || self.used_bytes + size <= u64::from(self.spec.capacity_bytes)
     }
 
-    fn put(&mut self, bytes: u32) {
+    fn put(&mut self, bytes: u32, cpu: u32) {
         self.used_bytes += u64::from(bytes) + u64::from(self.spec.overhead_bytes);
         self.content_bytes += u64::from(bytes);
-        self.messages.push_back(bytes);
+        self.messages.push_back((bytes, cpu));
     }
 
     /// Takes up to `wanted` bytes out and returns how many.
     fn get(&mut self, wanted: u32) -> u32 {
         let mut got = 0;
         while got < wanted {
-            let Some(message) = self.messages.front_mut() else { break };
+            let Some((message, _)) = self.messages.front_mut() else { break };
             let part = (*message).min(wanted - got);
             *message -= part;
             got += part;
@@ -190,20 +193,40 @@ impl Kernel<'_> {
         (u64::from(bytes) * self.costs.copy_ns_per_kib) >> 10
     }
 
+    /// What a CPU pays for a channel's state when another one used it last.
+    fn fetch_channel_ns(&self, channel: u32, cpu: usize) -> u64 {
+        let last = self.channels[channel as usize].last_cpu.map_or(cpu, |last| last as usize);
+        self.costs.channel_lines * self.costs.line_transfer_ns[self.distance(last, cpu)]
+    }
+
+    /// What a CPU pays for the first `bytes` of a channel, a message at the most, when they were
+    /// sent from another one.
+    fn fetch_message_ns(&self, channel: u32, bytes: u32, cpu: usize) -> u64 {
+        let Some(&(_, sender)) = self.channels[channel as usize].messages.front() else { return 0 };
+        let lines = self.costs.message_lines + u64::from(bytes).div_ceil(self.costs.line_bytes);
+        lines * self.costs.line_transfer_ns[self.distance(sender as usize, cpu)]
+    }
+
     fn duration_ns(&self, task: TaskId, op: Op) -> u64 {
         let costs = &self.costs;
         let state = self.tasks.state(task);
+        let cpu = self.here();
         let entry_ns = if state.phase == FIRST_TRY { costs.syscall_ns } else { 0 };
         match op {
-            Op::Send { bytes, .. } => entry_ns + costs.message_ns + self.copy_ns(bytes),
+            Op::Send { channel, bytes } => {
+                let fetch_ns = self.fetch_channel_ns(channel, cpu);
+                entry_ns + fetch_ns + costs.message_ns + self.copy_ns(bytes)
+            }
             Op::Recv { channel, bytes } => {
                 let wanted = if state.bytes_left > 0 { state.bytes_left } else { bytes };
                 let ready = self.channels[channel as usize].content_bytes;
+                let entry_ns = entry_ns + self.fetch_channel_ns(channel, cpu);
                 if ready == 0 {
-                    entry_ns.max(1)
+                    entry_ns
                 } else {
                     let part = u64::from(wanted).min(ready) as u32;
-                    entry_ns + costs.message_ns + self.copy_ns(part)
+                    let fetch_ns = self.fetch_message_ns(channel, part, cpu);
+                    entry_ns + fetch_ns + costs.message_ns + self.copy_ns(part)
                 }
             }
             Op::Sleep(_) => costs.syscall_ns + costs.timer_ns,
@@ -285,15 +308,17 @@ impl Kernel<'_> {
     }
 
     fn send(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
+        let cpu = self.host.cpu as u32;
         let channel = &mut self.channels[index];
+        channel.last_cpu = Some(cpu);
         if !channel.has_room_for(bytes) {
             channel.senders.push_back(task);
             self.tasks.state_mut(task).phase = RETRY;
             return Outcome::Blocks;
         }
-        channel.put(bytes);
+        channel.put(bytes, cpu);
         let receiver = channel.receivers.pop_front();
-        let sync = if channel.spec.sync_wakeups { WAKE_SYNC } else { 0 };
+        let sync = if channel.spec.sync_wakeups || self.sync_wakeups { WAKE_SYNC } else { 0 };
         self.next_operation(task);
         if let Some(receiver) = receiver {
             self.wake_up(receiver, WAKE_TTWU | sync);
@@ -307,6 +332,7 @@ impl Kernel<'_> {
             state.bytes_left = bytes;
         }
         let channel = &mut self.channels[index];
+        channel.last_cpu = Some(self.host.cpu as u32);
         if channel.content_bytes == 0 {
             channel.receivers.push_back(task);
             state.phase = RETRY;
@@ -315,7 +341,7 @@ impl Kernel<'_> {
         let got = channel.get(state.bytes_left);
         state.bytes_left -= got;
         let whole = state.bytes_left == 0;
-        let sync = if channel.spec.sync_wakeups { WAKE_SYNC } else { 0 };
+        let sync = if channel.spec.sync_wakeups || self.sync_wakeups { WAKE_SYNC } else { 0 };
         let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
         // A short read goes back to the kernel with a new system call.
         self.tasks.state_mut(task).phase = FIRST_TRY;

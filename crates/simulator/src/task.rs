@@ -200,12 +200,14 @@ pub fn scx_weight(weight: u64) -> u32 {
 }
 
 impl Tasks {
-    /// Adds a task of this kind; it is [`Place::Unborn`].
+    /// Adds a task of this kind; it is [`Place::Unborn`]. The policy sees its CPUs through
+    /// `cpus_ptr`, a mask that many tasks may share, or through a copy of its own if that is null.
     pub fn add(
         &mut self,
         template: u32,
         kind: &TaskTemplate,
         cpus: &abi::CpuMask,
+        cpus_ptr: *const abi::CpuMask,
         mm: *mut abi::AddressSpace,
         random: Random,
     ) -> TaskId {
@@ -215,8 +217,8 @@ impl Tasks {
         slot.0.nr_cpus_allowed = cpus.weight() as i32;
         slot.0.mm = mm;
         let address: *mut abi::Task = &mut slot.0;
-        slot.0.cpus_ptr = &raw const slot.0.cpus_mask;
         slot.0.group_leader = address;
+        slot.0.cpus_ptr = if cpus_ptr.is_null() { &raw const slot.0.cpus_mask } else { cpus_ptr };
         self.slots.push(slot);
         self.states.push(new_state(template, kind, random));
         self.census.counts[Place::Unborn.kind()] += 1;

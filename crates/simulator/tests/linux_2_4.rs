@@ -122,14 +122,15 @@ fn a_sleeper_that_has_collected_ticks_preempts_a_hog_at_once() {
 }
 
 #[test]
-fn a_nicer_sleeper_waits_until_the_hog_has_used_enough_ticks() {
+fn the_nice_value_counts_beside_the_ticks() {
     let linux_2_4 = shipped("linux_2_4");
-    // Goodness without bonuses: nice 19 collects 1 tick and has 1 + 1; the hog 1..6 + 20.
-    let sleeper = task("sleeper", 19, forever(&[sleep(197 * MS + 300 * US), run(MS)]));
+    // Nice 10 collects 5 ticks and has 5 + 10; the hog, even with its last tick, 1 + 20.
+    let sleeper = task("sleeper", 10, forever(&[sleep(997 * MS + 300 * US), run(MS)]));
     let workload = together(vec![hog("hog", 0), sleeper]);
-    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 20 * S, &[]);
-    assert!(result.wakeup_latency_ns.p50 > 10 * MS, "{:?}", result.wakeup_latency_ns);
-    assert!(result.wakeup_latency_ns.max < 61 * MS, "{:?}", result.wakeup_latency_ns);
+    let result = outcome(&linux_2_4, &machine(1, HZ), &workload, 100 * S, &[]);
+    let latency = result.wakeup_latency_ns;
+    assert!((20 * MS..40 * MS).contains(&latency.p50), "{latency:?}");
+    assert!((50 * MS..61 * MS).contains(&latency.max), "{latency:?}");
 }
 
 #[test]
@@ -236,6 +237,23 @@ fn a_wake_up_takes_an_idle_cpu_rather_than_preempt() {
     assert_eq!(group(&result, "hog").switches, 1);
     assert!(group(&result, "sleeper").migrations <= 1, "{:?}", group(&result, "sleeper"));
     assert!(result.wakeup_latency_ns.p99 < OVERHEAD_NS_MAX, "{:?}", result.wakeup_latency_ns);
+}
+
+#[test]
+fn a_wake_up_prefers_the_cpu_it_ran_on_then_the_one_idle_for_longest() {
+    let linux_2_4 = shipped("linux_2_4");
+    let blip = |name: &str, cpu| pinned(task(name, 0, once(&[run(MS)])), cpu);
+    let sleeper =
+        task("sleeper", 0, once(&[run(MS), sleep(50 * MS), run(MS), sleep(50 * MS), run(MS)]));
+    let late_hog = pinned(hog("hog", -20), 0);
+    let mut workload =
+        together(vec![sleeper, blip("two", 2), blip("one", 1), blip("three", 3), late_hog]);
+    for (initial, ms) in workload.initial.iter_mut().zip([20, 5, 10, 15, 90]) {
+        initial.start_at_ns = ms * MS;
+    }
+    let result = outcome(&linux_2_4, &machine(4, HZ), &workload, S, &[]);
+    let cpus: Vec<u32> = stays(&result, "sleeper").iter().map(|(_, _, cpu)| *cpu).collect();
+    assert_eq!(cpus, [0, 0, 2]);
 }
 
 #[test]

@@ -6,7 +6,8 @@
 mod laboratory;
 
 use laboratory::*;
-use scenario::workload::{InitialTask, Op, TaskTemplate, Workload};
+use scenario::builder::ProgramBuilder;
+use scenario::workload::{Amount, InitialTask, Op, Repeat, TaskTemplate, Workload};
 use simulator::RunResult;
 
 /// The tick rate of Linux 2.6.0 on i386.
@@ -95,8 +96,9 @@ fn an_interactive_task_stays_active_until_it_has_used_up_its_bonus() {
     let sleeper = task("sleeper", 0, once(&[sleep(2 * S), run(S)]));
     let workload = together(vec![hog("hog", 0), sleeper]);
     let result = outcome(&o1, &machine(1, HZ), &workload, 6 * S, &[]);
-    // A long sleep gives 1020 - 102 ms. After slices of 102 ms 816 and 714 are left, bonuses 8 and
-    // 7, and it stays active; with 612, bonus 6, it expires. The hog waits for three slices.
+    // A long sleep gives 1020 - 102 ms. Run time counts whenever the task takes its turn (each 10
+    // ms at bonus 9, 20 at 8, 40 at 7): at slice ends 838 and 776 ms are left, bonuses 8 and 7,
+    // and it stays active; with 674, bonus 6, it expires. The hog waits for three slices.
     let gap_ms = longest_gap_ns(&result, "hog", S) / MS;
     assert!((305..=306).contains(&gap_ms), "{gap_ms}");
 }
@@ -133,15 +135,101 @@ fn interactive_tasks_of_one_priority_take_short_turns() {
 #[test]
 fn interactive_tasks_cannot_starve_the_expired_for_good() {
     let o1 = shipped("o1");
-    let mut tasks: Vec<TaskTemplate> =
-        (0..6).map(|_| task("busy", 0, forever(&[sleep(60 * MS), run(40 * MS)]))).collect();
+    let nr = 20;
+    let busy = task("busy", 0, forever(&[sleep(20 * MS), run(15 * MS)]));
+    let mut tasks: Vec<TaskTemplate> = (0..nr).map(|_| busy.clone()).collect();
     tasks.push(hog("hog", 0));
-    let result = outcome(&o1, &machine(1, HZ), &together(tasks), 60 * S, &[]);
+    let result = outcome(&o1, &machine(1, HZ), &together(tasks), 100 * S, &[]);
     let gap_ns = longest_gap_ns(&result, "hog", S);
-    // 1.02 s for each of 7 runnable tasks; then each uses up what it has of a slice.
-    eprintln!("{:?} {:?}", result.task_groups, stays_ms(&result, "hog"));
-    assert!(gap_ns > 500 * MS, "{gap_ns}: nothing starves here");
-    assert!(gap_ns < 7 * (1020 + 102) * MS, "{gap_ns}");
+    assert!(gap_ns > 2 * S, "{gap_ns}: nothing starves here");
+    // Until the first slice ends, at most a slice of each; then 1.02 s for each runnable task;
+    // then each uses up what it has of a slice.
+    assert!(gap_ns < (nr + 1) * (102 + 1020 + 102) * MS, "{gap_ns}");
+}
+
+#[test]
+fn waiting_for_the_cpu_after_a_wake_up_counts_as_sleep_in_part() {
+    let o1 = shipped("o1");
+    // Alone, 0.1 ms of sleep does not outweigh 5 ms of computing.
+    let worker = task("worker", 0, forever(&[sleep(100 * US), run(5 * MS)]));
+    let workload = together(vec![hog("hog", 0), worker]);
+    let latency_ns = |percent: i64| {
+        let tunables = [("on_runqueue_percent", percent)];
+        outcome(&o1, &machine(1, HZ), &workload, 20 * S, &tunables).wakeup_latency_ns.p50
+    };
+    assert!(latency_ns(30) < 50 * US, "{}", latency_ns(30));
+    assert!(latency_ns(0) > MS, "{}", latency_ns(0));
+}
+
+#[test]
+fn an_interactive_task_expires_if_a_better_nice_value_has() {
+    let o1 = shipped("o1");
+    let sleeper = |nice| task("sleeper", nice, once(&[sleep(2 * S), run(S)]));
+    // Two slices while bonuses last if nobody stands in the expired array, or only worse ones.
+    for (hogs, slices) in [(0, 1), (10, 2)] {
+        let workload = together(vec![hog("a", hogs), hog("b", hogs), sleeper(5)]);
+        let result = outcome(&o1, &machine(1, HZ), &workload, 4 * S, &[]);
+        let woken = stays_ms(&result, "sleeper")[1];
+        assert_eq!(
+            woken,
+            slices * slice_ms(5),
+            "hogs of nice {hogs}: {:?}",
+            stays_ms(&result, "sleeper")
+        );
+    }
+}
+
+#[test]
+fn a_child_begins_with_less_of_its_parents_bonus() {
+    let o1 = shipped("o1");
+    let parent = task("parent", 0, once(&[sleep(2 * S), Op::Fork { template: 2 }]));
+    let workload = workload_of(vec![parent, hog("rival", 0), hog("child", 0)], 2);
+    let rival_waits_ms = |percent: i64| {
+        let tunables = [("child_penalty_percent", percent)];
+        let result = outcome(&o1, &machine(1, HZ), &workload, 4 * S, &tunables);
+        longest_gap_ns(&result, "rival", S) / MS
+    };
+    // 8 x 102 ms instead of 918: half of a slice, and two more before the bonus is below 7.
+    assert!((254..=255).contains(&rival_waits_ms(95)), "{}", rival_waits_ms(95));
+    // Without any bonus the two take turns.
+    assert!((101..=102).contains(&rival_waits_ms(0)), "{}", rival_waits_ms(0));
+}
+
+#[test]
+fn hogs_that_end_make_their_parent_less_interactive() {
+    let o1 = shipped("o1");
+    let rival_waits_ms = |nr_children| {
+        let mut ops = vec![sleep(2 * S)];
+        for _ in 0..nr_children {
+            ops.extend([Op::Fork { template: 2 }, Op::Join]);
+        }
+        ops.push(run(S));
+        let child = task("child", 0, once(&[run(100 * US)]));
+        let tasks = vec![task("parent", 0, once(&ops)), hog("rival", 0), child];
+        let result = outcome(&o1, &machine(1, HZ), &workload_of(tasks, 2), 4 * S, &[]);
+        longest_gap_ns(&result, "rival", S) / MS
+    };
+    // With bonus 9 three slices before it expires; each child takes about a level away.
+    assert!((305..=306).contains(&rival_waits_ms(0)), "{}", rival_waits_ms(0));
+    assert!(rival_waits_ms(4) < 110, "{}", rival_waits_ms(4));
+}
+
+#[test]
+fn a_task_that_was_interactive_for_long_may_compute_for_longer() {
+    let o1 = shipped("o1");
+    let rival_waits_ms = |nr_wakeups: u64| {
+        let mut program = ProgramBuilder::new();
+        program.begin(Repeat::Times(Amount::Fixed(nr_wakeups)));
+        program.push(sleep(200 * MS)).push(run(MS)).end();
+        program.push(run(2 * S)).push(sleep(MS)).push(run(MS));
+        let workload = together(vec![hog("rival", 0), task("sleeper", 0, program.build())]);
+        let until_ns = (nr_wakeups * 202 + 3000) * MS;
+        let result = outcome(&o1, &machine(1, HZ), &workload, until_ns, &[]);
+        longest_gap_ns(&result, "rival", S) / MS
+    };
+    assert!(rival_waits_ms(50) < 520, "{}", rival_waits_ms(50));
+    // Its credit has passed 100: a run costs it only a part, as in 2.6.22.
+    assert!(rival_waits_ms(150) > 1000, "{}", rival_waits_ms(150));
 }
 
 #[test]
@@ -245,8 +333,10 @@ fn a_busy_cpu_evens_out_an_imbalance_of_two_within_400_ms() {
     // Idle pulling leaves 3 on the first CPU; the second takes one more, seen twice, at 400 ms.
     let usual = shares(&[]);
     assert!(usual[0] > 0.48 && usual[3] < 0.52, "{usual:?}");
-    let never = shares(&[("busy_balance_ns", 1_000_000_000_000)]);
-    assert!(never[0] < 0.35 && never[3] > 0.95, "{never:?}");
+    for (tunable, ns) in [("busy_balance_ns", 1 << 40), ("cache_decay_ns", 1 << 40)] {
+        let never = shares(&[(tunable, ns)]);
+        assert!(never[0] < 0.35 && never[3] > 0.95, "{tunable}: {never:?}");
+    }
 }
 
 #[test]

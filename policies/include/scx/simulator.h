@@ -74,15 +74,16 @@ struct sched_entity {
 	struct load_weight load;
 };
 
+/* What a walk over a queue looks at fills the first cache line. */
 struct task_struct {
 	struct sched_ext_entity scx;
+	const struct cpumask *cpus_ptr;
+	struct mm_struct *mm;
+	void *storage[SCX_STORAGE_MAX]; /* values of task-storage maps, by map number */
 	int pid;
 	int tgid;
 	int prio;
 	int static_prio;
-	void *storage[SCX_STORAGE_MAX]; /* values of task-storage maps, by map number */
-	const struct cpumask *cpus_ptr;
-	struct mm_struct *mm;
 	int nr_cpus_allowed;
 	int cpu;
 	int recent_used_cpu;

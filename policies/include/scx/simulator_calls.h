@@ -205,6 +205,11 @@ static inline struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq 
 		while (it->next < it->filled) {
 			struct task_struct *p = it->chunk[it->next++];
 
+			/* Long walks wait for memory: ask for what comes next. */
+			if (it->next + 4 < it->filled) {
+				__builtin_prefetch(it->chunk[it->next + 4]);
+				__builtin_prefetch(it->chunk[it->next + 1]->storage[0]);
+			}
 			it->steps++;
 			if (p->scx.dsq == it->dsq && p->scx.dsq_seq <= it->seq)
 				return p;

@@ -59,7 +59,7 @@ pub fn costless(nr_cpus: usize, hz: u32) -> Machine {
     ] {
         *cost = 0;
     }
-    costs.lock_transfer_ns = [0; 5];
+    costs.line_transfer_ns = [0; 5];
     costs.migration_ns = [0; 5];
     costs.refill_ns_per_kib = [0; 5];
     let cpu = machine.cpus[0];
@@ -70,6 +70,8 @@ pub fn costless(nr_cpus: usize, hz: u32) -> Machine {
     machine.hz = hz;
     machine.watchdog_ns = scenario::machine::WATCHDOG_DEFAULT_NS;
     machine.hz_by_policy = BTreeMap::new();
+    machine.sync_wakeups = false;
+    machine.sync_wakeups_by_policy = BTreeMap::new();
     machine.name = format!("costless-{nr_cpus}");
     machine
 }
