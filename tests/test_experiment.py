@@ -212,6 +212,8 @@ def test_a_file_says_what_options_say(tmp_path):
     from_options = experiment.build(
         {
             "name": "mine",
+            "title": "An example",
+            "description": "an example",
             "policies": ["fifo", f"near={tmp_path}/near.bpf.c"],
             "workload": "hackbench",
             "machine": ["osdl-1"],

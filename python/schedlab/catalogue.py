@@ -1,4 +1,5 @@
-"""Finds what schedlab ships, by name: policies, machines, workloads and experiments.
+"""Finds what schedlab ships, by name: policies, machines, workloads, experiments, and what others
+published.
 
 An installed package carries them in `schedlab/data`; a source checkout has them at its root. A
 text with a "/" or with the file's ending is a path and used as it is, so a user's own file works
@@ -31,10 +32,11 @@ POLICIES = Shelf("policy", "policies", ".bpf.c")
 MACHINES = Shelf("machine", "machines", ".toml")
 WORKLOADS = Shelf("workload", "workloads", ".toml")
 EXPERIMENTS = Shelf("experiment", "experiments", ".toml")
+PUBLISHED = Shelf("published table", "published", ".csv")
 
 
 def data_directory() -> Path:
-    """The directory that holds policies/, machines/, workloads/ and experiments/.
+    """The directory that holds policies/, machines/, workloads/, experiments/ and published/.
 
     Raises
     ------

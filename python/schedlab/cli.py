@@ -274,8 +274,10 @@ def compare_verb(
 def _merge(file: str | None, given: Mapping) -> dict:
     """What an experiment file says, overridden by what the options say."""
     options = {"repeat": 5}
+    of_file: dict = {}
     if file:
-        options |= experiment.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
+        of_file = experiment.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
+    options |= of_file
     for key, value in given.items():
         if key in ("vary", "with"):
             options[key] = {**options.get(key, {}), **value}
@@ -285,6 +287,11 @@ def _merge(file: str | None, given: Mapping) -> dict:
                 tunables[label] = {**tunables.get(label, {}), **settings}
         elif value not in (None, []):
             options[key] = value
+    if any(options.get(key) != of_file.get(key) for key in ("workload", "with")):
+        # What the file says of itself no longer holds.
+        said = [options.pop(key, None) for key in ("title", "description", "published")]
+        if said[-1]:
+            click.echo("note: published times are left out: this is another workload", err=True)
     return options
 
 
@@ -405,12 +412,16 @@ def _answer(
     from schedlab import report
 
     study = report.study_of(records)
+    told = asked.definition
+    published = terminal.published_beside(told, study)
     if as_json:
-        terminal.print_json(terminal.study_json(asked, study, records, reused))
+        terminal.print_json(terminal.study_json(asked, study, records, reused, published))
     else:
-        terminal.print_study(study)
+        terminal.print_study(study, asked.title, asked.description, published)
     if report_path:
-        report.write_report(report_path, records, _title(asked), command)
+        report.write_report(
+            report_path, records, _title(told), command, published, asked.description
+        )
         if not quiet:
             click.echo(f"report: {report_path}", err=True)
     if not quiet:
@@ -419,9 +430,11 @@ def _answer(
     return EXIT_FOUND if study.incomplete else 0
 
 
-def _title(asked: Experiment) -> str:
-    labels = ", ".join(choice.label for choice in asked.policies)
-    workload = Path(asked.workload).name.removesuffix(catalogue.WORKLOADS.suffix)
+def _title(definition: Mapping) -> str:
+    if definition.get("title"):
+        return definition["title"]
+    labels = ", ".join(choice["label"] for choice in definition["policies"])
+    workload = Path(definition["workload"]).name.removesuffix(catalogue.WORKLOADS.suffix)
     return f"{labels} with {workload}"
 
 
@@ -551,7 +564,11 @@ def report_verb(store: Path, output: Path, wanted: str | None, as_json: bool) ->
     from schedlab import report
 
     records = sorted(records, key=_stored_order(chosen))
-    report.write_report(output, records, _stored_title(chosen), chosen.command)
+    told = chosen.definition
+    published = terminal.published_beside(told, report.study_of(records))
+    report.write_report(
+        output, records, _title(told), chosen.command, published, told.get("description", "")
+    )
     if as_json:
         terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
     else:
@@ -572,12 +589,6 @@ def _choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperime
         raise UnknownName("experiment", wanted, valid, f"in {store.path}")
     chosen = matching[-1]
     return chosen, [one.name or one.id for one in stored if one is not chosen]
-
-
-def _stored_title(stored: StoredExperiment) -> str:
-    labels = ", ".join(choice["label"] for choice in stored.definition["policies"])
-    workload = Path(stored.definition["workload"]).name
-    return f"{labels} with {workload.removesuffix(catalogue.WORKLOADS.suffix)}"
 
 
 def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:

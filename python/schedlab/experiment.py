@@ -7,6 +7,7 @@ machine or workload: see `cells`.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 import tomllib
@@ -26,6 +27,7 @@ SEED_MAX = 2**63 - 1 - CELLS_MAX
 
 OPTION_KEYS = (
     "name",
+    "title",
     "description",
     "policies",
     "workload",
@@ -35,7 +37,10 @@ OPTION_KEYS = (
     "set",
     "repeat",
     "seed",
+    "published",
 )
+PUBLISHED_KEYS = ("table", "source", "makespan", "vary", "policies", "machines")
+PUBLISHED_HINT = "see [published] in docs/experiments.md"
 
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 QUANTITY = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
@@ -57,6 +62,24 @@ class PolicyChoice:
 
 
 @dataclass(frozen=True)
+class PublishedTime:
+    """What others measured where a cell of an experiment simulates, in nanoseconds."""
+
+    policy: str
+    machine: str
+    varied: Mapping[str, Value]
+    makespan_ns: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """Times from the literature that stand beside simulated ones, and who measured them."""
+
+    source: str
+    times: tuple[PublishedTime, ...]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A grid: policies x machines x varied values x repetitions.
 
@@ -74,6 +97,9 @@ class Experiment:
     tunables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     until_ns: int | None = None
     name: str = ""
+    title: str = ""
+    description: str = ""
+    published: Published | None = None
 
     @property
     def definition(self) -> dict:
@@ -128,6 +154,9 @@ def build(options: Mapping) -> Experiment:
         tunables=_label_tunables(options.get("set", {}), [choice.label for choice in policies]),
         until_ns=options.get("until_ns"),
         name=options.get("name", ""),
+        title=options.get("title", ""),
+        description=options.get("description", ""),
+        published=options.get("published"),
     )
 
 
@@ -349,6 +378,8 @@ def read_options(path: Path) -> dict:
             options[key] = [_beside(path, shelf, text) for text in options[key]]
     if "workload" in options:
         options["workload"] = _beside(path, catalogue.WORKLOADS, options["workload"])
+    if "published" in options:
+        options["published"] = _read_published(path, options)
     return options
 
 
@@ -356,7 +387,7 @@ def _file_value(place: str, key: str, value: object) -> object:
     """One value of an experiment file, checked for its type and brought to `build`'s form."""
     if key in ("repeat", "seed"):
         return _in_range(place, value, 0, SEED_MAX)
-    if key in ("name", "description", "workload"):
+    if key in ("name", "title", "description", "workload"):
         if not isinstance(value, str):
             raise BadValue(place, value, "is not a text")
         return value
@@ -369,20 +400,18 @@ def _file_value(place: str, key: str, value: object) -> object:
         raise BadValue(place, value, "is not a table", f"write it as [{key}]")
     if key == "vary":
         return {name: _file_values(f"{place}.{name}", item) for name, item in value.items()}
+    if key == "published":
+        return _published_value(place, value)
     if key == "with":
         return {name: _text(f"{place}.{name}", item) for name, item in value.items()}
-    return {label: _file_settings(f"{place}.{label}", item) for label, item in value.items()}
+    what = "tunables", "write policy.tunable = value under [set]"
+    return {label: _file_texts(f"{place}.{label}", item, *what) for label, item in value.items()}
 
 
-def _file_settings(place: str, settings: object) -> dict[str, str]:
-    if not isinstance(settings, dict):
-        raise BadValue(
-            place,
-            settings,
-            "is not a table of tunables",
-            "write policy.tunable = value under [set]",
-        )
-    return {name: _text(f"{place}.{name}", item) for name, item in settings.items()}
+def _file_texts(place: str, table: object, what: str, hint: str) -> dict[str, str]:
+    if not isinstance(table, dict):
+        raise BadValue(place, table, f"is not a table of {what}", hint)
+    return {name: _text(f"{place}.{name}", item) for name, item in table.items()}
 
 
 def _file_values(place: str, value: object) -> tuple[Value, ...]:
@@ -406,3 +435,80 @@ def _beside(file: Path, shelf: catalogue.Shelf, text: str) -> str:
     if not catalogue.is_path(shelf, target):
         return text
     return f"{label}{equals}{file.parent.absolute() / target}"
+
+
+# ---------------------------------------------------------------------------------------------
+# What others published
+
+
+def _published_value(place: str, value: Mapping) -> dict:
+    """The table [published] of an experiment file, with every value a text."""
+    for key in value:
+        if key not in PUBLISHED_KEYS:
+            raise UnknownName("key", key, PUBLISHED_KEYS, f"in {place}")
+    for key in PUBLISHED_KEYS:
+        if key not in value:
+            raise ExperimentError(f"{place} does not say its {key}", PUBLISHED_HINT)
+    checked = {key: _text(f"{place}.{key}", value[key]) for key in ("table", "source", "makespan")}
+    checked["vary"] = _file_texts(f"{place}.vary", value["vary"], "columns", PUBLISHED_HINT)
+    for key in ("policies", "machines"):
+        if not isinstance(value[key], dict):
+            raise BadValue(f"{place}.{key}", value[key], "is not a table", PUBLISHED_HINT)
+        checked[key] = {
+            name: _file_texts(f"{place}.{key}.{name}", item, "columns", PUBLISHED_HINT)
+            for name, item in value[key].items()
+        }
+    return checked
+
+
+def _read_published(path: Path, options: Mapping) -> Published:
+    """The rows of the published table that the experiment file says how to find."""
+    place, told = f"{path}: published", options["published"]
+    labels = [_policy_choice(text).label for text in options.get("policies", ())]
+    machines = [Path(text).name.removesuffix(".toml") for text in options.get("machine", ())]
+    for kind, key, known in (("policy", "policies", labels), ("machine", "machines", machines)):
+        for name in told[key]:
+            if name not in known:
+                raise UnknownName(kind, name, known, f"in {place} (it is not in this experiment)")
+    table = catalogue.find(catalogue.PUBLISHED, _beside(path, catalogue.PUBLISHED, told["table"]))
+    rows = _table_rows(table)
+    times = []
+    for policy, of_policy in told["policies"].items():
+        for machine, of_machine in told["machines"].items():
+            wanted = {**of_policy, **of_machine}
+            found = [
+                row for row in rows if all(_cell(table, row, c) == v for c, v in wanted.items())
+            ]
+            if not found:
+                raise ExperimentError(
+                    f"{place}: no row of {table} has {wanted}, for {policy} on {machine}",
+                    "the values must be written as in the table",
+                )
+            times += [_published_time(table, told, policy, machine, row) for row in found]
+    return Published(told["source"], tuple(times))
+
+
+def _table_rows(table: Path) -> list[dict[str, str]]:
+    try:
+        with table.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ExperimentError(f"cannot read published table {table}: {error}") from error
+
+
+def _cell(table: Path, row: Mapping[str, str], column: str) -> str:
+    if column not in row:
+        raise UnknownName("column", column, [*row], f"of {table}")
+    return row[column] or ""
+
+
+def _published_time(
+    table: Path, told: Mapping, policy: str, machine: str, row: Mapping[str, str]
+) -> PublishedTime:
+    column = told["makespan"]
+    text, unit = _cell(table, row, column), column.rpartition("_")[2]
+    if unit not in UNIT_NS:
+        raise BadValue(f"{table}: column", column, "does not end in a unit", "as elapsed_s does")
+    makespan_ns = parse_duration_ns(f"{table}: {column}", f"{text}{unit}")
+    varied = {name: _value(_cell(table, row, at)) for name, at in told["vary"].items()}
+    return PublishedTime(policy, machine, varied, makespan_ns)

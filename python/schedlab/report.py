@@ -97,6 +97,7 @@ def write_report(
     title: str,
     command: str,
     published: Mapping[str, Published] | None = None,
+    description: str = "",
 ) -> None:
     """Write a self-contained HTML report; readers of `path` see the old file or the whole new one.
 
@@ -113,6 +114,8 @@ def write_report(
         What to type to make the same runs again.
     published : mapping of label to Published, optional
         Rows of the table "published beside simulated".
+    description : str, optional
+        What the experiment is about, below the heading.
 
     Raises
     ------
@@ -121,7 +124,7 @@ def write_report(
     OSError
         If the file cannot be written.
     """
-    html = render(study_of(list(records)), title, command, published)
+    html = render(study_of(list(records)), title, command, published, description)
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -159,7 +162,11 @@ def study_of(records: Sequence[RunRecord]) -> Study:
 
 
 def render(
-    study: Study, title: str, command: str, published: Mapping[str, Published] | None = None
+    study: Study,
+    title: str,
+    command: str,
+    published: Mapping[str, Published] | None = None,
+    description: str = "",
 ) -> str:
     """The report as one HTML text; see `write_report`."""
     environment = Environment(
@@ -174,6 +181,7 @@ def render(
         environment.filters[form.__name__] = form
     return environment.get_template("report.html").render(
         title=title,
+        description=description,
         command=command,
         published=published or {},
         study=study,

@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from schedlab.cells import Cell
-from schedlab.experiment import Experiment
+from schedlab.experiment import UNIT_NS, Experiment
 from schedlab.store import RunRecord
 
 if TYPE_CHECKING:
@@ -150,10 +150,66 @@ def _spread(histogram: Mapping) -> str:
 # Many runs
 
 
-def print_study(study: report.Study) -> None:
-    """A row a machine and varied value: mean, half-width, and ratio to the first policy."""
+def print_study(
+    study: report.Study, title: str, description: str, published: Mapping[str, report.Published]
+) -> None:
+    """A row a machine and varied value: mean, half-width, and ratio to the first policy.
+
+    Below it what `published_beside` found.
+    """
+    for text in filter(None, (title, description)):
+        click.echo(f"{text.strip()}\n")
     click.echo(_study_legend(study))
     print_table(_study_table(study))
+    if published:
+        click.echo("what others measured, beside the mean of what was simulated")
+        print_table(_published_table(published))
+        click.echo("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
+
+
+def published_beside(definition: Mapping, study: report.Study) -> dict[str, report.Published]:
+    """Published times that a cell of the study simulates, by a label that says which it is.
+
+    Parameters
+    ----------
+    definition : mapping
+        `Experiment.definition`, or what a store has of it.
+    """
+    from schedlab.report import Published
+
+    if not definition.get("published"):
+        return {}
+    simulated = {}
+    for cell in (cell for panel in study.panels for cell in panel.cells):
+        for policy, found in cell.makespan.items():
+            record = cell.runs[policy][0]
+            simulated[_place(policy, record.machine, record.varied)] = found
+    source, times = definition["published"]["source"], definition["published"]["times"]
+    places = [(_place(time["policy"], time["machine"], time["varied"]), time) for time in times]
+    unit_ns = UNIT_NS[study.unit]
+    return {
+        place: Published(time["makespan_ns"] / unit_ns, simulated[place], study.unit, source)
+        for place, time in places
+        if place in simulated
+    }
+
+
+def _place(policy: str, machine: str, varied: Mapping) -> str:
+    return ", ".join([policy, machine, *(f"{name} = {value}" for name, value in varied.items())])
+
+
+def _published_table(published: Mapping[str, report.Published]) -> Table:
+    from schedlab.report import number
+
+    table = Table(box=box.SIMPLE)
+    table.add_column("what", no_wrap=True)
+    for column in ("published", "simulated", "unit", "error"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for what, row in published.items():
+        error = f"{100 * (row.simulated.mean / row.value - 1):+.1f} %"
+        texts = (what, number(row.value), number(row.simulated.mean), row.unit, error)
+        table.add_row(*map(escape, texts))
+    return table
 
 
 def _study_table(study: report.Study) -> Table:
@@ -218,9 +274,16 @@ def _growth_text(growth: statistics.Growth | None) -> str:
 
 
 def study_json(
-    asked: Experiment, study: report.Study, records: Sequence[RunRecord], reused: int
+    asked: Experiment,
+    study: report.Study,
+    records: Sequence[RunRecord],
+    reused: int,
+    published: Mapping[str, report.Published],
 ) -> dict:
-    """The experiment, its estimates, comparisons and growth exponents, and every run."""
+    """The experiment, its estimates, comparisons and growth exponents, and every run.
+
+    Published times have the unit of the study.
+    """
     return {
         "experiment": {"id": asked.id, **asked.definition},
         "unit": study.unit,
@@ -235,6 +298,10 @@ def study_json(
             {"panel": panel.name, "policy": policy, "of": study.axis, **dataclasses.asdict(growth)}
             for panel in study.panels
             for policy, growth in panel.growth.items()
+        ],
+        "published": [
+            {"what": what, "published": row.value, "simulated": row.simulated.mean}
+            for what, row in published.items()
         ],
         "runs": [record_json(record) for record in records],
         "reused": reused,

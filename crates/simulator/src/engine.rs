@@ -440,17 +440,35 @@ impl<'a> Kernel<'a> {
         };
         for cpu in 0..self.cpus.len() {
             self.account(cpu, elapsed_ns);
-            if let Some(task) = self.cpus[cpu].current {
-                let state = self.tasks.state_mut(task);
-                state.totals.run_ns += elapsed_ns.saturating_sub(state.on_cpu_since_ns);
-            }
         }
+        self.close_stays(elapsed_ns);
         self.check_end(elapsed_ns);
         let failure = self.failure.take();
         self.say_goodbye(failure.is_some());
         let ending = Ending { status, failure, elapsed_ns };
         let kernel = *self;
         summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
+    }
+
+    /// Counts what tasks were in the middle of as if it had ended now: a task that starves to the
+    /// end of the run must show in the waits.
+    fn close_stays(&mut self, now_ns: u64) {
+        for task in 0..self.tasks.len() as TaskId {
+            let state = self.tasks.state_mut(task);
+            match state.place {
+                Place::Running(cpu) => {
+                    let ran_ns = now_ns.saturating_sub(state.on_cpu_since_ns);
+                    state.totals.run_ns += ran_ns;
+                    self.metrics.left_cpu(cpu as usize, task, ran_ns, now_ns, true);
+                }
+                Place::Custody | Place::Queued(_) => {
+                    let waited_ns = now_ns.saturating_sub(state.waiting_since_ns);
+                    state.totals.wait_ns += waited_ns;
+                    self.metrics.still_waits(waited_ns, state.woken);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// `ops.exit`. What it costs is after the end and counts for nothing.

@@ -200,6 +200,13 @@ impl Kernel<'_> {
         }
     }
 
+    /// Whether a task may run on a CPU of the machine. Most tasks share the mask of all CPUs, and
+    /// then one look at the pointer will do.
+    pub fn may_run_on(&self, task: TaskId, cpu: usize) -> bool {
+        let seen = self.tasks.seen(task);
+        std::ptr::eq(seen.cpus_ptr, &raw const self.masks.online) || seen.cpus_mask.has(cpu)
+    }
+
     /// Tells the policy which task runs on the active CPU.
     pub fn set_current(&mut self) {
         let cpu = self.here();

@@ -133,6 +133,11 @@ impl Metrics {
     /// A task was put on a CPU after this wait.
     pub fn entered_cpu(&mut self, waited_ns: u64, woken: bool) {
         self.switches += 1;
+        self.still_waits(waited_ns, woken);
+    }
+
+    /// A wait came to its end, or the run did.
+    pub fn still_waits(&mut self, waited_ns: u64, woken: bool) {
         self.wait_ns.saturating_record(waited_ns);
         if woken {
             self.wakeup_latency_ns.saturating_record(waited_ns);
@@ -265,7 +270,7 @@ pub struct RunResult {
     pub wait_ns: Distribution,
     /// Those waits that began with a wake-up.
     pub wakeup_latency_ns: Distribution,
-    /// Jain's index of CPU time a second of life and weight, over all tasks that ran.
+    /// Jain's index of CPU time a second of life and weight, over all tasks that wanted a CPU.
     pub jain_fairness: f64,
     /// Tasks by name.
     pub task_groups: Vec<TaskGroup>,
@@ -334,7 +339,8 @@ fn name_of(tasks: &Tasks, id: TaskId) -> String {
 }
 
 /// Jain's index of the tasks' shares: 1 is perfectly even, 1/n one task taking all. A task's
-/// share is its CPU time divided by its weight and by the time it lived. 1 if nothing ran.
+/// share is its CPU time divided by its weight and by the time it lived; a task that waited and never
+/// ran has none. 1 if nothing ran.
 ///
 /// Source: R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for
 /// resource allocation in shared computer systems", DEC-TR-301, 1984.
@@ -345,8 +351,9 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
         let weight = tasks.seen(id as TaskId).se.load_weight.max(1);
         state.totals.run_ns as f64 / weight as f64 / lived_ns as f64
     };
-    let ran = tasks.states().iter().enumerate().filter(|(_, state)| state.totals.run_ns > 0);
-    let (count, sum, squares) = ran.map(share).fold((0.0, 0.0, 0.0), |(n, sum, squares), x| {
+    let wanted = |(_, state): &(usize, &State)| state.totals.run_ns + state.totals.wait_ns > 0;
+    let tasks_of_interest = tasks.states().iter().enumerate().filter(wanted);
+    let (count, sum, squares) = tasks_of_interest.map(share).fold((0.0, 0.0, 0.0), |(n, sum, squares), x| {
         (n + 1.0, sum + x, squares + x * x)
     });
     if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }

@@ -109,15 +109,15 @@ impl Kernel<'_> {
             Context::Enqueueing { direct, .. } => direct,
             _ => None,
         };
-        let allowed = &self.tasks.seen(task).cpus_mask;
         if chosen < 0 || chosen as usize >= self.cpus.len() {
             let message = format!("invalid CPU {chosen} from ops.select_cpu()");
             self.fail_about(task, FailureKind::BadCpu, message);
             return (prev_cpu as usize, direct, true);
         }
-        if allowed.has(chosen as usize) {
+        if self.may_run_on(task, chosen as usize) {
             return (chosen as usize, direct, true);
         }
+        let allowed = &self.tasks.seen(task).cpus_mask;
         // select_fallback_rq: the kernel takes any CPU the task may use.
         let fallback = if allowed.has(prev_cpu as usize) {
             prev_cpu as usize
@@ -198,7 +198,7 @@ impl Kernel<'_> {
             self.fail_about(task, FailureKind::BadCpu, message);
             return false;
         }
-        if !self.tasks.seen(task).cpus_mask.has(cpu) {
+        if !self.may_run_on(task, cpu) {
             let label = self.tasks.label(task);
             let message = format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {label}");
             self.fail_about(task, FailureKind::BadCpu, message);
@@ -313,13 +313,9 @@ impl Kernel<'_> {
             return false;
         }
         self.lock_queue(index);
-        let mut steps = 0;
-        let allowed = self.queues.get(index).iter().find(|&task| {
-            steps += 1;
-            self.tasks.seen(task).cpus_mask.has(cpu)
-        });
+        let (found, steps) = self.first_allowed(index, cpu);
         self.charge(Spent::Scheduler, self.scan_ns(steps - 1, index));
-        let Some(task) = allowed else {
+        let Some(task) = found else {
             self.unlock_queue(index);
             return false;
         };
@@ -330,6 +326,19 @@ impl Kernel<'_> {
         let local = self.queues.local(cpu);
         self.push(local, task, 0, false);
         true
+    }
+
+    /// The first task of a queue that is not empty that may run on a CPU, and how many were looked
+    /// at.
+    fn first_allowed(&self, index: u32, cpu: usize) -> (Option<TaskId>, u64) {
+        let queue = self.queues.get(index);
+        let may_run = |task: &TaskId| self.may_run_on(*task, cpu);
+        if let Some(first) = queue.first().filter(may_run) {
+            return (Some(first), 1);
+        }
+        let place = queue.iter().position(|task| may_run(&task));
+        let found = place.and_then(|place| queue.iter().nth(place));
+        (found, place.map_or(queue.len(), |place| place + 1) as u64)
     }
 
     /// Cost of looking at `steps` tasks of the queue with this index.
