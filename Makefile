@@ -84,8 +84,8 @@ test-programs: # Installs what only the tests need, where that is allowed; else 
 # ---- using --------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs; writes schedlab-report.html
-	schedlab compare --experiment experiments/hackbench_2003.toml --report schedlab-report.html
+demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a report
+	schedlab compare --experiment demo --report schedlab-report.html
 
 # ---- checking -----------------------------------------------------------------------------------
 

@@ -180,6 +180,23 @@ def test_a_policy_that_crashes_is_a_failed_run(command, policy):
     assert command("run", path, *BUSY).stdout == ""
 
 
+def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
+    words = ["run", "cfs", "--workload", "hackbench", "--machine", "laptop", "--with", "groups=900"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", *words],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(3)
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=10)
+    assert (process.returncode, stdout, stderr.strip()) == (130, "", "interrupted")
+
+
 def test_a_run_that_does_not_repeat_is_an_error(command, tmp_path):
     keep = ("run", "fifo", *SCENARIO, "--store", "runs.db")
     assert command(*keep).returncode == 0
@@ -275,7 +292,8 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, environm
     kept = kept_groups(tmp_path / "schedlab.db")
     assert process.returncode == 130
     assert "Traceback" not in message
-    assert f"interrupted: {len(kept)} of 40 runs are kept in schedlab.db" in message
+    assert message.endswith("\ninterrupted\n")
+    assert f"{len(kept)} of 40 runs are kept in schedlab.db" in message
     assert f"goes on from there: {shlex.join(['schedlab', *words[3:]])}" in message
     assert 2 <= len(kept) < 40
     values = f"groups=1,{','.join(kept)}"

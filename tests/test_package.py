@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SHIPPED = ("policies", "machines", "workloads", "experiments")
+SHIPPED = ("policies", "machines", "workloads", "experiments", "published")
 UV = Path(sys.executable).with_name("uv")
 MATURIN = Path(sys.executable).with_name("maturin")
 

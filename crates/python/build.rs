@@ -1,13 +1,12 @@
 //! Copies what schedlab ships as files to where maturin takes the wheel's `schedlab/data` from.
 //!
-//! Policies, machines, workloads, experiments and published tables lie at the root of the repository, where people
-//! look for them; an installed package needs them beside its modules.
+//! Policies, machines, workloads, experiments and published tables lie at the root of the
+//! repository, where people look for them; an installed package needs them beside its modules.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const SHIPPED: [&str; 5] =
-    ["policies", "machines", "workloads", "experiments", "published"];
+const SHIPPED: [&str; 5] = ["policies", "machines", "workloads", "experiments", "published"];
 
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).ok_or(io::ErrorKind::NotFound);

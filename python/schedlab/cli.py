@@ -44,6 +44,7 @@ def main() -> None:
     except SchedlabError as error:
         code = _report_error(str(error), error.hint)
     except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader has enough. Nothing may be written any more, not even by Python's own exit.
@@ -329,7 +330,7 @@ def _make_runs(
     except KeyboardInterrupt:
         kept = sum(record is not None for record in records)
         click.echo(
-            f"interrupted: {kept} of {len(cells)} runs are kept in {store.path}; the same command"
+            f"\n{kept} of {len(cells)} runs are kept in {store.path}; the same command"
             f" goes on from there: {shlex.join(['schedlab', *sys.argv[1:]])}",
             err=True,
         )

@@ -137,3 +137,26 @@ program = [{ recv = "b", bytes = 1 }, { send = "a", bytes = 1 }]
     assert_eq!(failure.kind, FailureKind::Deadlock);
     assert!(failure.message.starts_with("deadlock: all 2 living tasks"), "{}", failure.message);
 }
+
+#[test]
+fn a_task_that_starves_to_the_end_shows_in_waits_and_fairness() {
+    let policy = compile("crates/simulator/tests/broken/starves_one.bpf.c");
+    let text = r#"
+description = "a hog and a nice task"
+source = "own"
+stop = "2s"
+[[tasks]]
+name = "hog"
+program = [{ repeat = "forever", do = [{ run = "1s" }] }]
+[[tasks]]
+name = "nicest"
+nice = 19
+program = [{ run = "1ms" }]
+"#;
+    let result = support::run(&policy, &costless(1, 1000), &workload(text), 1);
+    assert_eq!((result.status, result.error), (Status::Completed, None));
+    // Histograms keep two digits.
+    assert!((1_980_000_000..2_020_000_000).contains(&result.wait_ns.max), "{:?}", result.wait_ns);
+    // One of two tasks got everything.
+    assert!((result.jain_fairness - 0.5).abs() < 1e-12, "{}", result.jain_fairness);
+}

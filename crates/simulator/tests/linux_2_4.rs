@@ -322,3 +322,23 @@ fn a_new_nice_value_counts_from_the_next_epoch_on() {
     let got_s = group(&result, "changing").run_ns as f64 / 1e9;
     assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
 }
+
+#[test]
+fn a_task_that_blocks_pays_with_its_ticks_for_the_pick_of_the_next() {
+    let linux_2_4 = shipped("linux_2_4");
+    let share_of_prompt_wakeups = |step_ns: u64| {
+        let mut machine = machine(1, HZ);
+        machine.costs.scan_step_ns = step_ns;
+        let sleeper = task("sleeper", 0, forever(&[sleep(50 * MS), run(10 * US)]));
+        let mut tasks = vec![hog("hog", 0); 12];
+        tasks.push(sleeper);
+        let result = outcome(&linux_2_4, &machine, &together(tasks), 3 * S, &[]);
+        let stays = stays(&result, "sleeper");
+        // Whoever is not let in at once waits for the end of a hog's turn of 60 ms or more.
+        let prompt = stays.windows(2).filter(|pair| pair[1].0 - pair[0].1 < 80 * MS).count();
+        prompt as f64 / stays.len() as f64
+    };
+    // 12 steps of 1 ms are a tick or two for each sleep, although the sleeper hardly runs.
+    let (cheap, dear) = (share_of_prompt_wakeups(0), share_of_prompt_wakeups(MS));
+    assert!(cheap > 0.9 && dear < 0.7, "{cheap} with cheap picks, {dear} with dear ones");
+}
