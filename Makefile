@@ -92,7 +92,7 @@ demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a re
 .PHONY: test
 test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
 	cargo test --workspace --locked
-	pytest -n auto
+	pytest -n auto --dist loadgroup
 
 .PHONY: check
 check: test-programs setup ## Formats, lints and the layout rules; changes nothing

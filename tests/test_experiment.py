@@ -192,6 +192,7 @@ def test_a_file_says_what_options_say(tmp_path):
     path = write(
         tmp_path,
         """
+        title = "An example"
         description = "an example"
         policies = ["fifo", "near=./near.bpf.c"]
         workload = "hackbench"
@@ -257,6 +258,51 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ExperimentError, match="cannot read"):
         experiment.read_options(path)
+
+
+PUBLISHED = """
+policies = ["fifo", "old=bfs"]
+workload = "hackbench"
+machine = "osdl-1"
+[published]
+table = "./times.csv"
+source = "somebody"
+makespan = "elapsed_s"
+vary.groups = "groups"
+policies.old.kernel = "2.4"
+machines.osdl-1.cpus = 1
+"""
+TIMES = "kernel,cpus,groups,elapsed_s\n2.4,1,25,1.5\n2.4,1,50,3\n2.6,1,25,9\n2.4,2,25,8\n"
+
+
+def test_published_times_are_the_rows_that_match(tmp_path):
+    (tmp_path / "times.csv").write_text(TIMES)
+    published = experiment.read_options(write(tmp_path, PUBLISHED))["published"]
+    assert published.source == "somebody"
+    assert [(t.policy, t.machine, t.varied, t.makespan_ns) for t in published.times] == [
+        ("old", "osdl-1", {"groups": 25}, 1_500_000_000),
+        ("old", "osdl-1", {"groups": 50}, 3_000_000_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kernel = "2.4"', 'kernel = "2.2"', "no row of .*times.csv has"),
+        ('kernel = "2.4"', 'kernal = "2.4"', "unknown column 'kernal'.*did you mean kernel"),
+        ('"elapsed_s"', '"groups"', "does not end in a unit"),
+        ('"./times.csv"', '"./none.csv"', "none.csv' does not exist"),
+        ("policies.old", "policies.bfs", "unknown policy 'bfs'"),
+        ("machines.osdl-1", "machines.osdl-2", "unknown machine 'osdl-2'"),
+        ('source = "somebody"', "", "does not say its source"),
+        ("source =", "sauce =", "unknown key 'sauce'.*did you mean source"),
+    ],
+)
+def test_a_wrong_published_table_is_refused(tmp_path, old, new, message):
+    (tmp_path / "times.csv").write_text(TIMES)
+    assert old in PUBLISHED
+    with pytest.raises(SchedlabError, match=message):
+        experiment.read_options(write(tmp_path, PUBLISHED.replace(old, new)))
 
 
 # ---- cells --------------------------------------------------------------------------------------

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+# One process builds the wheel, for all of these tests.
+pytestmark = pytest.mark.xdist_group("package")
+
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("policies", "machines", "workloads", "experiments", "published")
 UV = Path(sys.executable).with_name("uv")

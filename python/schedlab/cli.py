@@ -81,12 +81,14 @@ class Verbs(click.Group):
     """A group of verbs: suggests one for a misspelt name, and keeps broken pipes from click."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
+        """Finds the verb, or raises UnknownName with those spelled alike."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             raise UnknownName("verb", name, self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context):
+        """Runs the verb; a broken pipe ends it with a code of its own."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -288,7 +290,7 @@ def _merge(file: str | None, given: Mapping) -> dict:
                 tunables[label] = {**tunables.get(label, {}), **settings}
         elif value not in (None, []):
             options[key] = value
-    if any(options.get(key) != of_file.get(key) for key in ("workload", "with")):
+    if any((options.get(key) or None) != of_file.get(key) for key in ("workload", "with")):
         # What the file says of itself no longer holds.
         said = [options.pop(key, None) for key in ("title", "description", "published")]
         if said[-1]:

@@ -40,7 +40,7 @@ OPTION_KEYS = (
     "published",
 )
 PUBLISHED_KEYS = ("table", "source", "makespan", "vary", "policies", "machines")
-PUBLISHED_HINT = "see [published] in docs/experiments.md"
+PUBLISHED_HINT = "see [published] in docs/reference/cli.md"
 
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 QUANTITY = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>[a-zµ]*)")

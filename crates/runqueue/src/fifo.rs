@@ -95,6 +95,24 @@ impl Fifo {
         (self.base, self.base + self.slots.len() as i64)
     }
 
+    /// Copies items to `out`, from the first one at or behind position `from` on, until it is full or the
+    /// list ends. Returns how many there were and the position behind the last one looked at.
+    pub fn copy_from(&self, from: i64, out: &mut [u32]) -> (usize, i64) {
+        let start = usize::try_from(from - self.base).unwrap_or(0);
+        let (left, right) = self.slots.as_slices();
+        let parts = [left.get(start..), right.get(start.saturating_sub(left.len())..)];
+        let (mut filled, mut looked_at) = (0, start);
+        for &item in parts.into_iter().flatten().flatten() {
+            if filled == out.len() {
+                break;
+            }
+            out[filled] = item;
+            filled += usize::from(item != HOLE);
+            looked_at += 1;
+        }
+        (filled, self.base + looked_at as i64)
+    }
+
     /// The item at `position`; `None` for a hole or a position outside.
     pub fn get(&self, position: i64) -> Option<u32> {
         let index = usize::try_from(position - self.base).ok()?;
@@ -137,6 +155,17 @@ mod tests {
                 prop_assert_eq!(fifo.iter().collect::<Vec<_>>(), model.clone());
                 prop_assert_eq!(fifo.len(), model.len());
                 prop_assert_eq!(fifo.first(), model.first().copied());
+                let (mut copied, mut from) = (Vec::new(), fifo.bounds().0);
+                let mut chunk = [0; 3];
+                loop {
+                    let (filled, next) = fifo.copy_from(from, &mut chunk);
+                    copied.extend_from_slice(&chunk[..filled]);
+                    from = next;
+                    if filled < chunk.len() {
+                        break;
+                    }
+                }
+                prop_assert_eq!(&copied, &model);
             }
         }
     }

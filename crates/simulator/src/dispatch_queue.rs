@@ -168,22 +168,23 @@ impl Cursor {
 fn walk_fifo(fifo: &Fifo, cursor: &mut Cursor, backwards: bool, out: &mut [TaskId]) -> usize {
     let (first, end) = fifo.bounds();
     let started = *cursor != Cursor::START;
-    let here = cursor.0[0] as i64;
-    let (mut position, step) = match (backwards, started) {
-        (false, false) => (first, 1),
-        (false, true) => ((here + 1).max(first), 1),
-        (true, false) => (end - 1, -1),
-        (true, true) => ((here - 1).min(end - 1), -1),
-    };
+    if !backwards {
+        let from = if started { cursor.0[0] as i64 } else { first };
+        let (filled, next) = fifo.copy_from(from.max(first), out);
+        *cursor = Cursor([next as u64, 0]);
+        return filled;
+    }
+    // Backwards the cursor is where the last chunk ended, too.
+    let mut position = if started { (cursor.0[0] as i64).min(end) } else { end };
     let mut filled = 0;
-    while (first..end).contains(&position) && filled < out.len() {
+    while position > first && filled < out.len() {
+        position -= 1;
         if let Some(task) = fifo.get(position) {
             out[filled] = task;
             filled += 1;
         }
-        *cursor = Cursor([position as u64, 0]);
-        position += step;
     }
+    *cursor = Cursor([position as u64, 0]);
     filled
 }
 

@@ -175,7 +175,9 @@ struct Slot(abi::Task);
 /// All tasks of a run.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    slots: Vec<Box<Slot>>,
+    /// The structures that the policy sees, each a box that is given back in `drop`. The policy
+    /// holds these addresses, so nothing else may own the memory meanwhile.
+    slots: Vec<*mut Slot>,
     states: Vec<State>,
     census: Census,
 }
@@ -199,6 +201,15 @@ pub fn scx_weight(weight: u64) -> u32 {
     ((weight * 100 + 512) / 1024).clamp(1, 10_000) as u32
 }
 
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        for &slot in &self.slots {
+            // SAFETY: made by `Box::into_raw` in `add` and given back only here.
+            drop(unsafe { Box::from_raw(slot) });
+        }
+    }
+}
+
 impl Tasks {
     /// Adds a task of this kind; it is [`Place::Unborn`]. The policy sees its CPUs through
     /// `cpus_ptr`, a mask that many tasks may share, or through a copy of its own if that is null.
@@ -216,9 +227,11 @@ impl Tasks {
         slot.0.cpus_mask = *cpus;
         slot.0.nr_cpus_allowed = cpus.weight() as i32;
         slot.0.mm = mm;
-        let address: *mut abi::Task = &mut slot.0;
-        slot.0.group_leader = address;
-        slot.0.cpus_ptr = if cpus_ptr.is_null() { &raw const slot.0.cpus_mask } else { cpus_ptr };
+        let slot = Box::into_raw(slot);
+        // SAFETY: the box was just made and nobody else knows of it.
+        let task = unsafe { &mut (*slot).0 };
+        task.group_leader = slot.cast();
+        task.cpus_ptr = if cpus_ptr.is_null() { &raw const task.cpus_mask } else { cpus_ptr };
         self.slots.push(slot);
         self.states.push(new_state(template, kind, random));
         self.census.counts[Place::Unborn.kind()] += 1;
@@ -252,17 +265,19 @@ impl Tasks {
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen(&self, id: TaskId) -> &abi::Task {
-        &self.slots[id as usize].0
+        // SAFETY: slots live as long as `self`; the policy writes only while it is called.
+        unsafe { &(*self.slots[id as usize]).0 }
     }
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen_mut(&mut self, id: TaskId) -> &mut abi::Task {
-        &mut self.slots[id as usize].0
+        // SAFETY: as above, and `self` is borrowed exclusively.
+        unsafe { &mut (*self.slots[id as usize]).0 }
     }
 
     /// The address that stands for a task in calls to the policy.
     pub fn address(&mut self, id: TaskId) -> *mut abi::Task {
-        &raw mut self.slots[id as usize].0
+        self.slots[id as usize].cast()
     }
 
     /// Moves a task.

@@ -1,16 +1,14 @@
 //! Goal: fifo and round_robin keep what their headers promise.
 //! Method: machines on which only work takes time; a plain model, closed forms, and random jobs.
 
-mod jobs;
 mod support;
 
-use jobs::{Job, MSEC, SEC, hog, needless_waits, run, run_ns, stays, stays_of, workload};
 use proptest::prelude::*;
-use support::{costless, shipped};
+use support::*;
 
 const HZ: u32 = 1000;
-const TICK_NS: u64 = MSEC;
-const SLICE_NS: u64 = 3 * MSEC;
+const TICK_NS: u64 = MS;
+const SLICE_NS: u64 = 3 * MS;
 /// The least that the simulator lets a system call take; each job makes one, to exit.
 const EXIT_NS: u64 = 1;
 
@@ -21,7 +19,7 @@ fn jobs_of(gaps_and_work_us: &[(u64, u64)]) -> Vec<Job> {
         .iter()
         .map(|&(gap_us, work_us)| {
             at_ns += gap_us * 1_000;
-            hog(0, at_ns, work_us * 1_000)
+            burner(0, at_ns, work_us * 1_000)
         })
         .collect()
 }
@@ -51,8 +49,8 @@ proptest! {
         nr_cpus in 1usize..5,
     ) {
         let jobs = jobs_of(&gaps_and_work_us);
-        let result = run(&shipped("fifo"), &costless(nr_cpus, HZ), &workload(&jobs), &[], None);
-        let mut served: Vec<(u64, u64)> = stays(&result).iter().map(|s| (s.0, s.1)).collect();
+        let result = outcome(&shipped("fifo"), &costless(nr_cpus, HZ), &workload_of_jobs(&jobs), None, &[]);
+        let mut served: Vec<(u64, u64)> = all_stays(&result).iter().map(|s| (s.0, s.1)).collect();
         served.sort_unstable();
         let mut expected = first_come_first_served(&gaps_and_work_us, nr_cpus);
         expected.sort_unstable();
@@ -70,7 +68,7 @@ proptest! {
             job.cpus = pin.map(|cpu| vec![cpu]);
         }
         for name in ["fifo", "round_robin"] {
-            let result = run(&shipped(name), &costless(3, HZ), &workload(&jobs), &[], None);
+            let result = outcome(&shipped(name), &costless(3, HZ), &workload_of_jobs(&jobs), None, &[]);
             prop_assert_eq!(needless_waits(&result, &jobs, 3), vec![], "{}", name);
         }
     }
@@ -82,7 +80,7 @@ proptest! {
     ) {
         let jobs = jobs_of(&gaps_and_work_us);
         let result =
-            run(&shipped("round_robin"), &costless(nr_cpus, HZ), &workload(&jobs), &[], None);
+            outcome(&shipped("round_robin"), &costless(nr_cpus, HZ), &workload_of_jobs(&jobs), None, &[]);
         let turns = (jobs.len() as u64).div_ceil(nr_cpus as u64);
         prop_assert!(result.wait_ns.max <= turns * (SLICE_NS + TICK_NS));
     }
@@ -91,45 +89,47 @@ proptest! {
 #[test]
 fn round_robin_gives_each_of_n_hogs_one_slice_in_turn() {
     for n in 2..=5 {
-        let jobs: Vec<Job> = (0..n).map(|_| hog(0, 0, SEC)).collect();
+        let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, S)).collect();
         let result =
-            run(&shipped("round_robin"), &costless(1, HZ), &workload(&jobs), &[], Some(SEC));
-        let stays = stays(&result);
+            outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
+        let stays = all_stays(&result);
         for (turn, &(from_ns, to_ns, _, pid)) in stays.iter().enumerate() {
             // The end of the run cuts the last turn short.
-            let end_ns = ((turn as u64 + 1) * SLICE_NS).min(SEC);
+            let end_ns = ((turn as u64 + 1) * SLICE_NS).min(S);
             let expected = (turn as u64 * SLICE_NS, end_ns);
             assert_eq!((from_ns, to_ns), expected, "turn {turn} of {n} hogs");
             assert_eq!(pid as usize, turn % n + 1, "turn {turn} of {n} hogs");
         }
-        assert!(stays.len() as u64 >= SEC / SLICE_NS - 1, "{} turns", stays.len());
+        assert!(stays.len() as u64 >= S / SLICE_NS - 1, "{} turns", stays.len());
     }
 }
 
 #[test]
 fn round_robin_ignores_nice_values() {
-    let jobs = [hog(-20, 0, SEC), hog(0, 0, SEC), hog(19, 0, SEC)];
-    let result = run(&shipped("round_robin"), &costless(1, HZ), &workload(&jobs), &[], Some(SEC));
+    let jobs = [burner(-20, 0, S), burner(0, 0, S), burner(19, 0, S)];
+    let result =
+        outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
     for ns in run_ns(&result) {
-        assert!(ns.abs_diff(SEC / 3) <= SLICE_NS, "{ns} ns of a second");
+        assert!(ns.abs_diff(S / 3) <= SLICE_NS, "{ns} ns of a second");
     }
 }
 
 #[test]
 fn round_robin_slice_is_a_tunable() {
-    let jobs = [hog(0, 0, SEC), hog(0, 0, SEC)];
-    let slice_ns = 10 * MSEC;
+    let jobs = [burner(0, 0, S), burner(0, 0, S)];
+    let slice_ns = 10 * MS;
     let tunables = [("slice_ns", slice_ns as i64)];
     let result =
-        run(&shipped("round_robin"), &costless(1, HZ), &workload(&jobs), &tunables, Some(SEC));
-    assert!(stays(&result).iter().all(|stay| stay.1 - stay.0 == slice_ns));
+        outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &tunables);
+    assert!(all_stays(&result).iter().all(|stay| stay.1 - stay.0 == slice_ns));
 }
 
 /// A task that had the CPU to itself must not keep a longer slice when another one comes.
 #[test]
 fn round_robin_slice_of_a_lonely_task_is_no_longer() {
-    let jobs = [hog(0, 0, SEC), hog(0, 84 * MSEC + MSEC / 2, SEC)];
-    let result = run(&shipped("round_robin"), &costless(1, HZ), &workload(&jobs), &[], Some(SEC));
+    let jobs = [burner(0, 0, S), burner(0, 84 * MS + MS / 2, S)];
+    let result =
+        outcome(&shipped("round_robin"), &costless(1, HZ), &workload_of_jobs(&jobs), S, &[]);
     let second = stays_of(&result, 2)[0];
     assert!(second.0 - jobs[1].start_at_ns <= SLICE_NS, "began at {} ns", second.0);
 }

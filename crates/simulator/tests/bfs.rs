@@ -2,32 +2,30 @@
 //! Method: machines on which only work takes time; shares against an own simulation of earliest
 //! deadline first with exact slices; orders and times of small scenes read off their timelines.
 
-mod jobs;
 mod support;
 
-use jobs::{Job, MSEC, SEC, hog, needless_waits, run, run_ns, stays, stays_of, workload};
 use proptest::prelude::*;
-use scenario::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, Workload};
+use scenario::workload::{Channel, InitialTask, Op, Workload};
 use simulator::RunResult;
 use std::collections::VecDeque;
-use support::{costless, shipped};
+use support::*;
 
 const HZ: u32 = 1000;
 const VERSIONS: [i64; 3] = [302, 313, 424];
 
 /// Slice on one CPU. That of 424 is 6.144 ms long, of which ticks give 6.
-const SLICE_NS: u64 = 6 * MSEC;
+const SLICE_NS: u64 = 6 * MS;
 
 fn bfs(version: i64, nr_cpus: usize, workload: &Workload, until_ns: Option<u64>) -> RunResult {
     let tunables = [("version", version)];
-    run(&shipped("bfs"), &costless(nr_cpus, HZ), workload, &tunables, until_ns)
+    outcome(&shipped("bfs"), &costless(nr_cpus, HZ), workload, until_ns, &tunables)
 }
 
 /// What one hog of each nice value gets of a CPU, in percent.
 fn shares_percent(version: i64, nice_values: &[i8]) -> Vec<f64> {
-    let until_ns = 40 * SEC;
-    let jobs: Vec<Job> = nice_values.iter().map(|&nice| hog(nice, 0, 100 * SEC)).collect();
-    let result = bfs(version, 1, &workload(&jobs), Some(until_ns));
+    let until_ns = 40 * S;
+    let jobs: Vec<Job> = nice_values.iter().map(|&nice| burner(nice, 0, 100 * S)).collect();
+    let result = bfs(version, 1, &workload_of_jobs(&jobs), Some(until_ns));
     let run_ns = run_ns(&result);
     run_ns.iter().map(|&ns| ns as f64 / until_ns as f64 * 100.0).collect()
 }
@@ -37,8 +35,8 @@ fn deadline_offset_ns(version: i64, nice: i8) -> u64 {
     let level = (nice + 20) as u64;
     let ratio = |base: u64| (0..level).fold(base, |ratio, _| ratio * 11 / 10);
     match version {
-        302 => (level + 1) * 12 * MSEC,
-        313 => ratio(100) * 6 / 100 * MSEC,
+        302 => (level + 1) * 12 * MS,
+        313 => ratio(100) * 6 / 100 * MS,
         _ => ratio(128) * 6 * ((1 << 20) / 128),
     }
 }
@@ -114,13 +112,13 @@ proptest! {
         version in prop::sample::select(VERSIONS.to_vec()),
         first_expired_wins: bool,
     ) {
-        let until_ns = 10 * SEC;
-        let jobs: Vec<Job> = nice_values.iter().map(|&nice| hog(nice, 0, 100 * SEC)).collect();
+        let until_ns = 10 * S;
+        let jobs: Vec<Job> = nice_values.iter().map(|&nice| burner(nice, 0, 100 * S)).collect();
         let tunables =
             [("version", version), ("first_expired_wins", i64::from(first_expired_wins))];
         let machine = costless(1, HZ);
         let result =
-            run(&shipped("bfs"), &machine, &workload(&jobs), &tunables, Some(until_ns));
+            outcome(&shipped("bfs"), &machine, &workload_of_jobs(&jobs), until_ns, &tunables);
         let first_expired_wins = first_expired_wins || version == 313;
         let expected = plain_edf_run_ns(version, first_expired_wins, &nice_values, until_ns);
         for (got, expected) in run_ns(&result).into_iter().zip(&expected) {
@@ -140,9 +138,9 @@ proptest! {
         let mut at_ns = 0;
         let jobs: Vec<Job> = gaps_and_work_us.iter().zip(pins).map(|(&(gap_us, work_us), pin)| {
             at_ns += gap_us * 1_000;
-            Job { cpus: pin.map(|cpu| vec![cpu]), ..hog(0, at_ns, work_us * 1_000) }
+            Job { cpus: pin.map(|cpu| vec![cpu]), ..burner(0, at_ns, work_us * 1_000) }
         }).collect();
-        let result = bfs(version, 3, &workload(&jobs), None);
+        let result = bfs(version, 3, &workload_of_jobs(&jobs), None);
         prop_assert_eq!(needless_waits(&result, &jobs, 3), vec![]);
     }
 }
@@ -152,11 +150,11 @@ proptest! {
 #[test]
 fn equal_hogs_take_strict_turns_of_one_slice() {
     for version in VERSIONS {
-        let jobs: Vec<Job> = (0..3).map(|_| hog(0, 0, SEC)).collect();
-        let result = bfs(version, 1, &workload(&jobs), Some(SEC));
-        for (turn, (from_ns, to_ns, _, pid)) in stays(&result).into_iter().enumerate() {
+        let jobs: Vec<Job> = (0..3).map(|_| burner(0, 0, S)).collect();
+        let result = bfs(version, 1, &workload_of_jobs(&jobs), Some(S));
+        for (turn, (from_ns, to_ns, _, pid)) in all_stays(&result).into_iter().enumerate() {
             // The end of the run cuts the last turn short.
-            let slice_ns = SLICE_NS.min(SEC - from_ns);
+            let slice_ns = SLICE_NS.min(S - from_ns);
             assert_eq!(to_ns - from_ns, slice_ns, "{version}, turn {turn}");
             assert_eq!(pid as usize, turn % jobs.len() + 1, "{version}, turn {turn}");
         }
@@ -167,21 +165,21 @@ fn equal_hogs_take_strict_turns_of_one_slice() {
 fn slices_grow_with_the_logarithm_of_the_cpus_until_424() {
     for (nr_cpus, slices_ms) in [(1, [6, 6, 6]), (2, [12, 12, 6]), (4, [18, 18, 6])] {
         for (version, slice_ms) in VERSIONS.into_iter().zip(slices_ms) {
-            let jobs: Vec<Job> = (0..2 * nr_cpus).map(|_| hog(0, 0, SEC)).collect();
-            let result = bfs(version, nr_cpus, &workload(&jobs), Some(SEC));
-            let longest_ns = stays(&result).iter().map(|stay| stay.1 - stay.0).max();
-            assert_eq!(longest_ns, Some(slice_ms * MSEC), "{version} on {nr_cpus} CPUs");
+            let jobs: Vec<Job> = (0..2 * nr_cpus).map(|_| burner(0, 0, S)).collect();
+            let result = bfs(version, nr_cpus, &workload_of_jobs(&jobs), Some(S));
+            let longest_ns = all_stays(&result).iter().map(|stay| stay.1 - stay.0).max();
+            assert_eq!(longest_ns, Some(slice_ms * MS), "{version} on {nr_cpus} CPUs");
         }
     }
 }
 
 #[test]
 fn n_hogs_on_two_cpus_end_within_three_percent_of_the_ideal() {
-    let work_ns = 150 * MSEC;
+    let work_ns = 150 * MS;
     for version in VERSIONS {
         for n in 1..=9 {
-            let jobs: Vec<Job> = (0..n).map(|_| hog(0, 0, work_ns)).collect();
-            let result = bfs(version, 2, &workload(&jobs), None);
+            let jobs: Vec<Job> = (0..n).map(|_| burner(0, 0, work_ns)).collect();
+            let result = bfs(version, 2, &workload_of_jobs(&jobs), None);
             let ideal_ns = work_ns.max(work_ns * n / 2);
             let ratio = result.makespan_ns as f64 / ideal_ns as f64;
             assert!((1.0..=1.03).contains(&ratio), "{version}: {n} hogs take {ratio} of the ideal");
@@ -192,8 +190,8 @@ fn n_hogs_on_two_cpus_end_within_three_percent_of_the_ideal() {
 #[test]
 fn a_nice_19_hog_waits_no_longer_than_its_offset_and_a_slice() {
     for version in VERSIONS {
-        let jobs = [hog(0, 0, 100 * SEC), hog(19, 0, 100 * SEC)];
-        let result = bfs(version, 1, &workload(&jobs), Some(10 * SEC));
+        let jobs = [burner(0, 0, 100 * S), burner(19, 0, 100 * S)];
+        let result = bfs(version, 1, &workload_of_jobs(&jobs), Some(10 * S));
         let stays = stays_of(&result, 2);
         assert!(stays.len() > 10, "{version}: {} stays", stays.len());
         for pair in stays.windows(2) {
@@ -212,9 +210,9 @@ fn migrations(version: i64, caches: [u32; 2], nr_hogs: usize) -> u64 {
     for (cpu, cache) in machine.cpus.iter_mut().zip(caches) {
         cpu.cache = cache;
     }
-    let jobs: Vec<Job> = (0..nr_hogs).map(|_| hog(0, 0, 2 * SEC)).collect();
+    let jobs: Vec<Job> = (0..nr_hogs).map(|_| burner(0, 0, 2 * S)).collect();
     let tunables = [("version", version)];
-    run(&shipped("bfs"), &machine, &workload(&jobs), &tunables, Some(SEC)).migrations
+    outcome(&shipped("bfs"), &machine, &workload_of_jobs(&jobs), S, &tunables).migrations
 }
 
 #[test]
@@ -238,17 +236,9 @@ fn job(nice: i8, start_at_ns: u64, ops: &[Op]) -> Job {
     Job { nice, cpus: None, start_at_ns, program: ops.into() }
 }
 
-const fn computes(ns: u64) -> Op {
-    Op::Run(Amount::Fixed(ns))
-}
-
-const fn sleeps(ns: u64) -> Op {
-    Op::Sleep(Amount::Fixed(ns))
-}
-
 /// Who ran on a CPU right before and right after a moment.
 fn around(result: &RunResult, cpu: u32, at_ns: u64) -> (Option<u32>, Option<u32>) {
-    let stays = stays(result);
+    let stays = all_stays(result);
     let on_cpu = || stays.iter().filter(|stay| stay.2 == cpu);
     let before = on_cpu().find(|stay| stay.0 < at_ns && at_ns <= stay.1).map(|stay| stay.3);
     let after = on_cpu().find(|stay| stay.0 <= at_ns && at_ns < stay.1).map(|stay| stay.3);
@@ -258,12 +248,12 @@ fn around(result: &RunResult, cpu: u32, at_ns: u64) -> (Option<u32>, Option<u32>
 #[test]
 fn a_waking_task_preempts_the_cpu_with_the_latest_deadline() {
     for version in VERSIONS {
-        let sleep = [computes(MSEC), sleeps(31 * MSEC + MSEC / 2), computes(MSEC)];
-        let jobs = [job(0, 0, &sleep), hog(0, 0, 100 * MSEC), hog(15, 0, 100 * MSEC)];
-        let result = bfs(version, 2, &workload(&jobs), None);
+        let sleep = [run(MS), sleep(31 * MS + MS / 2), run(MS)];
+        let jobs = [job(0, 0, &sleep), burner(0, 0, 100 * MS), burner(15, 0, 100 * MS)];
+        let result = bfs(version, 2, &workload_of_jobs(&jobs), None);
         let (_, slept_at_ns, _, _) = stays_of(&result, 1)[0];
         let woken = stays_of(&result, 1)[1];
-        assert!(woken.0 - slept_at_ns <= 31 * MSEC + MSEC / 2 + 2, "{version}: it waited");
+        assert!(woken.0 - slept_at_ns <= 31 * MS + MS / 2 + 2, "{version}: it waited");
         assert_eq!(around(&result, woken.2, woken.0), (Some(3), Some(1)), "{version}");
         assert_eq!(around(&result, 1 - woken.2, woken.0), (Some(2), Some(2)), "{version}");
     }
@@ -272,9 +262,9 @@ fn a_waking_task_preempts_the_cpu_with_the_latest_deadline() {
 #[test]
 fn a_waking_task_with_the_latest_deadline_waits_for_its_turn() {
     for version in VERSIONS {
-        let sleep = [computes(MSEC), sleeps(MSEC / 2), computes(MSEC)];
-        let jobs = [job(19, 0, &sleep), hog(0, 2 * MSEC, SEC)];
-        let result = bfs(version, 1, &workload(&jobs), Some(SEC));
+        let sleep = [run(MS), sleep(MS / 2), run(MS)];
+        let jobs = [job(19, 0, &sleep), burner(0, 2 * MS, S)];
+        let result = bfs(version, 1, &workload_of_jobs(&jobs), Some(S));
         let first_hog_stay = stays_of(&result, 2)[0];
         assert!(first_hog_stay.1 - first_hog_stay.0 >= SLICE_NS, "{version}: {first_hog_stay:?}");
     }
@@ -284,11 +274,10 @@ fn a_waking_task_with_the_latest_deadline_waits_for_its_turn() {
 /// preempt holds the other CPU. (A machine of one CPU never asks a policy to select one, so there
 /// the policy cannot learn what the waker is about to do.)
 fn time_until_the_reader_reads_ns(version: i64, sync_wakeups: bool) -> u64 {
-    let writes =
-        [sleeps(20 * MSEC), computes(MSEC), Op::Send { channel: 0, bytes: 1 }, computes(3 * MSEC)];
-    let reads = [Op::Recv { channel: 0, bytes: 1 }, computes(MSEC)];
-    let holder = Job { cpus: Some(vec![1]), ..hog(-20, 0, 100 * MSEC) };
-    let mut workload = workload(&[job(0, 0, &reads), job(10, 0, &writes), holder]);
+    let writes = [sleep(20 * MS), run(MS), Op::Send { channel: 0, bytes: 1 }, run(3 * MS)];
+    let reads = [Op::Recv { channel: 0, bytes: 1 }, run(MS)];
+    let holder = Job { cpus: Some(vec![1]), ..burner(-20, 0, 100 * MS) };
+    let mut workload = workload_of_jobs(&[job(0, 0, &reads), job(10, 0, &writes), holder]);
     workload.channels = vec![Channel {
         capacity_bytes: 4096,
         overhead_bytes: 0,
@@ -296,14 +285,14 @@ fn time_until_the_reader_reads_ns(version: i64, sync_wakeups: bool) -> u64 {
         sync_wakeups,
     }];
     let result = bfs(version, 2, &workload.with_digest(), None);
-    stays_of(&result, 1).last().expect("it reads").0 - 21 * MSEC
+    stays_of(&result, 1).last().expect("it reads").0 - 21 * MS
 }
 
 #[test]
 fn a_wakeup_by_a_task_that_is_about_to_sleep_does_not_preempt_it() {
     for version in VERSIONS {
-        assert!(time_until_the_reader_reads_ns(version, false) < MSEC, "{version}");
-        assert!(time_until_the_reader_reads_ns(version, true) >= 3 * MSEC, "{version}");
+        assert!(time_until_the_reader_reads_ns(version, false) < MS, "{version}");
+        assert!(time_until_the_reader_reads_ns(version, true) >= 3 * MS, "{version}");
     }
 }
 
@@ -311,9 +300,9 @@ fn a_wakeup_by_a_task_that_is_about_to_sleep_does_not_preempt_it() {
 
 /// A parent that forks one child at once; both then compute.
 fn family() -> Workload {
-    let child = hog(0, 0, 100 * MSEC);
-    let parent = job(0, 0, &[Op::Fork { template: 1 }, computes(100 * MSEC), Op::Join]);
-    let mut workload = workload(&[parent, child]);
+    let child = burner(0, 0, 100 * MS);
+    let parent = job(0, 0, &[Op::Fork { template: 1 }, run(100 * MS), Op::Join]);
+    let mut workload = workload_of_jobs(&[parent, child]);
     workload.initial = vec![InitialTask { template: 0, start_at_ns: 0 }];
     workload.with_digest()
 }
@@ -322,27 +311,22 @@ fn family() -> Workload {
 fn a_child_runs_first_and_gets_half_of_its_parents_slice() {
     for version in VERSIONS {
         let result = bfs(version, 1, &family(), None);
-        let firsts: Vec<_> = stays(&result).into_iter().filter(|stay| stay.0 > 0).take(2).collect();
+        let firsts: Vec<_> =
+            all_stays(&result).into_iter().filter(|stay| stay.0 > 0).take(2).collect();
         let lengths_ns: Vec<u64> = firsts.iter().map(|stay| stay.1 - stay.0).collect();
         assert_eq!([firsts[0].3, firsts[1].3], [2, 1], "{version}: {firsts:?}");
         for ns in lengths_ns {
-            assert!(ns.abs_diff(SLICE_NS / 2) <= MSEC, "{version}: {firsts:?}");
+            assert!(ns.abs_diff(SLICE_NS / 2) <= MS, "{version}: {firsts:?}");
         }
     }
 }
 
 /// What a task that only yields gets beside a hog, in percent.
 fn yielder_percent(version: i64) -> f64 {
-    let program: Program = [
-        Op::Loop { repeat: Repeat::Forever, end: 3 },
-        computes(10_000),
-        Op::Yield,
-        Op::End { start: 0 },
-    ]
-    .into();
+    let program = forever(&[run(10 * US), Op::Yield]);
     let yielder = Job { nice: 0, cpus: None, start_at_ns: 0, program };
-    let result = bfs(version, 1, &workload(&[yielder, hog(0, 0, 10 * SEC)]), Some(SEC));
-    run_ns(&result)[0] as f64 / SEC as f64 * 100.0
+    let result = bfs(version, 1, &workload_of_jobs(&[yielder, burner(0, 0, 10 * S)]), Some(S));
+    run_ns(&result)[0] as f64 / S as f64 * 100.0
 }
 
 #[test]
@@ -361,7 +345,7 @@ fn a_version_that_does_not_exist_is_refused_with_those_that_do() {
         tunables: [("version".to_owned(), 304)].into(),
         ..simulator::Options::default()
     };
-    let workload = workload(&[hog(0, 0, MSEC)]);
+    let workload = workload_of_jobs(&[burner(0, 0, MS)]);
     let result = simulator::simulate(&shipped("bfs"), &costless(1, HZ), &workload, &options)
         .unwrap_or_else(|error| panic!("{error}"));
     let message = result.error.expect("the policy refuses").message;

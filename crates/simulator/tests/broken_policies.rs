@@ -5,7 +5,7 @@ mod support;
 
 use simulator::{FailureKind, Options, RunResult, Status, simulate};
 use std::collections::BTreeMap;
-use support::{compile, costless, workload};
+use support::{attempt, compile, costless, parsed, shipped};
 
 const PINNED_PAIR_AND_HOGS: &str = r#"
 source = "own"
@@ -30,7 +30,7 @@ fn failing(source: &str, tunables: &[(&str, i64)], nr_cpus: usize) -> RunResult 
     let options = Options { seed: 1, tunables, ..Options::default() };
     let policy = compile(&format!("crates/simulator/tests/broken/{source}.bpf.c"));
     let machine = costless(nr_cpus, 1000);
-    let result = simulate(&policy, &machine, &workload(PINNED_PAIR_AND_HOGS), &options);
+    let result = simulate(&policy, &machine, &parsed(PINNED_PAIR_AND_HOGS), &options);
     let result = result.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(result.status, Status::Failed, "{:?}", result.error);
     result
@@ -68,7 +68,7 @@ nice = 19
 program = [{ run = "1ms" }]
 "#;
     let options = Options { seed: 1, ..Options::default() };
-    let result = simulate(&policy, &costless(1, 1000), &workload(text), &options);
+    let result = simulate(&policy, &costless(1, 1000), &parsed(text), &options);
     let failure = result.expect("can be simulated").error.expect("failed");
     assert_eq!(failure.kind, FailureKind::Stall);
     assert_eq!(
@@ -112,7 +112,7 @@ fn every_misuse_has_its_message() {
 #[test]
 fn without_a_fault_the_same_policy_completes() {
     let policy = compile("crates/simulator/tests/broken/misuses.bpf.c");
-    let result = support::run(&policy, &costless(2, 1000), &workload(PINNED_PAIR_AND_HOGS), 1);
+    let result = attempt(&policy, &costless(2, 1000), &parsed(PINNED_PAIR_AND_HOGS), 1);
     assert_eq!((result.status, result.error), (Status::Completed, None));
 }
 
@@ -132,7 +132,7 @@ program = [{ recv = "a", bytes = 1 }, { send = "b", bytes = 1 }]
 name = "right"
 program = [{ recv = "b", bytes = 1 }, { send = "a", bytes = 1 }]
 "#;
-    let result = support::run(&support::shipped("fifo"), &costless(2, 100), &workload(text), 1);
+    let result = attempt(&shipped("fifo"), &costless(2, 100), &parsed(text), 1);
     let failure = result.error.expect("failed");
     assert_eq!(failure.kind, FailureKind::Deadlock);
     assert!(failure.message.starts_with("deadlock: all 2 living tasks"), "{}", failure.message);
@@ -153,7 +153,7 @@ name = "nicest"
 nice = 19
 program = [{ run = "1ms" }]
 "#;
-    let result = support::run(&policy, &costless(1, 1000), &workload(text), 1);
+    let result = attempt(&policy, &costless(1, 1000), &parsed(text), 1);
     assert_eq!((result.status, result.error), (Status::Completed, None));
     // Histograms keep two digits.
     assert!((1_980_000_000..2_020_000_000).contains(&result.wait_ns.max), "{:?}", result.wait_ns);

@@ -2,10 +2,10 @@
 //! Method: closed forms (weights, slices, elapsed times) on hogs and sleepers; and each mechanism
 //! switched off by its tunable, which must undo what it is for.
 
-mod laboratory;
+mod support;
 
-use laboratory::*;
 use scenario::workload::Op;
+use support::*;
 
 const LATENCY_NS: u64 = 20 * MS;
 const MIN_GRANULARITY_NS: u64 = 4 * MS;

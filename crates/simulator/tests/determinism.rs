@@ -4,7 +4,7 @@
 mod support;
 
 use std::process::Command;
-use support::{POLICIES, machine, run, shipped, shipped_workload};
+use support::{POLICIES, attempt, shipped, shipped_machine, shipped_workload};
 
 /// Workloads small enough to run under every policy, and the machine for each.
 const CASES: [(&str, &str, &[(&str, &str)]); 6] = [
@@ -21,7 +21,7 @@ fn all_cases(policy: &str) -> Vec<String> {
     let policy = shipped(policy);
     let results = CASES.iter().map(|&(workload, machine_name, parameters)| {
         let workload = shipped_workload(workload, parameters);
-        let result = run(&policy, &machine(machine_name), &workload, 7);
+        let result = attempt(&policy, &shipped_machine(machine_name), &workload, 7);
         assert_eq!(result.error, None, "{} on {machine_name}", workload.name);
         serde_json::to_string(&result).expect("results are plain data")
     });
@@ -63,7 +63,9 @@ fn print_for_the_other_process() {
 fn another_process_gets_equal_results() {
     let here: Vec<String> = POLICIES
         .iter()
-        .flat_map(|policy| all_cases(policy).into_iter().map(move |line| format!("result {policy} {line}")))
+        .flat_map(|policy| {
+            all_cases(policy).into_iter().map(move |line| format!("result {policy} {line}"))
+        })
         .collect();
     let program = std::env::current_exe().expect("tests are programs");
     let output = Command::new(program)
@@ -78,7 +80,10 @@ fn another_process_gets_equal_results() {
 
 #[test]
 fn another_seed_gives_another_digest() {
-    let (policy, machine) = (shipped("round_robin"), machine("osdl-2"));
+    let (policy, machine) = (shipped("round_robin"), shipped_machine("osdl-2"));
     let workload = shipped_workload("hackbench", &[("groups", "2"), ("loops", "10")]);
-    assert_ne!(run(&policy, &machine, &workload, 1).digest, run(&policy, &machine, &workload, 2).digest);
+    assert_ne!(
+        attempt(&policy, &machine, &workload, 1).digest,
+        attempt(&policy, &machine, &workload, 2).digest
+    );
 }

@@ -2,11 +2,11 @@
 //! Method: closed forms (weights, requests, the bound on lag) on hogs and sleepers; and each
 //! mechanism switched off by its tunable, which must undo what it is for.
 
-mod laboratory;
+mod support;
 
-use laboratory::*;
 use scenario::workload::Op;
 use simulator::RunResult;
+use support::*;
 
 const BASE_SLICE_NS: u64 = 700 * US;
 const HZ: u32 = 1000;

@@ -3,12 +3,13 @@
 mod support;
 
 use simulator::Status;
-use support::{compile, machine, run, shipped_workload};
+use support::{attempt, compile, shipped_machine, shipped_workload};
 
 #[test]
 fn a_policy_that_says_every_word_of_the_interface_runs_to_the_end() {
     let workload = shipped_workload("hackbench", &[("groups", "1"), ("loops", "5")]);
-    let result = run(&compile("tests/interface/all_words.bpf.c"), &machine("osdl-2"), &workload, 1);
+    let policy = compile("tests/interface/all_words.bpf.c");
+    let result = attempt(&policy, &shipped_machine("osdl-2"), &workload, 1);
     assert_eq!(result.status, Status::Completed, "{:?}", result.error);
     assert!(result.messages > 0 && result.switches > result.nr_tasks);
 }

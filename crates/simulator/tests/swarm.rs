@@ -5,7 +5,7 @@
 mod support;
 
 use simulator::Status;
-use support::{POLICIES, run, shipped};
+use support::{POLICIES, attempt, shipped};
 
 const SEEDS: u64 = 40;
 
@@ -15,7 +15,7 @@ fn random_scenarios_complete_under_every_policy() {
         let policy = shipped(name);
         for seed in 0..SEEDS {
             let (machine, workload) = scenario::random_scenario(seed);
-            let result = run(&policy, &machine, &workload, seed);
+            let result = attempt(&policy, &machine, &workload, seed);
             assert_eq!(result.status, Status::Completed, "{name}, seed {seed}: {:?}", result.error);
             let total_ns = result.elapsed_ns * result.nr_cpus;
             assert_eq!(result.cpu_time_ns.total(), total_ns, "{name}, seed {seed}: CPU time");

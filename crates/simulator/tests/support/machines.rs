@@ -18,6 +18,8 @@ pub fn machine(nr_cpus: usize, hz: u32) -> Machine {
     }
     machine.hz = hz;
     machine.hz_by_policy.clear();
+    machine.sync_wakeups = false; // The workload says which wake-ups are.
+    machine.sync_wakeups_by_policy.clear();
     machine
 }
 
@@ -51,12 +53,12 @@ pub fn costless(nr_cpus: usize, hz: u32) -> Machine {
     costs.migration_ns = [0; 5];
     costs.refill_ns_per_kib = [0; 5];
     let cpu = machine.cpus[0];
-    machine.cpus = (0..nr_cpus as u32)
-        .map(|number| Cpu { core: number, cache: 0, node: 0, ..cpu })
-        .collect();
+    machine.cpus =
+        (0..nr_cpus as u32).map(|number| Cpu { core: number, cache: 0, node: 0, ..cpu }).collect();
     machine.hz = hz;
     machine.watchdog_ns = WATCHDOG_DEFAULT_NS;
     machine.hz_by_policy.clear();
+    machine.sync_wakeups = false;
     machine.sync_wakeups_by_policy.clear();
     machine.name = format!("costless-{nr_cpus}");
     machine

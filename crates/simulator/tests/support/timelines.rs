@@ -4,7 +4,7 @@ use super::S;
 use simulator::{RunResult, Stay};
 use std::collections::BTreeMap;
 
-/// Stays on CPUs in the order of their beginnings, those left out that go on when the run ends.
+/// Stays on CPUs in the order of their beginnings. The end of the run ends those that go on.
 pub fn all_stays(result: &RunResult) -> Vec<Stay> {
     let mut stays = result.timeline.clone().expect("a timeline was asked for");
     stays.retain(|stay| stay.0 < stay.1);
@@ -17,8 +17,8 @@ pub fn stays_of(result: &RunResult, pid: u32) -> Vec<Stay> {
     all_stays(result).into_iter().filter(|stay| stay.3 == pid).collect()
 }
 
-/// When the tasks of one name were on a CPU: start and end of each stay in ns, and the CPU. A
-/// stay that is still going on at the end of the run is not among them.
+/// When the tasks of one name were on a CPU: start and end of each stay in ns, and the CPU, in the
+/// order of their ends. The end of the run ends those that go on.
 pub fn stays(result: &RunResult, name: &str) -> Vec<(u64, u64, u32)> {
     let names = result.timeline_names.as_ref().expect("asked for");
     let timeline = result.timeline.as_ref().expect("asked for");
@@ -41,4 +41,56 @@ pub fn longest_gap_ns(result: &RunResult, name: &str, from_ns: u64) -> u64 {
     let mut stays = stays(result, name);
     stays.retain(|(_, end, _)| *end > from_ns);
     stays.windows(2).map(|pair| pair[1].0 - pair[0].1).max().expect("at least two stays")
+}
+
+// ---- pictures -----------------------------------------------------------------------------------
+
+/// Cells of a line of a picture.
+const LINE_CELLS: usize = 80;
+
+/// The run as one line a CPU, below an axis in ms: every character is `cell_ns` long and shows
+/// who ran longest in it. Tasks are shown by the last character of their names; a dot stands
+/// where the CPU was idle for more than half of the cell.
+pub fn picture(result: &RunResult, cell_ns: u64) -> String {
+    let cells = result.elapsed_ns.div_ceil(cell_ns) as usize;
+    let lines: Vec<Vec<char>> =
+        (0..result.nr_cpus as u32).map(|cpu| cells_of(result, cpu, cell_ns, cells)).collect();
+    let mut text = String::new();
+    for first in (0..cells).step_by(LINE_CELLS) {
+        let end = (first + LINE_CELLS).min(cells);
+        text += &axis(first, end, cell_ns);
+        for (cpu, line) in lines.iter().enumerate() {
+            text += &format!("cpu{cpu}  |{}|\n", line[first..end].iter().collect::<String>());
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// Times in ms above every tenth cell from `first` to `end`.
+fn axis(first: usize, end: usize, cell_ns: u64) -> String {
+    let mut text = " ms    ".to_owned();
+    for cell in (first..end).step_by(10) {
+        text += &format!("{:<10}", cell as u64 * cell_ns / 1_000_000);
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+fn cells_of(result: &RunResult, cpu: u32, cell_ns: u64, cells: usize) -> Vec<char> {
+    let names = result.timeline_names.as_ref().expect("names come with the timeline");
+    let mut shares: Vec<BTreeMap<char, u64>> = vec![BTreeMap::new(); cells];
+    for (start, end, _, pid) in all_stays(result).into_iter().filter(|stay| stay.2 == cpu) {
+        let sign = names[&pid].chars().last().unwrap_or('?');
+        for cell in start / cell_ns..end.div_ceil(cell_ns) {
+            let from = start.max(cell * cell_ns);
+            let to = end.min((cell + 1) * cell_ns);
+            *shares[cell as usize].entry(sign).or_default() += to - from;
+        }
+    }
+    let sign = |share: &BTreeMap<char, u64>| {
+        let longest = share.iter().max_by_key(|(_, ns)| **ns);
+        let idle_ns = cell_ns - share.values().sum::<u64>();
+        longest.filter(|_| 2 * idle_ns <= cell_ns).map_or('.', |(&sign, _)| sign)
+    };
+    shares.iter().map(sign).collect()
 }

@@ -1,6 +1,6 @@
 //! Programs, tasks and workloads.
 
-use super::{S, US, MS, root};
+use super::{MS, S, US, root};
 use scenario::builder::ProgramBuilder;
 use scenario::workload::{
     Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,

@@ -1,0 +1,359 @@
+//! Goal: what each policy decides, readable, and unchanged unless somebody meant to change it.
+//! Method: one small scenario a policy, on a machine where only decisions show, as a picture and
+//! a list of every stay on a CPU, compared with `golden/POLICY.txt`. The text above the line of
+//! `=` there says what to see and which rule explains it; it is written by hand. `GOLDEN=write`
+//! writes the rest anew: read the difference, and the text above, before you commit it.
+
+mod support;
+
+use scenario::workload::{Amount, Op, Repeat, TaskTemplate, Workload};
+use simulator::{RunResult, Stay};
+use std::fs;
+use std::path::Path;
+use support::*;
+
+/// What a policy is shown with.
+struct Scene {
+    policy: &'static str,
+    nr_cpus: usize,
+    hz: u32,
+    until_ns: u64,
+    cell_ns: u64,
+    tasks: &'static str,
+}
+
+const FIFO: Scene = Scene {
+    policy: "fifo",
+    nr_cpus: 2,
+    hz: 1000,
+    until_ns: 40 * MS,
+    cell_ns: MS / 2,
+    tasks: r#"
+[[tasks]]
+name = "a"
+program = [{ run = "12ms" }]
+
+[[tasks]]
+name = "b"
+nice = 19
+program = [{ repeat = 2, do = [{ run = "4ms" }, { sleep = "3ms" }] }]
+
+[[tasks]]
+name = "c"
+start = "1ms"
+program = [{ run = "10ms" }, { fork = "d" }, { run = "4ms" }]
+
+[[tasks]]
+name = "h"
+start = "6500us"
+nice = -20
+program = [{ run = "5ms" }]
+
+[templates.d]
+program = [{ run = "6ms" }]
+"#,
+};
+
+const ROUND_ROBIN: Scene = Scene {
+    policy: "round_robin",
+    nr_cpus: 1,
+    hz: 1000,
+    until_ns: 60 * MS,
+    cell_ns: MS / 2,
+    tasks: r#"
+[[tasks]]
+name = "a"
+program = [{ run = "16ms" }]
+
+[[tasks]]
+name = "b"
+nice = 19
+program = [{ run = "13500us" }]
+
+[[tasks]]
+name = "s"
+nice = -20
+program = [{ repeat = 3, do = [{ run = "1ms" }, { sleep = "7500us" }] }]
+
+[[tasks]]
+name = "l"
+start = "42ms"
+program = [{ run = "10ms" }]
+"#,
+};
+
+const LINUX_2_4: Scene = Scene {
+    policy: "linux_2_4",
+    nr_cpus: 1,
+    hz: 100,
+    until_ns: 800 * MS,
+    cell_ns: 10 * MS,
+    tasks: r#"
+[[tasks]]
+name = "a"
+program = [{ run = "200ms" }, { fork = "c" }, { run = "10s" }]
+
+[[tasks]]
+name = "b"
+nice = 10
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "s"
+program = [{ run = "20ms" }, { sleep = "395ms" }, { run = "200ms" }]
+
+[templates.c]
+program = [{ run = "50ms" }]
+"#,
+};
+
+const O1: Scene = Scene {
+    policy: "o1",
+    nr_cpus: 1,
+    hz: 1000,
+    until_ns: 2_400 * MS,
+    cell_ns: 10 * MS,
+    tasks: r#"
+[[tasks]]
+name = "a"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "b"
+nice = 19
+program = [{ run = "45ms" }, { fork = "c" }, { run = "10s" }]
+
+[[tasks]]
+name = "s"
+program = [{ sleep = "1000500us" }, { run = "600ms" }]
+
+[templates.c]
+program = [{ run = "25ms" }]
+"#,
+};
+
+const CFS: Scene = Scene {
+    policy: "cfs",
+    nr_cpus: 1,
+    hz: 1000,
+    until_ns: 160 * MS,
+    cell_ns: MS,
+    tasks: r#"
+[[tasks]]
+name = "a"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "b"
+nice = 5
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "s"
+program = [{ sleep = "69500us" }, { run = "5ms" }, { fork = "c" }, { run = "9ms" }]
+
+[templates.c]
+program = [{ run = "20ms" }]
+"#,
+};
+
+const BFS: Scene = Scene {
+    policy: "bfs",
+    nr_cpus: 2,
+    hz: 1000,
+    until_ns: 120 * MS,
+    cell_ns: MS,
+    tasks: r#"
+[[tasks]]
+name = "a"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "b"
+nice = 5
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "d"
+nice = -5
+program = [{ run = "20ms" }, { sleep = "50ms" }, { fork = "c" }, { run = "20ms" }]
+
+[templates.c]
+program = [{ run = "15ms" }]
+"#,
+};
+
+const EEVDF: Scene = Scene {
+    policy: "eevdf",
+    nr_cpus: 1,
+    hz: 1000,
+    until_ns: 60 * MS,
+    cell_ns: MS / 2,
+    tasks: r#"
+[[tasks]]
+name = "a"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "b"
+nice = 5
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "s"
+program = [{ run = "500us" }, { sleep = "20200us" }, { run = "2ms" }, { fork = "c" }, { run = "3ms" }]
+
+[templates.c]
+program = [{ run = "3ms" }]
+"#,
+};
+
+#[test]
+fn fifo_decides_as_its_golden_timeline_says() {
+    check(&FIFO);
+}
+
+#[test]
+fn round_robin_decides_as_its_golden_timeline_says() {
+    check(&ROUND_ROBIN);
+}
+
+#[test]
+fn linux_2_4_decides_as_its_golden_timeline_says() {
+    check(&LINUX_2_4);
+}
+
+#[test]
+fn o1_decides_as_its_golden_timeline_says() {
+    check(&O1);
+}
+
+#[test]
+fn cfs_decides_as_its_golden_timeline_says() {
+    check(&CFS);
+}
+
+#[test]
+fn bfs_decides_as_its_golden_timeline_says() {
+    check(&BFS);
+}
+
+#[test]
+fn eevdf_decides_as_its_golden_timeline_says() {
+    check(&EEVDF);
+}
+
+const RULE: &str = "================================================================================";
+
+/// Compares a scene's run with its file, or writes the file.
+fn check(scene: &Scene) {
+    let name = format!("crates/simulator/tests/golden/{}.txt", scene.policy);
+    let path = root().join(&name);
+    let (prose, kept) = read(&path);
+    let text = text_of(scene);
+    if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") {
+        fs::write(&path, format!("{prose}{RULE}\n{text}")).unwrap_or_else(|e| panic!("{name}: {e}"));
+        return;
+    }
+    assert!(prose.lines().count() > 5, "{name} does not say what to see");
+    let differs = text.lines().zip(kept.lines()).position(|(now, then)| now != then);
+    assert!(
+        text == kept,
+        "{name} differs, first in line {} below its rule. If that is meant, `make golden` and read \
+         the difference.\n{text}",
+        differs.unwrap_or(text.lines().count().min(kept.lines().count())) + 1
+    );
+}
+
+/// What stands in a golden file above and below its rule.
+fn read(path: &Path) -> (String, String) {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    match text.split_once(&format!("{RULE}\n")) {
+        Some((prose, rest)) => (prose.to_owned(), rest.to_owned()),
+        None => (text, String::new()),
+    }
+}
+
+fn text_of(scene: &Scene) -> String {
+    let Scene { policy, nr_cpus, hz, cell_ns, tasks, .. } = scene;
+    let head = "source = \"own\"\ndescription = \"a scene\"\n";
+    let workload = parsed(&format!("{head}{tasks}"));
+    let machine = costless(*nr_cpus, *hz);
+    let result = outcome(&shipped(policy), &machine, &workload, scene.until_ns, &[]);
+    let cpus = if *nr_cpus == 1 { "CPU" } else { "CPUs" };
+    format!(
+        "{policy} on {nr_cpus} {cpus}, {hz} ticks a second, no kernel operation takes time\n{tasks}\n\
+         A character is {} ms.\n\n{}{}",
+        *cell_ns as f64 / MS as f64,
+        picture(&result, *cell_ns),
+        list_of_stays(&result, &workload, S / u64::from(*hz))
+    )
+}
+
+/// Every stay on a CPU in the order of their beginnings, and why it ended.
+fn list_of_stays(result: &RunResult, workload: &Workload, tick_ns: u64) -> String {
+    let names = result.timeline_names.as_ref().expect("asked for");
+    let ms = |ns: u64| format!("{:.3}", ns as f64 / MS as f64);
+    let mut ran_ns = vec![0; names.len() + 1];
+    let mut text = "   from ms      to ms     ran ms  cpu  task  then\n".to_owned();
+    for stay in all_stays(result) {
+        let (from_ns, to_ns, cpu, pid) = stay;
+        let name = &names[&pid];
+        let template = workload.templates.iter().find(|template| template.name == *name);
+        ran_ns[pid as usize] += to_ns - from_ns;
+        let template = template.expect("tasks come from templates");
+        let why = match step_after(template, ran_ns[pid as usize]) {
+            Some(step) => step,
+            None => involuntary(stay, result.elapsed_ns, tick_ns),
+        };
+        text += &format!(
+            "{:>10} {:>10} {:>10}  {cpu:>3}  {name:>4}  {why}\n",
+            ms(from_ns),
+            ms(to_ns),
+            ms(to_ns - from_ns)
+        );
+    }
+    text
+}
+
+/// Why a task that could have gone on left its CPU.
+fn involuntary(stay: Stay, elapsed_ns: u64, tick_ns: u64) -> &'static str {
+    match stay.1 {
+        end_ns if end_ns == elapsed_ns => "the run ends",
+        end_ns if end_ns % tick_ns == 0 => "a tick ends its turn",
+        _ => "is preempted",
+    }
+}
+
+/// What a task's program makes it leave its CPU for when it has had `ran_ns`, if anything. Each
+/// system call takes 1 ns, the least that the simulator lets it take.
+fn step_after(template: &TaskTemplate, ran_ns: u64) -> Option<&'static str> {
+    let (mut at, mut step, mut rounds) = (0, 0, 0);
+    while at <= ran_ns {
+        let op = template.program.get(step).copied().unwrap_or(Op::Exit);
+        let leaves = match op {
+            Op::Sleep(_) => Some("sleeps"),
+            Op::Exit => Some("exits"),
+            _ => None,
+        };
+        at += match op {
+            Op::Run(Amount::Fixed(ns)) => ns,
+            Op::Loop { .. } | Op::End { .. } => 0,
+            _ => 1,
+        };
+        if at == ran_ns && leaves.is_some() || op == Op::Exit {
+            return leaves.filter(|_| at == ran_ns);
+        }
+        step += 1;
+        if let Op::End { start } = op {
+            rounds += 1;
+            let Op::Loop { repeat, .. } = template.program[start as usize] else {
+                unreachable!("an end points to its loop")
+            };
+            if !matches!(repeat, Repeat::Times(Amount::Fixed(times)) if rounds == times) {
+                step = start as usize + 1;
+            }
+        }
+    }
+    None
+}
