@@ -51,6 +51,8 @@ UNSAFE_FILES = (
     "crates/simulator/src/engine.rs",
     "crates/simulator/src/hooks.rs",
     "crates/simulator/src/kernel_calls.rs",
+    "crates/simulator/src/kernel_calls/*.rs",
+    "crates/simulator/src/task.rs",
     "crates/simulator/src/policy_maps.rs",
 )
 

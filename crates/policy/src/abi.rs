@@ -47,7 +47,7 @@ impl CpuMask {
     }
 
     /// The CPUs that both masks hold, lowest first.
-    pub fn common<'a>(&'a self, other: &'a CpuMask) -> impl Iterator<Item = usize> + 'a {
+    pub fn intersection<'a>(&'a self, other: &'a CpuMask) -> impl Iterator<Item = usize> + 'a {
         (0..CPUS_MAX / 64).flat_map(move |word| {
             let mut bits = self.bits[word] & other.bits[word];
             std::iter::from_fn(move || {

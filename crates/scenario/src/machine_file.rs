@@ -130,9 +130,7 @@ fn read_hz_by_policy(root: &TableNode) -> Result<BTreeMap<String, u32>, Scenario
         .collect()
 }
 
-fn read_sync_wakeups_by_policy(
-    root: &TableNode,
-) -> Result<BTreeMap<String, bool>, ScenarioError> {
+fn read_sync_wakeups_by_policy(root: &TableNode) -> Result<BTreeMap<String, bool>, ScenarioError> {
     let Some(table) = root.get("sync_wakeups_by_policy")? else { return Ok(BTreeMap::new()) };
     let entries = table.any_table()?.entries()?;
     entries.into_iter().map(|(policy, sync)| Ok((policy.to_string(), sync.boolean()?))).collect()

@@ -7,7 +7,9 @@
 //! rows of one run mean something, absolute numbers belong to the host they were measured on.
 
 use scenario::builder::ProgramBuilder;
-use scenario::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use scenario::workload::{
+    Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
+};
 use simulator::{Options, RunResult, simulate};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -36,10 +38,13 @@ fn main() {
             policy::compile(&source, &include, &cache).unwrap_or_else(|error| stop(&error));
         print!("{name:<14}");
         for (_, workload) in &mixes {
-            let run = || simulate(&policy, &machine, workload, &Options { seed: 1, ..Options::default() });
+            let run = || {
+                simulate(&policy, &machine, workload, &Options { seed: 1, ..Options::default() })
+            };
             let (result, seconds) = best_of(|| run().unwrap_or_else(|error| stop(&error)));
             let per_second = |count: u64| count as f64 / seconds / 1e6;
-            let cell = format!("{:.2} / {:.1}", per_second(result.switches), per_second(result.events));
+            let cell =
+                format!("{:.2} / {:.1}", per_second(result.switches), per_second(result.events));
             print!("{cell:>22}");
         }
         println!();

@@ -41,9 +41,8 @@ impl Agenda {
     /// An empty agenda of `places` places.
     pub fn new(places: usize) -> Self {
         let leaves = places.next_power_of_two();
-        let nodes = (0..2 * leaves)
-            .map(|node| (When::NEVER, node.saturating_sub(leaves) as u32))
-            .collect();
+        let nodes =
+            (0..2 * leaves).map(|node| (When::NEVER, node.saturating_sub(leaves) as u32)).collect();
         Agenda { nodes, leaves, next_turn: 0 }
     }
 
@@ -156,7 +155,8 @@ mod tests {
         for what in [30, 10, 20] {
             timers.add(agenda.turn(5), what);
         }
-        let order: Vec<_> = std::iter::from_fn(|| timers.take_first().map(|(_, what)| what)).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| timers.take_first().map(|(_, what)| what)).collect();
         assert_eq!(order, [30, 10, 20]);
     }
 }

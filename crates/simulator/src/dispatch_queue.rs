@@ -188,9 +188,14 @@ fn walk_fifo(fifo: &Fifo, cursor: &mut Cursor, backwards: bool, out: &mut [TaskI
     filled
 }
 
-fn walk_ordered(queue: &Ordered, cursor: &mut Cursor, backwards: bool, out: &mut [TaskId]) -> usize {
-    let here = (*cursor != Cursor::START)
-        .then_some(Key { at: cursor.0[0] as i64, arrival: cursor.0[1] });
+fn walk_ordered(
+    queue: &Ordered,
+    cursor: &mut Cursor,
+    backwards: bool,
+    out: &mut [TaskId],
+) -> usize {
+    let here =
+        (*cursor != Cursor::START).then_some(Key { at: cursor.0[0] as i64, arrival: cursor.0[1] });
     let mut filled = 0;
     let mut take = |(key, task): (Key, TaskId)| {
         out[filled] = task;

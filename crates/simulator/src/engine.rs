@@ -191,7 +191,7 @@ impl<'a> Kernel<'a> {
             Some(parent) => self.tasks.address(parent),
             None => &raw mut *self.idle_tasks[0],
         };
-        let first = allowed.common(&self.masks.online).next().unwrap_or(0);
+        let first = allowed.intersection(&self.masks.online).next().unwrap_or(0);
         let here = self.here();
         let seen = self.tasks.seen_mut(task);
         seen.parent = parent;
@@ -205,8 +205,7 @@ impl<'a> Kernel<'a> {
         if self.address_spaces.is_empty() {
             let numbers = self.workload.templates.iter().filter_map(|kind| kind.address_space);
             let nr_shared = numbers.max().map_or(0, |number| number + 1);
-            self.address_spaces
-                .extend((0..nr_shared).map(|id| Box::new(abi::AddressSpace { id })));
+            self.address_spaces.extend((0..nr_shared).map(|id| Box::new(abi::AddressSpace { id })));
         }
         shared.unwrap_or_else(|| {
             let id = self.address_spaces.len() as u32;
@@ -435,7 +434,9 @@ impl<'a> Kernel<'a> {
         let latest_ns = self.cpus.iter().map(|cpu| cpu.clock_ns).max().unwrap_or(0);
         let elapsed_ns = match status {
             Status::Completed if self.alive == 0 => latest_ns,
-            Status::Failed => latest_ns.max(self.failure.as_ref().map_or(0, |failure| failure.at_ns)),
+            Status::Failed => {
+                latest_ns.max(self.failure.as_ref().map_or(0, |failure| failure.at_ns))
+            }
             _ => latest_ns.max(self.until_ns),
         };
         for cpu in 0..self.cpus.len() {

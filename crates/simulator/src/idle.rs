@@ -45,8 +45,8 @@ impl Kernel<'_> {
     /// Claims an idle CPU of `allowed`, one with an idle core if there is such a one; only such a
     /// one if `core_only`.
     pub fn pick_idle(&mut self, allowed: &CpuMask, core_only: bool) -> Option<usize> {
-        let core = allowed.common(&self.masks.idle_cores).next();
-        let any = || allowed.common(&self.masks.idle_cpus).next();
+        let core = allowed.intersection(&self.masks.idle_cores).next();
+        let any = || allowed.intersection(&self.masks.idle_cpus).next();
         let found = if core_only { core } else { core.or_else(any) };
         if let Some(cpu) = found {
             self.mark_busy(cpu);
@@ -65,7 +65,7 @@ impl Kernel<'_> {
                 return (prev, true);
             }
             let local = self.queues.local(here);
-            let some_idle = allowed.common(&self.masks.idle_cpus).next().is_some();
+            let some_idle = allowed.intersection(&self.masks.idle_cpus).next().is_some();
             if some_idle && self.queues.get(local).len() == 0 && self.cpus[here].current.is_some() {
                 return (here, true);
             }
@@ -84,7 +84,7 @@ impl Kernel<'_> {
         match self.pick_idle(&allowed, false) {
             Some(cpu) => (cpu, true),
             None if allowed.has(prev) => (prev, false),
-            None => (allowed.common(&self.masks.online).next().unwrap_or(prev), false),
+            None => (allowed.intersection(&self.masks.online).next().unwrap_or(prev), false),
         }
     }
 

@@ -89,6 +89,7 @@ pub struct Kernel<'a> {
     /// Tasks.
     pub tasks: Tasks,
     /// What runs on an idle CPU, by CPU.
+    #[expect(clippy::vec_box, reason = "the policy holds their addresses")]
     pub idle_tasks: Vec<Box<abi::Task>>,
     /// Dispatch queues.
     pub queues: DispatchQueues,
@@ -117,6 +118,7 @@ pub struct Kernel<'a> {
     /// State of the workload's gates.
     pub gates: Vec<Gate>,
     /// Address spaces, at addresses that never change.
+    #[expect(clippy::vec_box, reason = "the policy holds their addresses")]
     pub address_spaces: Vec<Box<abi::AddressSpace>>,
     /// Draws of the policy and of nobody else.
     pub random: Random,

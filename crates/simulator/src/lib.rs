@@ -21,6 +21,7 @@ mod kernel_calls;
 mod metrics;
 mod policy_maps;
 mod program;
+mod queueing;
 mod scheduling;
 mod task;
 

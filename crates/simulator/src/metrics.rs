@@ -86,8 +86,7 @@ const HISTOGRAM_MAX_NS: u64 = 3_600_000_000_000;
 const HISTOGRAM_DIGITS: u8 = 2;
 
 fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, HISTOGRAM_DIGITS)
-        .expect("the bounds are valid")
+    Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, HISTOGRAM_DIGITS).expect("the bounds are valid")
 }
 
 fn distribution(histogram: &Histogram<u64>) -> Distribution {
@@ -145,7 +144,14 @@ impl Metrics {
     }
 
     /// A task left a CPU.
-    pub fn left_cpu(&mut self, cpu: usize, task: TaskId, ran_ns: u64, now_ns: u64, voluntarily: bool) {
+    pub fn left_cpu(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        ran_ns: u64,
+        now_ns: u64,
+        voluntarily: bool,
+    ) {
         self.run_ns.saturating_record(ran_ns);
         self.digest.mix(&[ran_ns, u64::from(voluntarily)]);
         if let Some(timeline) = &mut self.timeline {
@@ -299,7 +305,8 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
     } else {
         ending.elapsed_ns
     };
-    let sum = |count: fn(&policy::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
+    let sum =
+        |count: fn(&policy::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
     let mut digest = metrics.digest;
     digest.mix(&[ending.elapsed_ns, metrics.events, metrics.switches, metrics.wakeups]);
     RunResult {
@@ -325,9 +332,10 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
         wakeup_latency_ns: distribution(&metrics.wakeup_latency_ns),
         jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
         task_groups: task_groups(tasks),
-        timeline_names: metrics.timeline.as_ref().map(|_| {
-            ids.map(|id| (id + 1, name_of(tasks, id))).collect()
-        }),
+        timeline_names: metrics
+            .timeline
+            .as_ref()
+            .map(|_| ids.map(|id| (id + 1, name_of(tasks, id))).collect()),
         timeline: metrics.timeline,
     }
 }
@@ -353,9 +361,9 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
     };
     let wanted = |(_, state): &(usize, &State)| state.totals.run_ns + state.totals.wait_ns > 0;
     let tasks_of_interest = tasks.states().iter().enumerate().filter(wanted);
-    let (count, sum, squares) = tasks_of_interest.map(share).fold((0.0, 0.0, 0.0), |(n, sum, squares), x| {
-        (n + 1.0, sum + x, squares + x * x)
-    });
+    let (count, sum, squares) = tasks_of_interest
+        .map(share)
+        .fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
     if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
 }
 

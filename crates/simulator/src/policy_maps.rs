@@ -160,15 +160,19 @@ impl PolicyMaps {
         let size = self.maps[at].view.value_size as usize;
         // SAFETY: promised by the caller.
         let to = if self.maps[at].view.kind == kind::HASH {
+            // SAFETY: promised by the caller.
             let there = unsafe { self.lookup(map, key) };
             match (there.is_null(), flags) {
                 (true, EXIST) => return -errno::ENOENT,
                 (false, NOEXIST) => return -errno::EEXIST,
+                // SAFETY: promised by the caller.
                 (true, _) => unsafe { self.maps[at].add_entry(key) },
                 (false, _) => there,
             }
         } else {
-            unsafe { self.maps[at].array_value(key.cast::<u32>().read_unaligned(), cpu) }
+            // SAFETY: promised by the caller; arrays have keys of four bytes.
+            let index = unsafe { key.cast::<u32>().read_unaligned() };
+            self.maps[at].array_value(index, cpu)
         };
         if to.is_null() {
             return -errno::E2BIG;
@@ -205,7 +209,14 @@ impl PolicyMaps {
         }
         let value = view.values.wrapping_add(key * stride);
         let callback = std::ptr::null_mut();
-        self.timers.push(PolicyTimer { callback, map: at, key: key as u32, value, cpu: 0, generation: 0 });
+        self.timers.push(PolicyTimer {
+            callback,
+            map: at,
+            key: key as u32,
+            value,
+            cpu: 0,
+            generation: 0,
+        });
         Some(self.timers.len() as u64)
     }
 
@@ -264,7 +275,9 @@ fn lines(bytes: usize) -> Box<[Line]> {
 /// as soon as they are longer than half of one.
 fn stride_of(kind: u32, value_size: usize) -> usize {
     match kind {
-        kind::TASK_STORAGE if value_size > LINE_BYTES / 2 => value_size.next_multiple_of(LINE_BYTES),
+        kind::TASK_STORAGE if value_size > LINE_BYTES / 2 => {
+            value_size.next_multiple_of(LINE_BYTES)
+        }
         _ => value_size.next_multiple_of(8),
     }
 }

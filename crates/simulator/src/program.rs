@@ -143,7 +143,8 @@ impl Kernel<'_> {
                 op => return Some(Takes::Syscall(self.duration_ns(task, op))),
             }
         }
-        let message = format!("{} passed {INSTANT_OPS_MAX} operations in no time", self.tasks.label(task));
+        let message =
+            format!("{} passed {INSTANT_OPS_MAX} operations in no time", self.tasks.label(task));
         self.fail_about(task, FailureKind::Limit, message);
         None
     }

@@ -7,7 +7,8 @@ use std::process::Command;
 use support::{POLICIES, attempt, shipped, shipped_machine, shipped_workload};
 
 /// Workloads small enough to run under every policy, and the machine for each.
-const CASES: [(&str, &str, &[(&str, &str)]); 6] = [
+type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+const CASES: [Case; 6] = [
     ("hackbench", "osdl-4", &[("groups", "2"), ("loops", "10")]),
     ("counter", "core2-t5600", &[("n", "5")]),
     ("lat_ctx", "laptop", &[("n", "4"), ("rounds", "50")]),

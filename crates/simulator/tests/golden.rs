@@ -19,6 +19,7 @@ struct Scene {
     hz: u32,
     until_ns: u64,
     cell_ns: u64,
+    tunables: &'static [(&'static str, i64)],
     tasks: &'static str,
 }
 
@@ -28,6 +29,7 @@ const FIFO: Scene = Scene {
     hz: 1000,
     until_ns: 40 * MS,
     cell_ns: MS / 2,
+    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -60,6 +62,7 @@ const ROUND_ROBIN: Scene = Scene {
     hz: 1000,
     until_ns: 60 * MS,
     cell_ns: MS / 2,
+    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -88,6 +91,7 @@ const LINUX_2_4: Scene = Scene {
     hz: 100,
     until_ns: 800 * MS,
     cell_ns: 10 * MS,
+    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -111,8 +115,9 @@ const O1: Scene = Scene {
     policy: "o1",
     nr_cpus: 1,
     hz: 1000,
-    until_ns: 2_400 * MS,
+    until_ns: 2_080 * MS,
     cell_ns: 10 * MS,
+    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -128,7 +133,8 @@ name = "s"
 program = [{ sleep = "1000500us" }, { run = "600ms" }]
 
 [templates.c]
-program = [{ run = "25ms" }]
+nice = 19
+program = [{ run = "10ms" }]
 "#,
 };
 
@@ -138,19 +144,21 @@ const CFS: Scene = Scene {
     hz: 1000,
     until_ns: 160 * MS,
     cell_ns: MS,
+    tunables: &[],
     tasks: r#"
+[[tasks]]
+name = "s"
+program = [{ sleep = "65500us" }, { run = "5ms" }, { fork = "c" }, { run = "8ms" }]
+
 [[tasks]]
 name = "a"
 program = [{ run = "10s" }]
 
 [[tasks]]
 name = "b"
+start = "4500us"
 nice = 5
 program = [{ run = "10s" }]
-
-[[tasks]]
-name = "s"
-program = [{ sleep = "69500us" }, { run = "5ms" }, { fork = "c" }, { run = "9ms" }]
 
 [templates.c]
 program = [{ run = "20ms" }]
@@ -161,8 +169,9 @@ const BFS: Scene = Scene {
     policy: "bfs",
     nr_cpus: 2,
     hz: 1000,
-    until_ns: 120 * MS,
-    cell_ns: MS,
+    until_ns: 200 * MS,
+    cell_ns: 2 * MS,
+    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -170,15 +179,20 @@ program = [{ run = "10s" }]
 
 [[tasks]]
 name = "b"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "n"
 nice = 5
 program = [{ run = "10s" }]
 
 [[tasks]]
 name = "d"
 nice = -5
-program = [{ run = "20ms" }, { sleep = "50ms" }, { fork = "c" }, { run = "20ms" }]
+program = [{ run = "20ms" }, { sleep = "50500us" }, { run = "1ms" }, { fork = "c" }, { run = "13ms" }]
 
 [templates.c]
+nice = -5
 program = [{ run = "15ms" }]
 "#,
 };
@@ -187,8 +201,9 @@ const EEVDF: Scene = Scene {
     policy: "eevdf",
     nr_cpus: 1,
     hz: 1000,
-    until_ns: 60 * MS,
+    until_ns: 80 * MS,
     cell_ns: MS / 2,
+    tunables: &[("base_slice_ns", 2_500_000)],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -201,10 +216,10 @@ program = [{ run = "10s" }]
 
 [[tasks]]
 name = "s"
-program = [{ run = "500us" }, { sleep = "20200us" }, { run = "2ms" }, { fork = "c" }, { run = "3ms" }]
+program = [{ run = "1ms" }, { sleep = "24500us" }, { run = "4ms" }, { fork = "c" }, { run = "4ms" }]
 
 [templates.c]
-program = [{ run = "3ms" }]
+program = [{ run = "5ms" }]
 "#,
 };
 
@@ -243,7 +258,8 @@ fn eevdf_decides_as_its_golden_timeline_says() {
     check(&EEVDF);
 }
 
-const RULE: &str = "================================================================================";
+const RULE: &str =
+    "================================================================================";
 
 /// Compares a scene's run with its file, or writes the file.
 fn check(scene: &Scene) {
@@ -252,7 +268,8 @@ fn check(scene: &Scene) {
     let (prose, kept) = read(&path);
     let text = text_of(scene);
     if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") {
-        fs::write(&path, format!("{prose}{RULE}\n{text}")).unwrap_or_else(|e| panic!("{name}: {e}"));
+        fs::write(&path, format!("{prose}{RULE}\n{text}"))
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         return;
     }
     assert!(prose.lines().count() > 5, "{name} does not say what to see");
@@ -279,11 +296,13 @@ fn text_of(scene: &Scene) -> String {
     let head = "source = \"own\"\ndescription = \"a scene\"\n";
     let workload = parsed(&format!("{head}{tasks}"));
     let machine = costless(*nr_cpus, *hz);
-    let result = outcome(&shipped(policy), &machine, &workload, scene.until_ns, &[]);
+    let result = outcome(&shipped(policy), &machine, &workload, scene.until_ns, scene.tunables);
     let cpus = if *nr_cpus == 1 { "CPU" } else { "CPUs" };
+    let tunables: String =
+        scene.tunables.iter().map(|(name, value)| format!("with {name} = {value}\n")).collect();
     format!(
-        "{policy} on {nr_cpus} {cpus}, {hz} ticks a second, no kernel operation takes time\n{tasks}\n\
-         A character is {} ms.\n\n{}{}",
+        "{policy} on {nr_cpus} {cpus}, {hz} ticks a second, no kernel operation takes time\n\
+         {tunables}{tasks}\nA character is {} ms.\n\n{}{}",
         *cell_ns as f64 / MS as f64,
         picture(&result, *cell_ns),
         list_of_stays(&result, &workload, S / u64::from(*hz))

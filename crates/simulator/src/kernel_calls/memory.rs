@@ -1,0 +1,130 @@
+//! Calls on the policy's maps, timers and locks.
+
+use super::kernel;
+use crate::dispatch_queue::Lock;
+use crate::kernel::Timer;
+use crate::policy_maps::errno;
+use policy::abi::{self, Host, Map, SpinLock, Task};
+use std::ffi::c_void;
+
+pub(super) unsafe extern "C" fn task_storage_create(
+    host: *mut Host,
+    map: *mut Map,
+    task: *mut Task,
+) -> *mut u8 {
+    let k = unsafe { kernel(host) };
+    if task.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a task structure; the policy holds no reference while this runs.
+    k.maps.create_storage(map, unsafe { &mut *task })
+}
+
+pub(super) unsafe extern "C" fn task_storage_delete(
+    host: *mut Host,
+    map: *mut Map,
+    task: *mut Task,
+) {
+    let k = unsafe { kernel(host) };
+    if !task.is_null() {
+        // SAFETY: as above.
+        k.maps.delete_storage(map, unsafe { &mut *task });
+    }
+}
+
+pub(super) unsafe extern "C" fn hash_lookup(
+    host: *mut Host,
+    map: *mut Map,
+    key: *const u8,
+) -> *mut u8 {
+    // SAFETY: the policy passes a key of the map's type.
+    unsafe { kernel(host).maps.lookup(map, key) }
+}
+
+pub(super) unsafe extern "C" fn map_update(
+    host: *mut Host,
+    map: *mut Map,
+    key: *const u8,
+    value: *const u8,
+    flags: u64,
+) -> i32 {
+    let k = unsafe { kernel(host) };
+    let cpu = k.here();
+    // SAFETY: the policy passes a key and a value of the map's types.
+    unsafe { k.maps.update(map, key, value, flags, cpu) }
+}
+
+pub(super) unsafe extern "C" fn map_delete(host: *mut Host, map: *mut Map, key: *const u8) -> i32 {
+    // SAFETY: the policy passes a key of the map's type.
+    unsafe { kernel(host).maps.delete(map, key) }
+}
+
+pub(super) unsafe extern "C" fn timer_init(
+    host: *mut Host,
+    timer: *mut abi::Timer,
+    map: *mut Map,
+) -> i32 {
+    let k = unsafe { kernel(host) };
+    match k.maps.add_timer(map, timer.cast()) {
+        Some(id) => {
+            // SAFETY: the policy's timer, inside a value of its map.
+            unsafe { (*timer).id = id };
+            0
+        }
+        None => -errno::EINVAL,
+    }
+}
+
+pub(super) unsafe extern "C" fn timer_set_callback(
+    host: *mut Host,
+    timer: *mut abi::Timer,
+    callback: *mut c_void,
+) -> i32 {
+    // SAFETY: the policy's timer.
+    let id = unsafe { (*timer).id };
+    if unsafe { kernel(host) }.maps.set_callback(id, callback) { 0 } else { -errno::EINVAL }
+}
+
+pub(super) unsafe extern "C" fn timer_start(
+    host: *mut Host,
+    timer: *mut abi::Timer,
+    ns: u64,
+    flags: u64,
+) -> i32 {
+    const ABSOLUTE: u64 = 1;
+    let k = unsafe { kernel(host) };
+    // SAFETY: the policy's timer.
+    let id = unsafe { (*timer).id };
+    let cpu = k.here();
+    let Some((index, generation)) = k.maps.arm(id, cpu) else { return -errno::EINVAL };
+    let now_ns = k.host.now_ns;
+    let at_ns = if flags & ABSOLUTE != 0 { ns.max(now_ns) } else { now_ns.saturating_add(ns) };
+    k.add_timer(at_ns, Timer::Policy(index, generation));
+    0
+}
+
+pub(super) unsafe extern "C" fn timer_cancel(host: *mut Host, timer: *mut abi::Timer) -> i32 {
+    // SAFETY: the policy's timer.
+    let id = unsafe { (*timer).id };
+    if unsafe { kernel(host) }.maps.disarm(id) { 0 } else { -errno::EINVAL }
+}
+
+pub(super) unsafe extern "C" fn spin_lock(host: *mut Host, lock: *mut SpinLock) {
+    let k = unsafe { kernel(host) };
+    // SAFETY: the policy's lock.
+    let lock = unsafe { &mut *lock };
+    if lock.id == 0 {
+        k.spin_locks.push(Lock::default());
+        lock.id = k.spin_locks.len() as u32;
+    }
+    k.take(k.spin_locks[lock.id as usize - 1]);
+}
+
+pub(super) unsafe extern "C" fn spin_unlock(host: *mut Host, lock: *mut SpinLock) {
+    let k = unsafe { kernel(host) };
+    // SAFETY: the policy's lock.
+    let id = unsafe { (*lock).id };
+    if id > 0 {
+        k.spin_locks[id as usize - 1] = k.released();
+    }
+}

@@ -1,0 +1,327 @@
+//! Calls on dispatch queues: insert, move, walk.
+
+use super::kernel;
+use crate::cpu::Spent;
+use crate::dispatch_queue::{BUILTIN, Cursor, GLOBAL, LOCAL_CPU_MASK, LOCAL_ON};
+use crate::failure::FailureKind;
+use crate::kernel::{Context, Insertion, Kernel};
+use crate::policy_maps::errno;
+use crate::task::{Place, TaskId};
+use policy::abi::{DsqIterator, Host, ITERATOR_CHUNK, Task};
+
+/// `ops.dispatch_max_batch` where the policy names none.
+const DISPATCH_BATCH_DEFAULT: u32 = 32;
+/// An iterator that has not fetched anything asks for few tasks first: most walks are short.
+const FIRST_CHUNK: usize = 4;
+
+impl Kernel<'_> {
+    fn request_insertion(&mut self, insertion: Insertion, slice: u64, vtime: Option<u64>) {
+        let task = insertion.task;
+        match self.context {
+            Context::Enqueueing { task: allowed, .. } if allowed != task => {
+                let (wanted, had) = (self.tasks.label(task), self.tasks.label(allowed));
+                let message =
+                    format!("scheduling for {had} but trying to direct-dispatch {wanted}");
+                self.fail_about(task, FailureKind::BadCall, message);
+            }
+            Context::Enqueueing { direct: Some(_), .. } => {
+                let message = format!("{} already direct-dispatched", self.tasks.label(task));
+                self.fail_about(task, FailureKind::BadCall, message);
+            }
+            Context::Enqueueing { .. } => {
+                self.set_slice_and_vtime(task, slice, vtime);
+                self.context = Context::Enqueueing { task, direct: Some(insertion) };
+            }
+            Context::Dispatching => {
+                if self.buffer.len() >= self.dispatch_batch() {
+                    let message = "dispatch buffer overflow".to_owned();
+                    return self.fail_about(task, FailureKind::BadCall, message);
+                }
+                self.set_slice_and_vtime(task, slice, vtime);
+                self.buffer.push(insertion);
+            }
+            Context::Plain => {
+                let message = "scx_bpf_dsq_insert() called from an operation that may not dispatch \
+                               (allowed: select_cpu, enqueue, dispatch)";
+                self.fail_about(task, FailureKind::BadCall, message.to_owned());
+            }
+        }
+    }
+
+    fn set_slice_and_vtime(&mut self, task: TaskId, slice: u64, vtime: Option<u64>) {
+        let entity = &mut self.tasks.seen_mut(task).scx;
+        entity.slice = if slice > 0 { slice } else { entity.slice.max(1) };
+        entity.dsq_vtime = vtime.unwrap_or(entity.dsq_vtime);
+    }
+
+    fn dispatch_batch(&self) -> usize {
+        match self.ops.dispatch_max_batch {
+            0 => DISPATCH_BATCH_DEFAULT as usize,
+            batch => batch as usize,
+        }
+    }
+
+    fn may_dispatch(&mut self, what: &str) -> bool {
+        let allowed = matches!(self.context, Context::Dispatching);
+        if !allowed {
+            let message = format!("{what}() called from outside ops.dispatch()");
+            self.fail(FailureKind::BadCall, message);
+        }
+        allowed
+    }
+
+    /// Index of the queue with this number, built-in ones included, as seen from a CPU.
+    fn any_queue(&self, id: u64) -> Option<u32> {
+        if id & BUILTIN == 0 {
+            return self.queues.find(id);
+        }
+        let cpu =
+            if id & LOCAL_ON == LOCAL_ON { (id & LOCAL_CPU_MASK) as usize } else { self.here() };
+        match id {
+            GLOBAL => Some(self.queues.global(self.machine.cpus[self.here()].node as usize)),
+            _ if cpu < self.cpus.len() => Some(self.queues.local(cpu)),
+            _ => None,
+        }
+    }
+
+    /// Charges the steps of a walk that have not been charged.
+    fn charge_steps(&mut self, walk: &mut DsqIterator, index: u32) {
+        let ns = self.scan_ns(std::mem::take(&mut walk.steps), index);
+        self.charge(Spent::Scheduler, ns);
+    }
+}
+
+pub(super) unsafe extern "C" fn create_dsq(host: *mut Host, id: u64, _node: i32) -> i32 {
+    let k = unsafe { kernel(host) };
+    if id & BUILTIN != 0 {
+        return -errno::EINVAL;
+    }
+    if k.queues.create(id) { 0 } else { -errno::EEXIST }
+}
+
+pub(super) unsafe extern "C" fn destroy_dsq(host: *mut Host, id: u64) {
+    let k = unsafe { kernel(host) };
+    match k.queues.find(id) {
+        Some(index) if k.queues.get(index).len() > 0 => {
+            let message = format!("attempting to destroy in-use dsq {id:#018x}");
+            k.fail(FailureKind::BadQueue, message);
+        }
+        _ => k.queues.destroy(id),
+    }
+}
+
+pub(super) unsafe extern "C" fn dsq_insert(
+    host: *mut Host,
+    task: *mut Task,
+    dsq: u64,
+    slice: u64,
+    flags: u64,
+) {
+    let k = unsafe { kernel(host) };
+    let Some(task) = k.known(task) else { return };
+    k.request_insertion(Insertion { task, dsq, flags, by_vtime: false }, slice, None);
+}
+
+pub(super) unsafe extern "C" fn dsq_insert_vtime(
+    host: *mut Host,
+    task: *mut Task,
+    dsq: u64,
+    slice: u64,
+    vtime: u64,
+    flags: u64,
+) {
+    let k = unsafe { kernel(host) };
+    let Some(task) = k.known(task) else { return };
+    k.request_insertion(Insertion { task, dsq, flags, by_vtime: true }, slice, Some(vtime));
+}
+
+pub(super) unsafe extern "C" fn dsq_nr_queued(host: *mut Host, id: u64) -> i32 {
+    let k = unsafe { kernel(host) };
+    k.any_queue(id).map_or(-errno::ENOENT, |index| k.queues.get(index).len() as i32)
+}
+
+pub(super) unsafe extern "C" fn dsq_move_to_local(host: *mut Host, id: u64) -> bool {
+    let k = unsafe { kernel(host) };
+    if !k.may_dispatch("scx_bpf_dsq_move_to_local") {
+        return false;
+    }
+    k.flush_buffer();
+    match k.queues.find(id) {
+        Some(index) if id & BUILTIN == 0 => k.move_first_to_local(index),
+        _ => {
+            let message = format!("invalid DSQ ID {id:#018x}");
+            k.fail(FailureKind::BadQueue, message);
+            false
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn dsq_move(
+    host: *mut Host,
+    walk: *mut DsqIterator,
+    task: *mut Task,
+    dsq: u64,
+    flags: u64,
+    by_vtime: bool,
+) -> bool {
+    let k = unsafe { kernel(host) };
+    // SAFETY: the policy's own iterator, on its stack.
+    let walk = unsafe { &mut *walk };
+    let Some(from) = k.walked.filter(|_| !walk.dsq.is_null()) else { return false };
+    if !k.may_dispatch("scx_bpf_dsq_move") {
+        return false;
+    }
+    k.charge_steps(walk, from);
+    let Some(task) = k.known(task) else { return false };
+    let queued_here = k.tasks.state(task).place == Place::Queued(from);
+    if !queued_here || k.tasks.seen(task).scx.dsq_seq > walk.seq {
+        return false;
+    }
+    let insertion = Insertion { task, dsq, flags, by_vtime };
+    let here = k.here();
+    let Some(to) = k.resolve(insertion, here) else { return false };
+    if k.queues.get(to).refuses(by_vtime) {
+        let message = format!("DSQ ID {dsq:#018x} is in use in the other order");
+        k.fail_about(task, FailureKind::BadQueue, message);
+        return false;
+    }
+    k.unqueue(task);
+    apply_pending(k, walk, task);
+    k.push(to, task, flags, by_vtime);
+    true
+}
+
+/// `scx_bpf_dsq_move_set_slice` and `_set_vtime` hold for the next move only. The iterator
+/// carries them in the upper half of its flags, with the values behind the cursor.
+const PENDING_SLICE: u64 = 1 << 32;
+const PENDING_VTIME: u64 = 1 << 33;
+
+fn apply_pending(k: &mut Kernel<'_>, walk: &mut DsqIterator, task: TaskId) {
+    let entity = &mut k.tasks.seen_mut(task).scx;
+    if walk.flags & PENDING_SLICE != 0 {
+        entity.slice = walk.pending_slice;
+    }
+    if walk.flags & PENDING_VTIME != 0 {
+        entity.dsq_vtime = walk.pending_vtime;
+    }
+    walk.flags &= !(PENDING_SLICE | PENDING_VTIME);
+}
+
+pub(super) unsafe extern "C" fn dsq_move_set_slice(
+    _host: *mut Host,
+    walk: *mut DsqIterator,
+    slice: u64,
+) {
+    // SAFETY: the policy's own iterator.
+    let walk = unsafe { &mut *walk };
+    walk.flags |= PENDING_SLICE;
+    walk.pending_slice = slice;
+}
+
+pub(super) unsafe extern "C" fn dsq_move_set_vtime(
+    _host: *mut Host,
+    walk: *mut DsqIterator,
+    vtime: u64,
+) {
+    // SAFETY: the policy's own iterator.
+    let walk = unsafe { &mut *walk };
+    walk.flags |= PENDING_VTIME;
+    walk.pending_vtime = vtime;
+}
+
+pub(super) unsafe extern "C" fn iter_new(
+    host: *mut Host,
+    walk: *mut DsqIterator,
+    dsq: u64,
+    flags: u64,
+) -> i32 {
+    let k = unsafe { kernel(host) };
+    // SAFETY: memory for an iterator on the policy's stack; every field read later is set here.
+    let walk = unsafe { &mut *walk };
+    walk.dsq = std::ptr::null_mut();
+    walk.next = 0;
+    walk.filled = 0;
+    walk.steps = 0;
+    walk.flags = flags;
+    let Some(index) = k.queues.find(dsq).filter(|_| dsq & BUILTIN == 0) else {
+        return -errno::ENOENT;
+    };
+    if k.walked.is_some() {
+        let message = "nested walks over dispatch queues are not simulated".to_owned();
+        k.fail(FailureKind::BadCall, message);
+        return -errno::EINVAL;
+    }
+    k.lock_queue(index);
+    k.walked = Some(index);
+    let seq = k.next_seq;
+    let queue = k.queues.get_mut(index);
+    queue.walks += 1;
+    walk.dsq = queue.address();
+    walk.seq = seq;
+    walk.cursor = Cursor::START.0;
+    0
+}
+
+pub(super) unsafe extern "C" fn iter_fill(host: *mut Host, walk: *mut DsqIterator) -> bool {
+    const BACKWARDS: u64 = 1 << 16;
+    // SAFETY: the policy's own iterator.
+    let walk = unsafe { &mut *walk };
+    if walk.dsq.is_null() {
+        return false;
+    }
+    let k = unsafe { kernel(host) };
+    let Some(index) = k.walked else { return false };
+    k.charge_steps(walk, index);
+    let mut cursor = Cursor(walk.cursor);
+    let wanted = if cursor == Cursor::START { FIRST_CHUNK } else { ITERATOR_CHUNK };
+    let mut ids = [0; ITERATOR_CHUNK];
+    let backwards = walk.flags & BACKWARDS != 0;
+    let filled = k.queues.get(index).walk(&mut cursor, backwards, &mut ids[..wanted]);
+    for (place, &id) in walk.chunk.iter_mut().zip(&ids[..filled]) {
+        *place = k.tasks.address(id);
+    }
+    walk.cursor = cursor.0;
+    walk.next = 0;
+    walk.filled = filled as u32;
+    filled > 0
+}
+
+pub(super) unsafe extern "C" fn iter_destroy(host: *mut Host, walk: *mut DsqIterator) {
+    // SAFETY: the policy's own iterator.
+    let walk = unsafe { &mut *walk };
+    if walk.dsq.is_null() {
+        return;
+    }
+    let k = unsafe { kernel(host) };
+    walk.dsq = std::ptr::null_mut();
+    let Some(index) = k.walked else { return };
+    k.charge_steps(walk, index);
+    k.walked = None;
+    k.queues.get_mut(index).walks -= 1;
+    k.unlock_queue(index);
+}
+
+pub(super) unsafe extern "C" fn dispatch_nr_slots(host: *mut Host) -> u32 {
+    let k = unsafe { kernel(host) };
+    (k.dispatch_batch() - k.buffer.len()) as u32
+}
+
+pub(super) unsafe extern "C" fn dispatch_cancel(host: *mut Host) {
+    let k = unsafe { kernel(host) };
+    if k.buffer.pop().is_none() {
+        let message = "dispatch buffer underflow".to_owned();
+        k.fail(FailureKind::BadCall, message);
+    }
+}
+
+pub(super) unsafe extern "C" fn reenqueue_local(host: *mut Host) -> u32 {
+    const ENQ_REENQ: u64 = 1 << 40;
+    let k = unsafe { kernel(host) };
+    let local = k.queues.local(k.here());
+    let waiting: Vec<TaskId> = k.queues.get(local).iter().collect();
+    for &task in &waiting {
+        k.unqueue(task);
+        k.enqueue(task, ENQ_REENQ);
+    }
+    waiting.len() as u32
+}

@@ -1,0 +1,210 @@
+//! How tasks get into dispatch queues and out of them.
+
+use crate::cpu::Spent;
+use crate::dispatch_queue::{BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, Standing};
+use crate::failure::FailureKind;
+use crate::kernel::{Insertion, Kernel};
+use crate::scheduling::flags;
+use crate::task::{Place, TaskId};
+use runqueue::Key;
+
+impl Kernel<'_> {
+    /// Puts a task that is in no queue where the policy said; `local_cpu` is the CPU that
+    /// `SCX_DSQ_LOCAL` means.
+    pub fn insert(&mut self, insertion: Insertion, local_cpu: usize) {
+        let Some(index) = self.resolve(insertion, local_cpu) else {
+            return self.tasks.move_to(insertion.task, Place::Custody);
+        };
+        self.push(index, insertion.task, insertion.flags, insertion.by_vtime);
+    }
+
+    /// Index of the queue an insertion names; a failure if there is none.
+    pub fn resolve(&mut self, insertion: Insertion, local_cpu: usize) -> Option<u32> {
+        let Insertion { task, dsq, by_vtime, .. } = insertion;
+        if dsq & BUILTIN == 0 {
+            let found = self.queues.find(dsq);
+            if found.is_none() {
+                let message = format!("non-existent DSQ {dsq:#x} for {}", self.tasks.label(task));
+                self.fail_about(task, FailureKind::BadQueue, message);
+            }
+            return found;
+        }
+        if by_vtime {
+            let message = "cannot use vtime ordering for built-in DSQs".to_owned();
+            self.fail_about(task, FailureKind::BadQueue, message);
+            return None;
+        }
+        if dsq == GLOBAL {
+            let cpu = self.tasks.seen(task).cpu as usize;
+            return Some(self.queues.global(self.machine.cpus[cpu].node as usize));
+        }
+        let cpu = match dsq & LOCAL_ON == LOCAL_ON {
+            true => (dsq & LOCAL_CPU_MASK) as usize,
+            false if dsq == LOCAL => local_cpu,
+            false => {
+                let message = format!("non-existent DSQ {dsq:#x} for {}", self.tasks.label(task));
+                self.fail_about(task, FailureKind::BadQueue, message);
+                return None;
+            }
+        };
+        self.check_local_target(task, cpu).then(|| self.queues.local(cpu))
+    }
+
+    /// Whether a task may be put into a CPU's own queue; a failure if not.
+    fn check_local_target(&mut self, task: TaskId, cpu: usize) -> bool {
+        if cpu >= self.cpus.len() {
+            let message = format!("invalid CPU {cpu} in SCX_DSQ_LOCAL_ON dispatch verdict");
+            self.fail_about(task, FailureKind::BadCpu, message);
+            return false;
+        }
+        if !self.may_run_on(task, cpu) {
+            let label = self.tasks.label(task);
+            let message = format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {label}");
+            self.fail_about(task, FailureKind::BadCpu, message);
+            return false;
+        }
+        true
+    }
+
+    fn holds_lock(&self, index: u32) -> bool {
+        self.walked == Some(index) || (self.scheduling && index as usize == self.here())
+    }
+
+    /// Takes a queue's lock unless this CPU holds it already.
+    pub fn lock_queue(&mut self, index: u32) {
+        if !self.holds_lock(index) {
+            self.take(self.queues.get(index).lock);
+        }
+    }
+
+    /// Gives a queue's lock back unless a longer critical section goes on.
+    pub fn unlock_queue(&mut self, index: u32) {
+        if !self.holds_lock(index) {
+            self.queues.get_mut(index).lock = self.released();
+        }
+    }
+
+    /// Appends a task to the queue with this index (`dispatch_enqueue`).
+    pub fn push(&mut self, index: u32, task: TaskId, enq_flags: u64, by_vtime: bool) {
+        self.lock_queue(index);
+        self.charge(Spent::Scheduler, self.costs.dsq_op_ns);
+        self.next_seq += 1;
+        let seq = self.next_seq;
+        let vtime = self.tasks.seen(task).scx.dsq_vtime;
+        let queue = self.queues.get_mut(index);
+        let pushed = if by_vtime {
+            queue.push_vtime(task, Key { at: vtime as i64, arrival: seq }).map(|()| 0)
+        } else {
+            queue.push(task, enq_flags & flags::ENQ_HEAD != 0)
+        };
+        let address = queue.address();
+        match pushed {
+            Ok(position) => {
+                let state = self.tasks.state_mut(task);
+                state.fifo_position = position;
+                state.queued_at = vtime as i64;
+                let entity = &mut self.tasks.seen_mut(task).scx;
+                entity.dsq = address;
+                entity.dsq_seq = seq;
+                self.nr_queued += 1;
+                self.tasks.move_to(task, Place::Queued(index));
+                let tasks = &mut self.tasks;
+                self.queues
+                    .get_mut(index)
+                    .squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
+            }
+            Err(_) => {
+                let had = if by_vtime { "FIFO" } else { "PRIQ" };
+                let id = self.queues.get(index).id();
+                let message = format!("DSQ ID {id:#018x} already had {had}-enqueued tasks");
+                self.tasks.move_to(task, Place::Custody);
+                self.fail_about(task, FailureKind::BadQueue, message);
+            }
+        }
+        self.unlock_queue(index);
+        if let Some(cpu) = self.queues.cpu_of(index) {
+            self.entered_local(cpu, task, enq_flags);
+        }
+    }
+
+    /// What follows when a task enters a CPU's own queue (`local_dsq_post_enq`).
+    fn entered_local(&mut self, cpu: usize, task: TaskId, enq_flags: u64) {
+        self.tasks.seen_mut(task).cpu = cpu as i32;
+        match self.cpus[cpu].current {
+            None => {
+                if !(self.scheduling && cpu == self.here()) {
+                    self.resched(cpu);
+                }
+            }
+            Some(current) if enq_flags & flags::ENQ_PREEMPT != 0 && current != task => {
+                self.tasks.seen_mut(current).scx.slice = 0;
+                self.resched(cpu);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Takes a queued task out of its queue; it is then in no place.
+    pub fn unqueue(&mut self, task: TaskId) {
+        let Place::Queued(index) = self.tasks.state(task).place else {
+            unreachable!("{} is not queued", self.tasks.label(task))
+        };
+        self.lock_queue(index);
+        self.charge(Spent::Scheduler, self.costs.dsq_op_ns);
+        let queue = self.queues.get_mut(index);
+        let entity = &self.tasks.seen(task).scx;
+        let standing = if queue.is_by_vtime() {
+            self.tasks.state(task).standing_key(entity.dsq_seq)
+        } else {
+            Standing::Position(self.tasks.state(task).fifo_position)
+        };
+        let removed = queue.remove(standing);
+        assert_eq!(removed, task, "queue {} gave another task", queue.id());
+        self.unlock_queue(index);
+        self.nr_queued -= 1;
+        self.tasks.seen_mut(task).scx.dsq = std::ptr::null_mut();
+        self.tasks.move_to(task, Place::Moving);
+    }
+
+    /// Moves the first task of a queue that may run on the active CPU to that CPU's own queue
+    /// (`consume_dispatch_q`).
+    pub fn move_first_to_local(&mut self, index: u32) -> bool {
+        let cpu = self.here();
+        if self.queues.get(index).len() == 0 {
+            return false;
+        }
+        self.lock_queue(index);
+        let (found, steps) = self.first_allowed(index, cpu);
+        self.charge(Spent::Scheduler, self.scan_ns(steps - 1, index));
+        let Some(task) = found else {
+            self.unlock_queue(index);
+            return false;
+        };
+        let outer = self.walked.replace(index);
+        self.unqueue(task);
+        self.walked = outer;
+        self.unlock_queue(index);
+        let local = self.queues.local(cpu);
+        self.push(local, task, 0, false);
+        true
+    }
+
+    /// The first task of a queue that is not empty that may run on a CPU, and how many were looked
+    /// at.
+    fn first_allowed(&self, index: u32, cpu: usize) -> (Option<TaskId>, u64) {
+        let queue = self.queues.get(index);
+        let may_run = |task: &TaskId| self.may_run_on(*task, cpu);
+        if let Some(first) = queue.first().filter(may_run) {
+            return (Some(first), 1);
+        }
+        let place = queue.iter().position(|task| may_run(&task));
+        let found = place.and_then(|place| queue.iter().nth(place));
+        (found, place.map_or(queue.len(), |place| place + 1) as u64)
+    }
+
+    /// Cost of looking at `steps` tasks of the queue with this index.
+    pub fn scan_ns(&self, steps: u64, index: u32) -> u64 {
+        let fits = self.queues.get(index).len() as u64 <= self.costs.scan_cached_tasks;
+        steps * if fits { self.costs.scan_step_ns } else { self.costs.scan_miss_ns }
+    }
+}
