@@ -122,7 +122,7 @@ swarm: ## 1,000 random scenarios under every policy, invariants on
 
 .PHONY: golden
 golden: ## Rewrites the golden timelines; read their diff before you commit it
-	GOLDEN=write cargo test --locked -p simulator golden
+	GOLDEN=write cargo test --locked -p simulator --test golden
 
 .PHONY: docs
 docs: setup ## Runs the documents' commands and writes what they print into them

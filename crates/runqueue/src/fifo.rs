@@ -95,8 +95,9 @@ impl Fifo {
         (self.base, self.base + self.slots.len() as i64)
     }
 
-    /// Copies items to `out`, from the first one at or behind position `from` on, until it is full or the
-    /// list ends. Returns how many there were and the position behind the last one looked at.
+    /// Copies items to `out`, from the first one at or behind position `from` on, until it is
+    /// full or the list ends. Returns how many there were and the position behind the last one
+    /// looked at.
     pub fn copy_from(&self, from: i64, out: &mut [u32]) -> (usize, i64) {
         let start = usize::try_from(from - self.base).unwrap_or(0);
         let (left, right) = self.slots.as_slices();
@@ -135,7 +136,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_vector(operations in prop::collection::vec((0u8..4, any::<prop::sample::Index>()), 1..400)) {
+        fn agrees_with_a_vector(
+            operations in prop::collection::vec((0u8..4, any::<prop::sample::Index>()), 1..400),
+        ) {
             let (mut fifo, mut model) = (Fifo::default(), Vec::new());
             let mut positions = BTreeMap::new();
             for (item, (operation, pick)) in operations.into_iter().enumerate() {

@@ -124,7 +124,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn first_is_the_minimum(places in 1usize..70, updates in prop::collection::vec((0usize..70, 0u64..50), 1..300)) {
+        fn first_is_the_minimum(
+            places in 1usize..70,
+            updates in prop::collection::vec((0usize..70, 0u64..50), 1..300),
+        ) {
             let mut agenda = Agenda::new(places);
             let mut model = vec![When::NEVER; places];
             for (place, at_ns) in updates {

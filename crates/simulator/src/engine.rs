@@ -394,7 +394,8 @@ impl<'a> Kernel<'a> {
             _ => "the policy took it in `enqueue` and has put it into no queue since".to_owned(),
         };
         let message = format!(
-            "runnable task stall ({} failed to run for {}.{:03}s); last enqueued on cpu {}: {where_}",
+            "runnable task stall ({} failed to run for {}.{:03}s); last enqueued on cpu {}: \
+             {where_}",
             self.tasks.label(task),
             waited_ms / 1000,
             waited_ms % 1000,
@@ -421,7 +422,8 @@ impl<'a> Kernel<'a> {
         };
         let state = self.tasks.state(task);
         let message = format!(
-            "deadlock: all {} living tasks wait for each other, among them {} at step {} of its program",
+            "deadlock: all {} living tasks wait for each other, among them {} at step {} of its \
+             program",
             self.alive,
             self.tasks.label(task),
             state.pc

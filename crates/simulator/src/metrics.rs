@@ -347,8 +347,8 @@ fn name_of(tasks: &Tasks, id: TaskId) -> String {
 }
 
 /// Jain's index of the tasks' shares: 1 is perfectly even, 1/n one task taking all. A task's
-/// share is its CPU time divided by its weight and by the time it lived; a task that waited and never
-/// ran has none. 1 if nothing ran.
+/// share is its CPU time divided by its weight and by the time it lived; a task that waited and
+/// never ran has none. 1 if nothing ran.
 ///
 /// Source: R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for
 /// resource allocation in shared computer systems", DEC-TR-301, 1984.

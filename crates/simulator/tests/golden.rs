@@ -188,8 +188,9 @@ program = [{ run = "10s" }]
 
 [[tasks]]
 name = "d"
+start = "500us"
 nice = -5
-program = [{ run = "20ms" }, { sleep = "50500us" }, { run = "1ms" }, { fork = "c" }, { run = "13ms" }]
+program = [{ run = "20ms" }, { sleep = "50ms" }, { run = "1ms" }, { fork = "c" }, { run = "13ms" }]
 
 [templates.c]
 nice = -5

@@ -241,7 +241,8 @@ struct scx_host {
 struct scx_host_calls {
 	s32 (*create_dsq)(struct scx_host *h, u64 id, s32 node);
 	void (*destroy_dsq)(struct scx_host *h, u64 id);
-	void (*dsq_insert)(struct scx_host *h, struct task_struct *p, u64 dsq, u64 slice, u64 flags);
+	void (*dsq_insert)(struct scx_host *h, struct task_struct *p, u64 dsq, u64 slice,
+			   u64 flags);
 	void (*dsq_insert_vtime)(struct scx_host *h, struct task_struct *p, u64 dsq, u64 slice,
 				 u64 vtime, u64 flags);
 	s32 (*dsq_nr_queued)(struct scx_host *h, u64 id);
@@ -268,8 +269,7 @@ struct scx_host_calls {
 	struct task_struct *(*task_from_pid)(struct scx_host *h, s32 pid);
 	void *(*task_storage_create)(struct scx_host *h, struct scx_map *map,
 				     struct task_struct *p);
-	void (*task_storage_delete)(struct scx_host *h, struct scx_map *map,
-				    struct task_struct *p);
+	void (*task_storage_delete)(struct scx_host *h, struct scx_map *map, struct task_struct *p);
 	void *(*hash_lookup)(struct scx_host *h, struct scx_map *map, const void *key);
 	s32 (*map_update)(struct scx_host *h, struct scx_map *map, const void *key,
 			  const void *value, u64 flags);
@@ -305,21 +305,21 @@ struct scx_policy_description {
 #define BPF_STRUCT_OPS(name, args...) name(args)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, args...) name(args)
 
-#define SCX_OPS_DEFINE(name_, members...)                                                         \
-	static const struct sched_ext_ops name_ = {members};                                      \
-	__attribute__((visibility("default"), used))                                              \
-	const struct scx_policy_description schedlab_policy = {                                   \
-		.abi_version = SCX_ABI_VERSION,                                                   \
-		.sizes = {sizeof(struct task_struct), sizeof(struct sched_ext_entity),            \
-			  sizeof(struct sched_ext_ops), sizeof(struct scx_host),                  \
-			  sizeof(struct scx_host_calls), sizeof(struct scx_map),                  \
-			  sizeof(struct bpf_iter_scx_dsq), sizeof(struct scx_exit_info),          \
-			  __builtin_offsetof(struct task_struct, cpus_ptr),                       \
-			  __builtin_offsetof(struct task_struct, se),                             \
-			  __builtin_offsetof(struct task_struct, comm),                           \
-			  __builtin_offsetof(struct task_struct, cpus_mask)},                     \
-		.ops = &name_,                                                                    \
-		.host = &scx_host,                                                                \
+#define SCX_OPS_DEFINE(name_, members...)                                                          \
+	static const struct sched_ext_ops name_ = {members};                                       \
+	__attribute__((visibility("default"), used))                                               \
+	const struct scx_policy_description schedlab_policy = {                                    \
+		.abi_version = SCX_ABI_VERSION,                                                    \
+		.sizes = {sizeof(struct task_struct), sizeof(struct sched_ext_entity),             \
+			  sizeof(struct sched_ext_ops), sizeof(struct scx_host),                   \
+			  sizeof(struct scx_host_calls), sizeof(struct scx_map),                   \
+			  sizeof(struct bpf_iter_scx_dsq), sizeof(struct scx_exit_info),           \
+			  __builtin_offsetof(struct task_struct, cpus_ptr),                        \
+			  __builtin_offsetof(struct task_struct, se),                              \
+			  __builtin_offsetof(struct task_struct, comm),                            \
+			  __builtin_offsetof(struct task_struct, cpus_mask)},                      \
+		.ops = &name_,                                                                     \
+		.host = &scx_host,                                                                 \
 	}
 
 #include "simulator_calls.h"

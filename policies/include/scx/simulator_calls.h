@@ -224,17 +224,17 @@ static inline void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)
 }
 
 #define BPF_FOR_EACH_ITER (&___it)
-#define bpf_for_each(kind, cur, args...)                                                          \
-	for (struct bpf_iter_##kind ___it __attribute__((cleanup(bpf_iter_##kind##_destroy))),    \
-	     *___once = (bpf_iter_##kind##_new(&___it, args), &___it);                            \
+#define bpf_for_each(kind, cur, args...)                                                           \
+	for (struct bpf_iter_##kind ___it __attribute__((cleanup(bpf_iter_##kind##_destroy))),     \
+	     *___once = (bpf_iter_##kind##_new(&___it, args), &___it);                             \
 	     ___once && ((cur) = bpf_iter_##kind##_next(&___it));)
 
-#define bpf_for(i, from, to)                                                                      \
+#define bpf_for(i, from, to)                                                                       \
 	for (s64 ___i = (from), ___to = (to); ___i < ___to && ((i) = ___i, true); ___i++)
 #define bpf_repeat(n) for (s64 ___n = (n); ___n > 0; ___n--)
 #define can_loop true
-#define cond_break                                                                                \
-	do {                                                                                      \
+#define cond_break                                                                                 \
+	do {                                                                                       \
 	} while (0)
 
 /* ---- idle CPUs and kicks ------------------------------------------------------------------- */
@@ -399,7 +399,7 @@ static inline long bpf_timer_init(struct bpf_timer *timer, const void *variable,
 	return SCX_CALL(timer_init, timer, scx_map_of(variable));
 }
 
-#define bpf_timer_set_callback(timer, callback)                                                   \
+#define bpf_timer_set_callback(timer, callback)                                                    \
 	SCX_CALL(timer_set_callback, timer, (void *)(callback))
 
 static inline long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
@@ -426,23 +426,23 @@ static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
 
 #define SCX_MESSAGE_MAX 256
 
-#define scx_bpf_error(format, args...)                                                            \
-	({                                                                                        \
-		char ___text[SCX_MESSAGE_MAX];                                                    \
-		snprintf(___text, sizeof(___text), format, ##args);                               \
-		SCX_CALL(error, ___text);                                                         \
+#define scx_bpf_error(format, args...)                                                             \
+	({                                                                                         \
+		char ___text[SCX_MESSAGE_MAX];                                                     \
+		snprintf(___text, sizeof(___text), format, ##args);                                \
+		SCX_CALL(error, ___text);                                                          \
 	})
-#define scx_bpf_exit(code, format, args...)                                                       \
-	({                                                                                        \
-		char ___text[SCX_MESSAGE_MAX];                                                    \
-		snprintf(___text, sizeof(___text), format, ##args);                               \
-		SCX_CALL(exit, code, ___text);                                                    \
+#define scx_bpf_exit(code, format, args...)                                                        \
+	({                                                                                         \
+		char ___text[SCX_MESSAGE_MAX];                                                     \
+		snprintf(___text, sizeof(___text), format, ##args);                                \
+		SCX_CALL(exit, code, ___text);                                                     \
 	})
-#define bpf_printk(format, args...)                                                               \
-	({                                                                                        \
-		char ___text[SCX_MESSAGE_MAX];                                                    \
-		snprintf(___text, sizeof(___text), format, ##args);                               \
-		SCX_CALL(print, ___text);                                                         \
+#define bpf_printk(format, args...)                                                                \
+	({                                                                                         \
+		char ___text[SCX_MESSAGE_MAX];                                                     \
+		snprintf(___text, sizeof(___text), format, ##args);                                \
+		SCX_CALL(print, ___text);                                                          \
 	})
 
 /* The exit record of the loader on a kernel; the simulator keeps its own. */

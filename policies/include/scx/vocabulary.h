@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Words that mean the same on both back ends: comparisons of wrapping times, limits, exit records. */
+/* Words that mean the same on both back ends: comparisons of wrapping times, limits. */
 #ifndef SCX_VOCABULARY_H
 #define SCX_VOCABULARY_H
 
@@ -8,17 +8,17 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #endif
 
-#define min(a, b)                                                                                \
-	({                                                                                       \
-		__typeof__(a) ___x = (a);                                                        \
-		__typeof__(b) ___y = (b);                                                        \
-		___x < ___y ? ___x : ___y;                                                       \
+#define min(a, b)                                                                                  \
+	({                                                                                         \
+		__typeof__(a) ___x = (a);                                                          \
+		__typeof__(b) ___y = (b);                                                          \
+		___x < ___y ? ___x : ___y;                                                         \
 	})
-#define max(a, b)                                                                                \
-	({                                                                                       \
-		__typeof__(a) ___x = (a);                                                        \
-		__typeof__(b) ___y = (b);                                                        \
-		___x > ___y ? ___x : ___y;                                                       \
+#define max(a, b)                                                                                  \
+	({                                                                                         \
+		__typeof__(a) ___x = (a);                                                          \
+		__typeof__(b) ___y = (b);                                                          \
+		___x > ___y ? ___x : ___y;                                                         \
 	})
 #define clamp(v, lo, hi) min(max(v, lo), hi)
 
