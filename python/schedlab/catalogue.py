@@ -43,7 +43,8 @@ def data_directory() -> Path:
     SchedlabError
         If neither the package nor its source checkout has them.
     """
-    candidates = (PACKAGE / "data", PACKAGE.parents[1])
+    # In a checkout the files at its root are the ones people edit; a build may leave copies.
+    candidates = (PACKAGE.parents[1], PACKAGE / "data")
     for candidate in candidates:
         if (candidate / POLICIES.directory / "include").is_dir():
             return candidate
