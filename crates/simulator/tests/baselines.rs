@@ -49,7 +49,8 @@ proptest! {
         nr_cpus in 1usize..5,
     ) {
         let jobs = jobs_of(&gaps_and_work_us);
-        let result = outcome(&shipped("fifo"), &costless(nr_cpus, HZ), &workload_of_jobs(&jobs), None, &[]);
+        let (machine, workload) = (costless(nr_cpus, HZ), workload_of_jobs(&jobs));
+        let result = outcome(&shipped("fifo"), &machine, &workload, None, &[]);
         let mut served: Vec<(u64, u64)> = all_stays(&result).iter().map(|s| (s.0, s.1)).collect();
         served.sort_unstable();
         let mut expected = first_come_first_served(&gaps_and_work_us, nr_cpus);
@@ -68,7 +69,8 @@ proptest! {
             job.cpus = pin.map(|cpu| vec![cpu]);
         }
         for name in ["fifo", "round_robin"] {
-            let result = outcome(&shipped(name), &costless(3, HZ), &workload_of_jobs(&jobs), None, &[]);
+            let workload = workload_of_jobs(&jobs);
+            let result = outcome(&shipped(name), &costless(3, HZ), &workload, None, &[]);
             prop_assert_eq!(needless_waits(&result, &jobs, 3), vec![], "{}", name);
         }
     }
@@ -79,8 +81,8 @@ proptest! {
         nr_cpus in 1usize..5,
     ) {
         let jobs = jobs_of(&gaps_and_work_us);
-        let result =
-            outcome(&shipped("round_robin"), &costless(nr_cpus, HZ), &workload_of_jobs(&jobs), None, &[]);
+        let (machine, workload) = (costless(nr_cpus, HZ), workload_of_jobs(&jobs));
+        let result = outcome(&shipped("round_robin"), &machine, &workload, None, &[]);
         let turns = (jobs.len() as u64).div_ceil(nr_cpus as u64);
         prop_assert!(result.wait_ns.max <= turns * (SLICE_NS + TICK_NS));
     }
