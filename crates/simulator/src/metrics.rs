@@ -75,9 +75,16 @@ pub struct Metrics {
     pub last_exit_ns: u64,
     /// Stays on CPUs, if asked for.
     pub timeline: Option<Vec<Stay>>,
-    run_ns: Histogram<u64>,
-    wait_ns: Histogram<u64>,
-    wakeup_latency_ns: Histogram<u64>,
+    run_ns: Times,
+    wait_ns: Times,
+    wakeup_latency_ns: Times,
+}
+
+/// Times that were seen: quantiles to [`HISTOGRAM_DIGITS`] digits, the largest exactly.
+#[derive(Debug)]
+struct Times {
+    histogram: Histogram<u64>,
+    max_ns: u64,
 }
 
 /// The longest time that histograms tell apart.
@@ -85,18 +92,30 @@ const HISTOGRAM_MAX_NS: u64 = 3_600_000_000_000;
 /// Decimal digits that histograms keep.
 const HISTOGRAM_DIGITS: u8 = 2;
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, HISTOGRAM_DIGITS).expect("the bounds are valid")
-}
+impl Times {
+    fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, HISTOGRAM_DIGITS)
+            .expect("the bounds are valid");
+        Times { histogram, max_ns: 0 }
+    }
 
-fn distribution(histogram: &Histogram<u64>) -> Distribution {
-    Distribution {
-        count: histogram.len(),
-        mean: if histogram.is_empty() { 0.0 } else { histogram.mean() },
-        p50: histogram.value_at_quantile(0.5),
-        p90: histogram.value_at_quantile(0.9),
-        p99: histogram.value_at_quantile(0.99),
-        max: histogram.max(),
+    fn record(&mut self, ns: u64) {
+        self.histogram.saturating_record(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    fn distribution(&self) -> Distribution {
+        let histogram = &self.histogram;
+        // A bucket's upper end stands for what is in it, but nothing was longer than the longest.
+        let quantile = |q| histogram.value_at_quantile(q).min(self.max_ns);
+        Distribution {
+            count: histogram.len(),
+            mean: if histogram.is_empty() { 0.0 } else { histogram.mean() },
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            max: self.max_ns,
+        }
     }
 }
 
@@ -115,9 +134,9 @@ impl Metrics {
             marked_at_ns: None,
             last_exit_ns: 0,
             timeline: with_timeline.then(Vec::new),
-            run_ns: histogram(),
-            wait_ns: histogram(),
-            wakeup_latency_ns: histogram(),
+            run_ns: Times::new(),
+            wait_ns: Times::new(),
+            wakeup_latency_ns: Times::new(),
         }
     }
 
@@ -137,9 +156,9 @@ impl Metrics {
 
     /// A wait came to its end, or the run did.
     pub fn still_waits(&mut self, waited_ns: u64, woken: bool) {
-        self.wait_ns.saturating_record(waited_ns);
+        self.wait_ns.record(waited_ns);
         if woken {
-            self.wakeup_latency_ns.saturating_record(waited_ns);
+            self.wakeup_latency_ns.record(waited_ns);
         }
     }
 
@@ -152,7 +171,7 @@ impl Metrics {
         now_ns: u64,
         voluntarily: bool,
     ) {
-        self.run_ns.saturating_record(ran_ns);
+        self.run_ns.record(ran_ns);
         self.digest.mix(&[ran_ns, u64::from(voluntarily)]);
         if let Some(timeline) = &mut self.timeline {
             timeline.push((now_ns - ran_ns, now_ns, cpu as u32, task + 1));
@@ -327,9 +346,9 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
         ticks: metrics.ticks,
         interrupts: metrics.interrupts,
         cpu_time_ns: CpuTime::of(cpus),
-        run_ns: distribution(&metrics.run_ns),
-        wait_ns: distribution(&metrics.wait_ns),
-        wakeup_latency_ns: distribution(&metrics.wakeup_latency_ns),
+        run_ns: metrics.run_ns.distribution(),
+        wait_ns: metrics.wait_ns.distribution(),
+        wakeup_latency_ns: metrics.wakeup_latency_ns.distribution(),
         jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
         task_groups: task_groups(tasks),
         timeline_names: metrics

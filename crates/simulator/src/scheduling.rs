@@ -361,20 +361,22 @@ impl Kernel<'_> {
         self.cpus[cpu].address_space = Some(space);
         self.charge(Spent::Kernel, ns);
 
-        let footprint_kib = u64::from(
-            self.workload.templates[self.tasks.state(next).template as usize].footprint_kib,
-        );
-        let last = self.tasks.state(next).last_cpu.map_or(cpu, |last| last as usize);
-        let distance = self.distance(last, cpu);
-        let missing_kib = if last == cpu {
-            let turned_kib =
-                self.cpus[cpu].cache_turnover_kib - self.tasks.state(next).cache_mark_kib;
+        let state = self.tasks.state(next);
+        let template = &self.workload.templates[state.template as usize];
+        let footprint_kib = u64::from(template.footprint_kib);
+        let last = state.last_cpu.map(|last| last as usize);
+        let distance = self.distance(last.unwrap_or(cpu), cpu);
+        let missing_kib = if last == Some(cpu) {
+            let turned_kib = self.cpus[cpu].cache_turnover_kib - state.cache_mark_kib;
             (turned_kib + footprint_kib).saturating_sub(self.costs.cache_kib).min(footprint_kib)
         } else {
-            self.metrics.migrations += 1;
-            self.tasks.state_mut(next).totals.migrations += 1;
+            // A new task has nothing in any cache yet.
             footprint_kib
         };
+        if last.is_some_and(|last| last != cpu) {
+            self.metrics.migrations += 1;
+            self.tasks.state_mut(next).totals.migrations += 1;
+        }
         let refill_ns = missing_kib * self.costs.refill_ns_per_kib[distance];
         self.cpus[cpu].cache_turnover_kib += missing_kib;
         self.charge(Spent::Kernel, refill_ns + self.costs.migration_ns[distance]);

@@ -273,11 +273,36 @@ fn a_migration_and_its_refill_cost_by_distance() {
         assert_eq!(group(&result, "mover").migrations, 1, "distance {distance}");
         let calls_ns = 3 * CALL_NS;
         let stays_ns = 2 * machine.costs.migration_ns[0];
+        let first_load_ns = FOOTPRINT_KIB * machine.costs.refill_ns_per_kib[0];
         let moves_ns = machine.costs.migration_ns[distance]
             + FOOTPRINT_KIB * machine.costs.refill_ns_per_kib[distance];
         let kernel_ns = result.cpu_time_ns.kernel;
-        assert_eq!(kernel_ns, calls_ns + stays_ns + moves_ns, "distance {distance}");
+        let expected_ns = calls_ns + stays_ns + first_load_ns + moves_ns;
+        assert_eq!(kernel_ns, expected_ns, "distance {distance}");
     }
+}
+
+#[test]
+fn footprints_evict_each_other_once_they_do_not_fit_together() {
+    const CACHE_KIB: u64 = 256;
+    let refilled_kib = |footprint_kib: u64| {
+        let mut machine = costless(1, HZ);
+        machine.costs.cache_kib = CACHE_KIB;
+        machine.costs.refill_ns_per_kib = [1; 5];
+        let task = |name| TaskTemplate {
+            footprint_kib: footprint_kib as u32,
+            ..process(name, &[run(30 * MS)])
+        };
+        let workload = together(["a", "b", "c", "d"].map(task).into());
+        let result = outcome(&shipped("round_robin"), &machine, &workload, None, &[]);
+        (result.cpu_time_ns.kernel - 4 * CALL_NS, result.switches)
+    };
+    // Four times 64 KiB fit: each is loaded once. Four times 128 do not: the three others have
+    // pushed all of a task's 128 KiB out by its next turn.
+    let (fits_kib, _) = refilled_kib(CACHE_KIB / 4);
+    assert_eq!(fits_kib, CACHE_KIB);
+    let (over_kib, turns) = refilled_kib(CACHE_KIB / 2);
+    assert_eq!(over_kib, turns * CACHE_KIB / 2, "{turns} turns, everything evicted in between");
 }
 
 // ---- locks --------------------------------------------------------------------------------------
