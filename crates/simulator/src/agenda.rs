@@ -5,7 +5,7 @@
 //!
 //! Every CPU has at most one next event (the earliest of what awaits it) and all sleeping
 //! timers together have one, so a tournament over a handful of fixed places serves better than a
-//! heap: rescheduling replaces a place's entry, and nothing stale is ever left behind.
+//! heap: rescheduling replaces a place's entry and leaves nothing stale behind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -18,6 +18,8 @@ use scenario::workload::Workload;
 
 /// The most operations, ticks, timers and interrupts of a run.
 const EVENTS_MAX: u64 = 1 << 40;
+/// The most events at one time.
+const EVENTS_AT_ONCE_MAX: u64 = 1 << 20;
 /// Tasks that may exist.
 const TASKS_MAX: usize = (1 << 22) - 2;
 /// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
@@ -94,6 +96,9 @@ impl<'a> Kernel<'a> {
             hz: setting.hz,
             sync_wakeups: setting.sync_wakeups,
             until_ns: setting.until_ns.unwrap_or(NEVER_NS),
+            event_ns: 0,
+            events_at_once: 0,
+            next_full_check: 0,
             metrics: Metrics::new(setting.timeline),
             failure: None,
             alive: 0,
@@ -491,7 +496,16 @@ impl<'a> Kernel<'a> {
     }
 
     /// Stops a run that would not end.
-    pub fn check_limit(&mut self) {
+    pub fn check_limits(&mut self, at_ns: u64) {
+        self.events_at_once = if at_ns == self.event_ns { self.events_at_once + 1 } else { 0 };
+        self.event_ns = at_ns;
+        if self.events_at_once > EVENTS_AT_ONCE_MAX {
+            let message = format!(
+                "more than {EVENTS_AT_ONCE_MAX} events at {at_ns} ns: something repeats without \
+                 taking time, such as a timer of 0 ns or a CPU that kicks itself"
+            );
+            self.fail(FailureKind::Limit, message);
+        }
         if self.metrics.events > EVENTS_MAX {
             self.fail(FailureKind::Limit, format!("more than {EVENTS_MAX} events"));
         }

@@ -4,6 +4,7 @@
 //! what the policy calls back works on this very kernel while nobody else uses it.
 
 use crate::cpu::Spent;
+use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 use crate::task::TaskId;
 use policy::abi;
@@ -13,6 +14,11 @@ impl Kernel<'_> {
     /// Charges an operation and opens this kernel to calls from the policy.
     fn open(&mut self) {
         self.charge(Spent::Scheduler, self.costs.hook_ns);
+        if let Some(index) = self.walked.take() {
+            self.queues.get_mut(index).walks -= 1;
+            let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
+            self.fail(FailureKind::BadCall, message);
+        }
         let host: *mut abi::Host = std::ptr::from_mut(self).cast();
         self.policy.set_host(host);
     }

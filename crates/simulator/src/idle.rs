@@ -128,6 +128,6 @@ impl Kernel<'_> {
     pub fn plan_end_of_work(&mut self, cpu: usize) {
         let Some(task) = self.cpus[cpu].current else { return };
         let left_ns = self.tasks.state(task).left.div_ceil(self.cpus[cpu].speed_permille);
-        self.cpus[cpu].ends = self.agenda.turn(self.cpus[cpu].clock_ns + left_ns);
+        self.cpus[cpu].ends = self.agenda.turn(self.cpus[cpu].clock_ns.saturating_add(left_ns));
     }
 }

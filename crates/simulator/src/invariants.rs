@@ -36,9 +36,10 @@ impl Kernel<'_> {
         assert_eq!(spent_ns, cpu.clock_ns, "CPU time is conserved: {cpu:?}");
         let (next, _) = self.agenda.first();
         assert!(next > when, "time went back: {next:?} after {when:?}");
-        if self.metrics.events.is_multiple_of(FULL_CHECK_EVERY) {
+        self.check_limits(when.at_ns);
+        if self.metrics.events >= self.next_full_check {
+            self.next_full_check = self.metrics.events + FULL_CHECK_EVERY;
             self.check_all();
-            self.check_limit();
         }
     }
 

@@ -130,6 +130,12 @@ pub struct Kernel<'a> {
     pub sync_wakeups: bool,
     /// Nothing happens after this time.
     pub until_ns: u64,
+    /// Time of the last event taken, and how many were taken at that time.
+    pub event_ns: u64,
+    /// See `event_ns`.
+    pub events_at_once: u64,
+    /// Number of events at which everything is counted anew.
+    pub next_full_check: u64,
     /// What was counted.
     pub metrics: Metrics,
     /// Why the run ended early.
@@ -227,7 +233,7 @@ impl Kernel<'_> {
     }
 
     /// Takes a lock for the active CPU: waits until it is free, then pays for moving it here.
-    /// Returns the lock as held; give its end back with [`released`](Self::released).
+    /// Whoever holds it stores [`released`](Self::released) when the critical section ends.
     pub fn take(&mut self, lock: Lock) {
         self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.host.now_ns));
         let distance = self.distance(lock.holder as usize, self.here());

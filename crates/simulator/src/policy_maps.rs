@@ -2,9 +2,8 @@
 //!
 //! Values never move while the policy may hold a pointer to them.
 
-use crate::task::TaskId;
 use policy::abi;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 
 /// Kinds of maps, `enum bpf_map_type`.
@@ -27,6 +26,8 @@ pub mod errno {
     pub const EINVAL: i32 = 22;
 }
 
+/// Values of deleted keys that are left alone, newest first.
+const DELETED_SPARED: usize = 4096;
 /// Values of task storage that are allocated together.
 const STORAGE_CHUNK: usize = 64;
 
@@ -51,6 +52,9 @@ struct PolicyMap {
     /// Task-storage values that no task uses, as addresses into `memory`.
     free: Vec<*mut u8>,
     entries: BTreeMap<Vec<u8>, Box<[u64]>>,
+    /// Values of deleted keys, oldest first. A policy may read one until its operation ends, as
+    /// under RCU; the oldest are used again.
+    deleted: VecDeque<Box<[u64]>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +128,7 @@ impl PolicyMaps {
     }
 
     /// Gives all values of a task back.
-    pub fn forget_task(&mut self, _id: TaskId, task: &mut abi::Task) {
+    pub fn forget_task(&mut self, task: &mut abi::Task) {
         for map in &mut self.maps {
             map.give_back(task);
         }
@@ -194,7 +198,13 @@ impl PolicyMaps {
         }
         // SAFETY: promised by the caller.
         let key = unsafe { std::slice::from_raw_parts(key, map.view.key_size as usize) };
-        if map.entries.remove(key).is_some() { 0 } else { -errno::ENOENT }
+        match map.entries.remove(key) {
+            Some(value) => {
+                map.deleted.push_back(value);
+                0
+            }
+            None => -errno::ENOENT,
+        }
     }
 
     /// Makes a timer inside a value of `map`; its number, counted from 1.
@@ -318,6 +328,7 @@ impl PolicyMap {
             memory: vec![memory],
             free: Vec::new(),
             entries: BTreeMap::new(),
+            deleted: VecDeque::new(),
         })
     }
 
@@ -354,8 +365,14 @@ impl PolicyMap {
         // SAFETY: promised by the caller.
         let key = unsafe { std::slice::from_raw_parts(key, self.view.key_size as usize) };
         let words = self.view.value_stride as usize / 8;
-        let value = self.entries.entry(key.to_vec()).or_insert_with(|| vec![0; words].into());
-        value.as_mut_ptr().cast()
+        let mut value: Box<[u64]> = vec![0; words].into();
+        if self.deleted.len() > DELETED_SPARED
+            && let Some(oldest) = self.deleted.pop_front()
+        {
+            value = oldest;
+            value.fill(0);
+        }
+        self.entries.entry(key.to_vec()).or_insert(value).as_mut_ptr().cast()
     }
 
     fn array_value(&mut self, key: u32, cpu: usize) -> *mut u8 {

@@ -258,7 +258,7 @@ impl Kernel<'_> {
             Op::Sleep(amount) => {
                 let ns = amount.draw(&mut self.tasks.state_mut(task).random);
                 self.next_operation(task);
-                self.add_timer(self.host.now_ns + ns.max(1), Timer::Sleep(task));
+                self.add_timer(self.host.now_ns.saturating_add(ns.max(1)), Timer::Sleep(task));
                 return Outcome::Blocks;
             }
             Op::Wake { gate } => {
@@ -350,6 +350,13 @@ impl Kernel<'_> {
             self.metrics.messages += 1;
             self.next_operation(task);
         }
+        let channel = &mut self.channels[index];
+        if channel.content_bytes > 0
+            && let Some(next) = channel.receivers.pop_front()
+        {
+            // There is more than this task wanted.
+            self.wake_up(next, WAKE_TTWU | sync);
+        }
         if drained {
             while let Some(sender) = self.channels[index].senders.pop_front() {
                 self.wake_up(sender, WAKE_TTWU | sync);
@@ -410,7 +417,7 @@ impl Kernel<'_> {
         self.metrics.last_exit_ns = self.host.now_ns;
         self.call_with_task(self.ops.disable, task);
         self.call_exit_task(task);
-        self.maps.forget_task(task, self.tasks.seen_mut(task));
+        self.maps.forget_task(self.tasks.seen_mut(task));
         self.alive -= 1;
         let Some(parent) = self.tasks.state(task).parent else { return };
         let state = self.tasks.state_mut(parent);

@@ -95,7 +95,7 @@ impl Kernel<'_> {
         let pushed = if by_vtime {
             queue.push_vtime(task, Key { at: vtime as i64, arrival: seq }).map(|()| 0)
         } else {
-            queue.push(task, enq_flags & flags::ENQ_HEAD != 0)
+            queue.push(task, enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0)
         };
         let address = queue.address();
         match pushed {

@@ -143,7 +143,10 @@ impl Kernel<'_> {
                 let flags = insertion.flags | enq_flags;
                 self.insert(Insertion { flags, ..insertion }, cpu);
             }
-            _ => self.tasks.move_to(task, Place::Custody),
+            _ => {
+                self.tasks.state_mut(task).custody_since_ns = self.host.now_ns;
+                self.tasks.move_to(task, Place::Custody);
+            }
         }
     }
 
@@ -211,7 +214,7 @@ impl Kernel<'_> {
             return Choice::Take(task);
         }
         if self.ops.dispatch.is_some() {
-            for _ in 0..DISPATCH_ROUNDS_MAX {
+            for round in 1..=DISPATCH_ROUNDS_MAX {
                 self.context = Context::Dispatching;
                 self.call_dispatch(cpu, prev);
                 let dispatched = self.flush_buffer();
@@ -227,6 +230,10 @@ impl Kernel<'_> {
                 }
                 if dispatched == 0 {
                     break;
+                }
+                if round == DISPATCH_ROUNDS_MAX {
+                    // It dispatched for others only; the kernel comes back to it later, too.
+                    self.interrupt(cpu);
                 }
             }
         }
@@ -257,6 +264,9 @@ impl Kernel<'_> {
         for &insertion in &buffer {
             // A task that meanwhile was dequeued or dispatched is dropped, as in the kernel.
             if self.tasks.state(insertion.task).place == Place::Custody {
+                // Another CPU may still be in the `enqueue` that took it (SCX_OPSS_QUEUEING).
+                let since_ns = self.tasks.state(insertion.task).custody_since_ns;
+                self.charge(Spent::LockWait, since_ns.saturating_sub(self.host.now_ns));
                 self.tasks.move_to(insertion.task, Place::Moving);
                 self.insert(insertion, cpu);
             }
@@ -342,7 +352,8 @@ impl Kernel<'_> {
             .digest
             .mix(&[now_ns, (cpu as u64) << 48 | prev_pid << 24 | u64::from(next + 1)]);
         let state = self.tasks.state_mut(next);
-        let waited_ns = now_ns - state.waiting_since_ns;
+        let waited_ns = now_ns.checked_sub(state.waiting_since_ns);
+        let waited_ns = waited_ns.expect("nobody runs before it is runnable");
         state.totals.wait_ns += waited_ns;
         state.totals.switches += 1;
         state.on_cpu_since_ns = now_ns;

@@ -133,6 +133,8 @@ pub struct State {
     pub cache_mark_kib: u64,
     /// When it became runnable, or was put back.
     pub waiting_since_ns: u64,
+    /// When the policy had taken it: nobody can dispatch it before.
+    pub custody_since_ns: u64,
     /// Whether its present wait began with a wake-up.
     pub woken: bool,
     /// When it was put on its CPU.
@@ -326,6 +328,7 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
         last_cpu: None,
         cache_mark_kib: 0,
         waiting_since_ns: 0,
+        custody_since_ns: 0,
         woken: false,
         on_cpu_since_ns: 0,
         enqueued_on: None,

@@ -316,7 +316,11 @@ static inline void *bpf_task_storage_get(const void *variable, struct task_struc
 					 const void *initial, u64 flags)
 {
 	struct scx_map *map = scx_map_of(variable);
-	void *value = p->storage[map->index];
+	void *value;
+
+	if (!p)
+		return NULL;
+	value = p->storage[map->index];
 
 	if (!value && (flags & BPF_LOCAL_STORAGE_GET_F_CREATE)) {
 		value = SCX_CALL(task_storage_create, map, p);

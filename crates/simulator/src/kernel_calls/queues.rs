@@ -315,13 +315,9 @@ pub(super) unsafe extern "C" fn dispatch_cancel(host: *mut Host) {
 }
 
 pub(super) unsafe extern "C" fn reenqueue_local(host: *mut Host) -> u32 {
-    const ENQ_REENQ: u64 = 1 << 40;
     let k = unsafe { kernel(host) };
-    let local = k.queues.local(k.here());
-    let waiting: Vec<TaskId> = k.queues.get(local).iter().collect();
-    for &task in &waiting {
-        k.unqueue(task);
-        k.enqueue(task, ENQ_REENQ);
-    }
-    waiting.len() as u32
+    // The kernel allows it only in ops.cpu_release, and nothing here takes CPUs from a policy.
+    let message = "scx_bpf_reenqueue_local() called from outside ops.cpu_release()".to_owned();
+    k.fail(FailureKind::BadCall, message);
+    0
 }

@@ -1,0 +1,111 @@
+//! Goal: what few policies do is right all the same. Method: one small policy or workload for each
+//! corner, and what a kernel would make of it.
+
+mod support;
+
+use simulator::{FailureKind, Status};
+use support::{attempt, compile, costless, group, machine, outcome, parsed, shipped};
+
+const MS: u64 = 1_000_000;
+const HZ: u32 = 1000;
+
+fn corner(name: &str) -> policy::Policy {
+    compile(&format!("crates/simulator/tests/corners/{name}.bpf.c"))
+}
+
+const SLEEPERS: &str = r#"
+description = "tasks that mostly sleep"
+source = "own"
+[[tasks]]
+name = "sleeper"
+count = 40
+program = [{ repeat = 50, do = [{ run = "20us" }, { sleep = { uniform = ["50us", "200us"] } }] }]
+"#;
+
+#[test]
+fn nobody_runs_before_a_policy_without_queues_has_taken_it() {
+    // Operations take time on this machine, so CPUs look into the ring while others fill it.
+    let result = attempt(&corner("own_ring"), &machine(4, HZ), &parsed(SLEEPERS), 1);
+    assert_eq!((result.status, result.error), (Status::Completed, None));
+    assert!(result.wait_ns.max < 100 * MS, "{:?}", result.wait_ns);
+}
+
+#[test]
+fn what_preempts_goes_before_those_that_wait() {
+    let text = r#"
+description = "two hogs, and an urgent task that comes later"
+source = "own"
+stop = "60ms"
+[[tasks]]
+name = "hog"
+count = 2
+program = [{ run = "1s" }]
+[[tasks]]
+name = "urgent"
+nice = -5
+start = "5ms"
+program = [{ run = "1ms" }]
+"#;
+    let policy = corner("local_preempt");
+    let result = outcome(&policy, &costless(1, HZ), &parsed(text), 60 * MS, &[]);
+    // A system call takes at least 1 ns: the exit.
+    assert_eq!(group(&result, "urgent").last_exit_ns, 6 * MS + 1);
+}
+
+#[test]
+fn a_timer_that_never_rests_ends_the_run_with_the_reason() {
+    let text = r#"
+description = "one hog"
+source = "own"
+[[tasks]]
+name = "hog"
+program = [{ run = "1ms" }]
+"#;
+    let result = attempt(&corner("restless_timer"), &costless(1, HZ), &parsed(text), 1);
+    let failure = result.error.expect("failed");
+    assert_eq!(failure.kind, FailureKind::Limit);
+    assert!(failure.message.contains("such as a timer of 0 ns"), "{}", failure.message);
+}
+
+#[test]
+fn a_walk_that_is_left_open_is_named() {
+    let result = attempt(&corner("open_walk"), &machine(2, HZ), &parsed(SLEEPERS), 1);
+    let failure = result.error.expect("failed");
+    assert_eq!(failure.kind, FailureKind::BadCall);
+    assert_eq!(failure.message, "a walk over a dispatch queue was begun and not destroyed");
+}
+
+#[test]
+fn a_reader_that_leaves_data_behind_wakes_the_next() {
+    let text = r#"
+description = "one message for two readers"
+source = "own"
+[channels.pipe]
+capacity_bytes = 1000
+[[tasks]]
+name = "reader"
+count = 2
+program = [{ recv = "pipe", bytes = 50 }]
+[[tasks]]
+name = "writer"
+program = [{ sleep = "1ms" }, { send = "pipe", bytes = 100 }]
+"#;
+    let result = attempt(&shipped("fifo"), &costless(1, HZ), &parsed(text), 1);
+    assert_eq!((result.status, result.error), (Status::Completed, None));
+    assert_eq!(result.messages, 2);
+}
+
+#[test]
+fn a_sleep_longer_than_time_itself_never_ends() {
+    let text = r#"
+description = "sleeps drawn from a distribution without bounds"
+source = "own"
+stop = "1s"
+[[tasks]]
+name = "sleeper"
+count = 300
+program = [{ sleep = { log_normal = "1s", sigma_permille = 10000 } }, { run = "1ms" }]
+"#;
+    let result = attempt(&shipped("fifo"), &costless(2, HZ), &parsed(text), 1);
+    assert_eq!((result.status, result.error), (Status::Completed, None));
+}
