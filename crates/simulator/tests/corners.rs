@@ -104,7 +104,7 @@ stop = "1s"
 [[tasks]]
 name = "sleeper"
 count = 300
-program = [{ sleep = { log_normal = "1s", sigma_permille = 10000 } }, { run = "1ms" }]
+program = [{ sleep = { log_normal = { median = "1s", sigma_permille = 10000 } } }]
 "#;
     let result = attempt(&shipped("fifo"), &costless(2, HZ), &parsed(text), 1);
     assert_eq!((result.status, result.error), (Status::Completed, None));
