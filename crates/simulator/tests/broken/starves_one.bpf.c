@@ -21,8 +21,7 @@ void BPF_STRUCT_OPS(starves_one_dispatch, s32 cpu, struct task_struct *prev)
 	struct task_struct *p;
 
 	/* Whoever runs goes on unless somebody of at least its priority waits. */
-	bpf_for_each(scx_dsq, p, SHARED_DSQ, 0)
-	{
+	bpf_for_each(scx_dsq, p, SHARED_DSQ, 0) {
 		if (prev && prev->static_prio < p->static_prio) {
 			prev->scx.slice = NSEC_PER_MSEC;
 			return;
