@@ -15,6 +15,8 @@ VENV := .venv
 UV := $(VENV)/bin/uv
 # uv must use the interpreter it was given and this environment, whatever the caller's shell says.
 export UV_PYTHON_DOWNLOADS := never
+# Certificates that the system trusts, for networks that have their own.
+export UV_SYSTEM_CERTS := 1
 export UV_PROJECT_ENVIRONMENT := $(abspath $(VENV))
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PATH := $(abspath $(VENV))/bin:$(PATH)

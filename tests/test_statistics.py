@@ -16,6 +16,7 @@ from schedlab.statistics import (
     estimate,
     growth_exponent,
     holm,
+    log_estimate,
     ratio,
     verdict,
 )
@@ -305,3 +306,23 @@ def test_growth_of_what_has_no_slope_is_refused(x, y, reason):
 def test_what_does_not_grow_has_the_exponent_zero():
     found = growth_exponent([1, 2, 4], [0.1, 0.1, 0.1])
     assert (found.exponent, found.low, found.high) == (0, 0, 0)
+
+
+# --- skewed values --------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.floats(1e-3, 1e9), min_size=3, max_size=30).filter(lambda v: max(v) > 1.01 * min(v))
+)
+def test_a_log_estimate_is_the_estimate_of_the_logarithms(values):
+    found = log_estimate(values)
+    logs = estimate(np.log(values))
+    assert found.mean == pytest.approx(stats.gmean(values))
+    assert (found.low, found.high) == pytest.approx((np.exp(logs.low), np.exp(logs.high)))
+    assert 0 < found.low <= found.mean <= found.high
+    assert found.median == np.median(values)
+
+
+def test_a_log_estimate_needs_positive_values():
+    with pytest.raises(ValueError, match="positive"):
+        log_estimate([1.0, 0.0, 2.0])

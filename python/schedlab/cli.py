@@ -33,6 +33,9 @@ JOBS_MAX = 1024
 
 def main() -> None:
     """Runs the command line and exits; no error of the world ends in a traceback."""
+    if sys.stdout is None or sys.stderr is None:
+        # Closed by the shell (>&-): there is nowhere to say so.
+        sys.exit(EXIT_BAD_INPUT)
     try:
         code = schedlab.main(standalone_mode=False)
         sys.stdout.flush()
@@ -47,16 +50,34 @@ def main() -> None:
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader has enough. Nothing may be written any more, not even by Python's own exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has enough.
         code = EXIT_BROKEN_PIPE
+    except SystemExit as error:
+        # click leaves so, with 1, where a pipe breaks while it prints its own help.
+        code = EXIT_BROKEN_PIPE if error.code == 1 else error.code
     except OSError as error:
         code = _report_error(str(error), None)
     except Exception as error:
         if not _is_native(error):
             raise
         code = _report_error(str(error), None)
-    sys.exit(code)
+    sys.exit(_silenced(code))
+
+
+def _silenced(code: int) -> int:
+    """The exit code once all output is out; what cannot be written is not tried again.
+
+    Python flushes at exit and would turn a full disk or a closed pipe into codes of its own.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if not code:
+                broken = isinstance(error, BrokenPipeError)
+                code = EXIT_BROKEN_PIPE if broken else EXIT_BAD_INPUT
+    return code
 
 
 def _report_error(message: str, hint: str | None) -> int:
@@ -160,7 +181,7 @@ def run_verb(policy, workload, machine, seed, parameters, settings, until, store
             "seed": seed,
             "with": experiment.parse_assignments("--with", parameters),
             "set": experiment.parse_set(settings),
-            "until_ns": experiment.parse_duration_ns("--until", until) if until else None,
+            "until_ns": None if until is None else experiment.parse_duration_ns("--until", until),
         }
     )
     [cell] = expand(asked)

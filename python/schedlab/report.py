@@ -32,6 +32,7 @@ from schedlab.statistics import (
     compare_to_first,
     estimate,
     growth_exponent,
+    log_estimate,
 )
 
 if TYPE_CHECKING:
@@ -567,7 +568,10 @@ def _latency_rows(study: Study) -> list[dict]:
         found = [latency for latency in found if latency["count"]]
         if found:
             taken = ("count", "mean", *PERCENTILES)
-            estimates = {name: estimate([latency[name] for latency in found]) for name in taken}
+            # A latency of 0 ns is one below the clock's step.
+            estimates = {
+                name: log_estimate([max(latency[name], 1) for latency in found]) for name in taken
+            }
             rows.append({"panel": panel, "x": cell.x, "policy": policy, **estimates})
     return rows
 

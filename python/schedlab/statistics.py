@@ -7,7 +7,7 @@ for fewer than `RUNS_FOR_INTERVAL_MIN` runs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -127,6 +127,40 @@ def estimate(values: ArrayLike) -> Estimate:
         low=None if low is None else float(low),
         high=None if high is None else float(high),
         quantiles=tuple(float(q) for q in np.quantile(sample, QUANTILE_LEVELS)),
+    )
+
+
+def log_estimate(values: ArrayLike) -> Estimate:
+    """The centre of skewed positive values: geometric mean, with the t interval of the logarithms.
+
+    Latencies of few runs spread over orders of magnitude; an interval around their arithmetic
+    mean would reach below zero.
+
+    Parameters
+    ----------
+    values : array_like, shape (n_runs,)
+        One positive finite number a run, in any unit.
+
+    Returns
+    -------
+    Estimate
+        In the unit of `values`; `mean` is the geometric one and `sd` the standard deviation of
+        the natural logarithm. `low` and `high` are positive.
+
+    Raises
+    ------
+    ValueError
+        If there is no value, or one is not positive and finite.
+    """
+    sample = _positive_sample(values, "values")
+    logs = estimate(np.log(sample))
+    plain = estimate(sample)
+    return replace(
+        plain,
+        mean=float(np.exp(logs.mean)),
+        sd=logs.sd,
+        low=None if logs.low is None else float(np.exp(logs.low)),
+        high=None if logs.high is None else float(np.exp(logs.high)),
     )
 
 
