@@ -1,0 +1,240 @@
+"""Goal: the experiments that schedlab ships can be run, and stand beside what others published.
+
+Method: read every file; check names, labels and figures against the catalogue and the tables; run
+a part of each with the real command and look at the report and at the JSON.
+"""
+
+import csv
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from schedlab import catalogue, cells, experiment
+from schedlab.errors import SchedlabError, UnknownName
+
+ROOT = Path(__file__).resolve().parents[1]
+EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml"))
+
+# Experiment: options that make it small, and the cells that remain of it.
+SMALLER = {
+    "counter_2009": (["--vary", "n=2,3", "--repeat", "2"], 3 * 2),
+    "counter_2009_mechanisms": (["--vary", "n=3", "--repeat", "2"], 6),
+    "hackbench_2003": (["--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1"], 2),
+    "demo": (["--vary", "groups=5", "--machine", "osdl-2", "--repeat", "1"], 4),
+}
+
+
+def shipped(name):
+    return experiment.build(experiment.read_options(catalogue.find(catalogue.EXPERIMENTS, name)))
+
+
+def published(name):
+    """The published times of an experiment by policy, machine and varied values."""
+    found = shipped(name).published
+    return {
+        (time.policy, time.machine, *time.varied.values()): time.makespan_ns
+        for time in (found.times if found else ())
+    }
+
+
+def table(name):
+    with (ROOT / "published" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def compare(command, name, *options):
+    done = command("compare", "--experiment", name, "--store", "runs.db", *options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def test_every_experiment_is_known_here():
+    assert set(EXPERIMENTS) == set(SMALLER)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_names_what_there_is(name):
+    asked = shipped(name)
+    grid = cells.expand(asked)
+    assert {cell.policy.label for cell in grid} == {choice.label for choice in asked.policies}
+    assert asked.title and asked.description
+    assert asked.repeats >= 3, "intervals need three repetitions"
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "demo"])
+def test_every_cell_of_a_published_study_has_a_published_time(name):
+    grid = cells.expand(shipped(name))
+    simulated = {
+        (cell.policy.label, cell.machine.name, *cell.workload.varied.values()) for cell in grid
+    }
+    assert simulated <= published(name).keys()
+
+
+def test_hackbench_times_are_those_of_the_table_by_cpus_kernel_and_groups():
+    policies = {"2.4.18": "linux_2_4", "2.6.0-test9": "o1"}
+    expected = {
+        (policies[row["kernel"]], f"osdl-{row['n_cpus']}", int(row["groups"])): int(
+            Decimal(row["elapsed_s"]) * 10**9
+        )
+        for row in table("seed002_hackbench_times.csv")
+    }
+    assert len(expected) == 2 * 4 * 4
+    assert published("hackbench_2003") == expected
+    for cpus in (1, 2, 4, 8):
+        assert catalogue.load_machine(ROOT / f"machines/osdl-{cpus}.toml").nr_cpus == cpus
+
+
+def test_counter_times_are_those_of_the_table_by_kernel_and_processes():
+    kernels = {"cfs": "2.6.31", "bfs": "2.6.31-bfs", "cfs_2_6_32": "2.6.32-rc5"}
+    times = {
+        (row["kernel"], int(row["n_procs"])): int(Decimal(row["total_s"]) * 10**9)
+        for row in table("seed000_counter.csv")
+    }
+    assert published("counter_2009") == {
+        (policy, "core2-t5600", n): times[kernel, n]
+        for policy, kernel in kernels.items()
+        for n in range(1, 33)
+    }
+
+
+def test_2_6_32_is_what_the_policy_says_it_is():
+    header = (ROOT / "policies/cfs.bpf.c").read_text().split("*/")[1]
+    told = re.search(r"2\.6\.32 is (.*?)\.\n", header, re.DOTALL)[1]
+    expected = dict(re.findall(r"(\w+)=(\d+)", told))
+    chosen = next(
+        cell.policy
+        for cell in cells.expand(shipped("counter_2009"))
+        if cell.policy.label == "cfs_2_6_32"
+    )
+    assert chosen.settings == {name: int(value) for name, value in expected.items()}
+    assert len(expected) == 17
+
+
+def test_each_mechanism_changes_cfs_and_no_two_are_alike():
+    grid = cells.expand(shipped("counter_2009_mechanisms"))
+    tunables = {cell.policy.label: tuple(cell.policy.tunables.items()) for cell in grid}
+    assert len(set(tunables.values())) == len(tunables) == 6
+
+
+# ---- runs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_part_of_an_experiment_runs_and_reports_published_beside_simulated(
+    command, tmp_path, name
+):
+    smaller, nr_cells = SMALLER[name]
+    done = compare(command, name, *smaller, "--report", "report.html")
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    title = shipped(name).title
+    assert title in html and title in done.stdout
+    if name == "demo":
+        assert "Published beside simulated" not in html
+        assert "what others measured" not in done.stdout
+        return
+    rows = done.stdout.split("what others measured")[1]
+    shown = re.findall(r"^ +(\S+), (\S+), \w+ = (\d+) +\S+ +\S+ +m?s +[+-]\d+\.\d %", rows, re.M)
+    times = published(name)
+    assert len(shown) == nr_cells
+    assert {(policy, machine, int(n)) for policy, machine, n in shown} <= times.keys()
+    tables = html.split('data-table="published"')[1].split("</table>")[0]
+    assert tables.count('<th scope="row">') == nr_cells
+    assert shipped(name).published.source in tables
+
+
+def test_the_error_is_simulated_over_published(command):
+    done = compare(command, "counter_2009", "--vary", "n=3", "--repeat", "2", "--json")
+    data = json.loads(done.stdout)
+    assert [row["what"] for row in data["published"]] == [
+        f"{policy}, core2-t5600, n = 3" for policy in ("cfs", "bfs", "cfs_2_6_32")
+    ]
+    for row, cell in zip(data["published"], data["cells"], strict=True):
+        assert row["simulated"] == cell["makespan"]["mean"]
+        assert row["published"] == pytest.approx(
+            published("counter_2009")[cell["policy"], "core2-t5600", 3] / 1e6
+        )
+
+
+def test_published_times_are_left_out_of_another_workload(command):
+    smaller = ("--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1")
+    done = compare(command, "hackbench_2003", *smaller, "--with", "loops=1")
+    assert "note: published times are left out" in done.stderr
+    assert "what others measured" not in done.stdout
+
+
+def test_a_report_made_again_from_the_store_has_the_published_times(command, tmp_path):
+    compare(command, "counter_2009", "--vary", "n=2", "--repeat", "2", "--report", "first.html")
+    again = command("report", "runs.db", "--output", "again.html")
+    assert again.returncode == 0, again.stderr
+    first, second = ((tmp_path / f"{name}.html").read_text() for name in ("first", "again"))
+    assert "Published beside simulated" in first
+    assert first == second
+
+
+# ---- wrong files --------------------------------------------------------------------------------
+
+TABLE = "n_cpus,kernel,time_ms\n1,old,2.5\n2,old,1.5\n"
+FILE = """
+policies = ["fifo"]
+workload = "ping_pong"
+machine = "laptop"
+[published]
+table = "./t.csv"
+source = "somebody"
+makespan = "time_ms"
+vary.rounds = "n_cpus"
+policies.fifo.kernel = "old"
+machines.laptop = {}
+"""
+
+
+def read(tmp_path, text, table=TABLE):
+    (tmp_path / "t.csv").write_text(table)
+    (tmp_path / "e.toml").write_text(text)
+    return experiment.read_options(tmp_path / "e.toml")
+
+
+def test_a_table_of_ones_own_is_read_with_its_unit(tmp_path):
+    found = read(tmp_path, FILE)["published"]
+    assert [(time.varied, time.makespan_ns) for time in found.times] == [
+        ({"rounds": 1}, 2_500_000),
+        ({"rounds": 2}, 1_500_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("source", "sources", "unknown key 'sources'.*did you mean source"),
+        ('source = "somebody"', "", "does not say its source"),
+        ("policies.fifo", "policies.fifp", "unknown policy 'fifp'.*did you mean fifo"),
+        ("machines.laptop", "machines.laptob", "unknown machine 'laptob'.*did you mean laptop"),
+        ('"old"', '"new"', "no row of .*t.csv has {'kernel': 'new'}, for fifo on laptop"),
+        ("fifo.kernel", "fifo.kernels", "unknown column 'kernels'.*did you mean kernel"),
+        ('"time_ms"', '"time"', "unknown column 'time'.*did you mean time_ms"),
+        ('"time_ms"', '"kernel"', "'kernel' does not end in a unit"),
+        ("./t.csv", "./u.csv", "published table file .* does not exist"),
+        ("./t.csv", "seed002_hackbench_time", "did you mean seed002_hackbench_times"),
+        ("machines.laptop = {}", "machines.laptop = 3", "is not a table of columns"),
+        ("machines.laptop = {}", "machines = 3", "is not a table"),
+    ],
+)
+def test_what_a_file_says_wrongly_of_a_published_table_is_refused(tmp_path, old, new, message):
+    assert old in FILE
+    with pytest.raises(SchedlabError, match=message):
+        read(tmp_path, FILE.replace(old, new))
+
+
+def test_a_published_time_that_is_none_is_refused(tmp_path):
+    with pytest.raises(SchedlabError, match=r"t\.csv: time_ms: 'fastms' is not a time"):
+        read(tmp_path, FILE, TABLE.replace("1.5", "fast"))
+
+
+def test_a_misspelt_experiment_is_suggested():
+    with pytest.raises(UnknownName, match="did you mean hackbench_2003"):
+        catalogue.find(catalogue.EXPERIMENTS, "hackbench_2004")
