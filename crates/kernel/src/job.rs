@@ -1,0 +1,116 @@
+//! What `schedlab-guest` is to do inside a virtual machine.
+//!
+//! A job is one JSON file at [`JOB_PATH`] in the guest's initramfs. Whoever builds the initramfs
+//! writes it, the guest reads it once; every limit in it is the guest's own and comes on top of
+//! the time limit of whoever started the machine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the guest looks for its job.
+pub const JOB_PATH: &str = "/job.json";
+
+/// Everything that one boot of a guest does, in this order: settle, load, work, unload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The policy to load; none leaves the kernel to its own scheduler.
+    #[serde(default)]
+    pub policy: Option<PolicyJob>,
+    /// What to run, one after the other, under one load of the policy.
+    #[serde(default)]
+    pub work: Vec<Work>,
+    /// Nanoseconds between the end of the boot and the load. Kernels go on initialising for
+    /// about 1.5 s after the first process starts, which disturbs what is measured.
+    #[serde(default)]
+    pub settle_ns: u64,
+    /// Nanoseconds that each piece of work may take before it is killed; 0 is no limit.
+    #[serde(default)]
+    pub time_limit_ns: u64,
+    /// Nanoseconds between two [`Counters`](crate::records::Counters); 0 is none.
+    #[serde(default)]
+    pub counters_every_ns: u64,
+}
+
+/// A policy's object in the guest, and what to set in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyJob {
+    /// Path of the BPF object in the guest.
+    pub object: PathBuf,
+    /// Tunables by name, as written on the command line: decimal, `0x...`, `true`, `false`.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
+
+/// One thing that the guest runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Work {
+    /// A program of the initramfs. Its output comes back in the record of its end.
+    Command {
+        /// The program's path and its arguments; never empty.
+        argv: Vec<String>,
+    },
+    /// A scenario's workload, played by real threads.
+    Play {
+        /// Path of the workload's file in the guest.
+        workload: PathBuf,
+        /// Seed of its random choices.
+        seed: u64,
+    },
+    /// Nothing but time, so that the policy can be watched.
+    Wait {
+        /// How long, in nanoseconds.
+        wall_ns: u64,
+    },
+}
+
+impl Work {
+    /// A few words for messages: the command line, or what is done instead.
+    pub fn title(&self) -> String {
+        match self {
+            Work::Command { argv } => argv.join(" "),
+            Work::Play { workload, seed } => format!("play {} {seed}", workload.display()),
+            Work::Wait { wall_ns } => format!("wait {wall_ns} ns"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(argv: &[&str]) -> Work {
+        Work::Command { argv: argv.iter().map(ToString::to_string).collect() }
+    }
+
+    #[test]
+    fn a_job_survives_its_file() {
+        let job = Job {
+            policy: Some(PolicyJob {
+                object: "/policy.o".into(),
+                set: BTreeMap::from([("slice_ns".into(), "3000000".into())]),
+            }),
+            work: vec![command(&["/bin/hackbench", "-g", "1"]), Work::Wait { wall_ns: 5 }],
+            settle_ns: 1,
+            time_limit_ns: 2,
+            counters_every_ns: 3,
+        };
+        let text = serde_json::to_string(&job).unwrap();
+        assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);
+    }
+
+    #[test]
+    fn an_empty_job_boots_and_powers_off() {
+        assert_eq!(serde_json::from_str::<Job>("{}").unwrap(), Job::default());
+    }
+
+    #[test]
+    fn a_misspelt_field_is_refused_with_its_name() {
+        let refused = serde_json::from_str::<Job>(r#"{"setle_ns": 1}"#).unwrap_err();
+        assert!(refused.to_string().contains("setle_ns"), "{refused}");
+    }
+}

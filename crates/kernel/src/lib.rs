@@ -1,0 +1,13 @@
+//! Policies in a real Linux kernel.
+//!
+//! A policy's BPF object is loaded through sched_ext, on this machine or in a virtual machine
+//! that is booted for it; what happens comes back as [`records`], whichever of the two it was.
+//! Only the feature `bpf` needs libelf; without it everything but the loader is there.
+
+pub mod job;
+pub mod records;
+
+#[cfg(feature = "bpf")]
+pub mod guest;
+#[cfg(feature = "bpf")]
+pub mod loader;

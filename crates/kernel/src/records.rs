@@ -1,0 +1,235 @@
+//! What comes back from a kernel, one JSON object a line.
+//!
+//! A guest sends these lines over a port of its virtual machine; `schedlab-guest load` writes
+//! them to its output. Lines that are not JSON objects with a `record` are console noise (firmware
+//! and kernel messages) and are skipped by [`parse`].
+
+use serde::{Deserialize, Serialize};
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// The guest's first process runs.
+    Booted(Booted),
+    /// The policy schedules the machine.
+    Attached(Attached),
+    /// The kernel did not take the policy.
+    Refused(Refused),
+    /// The kernel ended the policy by itself and went back to its own scheduler.
+    Ejected(Exit),
+    /// The policy ended because we asked for it.
+    Detached(Exit),
+    /// A piece of work begins.
+    Started {
+        /// Its place in the job's list.
+        index: usize,
+        /// What it is, for messages.
+        title: String,
+        /// Nanoseconds since the kernel's start.
+        at_ns: u64,
+    },
+    /// A piece of work ended.
+    Finished(Finished),
+    /// What the scheduler did lately.
+    Counters(Counters),
+    /// Something failed that is not the kernel's verdict on the policy.
+    Error {
+        /// What failed, with its value and place.
+        message: String,
+    },
+    /// Nothing more comes. A guest that ends without it was cut off.
+    Done {
+        /// Nanoseconds since the kernel's start.
+        at_ns: u64,
+    },
+}
+
+/// The machine that the guest finds itself on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Booted {
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// CPUs that are online.
+    pub nr_cpus: u32,
+    /// Nanoseconds since the kernel's start.
+    pub at_ns: u64,
+    /// Whether this kernel has sched_ext.
+    pub sched_ext: bool,
+}
+
+/// A policy that the kernel has accepted and enabled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// The name in its `sched_ext_ops`.
+    pub policy: String,
+    /// Nanoseconds for relocation and verification of all its programs.
+    pub load_ns: u64,
+    /// Nanoseconds until every task was handed over to it.
+    pub attach_ns: u64,
+    /// `enable_seq` of sched_ext: how many policies this kernel has enabled since it booted.
+    pub enable_seq: u64,
+    /// Its programs, by name.
+    pub programs: Vec<Program>,
+}
+
+/// One program of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The C function's name.
+    pub name: String,
+    /// Instructions that the verifier went through; 1,000,000 is the most it does.
+    pub verified_instructions: u32,
+}
+
+/// Why a policy does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// How far it came.
+    pub stage: Stage,
+    /// The reason in plain words, the kernel's own where it gave one.
+    pub reason: String,
+    /// A way out; empty where none is known.
+    pub hint: String,
+    /// All that the verifier and the loader said.
+    pub log: String,
+}
+
+/// Where loading a policy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The object could not be read as a policy, or a tunable could not be set.
+    Open,
+    /// The kernel's verifier, or a relocation, refused a program.
+    Load,
+    /// The kernel would not enable it, or its `init` failed.
+    Attach,
+}
+
+/// A policy's end, as the kernel describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// `enum scx_exit_kind`: 64 to 67 are requested, from 1024 on it is an error.
+    pub kind: i32,
+    /// What the policy or the kernel adds to the kind.
+    pub code: i64,
+    /// The kernel's words for the kind.
+    pub reason: String,
+    /// The kernel's or the policy's words for this case.
+    pub message: String,
+    /// The kernel's dump of queues and tasks; empty where it made none.
+    pub dump: String,
+}
+
+impl Exit {
+    /// Whether the policy broke a rule, or gave up with an error.
+    pub fn is_error(&self) -> bool {
+        self.kind >= Self::FIRST_ERROR_KIND
+    }
+
+    /// Whether the kernel asks to have the policy loaded once more, as after CPU hotplug.
+    pub fn asks_for_restart(&self) -> bool {
+        !self.is_error() && self.code & Self::RESTART_CODE != 0
+    }
+
+    /// `SCX_EXIT_ERROR`.
+    const FIRST_ERROR_KIND: i32 = 1024;
+    /// `SCX_ECODE_ACT_RESTART`.
+    const RESTART_CODE: i64 = 1 << 48;
+}
+
+/// How a piece of work ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Its place in the job's list.
+    pub index: usize,
+    /// Nanoseconds that it took.
+    pub wall_ns: u64,
+    /// Its exit status; `None` if a signal ended it.
+    pub status: Option<i32>,
+    /// Whether it was killed because its time was over.
+    pub timed_out: bool,
+    /// What it printed, at most [`OUTPUT_BYTES_MAX`] bytes, errors after output.
+    pub output: String,
+}
+
+/// Most bytes kept of a program's output; the rest is read and dropped.
+pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// What happened since the previous counters, and how things stand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Nanoseconds since the kernel's start.
+    pub at_ns: u64,
+    /// Nanoseconds that the differences below cover.
+    pub wall_ns: u64,
+    /// Context switches of the machine, of every scheduling class. Source: `/proc/stat`.
+    pub switches: u64,
+    /// Forks. Source: `/proc/stat`.
+    pub forks: u64,
+    /// Tasks that run or wait for a CPU now, of every class. Source: `/proc/loadavg`.
+    pub nr_runnable: u64,
+    /// Tasks that exist now. Source: `/proc/loadavg`.
+    pub nr_tasks: u64,
+    /// Runs of each of the policy's programs, where the kernel counts them
+    /// (`kernel.bpf_stats_enabled`): `dispatch` is how often a CPU asked for work.
+    pub calls: std::collections::BTreeMap<String, u64>,
+    /// What sched_ext itself did, by its names. Source: `/sys/kernel/sched_ext/root/events`.
+    pub events: std::collections::BTreeMap<String, u64>,
+    /// Tasks in the policy's dispatch queues now; `None` where the kernel cannot be asked.
+    pub nr_queued: Option<u64>,
+    /// Loads that the kernel has turned down since boot. Source: `nr_rejected` of sched_ext.
+    pub nr_rejected: u64,
+}
+
+/// The record in a line, or `None` if the line is something else.
+///
+/// A firmware's escape codes may stand before the object on its line.
+pub fn parse(line: &str) -> Option<Record> {
+    let start = line.find("{\"record\":")?;
+    serde_json::from_str(line[start..].trim_end()).ok()
+}
+
+/// The record's line, with its newline.
+pub fn line(record: &Record) -> String {
+    // Records hold numbers and strings only, which JSON always takes.
+    let mut text = serde_json::to_string(record).expect("a record is plain data");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_survives_its_line() {
+        let record = Record::Ejected(Exit {
+            kind: 1026,
+            code: 0,
+            reason: "runnable task stall".into(),
+            message: "a[1] failed\nto run".into(),
+            dump: "d".into(),
+        });
+        let text = line(&record);
+        assert_eq!(text.matches('\n').count(), 1);
+        assert_eq!(parse(&text), Some(record));
+    }
+
+    #[test]
+    fn noise_of_the_console_is_skipped() {
+        assert_eq!(parse("[    0.1] Linux version 6.18"), None);
+        assert_eq!(parse("{\"record\":\"no such\"}"), None);
+        let done = line(&Record::Done { at_ns: 7 });
+        assert_eq!(parse(&format!("\u{1b}[2J{done}")), Some(Record::Done { at_ns: 7 }));
+    }
+
+    #[test]
+    fn only_kinds_from_1024_on_are_errors() {
+        let exit = |kind, code| Exit { kind, code, ..Exit::default() };
+        assert!(exit(1024, 0).is_error() && !exit(67, 0).is_error());
+        assert!(exit(66, 0x1_0001_0000_0000).asks_for_restart());
+        assert!(!exit(64, 0).asks_for_restart());
+    }
+}
