@@ -1,0 +1,14 @@
+//! Workloads played by real threads on whatever scheduler the kernel runs.
+//!
+//! [`play`] takes the same [`scenario::workload::Workload`] as the simulator and lets real
+//! processes and threads do what its programs say. It needs neither root nor a particular
+//! kernel; whoever wants another policy loads it first.
+//!
+//! To read on: `player` watches over a play; `player::conductor` starts and ends its tasks;
+//! `player::task` is what a task does; `player::stage` is the memory that they share.
+
+mod player;
+
+pub use player::error::{PlayError, Step};
+pub use player::score::{Played, PlayedGroup, PlayedTask, Status};
+pub use player::{Class, Options, Pace, play};

@@ -1,0 +1,202 @@
+//! Plays a workload with real tasks and says what came of it.
+//!
+//! The caller's process may have threads and signal handlers of its own: all that is special
+//! happens in a child of it, the conductor. See `docs` of [`play`] for where a play and a
+//! simulation of the same workload must differ.
+
+pub mod channel;
+mod conductor;
+pub mod error;
+mod pace;
+pub mod score;
+mod stage;
+mod system;
+mod task;
+
+use error::{PlayError, Step, Who};
+use pace::Burner;
+use scenario::workload::{Op, Workload};
+use score::{Played, Status};
+use stage::{Ending, Stage};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use system::{Cpus, Fork};
+use task::Setting;
+
+/// What `Run` operations are measured by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// CPU time of the task: a loop that is timed before the play, and for long work the thread's
+    /// own clock. For machines whose clock is time.
+    #[default]
+    CpuTime,
+    /// A nanosecond is an instruction, as in a virtual machine whose clock counts them.
+    Instructions,
+}
+
+/// The scheduling class of the tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// `SCHED_OTHER`: the kernel's own scheduler, or a policy that took over the whole machine.
+    #[default]
+    Normal,
+    /// `SCHED_EXT`: a policy that schedules only tasks which ask for it.
+    Ext,
+}
+
+/// How to play.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Seed of all random draws: the same draws as in a simulation with this seed.
+    pub seed: u64,
+    /// The longest that it may take from the workload's time 0, in ns.
+    pub limit_ns: u64,
+    /// What computing is measured by.
+    pub pace: Pace,
+    /// Class of the tasks.
+    pub class: Class,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let limit_ns = 60_000_000_000;
+        Options { seed: 0, limit_ns, pace: Pace::default(), class: Class::default() }
+    }
+}
+
+/// How often the caller's `interrupt` is looked at.
+const INTERRUPT_MS: i32 = 200;
+
+/// Plays `workload` on this machine, under the scheduler that it has, and returns when every task
+/// is gone. `interrupt` may become true at any time (a signal handler may set it).
+///
+/// Each task draws from the simulator's stream for its number and runs the same operations. What
+/// differs from a simulation, whatever the scheduler: operations take the time that they take
+/// here; a task computes between birth and first operation (name, nice value, CPUs) and when it
+/// exits; a fork is numbered when it begins, in a simulation when it ends; a message to a pipe
+/// wakes a receiver only if the pipe was empty, and socket buffers round as the kernel rounds;
+/// initial tasks are woken by a timer, not as new tasks.
+///
+/// # Errors
+/// If the workload cannot be played here, a task fails or is killed, or `interrupt` became true.
+/// In every case all tasks are gone.
+pub fn play(
+    workload: &Workload,
+    options: &Options,
+    interrupt: &AtomicBool,
+) -> Result<Played, PlayError> {
+    workload.check()?;
+    let all_cpus =
+        system::affinity().map_err(|errno| PlayError::system("cannot ask for CPUs", errno))?;
+    check_cpus(workload, &all_cpus)?;
+    check_address_spaces(workload)?;
+    let channels = channel::make_channels(workload)?;
+    let stage = Stage::new(workload.nr_gates as usize)
+        .map_err(|errno| PlayError::system("cannot map the memory of all tasks", errno))?;
+    let burner = match options.pace {
+        Pace::CpuTime => Burner::measured(),
+        Pace::Instructions => Burner::counting_instructions(),
+    };
+    stage.play().turns_per_ms.store(burner.turns_per_ms, SeqCst);
+    let setting = Setting {
+        workload,
+        stage: &stage,
+        channels: &channels,
+        seed: options.seed,
+        burner,
+        class: options.class,
+        all_cpus,
+        message_bytes: message_bytes_max(workload),
+        has_mark: workload.templates.iter().any(|kind| kind.program.contains(&Op::Mark)),
+    };
+    let caller = system::pid();
+    let conductor = match system::fork() {
+        Err(errno) => return Err(PlayError::system("cannot start the player's process", errno)),
+        Ok(Fork::Child) => conductor::conduct(&setting, caller, options.limit_ns),
+        Ok(Fork::Parent(conductor)) => conductor,
+    };
+    let wait_status = await_conductor(conductor, interrupt)?;
+    let nr_cpus = all_cpus.iter().map(|word| u64::from(word.count_ones())).sum();
+    match Ending::of(stage.play().ending.load(SeqCst)) {
+        Some(Ending::AllEnded | Ending::WorkloadStopped) => {
+            Ok(score::score(&stage, workload, Status::Completed, nr_cpus))
+        }
+        Some(Ending::TimeIsUp) => Ok(score::score(&stage, workload, Status::Stopped, nr_cpus)),
+        Some(Ending::Interrupted) => Err(PlayError::Interrupted),
+        Some(Ending::Failed) => Err(failed(&stage, workload)),
+        None => Err(PlayError::ConductorDied { status: wait_status }),
+    }
+}
+
+/// Waits for the conductor and returns its wait status; asks it to end if `interrupt` is true.
+fn await_conductor(conductor: i32, interrupt: &AtomicBool) -> Result<i32, PlayError> {
+    loop {
+        let ended = system::reap_child(conductor, INTERRUPT_MS)
+            .map_err(|errno| PlayError::system("cannot wait for the player's process", errno))?;
+        if let Some(status) = ended {
+            return Ok(status);
+        }
+        if interrupt.load(SeqCst) {
+            system::send_signal(conductor, libc::SIGTERM);
+        }
+    }
+}
+
+fn failed(stage: &Stage, workload: &Workload) -> PlayError {
+    let Some(failure) = stage.play().first_failure() else {
+        return PlayError::ConductorDied { status: 0 };
+    };
+    let who = failure.task.map_or(Who::Player, |task| {
+        let template = stage.slot(task).template.load(SeqCst) as usize;
+        Who::Task(task, workload.templates[template].name.clone())
+    });
+    let step = Step::of(failure.step).expect("only steps are stored");
+    if step == Step::Death {
+        return PlayError::Died { who, signal: failure.errno };
+    }
+    PlayError::Task { who, step, source: std::io::Error::from_raw_os_error(failure.errno) }
+}
+
+fn check_cpus(workload: &Workload, all_cpus: &Cpus) -> Result<(), PlayError> {
+    let is_here =
+        |cpu: u32| all_cpus.get(cpu as usize / 64).is_some_and(|word| word & 1 << (cpu % 64) != 0);
+    for kind in &workload.templates {
+        let cpus = kind.cpus.as_deref().unwrap_or_default();
+        if !cpus.iter().all(|&cpu| is_here(cpu)) {
+            return Err(PlayError::Cpus {
+                workload: workload.name.clone(),
+                task: kind.name.clone(),
+                cpus: cpus.to_vec(),
+                here: (0..all_cpus.len() as u32 * 64).filter(|&cpu| is_here(cpu)).collect(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A task can have a child in its own address space or in a new one, nowhere else.
+fn check_address_spaces(workload: &Workload) -> Result<(), PlayError> {
+    for parent in &workload.templates {
+        for op in parent.program.iter() {
+            let Op::Fork { template } = *op else { continue };
+            let child = &workload.templates[template as usize];
+            if child.address_space.is_some() && child.address_space != parent.address_space {
+                return Err(PlayError::AddressSpace {
+                    workload: workload.name.clone(),
+                    parent: parent.name.clone(),
+                    child: child.name.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn message_bytes_max(workload: &Workload) -> usize {
+    let ops = workload.templates.iter().flat_map(|kind| kind.program.iter());
+    let sizes = ops.map(|op| match *op {
+        Op::Send { bytes, .. } | Op::Recv { bytes, .. } => bytes as usize,
+        _ => 0,
+    });
+    sizes.max().unwrap_or(0)
+}

@@ -1,0 +1,199 @@
+//! What a play can fail at, in words.
+
+use std::io;
+
+/// A step of a play that can fail in one of its processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Step {
+    /// The group of all tasks is made.
+    Group = 1,
+    /// An initial task is created.
+    Create,
+    /// An initial task reports that it is there.
+    Report,
+    /// A task takes its nice value.
+    Nice,
+    /// A task takes its CPUs.
+    Affinity,
+    /// A task goes into its scheduling class.
+    Class,
+    /// A task takes memory for messages.
+    Memory,
+    /// A task forks.
+    Fork,
+    /// A task sends.
+    Send,
+    /// A task receives.
+    Receive,
+    /// A task died without having ended; the error is the signal, 0 if that is not known.
+    Death,
+}
+
+impl Step {
+    /// The step with this number.
+    pub(crate) fn of(number: u8) -> Option<Step> {
+        use Step::*;
+        [Group, Create, Report, Nice, Affinity, Class, Memory, Fork, Send, Receive, Death]
+            .into_iter()
+            .find(|step| *step as u8 == number)
+    }
+
+    /// What could not be done.
+    fn what(self) -> &'static str {
+        match self {
+            Step::Group => "the process group of the tasks could not be made",
+            Step::Create => "could not be created",
+            Step::Report => "did not come to its start",
+            Step::Nice => "could not take its nice value",
+            Step::Affinity => "could not take its CPUs",
+            Step::Class => "could not enter its scheduling class",
+            Step::Memory => "got no memory for its messages",
+            Step::Fork => "could not fork",
+            Step::Send => "could not send",
+            Step::Receive => "could not receive",
+            Step::Death => "died before its end",
+        }
+    }
+
+    /// A way out.
+    fn hint(self) -> &'static str {
+        match self {
+            Step::Group | Step::Create | Step::Fork => {
+                "raise the limit on processes (ulimit -u, the cgroup's pids.max, \
+                 kernel.pid_max), free memory, or play fewer tasks"
+            }
+            Step::Report => "the machine is too busy, or its scheduler starves tasks",
+            Step::Nice => "negative nice values need root or CAP_SYS_NICE",
+            Step::Affinity => "give `cpus` that are online and allowed to this process",
+            Step::Class => "the class `ext` needs a kernel with sched_ext",
+            Step::Memory => "send smaller messages or free memory",
+            Step::Send | Step::Receive => "see the error's number in errno(3)",
+            Step::Death => "was it killed for lack of memory? `dmesg` tells",
+        }
+    }
+}
+
+/// Why a workload was not played.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// The workload itself is wrong.
+    #[error(transparent)]
+    Workload(#[from] scenario::ScenarioError),
+    /// A task would fork a child into an address space that it is not in itself.
+    #[error(
+        "workload {workload}: task `{parent}` forks `{child}` into another address space; \
+         a real task can only share its own\nhint: give both the same address_space, or the child none"
+    )]
+    AddressSpace {
+        /// The workload.
+        workload: String,
+        /// Name of the template that forks.
+        parent: String,
+        /// Name of the template that is forked.
+        child: String,
+    },
+    /// A task is bound to CPUs that are not here.
+    #[error(
+        "workload {workload}: task `{task}` may run on CPUs {cpus:?}, and this process may use \
+         {here:?}\nhint: change `cpus` of the task, or play where there are more CPUs"
+    )]
+    Cpus {
+        /// The workload.
+        workload: String,
+        /// Name of the template.
+        task: String,
+        /// Its CPUs.
+        cpus: Vec<u32>,
+        /// CPUs that there are.
+        here: Vec<u32>,
+    },
+    /// Its channels need more descriptors than a process may have.
+    #[error(
+        "workload {workload}: {nr_channels} channels need {needed} descriptors, and {allowed} are \
+         allowed\nhint: ulimit -n {needed} (as root, fs.nr_open is the most), or play fewer groups"
+    )]
+    Descriptors {
+        /// The workload.
+        workload: String,
+        /// Its channels.
+        nr_channels: usize,
+        /// Descriptors for them and for what is open.
+        needed: u64,
+        /// What the hard limit allows.
+        allowed: u64,
+    },
+    /// A channel is smaller than it should be.
+    #[error(
+        "channel {channel} holds {got_bytes} bytes here instead of {wanted_bytes}\nhint: {hint}"
+    )]
+    Capacity {
+        /// Index of the channel.
+        channel: usize,
+        /// What it should hold, in the kernel's own reckoning.
+        wanted_bytes: u64,
+        /// What it does hold.
+        got_bytes: u64,
+        /// A way out.
+        hint: &'static str,
+    },
+    /// A system call of the player itself failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// A task could not do what its program says.
+    #[error("{} {}: {source}\nhint: {}", who.label(), step.what(), step.hint())]
+    Task {
+        /// The task, or the player itself.
+        who: Who,
+        /// What failed.
+        step: Step,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// A task was killed.
+    #[error("{} {} by signal {signal}\nhint: {}", who.label(), Step::Death.what(), Step::Death.hint())]
+    Died {
+        /// The task.
+        who: Who,
+        /// The signal; 0 if that is not known.
+        signal: i32,
+    },
+    /// The process that starts and ends the tasks has died; its tasks have been killed.
+    #[error("the player's process died (wait status {status:#x}); its tasks have been killed")]
+    ConductorDied {
+        /// Its wait status.
+        status: i32,
+    },
+    /// The caller asked for an end.
+    #[error("interrupted; all tasks have been killed")]
+    Interrupted,
+}
+
+/// A task in a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The player itself.
+    Player,
+    /// A task: its number and its template's name.
+    Task(u32, String),
+}
+
+impl Who {
+    fn label(&self) -> String {
+        match self {
+            Who::Player => "the player:".to_string(),
+            Who::Task(number, name) => format!("task {number} (`{name}`)"),
+        }
+    }
+}
+
+impl PlayError {
+    pub(crate) fn system(what: &'static str, errno: i32) -> PlayError {
+        PlayError::System { what, source: io::Error::from_raw_os_error(errno) }
+    }
+}

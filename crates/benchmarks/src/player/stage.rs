@@ -1,0 +1,378 @@
+//! The memory that all tasks of a play share, whatever process they are in.
+//!
+//! Everything in it is an atomic that is 0 at first, so a fresh mapping is a valid stage.
+//! Gates, numbers of tasks and children counts live here; results are left here too, because a
+//! task may be killed at any time.
+
+use crate::player::system;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+/// The most tasks a play can have: what a workload may create at all.
+pub const TASKS_MAX: usize = scenario::check::TASKS_MAX as usize;
+
+/// What is known of the play as a whole.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Play {
+    /// Tasks that have a number: the next one to give away.
+    pub nr_tasks: AtomicU32,
+    /// Tasks that have not ended.
+    pub alive: AtomicU32,
+    /// Counts what the conductor must look at; it sleeps on this word.
+    pub news: AtomicU32,
+    /// Initial tasks that wait to be armed.
+    pub nr_ready: AtomicU32,
+    /// Process that leads the group of all tasks; 0 before there is one.
+    pub group: AtomicI32,
+    /// How the play ended: see [`Ending`].
+    pub ending: AtomicU32,
+    /// Initial tasks that were armed only after they should have begun.
+    pub nr_late: AtomicU32,
+    /// Whether the conductor runs with a real-time priority.
+    pub realtime: AtomicU32,
+    /// When the workload's time 0 is, on `CLOCK_MONOTONIC`.
+    pub start_at_ns: AtomicU64,
+    /// When the play was over, on the same clock.
+    pub ended_at_ns: AtomicU64,
+    /// When the mark was reached; 0 before.
+    pub marked_at_ns: AtomicU64,
+    /// Loop turns that compute for a millisecond.
+    pub turns_per_ms: AtomicU64,
+    /// The first failure: see [`Failure`]; 0 is none.
+    failure: AtomicU64,
+}
+
+/// How a play ended, as a number in [`Play::ending`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Ending {
+    /// All tasks ended.
+    AllEnded = 1,
+    /// The workload's own stop was reached.
+    WorkloadStopped,
+    /// The time limit was reached.
+    TimeIsUp,
+    /// Somebody asked for an end.
+    Interrupted,
+    /// See [`Play::first_failure`].
+    Failed,
+}
+
+impl Ending {
+    /// The ending with this number, if the conductor got so far.
+    pub fn of(number: u32) -> Option<Ending> {
+        [
+            Ending::AllEnded,
+            Ending::WorkloadStopped,
+            Ending::TimeIsUp,
+            Ending::Interrupted,
+            Ending::Failed,
+        ]
+        .into_iter()
+        .find(|ending| *ending as u32 == number)
+    }
+}
+
+/// A step that failed, whose, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What failed, as the number of a [`crate::Step`].
+    pub step: u8,
+    /// The task that failed, if it was one.
+    pub task: Option<u32>,
+    /// The kernel's error number, or that of a signal.
+    pub errno: i32,
+}
+
+/// No task: the most that fits beside step and error in 64 bits.
+const NO_TASK: u64 = (1 << 24) - 1;
+const _: () = assert!((TASKS_MAX as u64) < NO_TASK);
+
+impl Play {
+    /// Keeps the failure if it is the first, and tells the conductor.
+    pub fn fail(&self, failure: Failure) {
+        let task = failure.task.map_or(NO_TASK, u64::from);
+        let packed = task << 40 | u64::from(failure.step) << 32 | u64::from(failure.errno as u32);
+        let _ = self.failure.compare_exchange(0, packed, SeqCst, SeqCst);
+        self.tell();
+    }
+
+    /// The first failure, if there was one.
+    pub fn first_failure(&self) -> Option<Failure> {
+        let packed = self.failure.load(SeqCst);
+        let task = packed >> 40;
+        (packed != 0).then_some(Failure {
+            step: (packed >> 32) as u8,
+            task: (task != NO_TASK).then_some(task as u32),
+            errno: packed as u32 as i32,
+        })
+    }
+
+    /// Makes the conductor look.
+    pub fn tell(&self) {
+        self.news.fetch_add(1, SeqCst);
+        system::futex_wake(&self.news, system::EVERY_BIT);
+    }
+
+    /// The mark has been reached; only the first time counts.
+    pub fn mark(&self) {
+        if self.marked_at_ns.load(Relaxed) == 0 {
+            let _ = self.marked_at_ns.compare_exchange(0, system::now_ns(), SeqCst, SeqCst);
+        }
+    }
+}
+
+/// What a task does about itself, and what it leaves behind.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub struct Slot {
+    /// Index into the workload's templates.
+    pub template: AtomicU32,
+    /// Number of the task that forked it, plus 1; 0 for an initial task.
+    pub parent: AtomicU32,
+    /// Children that have not ended; who joins sleeps on this word.
+    pub children: AtomicU32,
+    /// 1 once an initial task may set out for its start.
+    pub armed: AtomicU32,
+    /// Process id; 0 before it runs.
+    pub pid: AtomicI32,
+    /// Thread id, the `pid` of traces; 0 before it runs.
+    pub tid: AtomicI32,
+    /// Nice value now.
+    pub nice: AtomicI32,
+    /// 1 from the moment at which it only waits for its start.
+    pub waits: AtomicU32,
+    /// When it was forked, or became runnable, on `CLOCK_MONOTONIC`.
+    pub born_at_ns: AtomicU64,
+    /// When it ended; 0 if it has not.
+    pub exited_at_ns: AtomicU64,
+    /// CPU time in ns, and what of it came before the start.
+    pub run_ns: Since,
+    /// Switches because it blocked or slept.
+    pub voluntary: Since,
+    /// Switches although it could have gone on.
+    pub involuntary: Since,
+    /// Messages received since the mark.
+    pub messages: AtomicU64,
+}
+
+/// A count of the kernel's that began before the play did.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Since {
+    before: AtomicU64,
+    now: AtomicU64,
+}
+
+impl Since {
+    /// The play begins when the kernel's count is this.
+    pub fn begin(&self, count: u64) {
+        self.before.store(count, SeqCst);
+    }
+
+    /// The kernel's count now.
+    pub fn set(&self, count: u64) {
+        self.now.store(count, SeqCst);
+    }
+
+    /// What was counted since the beginning, up to the last [`set`](Self::set).
+    pub fn counted(&self) -> u64 {
+        self.now.load(SeqCst).saturating_sub(self.before.load(SeqCst))
+    }
+}
+
+/// Tokens to wait for, handed out strictly in the order of waiting.
+///
+/// The kernel's semaphores let a newcomer take the token that was meant for a sleeper; the
+/// simulator does not. So waiters draw tickets and a wake-up grants the next ticket: who has it
+/// passes, whoever comes later.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Gate {
+    /// Bit 0: open for good. Above: tickets granted.
+    granted: AtomicU32,
+    /// Tickets drawn.
+    drawn: AtomicU32,
+}
+
+/// Tickets are counted modulo 2^31 and compared by their difference.
+const TICKET_BITS: u32 = 31;
+
+impl Gate {
+    const OPEN: u32 = 1;
+    const GRANT: u32 = 2;
+
+    /// Grants the next ticket and wakes its holder. A system call even if nobody waits.
+    pub fn wake(&self) {
+        let ticket = self.granted.fetch_add(Self::GRANT, SeqCst) >> 1;
+        system::futex_wake(&self.granted, bit_of(ticket));
+    }
+
+    /// Lets everybody pass from now on.
+    pub fn open(&self) {
+        self.granted.fetch_or(Self::OPEN, SeqCst);
+        system::futex_wake(&self.granted, system::EVERY_BIT);
+    }
+
+    /// Waits for its turn. Wake-ups go to every 32nd waiter: with more than 32 of them at a gate
+    /// some look in vain and sleep again.
+    pub fn wait(&self) {
+        let ticket = self.drawn.fetch_add(1, SeqCst) & ((1 << TICKET_BITS) - 1);
+        loop {
+            let seen = self.granted.load(SeqCst);
+            if seen & Self::OPEN != 0 || is_granted(seen >> 1, ticket) {
+                return;
+            }
+            system::futex_wait(&self.granted, seen, bit_of(ticket), None);
+        }
+    }
+}
+
+fn bit_of(ticket: u32) -> u32 {
+    1 << (ticket % u32::BITS)
+}
+
+/// Whether fewer than 2^30 tickets lie between: the count wraps around.
+fn is_granted(granted: u32, ticket: u32) -> bool {
+    let ahead = granted.wrapping_sub(ticket) & ((1 << TICKET_BITS) - 1);
+    ahead != 0 && ahead < 1 << (TICKET_BITS - 1)
+}
+
+/// The mapping. Processes forked from its maker see the same memory.
+#[derive(Debug)]
+pub struct Stage {
+    address: *mut libc::c_void,
+    bytes: usize,
+    gates_at: usize,
+    nr_gates: usize,
+    slots_at: usize,
+}
+
+// SAFETY: it gives out nothing but references to atomics.
+unsafe impl Sync for Stage {}
+
+impl Stage {
+    /// A stage with so many gates. Memory is taken as it is touched.
+    ///
+    /// # Errors
+    /// The kernel's error number if it has no room for the mapping.
+    pub fn new(nr_gates: usize) -> Result<Stage, i32> {
+        let gates_at = size_of::<Play>();
+        let slots_at = (gates_at + nr_gates * size_of::<Gate>()).next_multiple_of(128);
+        let bytes = slots_at + TASKS_MAX * size_of::<Slot>();
+        // SAFETY: a new anonymous mapping; it is given back in `drop`.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(system::errno());
+        }
+        Ok(Stage { address, bytes, gates_at, nr_gates, slots_at })
+    }
+
+    /// The play as a whole.
+    pub fn play(&self) -> &Play {
+        // SAFETY: it lies at the beginning, page-aligned; zeroes are valid; all fields are atomic.
+        unsafe { &*self.address.cast::<Play>() }
+    }
+
+    /// A gate.
+    ///
+    /// # Panics
+    /// If there is no such gate.
+    pub fn gate(&self, gate: u32) -> &Gate {
+        assert!((gate as usize) < self.nr_gates, "gate {gate} of {}", self.nr_gates);
+        // SAFETY: the gates lie at `gates_at`, aligned, and this one exists.
+        unsafe { &*self.address.byte_add(self.gates_at).cast::<Gate>().add(gate as usize) }
+    }
+
+    /// A task's slot.
+    ///
+    /// # Panics
+    /// If there cannot be such a task.
+    pub fn slot(&self, task: u32) -> &Slot {
+        assert!((task as usize) < TASKS_MAX, "task {task} of at most {TASKS_MAX}");
+        // SAFETY: the slots lie at `slots_at`, aligned, and this one exists.
+        unsafe { &*self.address.byte_add(self.slots_at).cast::<Slot>().add(task as usize) }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference outlives `self`.
+        unsafe { libc::munmap(self.address, self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: gates grant in the order of waiting, across the wrap of their counts; a failure
+    //! survives its packing. Method: examples.
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_granted_when_more_have_been_than_it_says() {
+        assert!(!is_granted(0, 0) && is_granted(1, 0) && !is_granted(1, 1));
+        let last = (1 << TICKET_BITS) - 1;
+        assert!(is_granted(0, last) && !is_granted(last, 0) && !is_granted(last, last));
+    }
+
+    #[test]
+    fn tokens_given_early_let_later_waiters_pass_without_sleeping() {
+        let stage = Stage::new(2).unwrap();
+        stage.gate(0).wake();
+        stage.gate(0).wake();
+        stage.gate(0).wait();
+        stage.gate(0).wait();
+        stage.gate(1).open();
+        (0..100).for_each(|_| stage.gate(1).wait());
+    }
+
+    #[test]
+    fn sleepers_pass_a_gate_in_the_order_in_which_they_came() {
+        let stage = Stage::new(1).unwrap();
+        let passed = std::sync::Mutex::new(Vec::new());
+        let wait_until = |holds: &dyn Fn() -> bool| {
+            while !holds() {
+                system::sleep_ns(100_000);
+            }
+        };
+        std::thread::scope(|scope| {
+            let (stage, passed) = (&stage, &passed);
+            for waiter in 0..40 {
+                scope.spawn(move || {
+                    stage.gate(0).wait();
+                    passed.lock().unwrap().push(waiter);
+                });
+                wait_until(&|| stage.gate(0).drawn.load(SeqCst) == waiter + 1);
+            }
+            for waiter in 0..40_usize {
+                stage.gate(0).wake();
+                wait_until(&|| passed.lock().unwrap().len() == waiter + 1);
+            }
+        });
+        assert_eq!(*passed.lock().unwrap(), (0..40).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn only_the_first_failure_is_kept_and_kept_whole() {
+        let stage = Stage::new(0).unwrap();
+        assert_eq!(stage.play().first_failure(), None);
+        let first = Failure { step: 3, task: None, errno: 11 };
+        stage.play().fail(first);
+        stage.play().fail(Failure { step: 4, task: Some(7), errno: 12 });
+        assert_eq!(stage.play().first_failure(), Some(first));
+        let other = Stage::new(0).unwrap();
+        let failure = Failure { step: 9, task: Some(999_999), errno: 110 };
+        other.play().fail(failure);
+        assert_eq!(other.play().first_failure(), Some(failure));
+    }
+}

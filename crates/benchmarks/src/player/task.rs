@@ -1,0 +1,451 @@
+//! What a task does: its program, one operation after the other, until its end.
+//!
+//! Nothing here allocates, because a task may be the fork of a program with many threads.
+
+use crate::player::Class;
+use crate::player::channel::Ends;
+use crate::player::error::Step;
+use crate::player::pace::Burner;
+use crate::player::stage::{Failure, Slot, Stage};
+use crate::player::system::{self, Cpus, Fork};
+use scenario::draw::Random;
+use scenario::workload::{LOOP_DEPTH_MAX, Op, Repeat, Workload};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// What all tasks of a play are given. Every process has its own copy at the same address.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// What is played.
+    pub workload: &'a Workload,
+    /// What they share.
+    pub stage: &'a Stage,
+    /// Buffers.
+    pub channels: &'a [Ends],
+    /// Seed of all draws.
+    pub seed: u64,
+    /// How work is done.
+    pub burner: Burner,
+    /// Class of all tasks.
+    pub class: Class,
+    /// CPUs of tasks whose template names none.
+    pub all_cpus: Cpus,
+    /// Size of the largest message.
+    pub message_bytes: usize,
+    /// Whether messages count from the mark on only.
+    pub has_mark: bool,
+}
+
+/// How a task ends in the eyes of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    /// It is a process.
+    Process,
+    /// It is the first thread of a process with others.
+    FirstThread,
+    /// It is another thread.
+    Thread,
+}
+
+/// An operation failed: what, and the kernel's error number.
+type Failed = (Step, i32);
+
+/// The play of this process, for threads: they are started with a number only.
+static SETTING: AtomicPtr<Setting<'static>> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Setting<'_> {
+    /// Makes this the play of the calling process, which must end before `self` does.
+    pub fn become_the_play(&self) {
+        SETTING.store((&raw const *self).cast_mut().cast(), SeqCst);
+    }
+
+    fn slot(&self, task: u32) -> &Slot {
+        self.stage.slot(task)
+    }
+
+    /// Puts the result of a step of `task` where the conductor sees it; failure ends the process.
+    fn or_give_up<T>(&self, task: u32, result: Result<T, Failed>) -> T {
+        result.unwrap_or_else(|(step, errno)| {
+            let failure = Failure { step: step as u8, task: Some(task), errno };
+            self.stage.play().fail(failure);
+            system::exit_process(1)
+        })
+    }
+
+    // ---- birth ----------------------------------------------------------------------------------
+
+    /// Life of an initial task in the process that the conductor has just forked for it. The
+    /// first of several in one address space starts the others.
+    pub fn live_as_initial(&self, task: u32) -> ! {
+        let space = self.workload.templates[self.template_of_initial(task)].address_space;
+        let first = space.is_some();
+        for other in task + 1..self.workload.initial.len() as u32 {
+            let other_space =
+                self.workload.templates[self.template_of_initial(other)].address_space;
+            if first && other_space == space {
+                let started = system::start_thread(initial_thread, other as usize);
+                self.or_give_up(other, started.map_err(|errno| (Step::Create, errno)));
+            }
+        }
+        self.await_start(task);
+        self.live(task, if first { Body::FirstThread } else { Body::Process });
+        if first { system::exit_first_thread() } else { system::exit_process(0) }
+    }
+
+    fn template_of_initial(&self, task: u32) -> usize {
+        self.workload.initial[task as usize].template as usize
+    }
+
+    /// An initial task waits until its start, on the first CPU that it may use: there the
+    /// simulator's tasks begin too.
+    fn await_start(&self, task: u32) {
+        let play = self.stage.play();
+        let slot = self.slot(task);
+        let cpus = self.cpus_of(self.template_of_initial(task));
+        self.introduce(task, &first_of(&cpus));
+        play.nr_ready.fetch_add(1, SeqCst);
+        play.tell();
+        while slot.armed.load(SeqCst) == 0 {
+            system::futex_wait(&slot.armed, 0, system::EVERY_BIT, None);
+        }
+        let result = system::set_affinity(&cpus).map_err(|errno| (Step::Affinity, errno));
+        self.or_give_up(task, result);
+        let start_at_ns = self.workload.initial[task as usize].start_at_ns;
+        let at_ns = play.start_at_ns.load(SeqCst).saturating_add(start_at_ns);
+        slot.born_at_ns.store(at_ns, SeqCst);
+        if system::now_ns() >= at_ns {
+            play.nr_late.fetch_add(1, SeqCst);
+        }
+        let (voluntary, involuntary) = system::switches();
+        // The sleep itself is a voluntary switch.
+        slot.voluntary.begin(voluntary + 1);
+        slot.involuntary.begin(involuntary);
+        slot.run_ns.begin(system::cpu_time_ns());
+        slot.waits.store(1, SeqCst);
+        system::sleep_until_ns(at_ns);
+    }
+
+    /// Name, class, nice value and CPUs of the calling thread.
+    fn introduce(&self, task: u32, cpus: &Cpus) {
+        let slot = self.slot(task);
+        let nice = i32::from(self.workload.templates[slot.template.load(SeqCst) as usize].nice);
+        system::set_name(&name_of(task));
+        slot.pid.store(system::pid(), SeqCst);
+        slot.tid.store(system::tid(), SeqCst);
+        slot.nice.store(nice, SeqCst);
+        let class = match self.class {
+            Class::Normal => libc::SCHED_OTHER,
+            Class::Ext => SCHED_EXT,
+        };
+        let result = system::set_class(class, 0).map_err(|errno| (Step::Class, errno));
+        self.or_give_up(task, result);
+        let result = system::set_nice(nice).map_err(|errno| (Step::Nice, errno));
+        self.or_give_up(task, result);
+        let result = system::set_affinity(cpus).map_err(|errno| (Step::Affinity, errno));
+        self.or_give_up(task, result);
+    }
+
+    fn cpus_of(&self, template: usize) -> Cpus {
+        match &self.workload.templates[template].cpus {
+            None => self.all_cpus,
+            Some(cpus) => {
+                let mut set: Cpus = [0; 16];
+                for &cpu in cpus.iter() {
+                    set[cpu as usize / 64] |= 1 << (cpu % 64);
+                }
+                set
+            }
+        }
+    }
+
+    /// Life of a forked task whose slot its parent has filled in.
+    fn live_as_child(&self, task: u32, body: Body) {
+        let parent = self.slot(task).parent.load(SeqCst) - 1;
+        let template = |task: u32| self.slot(task).template.load(SeqCst) as usize;
+        let (own, inherited) = (template(task), template(parent));
+        let slot = self.slot(task);
+        system::set_name(&name_of(task));
+        slot.pid.store(system::pid(), SeqCst);
+        slot.tid.store(system::tid(), SeqCst);
+        let nice = i32::from(self.workload.templates[own].nice);
+        if slot.nice.swap(nice, SeqCst) != nice {
+            let result = system::set_nice(nice).map_err(|errno| (Step::Nice, errno));
+            self.or_give_up(task, result);
+        }
+        if self.workload.templates[own].cpus != self.workload.templates[inherited].cpus {
+            let result = system::set_affinity(&self.cpus_of(own));
+            self.or_give_up(task, result.map_err(|errno| (Step::Affinity, errno)));
+        }
+        self.live(task, body);
+    }
+
+    // ---- life -----------------------------------------------------------------------------------
+
+    fn live(&self, task: u32, body: Body) {
+        let mut small = [0; SMALL_MESSAGE_BYTES];
+        let buffer: &mut [u8] = if self.message_bytes <= SMALL_MESSAGE_BYTES {
+            &mut small
+        } else {
+            let memory = system::private_memory(self.message_bytes);
+            self.or_give_up(task, memory.map_err(|errno| (Step::Memory, errno)))
+        };
+        let template = self.slot(task).template.load(SeqCst) as usize;
+        let mut life = Life {
+            setting: self,
+            task,
+            slot: self.slot(task),
+            program: &self.workload.templates[template].program,
+            pc: 0,
+            rounds: [0; LOOP_DEPTH_MAX],
+            depth: 0,
+            random: Random::new(self.seed, task.into()),
+            buffer,
+        };
+        let result = loop {
+            match life.step() {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(failed) => break Err(failed),
+            }
+        };
+        self.or_give_up(task, result);
+        self.end(task, body);
+    }
+
+    /// Leaves the result behind, then tells parent and conductor.
+    fn end(&self, task: u32, body: Body) {
+        let (play, slot) = (self.stage.play(), self.slot(task));
+        let (voluntary, involuntary) = system::switches();
+        slot.voluntary.set(voluntary);
+        slot.involuntary.set(involuntary);
+        slot.run_ns.set(system::cpu_time_ns());
+        slot.exited_at_ns.store(system::now_ns(), SeqCst);
+        if let Some(parent) = slot.parent.load(SeqCst).checked_sub(1) {
+            let children = &self.slot(parent).children;
+            if children.fetch_sub(1, SeqCst) == 1 {
+                system::futex_wake(children, system::EVERY_BIT);
+            }
+        }
+        if play.alive.fetch_sub(1, SeqCst) == 1 {
+            play.tell();
+        }
+        // Only a task that is a process of its own may take the whole process with it.
+        if body == Body::Process {
+            system::exit_process(0);
+        }
+    }
+
+    /// Forks a child of `template` for `parent`. Children are numbered in the order in which
+    /// their forks begin.
+    fn fork(&self, parent: u32, template: u32) -> Result<(), Failed> {
+        let play = self.stage.play();
+        let task = play.nr_tasks.fetch_add(1, SeqCst);
+        let (slot, own) = (self.slot(task), self.slot(parent));
+        slot.template.store(template, SeqCst);
+        slot.parent.store(parent + 1, SeqCst);
+        slot.nice.store(own.nice.load(SeqCst), SeqCst);
+        slot.born_at_ns.store(system::now_ns(), SeqCst);
+        own.children.fetch_add(1, SeqCst);
+        play.alive.fetch_add(1, SeqCst);
+        let failed = |errno| (Step::Fork, errno);
+        if self.workload.templates[template as usize].address_space.is_some() {
+            return system::start_thread(forked_thread, task as usize).map_err(failed);
+        }
+        match system::fork().map_err(failed)? {
+            Fork::Parent(_) => Ok(()),
+            Fork::Child => {
+                self.live_as_child(task, Body::Process);
+                system::exit_process(0)
+            }
+        }
+    }
+}
+
+/// The scheduling class of sched_ext. Source: Linux include/uapi/linux/sched.h.
+const SCHED_EXT: i32 = 7;
+
+/// Messages up to this size are received on the stack.
+const SMALL_MESSAGE_BYTES: usize = 4096;
+
+fn setting_of_process() -> &'static Setting<'static> {
+    // SAFETY: set by `become_the_play` before any thread starts; what it points to outlives the
+    // process's threads.
+    unsafe { &*SETTING.load(SeqCst) }
+}
+
+extern "C" fn initial_thread(task: *mut libc::c_void) -> *mut libc::c_void {
+    let setting = setting_of_process();
+    setting.await_start(task as u32);
+    setting.live(task as u32, Body::Thread);
+    std::ptr::null_mut()
+}
+
+extern "C" fn forked_thread(task: *mut libc::c_void) -> *mut libc::c_void {
+    setting_of_process().live_as_child(task as u32, Body::Thread);
+    std::ptr::null_mut()
+}
+
+/// `t` and the task's number, so that traces can be read without a table.
+fn name_of(task: u32) -> [u8; 16] {
+    let mut name = [0; 16];
+    name[0] = b't';
+    let digits = task.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut left = task;
+    for place in (1..=digits).rev() {
+        name[place] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    name
+}
+
+fn first_of(cpus: &Cpus) -> Cpus {
+    let mut first: Cpus = [0; 16];
+    if let Some(word) = cpus.iter().position(|&word| word != 0) {
+        first[word] = 1 << cpus[word].trailing_zeros();
+    }
+    first
+}
+
+/// A task on its way through its program.
+struct Life<'a> {
+    setting: &'a Setting<'a>,
+    task: u32,
+    slot: &'a Slot,
+    program: &'a [Op],
+    pc: usize,
+    /// Rounds still to run of the loops it is in, this one included.
+    rounds: [u64; LOOP_DEPTH_MAX],
+    depth: usize,
+    random: Random,
+    buffer: &'a mut [u8],
+}
+
+impl Life<'_> {
+    /// One operation. False: it was the last.
+    fn step(&mut self) -> Result<bool, Failed> {
+        let op = self.program.get(self.pc).copied().unwrap_or(Op::Exit);
+        self.pc += 1;
+        let setting = self.setting;
+        match op {
+            Op::Run(amount) => setting.burner.burn(amount.draw(&mut self.random)),
+            Op::Sleep(amount) => system::sleep_ns(amount.draw(&mut self.random).max(1)),
+            Op::Send { channel, bytes } => self.send(channel, bytes as usize)?,
+            Op::Recv { channel, bytes } => self.receive(channel, bytes as usize)?,
+            Op::Wake { gate } => setting.stage.gate(gate).wake(),
+            Op::WakeAll { gate } => setting.stage.gate(gate).open(),
+            Op::Wait { gate } => setting.stage.gate(gate).wait(),
+            Op::Yield => system::give_way(),
+            Op::Fork { template } => setting.fork(self.task, template)?,
+            Op::Join => self.join(),
+            Op::Nice(nice) => {
+                self.slot.nice.store(nice.into(), SeqCst);
+                system::set_nice(nice.into()).map_err(|errno| (Step::Nice, errno))?;
+            }
+            Op::Loop { repeat, end } => self.enter_loop(repeat, end as usize),
+            Op::End { start } => self.end_round(start as usize),
+            Op::Mark => setting.stage.play().mark(),
+            Op::Exit => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn has_children(&self) -> bool {
+        self.slot.children.load(SeqCst) > 0
+    }
+
+    fn enter_loop(&mut self, repeat: Repeat, end: usize) {
+        let rounds = match repeat {
+            Repeat::Times(amount) => amount.draw(&mut self.random),
+            Repeat::Forever => u64::MAX,
+            Repeat::WhileChildren => u64::from(self.has_children()),
+        };
+        if rounds == 0 {
+            self.pc = end + 1;
+        } else {
+            self.rounds[self.depth] = rounds;
+            self.depth += 1;
+        }
+    }
+
+    fn end_round(&mut self, start: usize) {
+        let Op::Loop { repeat, .. } = self.program[start] else {
+            unreachable!("an end points to its loop")
+        };
+        let left = match repeat {
+            Repeat::Times(_) => self.rounds[self.depth - 1] - 1,
+            Repeat::Forever => u64::MAX,
+            Repeat::WhileChildren => u64::from(self.has_children()),
+        };
+        self.rounds[self.depth - 1] = left;
+        if left > 0 {
+            self.pc = start + 1;
+        } else {
+            self.depth -= 1;
+        }
+    }
+
+    fn send(&mut self, channel: u32, bytes: usize) -> Result<(), Failed> {
+        let descriptor = self.setting.channels[channel as usize].sending.as_raw_fd();
+        let mut sent = 0;
+        while sent < bytes {
+            match system::write(descriptor, &self.buffer[sent..bytes]) {
+                Ok(part) => sent += part,
+                Err(libc::EINTR) => {}
+                Err(errno) => return Err((Step::Send, errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, channel: u32, bytes: usize) -> Result<(), Failed> {
+        let descriptor = self.setting.channels[channel as usize].receiving.as_raw_fd();
+        let mut received = 0;
+        while received < bytes {
+            match system::read(descriptor, &mut self.buffer[received..bytes]) {
+                Ok(part) => received += part,
+                Err(libc::EINTR) => {}
+                Err(errno) => return Err((Step::Receive, errno)),
+            }
+        }
+        let marked_at_ns = &self.setting.stage.play().marked_at_ns;
+        if !self.setting.has_mark || marked_at_ns.load(Relaxed) > 0 {
+            self.slot.messages.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn join(&mut self) {
+        loop {
+            let children = self.slot.children.load(SeqCst);
+            if children == 0 {
+                return;
+            }
+            system::futex_wait(&self.slot.children, children, system::EVERY_BIT, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: names of tasks and sets of CPUs. Method: examples.
+    use super::*;
+
+    #[test]
+    fn a_task_is_named_by_its_number() {
+        let text = |task| String::from_utf8(name_of(task).to_vec()).unwrap();
+        for task in [0, 7, 10, 999, 1_000_000] {
+            assert_eq!(text(task).trim_end_matches('\0'), format!("t{task}"));
+        }
+    }
+
+    #[test]
+    fn the_first_cpu_of_a_set_is_its_lowest() {
+        let mut cpus: Cpus = [0; 16];
+        cpus[1] = 0b1100;
+        cpus[2] = 1;
+        let mut expected: Cpus = [0; 16];
+        expected[1] = 0b100;
+        assert_eq!(first_of(&cpus), expected);
+    }
+}
