@@ -1,0 +1,82 @@
+//! `schedlab-guest`: the first process of schedlab's virtual machines, and its loader.
+//!
+//! As process 1 it does the job that it finds in its initramfs and powers off. Otherwise it does
+//! what its arguments say, on the running kernel, and prints records.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use kernel::guest::{self, Outcome, Port};
+use kernel::job::{Job, PolicyJob, Work};
+use kernel::records::Record;
+
+const USAGE: &str = "\
+usage: schedlab-guest load OBJECT [--set NAME=VALUE]... [--every MS] [-- COMMAND...]
+       schedlab-guest run JOB
+
+load  lets the policy in the BPF object schedule this machine, until SIGINT or SIGTERM,
+      or until COMMAND ends; counters come every MS milliseconds (1000)
+run   does the job in a JSON file, as inside a virtual machine
+
+Prints one JSON record a line. Exit code 0: done; 1: the kernel refused or ejected the
+policy; 2: anything else failed.";
+
+/// Long enough to be forever, short enough to be added to any time.
+const FOREVER_NS: u64 = 100 * 365 * 24 * 3600 * 1_000_000_000;
+
+fn main() -> ExitCode {
+    if std::process::id() == 1 {
+        guest::run_as_init();
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut port = Port::standard_output();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["load", rest @ ..] => match load_job(rest) {
+            Ok(job) => guest::run_job(&job, &mut port),
+            Err(message) => return misused(&message),
+        },
+        ["run", job] => guest::run_job_file(&PathBuf::from(job), &mut port),
+        _ => return misused("neither load nor run"),
+    };
+    let outcome = done.unwrap_or_else(|error| {
+        port.send(&Record::Error { message: error.to_string() });
+        Outcome::Failed
+    });
+    ExitCode::from(outcome.exit_code())
+}
+
+fn misused(message: &str) -> ExitCode {
+    eprintln!("error: {message}\n{USAGE}");
+    ExitCode::from(2)
+}
+
+fn load_job(arguments: &[&str]) -> Result<Job, String> {
+    let mut words = arguments.iter().copied();
+    let object = words.next().ok_or("load needs the policy's object")?;
+    let mut set = BTreeMap::new();
+    let mut every_ms: u64 = 1000;
+    let mut work = Work::Wait { wall_ns: FOREVER_NS };
+    while let Some(word) = words.next() {
+        match word {
+            "--set" => {
+                let pair = words.next().ok_or("--set needs NAME=VALUE")?;
+                let (name, value) =
+                    pair.split_once('=').ok_or(format!("--set {pair}: not NAME=VALUE"))?;
+                set.insert(name.to_owned(), value.to_owned());
+            }
+            "--every" => {
+                let text = words.next().ok_or("--every needs milliseconds")?;
+                every_ms = text.parse().map_err(|_| format!("--every {text}: not a number"))?;
+            }
+            "--" => work = Work::Command { argv: words.by_ref().map(str::to_owned).collect() },
+            other => return Err(format!("unknown argument {other}")),
+        }
+    }
+    Ok(Job {
+        policy: Some(PolicyJob { object: object.into(), set }),
+        work: vec![work],
+        counters_every_ns: every_ms.saturating_mul(1_000_000),
+        ..Job::default()
+    })
+}

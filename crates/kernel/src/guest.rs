@@ -1,0 +1,214 @@
+//! What `schedlab-guest` does: one [`Job`], on whatever kernel it runs on.
+//!
+//! Everything that happens becomes a record as soon as it happens, so that a kernel which dies in
+//! the middle has told everything up to there. The same code is the first process of a virtual
+//! machine and a plain program on a user's machine.
+
+mod command;
+mod counters;
+mod init;
+mod port;
+mod signals;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::job::{JOB_PATH, Job, Work};
+use crate::loader::{self, LoadError, LoadedPolicy, status};
+use crate::records::{Booted, Record};
+use counters::CounterSource;
+pub use port::Port;
+use signals::{Signals, Wake};
+
+/// How a job ended; a record has told it in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All work was done, under the policy if there was one.
+    Done,
+    /// The kernel refused or ejected the policy.
+    PolicyFailed,
+    /// Something else failed, or work did not succeed.
+    Failed,
+}
+
+impl Outcome {
+    /// The exit code of a program that ends so: 0, 1 for a verdict, 2 for an error.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Outcome::Done => 0,
+            Outcome::PolicyFailed => 1,
+            Outcome::Failed => 2,
+        }
+    }
+}
+
+/// The life of a virtual machine's first process: it mounts, does the job, and powers off.
+pub fn run_as_init() -> ! {
+    let prepared = init::mount_all();
+    let mut port = Port::open_in_guest();
+    let done = prepared.and_then(|()| run_job_file(Path::new(JOB_PATH), &mut port));
+    if let Err(error) = done {
+        port.send(&Record::Error { message: error.to_string() });
+    }
+    port.send(&Record::Done { at_ns: uptime_ns() });
+    drop(port);
+    init::power_off()
+}
+
+/// Does the job in a file, and sends what happens.
+///
+/// # Errors
+///
+/// If the file is not a job, or the process may not handle signals.
+pub fn run_job_file(path: &Path, port: &mut Port) -> io::Result<Outcome> {
+    let text = fs::read_to_string(path)
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display())))?;
+    let job = serde_json::from_str(&text).map_err(|e| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{} is no job: {e}", path.display()))
+    })?;
+    run_job(&job, port)
+}
+
+/// Does a job: settle, load, work, unload. SIGINT and SIGTERM end it early and cleanly.
+///
+/// # Errors
+///
+/// If the process may not handle signals.
+pub fn run_job(job: &Job, port: &mut Port) -> io::Result<Outcome> {
+    let mut run = Run { job, port, signals: Signals::block()?, policy: None, interrupted: false };
+    run.port.send(&Record::Booted(booted()));
+    if run.pause(Duration::from_nanos(job.settle_ns))? {
+        return Ok(Outcome::Done);
+    }
+    if let Some(policy) = &job.policy {
+        match loader::load(&policy.object, &policy.set) {
+            Ok(loaded) => {
+                run.port.send(&Record::Attached(loaded.attached().clone()));
+                run.policy = Some(loaded);
+            }
+            Err(refusal) => return Ok(run.refuse(&refusal)),
+        }
+    }
+    run.do_all()
+}
+
+/// A job while it is done.
+struct Run<'a> {
+    job: &'a Job,
+    port: &'a mut Port,
+    signals: Signals,
+    policy: Option<LoadedPolicy>,
+    interrupted: bool,
+}
+
+impl Run<'_> {
+    fn refuse(&mut self, refusal: &LoadError) -> Outcome {
+        self.port.send(&Record::Refused(refusal.refused()));
+        Outcome::PolicyFailed
+    }
+
+    fn do_all(&mut self) -> io::Result<Outcome> {
+        let mut outcome = Outcome::Done;
+        for (index, work) in self.job.work.iter().enumerate() {
+            self.port.send(&Record::Started { index, title: work.title(), at_ns: uptime_ns() });
+            if !self.do_one(index, work)? {
+                outcome = Outcome::Failed;
+            }
+            // What comes after an ejection would be measured on another scheduler.
+            if self.report_ejection() {
+                return Ok(Outcome::PolicyFailed);
+            }
+            if self.interrupted {
+                break;
+            }
+        }
+        if let Some(policy) = self.policy.take() {
+            self.port.send(&Record::Detached(policy.detach()));
+        }
+        Ok(outcome)
+    }
+
+    /// Whether the work succeeded.
+    fn do_one(&mut self, index: usize, work: &Work) -> io::Result<bool> {
+        let limit = Some(self.job.time_limit_ns).filter(|&ns| ns > 0).map(Duration::from_nanos);
+        match work {
+            Work::Command { argv } => {
+                let finished = command::run(index, argv, limit, |wait| self.watch(wait))?;
+                let succeeded = finished.status == Some(0);
+                self.port.send(&Record::Finished(finished));
+                Ok(succeeded)
+            }
+            Work::Wait { wall_ns } => {
+                self.pause(Duration::from_nanos(*wall_ns))?;
+                Ok(true)
+            }
+            Work::Play { .. } => {
+                let message = format!("cannot {}: this guest has no player", work.title());
+                self.port.send(&Record::Error { message });
+                Ok(false)
+            }
+        }
+    }
+
+    /// Lets time pass; whether that was interrupted, by a signal or the policy's end.
+    fn pause(&mut self, wall: Duration) -> io::Result<bool> {
+        let end = uptime().saturating_add(wall);
+        let mut counters = CounterSource::begin(self.job.counters_every_ns);
+        loop {
+            let left = end.saturating_sub(uptime());
+            if left.is_zero() || self.interrupted {
+                return Ok(self.interrupted);
+            }
+            let next = counters.next_in().map_or(left, |due| due.min(left)).min(LOOK_EVERY);
+            self.watch(Some(next))?;
+            if let Some(found) = counters.due(self.policy.as_ref()) {
+                self.port.send(&Record::Counters(found));
+            }
+            if self.policy.as_ref().is_some_and(|policy| policy.exit().is_some()) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Waits for a child's end or a signal, at most as long as said.
+    fn watch(&mut self, wait: Option<Duration>) -> io::Result<Wake> {
+        let wake = self.signals.wait(wait)?;
+        self.interrupted |= wake == Wake::Stop;
+        Ok(wake)
+    }
+
+    fn report_ejection(&mut self) -> bool {
+        let Some(exit) = self.policy.as_ref().and_then(LoadedPolicy::exit) else { return false };
+        self.policy = None;
+        self.port.send(&Record::Ejected(exit));
+        true
+    }
+}
+
+/// How often a policy that nobody disturbs is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+fn booted() -> Booted {
+    Booted {
+        kernel_release: status::kernel_release(),
+        nr_cpus: online_cpus(),
+        at_ns: uptime_ns(),
+        sched_ext: status::has_sched_ext(),
+    }
+}
+
+fn online_cpus() -> u32 {
+    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Time since the kernel's start.
+fn uptime() -> Duration {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Into::into)
+}
+
+fn uptime_ns() -> u64 {
+    u64::try_from(uptime().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,217 @@
+//! The one reason in all that a kernel says when it refuses a policy.
+//!
+//! A verifier's log is the whole way it went through the program; its reason is the last thing it
+//! says, and the place in the source is the last line it quoted before.
+
+use std::fmt;
+
+use libbpf_rs::Error;
+
+use super::status::Status;
+
+/// A program that was refused, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reason {
+    /// The C function; empty if the refusal is not about one.
+    program: String,
+    /// The kernel's words.
+    words: String,
+    /// `file:line`, empty if unknown.
+    place: String,
+    /// The line of source, empty if unknown.
+    source_line: String,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.program.as_str() {
+            "" => write!(f, "the kernel refused the policy: {}", self.words)?,
+            program => write!(f, "the verifier refused {program}: {}", self.words)?,
+        }
+        match (self.place.as_str(), self.source_line.as_str()) {
+            ("", "") => Ok(()),
+            ("", line) => write!(f, " (near `{line}`)"),
+            (place, line) => write!(f, " (near {place}: `{line}`)"),
+        }
+    }
+}
+
+/// What the verifier says, and what to do about it.
+const HINTS: [(&str, &str); 15] = [
+    (
+        "infinite loop detected",
+        "the verifier must see that every loop ends: use bpf_for, bpf_repeat or can_loop",
+    ),
+    (
+        "BPF program is too large",
+        "it went through too many paths: use bpf_for for loops, and static __noinline functions",
+    ),
+    (
+        "jumps is too complex",
+        "use bpf_for for inner loops, and keep no counter across iterations of an iterator",
+    ),
+    ("back-edge", "the verifier must see that every loop ends: use bpf_for or bpf_repeat"),
+    (
+        "_impl in BTF",
+        "this kernel's type information is broken (packaged with pahole before 1.31); \
+         take another build of the kernel",
+    ),
+    (
+        "incompatible with vmlinux",
+        "the call's arguments differ in this kernel; if it is 7.1 or later, its type information \
+         may be broken (packaged with pahole before 1.31)",
+    ),
+    ("not found in kernel", "this kernel is too old, or has dropped the call"),
+    ("or_null'", "the value may be NULL: test it before it is used"),
+    ("or_null_'", "the value may be NULL: test it before it is used"),
+    ("invalid mem access 'scalar'", "the verifier takes this for a number, not a pointer"),
+    ("invalid access to map value", "mask the index, or compare it with a constant, just before"),
+    ("min value is negative", "make the index unsigned, and mask it just before"),
+    ("unbounded memory access", "mask the index, or compare it with a constant, just before"),
+    ("Unreleased reference", "release what was acquired on every path, as by bpf_task_release"),
+    (
+        "is not allowed",
+        "the call does not belong into this operation; scx_bpf_dsq_move* only into dispatch",
+    ),
+];
+
+impl Reason {
+    /// A way out, or nothing where none is known.
+    pub fn hint(&self) -> &'static str {
+        HINTS.iter().find(|known| self.words.contains(known.0)).map_or("", |known| known.1)
+    }
+}
+
+/// The reason in what libbpf said while it loaded an object.
+pub(super) fn of_load(log: &str) -> Option<Reason> {
+    verifier_reason(log).or_else(|| loader_reason(log))
+}
+
+const LOG_BEGINS: &str = "-- BEGIN PROG LOAD LOG --";
+const LOG_ENDS: &str = "-- END PROG LOAD LOG --";
+
+fn verifier_reason(log: &str) -> Option<Reason> {
+    let (before, rest) = log.split_once(LOG_BEGINS)?;
+    let (verifier, _) = rest.split_once(LOG_ENDS).unwrap_or((rest, ""));
+    let program = before.rsplit_once("prog '").and_then(|(_, name)| name.split('\'').next());
+    let mut lines = verifier.lines().rev().map(str::trim);
+    let words = lines.by_ref().find(|line| is_verdict(line))?;
+    let (source_line, place) = lines.find_map(quoted_source).unwrap_or_default();
+    Some(Reason {
+        program: program.unwrap_or_default().to_owned(),
+        words: words.to_owned(),
+        place,
+        source_line,
+    })
+}
+
+/// Whether a line of the log is the verifier's verdict: neither statistics, an instruction, a
+/// quoted line of source, nor the state of registers.
+fn is_verdict(line: &str) -> bool {
+    let statistics = ["processed ", "verification time", "stack depth", "mark_precise", "arg#"];
+    let first = line.split([' ', ':']).next().unwrap_or_default();
+    !(line.is_empty()
+        || line.starts_with(';')
+        || statistics.iter().any(|start| line.starts_with(start))
+        || first.parse::<u64>().is_ok()
+        || line.starts_with("from ")
+        || line.starts_with("cur state:")
+        || line.starts_with("old state:")
+        || line.starts_with("frame"))
+}
+
+/// `; source text @ file.c:12` as text and place.
+fn quoted_source(line: &str) -> Option<(String, String)> {
+    let quoted = line.strip_prefix("; ")?;
+    let (text, place) = quoted.rsplit_once(" @ ").unwrap_or((quoted, ""));
+    Some((text.trim().to_owned(), place.to_owned()))
+}
+
+/// A reason of the loader itself, which resolves names before the kernel sees a program.
+fn loader_reason(log: &str) -> Option<Reason> {
+    let telling = ["extern ", "failed to find", "relo #", "struct_ops"];
+    let line = log.lines().find(|line| telling.iter().any(|word| line.contains(word)))?;
+    let words = line.trim().trim_start_matches("libbpf: ").to_owned();
+    Some(Reason { words, ..Reason::default() })
+}
+
+/// Reason and hint where the kernel would not enable a policy that it had verified.
+pub(super) fn of_attach(error: &Error, before: &Status, kernel_log: &str) -> (String, String) {
+    let said: Vec<&str> = kernel_log.lines().map(kernel_words).collect();
+    let (reason, hint) = match errno_of(error) {
+        Some(EBUSY) => (
+            format!("another policy schedules this machine ({})", or_unknown(before)),
+            "stop the program that loaded it",
+        ),
+        Some(E2BIG) => {
+            ("its timeout_ms is over 30,000".into(), "30 s is the most the kernel allows")
+        }
+        Some(EINVAL) => (
+            "it takes the policy's sched_ext_ops for invalid".into(),
+            "its name may have letters, digits, _ and . only; dispatch needs enqueue",
+        ),
+        _ => (format!("{error:#}"), ""),
+    };
+    if said.is_empty() { (reason, hint.into()) } else { (said.join("; "), hint.into()) }
+}
+
+const E2BIG: i32 = 7;
+const EBUSY: i32 = 16;
+const EINVAL: i32 = 22;
+
+/// The number of the system's error, which libbpf-rs only gives away in its text.
+fn errno_of(error: &Error) -> Option<i32> {
+    let text = format!("{error:#}");
+    text.rsplit_once("os error ")?.1.split(')').next()?.parse().ok()
+}
+
+fn kernel_words(line: &str) -> &str {
+    line.split_once("sched_ext: ").map_or(line, |(_, words)| words)
+}
+
+fn or_unknown(status: &Status) -> &str {
+    status.ops.as_deref().filter(|ops| !ops.is_empty()).unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a kernel 6.18 writes it, shortened.
+    const LOOP: &str = "\
+libbpf: prog 'endless_enqueue': BPF program load failed: -EINVAL
+libbpf: prog 'endless_enqueue': -- BEGIN PROG LOAD LOG --
+0: R1=ctx() R10=fp0
+; for (;;) @ endless.bpf.c:12
+0: (b7) r1 = 0                        ; R1_w=0
+infinite loop detected at insn 4
+cur state: R1=0 R10=fp0
+old state: R1=0 R10=fp0
+processed 8 insns (limit 1000000) max_states_per_insn 0 total_states 1 peak_states 1 mark_read 1
+-- END PROG LOAD LOG --
+libbpf: failed to load object 'endless'
+";
+
+    #[test]
+    fn a_verifiers_log_is_reduced_to_program_reason_and_place() {
+        let reason = of_load(LOOP).unwrap();
+        let text = reason.to_string();
+        assert!(text.contains("endless_enqueue: infinite loop detected at insn 4"), "{text}");
+        assert!(text.contains("endless.bpf.c:12: `for (;;)`"), "{text}");
+        assert!(reason.hint().contains("bpf_for"), "{reason:?}");
+    }
+
+    #[test]
+    fn a_call_that_the_kernel_lacks_is_named() {
+        let log = "libbpf: extern (func ksym) 'scx_bpf_new': not found in kernel or module BTFs\n\
+                   libbpf: failed to load object 'x'\n";
+        let reason = of_load(log).unwrap();
+        assert!(reason.to_string().contains("scx_bpf_new"), "{reason}");
+        assert!(!reason.hint().is_empty());
+    }
+
+    #[test]
+    fn a_log_without_a_reason_gives_none() {
+        assert_eq!(of_load("libbpf: loading object 'x'\n"), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! Tunables: `const volatile` integers of a policy that whoever loads it may set.
+
+use std::collections::BTreeMap;
+
+use libbpf_rs::OpenObject;
+
+use super::variables::{Shape, Variable};
+use super::{LoadError, holds_section};
+
+/// Writes every value of `set` into the object before it is loaded.
+pub(super) fn apply(
+    object: &mut OpenObject,
+    variables: &[Variable],
+    set: &BTreeMap<String, String>,
+) -> Result<(), LoadError> {
+    for (name, text) in set {
+        let variable = variables
+            .iter()
+            .find(|v| v.name == *name && v.is_constant())
+            .ok_or_else(|| no_tunable(name, variables))?;
+        let bytes = encode(variable, text)?;
+        write(object, variable, &bytes);
+    }
+    Ok(())
+}
+
+/// Writes `bytes` over the beginning of a constant.
+pub(super) fn write(object: &mut OpenObject, variable: &Variable, bytes: &[u8]) {
+    let map = object.maps_mut().find(|map| holds_section(map.name(), &variable.section));
+    let Some(mut map) = map else { return };
+    let Some(data) = map.initial_value_mut() else { return };
+    let end = variable.offset + bytes.len().min(variable.size);
+    if let Some(place) = data.get_mut(variable.offset..end) {
+        place.copy_from_slice(&bytes[..place.len()]);
+    }
+}
+
+fn no_tunable(name: &str, variables: &[Variable]) -> LoadError {
+    let is_tunable =
+        |v: &&Variable| v.is_constant() && matches!(v.shape, Shape::Integer { .. });
+    let known = variables.iter().filter(is_tunable).map(|v| v.name.clone()).collect();
+    LoadError::NoTunable { name: name.to_owned(), known }
+}
+
+/// The bytes of `text` as a value of the variable.
+fn encode(variable: &Variable, text: &str) -> Result<Vec<u8>, LoadError> {
+    let Shape::Integer { signed, boolean } = variable.shape else {
+        return Err(LoadError::NotANumber { name: variable.name.clone() });
+    };
+    let bits = 8 * u32::try_from(variable.size.min(8)).unwrap_or(8);
+    let (least, most) = match (boolean, signed) {
+        (true, _) => (0, 1),
+        (false, true) => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
+        (false, false) => (0, (1_i128 << bits) - 1),
+    };
+    let value = parse(text).filter(|value| (least..=most).contains(value)).ok_or_else(|| {
+        LoadError::BadValue { name: variable.name.clone(), value: text.to_owned(), least, most }
+    })?;
+    Ok(value.to_le_bytes()[..variable.size.min(8)].to_vec())
+}
+
+fn parse(text: &str) -> Option<i128> {
+    match text {
+        "true" => return Some(1),
+        "false" => return Some(0),
+        _ => {}
+    }
+    let digits = text.replace('_', "");
+    match digits.strip_prefix("0x") {
+        Some(hexadecimal) => i128::from_str_radix(hexadecimal, 16).ok(),
+        None => digits.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(size: usize, signed: bool, boolean: bool) -> Variable {
+        Variable {
+            name: "x".into(),
+            section: ".rodata".into(),
+            offset: 0,
+            size,
+            shape: Shape::Integer { signed, boolean },
+        }
+    }
+
+    #[test]
+    fn a_value_becomes_the_bytes_of_its_type() {
+        assert_eq!(encode(&variable(2, false, false), "0x102").unwrap(), [2, 1]);
+        assert_eq!(encode(&variable(4, true, false), "-1").unwrap(), [255; 4]);
+        assert_eq!(encode(&variable(8, false, false), "3_000").unwrap(), 3000_u64.to_le_bytes());
+        assert_eq!(encode(&variable(1, false, true), "true").unwrap(), [1]);
+    }
+
+    #[test]
+    fn a_value_that_its_type_cannot_hold_is_refused_with_the_range() {
+        for (size, signed, boolean, text) in [
+            (1, false, true, "2"),
+            (1, false, false, "256"),
+            (1, true, false, "-129"),
+            (8, false, false, "18446744073709551616"),
+            (4, false, false, "-1"),
+            (4, false, false, "three"),
+        ] {
+            let refused = encode(&variable(size, signed, boolean), text).unwrap_err().to_string();
+            assert!(refused.contains(text) && refused.contains(" to "), "{refused}");
+        }
+    }
+}
