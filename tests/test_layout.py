@@ -36,6 +36,7 @@ CRATES = {
         {"policy", "runqueue", "scenario"},
         {"hdrhistogram", "serde", "serde_json", "thiserror"},
     ),
+    "benchmarks": ({"scenario"}, {"libc", "serde", "thiserror"}),
     "python": ({"policy", "runqueue", "scenario", "simulator"}, {"pyo3", "serde_json"}),
 }
 
@@ -46,6 +47,15 @@ NOT_IN_SIMULATOR = re.compile(
 
 # Where Rust and C meet, and where a structure is built by hand. Nowhere else is `unsafe` needed.
 UNSAFE_FILES = (
+    # System calls, and the memory that processes share.
+    "crates/benchmarks/src/player/system.rs",
+    "crates/benchmarks/src/player/stage.rs",
+    "crates/benchmarks/src/player/channel.rs",
+    # One pointer that every thread of a play starts from; one kill in a signal handler.
+    "crates/benchmarks/src/player/task.rs",
+    "crates/benchmarks/src/player/conductor.rs",
+    # The computing loop, two instructions a turn.
+    "crates/benchmarks/src/player/pace.rs",
     "crates/policy/src/*.rs",
     "crates/runqueue/src/*.rs",
     "crates/simulator/src/engine.rs",

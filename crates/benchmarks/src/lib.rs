@@ -9,6 +9,6 @@
 
 mod player;
 
-pub use player::error::{PlayError, Step};
+pub use player::error::{PlayError, Step, Who};
 pub use player::score::{Played, PlayedGroup, PlayedTask, Status};
 pub use player::{Class, Options, Pace, play};

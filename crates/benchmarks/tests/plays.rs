@@ -1,0 +1,341 @@
+//! Goal: real tasks do what the workload says, and nothing is left behind whatever happens.
+//! Method: closed forms that hold on every scheduler (counts of tasks and messages, parents,
+//! order, least CPU time), and each failure made to happen.
+
+use benchmarks::{Options, PlayError, Played, Status, Step, play};
+use scenario::workload::Workload;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+const MS: u64 = 1_000_000;
+
+fn shipped(name: &str, parameters: &[(&str, &str)]) -> Workload {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let given = parameters.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    scenario::load_workload(&root.join(name), &given.collect()).unwrap()
+}
+
+fn written(text: &str) -> Workload {
+    let text = format!("description = \"a test\"\nsource = \"own\"\n{text}");
+    scenario::parse_workload("test.toml", &text, &BTreeMap::new()).unwrap()
+}
+
+fn outcome(workload: &Workload, limit_ns: u64) -> Result<Played, PlayError> {
+    let options = Options { seed: 7, limit_ns, ..Options::default() };
+    play(workload, &options, &AtomicBool::new(false))
+}
+
+fn played(workload: &Workload) -> Played {
+    let played = outcome(workload, 60_000 * MS).unwrap();
+    assert_eq!(played.status, Status::Completed);
+    played
+}
+
+fn refused(workload: &Workload) -> PlayError {
+    outcome(workload, 60_000 * MS).unwrap_err()
+}
+
+/// Whether any thread of this name (the play's own start with `t` and a number) runs still.
+fn threads_of(played: &Played) -> usize {
+    let exists = |tid: &i32| Path::new(&format!("/proc/{tid}")).exists();
+    played.tasks.iter().map(|task| task.tid).filter(exists).count()
+}
+
+// ---- what tasks do ------------------------------------------------------------------------------
+
+#[test]
+fn every_counter_computes_its_work_and_the_parent_sees_all_of_them_end() {
+    let played = played(&shipped("counter.toml", &[("n", "3"), ("work", "5ms")]));
+    assert_eq!(played.nr_tasks, 4);
+    let parents: Vec<_> = played.tasks.iter().map(|task| task.parent).collect();
+    assert_eq!(parents, [None, Some(0), Some(0), Some(0)]);
+    let parent_exit_ns = played.tasks[0].exited_at_ns.unwrap();
+    for child in &played.tasks[1..] {
+        assert!(child.run_ns >= 5 * MS, "{child:?}");
+        assert!(child.exited_at_ns.unwrap() <= parent_exit_ns, "{child:?}");
+        assert!(child.born_at_ns >= played.tasks[0].born_at_ns, "{child:?}");
+    }
+    assert_eq!(played.makespan_ns, parent_exit_ns - played.marked_at_ns.unwrap());
+    assert_eq!(threads_of(&played), 0);
+}
+
+#[test]
+fn a_byte_goes_to_and_fro_as_often_as_it_should() {
+    let played = played(&shipped("ping_pong.toml", &[("pairs", "2"), ("rounds", "50")]));
+    assert_eq!(played.messages, 2 * 2 * 50);
+    assert!(played.tasks.iter().all(|task| task.messages == 50), "{:?}", played.tasks);
+}
+
+#[test]
+fn hackbench_receives_every_message_of_every_sender() {
+    for (threads, pipe) in [("false", "false"), ("true", "true")] {
+        let given = [("groups", "2"), ("loops", "3"), ("threads", threads), ("pipe", pipe)];
+        let played = played(&shipped("hackbench.toml", &given));
+        assert_eq!(played.nr_tasks, 1 + 2 * 40, "threads={threads}");
+        assert_eq!(played.messages, 2 * 20 * 20 * 3, "threads={threads}");
+        let counts: Vec<_> =
+            played.task_groups.iter().map(|group| (&group.name[..], group.count)).collect();
+        assert_eq!(counts, [("hackbench", 1), ("receiver", 40), ("sender", 40)]);
+        assert!(played.tasks.iter().all(|task| task.exited_at_ns.is_some()));
+        assert_eq!(threads_of(&played), 0);
+    }
+}
+
+#[test]
+fn children_have_the_numbers_of_the_order_in_which_they_are_forked() {
+    // A simulation forks in the same order, so it gives the same numbers.
+    let played = played(&shipped("hackbench.toml", &[("groups", "2"), ("loops", "1")]));
+    for task in &played.tasks[1..] {
+        let (group, place) = ((task.number - 1) / 40, (task.number - 1) % 40);
+        let sender = 1 + group * 21;
+        let expected = if place < 20 { sender + 1 + place } else { sender };
+        assert_eq!(task.template, expected, "task {}", task.number);
+    }
+}
+
+#[test]
+fn tasks_that_never_end_are_stopped_when_the_workload_says() {
+    let text = r#"
+        stop = "200ms"
+        [[tasks]]
+        name = "endless"
+        count = 2
+        cpus = [0]
+        program = [{ repeat = "forever", do = [{ run = "1ms" }] }]
+        [[tasks]]
+        name = "endless_thread"
+        cpus = [0]
+        address_space = "a"
+        program = [{ repeat = "forever", do = [{ run = "1ms" }] }]
+    "#;
+    let played = played(&written(text));
+    assert!((200 * MS..400 * MS).contains(&played.elapsed_ns), "{}", played.elapsed_ns);
+    let run_ns: u64 = played.tasks.iter().map(|task| task.run_ns).sum();
+    // All on one CPU; what is read of a running thread is up to a tick old.
+    assert!(run_ns <= played.elapsed_ns + 10 * MS, "{run_ns} of {}", played.elapsed_ns);
+    assert!(played.tasks.iter().all(|task| task.exited_at_ns.is_none()));
+    assert_eq!(threads_of(&played), 0);
+}
+
+#[test]
+fn tasks_start_when_the_workload_says_and_not_before() {
+    let text = r#"
+        [[tasks]]
+        name = "late"
+        start = "60ms"
+        program = [{ run = "1ms" }]
+        [[tasks]]
+        name = "early"
+        program = [{ run = "1ms" }]
+    "#;
+    let played = played(&written(text));
+    assert_eq!(played.nr_late, 0);
+    let exits_ns: Vec<_> = played.tasks.iter().map(|task| task.exited_at_ns.unwrap()).collect();
+    assert!(exits_ns[0] >= 61 * MS - MS / 10, "{exits_ns:?}");
+    assert!(exits_ns[1] < exits_ns[0], "{exits_ns:?}");
+    assert_eq!(played.tasks[0].born_at_ns, 60 * MS);
+}
+
+#[test]
+fn threads_share_a_process_where_they_share_an_address_space() {
+    let text = r#"
+        [templates.own]
+        program = [{ run = "1us" }]
+        [templates.shared]
+        address_space = "a"
+        program = [{ run = "1us" }, { fork = "own" }, "join"]
+        [[tasks]]
+        name = "first"
+        address_space = "a"
+        program = [{ fork = "shared" }, { fork = "shared" }, "join"]
+        [[tasks]]
+        name = "alone"
+        program = [{ run = "1us" }]
+        [[tasks]]
+        name = "second"
+        address_space = "a"
+        program = [{ fork = "own" }, "join", { run = "1ms" }]
+    "#;
+    let played = played(&written(text));
+    assert_eq!(played.nr_tasks, 8);
+    assert!(played.tasks.iter().all(|task| task.exited_at_ns.is_some()), "{:?}", played.tasks);
+}
+
+#[test]
+fn gates_large_messages_yields_and_nice_values_do_what_they_say() {
+    let text = r#"
+        [channels.wide]
+        capacity_bytes = 100000
+        overhead_bytes = 1000
+        [gates.turn]
+        [gates.all]
+        [[tasks]]
+        name = "giver"
+        program = [
+            { repeat = 10, do = [{ wake = "turn" }, "yield"] },
+            { wake_all = "all" },
+            { repeat = 20, do = [{ send = "wide", bytes = 50000 }] },
+        ]
+        [[tasks]]
+        name = "taker"
+        nice = 3
+        program = [
+            { repeat = 10, do = [{ wait = "turn" }] },
+            { nice = 7 },
+            { wait = "all" },
+            { wait = "all" },
+            { repeat = 10, do = [{ recv = "wide", bytes = 100000 }] },
+        ]
+    "#;
+    let played = played(&written(text));
+    assert_eq!(played.messages, 10);
+    let nices: Vec<_> = played.tasks.iter().map(|task| task.nice).collect();
+    assert_eq!(nices, [0, 7]);
+}
+
+#[test]
+fn a_seed_gives_every_task_the_draws_of_the_simulator() {
+    let text = r#"
+        [channels.out]
+        capacity_bytes = 65536
+        [[tasks]]
+        name = "random"
+        count = 4
+        program = [
+            { repeat = { uniform = [1, 100] }, do = [{ send = "out", bytes = 1 }, { recv = "out", bytes = 1 }] },
+        ]
+    "#;
+    let played = played(&written(text));
+    let amount = scenario::workload::Amount::Uniform { low: 1, high: 100 };
+    let draw = |task| amount.draw(&mut scenario::Random::new(7, task));
+    let expected: Vec<u64> = (0..4).map(draw).collect();
+    let messages: Vec<u64> = played.tasks.iter().map(|task| task.messages).collect();
+    assert_eq!(messages, expected);
+}
+
+// ---- what goes wrong ----------------------------------------------------------------------------
+
+#[test]
+fn tasks_that_wait_for_ever_are_ended_at_the_limit() {
+    let text = r#"
+        [gates.never]
+        [templates.child]
+        program = [{ wait = "never" }]
+        [[tasks]]
+        name = "parent"
+        program = [{ fork = "child" }, "join"]
+    "#;
+    let played = outcome(&written(text), 100 * MS).unwrap();
+    assert_eq!(played.status, Status::Stopped);
+    assert!(played.tasks.iter().all(|task| task.exited_at_ns.is_none()));
+    assert_eq!(threads_of(&played), 0);
+}
+
+#[test]
+fn an_interrupt_ends_all_tasks() {
+    let workload = shipped("nice_shares.toml", &[]);
+    let interrupt = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        let played = scope.spawn(|| play(&workload, &Options::default(), &interrupt));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        interrupt.store(true, SeqCst);
+        played.join().unwrap()
+    });
+    assert!(matches!(result, Err(PlayError::Interrupted)), "{result:?}");
+}
+
+#[test]
+fn a_task_that_is_killed_is_reported_with_its_signal() {
+    let text = r#"
+        [gates.never]
+        [templates.child]
+        nice = 13
+        program = [{ wait = "never" }]
+        [[tasks]]
+        name = "doomed"
+        program = [{ fork = "child" }, { wait = "never" }]
+    "#;
+    let workload = written(text);
+    let result = std::thread::scope(|scope| {
+        let played = scope.spawn(|| outcome(&workload, 60_000 * MS));
+        let victim = find_sleeper("t1", 13);
+        std::process::Command::new("kill").args(["-KILL", &victim]).status().unwrap();
+        played.join().unwrap()
+    });
+    match result {
+        Err(PlayError::Died { who, .. }) => {
+            assert_eq!(who, benchmarks::Who::Task(1, "child".to_string()));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The pid of the task of this name and nice value that sleeps in a play of this process. No other
+/// play of these tests uses that nice value.
+fn find_sleeper(name: &str, nice: i32) -> String {
+    let status_of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let us = std::process::id().to_string();
+    let is_ours = |pid: &str| {
+        let parent_of = |pid: &str| Some(fields(&status_of(pid)?).get(1)?.clone());
+        // Task 1's parent is task 0, its parent the conductor, its parent this process.
+        let conductor = parent_of(pid).and_then(|task| parent_of(&task));
+        conductor.and_then(|conductor| parent_of(&conductor)) == Some(us.clone())
+    };
+    for _ in 0..2000 {
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let pid = entry.file_name().to_string_lossy().into_owned();
+            let Some(status) = status_of(&pid) else { continue };
+            let fields = fields(&status);
+            // State and nice value are the 3rd and the 19th of proc(5).
+            let sleeps = fields.len() > 16 && fields[0] == "S" && fields[16] == nice.to_string();
+            if sleeps && status.contains(&format!("({name})")) && is_ours(&pid) {
+                return pid;
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("no task {name} within 10 s");
+}
+
+/// The fields of a `stat` behind the name.
+fn fields(status: &str) -> Vec<String> {
+    let behind = status.rsplit_once(") ").map_or("", |(_, behind)| behind);
+    behind.split(' ').map(str::to_string).collect()
+}
+
+#[test]
+fn a_child_in_a_strange_address_space_is_refused_with_both_names() {
+    let text = r#"
+        [templates.thread]
+        address_space = "a"
+        program = [{ run = "1us" }]
+        [[tasks]]
+        name = "main"
+        program = [{ fork = "thread" }]
+    "#;
+    let error = refused(&written(text));
+    assert!(matches!(error, PlayError::AddressSpace { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("`main`") && text.contains("`thread`"), "{text}");
+}
+
+#[test]
+fn cpus_that_are_not_here_are_refused() {
+    let text = "[[tasks]]\nname = \"far\"\ncpus = [1000]\nprogram = [{ run = \"1us\" }]";
+    let error = refused(&written(text));
+    assert!(matches!(&error, PlayError::Cpus { cpus, .. } if cpus == &[1000]), "{error:?}");
+}
+
+#[test]
+fn a_class_that_the_kernel_lacks_is_refused_by_its_name() {
+    let workload = shipped("counter.toml", &[]);
+    let options = Options { class: benchmarks::Class::Ext, ..Options::default() };
+    match play(&workload, &options, &AtomicBool::new(false)) {
+        // A kernel with sched_ext takes it, with or without a policy.
+        Ok(played) => assert_eq!(played.nr_tasks, 5),
+        Err(PlayError::Task { step, .. }) => assert_eq!(step, Step::Class),
+        Err(other) => panic!("{other}"),
+    }
+}
