@@ -2,6 +2,8 @@
 //! Method: closed forms that hold on every scheduler (counts of tasks and messages, parents,
 //! order, least CPU time), and each failure made to happen.
 
+#![allow(clippy::unwrap_used)]
+
 use benchmarks::{Options, PlayError, Played, Status, Step, play};
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
@@ -204,7 +206,10 @@ fn a_seed_gives_every_task_the_draws_of_the_simulator() {
         name = "random"
         count = 4
         program = [
-            { repeat = { uniform = [1, 100] }, do = [{ send = "out", bytes = 1 }, { recv = "out", bytes = 1 }] },
+            { repeat = { uniform = [1, 100] }, do = [
+                { send = "out", bytes = 1 },
+                { recv = "out", bytes = 1 },
+            ] },
         ]
     "#;
     let played = played(&written(text));

@@ -192,6 +192,7 @@ fn limit_buffer(ends: &Ends, wanted_bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     //! Goal: as many messages fit into a channel as the workload says. Method: fill it.
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     /// Messages that fit before a sender would block.

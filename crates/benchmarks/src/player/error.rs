@@ -83,7 +83,8 @@ pub enum PlayError {
     /// A task would fork a child into an address space that it is not in itself.
     #[error(
         "workload {workload}: task `{parent}` forks `{child}` into another address space; \
-         a real task can only share its own\nhint: give both the same address_space, or the child none"
+         a real task can only share its own\n\
+         hint: give both the same address_space, or the child none"
     )]
     AddressSpace {
         /// The workload.
@@ -156,7 +157,7 @@ pub enum PlayError {
         source: io::Error,
     },
     /// A task was killed.
-    #[error("{} {} by signal {signal}\nhint: {}", who.label(), Step::Death.what(), Step::Death.hint())]
+    #[error("{} died before its end (signal {signal})\nhint: {}", who.label(), Step::Death.hint())]
     Died {
         /// The task.
         who: Who,

@@ -107,6 +107,7 @@ fn spin(turns: u64) {
 mod tests {
     //! Goal: work takes the CPU time that it says. Method: the thread's own clock, with bounds
     //! that a busy machine keeps.
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -316,6 +316,7 @@ impl Drop for Stage {
 mod tests {
     //! Goal: gates grant in the order of waiting, across the wrap of their counts; a failure
     //! survives its packing. Method: examples.
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

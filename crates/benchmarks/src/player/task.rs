@@ -429,6 +429,7 @@ impl Life<'_> {
 #[cfg(test)]
 mod tests {
     //! Goal: names of tasks and sets of CPUs. Method: examples.
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
