@@ -976,14 +976,10 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 
 static u64 scale_by_cpus(void)
 {
-	u64 counted = min((u64)nr_cpus, scale_cpus_max), factor = 1;
-	int bit;
+	u64 counted = min((u64)nr_cpus, scale_cpus_max);
 
-	bpf_for(bit, 1, 11) {
-		if (counted >> bit)
-			factor++;
-	}
-	return factor;
+	/* 1 + log2, without a loop that a kernel's verifier would follow for each outcome. */
+	return 64 - (u64)__builtin_clzll(counted | 1);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)

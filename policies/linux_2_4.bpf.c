@@ -141,8 +141,9 @@ static void take_ticks(struct account *account, u64 now)
 	account->ticked_at_ns = now;
 }
 
-/* Applies what has happened since an account was written: epochs, and ticks before and after. */
-static void bring_up_to(struct account *account, u64 now)
+/* Applies what has happened since an account was written: epochs, and ticks before and after;
+ * returns the counter. Not static: a kernel's verifier then looks at the loop once and for all. */
+__noinline u32 bring_up_to(struct account *account __arg_nonnull, u64 now)
 {
 	u64 current = epoch;
 
@@ -156,6 +157,7 @@ static void bring_up_to(struct account *account, u64 now)
 		account->counter = (account->counter >> 1) + account->grant;
 	}
 	take_ticks(account, now);
+	return account->counter;
 }
 
 static u32 counter_at(const struct account *account, u64 now)
@@ -165,8 +167,7 @@ static u32 counter_at(const struct account *account, u64 now)
 	if (!account->is_running && account->epoch == epoch)
 		return account->counter;
 	copy = *account;
-	bring_up_to(&copy, now);
-	return copy.counter;
+	return bring_up_to(&copy, now);
 }
 
 /* All that wait are exhausted: a new epoch, unless another CPU has just begun it. */
@@ -184,7 +185,9 @@ static u64 slice_of(const struct account *account)
 
 /* ---- goodness ------------------------------------------------------------------------------ */
 
-static s32 goodness(const struct account *account, bool ran_here, bool shares_mm, u64 now)
+/* Not static, for the same reason as bring_up_to. */
+__noinline s32 goodness(const struct account *account __arg_nonnull, bool ran_here, bool shares_mm,
+			u64 now)
 {
 	u32 counter = counter_at(account, now);
 
