@@ -6,6 +6,7 @@
 
 mod error;
 mod exit_record;
+mod open;
 mod reason;
 mod settings;
 pub mod status;
@@ -20,7 +21,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{Link, MapCore, MapType, Object, OpenObject, PrintLevel};
 
 use crate::records::{Attached, Exit, Program};
 pub use error::LoadError;
@@ -53,9 +54,7 @@ pub fn load(object: &Path, set: &BTreeMap<String, String>) -> Result<LoadedPolic
     let image = read_object(object)?;
     let variables = variables::of_object(&image)?;
     let log = LoaderLog::begin();
-    let opened = ObjectBuilder::default()
-        .open_memory(&image)
-        .map_err(|e| LoadError::unreadable(object, e, log.text()))?;
+    let opened = open::open(&image).map_err(|e| LoadError::unreadable(object, &e, log.text()))?;
     let before = Status::now();
     let messages = status::KernelMessages::from_now();
     let (loaded, load_ns) = verify(opened, &variables, set, &log)?;

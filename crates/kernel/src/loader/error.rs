@@ -117,7 +117,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    pub(super) fn unreadable(path: &Path, error: libbpf_rs::Error, log: String) -> Self {
+    pub(super) fn unreadable(path: &Path, error: &std::io::Error, log: String) -> Self {
         LoadError::Unreadable { path: path.to_owned(), reason: error.to_string(), log }
     }
 
@@ -166,9 +166,7 @@ impl LoadError {
             LoadError::NoPolicy { .. } => {
                 "a policy ends with SCX_OPS_DEFINE(...); see policies/fifo.bpf.c".into()
             }
-            LoadError::NoTunable { known, .. } if known.is_empty() => {
-                "this policy has none".into()
-            }
+            LoadError::NoTunable { known, .. } if known.is_empty() => "this policy has none".into(),
             LoadError::NoTunable { known, .. } => format!("it has {}", known.join(", ")),
             LoadError::NoSchedExt { .. } => {
                 "it needs Linux 6.12 or later built with CONFIG_SCHED_CLASS_EXT=y; \

@@ -80,8 +80,7 @@ mod tests {
     use super::*;
 
     fn structure(names: &[(&str, usize)]) -> Variable {
-        let member =
-            |&(name, offset): &(&str, usize)| Member { name: name.into(), offset };
+        let member = |&(name, offset): &(&str, usize)| Member { name: name.into(), offset };
         Variable {
             name: "uei".into(),
             section: ".data".into(),

@@ -94,12 +94,16 @@ fn verifier_reason(log: &str) -> Option<Reason> {
     let (before, rest) = log.split_once(LOG_BEGINS)?;
     let (verifier, _) = rest.split_once(LOG_ENDS).unwrap_or((rest, ""));
     let program = before.rsplit_once("prog '").and_then(|(_, name)| name.split('\'').next());
-    let mut lines = verifier.lines().rev().map(str::trim);
-    let words = lines.by_ref().find(|line| is_verdict(line))?;
+    let mut lines = verifier.lines().rev().map(str::trim).skip_while(|line| !is_verdict(line));
+    let mut words: Vec<&str> = lines.by_ref().take_while(|line| is_verdict(line)).collect();
+    if words.is_empty() {
+        return None;
+    }
+    words.reverse();
     let (source_line, place) = lines.find_map(quoted_source).unwrap_or_default();
     Some(Reason {
         program: program.unwrap_or_default().to_owned(),
-        words: words.to_owned(),
+        words: words.join("; "),
         place,
         source_line,
     })

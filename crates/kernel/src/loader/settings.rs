@@ -36,8 +36,7 @@ pub(super) fn write(object: &mut OpenObject, variable: &Variable, bytes: &[u8]) 
 }
 
 fn no_tunable(name: &str, variables: &[Variable]) -> LoadError {
-    let is_tunable =
-        |v: &&Variable| v.is_constant() && matches!(v.shape, Shape::Integer { .. });
+    let is_tunable = |v: &&Variable| v.is_constant() && matches!(v.shape, Shape::Integer { .. });
     let known = variables.iter().filter(is_tunable).map(|v| v.name.clone()).collect();
     LoadError::NoTunable { name: name.to_owned(), known }
 }

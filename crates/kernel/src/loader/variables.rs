@@ -48,9 +48,7 @@ pub(super) struct Member {
 pub(super) fn of_object(image: &[u8]) -> Result<Vec<Variable>, LoadError> {
     let btf = Btf::from_raw("policy", image)
         .map_err(|e| LoadError::NotAnObject { reason: e.to_string() })?
-        .ok_or_else(|| LoadError::NotAnObject {
-            reason: "it has no type information".into(),
-        })?;
+        .ok_or_else(|| LoadError::NotAnObject { reason: "it has no type information".into() })?;
     let mut found = Vec::new();
     for section in btf.type_by_kind::<DataSec<'_>>() {
         let Some(section_name) = name_of(&section) else { continue };
