@@ -4,8 +4,12 @@
 //! that is booted for it; what happens comes back as [`records`], whichever of the two it was.
 //! Only the feature `bpf` needs libelf; without it everything but the loader is there.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod job;
+pub mod kernels;
 pub mod records;
+pub mod trace;
 
 #[cfg(feature = "bpf")]
 pub mod guest;

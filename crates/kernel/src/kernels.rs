@@ -1,0 +1,351 @@
+//! Kernels for virtual machines: known by name, kept in a cache, judged before they are booted.
+//!
+//! A kernel comes from a file on this machine ([`Cache::add`]) or from Debian's packages
+//! ([`Cache::fetch`]). Either way its image is examined once and kept uncompressed with a record
+//! of what it is, and from then on it works offline.
+
+mod apt;
+mod btf;
+mod error;
+mod image;
+mod release;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use apt::{DEFAULT_SERIES, NEWEST};
+pub use error::KernelError;
+pub use release::Release;
+
+/// What picks the next task when no policy is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduler {
+    /// The completely fair scheduler, 2.6.23 to 6.5.
+    Cfs,
+    /// Earliest eligible virtual deadline first, from 6.6 on.
+    Eevdf,
+}
+
+impl Scheduler {
+    fn of(release: &Release) -> Scheduler {
+        if *release < Release::FIRST_WITH_EEVDF { Scheduler::Cfs } else { Scheduler::Eevdf }
+    }
+}
+
+/// Whether policies can be loaded into a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SchedExt {
+    /// It was built without sched_ext.
+    Absent,
+    /// It has sched_ext, and nothing is known to be wrong with it.
+    Sound,
+    /// It has sched_ext, but no policy could be loaded, for this reason.
+    Broken(String),
+}
+
+/// A kernel of the cache, ready to boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// What users call it: a series such as `6.18`, or what `add` was told.
+    pub name: String,
+    /// `uname -r` in the running kernel.
+    pub release: String,
+    /// What schedules when no policy is loaded.
+    pub scheduler: Scheduler,
+    /// Whether policies can be loaded.
+    pub sched_ext: SchedExt,
+    /// Whether it can send records over virtio without loading a module.
+    pub virtio_console: bool,
+    /// Whether QEMU starts the uncompressed image directly.
+    pub pvh: bool,
+    /// Scheduler ticks a second, where the configuration came with the image.
+    pub hz: Option<u32>,
+    /// Package and version, or the path it was added from.
+    pub source: String,
+    /// SHA-256 of the uncompressed image, in hex.
+    pub sha256: String,
+    /// The image to boot. Not in the record: it lies beside it.
+    #[serde(skip)]
+    pub image: PathBuf,
+}
+
+/// A kernel image as it is found: with its configuration, where that is known.
+struct Found {
+    image: Vec<u8>,
+    configuration: Option<String>,
+    source: String,
+}
+
+/// Where kernels are kept: a directory each, with an image and a record.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    directory: PathBuf,
+}
+
+const RECORD: &str = "kernel.json";
+/// Uncompressed, for PVH; it boots a second sooner.
+const IMAGE: &str = "vmlinux";
+/// As the distribution ships it, for the few kernels that QEMU cannot start uncompressed.
+const COMPRESSED_IMAGE: &str = "vmlinuz";
+/// Names of directories that are being filled begin so.
+const UNFINISHED: &str = ".new-";
+
+impl Cache {
+    /// The cache in this directory, which need not exist yet.
+    pub fn new(directory: impl Into<PathBuf>) -> Cache {
+        Cache { directory: directory.into() }
+    }
+
+    /// Where it lies.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Every kernel in it, oldest release first.
+    pub fn list(&self) -> Result<Vec<Kernel>, KernelError> {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+            Err(cause) => return Err(KernelError::io("read", &self.directory, cause)),
+        };
+        let mut kernels = Vec::new();
+        for entry in entries {
+            let path =
+                entry.map_err(|cause| KernelError::io("read", &self.directory, cause))?.path();
+            let unfinished =
+                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(UNFINISHED));
+            if !unfinished && path.join(RECORD).is_file() {
+                kernels.push(read_record(&path)?);
+            }
+        }
+        kernels.sort_by_key(|kernel| (Release::parse(&kernel.release), kernel.name.clone()));
+        Ok(kernels)
+    }
+
+    /// The kernel of this name; else the newest whose release begins with it, as in `6.18`.
+    pub fn find(&self, name: &str) -> Result<Kernel, KernelError> {
+        let kernels = self.list()?;
+        let named = kernels.iter().find(|kernel| kernel.name == name);
+        let of_series =
+            || kernels.iter().rfind(|kernel| release::is_of_series(&kernel.release, name));
+        named.or_else(of_series).cloned().ok_or_else(|| KernelError::Unknown {
+            name: name.to_owned(),
+            present: kernels.iter().map(|kernel| kernel.name.clone()).collect(),
+        })
+    }
+
+    /// The newest kernel into which policies can be loaded.
+    pub fn newest_with_sched_ext(&self) -> Result<Kernel, KernelError> {
+        let sound = |kernel: &Kernel| kernel.sched_ext == SchedExt::Sound;
+        self.list()?.into_iter().rfind(sound).ok_or(KernelError::NoneWithSchedExt)
+    }
+
+    /// Takes in the image at `path`, `vmlinuz` or `vmlinux`, under `name` or its release.
+    ///
+    /// A kernel whose sched_ext cannot be used is taken in all the same, because it can be
+    /// compared by its own scheduler; [`Kernel::sched_ext`] says why policies are out.
+    pub fn add(&self, path: &Path, name: Option<&str>) -> Result<Kernel, KernelError> {
+        let image = fs::read(path).map_err(|cause| KernelError::io("read", path, cause))?;
+        let configuration = configuration_beside(path);
+        let source = path.display().to_string();
+        self.keep(Found { image, configuration, source }, name).map_err(|error| error.of(path))
+    }
+
+    /// Gets a kernel of a series such as `6.12`, or [`NEWEST`], from Debian's packages.
+    ///
+    /// The system's own sources are read for the mirror and left alone; no root is needed. `note`
+    /// is told what is done. Of a series the newest is taken whose sched_ext is not broken.
+    pub fn fetch(&self, series: &str, note: &mut dyn FnMut(&str)) -> Result<Kernel, KernelError> {
+        fs::create_dir_all(&self.directory)
+            .map_err(|cause| KernelError::io("create", &self.directory, cause))?;
+        let mut packages = apt::Packages::update(&self.directory, note)?;
+        let mut refused = Vec::new();
+        for candidate in packages.candidates(series)?.into_iter().take(apt::CANDIDATES_MAX) {
+            let found = packages.download(&candidate, note)?;
+            let facts = image::examine(&image::uncompress(found.image.clone())?)?;
+            if let SchedExt::Broken(why) = &facts.sched_ext {
+                note(&format!("{} is passed over: {why}", facts.release));
+                refused.push(facts.release);
+                continue;
+            }
+            let of_newest = candidate.release.series();
+            return self.keep(found, Some(if series == NEWEST { &of_newest } else { series }));
+        }
+        Err(KernelError::NotInPackages { series: series.to_owned(), refused })
+    }
+
+    /// Writes image and record where readers find both or neither.
+    fn keep(&self, found: Found, name: Option<&str>) -> Result<Kernel, KernelError> {
+        let compressed = (!found.image.starts_with(b"\x7fELF")).then(|| found.image.clone());
+        let elf = image::uncompress(found.image)?;
+        let facts = image::examine(&elf)?;
+        let name = checked_name(name.unwrap_or(&facts.release))?.to_owned();
+        let (file, bytes) = match (facts.pvh, compressed) {
+            (true, _) => (IMAGE, elf),
+            (false, Some(bytes)) => (COMPRESSED_IMAGE, bytes),
+            (false, None) => return Err(KernelError::NoEntry { release: facts.release }),
+        };
+        let kernel = Kernel {
+            image: self.directory.join(&name).join(file),
+            name,
+            release: facts.release,
+            scheduler: facts.scheduler,
+            sched_ext: facts.sched_ext,
+            virtio_console: facts.virtio_console,
+            pvh: facts.pvh,
+            hz: found.configuration.as_deref().and_then(hz),
+            source: found.source,
+            sha256: facts.sha256,
+        };
+        self.write(&kernel, file, &bytes)?;
+        Ok(kernel)
+    }
+
+    fn write(&self, kernel: &Kernel, file: &str, bytes: &[u8]) -> Result<(), KernelError> {
+        let in_cache = |cause| KernelError::io("write in", &self.directory, cause);
+        fs::create_dir_all(&self.directory).map_err(in_cache)?;
+        let unfinished = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .tempdir_in(&self.directory)
+            .map_err(in_cache)?;
+        let record = serde_json::to_vec_pretty(kernel).expect("a kernel's record is plain data");
+        fs::write(unfinished.path().join(file), bytes).map_err(in_cache)?;
+        fs::write(unfinished.path().join(RECORD), record).map_err(in_cache)?;
+        let place = self.directory.join(&kernel.name);
+        if place.is_dir() {
+            // A running machine keeps what it has open.
+            fs::remove_dir_all(&place).map_err(in_cache)?;
+        }
+        fs::rename(unfinished.path(), &place).map_err(in_cache)
+    }
+}
+
+/// Images that this machine has of its own, for [`Cache::add`].
+pub fn on_this_machine() -> Vec<PathBuf> {
+    let in_boot = files(Path::new("/boot"), |name| name.starts_with("vmlinuz-"));
+    let modules = files(Path::new("/lib/modules"), |_| true);
+    let in_modules = modules.iter().map(|path| path.join("vmlinuz")).filter(|path| path.is_file());
+    let mut paths: Vec<PathBuf> = in_boot.into_iter().chain(in_modules).collect();
+    paths.sort();
+    paths
+}
+
+fn files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| wanted(&entry.file_name().to_string_lossy())).map(|e| e.path()).collect()
+}
+
+fn read_record(directory: &Path) -> Result<Kernel, KernelError> {
+    let path = directory.join(RECORD);
+    let text = fs::read(&path).map_err(|cause| KernelError::io("read", &path, cause))?;
+    let mut kernel: Kernel = serde_json::from_slice(&text)
+        .map_err(|cause| KernelError::Record { path: path.clone(), cause: cause.to_string() })?;
+    kernel.image = directory.join(if kernel.pvh { IMAGE } else { COMPRESSED_IMAGE });
+    Ok(kernel)
+}
+
+/// A name is a directory's name too.
+fn checked_name(name: &str) -> Result<&str, KernelError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-~".contains(c);
+    let usable = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(allowed);
+    if usable { Ok(name) } else { Err(KernelError::BadName(name.to_owned())) }
+}
+
+/// The build's configuration, as distributions install it beside the image.
+fn configuration_beside(image: &Path) -> Option<String> {
+    let name = image.file_name()?.to_str()?;
+    let release = name.strip_prefix("vmlinuz-").or_else(|| name.strip_prefix("vmlinux-"));
+    let beside = match release {
+        Some(release) => image.with_file_name(format!("config-{release}")),
+        None => image.with_file_name("config"),
+    };
+    fs::read_to_string(beside).ok()
+}
+
+fn hz(configuration: &str) -> Option<u32> {
+    configuration
+        .lines()
+        .find_map(|line| line.strip_prefix("CONFIG_HZ="))
+        .and_then(|v| v.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(name: &str, release: &str, sched_ext: SchedExt) -> Kernel {
+        Kernel {
+            name: name.into(),
+            release: release.into(),
+            scheduler: Scheduler::of(&Release::parse(release).unwrap()),
+            sched_ext,
+            virtio_console: true,
+            pvh: true,
+            hz: Some(250),
+            source: "a test".into(),
+            sha256: String::new(),
+            image: PathBuf::new(),
+        }
+    }
+
+    fn cache(kernels: &[Kernel]) -> (tempfile::TempDir, Cache) {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::new(directory.path().join("kernels"));
+        for kernel in kernels {
+            cache.write(kernel, IMAGE, b"image").unwrap();
+        }
+        (directory, cache)
+    }
+
+    #[test]
+    fn kernels_are_listed_by_release_and_found_by_name_or_series() {
+        let (_directory, cache) = cache(&[
+            kernel("mine", "6.18.9", SchedExt::Sound),
+            kernel("6.12", "6.12.107+deb13", SchedExt::Absent),
+            kernel("later", "6.18.15", SchedExt::Sound),
+            kernel("broken", "7.1.13", SchedExt::Broken("why".into())),
+        ]);
+        let names: Vec<String> = cache.list().unwrap().into_iter().map(|k| k.name).collect();
+        assert_eq!(names, ["6.12", "mine", "later", "broken"]);
+        assert_eq!(cache.find("mine").unwrap().release, "6.18.9");
+        assert_eq!(cache.find("6.18").unwrap().name, "later");
+        assert_eq!(cache.find("6.18.9").unwrap().name, "mine");
+        assert_eq!(cache.newest_with_sched_ext().unwrap().name, "later");
+        assert!(fs::read(cache.find("6.12").unwrap().image).is_ok());
+        let unknown = cache.find("6.1").unwrap_err().to_string();
+        assert!(unknown.contains("6.12") && unknown.contains("kernels fetch 6.1"), "{unknown}");
+    }
+
+    #[test]
+    fn a_kernel_written_twice_is_there_once_and_nothing_unfinished_stays() {
+        let twice =
+            [kernel("a", "6.1.0", SchedExt::Absent), kernel("a", "6.1.1", SchedExt::Absent)];
+        let (_directory, cache) = cache(&twice);
+        assert_eq!(cache.list().unwrap().len(), 1);
+        assert_eq!(cache.find("a").unwrap().release, "6.1.1");
+        assert_eq!(fs::read_dir(cache.directory()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_cache_that_does_not_exist_is_empty() {
+        assert_eq!(Cache::new("/nowhere/at/all").list().unwrap(), []);
+    }
+
+    #[test]
+    fn a_name_cannot_leave_the_cache() {
+        for name in ["", "..", "../x", "a/b", ".new-a", "a b"] {
+            assert!(checked_name(name).is_err(), "{name:?}");
+        }
+        assert!(checked_name("7.3.4+deb13-cloud-amd64").is_ok());
+    }
+
+    #[test]
+    fn the_tick_rate_is_read_from_the_configuration() {
+        assert_eq!(hz("CONFIG_HZ_250=y\nCONFIG_HZ=250\n"), Some(250));
+        assert_eq!(hz("# CONFIG_HZ is not set\n"), None);
+    }
+}
