@@ -10,6 +10,7 @@ pub mod job;
 pub mod kernels;
 pub mod records;
 pub mod trace;
+pub mod trace;
 
 #[cfg(feature = "bpf")]
 pub mod guest;

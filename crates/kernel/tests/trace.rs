@@ -1,0 +1,112 @@
+//! Goal: a recording says of real tasks what they did. Method: plays with known sums, compared
+//! with the kernel's own books. Needs root and tracefs; says so where it has neither.
+
+#![allow(clippy::unwrap_used)]
+
+use benchmarks::{Options, Played, play};
+use kernel::trace::{Recorder, Schedule, TraceError};
+use scenario::workload::Workload;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+const MS: u64 = 1_000_000;
+
+fn written(text: &str) -> Workload {
+    let text = format!("description = \"a test\"\nsource = \"own\"\n{text}");
+    scenario::parse_workload("test.toml", &text, &BTreeMap::new()).unwrap()
+}
+
+/// The play and its schedule, or nothing where tracing is not possible.
+fn recorded(text: &str) -> Option<(Played, Schedule)> {
+    let recorder = match Recorder::start(4096) {
+        Ok(recorder) => recorder,
+        Err(error @ (TraceError::NotMounted | TraceError::File { .. })) => {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let played = play(&written(text), &Options::default(), &AtomicBool::new(false)).unwrap();
+    let trace = recorder.stop().unwrap();
+    assert!(trace.events.is_sorted_by_key(|event| event.at_ns));
+    let numbers = played.tasks.iter().map(|task| (task.tid, task.number)).collect();
+    let start_at_ns = played.start_at_monotonic_ns;
+    let end_at_ns = start_at_ns + played.elapsed_ns;
+    Some((played, Schedule::of(&trace, &numbers, start_at_ns, end_at_ns)))
+}
+
+#[test]
+fn a_recording_agrees_with_the_kernels_own_books() {
+    let text = r#"
+        [channels.there]
+        capacity_bytes = 65536
+        [channels.back]
+        capacity_bytes = 65536
+        [[tasks]]
+        name = "ping"
+        cpus = [0]
+        program = [{ repeat = 200, do = [
+            { run = "5us" }, { send = "there", bytes = 1 }, { recv = "back", bytes = 1 },
+        ] }]
+        [[tasks]]
+        name = "pong"
+        cpus = [0]
+        program = [{ repeat = 200, do = [
+            { recv = "there", bytes = 1 }, { run = "5us" }, { send = "back", bytes = 1 },
+        ] }]
+    "#;
+    let Some((played, schedule)) = recorded(text) else { return };
+    assert_eq!(schedule.lost, 0);
+    for (task, seen) in played.tasks.iter().zip(&schedule.tasks) {
+        // The rest of the exit comes after the task's own last look.
+        let apart_ns = seen.run_ns.abs_diff(task.run_ns);
+        assert!(apart_ns < 2 * MS, "{task:?} {seen:?}");
+        // Its end is one more.
+        let left = task.voluntary_switches..=task.voluntary_switches + 1;
+        assert!(left.contains(&seen.voluntary_switches), "{task:?} {seen:?}");
+        assert!(seen.involuntary_switches.abs_diff(task.involuntary_switches) <= 2);
+        // Its start, and the end of every sleep; the last one may lie behind the recording's end.
+        let wakeups = seen.voluntary_switches..=seen.voluntary_switches + 1;
+        assert!(wakeups.contains(&seen.wakeups) && seen.migrations == 0, "{seen:?}");
+    }
+    assert!(schedule.timeline.iter().all(|&(start_ns, end_ns, cpu, pid)| {
+        start_ns <= end_ns && cpu == 0 && (1..=2).contains(&pid)
+    }));
+    assert!(schedule.timeline.is_sorted_by_key(|&(_, end_ns, ..)| end_ns));
+    // One CPU does one thing at a time.
+    let run_ns: u64 = schedule.tasks.iter().map(|task| task.run_ns).sum();
+    assert!(run_ns <= played.elapsed_ns, "{run_ns} of {}", played.elapsed_ns);
+    let overlaps = schedule.timeline.windows(2).filter(|pair| pair[1].0 < pair[0].1).count();
+    assert_eq!(overlaps, 0);
+}
+
+#[test]
+fn tasks_that_start_together_first_run_within_the_play_and_forks_are_new() {
+    let text = r#"
+        [templates.child]
+        program = [{ run = "2ms" }]
+        [[tasks]]
+        name = "parent"
+        program = [{ repeat = 3, do = [{ fork = "child" }] }, "join"]
+    "#;
+    let Some((played, schedule)) = recorded(text) else { return };
+    assert_eq!(schedule.tasks.len(), 4);
+    for (task, seen) in played.tasks.iter().zip(&schedule.tasks) {
+        let first_ns = seen.first_run_at_ns.unwrap();
+        assert!((task.born_at_ns..task.exited_at_ns.unwrap()).contains(&first_ns), "{task:?}");
+    }
+    let new: Vec<u32> =
+        schedule.wakeups.iter().filter(|wakeup| wakeup.3).map(|wakeup| wakeup.1).collect();
+    assert_eq!(new, [2, 3, 4]);
+}
+
+#[test]
+fn a_recorder_leaves_no_instance_behind() {
+    let Ok(recorder) = Recorder::start(64) else { return };
+    drop(recorder);
+    let own = format!("schedlab-{}-", std::process::id());
+    let left = std::fs::read_dir("/sys/kernel/tracing/instances").unwrap().flatten();
+    // Other tests of this process may be recording.
+    let names: Vec<_> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    assert!(names.iter().filter(|name| name.starts_with(&own)).count() <= 2, "{names:?}");
+}
