@@ -7,7 +7,6 @@ use benchmarks::{Class, Options, Pace, Played, play};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
 const USAGE: &str = "usage: play WORKLOAD.toml [--seed N] [--limit-s N] [--json] \
                      [--instructions] [--ext] [NAME=VALUE ...]";
@@ -86,7 +85,7 @@ fn main() -> ExitCode {
     };
     let played = scenario::load_workload(&wanted.workload, &wanted.parameters)
         .map_err(benchmarks::PlayError::from)
-        .and_then(|workload| play(&workload, &wanted.options, &AtomicBool::new(false)));
+        .and_then(|workload| play(&workload, &wanted.options, &mut || false));
     match played {
         Ok(played) if wanted.json => {
             println!("{}", serde_json::to_string(&played).expect("a result is plain data"));

@@ -1,8 +1,8 @@
 //! Plays a workload with real tasks and says what came of it.
 //!
 //! The caller's process may have threads and signal handlers of its own: all that is special
-//! happens in a child of it, the conductor. See `docs` of [`play`] for where a play and a
-//! simulation of the same workload must differ.
+//! happens in a child of it, the conductor. [`play`] says where a play and a simulation of the same
+//! workload must differ.
 
 pub mod channel;
 mod conductor;
@@ -17,14 +17,15 @@ use error::{PlayError, Step, Who};
 use pace::Burner;
 use scenario::workload::{Op, Workload};
 use score::{Played, Status};
+use serde::{Deserialize, Serialize};
 use stage::{Ending, Stage};
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use system::{Cpus, Fork};
 use task::Setting;
 
 /// What `Run` operations are measured by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Pace {
     /// CPU time of the task: a loop that is timed before the play, and for long work the thread's
     /// own clock. For machines whose clock is time.
@@ -35,7 +36,8 @@ pub enum Pace {
 }
 
 /// The scheduling class of the tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// `SCHED_OTHER`: the kernel's own scheduler, or a policy that took over the whole machine.
     #[default]
@@ -64,11 +66,11 @@ impl Default for Options {
     }
 }
 
-/// How often the caller's `interrupt` is looked at.
+/// How often the caller is asked whether to go on.
 const INTERRUPT_MS: i32 = 200;
 
 /// Plays `workload` on this machine, under the scheduler that it has, and returns when every task
-/// is gone. `interrupt` may become true at any time (a signal handler may set it).
+/// is gone. `interrupted` is asked a few times a second, in the caller's own process, whether to end.
 ///
 /// Each task draws from the simulator's stream for its number and runs the same operations. What
 /// differs from a simulation, whatever the scheduler: operations take the time that they take
@@ -78,12 +80,12 @@ const INTERRUPT_MS: i32 = 200;
 /// initial tasks are woken by a timer, not as new tasks.
 ///
 /// # Errors
-/// If the workload cannot be played here, a task fails or is killed, or `interrupt` became true.
+/// If the workload cannot be played here, a task fails or is killed, or `interrupted` says so.
 /// In every case all tasks are gone.
 pub fn play(
     workload: &Workload,
     options: &Options,
-    interrupt: &AtomicBool,
+    interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Played, PlayError> {
     workload.check()?;
     let all_cpus =
@@ -115,7 +117,7 @@ pub fn play(
         Ok(Fork::Child) => conductor::conduct(&setting, caller, options.limit_ns),
         Ok(Fork::Parent(conductor)) => conductor,
     };
-    let wait_status = await_conductor(conductor, interrupt)?;
+    let wait_status = await_conductor(conductor, interrupted)?;
     let nr_cpus = all_cpus.iter().map(|word| u64::from(word.count_ones())).sum();
     match Ending::of(stage.play().ending.load(SeqCst)) {
         Some(Ending::AllEnded | Ending::WorkloadStopped) => {
@@ -128,15 +130,18 @@ pub fn play(
     }
 }
 
-/// Waits for the conductor and returns its wait status; asks it to end if `interrupt` is true.
-fn await_conductor(conductor: i32, interrupt: &AtomicBool) -> Result<i32, PlayError> {
+/// Waits for the conductor and returns its wait status; asks it to end if the caller is interrupted.
+fn await_conductor(
+    conductor: i32,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<i32, PlayError> {
     loop {
         let ended = system::reap_child(conductor, INTERRUPT_MS)
             .map_err(|errno| PlayError::system("cannot wait for the player's process", errno))?;
         if let Some(status) = ended {
             return Ok(status);
         }
-        if interrupt.load(SeqCst) {
+        if interrupted() {
             system::send_signal(conductor, libc::SIGTERM);
         }
     }

@@ -8,8 +8,6 @@ use benchmarks::{Options, PlayError, Played, Status, Step, play};
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::SeqCst;
 
 const MS: u64 = 1_000_000;
 
@@ -26,7 +24,7 @@ fn written(text: &str) -> Workload {
 
 fn outcome(workload: &Workload, limit_ns: u64) -> Result<Played, PlayError> {
     let options = Options { seed: 7, limit_ns, ..Options::default() };
-    play(workload, &options, &AtomicBool::new(false))
+    play(workload, &options, &mut || false)
 }
 
 fn played(workload: &Workload) -> Played {
@@ -241,13 +239,12 @@ fn tasks_that_wait_for_ever_are_ended_at_the_limit() {
 #[test]
 fn an_interrupt_ends_all_tasks() {
     let workload = shipped("nice_shares.toml", &[]);
-    let interrupt = AtomicBool::new(false);
-    let result = std::thread::scope(|scope| {
-        let played = scope.spawn(|| play(&workload, &Options::default(), &interrupt));
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        interrupt.store(true, SeqCst);
-        played.join().unwrap()
-    });
+    let mut asked = 0;
+    let mut interrupted = || {
+        asked += 1;
+        asked > 1
+    };
+    let result = play(&workload, &Options::default(), &mut interrupted);
     assert!(matches!(result, Err(PlayError::Interrupted)), "{result:?}");
 }
 
@@ -337,7 +334,7 @@ fn cpus_that_are_not_here_are_refused() {
 fn a_class_that_the_kernel_lacks_is_refused_by_its_name() {
     let workload = shipped("counter.toml", &[]);
     let options = Options { class: benchmarks::Class::Ext, ..Options::default() };
-    match play(&workload, &options, &AtomicBool::new(false)) {
+    match play(&workload, &options, &mut || false) {
         // A kernel with sched_ext takes it, with or without a policy.
         Ok(played) => assert_eq!(played.nr_tasks, 5),
         Err(PlayError::Task { step, .. }) => assert_eq!(step, Step::Class),

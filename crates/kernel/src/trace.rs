@@ -9,9 +9,11 @@
 //! Documentation/trace/ring-buffer-design.rst.
 
 mod format;
+mod play;
 mod ring;
 mod schedule;
 
+pub use play::{RecordError, record_play};
 pub use schedule::{Distribution, Schedule, Stay, TaskSchedule, Wakeup};
 
 use format::{Field, Layout};

@@ -2,12 +2,12 @@
 
 use crate::player::stage::Stage;
 use scenario::workload::Workload;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// How a play ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// All tasks ended, or the workload's own stop was reached.
@@ -17,7 +17,7 @@ pub enum Status {
 }
 
 /// A task of a play. Times on `CLOCK_MONOTONIC`, counted from the workload's time 0.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayedTask {
     /// Its number, from 0: the simulator's, where only one task at a time forks.
     pub number: u32,
@@ -47,7 +47,7 @@ pub struct PlayedTask {
 }
 
 /// Tasks of one name and nice value together, as in simulated results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayedGroup {
     /// Their name.
     pub name: String,
@@ -64,7 +64,7 @@ pub struct PlayedGroup {
 }
 
 /// What came of a play. What only a trace can tell (waits, migrations, stays) is not here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Played {
     /// How it ended.
     pub status: Status,
