@@ -10,7 +10,6 @@ pub mod job;
 pub mod kernels;
 pub mod records;
 pub mod trace;
-pub mod trace;
 
 #[cfg(feature = "bpf")]
 pub mod guest;
