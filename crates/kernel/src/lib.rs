@@ -6,10 +6,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod initramfs;
 pub mod job;
 pub mod kernels;
 pub mod records;
 pub mod trace;
+pub mod vm;
 
 #[cfg(feature = "bpf")]
 pub mod guest;

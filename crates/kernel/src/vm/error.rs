@@ -1,0 +1,86 @@
+//! What keeps a virtual machine from starting.
+
+use std::io;
+
+/// Why there is no machine.
+///
+/// The text names the bad value and, where there is one, a way out. What happens to a machine
+/// after its start is no error but its [`End`](super::End).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VmError {
+    /// QEMU is not there.
+    #[error(
+        "virtual machines need QEMU, and `{program}` was not found\n\
+         hint: apt-get install qemu-system-x86, or name yours: SCHEDLAB_QEMU=/path/to/{program}"
+    )]
+    QemuMissing {
+        /// The program that was tried.
+        program: String,
+    },
+
+    /// QEMU is there and does not work as expected.
+    #[error("`{program}` cannot be used: {reason}")]
+    QemuUnusable {
+        /// The program that was tried.
+        program: String,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// QEMU cannot do what is needed in this version.
+    #[error(
+        "`{program}` is version {found}; schedlab needs {needed} or later\n\
+         hint: apt-get install qemu-system-x86, or name another: SCHEDLAB_QEMU=/path/to/{program}"
+    )]
+    QemuTooOld {
+        /// The program that was tried.
+        program: String,
+        /// Its version.
+        found: String,
+        /// The oldest that will do.
+        needed: String,
+    },
+
+    /// A process could not be started or waited for.
+    #[error("cannot {action} `{program}`: {cause}")]
+    Process {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which program.
+        program: String,
+        /// The system's reason.
+        #[source]
+        cause: io::Error,
+    },
+
+    /// A file in memory could not be made, written or read.
+    #[error("cannot use a file in memory for a virtual machine: {0}")]
+    Memory(#[source] io::Error),
+
+    /// A number of CPUs that cannot be.
+    #[error(
+        "CPUs: {given:?} {why}\n\
+         hint: N, or N,SOCKETS,CORES,THREADS, as in 8,2,2,2"
+    )]
+    Cpus {
+        /// What was given.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// Too little memory to boot in.
+    #[error("a guest cannot boot in {memory_mib} MiB: give it 128 or more")]
+    TooLittleMemory {
+        /// What was asked for.
+        memory_mib: u32,
+    },
+
+    /// A clock of instructions under KVM.
+    #[error(
+        "a deterministic machine counts its instructions, which KVM does not do\n\
+         hint: leave the choice of the accelerator to schedlab"
+    )]
+    DeterministicNeedsTcg,
+}
