@@ -53,11 +53,12 @@ fn a_recording_agrees_with_the_kernels_own_books() {
         // The rest of the exit comes after the task's own last look.
         let apart_ns = seen.run_ns.abs_diff(task.run_ns);
         assert!(apart_ns < 2 * MS, "{task:?} {seen:?}");
-        // Its end is one more.
-        assert_eq!(seen.voluntary_switches, task.voluntary_switches + 1, "{task:?} {seen:?}");
-        assert!(seen.involuntary_switches.abs_diff(task.involuntary_switches) <= 2);
+        // Its end is one more. It may come when the play is over already, and be missed.
+        let voluntary = task.voluntary_switches..=task.voluntary_switches + 1;
+        assert!(voluntary.contains(&seen.voluntary_switches), "{task:?} {seen:?}");
+        assert!(seen.involuntary_switches.abs_diff(task.involuntary_switches) <= 4);
         // One for its start and one for every sleep: as many as switches with the end among them.
-        assert_eq!((seen.wakeups, seen.migrations), (seen.voluntary_switches, 0), "{seen:?}");
+        assert_eq!((seen.wakeups, seen.migrations), (task.voluntary_switches + 1, 0), "{seen:?}");
     }
     assert!(schedule.timeline.iter().all(|&(start_ns, end_ns, cpu, pid)| {
         start_ns <= end_ns && cpu == 0 && (1..=2).contains(&pid)
@@ -65,7 +66,8 @@ fn a_recording_agrees_with_the_kernels_own_books() {
     assert!(schedule.timeline.is_sorted_by_key(|&(_, end_ns, ..)| end_ns));
     // One CPU does one thing at a time.
     let run_ns: u64 = schedule.tasks.iter().map(|task| task.run_ns).sum();
-    assert!(run_ns <= played.elapsed_ns, "{run_ns} of {}", played.elapsed_ns);
+    let last_end_ns = schedule.timeline.last().map_or(0, |&(_, end_ns, ..)| end_ns);
+    assert!(run_ns <= last_end_ns, "{run_ns} of {last_end_ns}");
     let overlaps = schedule.timeline.windows(2).filter(|pair| pair[1].0 < pair[0].1).count();
     assert_eq!(overlaps, 0);
 }

@@ -48,6 +48,18 @@ enum Body {
     Thread,
 }
 
+/// How a task came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Birth {
+    /// It was there before time 0.
+    Initial,
+    /// Another task forked it.
+    Forked,
+}
+
+/// Work that initial tasks do before their start, so that their first work is like all other.
+const REHEARSED_NS: u64 = 30_000;
+
 /// An operation failed: what, and the kernel's error number.
 type Failed = (Step, i32);
 
@@ -88,8 +100,7 @@ impl Setting<'_> {
                 self.or_give_up(other, started.map_err(|errno| (Step::Create, errno)));
             }
         }
-        self.await_start(task);
-        self.live(task, if first { Body::FirstThread } else { Body::Process });
+        self.live(task, if first { Body::FirstThread } else { Body::Process }, Birth::Initial);
         if first { system::exit_first_thread() } else { system::exit_process(0) }
     }
 
@@ -177,12 +188,12 @@ impl Setting<'_> {
             let result = system::set_affinity(&self.cpus_of(own));
             self.or_give_up(task, result.map_err(|errno| (Step::Affinity, errno)));
         }
-        self.live(task, body);
+        self.live(task, body, Birth::Forked);
     }
 
     // ---- life -----------------------------------------------------------------------------------
 
-    fn live(&self, task: u32, body: Body) {
+    fn live(&self, task: u32, body: Body, birth: Birth) {
         let mut small = [0; SMALL_MESSAGE_BYTES];
         let buffer: &mut [u8] = if self.message_bytes <= SMALL_MESSAGE_BYTES {
             &mut small
@@ -202,6 +213,13 @@ impl Setting<'_> {
             random: Random::new(self.seed, task.into()),
             buffer,
         };
+        if birth == Birth::Initial {
+            // Pages that a new process touches for the first time are touched before its start.
+            life.buffer.fill(0);
+            self.burner.burn(REHEARSED_NS);
+            system::cpu_time_ns();
+            self.await_start(task);
+        }
         let result = loop {
             match life.step() {
                 Ok(true) => {}
@@ -276,8 +294,7 @@ fn setting_of_process() -> &'static Setting<'static> {
 
 extern "C" fn initial_thread(task: *mut libc::c_void) -> *mut libc::c_void {
     let setting = setting_of_process();
-    setting.await_start(task as u32);
-    setting.live(task as u32, Body::Thread);
+    setting.live(task as u32, Body::Thread, Birth::Initial);
     std::ptr::null_mut()
 }
 
