@@ -7,6 +7,7 @@
 mod command;
 mod counters;
 mod init;
+mod play;
 mod port;
 mod signals;
 
@@ -112,10 +113,6 @@ impl Run<'_> {
     fn do_all(&mut self) -> io::Result<Outcome> {
         let mut outcome = Outcome::Done;
         for (index, work) in self.job.work.iter().enumerate() {
-            self.port.send(&Record::Started { index, title: work.title(), at_ns: uptime_ns() });
-            if !self.do_one(index, work)? {
-                outcome = Outcome::Failed;
-            }
             // What comes after an ejection would be measured on another scheduler.
             if self.report_ejection() {
                 return Ok(Outcome::PolicyFailed);
@@ -123,6 +120,13 @@ impl Run<'_> {
             if self.interrupted {
                 break;
             }
+            self.port.send(&Record::Started { index, title: work.title(), at_ns: uptime_ns() });
+            if !self.do_one(index, work)? {
+                outcome = Outcome::Failed;
+            }
+        }
+        if self.report_ejection() {
+            return Ok(Outcome::PolicyFailed);
         }
         if let Some(policy) = self.policy.take() {
             self.port.send(&Record::Detached(policy.detach()));
@@ -144,10 +148,13 @@ impl Run<'_> {
                 self.pause(Duration::from_nanos(*wall_ns))?;
                 Ok(true)
             }
-            Work::Play { .. } => {
-                let message = format!("cannot {}: this guest has no player", work.title());
-                self.port.send(&Record::Error { message });
-                Ok(false)
+            Work::Play(play) => {
+                // A signal that cannot be asked for is none; the limit of time remains.
+                let mut stop = || self.watch(Some(Duration::ZERO)).is_ok_and(|w| w == Wake::Stop);
+                let record = play::play(index, play, limit, &mut stop);
+                let succeeded = matches!(record, Record::Played(_));
+                self.port.send(&record);
+                Ok(succeeded)
             }
         }
     }

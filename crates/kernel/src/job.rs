@@ -55,12 +55,7 @@ pub enum Work {
         argv: Vec<String>,
     },
     /// A scenario's workload, played by real threads.
-    Play {
-        /// Path of the workload's file in the guest.
-        workload: PathBuf,
-        /// Seed of its random choices.
-        seed: u64,
-    },
+    Play(Play),
     /// Nothing but time, so that the policy can be watched.
     Wait {
         /// How long, in nanoseconds.
@@ -68,12 +63,31 @@ pub enum Work {
     },
 }
 
+/// A workload to play.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Play {
+    /// Path of the workload's file in the guest.
+    pub workload: PathBuf,
+    /// The workload's parameters by name, as written on the command line.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Seed of its random choices: the same choices as in a simulation with this seed.
+    pub seed: u64,
+    /// Whether a nanosecond is an instruction, as where QEMU's clock counts them.
+    #[serde(default)]
+    pub counts_instructions: bool,
+    /// KiB a CPU to record what the scheduler does; 0 records nothing.
+    #[serde(default)]
+    pub record_kib_per_cpu: u32,
+}
+
 impl Work {
     /// A few words for messages: the command line, or what is done instead.
     pub fn title(&self) -> String {
         match self {
             Work::Command { argv } => argv.join(" "),
-            Work::Play { workload, seed } => format!("play {} {seed}", workload.display()),
+            Work::Play(play) => format!("play {} {}", play.workload.display(), play.seed),
             Work::Wait { wall_ns } => format!("wait {wall_ns} ns"),
         }
     }

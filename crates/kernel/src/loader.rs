@@ -6,6 +6,7 @@
 
 mod error;
 mod exit_record;
+mod kernel_enums;
 mod open;
 mod reason;
 mod settings;
@@ -61,7 +62,7 @@ pub fn load(object: &Path, set: &BTreeMap<String, String>) -> Result<LoadedPolic
     let mut policy = attach(loaded, &before, messages, &log)?;
     policy.attached.load_ns = load_ns;
     policy.exit_record = ExitRecord::find(&variables);
-    policy.require_alive(&before)?;
+    policy.require_enabled()?;
     Ok(policy)
 }
 
@@ -77,6 +78,8 @@ impl LoadedPolicy {
         if status.is_enabled_with(self.attached.enable_seq) {
             return None;
         }
+        // `ops.exit` runs on the way out.
+        status::wait_until_disabled(self.attached.enable_seq);
         Some(self.exit_from_kernel())
     }
 
@@ -102,12 +105,16 @@ impl LoadedPolicy {
         recorded.unwrap_or_else(|| self.messages.exit(&self.attached.policy))
     }
 
-    /// The kernel reports success even where `ops.init` failed, so its state is looked at.
-    fn require_alive(&self, before: &Status) -> Result<(), LoadError> {
+    /// The kernel reports success even where `ops.init` failed, so its state is looked at. A policy
+    /// that was enabled and broke a rule since then is not refused but ejected.
+    fn require_enabled(&self) -> Result<(), LoadError> {
+        let status = Status::now();
+        if status.enable_seq >= self.attached.enable_seq {
+            return Ok(());
+        }
         match self.exit() {
-            None => Ok(()),
             Some(exit) if exit.kind != 0 => Err(LoadError::Ended { exit: Box::new(exit) }),
-            Some(_) => Err(LoadError::NotEnabled { state: before.state.clone() }),
+            _ => Err(LoadError::NotEnabled { state: status.state }),
         }
     }
 }
@@ -132,6 +139,7 @@ fn verify(
     }
     settings::apply(&mut opened, variables, set)?;
     topology::fill(&mut opened, variables);
+    kernel_enums::fill(&mut opened, variables);
     let start = Instant::now();
     let loaded = opened.load().map_err(|e| LoadError::verifier(&e, log.text()))?;
     Ok((loaded, elapsed_ns(start)))

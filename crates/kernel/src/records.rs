@@ -4,7 +4,10 @@
 //! them to its output. Lines that are not JSON objects with a `record` are console noise (firmware
 //! and kernel messages) and are skipped by [`parse`].
 
+use benchmarks::Played;
 use serde::{Deserialize, Serialize};
+
+use crate::trace::Schedule;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +34,8 @@ pub enum Record {
     },
     /// A piece of work ended.
     Finished(Finished),
+    /// A workload was played to its end.
+    Played(Box<Play>),
     /// What the scheduler did lately.
     Counters(Counters),
     /// Something failed that is not the kernel's verdict on the policy.
@@ -133,11 +138,46 @@ impl Exit {
         !self.is_error() && self.code & Self::RESTART_CODE != 0
     }
 
+    /// The end in one sentence.
+    pub fn sentence(&self) -> String {
+        match self.message.as_str() {
+            "" => self.reason.clone(),
+            message => format!("{}: {message}", self.reason),
+        }
+    }
+
+    /// What to do about it; empty where nothing is known.
+    pub fn hint(&self) -> String {
+        if let Some((_, hint)) = HINTS.iter().find(|known| self.message.contains(known.0)) {
+            return (*hint).to_owned();
+        }
+        // As in `ops.init() failed (-28)`.
+        let errno = self.message.rsplit_once("(-").and_then(|(_, n)| n.strip_suffix(')'));
+        errno.and_then(|errno| errno.parse().ok()).map_or_else(String::new, |errno: i32| {
+            format!("-{errno} is: {}", std::io::Error::from_raw_os_error(errno))
+        })
+    }
+
     /// `SCX_EXIT_ERROR`.
     const FIRST_ERROR_KIND: i32 = 1024;
     /// `SCX_ECODE_ACT_RESTART`.
     const RESTART_CODE: i64 = 1 << 48;
 }
+
+/// What the kernel says when it ejects a policy, and what to do about it.
+const HINTS: [(&str, &str); 7] = [
+    (
+        "failed to run for",
+        "a runnable task waited longer than timeout_ms: enqueue must put every task into a queue \
+         that dispatch takes from",
+    ),
+    ("check in for", "a CPU did not come to its watchdog: the policy is too slow, or loops"),
+    ("non-existent DSQ", "create the queue by scx_bpf_create_dsq in init"),
+    ("target CPU", "ask bpf_cpumask_test_cpu(cpu, p->cpus_ptr) before a task goes to a CPU"),
+    ("already direct-dispatched", "insert a task into one queue only"),
+    ("dispatch buffer overflow", "insert at most dispatch_max_batch tasks in one dispatch"),
+    ("PRIQ", "a queue is either in order of arrival or of virtual time until it is empty"),
+];
 
 /// How a piece of work ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +196,17 @@ pub struct Finished {
 
 /// Most bytes kept of a program's output; the rest is read and dropped.
 pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// What came of a play.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Play {
+    /// Its place in the job's list.
+    pub index: usize,
+    /// The tasks' own account.
+    pub played: Played,
+    /// What the scheduler did with the tasks, if that was recorded.
+    pub schedule: Option<Schedule>,
+}
 
 /// What happened since the previous counters, and how things stand.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -231,5 +282,13 @@ mod tests {
         assert!(exit(1024, 0).is_error() && !exit(67, 0).is_error());
         assert!(exit(66, 0x1_0001_0000_0000).asks_for_restart());
         assert!(!exit(64, 0).asks_for_restart());
+    }
+
+    #[test]
+    fn an_end_comes_with_a_way_out() {
+        let ended = |message: &str| Exit { message: message.into(), ..Exit::default() };
+        assert!(ended("a[1] failed to run for 2.928s").hint().contains("enqueue"));
+        assert!(ended("ops.init() failed (-28)").hint().contains("No space left"));
+        assert_eq!(ended("pid 1 (-x)").hint(), "");
     }
 }

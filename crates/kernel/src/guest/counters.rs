@@ -86,7 +86,10 @@ fn load_average() -> (u64, u64) {
     pair.map_or((0, 0), |(some, all)| (some.parse().unwrap_or(0), all.parse().unwrap_or(0)))
 }
 
-fn difference(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+fn difference(
+    now: &BTreeMap<String, u64>,
+    before: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
     let grown = |(name, &count): (&String, &u64)| {
         (name.clone(), count.saturating_sub(before.get(name).copied().unwrap_or(0)))
     };

@@ -103,15 +103,15 @@ pub enum LoadError {
         log: String,
     },
     /// The policy ended while it was enabled: its `init` failed, or it broke a rule at once.
-    #[error("the policy ended at once: {}", sentence(exit))]
+    #[error("the policy ended at once: {}", exit.sentence())]
     Ended {
         /// Its end.
         exit: Box<Exit>,
     },
-    /// The kernel says that all went well, and has another policy or none.
-    #[error("the kernel took the policy but did not enable it (it was {state:?} before)")]
+    /// The kernel says that all went well, and has no policy.
+    #[error("the kernel took the policy but did not enable it: sched_ext is {state:?}")]
     NotEnabled {
-        /// The state of sched_ext before.
+        /// The state of sched_ext now.
         state: String,
     },
 }
@@ -124,7 +124,7 @@ impl LoadError {
     pub(super) fn verifier(error: &libbpf_rs::Error, log: String) -> Self {
         let found = reason::of_load(&log);
         let reason = found.as_ref().map_or_else(|| error.to_string(), ToString::to_string);
-        let hint = found.map(|found| found.hint()).unwrap_or_default().to_owned();
+        let hint = found.map_or_else(String::new, |found| found.hint().to_owned());
         LoadError::Verifier { reason, hint, log }
     }
 
@@ -175,9 +175,7 @@ impl LoadError {
             }
             LoadError::NotRoot => "use sudo, or a virtual machine: --on vm".into(),
             LoadError::Occupied { .. } => "stop the program that loaded it".into(),
-            LoadError::Ended { .. } => {
-                "the reason is the policy's own, or the rule that it broke".into()
-            }
+            LoadError::Ended { exit } => exit.hint(),
             _ => String::new(),
         }
     }
@@ -191,12 +189,5 @@ impl LoadError {
             LoadError::Ended { exit } => &exit.dump,
             _ => "",
         }
-    }
-}
-
-fn sentence(exit: &Exit) -> String {
-    match exit.message.as_str() {
-        "" => exit.reason.clone(),
-        message => format!("{}: {message}", exit.reason),
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Reason {
     place: String,
     /// The line of source, empty if unknown.
     source_line: String,
+    /// The kernel's own advice, which it gives since Linux 7.3; empty if none.
+    suggestion: String,
 }
 
 impl fmt::Display for Reason {
@@ -77,7 +79,10 @@ const HINTS: [(&str, &str); 15] = [
 
 impl Reason {
     /// A way out, or nothing where none is known.
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &str {
+        if !self.suggestion.is_empty() {
+            return &self.suggestion;
+        }
         HINTS.iter().find(|known| self.words.contains(known.0)).map_or("", |known| known.1)
     }
 }
@@ -94,6 +99,10 @@ fn verifier_reason(log: &str) -> Option<Reason> {
     let (before, rest) = log.split_once(LOG_BEGINS)?;
     let (verifier, _) = rest.split_once(LOG_ENDS).unwrap_or((rest, ""));
     let program = before.rsplit_once("prog '").and_then(|(_, name)| name.split('\'').next());
+    let program = program.unwrap_or_default().to_owned();
+    if let Some(reported) = reported_reason(verifier) {
+        return Some(Reason { program, ..reported });
+    }
     let mut lines = verifier.lines().rev().map(str::trim).skip_while(|line| !is_verdict(line));
     let mut words: Vec<&str> = lines.by_ref().take_while(|line| is_verdict(line)).collect();
     if words.is_empty() {
@@ -101,12 +110,31 @@ fn verifier_reason(log: &str) -> Option<Reason> {
     }
     words.reverse();
     let (source_line, place) = lines.find_map(quoted_source).unwrap_or_default();
+    Some(Reason { program, words: words.join("; "), place, source_line, suggestion: String::new() })
+}
+
+/// The report that verifiers since Linux 7.3 write for people: headings, each with a paragraph.
+fn reported_reason(verifier: &str) -> Option<Reason> {
+    let words = paragraph_under(verifier, "Reason:")?;
+    let at = paragraph_under(verifier, "At:").unwrap_or_default();
+    let place = at.split_once(" @ ").and_then(|(_, rest)| rest.split(' ').next());
+    let marked = verifier.lines().find_map(|line| line.trim().strip_prefix(">>> "));
+    let source_line = marked.and_then(|line| line.split_once(" | ")).map_or("", |(_, text)| text);
     Some(Reason {
-        program: program.unwrap_or_default().to_owned(),
-        words: words.join("; "),
-        place,
-        source_line,
+        words,
+        place: place.unwrap_or_default().to_owned(),
+        source_line: source_line.trim().to_owned(),
+        suggestion: paragraph_under(verifier, "Suggestion:").unwrap_or_default(),
+        ..Reason::default()
     })
+}
+
+/// The lines after a heading up to an empty one, as one.
+fn paragraph_under(text: &str, heading: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim);
+    lines.find(|line| *line == heading)?;
+    let paragraph: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    Some(paragraph.join(" "))
 }
 
 /// Whether a line of the log is the verifier's verdict: neither statistics, an instruction, a
@@ -203,6 +231,38 @@ libbpf: failed to load object 'endless'
         assert!(text.contains("endless_enqueue: infinite loop detected at insn 4"), "{text}");
         assert!(text.contains("endless.bpf.c:12: `for (;;)`"), "{text}");
         assert!(reason.hint().contains("bpf_for"), "{reason:?}");
+    }
+
+    /// As a kernel 7.3 writes it, shortened.
+    const REPORTED: &str = "\
+libbpf: prog 'careless_enqueue': -- BEGIN PROG LOAD LOG --
+8: (79) r1 = *(u64 *)(r0 +0)
+R0 invalid mem access 'map_value_or_null'
+
+Reason:
+  R0 may be NULL here (a nullable map value pointer). The program could
+  dereference NULL on this path.
+
+At:
+  careless_enqueue @ careless.bpf.c:20:9
+  Source context:
+      18 |         u64 *count = f();
+  >>> 20 |         *count += 1;
+
+Suggestion:
+  Add a NULL check before the access.
+
+processed 8 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+-- END PROG LOAD LOG --
+";
+
+    #[test]
+    fn a_report_that_is_written_for_people_is_passed_on() {
+        let reason = of_load(REPORTED).unwrap();
+        let text = reason.to_string();
+        assert!(text.contains("careless_enqueue: R0 may be NULL here"), "{text}");
+        assert!(text.ends_with("(near careless.bpf.c:20:9: `*count += 1;`)"), "{text}");
+        assert_eq!(reason.hint(), "Add a NULL check before the access.");
     }
 
     #[test]

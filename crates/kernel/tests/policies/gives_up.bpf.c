@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* gives_up - ends by itself with a message after some wake-ups: scx_bpf_error with numbers. */
+#include <scx/common.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Wake-ups until it gives up. */
+const volatile u64 wake_ups_max = 100;
+
+static u64 wake_ups;
+
+void BPF_STRUCT_OPS(gives_up_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (__sync_fetch_and_add(&wake_ups, 1) == wake_ups_max)
+		scx_bpf_error("pid %d was one too many after %llu", p->pid, wake_ups_max);
+	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}
+
+void BPF_STRUCT_OPS(gives_up_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+SCX_OPS_DEFINE(gives_up_ops,
+	       .enqueue = (void *)gives_up_enqueue,
+	       .exit = (void *)gives_up_exit,
+	       .name = "gives_up");
