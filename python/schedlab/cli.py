@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import __version__, catalogue, experiment, sweep, terminal
+from schedlab import __version__, catalogue, doctor, experiment, kernels, sweep, terminal
 from schedlab.cells import Cell, expand
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.experiment import Experiment
@@ -156,6 +156,16 @@ def schedlab() -> None:
 
     POLICY is a name from `schedlab list policies`, or the path of your own .bpf.c file.
     """
+
+
+schedlab.add_command(doctor.doctor_verb)
+schedlab.add_command(
+    Verbs(
+        "kernels",
+        commands=kernels.VERBS,
+        help="List, fetch or add kernels for virtual machines.",
+    )
+)
 
 
 # ---------------------------------------------------------------------------------------------

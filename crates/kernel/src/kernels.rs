@@ -155,14 +155,28 @@ impl Cache {
         self.keep(Found { image, configuration, source }, name).map_err(|error| error.of(path))
     }
 
-    /// Gets a kernel of a series such as `6.12`, or [`NEWEST`], from Debian's packages.
+    /// Gets a kernel of each series, such as `6.12` or [`NEWEST`], from Debian's packages.
     ///
     /// The system's own sources are read for the mirror and left alone; no root is needed. `note`
-    /// is told what is done. Of a series the newest is taken whose sched_ext is not broken.
-    pub fn fetch(&self, series: &str, note: &mut dyn FnMut(&str)) -> Result<Kernel, KernelError> {
+    /// is told what is done. Of a series the newest is taken whose sched_ext is not broken. The
+    /// outcomes are in the order of `series`: one that fails does not keep the others away.
+    pub fn fetch(
+        &self,
+        series: &[&str],
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Result<Kernel, KernelError>>, KernelError> {
         fs::create_dir_all(&self.directory)
             .map_err(|cause| KernelError::io("create", &self.directory, cause))?;
-        let mut packages = apt::Packages::update(&self.directory, note)?;
+        let packages = apt::Packages::update(&self.directory, note)?;
+        Ok(series.iter().map(|series| self.fetch_from(&packages, series, note)).collect())
+    }
+
+    fn fetch_from(
+        &self,
+        packages: &apt::Packages,
+        series: &str,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Kernel, KernelError> {
         let mut refused = Vec::new();
         for candidate in packages.candidates(series)?.into_iter().take(apt::CANDIDATES_MAX) {
             let found = packages.download(&candidate, note)?;

@@ -13,6 +13,7 @@ mod process;
 mod qemu;
 mod sink;
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 pub use accelerator::{Accelerator, fastest, kvm_state};
@@ -106,6 +107,42 @@ pub enum End {
         /// How, and what it printed.
         message: String,
     },
+}
+
+impl End {
+    /// One word for programs: `powered_off`, `panicked`, `boot_timed_out`, `timed_out`,
+    /// `flooded`, `qemu_failed`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            End::PoweredOff => "powered_off",
+            End::Panicked { .. } => "panicked",
+            End::BootTimedOut { .. } => "boot_timed_out",
+            End::TimedOut { .. } => "timed_out",
+            End::Flooded { .. } => "flooded",
+            End::QemuFailed { .. } => "qemu_failed",
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::PoweredOff => write!(formatter, "the guest powered off"),
+            End::Panicked { message } => {
+                write!(formatter, "the guest's kernel panicked: {message}")
+            }
+            End::BootTimedOut { limit } => {
+                write!(formatter, "the guest said nothing within {} s", limit.as_secs_f64())
+            }
+            End::TimedOut { limit } => {
+                write!(formatter, "the guest was not done after {} s", limit.as_secs_f64())
+            }
+            End::Flooded { bytes } => {
+                write!(formatter, "the guest had written {bytes} bytes and did not stop")
+            }
+            End::QemuFailed { message } => write!(formatter, "{message}"),
+        }
+    }
 }
 
 /// A running machine. Dropping it ends it.

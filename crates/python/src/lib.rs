@@ -4,6 +4,8 @@
 //! whose text is complete, so that nothing above needs to know where it came from.
 //! `python/schedlab/_native.pyi` describes the module to people and to type checkers.
 
+mod kernel;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -256,6 +258,12 @@ fn simulate_error(error: SimulateError) -> PyErr {
 /// The module itself: what Python finds in `schedlab._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::kernel::{
+        Initramfs, KernelError, Vm, VmError, boot, fastest_accelerator, find_qemu, kernels_add,
+        kernels_default_series, kernels_fetch, kernels_find, kernels_list, kernels_on_this_machine,
+        kvm_obstacle,
+    };
     #[pymodule_export]
     use super::{
         Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,

@@ -79,7 +79,7 @@ impl Packages {
 
     /// Downloads a package, verified by apt, and takes the image out of it.
     pub fn download(
-        &mut self,
+        &self,
         candidate: &Candidate,
         note: &mut dyn FnMut(&str),
     ) -> Result<Found, KernelError> {

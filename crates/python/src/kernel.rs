@@ -1,0 +1,263 @@
+//! Kernels and the virtual machines they are booted in, for Python.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::kernel::initramfs::{Initramfs as Files, InitramfsError};
+use ::kernel::kernels::{self, Cache, Kernel};
+use ::kernel::vm::{self, Accelerator, Options, Qemu, Step};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::NativeError;
+
+pyo3::create_exception!(
+    schedlab._native,
+    KernelError,
+    NativeError,
+    "A kernel cannot be had, kept or used."
+);
+pyo3::create_exception!(
+    schedlab._native,
+    VmError,
+    NativeError,
+    "A virtual machine cannot be started."
+);
+
+/// Every kernel of the cache as JSON text, oldest release first.
+#[pyfunction]
+pub fn kernels_list(cache_dir: PathBuf) -> PyResult<String> {
+    let kernels = Cache::new(cache_dir).list().map_err(kernel_error)?;
+    let told: Vec<_> = kernels.iter().map(told).collect();
+    Ok(serde_json::Value::from(told).to_string())
+}
+
+/// One kernel of the cache as JSON text: by name, or the newest that policies can be loaded into.
+#[pyfunction]
+#[pyo3(signature = (cache_dir, name=None))]
+pub fn kernels_find(cache_dir: PathBuf, name: Option<&str>) -> PyResult<String> {
+    Ok(told(&find(cache_dir, name)?).to_string())
+}
+
+/// Takes the image at `path` into the cache; gives its record as JSON text.
+#[pyfunction]
+#[pyo3(signature = (cache_dir, path, name=None))]
+pub fn kernels_add(
+    py: Python<'_>,
+    cache_dir: PathBuf,
+    path: PathBuf,
+    name: Option<&str>,
+) -> PyResult<String> {
+    let added = py.detach(|| Cache::new(cache_dir).add(&path, name)).map_err(kernel_error)?;
+    Ok(told(&added).to_string())
+}
+
+/// Gets kernels from Debian's packages: for each series a record as JSON text, or an error.
+///
+/// `note` is called with what is being done.
+#[pyfunction]
+pub fn kernels_fetch(
+    py: Python<'_>,
+    cache_dir: PathBuf,
+    series: Vec<String>,
+    note: Py<PyAny>,
+) -> PyResult<Vec<(Option<String>, Option<String>)>> {
+    // What `note` raises is not lost: it is printed by Python as unraisable.
+    let mut tell = |text: &str| {
+        Python::attach(|py| {
+            if let Err(error) = note.call1(py, (text,)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    };
+    let names: Vec<&str> = series.iter().map(String::as_str).collect();
+    let outcomes = py.detach(|| Cache::new(cache_dir).fetch(&names, &mut tell));
+    let as_pair = |outcome: Result<Kernel, kernels::KernelError>| match outcome {
+        Ok(kernel) => (Some(told(&kernel).to_string()), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    Ok(outcomes.map_err(kernel_error)?.into_iter().map(as_pair).collect())
+}
+
+/// Paths of the images that this machine has of its own.
+#[pyfunction]
+pub fn kernels_on_this_machine() -> Vec<PathBuf> {
+    kernels::on_this_machine()
+}
+
+/// The series that are fetched if none is named.
+#[pyfunction]
+pub fn kernels_default_series() -> Vec<&'static str> {
+    kernels::DEFAULT_SERIES.to_vec()
+}
+
+/// The QEMU that would be used: program, version, and whether guests survive its threads.
+#[pyfunction]
+pub fn find_qemu(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let qemu = Qemu::find().map_err(vm_error)?;
+    let dict = PyDict::new(py);
+    dict.set_item("program", &qemu.program)?;
+    dict.set_item("version", &qemu.version_text)?;
+    dict.set_item("sound_threads", qemu.has_sound_threads())?;
+    Ok(dict)
+}
+
+/// Why KVM is out of the question, or `None` if its device can be opened.
+#[pyfunction]
+pub fn kvm_obstacle() -> Option<String> {
+    vm::kvm_state().err()
+}
+
+/// "kvm" where it boots this kernel, else "tcg"; the first call may try for some seconds.
+#[pyfunction]
+#[pyo3(signature = (cache_dir, kernel=None))]
+pub fn fastest_accelerator(
+    py: Python<'_>,
+    cache_dir: PathBuf,
+    kernel: Option<&str>,
+) -> PyResult<&'static str> {
+    let kernel = find(cache_dir.clone(), kernel)?;
+    let fastest = || vm::fastest(&Qemu::find()?, &kernel, &cache_dir);
+    Ok(match py.detach(fastest).map_err(vm_error)? {
+        Accelerator::Kvm => "kvm",
+        Accelerator::Tcg => "tcg",
+    })
+}
+
+/// A guest's first file system, made in memory.
+#[pyclass(module = "schedlab._native")]
+pub struct Initramfs(Files);
+
+#[pymethods]
+impl Initramfs {
+    #[new]
+    fn new() -> Initramfs {
+        Initramfs(Files::new())
+    }
+
+    /// Puts `content` at the absolute path `to`.
+    #[pyo3(signature = (to, content, executable=false))]
+    fn file(&mut self, to: &str, content: &[u8], executable: bool) -> PyResult<()> {
+        self.0.file(to, content, executable).map(|_| ()).map_err(initramfs_error)
+    }
+
+    /// Puts a copy of this machine's file at `to`.
+    fn copy(&mut self, source: PathBuf, to: &str) -> PyResult<()> {
+        self.0.copy(&source, to).map(|_| ()).map_err(initramfs_error)
+    }
+
+    /// The archive that the guest's kernel unpacks.
+    fn archive(&self) -> Vec<u8> {
+        self.0.archive()
+    }
+}
+
+/// A running virtual machine; it ends with this object.
+#[pyclass(module = "schedlab._native")]
+pub struct Vm(Option<vm::Vm>);
+
+#[pymethods]
+impl Vm {
+    /// What happens next, within `wait_s`: ("line", text), ("quiet", "") or (end, in words).
+    fn next(&mut self, py: Python<'_>, wait_s: f64) -> PyResult<(&'static str, String)> {
+        let machine = self.machine()?;
+        let wait = seconds(wait_s)?;
+        Ok(match py.detach(|| machine.next(wait)).map_err(vm_error)? {
+            Step::Line(line) => ("line", line),
+            Step::Quiet => ("quiet", String::new()),
+            Step::Ended(end) => (end.kind(), end.to_string()),
+        })
+    }
+
+    /// The end of what the kernel wrote to its console.
+    fn console_tail(&mut self) -> PyResult<String> {
+        Ok(self.machine()?.console_tail())
+    }
+
+    /// Nanoseconds from power on to the first line, once there was one.
+    #[getter]
+    fn booted_after_ns(&mut self) -> PyResult<Option<u64>> {
+        let after = self.machine()?.booted_after();
+        Ok(after.map(|after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// Ends the machine now.
+    fn close(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Vm {
+    fn machine(&mut self) -> PyResult<&mut vm::Vm> {
+        self.0.as_mut().ok_or_else(|| PyRuntimeError::new_err("this virtual machine is closed"))
+    }
+}
+
+/// Starts a machine. It is killed when the thread that called this ends.
+#[pyfunction]
+#[pyo3(signature = (cache_dir, kernel, initramfs, *, cpus="1", memory_mib=1024,
+    accelerator="tcg", deterministic=false, seed=1, boot_limit_s=60.0, wall_limit_s=600.0,
+    kernel_arguments=vec![]))]
+#[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
+pub fn boot(
+    py: Python<'_>,
+    cache_dir: PathBuf,
+    kernel: &str,
+    initramfs: &Initramfs,
+    cpus: &str,
+    memory_mib: u32,
+    accelerator: &str,
+    deterministic: bool,
+    seed: u32,
+    boot_limit_s: f64,
+    wall_limit_s: f64,
+    kernel_arguments: Vec<String>,
+) -> PyResult<Vm> {
+    let kernel = find(cache_dir, Some(kernel))?;
+    let options = Options {
+        cpus: cpus.parse().map_err(vm_error)?,
+        memory_mib,
+        accelerator: if accelerator == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg },
+        deterministic,
+        seed,
+        boot_limit: seconds(boot_limit_s)?,
+        wall_limit: seconds(wall_limit_s)?,
+        kernel_arguments,
+    };
+    let start = || vm::boot(&Qemu::find()?, &kernel, &initramfs.0, &options);
+    Ok(Vm(Some(py.detach(start).map_err(vm_error)?)))
+}
+
+fn find(cache_dir: PathBuf, name: Option<&str>) -> PyResult<Kernel> {
+    let cache = Cache::new(cache_dir);
+    let found = match name {
+        Some(name) => cache.find(name),
+        None => cache.newest_with_sched_ext(),
+    };
+    found.map_err(kernel_error)
+}
+
+/// A kernel's record, with the path of its image.
+fn told(kernel: &Kernel) -> serde_json::Value {
+    let mut record = serde_json::json!(kernel);
+    record["image"] = kernel.image.display().to_string().into();
+    record
+}
+
+fn seconds(given_s: f64) -> PyResult<Duration> {
+    let checked = Duration::try_from_secs_f64(given_s);
+    checked.map_err(|error| VmError::new_err(format!("{given_s} s is no time limit: {error}")))
+}
+
+fn kernel_error(error: kernels::KernelError) -> PyErr {
+    KernelError::new_err(error.to_string())
+}
+
+fn vm_error(error: vm::VmError) -> PyErr {
+    VmError::new_err(error.to_string())
+}
+
+fn initramfs_error(error: InitramfsError) -> PyErr {
+    VmError::new_err(error.to_string())
+}

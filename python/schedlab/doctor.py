@@ -1,0 +1,172 @@
+"""The verb `schedlab doctor`: what works on this machine, and what to install for the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue, kernels, terminal
+
+EXIT_FOUND = 1
+COLUMNS = ("needed_for", "what", "state", "found", "to_do")
+CLANG_OLDEST = 19
+CLANG_NEWEST_TRIED = 30
+PROGRAM_TIMEOUT_S = 10
+
+SIMULATOR = "simulator"
+VM = "policies in a VM"
+HOST = "policies on this kernel"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: `state` is "ok", "missing", or "note" where none is needed."""
+
+    needed_for: str
+    what: str
+    state: str
+    found: str
+    to_do: str = ""
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+def doctor_verb(as_json: bool) -> int:
+    """Tell what works on this machine and what to install for the rest.
+
+    Where KVM is there it is tried once, which takes some seconds. Exit code 1 means that not even
+    the simulator works.
+    """
+    findings = list(examine())
+    if as_json:
+        terminal.print_json([asdict(finding) for finding in findings])
+    else:
+        rows = [asdict(finding) for finding in findings]
+        terminal.print_table(terminal.catalogue_table(rows, COLUMNS, None))
+    unusable = [f for f in findings if f.needed_for == SIMULATOR and f.state == "missing"]
+    return EXIT_FOUND if unusable else 0
+
+
+def examine() -> Iterator[Finding]:
+    """Looks at everything that any part of schedlab needs."""
+    yield _compiler()
+    yield _clang()
+    qemu = _qemu()
+    yield qemu
+    found = _kernels()
+    yield found
+    if qemu.state == "ok":
+        yield _kvm(found.state == "ok")
+    yield _root()
+    yield from running_kernel()
+
+
+def _compiler() -> Finding:
+    command = os.environ.get("CC", "cc")
+    path = shutil.which(command.split()[0]) if command.split() else None
+    if path is None:
+        to_do = "apt-get install gcc libc6-dev"
+        return Finding(SIMULATOR, "C compiler", "missing", f"no {command} on PATH", to_do)
+    return Finding(SIMULATOR, "C compiler", "ok", _first_line([path, "--version"]))
+
+
+def _clang() -> Finding:
+    """The oldest clang that is new enough is the one that the policies were tried with."""
+    names = [f"clang-{n}" for n in range(CLANG_OLDEST, CLANG_NEWEST_TRIED)]
+    for name in [*names, "clang"]:
+        if shutil.which(name) is None:
+            continue
+        said = _first_line([name, "--version"])
+        version = re.search(r"version (\d+)", said)
+        if version and int(version[1]) >= CLANG_OLDEST:
+            return Finding(VM, "clang for BPF", "ok", said)
+    found = f"no clang of version {CLANG_OLDEST} or later"
+    return Finding(VM, "clang for BPF", "missing", found, f"apt-get install clang-{CLANG_OLDEST}")
+
+
+def _qemu() -> Finding:
+    native = catalogue.native()
+    try:
+        qemu = native.find_qemu()
+    except native.VmError as error:
+        reason = str(error).splitlines()[0]
+        return Finding(VM, "QEMU", "missing", reason, "apt-get install qemu-system-x86")
+    threads = "" if qemu["sound_threads"] else "; one thread for all CPUs"
+    return Finding(VM, "QEMU", "ok", qemu["version"] + threads)
+
+
+def _kernels() -> Finding:
+    present = kernels.present()
+    usable = [kernel["name"] for kernel in present if kernel["sched_ext"] == "sound"]
+    others = [kernel["name"] for kernel in present if kernel["sched_ext"] != "sound"]
+    found = f"with sched_ext: {', '.join(usable) or 'none'}"
+    if others:
+        found += f"; without: {', '.join(others)}"
+    if usable:
+        return Finding(VM, "kernels", "ok", found)
+    return Finding(VM, "kernels", "missing", found, "schedlab kernels fetch")
+
+
+def _kvm(has_kernel: bool) -> Finding:
+    native = catalogue.native()
+    slower = "QEMU translates instead (TCG): slower, results are the same"
+    obstacle = native.kvm_obstacle()
+    if obstacle:
+        return Finding(VM, "KVM", "note", f"{obstacle}; {slower}")
+    if not has_kernel:
+        return Finding(VM, "KVM", "note", "not tried: there is no kernel to boot")
+    if native.fastest_accelerator(str(kernels.directory())) == "kvm":
+        return Finding(VM, "KVM", "ok", "boots a kernel")
+    return Finding(VM, "KVM", "note", f"is there and boots no kernel; {slower}")
+
+
+def _root() -> Finding:
+    if os.geteuid() == 0:
+        return Finding(HOST, "root", "ok", "yes")
+    return Finding(HOST, "root", "missing", "no", "run `schedlab load` as root")
+
+
+def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
+    """What the kernel that runs here can do, as told under `sys`."""
+    release = platform.release()
+    btf = sys / "kernel/btf/vmlinux"
+    if btf.exists():
+        yield Finding(HOST, "BTF", "ok", str(btf))
+    else:
+        to_do = "a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+        yield Finding(HOST, "BTF", "missing", f"{release} has none", to_do)
+    state = _text(sys / "kernel/sched_ext/state")
+    if state is None:
+        to_do = "Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y, or a VM"
+        yield Finding(HOST, "sched_ext", "missing", f"{release} is without", to_do)
+    elif state == "disabled":
+        yield Finding(HOST, "sched_ext", "ok", f"{release}, no scheduler attached")
+    else:
+        attached = _text(sys / "kernel/sched_ext/root/ops") or "a scheduler"
+        found = f"{release}, {attached} is attached ({state})"
+        yield Finding(HOST, "sched_ext", "missing", found, f"stop {attached} first")
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]}: {error}"
+    return next(iter(ran.stdout.splitlines()), command[0])

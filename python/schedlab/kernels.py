@@ -1,0 +1,151 @@
+"""The verbs `schedlab kernels list`, `fetch` and `add`: kernels for virtual machines.
+
+Kernels are kept in the user's cache, uncompressed, each with a record of what it is. What is done
+with them is in the core (`crates/kernel/src/kernels.rs`); here is only what the verbs say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue, terminal
+
+EXIT_FOUND = 1
+COLUMNS = ("name", "release", "scheduler", "sched_ext", "hz", "source")
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+
+
+def directory() -> Path:
+    """Where kernels are kept: `kernels` in the user's cache of schedlab."""
+    return catalogue.cache_directory() / "kernels"
+
+
+def present() -> list[dict]:
+    """The record of every kernel in the cache, oldest release first.
+
+    Raises
+    ------
+    NativeError
+        If the cache cannot be read.
+    """
+    return json.loads(catalogue.native().kernels_list(str(directory())))
+
+
+def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:
+    """Of series such as "6.12" or "newest", those that no kernel of the cache answers.
+
+    "newest" is answered by a kernel that takes policies and is newer than the series named.
+    """
+    names = {kernel["name"] for kernel in kernels}
+    named = [series for series in wanted if series[:1].isdigit()]
+    newest_named = max(map(_series_key, named), default=(0, 0))
+
+    def is_answered(series: str) -> bool:
+        if series[:1].isdigit():
+            return series in names
+        return any(
+            kernel["sched_ext"] == "sound" and _series_key(kernel["release"]) > newest_named
+            for kernel in kernels
+        )
+
+    return [series for series in wanted if not is_answered(series)]
+
+
+def _series_key(release: str) -> tuple[int, int]:
+    """Major and minor number of a release."""
+    major, minor = release.split(".")[:2]
+    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+
+
+@click.command("list")
+@_json_option
+def list_verb(as_json: bool) -> int:
+    """Every kernel in the cache, and what its own scheduler is."""
+    kernels = present()
+    _print(kernels, as_json)
+    known = {kernel["source"] for kernel in kernels}
+    others = [p for p in catalogue.native().kernels_on_this_machine() if str(p) not in known]
+    if others:
+        click.echo(f"on this machine, for `kernels add`: {', '.join(map(str, others))}", err=True)
+    if not kernels:
+        click.echo("the cache has no kernels yet: `schedlab kernels fetch` gets some", err=True)
+    return 0
+
+
+@click.command("fetch")
+@click.argument("series", nargs=-1, metavar="[SERIES]...")
+@click.option("--refresh", is_flag=True, help="Fetch again what the cache has already.")
+@_json_option
+def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
+    """Get kernels from Debian's packages, without root.
+
+    SERIES is as in 6.12, or "newest". Without any: a CFS kernel, an EEVDF kernel without sched_ext,
+    and two with it. The system's sources of packages are read and left alone; apt checks what it
+    downloads. Once fetched, a kernel works offline.
+    """
+    native = catalogue.native()
+    wanted = list(series) or native.kernels_default_series()
+    to_fetch = wanted if refresh else missing(wanted, present())
+
+    def note(text: str) -> None:
+        click.echo(text, err=True)
+
+    fetched, failed = [], 0
+    outcomes = native.kernels_fetch(str(directory()), to_fetch, note) if to_fetch else []
+    for record, error in outcomes:
+        if error:
+            failed += 1
+            click.echo(f"error: {error}", err=True)
+        else:
+            fetched.append(json.loads(record))
+    _print(present() if not series else fetched, as_json)
+    return EXIT_FOUND if failed else 0
+
+
+@click.command("add")
+@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--name", help="What to call it.  [default: its release]")
+@_json_option
+def add_verb(path: Path, name: str | None, as_json: bool) -> int:
+    """Take in a kernel of your own: a vmlinuz, as in /boot, or an uncompressed vmlinux.
+
+    It is examined, not booted. If it has sched_ext and yet no policy could be loaded into it, that
+    is said, with exit code 1; it can still be compared by its own scheduler.
+    """
+    added = json.loads(catalogue.native().kernels_add(str(directory()), str(path.resolve()), name))
+    _print([added], as_json)
+    if "broken" in added["sched_ext"]:
+        click.echo(
+            f"warning: no policy can be loaded into {added['name']}: {why_broken(added)}", err=True
+        )
+        return EXIT_FOUND
+    return 0
+
+
+VERBS = (list_verb, fetch_verb, add_verb)
+
+
+def why_broken(kernel: Mapping) -> str | None:
+    """Why policies cannot be loaded into a kernel that has sched_ext; None if they can."""
+    state = kernel["sched_ext"]
+    return state["broken"] if isinstance(state, Mapping) else None
+
+
+def _print(kernels: Sequence[Mapping], as_json: bool) -> None:
+    if as_json:
+        terminal.print_json(kernels)
+    elif kernels:
+        rows = [_row(kernel) for kernel in kernels]
+        terminal.print_table(terminal.catalogue_table(rows, COLUMNS, None))
+
+
+def _row(kernel: Mapping) -> dict:
+    words = {"absent": "no", "sound": "yes"}
+    sched_ext = "broken" if why_broken(kernel) else words[kernel["sched_ext"]]
+    hz = "" if kernel["hz"] is None else kernel["hz"]
+    return {**kernel, "sched_ext": sched_ext, "hz": hz}
