@@ -25,6 +25,9 @@ const TIMED_TURNS: u64 = 200_000;
 const TIMINGS: u32 = 9;
 /// Work below this is turns only: two looks at a clock take about a microsecond.
 const LOOKED_AT_NS_MIN: u64 = 20_000;
+/// The most work between two looks, and so about the most that is computed too much on a CPU that
+/// has become slower than it was timed: an emulated one that shares a thread with others.
+const UNLOOKED_NS_MAX: u64 = 200_000;
 /// As near to the end as this, looking costs more than it mends.
 const NEAR_ENOUGH_NS: u64 = 300;
 
@@ -61,10 +64,10 @@ impl Burner {
             if left_ns <= NEAR_ENOUGH_NS {
                 return;
             }
-            // A sixteenth is left over while it is large, should the CPU have become faster.
+            // A sixteenth is left over while it is large, should the CPU have become slower.
             let at_once_ns =
                 if left_ns > LOOKED_AT_NS_MIN { left_ns - left_ns / 16 } else { left_ns };
-            spin(self.turns(at_once_ns).max(1));
+            spin(self.turns(at_once_ns.min(UNLOOKED_NS_MAX)).max(1));
         }
     }
 }
