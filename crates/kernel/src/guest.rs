@@ -85,7 +85,10 @@ pub fn run_job(job: &Job, port: &mut Port) -> io::Result<Outcome> {
     }
     if let Some(policy) = &job.policy {
         match loader::load(&policy.object, &policy.set) {
-            Ok(loaded) => {
+            Ok(mut loaded) => {
+                if job.counters_every_ns > 0 {
+                    loaded.count_calls();
+                }
                 run.port.send(&Record::Attached(loaded.attached().clone()));
                 run.policy = Some(loaded);
             }

@@ -9,6 +9,7 @@ mod exit_record;
 mod kernel_enums;
 mod open;
 mod reason;
+mod run_counts;
 mod settings;
 pub mod status;
 mod topology;
@@ -27,6 +28,7 @@ use libbpf_rs::{Link, MapCore, MapType, Object, OpenObject, PrintLevel};
 use crate::records::{Attached, Exit, Program};
 pub use error::LoadError;
 use exit_record::ExitRecord;
+use run_counts::RunCounts;
 use status::Status;
 use variables::Variable;
 
@@ -42,6 +44,7 @@ pub struct LoadedPolicy {
     exit_record: Option<ExitRecord>,
     attached: Attached,
     messages: status::KernelMessages,
+    run_counts: Option<RunCounts>,
 }
 
 /// Loads the object in the file `object`, with the tunables `set` to other values, and lets it
@@ -90,7 +93,13 @@ impl LoadedPolicy {
         self.exit_from_kernel()
     }
 
-    /// How often each of its programs has run, by name; zeros unless the kernel counts.
+    /// Lets the kernel count runs of programs from now on, for [`LoadedPolicy::calls`]. Where it
+    /// cannot, counts stay zero.
+    pub fn count_calls(&mut self) {
+        self.run_counts = RunCounts::begin().ok();
+    }
+
+    /// How often each of its programs has run while they were counted, by name.
     pub fn calls(&self) -> BTreeMap<String, u64> {
         let count = |p: libbpf_rs::Program<'_>| {
             let name = p.name().to_string_lossy().into_owned();
@@ -168,7 +177,14 @@ fn attach(
         enable_seq: before.enable_seq + 1,
         programs: programs(&object),
     };
-    Ok(LoadedPolicy { link: Some(link), object, exit_record: None, attached, messages })
+    Ok(LoadedPolicy {
+        link: Some(link),
+        object,
+        exit_record: None,
+        attached,
+        messages,
+        run_counts: None,
+    })
 }
 
 fn programs(object: &Object) -> Vec<Program> {

@@ -96,8 +96,25 @@ pub struct Refused {
     pub reason: String,
     /// A way out; empty where none is known.
     pub hint: String,
-    /// All that the verifier and the loader said.
+    /// What the verifier and the loader said; of a long one its beginning and its end, see
+    /// [`shortened`].
     pub log: String,
+}
+
+/// Most bytes of a log in a record. A verifier writes up to 16 MB, over a slow line.
+pub const LOG_BYTES_MAX: usize = 256 * 1024;
+
+/// A log of at most [`LOG_BYTES_MAX`] bytes and a line: its first quarter and its end, where the
+/// reason is.
+pub fn shortened(log: &str) -> String {
+    if log.len() <= LOG_BYTES_MAX {
+        return log.to_owned();
+    }
+    let tail = log.len() - LOG_BYTES_MAX / 4 * 3;
+    let (head, tail) = (&log.as_bytes()[..LOG_BYTES_MAX / 4], &log.as_bytes()[tail..]);
+    let left_out = log.len() - head.len() - tail.len();
+    let [head, tail] = [head, tail].map(String::from_utf8_lossy);
+    format!("{head}\n... {left_out} bytes left out ...\n{tail}")
 }
 
 /// Where loading a policy ended.
@@ -223,14 +240,14 @@ pub struct Counters {
     pub nr_runnable: u64,
     /// Tasks that exist now. Source: `/proc/loadavg`.
     pub nr_tasks: u64,
-    /// Runs of each of the policy's programs, where the kernel counts them
-    /// (`kernel.bpf_stats_enabled`): `dispatch` is how often a CPU asked for work.
+    /// Runs of each of the policy's programs: `..._dispatch` is how often a CPU asked for work.
     pub calls: std::collections::BTreeMap<String, u64>,
     /// What sched_ext itself did, by its names. Source: `/sys/kernel/sched_ext/root/events`.
     pub events: std::collections::BTreeMap<String, u64>,
-    /// Tasks in the policy's dispatch queues now; `None` where the kernel cannot be asked.
-    pub nr_queued: Option<u64>,
-    /// Loads that the kernel has turned down since boot. Source: `nr_rejected` of sched_ext.
+    /// Runnable tasks beyond one a CPU: at least so many wait in queues now. The kernel does not
+    /// tell how long a policy's own queues are.
+    pub nr_waiting: u64,
+    /// Tasks that a policy has turned away since boot. Source: `nr_rejected` of sched_ext.
     pub nr_rejected: u64,
 }
 
@@ -274,6 +291,15 @@ mod tests {
         assert_eq!(parse("{\"record\":\"no such\"}"), None);
         let done = line(&Record::Done { at_ns: 7 });
         assert_eq!(parse(&format!("\u{1b}[2J{done}")), Some(Record::Done { at_ns: 7 }));
+    }
+
+    #[test]
+    fn a_long_log_keeps_its_beginning_and_its_end() {
+        let log = format!("begin {} end", "ü".repeat(LOG_BYTES_MAX));
+        let short = shortened(&log);
+        assert!(short.len() < LOG_BYTES_MAX + 100, "{}", short.len());
+        assert!(short.starts_with("begin ") && short.ends_with(" end"));
+        assert_eq!(shortened("begin end"), "begin end");
     }
 
     #[test]

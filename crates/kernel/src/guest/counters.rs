@@ -55,7 +55,7 @@ impl CounterSource {
             nr_tasks,
             calls: difference(&now.calls, &before.calls),
             events: difference(&now.events, &before.events),
-            nr_queued: None,
+            nr_waiting: nr_runnable.saturating_sub(super::online_cpus().into()),
             nr_rejected: status::Status::now().nr_rejected,
         })
     }

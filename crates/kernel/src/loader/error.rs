@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::reason;
 use super::status::Status;
-use crate::records::{Exit, Refused, Stage};
+use crate::records::{Exit, Refused, Stage, shortened};
 
 /// Why a policy does not schedule the machine.
 #[derive(Debug, Error)]
@@ -144,7 +144,7 @@ impl LoadError {
             stage: self.stage(),
             reason: self.to_string(),
             hint: self.hint(),
-            log: self.log().to_owned(),
+            log: shortened(self.log()),
         }
     }
 

@@ -39,7 +39,7 @@ impl fmt::Display for Reason {
 }
 
 /// What the verifier says, and what to do about it.
-const HINTS: [(&str, &str); 15] = [
+const HINTS: [(&str, &str); 16] = [
     (
         "infinite loop detected",
         "the verifier must see that every loop ends: use bpf_for, bpf_repeat or can_loop",
@@ -62,6 +62,10 @@ const HINTS: [(&str, &str); 15] = [
         "incompatible with vmlinux",
         "the call's arguments differ in this kernel; if it is 7.1 or later, its type information \
          may be broken (packaged with pahole before 1.31)",
+    ),
+    (
+        "system Kconfig",
+        "the object asks for the kernel's configuration: put its file at /boot/config-RELEASE",
     ),
     ("not found in kernel", "this kernel is too old, or has dropped the call"),
     ("or_null'", "the value may be NULL: test it before it is used"),
@@ -161,7 +165,7 @@ fn quoted_source(line: &str) -> Option<(String, String)> {
 
 /// A reason of the loader itself, which resolves names before the kernel sees a program.
 fn loader_reason(log: &str) -> Option<Reason> {
-    let telling = ["extern ", "failed to find", "relo #", "struct_ops"];
+    let telling = ["extern ", "failed to find", "relo #", "struct_ops", "system Kconfig"];
     let line = log.lines().find(|line| telling.iter().any(|word| line.contains(word)))?;
     let words = line.trim().trim_start_matches("libbpf: ").to_owned();
     Some(Reason { words, ..Reason::default() })
