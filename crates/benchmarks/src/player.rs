@@ -1,8 +1,8 @@
 //! Plays a workload with real tasks and says what came of it.
 //!
 //! The caller's process may have threads and signal handlers of its own: all that is special
-//! happens in a child of it, the conductor. [`play`] says where a play and a simulation of the same
-//! workload must differ.
+//! happens in a child of it, the conductor. [`play`] says where a play and a simulation of the
+//! same workload must differ.
 
 pub mod channel;
 mod conductor;
@@ -70,7 +70,8 @@ impl Default for Options {
 const INTERRUPT_MS: i32 = 200;
 
 /// Plays `workload` on this machine, under the scheduler that it has, and returns when every task
-/// is gone. `interrupted` is asked a few times a second, in the caller's own process, whether to end.
+/// is gone. `interrupted` is asked a few times a second, in the caller's own process, whether to
+/// end.
 ///
 /// Each task draws from the simulator's stream for its number and runs the same operations. What
 /// differs from a simulation, whatever the scheduler: operations take the time that they take
@@ -130,7 +131,7 @@ pub fn play(
     }
 }
 
-/// Waits for the conductor and returns its wait status; asks it to end if the caller is interrupted.
+/// Waits for the conductor and returns its wait status; passes an interrupt of the caller on.
 fn await_conductor(
     conductor: i32,
     interrupted: &mut dyn FnMut() -> bool,

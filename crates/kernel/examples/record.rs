@@ -1,7 +1,8 @@
 //! Plays a workload's file on this machine's own scheduler and prints, as one line of JSON, what
 //! came of it and what the scheduler did. Needs root and tracefs.
 //!
-//! cargo run --release -p kernel --example record -- WORKLOAD.toml SEED [instructions] [NAME=VALUE ...]
+//! cargo run --release -p kernel --example record -- \
+//!     WORKLOAD.toml SEED [instructions] [NAME=VALUE ...]
 
 use benchmarks::{Options, Pace};
 use kernel::trace::{RecordError, record_play};
