@@ -22,6 +22,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Something that the scheduler did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +145,10 @@ pub struct Recorder {
     nr_cpus: u32,
 }
 
+/// Attempts to remove an instance, and what lies between them: 2 s in all.
+const REMOVALS_MAX: u32 = 100;
+const BETWEEN_REMOVALS: Duration = Duration::from_millis(20);
+
 /// Tells apart the recordings of one process.
 static NR_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
@@ -172,6 +177,11 @@ impl Recorder {
         }
         recorder.write("tracing_on", "1")?;
         Ok(recorder)
+    }
+
+    /// The recording's own directory in tracefs.
+    pub fn instance(&self) -> &Path {
+        &self.instance
     }
 
     /// Ends the recording and reads it.
@@ -271,11 +281,16 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // An instance whose events are on cannot always be removed. Nothing can be done about
-        // what fails here, and all of it is gone with the next boot.
+        // Nothing can be done about what fails here, and all of it is gone with the next boot.
         let _ = self.write("tracing_on", "0");
         let _ = self.write("events/enable", "0");
-        let _ = fs::remove_dir(&self.instance);
+        // A process that another thread forked meanwhile may hold one of our files for a while.
+        for _ in 0..REMOVALS_MAX {
+            if fs::remove_dir(&self.instance).is_ok() || !self.instance.exists() {
+                return;
+            }
+            std::thread::sleep(BETWEEN_REMOVALS);
+        }
     }
 }
 
