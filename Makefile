@@ -26,9 +26,10 @@ CORE_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
 		-not -path '*/examples/*' -not -path '*/benches/*')
 C_SOURCES = $(shell find policies tests crates -name '*.bpf.c' -o -name '*.h' -path 'policies/*')
 
-# What only the tests need: clang builds every policy as BPF, chromium opens the report.
-TEST_PROGRAMS := clang-19 clang-format-19 chromium
-TEST_PACKAGES := $(TEST_PROGRAMS) fonts-dejavu-core
+# What only the tests need: clang builds every policy as BPF, chromium opens the report, QEMU boots
+# kernels, cpio reads the initramfs that we write.
+TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio
+TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio
 
 .PHONY: help
 help: ## Lists the targets
@@ -83,6 +84,10 @@ test-programs: # Installs what only the tests need, where that is allowed; else 
 	DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -y -qq --no-install-recommends \
 		$(TEST_PACKAGES)
 
+.PHONY: kernels
+kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
+	schedlab kernels fetch
+
 # ---- using --------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -93,6 +98,8 @@ demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a re
 
 .PHONY: test
 test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
+	@# Without a mirror of Debian the tests that boot kernels are skipped, and say so.
+	$(MAKE) kernels || echo "note: no kernels could be fetched" >&2
 	cargo test --workspace --locked
 	pytest -n auto --dist loadgroup
 

@@ -75,12 +75,14 @@ int main(void)
 	mount("proc", "/proc", "proc", 0, 0);
 	mount("sysfs", "/sys", "sysfs", 0, 0);
 	read_text("/task", task, sizeof(task));
-	read_text("/sys/devices/system/cpu/cpu0/topology/core_cpus_list", siblings, sizeof(siblings));
+	read_text("/sys/devices/system/cpu/cpu0/topology/core_cpus_list", siblings,
+		  sizeof(siblings));
 	to = records();
 	uname(&self);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	dprintf(strcmp(task, "mute") ? to : 2,
-		"{\"record\":\"test\",\"release\":\"%s\",\"cpus\":%ld,\"siblings\":\"%s\",\"at_ns\":%lld}\n",
+		"{\"record\":\"test\",\"release\":\"%s\",\"cpus\":%ld,"
+		"\"siblings\":\"%s\",\"at_ns\":%lld}\n",
 		self.release, sysconf(_SC_NPROCESSORS_ONLN), siblings,
 		now.tv_sec * 1000000000LL + now.tv_nsec);
 	if (!strcmp(task, "panic"))
@@ -153,8 +155,10 @@ def test_a_kernel_boots_reports_and_powers_off(boot, kernel):
 
 
 def test_a_boot_takes_less_than_five_seconds(boot):
+    times_ns = []
     # The best of three: other programs use the same two cores.
-    times_ns = [boot("report").run().booted_after_ns for _ in range(3)]
+    while len(times_ns) < 3 and min(times_ns, default=BOOT_LIMIT_NS + 1) > BOOT_LIMIT_NS:
+        times_ns.append(boot("report").run().booted_after_ns)
     assert min(times_ns) <= BOOT_LIMIT_NS, times_ns
 
 

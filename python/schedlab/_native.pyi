@@ -3,7 +3,8 @@
 Objects are cheap to make again and cannot be pickled: a worker process makes its own from paths.
 """
 
-from typing import TypedDict, final
+from collections.abc import Callable
+from typing import Literal, TypedDict, final
 
 class NativeError(Exception):
     """Base of the core's errors; its text is a complete message for a user."""
@@ -18,6 +19,18 @@ class ScenarioError(NativeError):
     """A machine or workload file, or one of its parameters, cannot be used.
 
     The text names the value, its place, and a way out.
+    """
+
+class KernelError(NativeError):
+    """A kernel cannot be had, kept or used.
+
+    The text names the value and a way out.
+    """
+
+class VmError(NativeError):
+    """A virtual machine cannot be started.
+
+    The text names the value and a way out. What happens to it later is its end, not an error.
     """
 
 class Tunable(TypedDict):
@@ -168,4 +181,146 @@ def simulate(
         If the policy cannot be loaded: it has no such tunable, or a map the simulator lacks.
     ScenarioError
         If the machine has more CPUs than can be simulated.
+    """
+
+def kernels_list(cache_dir: str) -> str:
+    """The record of every kernel in the cache, as a JSON array, oldest release first.
+
+    Raises
+    ------
+    KernelError
+        If the cache cannot be read, or a record is damaged.
+    """
+
+def kernels_find(cache_dir: str, name: str | None = None) -> str:
+    """One kernel's record as JSON: by name, else the newest of a series, as in "6.18".
+
+    Without a name, the newest that policies can be loaded into.
+
+    Raises
+    ------
+    KernelError
+        If the cache has none; the text says how to get it.
+    """
+
+def kernels_add(cache_dir: str, path: str, name: str | None = None) -> str:
+    """Examines the vmlinuz or vmlinux at `path`, keeps a copy, and gives its record as JSON.
+
+    Raises
+    ------
+    KernelError
+        If it is no kernel for x86-64, or the name cannot be used.
+    """
+
+def kernels_fetch(
+    cache_dir: str, series: list[str], note: Callable[[str], object]
+) -> list[tuple[str, None] | tuple[None, str]]:
+    """Gets kernels from Debian's packages: for each series its record as JSON, or an error's text.
+
+    Parameters
+    ----------
+    series : list of str
+        As in "6.12", or "newest".
+    note : callable
+        Is told, in words, what is being done.
+
+    Raises
+    ------
+    KernelError
+        If this system cannot get Debian's packages at all.
+    """
+
+def kernels_on_this_machine() -> list[str]:
+    """Paths of the kernel images that this machine has of its own."""
+
+def kernels_default_series() -> list[str]:
+    """The series that one gets who names none."""
+
+class QemuFound(TypedDict):
+    """A QEMU; `sound_threads` says whether guests survive a thread for each CPU without KVM."""
+
+    program: str
+    version: str
+    sound_threads: bool
+
+def find_qemu() -> QemuFound:
+    """The QEMU that virtual machines would be run with.
+
+    Raises
+    ------
+    VmError
+        If there is none, or it is too old.
+    """
+
+def kvm_obstacle() -> str | None:
+    """Why KVM's device cannot be opened; None if it can."""
+
+def fastest_accelerator(cache_dir: str, kernel: str | None = None) -> Literal["kvm", "tcg"]:
+    """KVM where it boots this kernel; the first call may try for some seconds.
+
+    Raises
+    ------
+    KernelError, VmError
+        If there is no such kernel, or no QEMU.
+    """
+
+@final
+class Initramfs:
+    """A guest's first file system: equal files give equal bytes, in whatever order they come."""
+
+    def __init__(self) -> None: ...
+    def file(self, to: str, content: bytes, executable: bool = False) -> None:
+        """Puts `content` at the absolute path `to`, with directories above it."""
+    def copy(self, source: str, to: str) -> None:
+        """Puts a copy of this machine's file at `to`; it stays executable if it is."""
+    def archive(self) -> bytes:
+        """The archive that a kernel unpacks."""
+
+@final
+class Vm:
+    """A running virtual machine; it ends with this object."""
+
+    @property
+    def booted_after_ns(self) -> int | None:
+        """Nanoseconds on this machine's clock from power on to the first line."""
+    def next(self, wait_s: float) -> tuple[str, str]:
+        """What happens within `wait_s` seconds: ("line", text), ("quiet", ""), or its end.
+
+        An end is "powered_off", "panicked", "boot_timed_out", "timed_out", "flooded" or
+        "qemu_failed", and the same in words. From then on it is said again.
+        """
+    def console_tail(self) -> str:
+        """The last 64 KiB of what the kernel wrote to its console."""
+    def close(self) -> None:
+        """Ends the machine now."""
+
+def boot(
+    cache_dir: str,
+    kernel: str,
+    initramfs: Initramfs,
+    *,
+    cpus: str = "1",
+    memory_mib: int = 1024,
+    accelerator: Literal["kvm", "tcg"] = "tcg",
+    deterministic: bool = False,
+    seed: int = 1,
+    boot_limit_s: float = 60.0,
+    wall_limit_s: float = 600.0,
+    kernel_arguments: list[str] = ...,
+) -> Vm:
+    """Starts a kernel of the cache. The machine is killed when the calling thread ends.
+
+    Parameters
+    ----------
+    cpus : str
+        `N`, or `N,SOCKETS,CORES,THREADS`.
+    deterministic : bool
+        Whether the guest's clock counts its instructions; needs "tcg".
+    boot_limit_s, wall_limit_s : float
+        Seconds from power on to the first line, and to the end.
+
+    Raises
+    ------
+    KernelError, VmError
+        If there is no such kernel, no QEMU, or a value cannot be used.
     """

@@ -95,7 +95,11 @@ impl Packages {
         let image = files.pop().flatten();
         if configuration.is_none() && package.starts_with("linux-binary-") {
             let base = format!("linux-base-{}", release.as_str());
-            configuration = self.take(&base, &[&is_configuration])?.1.pop().flatten();
+            // Some releases are in the archive without it, and boot all the same.
+            match self.take(&base, &[&is_configuration]) {
+                Ok((_, mut files)) => configuration = files.pop().flatten(),
+                Err(_) => note(&format!("without its configuration: there is no {base}")),
+            }
         }
         let source = format!("{package} {version}");
         Ok(Found {

@@ -81,9 +81,11 @@ fn cpu(options: &Options) -> String {
     cpu
 }
 
-/// Any warning of the kernel goes to the console, so that a panic comes with its story.
+/// Any warning of the kernel goes to the console, so that a panic comes with its story. The
+/// kernel's tests of its own cryptography, half a second of each boot, are left out.
 fn command_line(options: &Options) -> String {
-    let mut words = vec!["console=ttyS0", "loglevel=5", "panic=-1", "oops=panic"];
+    let mut words =
+        vec!["console=ttyS0", "loglevel=5", "panic=-1", "oops=panic", "cryptomgr.notests"];
     if options.deterministic {
         words.extend(["nokaslr", "mitigations=off"]);
     }
@@ -170,7 +172,7 @@ mod tests {
              -chardev file,id=records,path=/r -device virtio-serial-pci,ioeventfd=off \
              -device virtserialport,chardev=records,name=schedlab \
              -kernel /cache/k/vmlinux -initrd /i \
-             -append console=ttyS0 loglevel=5 panic=-1 oops=panic quiet"
+             -append console=ttyS0 loglevel=5 panic=-1 oops=panic cryptomgr.notests quiet"
         );
     }
 }

@@ -1,0 +1,180 @@
+"""Goal: kernels are judged before they are booted, and what is said of them is true and helpful.
+
+Method: the real command on images made by the compiler: each has what a kernel has (a banner, BTF,
+an entry for QEMU) or lacks one of it. Fetching needs a mirror and is left to `make kernels`.
+"""
+
+import json
+import struct
+import subprocess
+
+import pytest
+from schedlab import doctor, kernels
+
+KIND_STRUCT, KIND_FUNC = 4, 12
+CALL, CALL_LISTED_AGAIN = "scx_bpf_create_dsq", "scx_bpf_create_dsq_impl"
+
+
+def btf(functions, structures=("sched_ext_ops",)):
+    """BTF that names these functions and structures."""
+    strings, types = b"\0", b""
+    kinds = [(KIND_STRUCT, name) for name in structures] + [(KIND_FUNC, n) for n in functions]
+    for kind, name in kinds:
+        types += struct.pack("<III", len(strings), kind << 24, 0)
+        strings += name.encode() + b"\0"
+    header = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(strings))
+    return header + types + strings
+
+
+@pytest.fixture
+def make_image(tmp_path):
+    """Makes an ELF file that looks like an uncompressed kernel to who does not boot it."""
+
+    def make(release, btf_bytes, pvh=True):
+        (tmp_path / "btf").write_bytes(btf_bytes)
+        note = '.section .notes,"a"\n.long 4, 8, 18\n.asciz "Xen"\n.quad 0x1000000\n' if pvh else ""
+        source = (
+            f'.section .rodata\n.asciz "Linux version {release} (a test)"\n{note}'
+            '.section .BTF,"a"\n.incbin "btf"\n.text\n.globl _start\n_start: ret\n'
+        )
+        (tmp_path / "image.s").write_text(source)
+        command = ["cc", "-nostdlib", "-static", "-o", f"vmlinux-{release}", "image.s"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        return tmp_path / f"vmlinux-{release}"
+
+    return make
+
+
+@pytest.fixture
+def environment(environment, tmp_path):
+    """A cache without kernels for each test."""
+    return environment | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def test_a_sound_kernel_is_taken_in_under_its_release(command, make_image):
+    image = make_image("7.3.1-x", btf([CALL, CALL_LISTED_AGAIN, "virtcons_probe"]))
+    added = command("kernels", "add", image, "--json")
+    assert added.returncode == 0, added.stderr
+    [record] = json.loads(added.stdout)
+    assert (record["name"], record["sched_ext"], record["scheduler"]) == (
+        "7.3.1-x",
+        "sound",
+        "eevdf",
+    )
+    image.unlink()
+    [listed] = json.loads(command("kernels", "list", "--json").stdout)
+    assert listed == record
+
+
+def test_a_kernel_that_would_refuse_every_policy_is_named_before_it_is_booted(command, make_image):
+    added = command("kernels", "add", make_image("7.1.13-x", btf([CALL])), "--name", "mine")
+    assert added.returncode == 1
+    assert "no policy can be loaded into mine: its BTF lists scx_bpf_create_dsq" in added.stderr
+    assert "broken" in added.stdout
+
+
+@pytest.mark.parametrize(
+    ("release", "functions", "structures", "scheduler"),
+    [("6.1.5", [], [], "cfs"), ("6.12.1", [], ["task_struct"], "eevdf")],
+)
+def test_a_kernel_without_sched_ext_is_kept_for_its_own_scheduler(
+    command, make_image, release, functions, structures, scheduler
+):
+    added = command("kernels", "add", make_image(release, btf(functions, structures)), "--json")
+    [record] = json.loads(added.stdout)
+    assert (record["scheduler"], record["sched_ext"]) == (scheduler, "absent")
+
+
+def test_a_kernel_that_qemu_cannot_enter_is_refused(command, make_image):
+    refused = command("kernels", "add", make_image("6.18.1", btf([CALL]), pvh=False))
+    assert refused.returncode == 2
+    assert "CONFIG_PVH" in refused.stderr
+    assert "hint: give its vmlinuz" in refused.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", bytes(100_000)])
+def test_what_is_no_kernel_is_refused_by_its_path(command, tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    refused = command("kernels", "add", tmp_path / "file")
+    assert refused.returncode == 2
+    assert f"{tmp_path / 'file'}: this is not a Linux kernel" in refused.stderr
+
+
+def test_a_name_that_would_leave_the_cache_is_refused(command, make_image):
+    refused = command("kernels", "add", make_image("6.1.5", btf([])), "--name", "../up")
+    assert refused.returncode == 2
+    assert '"../up" cannot be a kernel\'s name' in refused.stderr
+
+
+def test_an_empty_cache_says_how_to_fill_it(command):
+    listed = command("kernels", "list")
+    assert (listed.returncode, listed.stdout) == (0, "")
+    assert "schedlab kernels fetch" in listed.stderr
+
+
+def test_a_verb_that_is_misspelt_is_suggested(command):
+    assert "did you mean fetch?" in command("kernels", "fetsch").stderr
+
+
+def test_only_what_is_missing_is_fetched():
+    wanted = ["6.1", "6.18", "newest"]
+    old = {"name": "6.18", "release": "6.18.15+deb13", "sched_ext": "sound"}
+    broken = {"name": "7.1", "release": "7.1.13", "sched_ext": {"broken": "why"}}
+    new = {"name": "7.3", "release": "7.3.4+deb13", "sched_ext": "sound"}
+    assert kernels.missing(wanted, []) == wanted
+    assert kernels.missing(wanted, [old]) == ["6.1", "newest"]
+    assert kernels.missing(wanted, [old, broken]) == ["6.1", "newest"]
+    assert kernels.missing(wanted, [old, new]) == ["6.1"]
+
+
+# ---- doctor -------------------------------------------------------------------------------------
+
+
+def test_doctor_names_what_is_missing_and_what_to_install(command, environment):
+    environment["SCHEDLAB_QEMU"] = "/nowhere/qemu"
+    told = command("doctor", "--json")
+    assert told.returncode == 0, told.stderr
+    found = {finding["what"]: finding for finding in json.loads(told.stdout)}
+    assert found["QEMU"]["state"] == "missing"
+    assert "/nowhere/qemu" in found["QEMU"]["found"]
+    assert found["QEMU"]["to_do"] == "apt-get install qemu-system-x86"
+    assert found["kernels"]["to_do"] == "schedlab kernels fetch"
+    assert found["C compiler"]["state"] == "ok"
+
+
+def test_doctor_fails_where_not_even_the_simulator_works(command, environment):
+    environment["CC"] = "no-such-compiler"
+    told = command("doctor")
+    assert told.returncode == 1
+    assert "no no-such-compiler on PATH" in told.stdout
+
+
+@pytest.fixture
+def sys_tree(tmp_path):
+    """A /sys with what the kernel would tell there."""
+
+    def make(**files):
+        for name, text in files.items():
+            path = tmp_path / "kernel" / name.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return {finding.what: finding for finding in doctor.running_kernel(tmp_path)}
+
+    return make
+
+
+def test_a_kernel_that_can_take_a_policy_is_recognised(sys_tree):
+    found = sys_tree(btf__vmlinux="", sched_ext__state="disabled\n")
+    assert {finding.state for finding in found.values()} == {"ok"}
+
+
+def test_a_scheduler_that_is_attached_already_is_named(sys_tree):
+    found = sys_tree(
+        btf__vmlinux="", sched_ext__state="enabled\n", sched_ext__root__ops="other_1.2\n"
+    )
+    assert found["sched_ext"].state == "missing"
+    assert "other_1.2 is attached" in found["sched_ext"].found
+
+
+def test_a_kernel_without_sched_ext_and_btf_is_recognised(sys_tree):
+    assert {finding.state for finding in sys_tree().values()} == {"missing"}
