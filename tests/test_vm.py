@@ -36,6 +36,8 @@ INIT = r"""
 #include <time.h>
 #include <unistd.h>
 
+#define SIBLINGS "/sys/devices/system/cpu/cpu0/topology/core_cpus_list"
+
 static void read_text(const char *path, char *text, int size)
 {
 	int file = open(path, O_RDONLY);
@@ -75,8 +77,7 @@ int main(void)
 	mount("proc", "/proc", "proc", 0, 0);
 	mount("sysfs", "/sys", "sysfs", 0, 0);
 	read_text("/task", task, sizeof(task));
-	read_text("/sys/devices/system/cpu/cpu0/topology/core_cpus_list", siblings,
-		  sizeof(siblings));
+	read_text(SIBLINGS, siblings, sizeof(siblings));
 	to = records();
 	uname(&self);
 	clock_gettime(CLOCK_MONOTONIC, &now);

@@ -113,11 +113,10 @@ impl Packages {
     fn take(&self, package: &str, wanted: &[&dyn Fn(&str) -> bool]) -> Result<Taken, KernelError> {
         let root = self.directory.path();
         self.run("apt-get", &["download", package])?;
-        let archive = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
-        let archive =
-            archive.filter(|path| path.extension().is_some_and(|end| end == "deb")).next();
-        let archive =
-            archive.ok_or_else(|| KernelError::EmptyPackage { package: package.into() })?;
+        let mut files = fs::read_dir(root).into_iter().flatten().flatten().map(|file| file.path());
+        let archive = files
+            .find(|path| path.extension().is_some_and(|end| end == "deb"))
+            .ok_or_else(|| KernelError::EmptyPackage { package: package.into() })?;
         let mut dpkg = Command::new("dpkg-deb")
             .arg("--fsys-tarfile")
             .arg(&archive)
