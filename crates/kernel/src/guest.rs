@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::job::{JOB_PATH, Job, Work};
 use crate::loader::{self, LoadError, LoadedPolicy, status};
-use crate::records::{Booted, Record};
+use crate::records::{Booted, Record, Stage};
 use counters::CounterSource;
 pub use port::Port;
 use signals::{Signals, Wake};
@@ -110,7 +110,8 @@ struct Run<'a> {
 impl Run<'_> {
     fn refuse(&mut self, refusal: &LoadError) -> Outcome {
         self.port.send(&Record::Refused(refusal.refused()));
-        Outcome::PolicyFailed
+        // An object or a tunable that is wrong is the caller's fault, not the kernel's verdict.
+        if refusal.stage() == Stage::Open { Outcome::Failed } else { Outcome::PolicyFailed }
     }
 
     fn do_all(&mut self) -> io::Result<Outcome> {

@@ -56,8 +56,8 @@ pub struct LoadedPolicy {
 pub fn load(object: &Path, set: &BTreeMap<String, String>) -> Result<LoadedPolicy, LoadError> {
     status::require_sched_ext()?;
     let image = read_object(object)?;
-    let variables = variables::of_object(&image)?;
     let log = LoaderLog::begin();
+    let variables = variables::of_object(&image)?;
     let opened = open::open(&image).map_err(|e| LoadError::unreadable(object, &e, log.text()))?;
     let before = Status::now();
     let messages = status::KernelMessages::from_now();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::unistd::Pid;
 
 use super::signals::Wake;
@@ -53,13 +53,17 @@ fn spawn(argv: &[String], output: &File) -> io::Result<Child> {
     let (program, arguments) = argv
         .split_first()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?)
-        .process_group(0)
-        .spawn()
+        .process_group(0);
+    // We block signals to wait for them; a shell that inherits this never hears of its children.
+    // SAFETY: between fork and exec, setting the signal mask is all that is done, which is allowed.
+    unsafe { command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?)) };
+    command.spawn()
 }
 
 fn not_started(index: usize, argv: &[String], error: &io::Error) -> Finished {
@@ -118,6 +122,15 @@ mod tests {
             killpg(Pid::from_raw(group), None).is_err()
         });
         assert!(gone, "something is left of group {group}");
+    }
+
+    #[test]
+    fn a_program_has_no_signal_blocked_although_we_have() {
+        let mut blocked = SigSet::empty();
+        blocked.add(Signal::SIGCHLD);
+        blocked.thread_block().unwrap();
+        let finished = run_here(&["grep", "SigBlk", "/proc/self/status"], None);
+        assert_eq!(finished.output.split_whitespace().nth(1), Some("0000000000000000"));
     }
 
     #[test]

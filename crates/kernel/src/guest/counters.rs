@@ -29,7 +29,7 @@ impl CounterSource {
     /// Begins now; 0 is never.
     pub fn begin(every_ns: u64) -> Self {
         let every = Duration::from_nanos(every_ns);
-        CounterSource { every, due_at: uptime() + every, before: Sums::default() }
+        CounterSource { every, due_at: uptime() + every, before: Sums::now(None) }
     }
 
     /// How long until the next counters, or `None` if there will be none.
