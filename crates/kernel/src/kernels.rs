@@ -12,6 +12,7 @@ mod release;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -167,8 +168,22 @@ impl Cache {
     ) -> Result<Vec<Result<Kernel, KernelError>>, KernelError> {
         fs::create_dir_all(&self.directory)
             .map_err(|cause| KernelError::io("create", &self.directory, cause))?;
+        self.remove_abandoned();
         let packages = apt::Packages::update(&self.directory, note)?;
         Ok(series.iter().map(|series| self.fetch_from(&packages, series, note)).collect())
+    }
+
+    /// Directories that a killed process left unfinished. One that is younger may be in use.
+    fn remove_abandoned(&self) {
+        const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
+        for path in files(&self.directory, |name| name.starts_with(UNFINISHED)) {
+            let changed = fs::metadata(&path).and_then(|metadata| metadata.modified());
+            let age = changed.ok().and_then(|changed| changed.elapsed().ok());
+            if age.is_some_and(|age| age > ABANDONED_AFTER) {
+                // If it stays, it is in nobody's way.
+                let _ = fs::remove_dir_all(path);
+            }
+        }
     }
 
     fn fetch_from(
@@ -342,6 +357,22 @@ mod tests {
         assert_eq!(cache.list().unwrap().len(), 1);
         assert_eq!(cache.find("a").unwrap().release, "6.1.1");
         assert_eq!(fs::read_dir(cache.directory()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_abandoned_is_removed_and_what_may_be_in_use_is_not() {
+        let (_directory, cache) = cache(&[kernel("a", "6.1.0", SchedExt::Absent)]);
+        let day_before = std::time::SystemTime::now() - Duration::from_secs(25 * 3600);
+        for (name, old) in [(".new-old", true), (".new-young", false), ("a", true)] {
+            let path = cache.directory().join(name);
+            fs::create_dir_all(&path).unwrap();
+            if old {
+                fs::File::open(&path).unwrap().set_modified(day_before).unwrap();
+            }
+        }
+        cache.remove_abandoned();
+        let left = files(cache.directory(), |_| true).len();
+        assert!(left == 2 && !cache.directory().join(".new-old").exists());
     }
 
     #[test]
