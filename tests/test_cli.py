@@ -72,7 +72,10 @@ def test_version_is_that_of_the_package_and_the_core(command):
     assert (done.returncode, done.stdout) == (0, f"schedlab {catalogue.native().version()}\n")
 
 
-@pytest.mark.parametrize("verb", ["", "run", "compare", "report", "list", "list policies"])
+@pytest.mark.parametrize(
+    "verb",
+    ["", "run", "compare", "report", "list", "list policies", "kernels", "kernels fetch", "doctor"],
+)
 def test_every_verb_explains_itself(command, verb):
     done = command(*verb.split(), "--help")
     assert done.returncode == 0
