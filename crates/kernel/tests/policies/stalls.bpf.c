@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* stalls - a mistake on purpose: one kind of task is queued where nobody ever looks.
+/* stalls - a mistake on purpose: some tasks are queued where nobody ever looks.
  *
- * Everything is first come, first served, but hackbench's tasks wait for ever. The kernel's
- * watchdog ends the policy after timeout_ms.
+ * The first process and kernel threads run first come, first served; all others wait for ever. The
+ * kernel's watchdog ends the policy after timeout_ms.
  */
 #include <scx/common.bpf.h>
 
@@ -15,7 +15,7 @@ UEI_DEFINE(uei);
 
 void BPF_STRUCT_OPS(stalls_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	bool is_forgotten = p->comm[0] == 'h' && p->comm[1] == 'a' && p->comm[2] == 'c';
+	bool is_forgotten = p->tgid != 1 && !(p->flags & PF_KTHREAD);
 
 	scx_bpf_dsq_insert(p, is_forgotten ? FORGOTTEN_DSQ : SHARED_DSQ, SCX_SLICE_DFL, enq_flags);
 }
