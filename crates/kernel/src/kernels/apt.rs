@@ -67,8 +67,22 @@ impl Packages {
         fs::write(root.join("sources.list"), sources).map_err(in_cache)?;
         fs::write(root.join("apt.conf"), configuration(root)).map_err(in_cache)?;
         note("reading the lists of Debian's packages");
-        packages.run("apt-get", &["update"])?;
+        packages.read_lists(note)?;
         Ok(packages)
+    }
+
+    /// A suite that the mirror no longer has leaves those of the others, so what counts is not
+    /// whether apt was content but whether there is any list.
+    fn read_lists(&self, note: &mut dyn FnMut(&str)) -> Result<(), KernelError> {
+        let lists = self.directory.path().join("lists");
+        let ran = output(&mut self.command("apt-get", &["update"]), "apt-get")?;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let mut files = fs::read_dir(lists).into_iter().flatten().flatten();
+        if !files.any(|file| file.file_name().to_string_lossy().contains("_Packages")) {
+            return Err(program_failed("apt-get update", &said));
+        }
+        said.lines().filter(|line| line.starts_with("E: ")).for_each(note);
+        Ok(())
     }
 
     /// Packages of this series, or of any for [`super::NEWEST`]; newest release first.
@@ -136,15 +150,19 @@ impl Packages {
     }
 
     fn run(&self, program: &'static str, arguments: &[&str]) -> Result<Output, KernelError> {
-        let root = self.directory.path();
-        let mut command = Command::new(program);
-        command.arg("-c").arg(root.join("apt.conf")).args(arguments).current_dir(root);
-        let output = output(&mut command, program)?;
+        let output = output(&mut self.command(program, arguments), program)?;
         if output.status.success() {
             return Ok(output);
         }
         let said = String::from_utf8_lossy(&output.stderr);
         Err(program_failed(&format!("{program} {}", arguments.join(" ")), &said))
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let root = self.directory.path();
+        let mut command = Command::new(program);
+        command.arg("-c").arg(root.join("apt.conf")).args(arguments).current_dir(root);
+        command
     }
 }
 
