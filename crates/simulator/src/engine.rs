@@ -224,33 +224,52 @@ impl<'a> Kernel<'a> {
     fn cpu_event(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
         let when = state.next_event();
+        if when.at_ns < state.clock_ns {
+            return self.postpone(cpu, when);
+        }
         if when == state.ends {
             self.cpus[cpu].ends = When::NEVER;
             self.enter(cpu, when.at_ns);
             self.conclude();
             return self.advance();
         }
-        let is_tick = when == state.tick;
+        let (is_tick, is_timer) = (when == state.tick, when == state.late);
         self.enter(cpu, when.at_ns);
-        let entered_ns = self.host.now_ns;
         self.metrics.events += 1;
         if is_tick {
             self.tick();
+        } else if is_timer {
+            self.late_timer();
         } else {
             self.cpus[cpu].interrupt = When::NEVER;
             self.charge_wake_from_idle();
             self.cpus[cpu].need_resched = true;
         }
-        self.leave(entered_ns);
+        self.leave(when.at_ns);
+    }
+
+    /// Puts off an interrupt that falls due while its CPU is inside something that cannot be
+    /// interrupted: until it is carried out, whatever else happens earlier comes first.
+    fn postpone(&mut self, cpu: usize, when: When) {
+        let later = self.agenda.turn(self.cpus[cpu].clock_ns);
+        let state = &mut self.cpus[cpu];
+        if when == state.tick {
+            state.tick = later;
+        } else if when == state.interrupt {
+            state.interrupt = later;
+        } else if when == state.late {
+            state.late = later;
+        } else {
+            unreachable!("an operation ends after it began: {state:?}");
+        }
+        self.publish(cpu);
     }
 
     /// The periodic timer interrupt (`task_tick_scx`).
     fn tick(&mut self) {
         let cpu = self.here();
         let period_ns = self.tick_period_ns();
-        let due_ns = self.cpus[cpu].tick.at_ns;
-        let skipped = self.host.now_ns.saturating_sub(due_ns) / period_ns;
-        self.cpus[cpu].tick = self.agenda.turn(due_ns + (skipped + 1) * period_ns);
+        self.cpus[cpu].tick = self.agenda.turn((self.host.now_ns / period_ns + 1) * period_ns);
         self.metrics.ticks += 1;
         self.charge(Spent::Kernel, self.costs.tick_ns);
         let Some(task) = self.cpus[cpu].current else { return };
@@ -264,20 +283,53 @@ impl<'a> Kernel<'a> {
     fn timer_event(&mut self) {
         let Some((when, timer)) = self.timers.take_first() else { return };
         self.agenda.set(self.cpus.len(), self.timers.first());
-        self.metrics.events += 1;
         let cpu = match timer {
-            Timer::Watchdog => return self.watchdog(when.at_ns),
+            Timer::Watchdog => {
+                self.metrics.events += 1;
+                return self.watchdog(when.at_ns);
+            }
             Timer::Policy(index, generation) => match self.maps.expiry_cpu(index, generation) {
                 Some(cpu) => cpu,
                 None => return,
             },
-            Timer::Start(task) | Timer::Sleep(task) => {
-                self.pending_timers -= 1;
-                self.tasks.seen(task).cpu as usize
-            }
+            Timer::Start(task) | Timer::Sleep(task) => self.tasks.seen(task).cpu as usize,
         };
+        let state = &mut self.cpus[cpu];
+        if when.at_ns < state.clock_ns || !state.late_timers.is_empty() {
+            state.late_timers.push_back(timer);
+            if state.late == When::NEVER {
+                state.late = self.agenda.turn(state.clock_ns);
+                self.publish(cpu);
+            }
+            return;
+        }
+        self.metrics.events += 1;
         self.enter(cpu, when.at_ns);
-        let entered_ns = self.host.now_ns;
+        self.expire(timer);
+        self.leave(when.at_ns);
+    }
+
+    /// The first timer that the active CPU had no time for.
+    fn late_timer(&mut self) {
+        let cpu = self.here();
+        let timer = self.cpus[cpu].late_timers.pop_front().expect("there is a late timer");
+        self.expire(timer);
+        self.cpus[cpu].late = match self.cpus[cpu].late_timers.is_empty() {
+            true => When::NEVER,
+            false => self.agenda.turn(self.host.now_ns),
+        };
+    }
+
+    /// A timer's interrupt on the active CPU.
+    fn expire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Policy(index, generation) => {
+                if self.maps.expiry_cpu(index, generation).is_none() {
+                    return; // It was cancelled or set anew while it was late.
+                }
+            }
+            _ => self.pending_timers -= 1,
+        }
         self.charge_wake_from_idle();
         self.charge(Spent::Kernel, self.costs.timer_ns);
         match timer {
@@ -287,9 +339,8 @@ impl<'a> Kernel<'a> {
             }
             Timer::Sleep(task) => self.wake_up(task, WAKE_TTWU),
             Timer::Policy(index, _) => self.call_timer(index),
-            Timer::Watchdog => unreachable!("handled above"),
+            Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
         }
-        self.leave(entered_ns);
     }
 
     /// Ends an interruption of the active CPU that began at `entered_ns`.
@@ -319,7 +370,7 @@ impl<'a> Kernel<'a> {
     fn advance(&mut self) {
         let cpu = self.here();
         while self.failure.is_none() {
-            if self.cpus[cpu].need_resched {
+            if self.cpus[cpu].need_resched && !self.is_waking_others() {
                 self.schedule();
             }
             let Some(task) = self.cpus[cpu].current else { break };
@@ -339,6 +390,7 @@ impl<'a> Kernel<'a> {
             let undisturbed = ends_ns < self.agenda.earliest_beside(cpu)
                 && ends_ns < state.tick.at_ns
                 && ends_ns < state.interrupt.at_ns
+                && ends_ns < state.late.at_ns
                 && ends_ns <= self.until_ns;
             if !undisturbed {
                 break;

@@ -181,12 +181,12 @@ impl Kernel<'_> {
         usize::from(self.distances[a * self.cpus.len() + b])
     }
 
-    /// Makes `cpu` the active one at `at_ns`, or later if it is busy until then, and accounts for
-    /// what it did so far.
+    /// Makes `cpu` the active one at `at_ns` and accounts for what it did so far.
     pub fn enter(&mut self, cpu: usize, at_ns: u64) {
-        let now_ns = at_ns.max(self.cpus[cpu].clock_ns);
-        self.account(cpu, now_ns);
-        self.host.now_ns = now_ns;
+        let clock_ns = self.cpus[cpu].clock_ns;
+        assert!(at_ns >= clock_ns, "CPU {cpu} is busy until {clock_ns} ns, not free at {at_ns} ns");
+        self.account(cpu, at_ns);
+        self.host.now_ns = at_ns;
         self.host.cpu = cpu as i32;
         self.set_current();
     }

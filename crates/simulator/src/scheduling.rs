@@ -439,7 +439,9 @@ impl Kernel<'_> {
             self.charge(Spent::Scheduler, self.costs.ipi_send_ns);
         }
         self.metrics.interrupts += 1;
-        self.cpus[cpu].interrupt = self.agenda.turn(self.host.now_ns + self.costs.ipi_ns);
+        // It is inside something until its clock: nothing can come to it before.
+        let at_ns = (self.host.now_ns + self.costs.ipi_ns).max(self.cpus[cpu].clock_ns);
+        self.cpus[cpu].interrupt = self.agenda.turn(at_ns);
         self.publish(cpu);
     }
 }
