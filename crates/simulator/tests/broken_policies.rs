@@ -79,7 +79,7 @@ program = [{ run = "1ms" }]
 }
 
 /// The fault's number in `misuses.bpf.c`, what it is reported as, and the message.
-const MISUSES: [(i64, FailureKind, &str); 15] = [
+const MISUSES: [(i64, FailureKind, &str); 16] = [
     (1, FailureKind::BadCall, "already direct-dispatched"),
     (2, FailureKind::BadCpu, "invalid CPU 9999 in SCX_DSQ_LOCAL_ON dispatch verdict"),
     (3, FailureKind::BadCpu, "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for pinned[3]"),
@@ -95,6 +95,7 @@ const MISUSES: [(i64, FailureKind, &str); 15] = [
     (13, FailureKind::BadCall, "scx_bpf_dsq_move_to_local() called from outside ops.dispatch()"),
     (14, FailureKind::BadCpu, "invalid CPU -1 in scx_bpf_kick_cpu()"),
     (15, FailureKind::BadCall, "but trying to direct-dispatch "),
+    (16, FailureKind::BadCall, "bpf_spin_unlock() of a lock that was never taken"),
 ];
 
 #[test]

@@ -68,6 +68,17 @@ program = [{ run = "1ms" }]
 }
 
 #[test]
+fn an_update_of_a_value_leaves_its_timer_and_its_lock_alone() {
+    let policy = corner("rewrites_values");
+    let result = attempt(&policy, &machine(1, HZ), &parsed(SLEEPERS), 1);
+    let failure = result.error.expect("the policy exits by itself");
+    assert_eq!(failure.kind, FailureKind::PolicyExit);
+    assert_eq!(failure.message, "policy asked to exit with code 5 (slot 1 expired)");
+    let cost_ns = MS / 10; // Generous: what the five expiries take.
+    assert!((5 * MS..5 * MS + cost_ns).contains(&failure.at_ns), "{}", failure.at_ns);
+}
+
+#[test]
 fn a_walk_that_is_left_open_is_named() {
     let result = attempt(&corner("open_walk"), &machine(2, HZ), &parsed(SLEEPERS), 1);
     let failure = result.error.expect("failed");

@@ -12,6 +12,7 @@ const volatile u32 fault = 0;
 const volatile u32 after = 5;
 
 static u32 nr_enqueued;
+static struct bpf_spin_lock never_taken = {.id = 99};
 
 enum {
 	INSERTS_TWICE = 1,
@@ -29,6 +30,7 @@ enum {
 	MOVES_OUTSIDE = 13,
 	KICKS_BAD_CPU = 14,
 	ANOTHER_TASK = 15,
+	UNLOCKS_UNTAKEN = 16,
 };
 
 static bool due(u32 which)
@@ -82,6 +84,8 @@ void BPF_STRUCT_OPS(misuses_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (due(MOVES_OUTSIDE))
 		scx_bpf_dsq_move_to_local(SHARED_DSQ);
+	if (due(UNLOCKS_UNTAKEN))
+		bpf_spin_unlock(&never_taken);
 	if (due(KICKS_BAD_CPU))
 		scx_bpf_kick_cpu(-1, 0);
 	scx_bpf_dsq_insert(p, bad_target(p), NSEC_PER_MSEC, enq_flags);
