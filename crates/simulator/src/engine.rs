@@ -9,6 +9,7 @@ use crate::kernel_calls::CALLS;
 use crate::metrics::{Ending, Metrics, RunResult, Status, summarize};
 use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Channel, Gate, Outcome, Takes};
+use crate::scheduling::OwnKicks;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{Place, TaskId, Tasks};
 use policy::abi;
@@ -86,6 +87,7 @@ impl<'a> Kernel<'a> {
             buffer: Vec::new(),
             walked: None,
             scheduling: false,
+            own_kicks: OwnKicks::default(),
             maps,
             spin_locks: Vec::new(),
             channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),

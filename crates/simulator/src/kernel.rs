@@ -11,6 +11,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::metrics::Metrics;
 use crate::policy_maps::PolicyMaps;
 use crate::program::Gate;
+use crate::scheduling::OwnKicks;
 use crate::task::{TaskId, Tasks, new_task};
 use policy::abi;
 use scenario::draw::Random;
@@ -109,6 +110,8 @@ pub struct Kernel<'a> {
     pub walked: Option<u32>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
     pub scheduling: bool,
+    /// Its kicks of itself meanwhile.
+    pub own_kicks: OwnKicks,
     /// The policy's maps and timers.
     pub maps: PolicyMaps,
     /// Locks of the policy's own.

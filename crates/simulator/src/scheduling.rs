@@ -45,6 +45,17 @@ pub const SLICE_INF: u64 = u64::MAX;
 /// `SCX_DSP_MAX_LOOPS`: rounds of `dispatch` before the CPU looks elsewhere.
 const DISPATCH_ROUNDS_MAX: usize = 32;
 
+/// Kicks of a CPU by itself while it picks its next task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnKicks {
+    /// It is to pick again.
+    pub always: bool,
+    /// It is to pick again if it has become idle (`SCX_KICK_IDLE`).
+    pub if_idle: bool,
+    /// Its new task is to lose its slice (`SCX_KICK_PREEMPT`).
+    pub preempts: bool,
+}
+
 /// What a CPU runs next.
 enum Choice {
     Keep,
@@ -166,7 +177,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Picks what the active CPU runs next and switches to it (`__schedule`).
+    /// Picks what the active CPU runs next and switches to it (`__schedule`). Until the switch its
+    /// current task is the one that ran, even while the policy is given that one back.
     pub fn schedule(&mut self) {
         let cpu = self.here();
         self.update_current();
@@ -199,7 +211,22 @@ impl Kernel<'_> {
         }
         self.scheduling = false;
         self.unlock_queue(own);
+        self.carry_out_own_kicks();
         self.check_places();
+    }
+
+    /// Carries out what the active CPU was told by itself while it picked: it cannot take an
+    /// interrupt before it has switched (`kick_cpus_irq_workfn`).
+    fn carry_out_own_kicks(&mut self) {
+        let cpu = self.here();
+        let kicks = std::mem::take(&mut self.own_kicks);
+        let current = self.cpus[cpu].current;
+        if let (true, Some(task)) = (kicks.preempts, current) {
+            self.tasks.seen_mut(task).scx.slice = 0;
+        }
+        if kicks.always || kicks.if_idle && current.is_none() {
+            self.interrupt(cpu);
+        }
     }
 
     /// `balance_one` and `pick_task_scx`. A task that is taken is in no queue any more.
@@ -281,7 +308,7 @@ impl Kernel<'_> {
         let cpu = self.here();
         self.update_current();
         self.call_stopping(prev, true);
-        self.leave_cpu(prev, false);
+        self.end_stay(prev, false);
         self.tasks.move_to(prev, Place::Moving);
         if self.tasks.seen(prev).scx.slice > 0 {
             let local = self.queues.local(cpu);
@@ -289,16 +316,22 @@ impl Kernel<'_> {
         } else {
             self.enqueue(prev, enq_flags);
         }
+        self.vacate(prev);
+    }
+
+    /// Leaves the active CPU without its task.
+    fn vacate(&mut self, task: TaskId) {
+        let cpu = self.here();
+        self.cpus[cpu].current = None;
+        self.cpus[cpu].activity = Activity::Idle;
+        self.tasks.seen_mut(task).on_cpu = 0;
     }
 
     /// Ends a task's stay on the active CPU in the books.
-    fn leave_cpu(&mut self, task: TaskId, voluntarily: bool) {
+    fn end_stay(&mut self, task: TaskId, voluntarily: bool) {
         let (cpu, now_ns) = (self.here(), self.host.now_ns);
         let turnover_kib = self.cpus[cpu].cache_turnover_kib;
-        self.cpus[cpu].current = None;
-        self.cpus[cpu].activity = Activity::Idle;
         let seen = self.tasks.seen_mut(task);
-        seen.on_cpu = 0;
         if voluntarily {
             seen.nvcsw += 1;
         } else {
@@ -321,7 +354,8 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).state = 1;
         self.call_stopping(task, false);
         self.call_with_flags(self.ops.quiescent, task, flags::DEQ_SLEEP);
-        self.leave_cpu(task, true);
+        self.end_stay(task, true);
+        self.vacate(task);
         self.tasks.move_to(task, place);
         self.nr_runnable -= 1;
     }
