@@ -368,6 +368,7 @@ impl<'a> Kernel<'a> {
                 self.block_current(Place::Exited);
                 self.bury(task);
                 self.schedule();
+                self.forget(task);
             }
         }
     }

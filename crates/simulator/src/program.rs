@@ -409,15 +409,12 @@ impl Kernel<'_> {
         self.call_set_weight(task);
     }
 
-    /// The books of a task that has just left its CPU for good.
+    /// The books of a task that has just left its CPU for good (`exit_notify`).
     pub fn bury(&mut self, task: TaskId) {
         const PF_EXITING: u32 = 4;
         self.tasks.seen_mut(task).flags |= PF_EXITING;
         self.tasks.state_mut(task).totals.exited_at_ns = self.host.now_ns;
         self.metrics.last_exit_ns = self.host.now_ns;
-        self.call_with_task(self.ops.disable, task);
-        self.call_exit_task(task);
-        self.maps.forget_task(self.tasks.seen_mut(task));
         self.alive -= 1;
         let Some(parent) = self.tasks.state(task).parent else { return };
         let state = self.tasks.state_mut(parent);
@@ -426,6 +423,14 @@ impl Kernel<'_> {
             state.joining = false;
             self.wake_up(parent, WAKE_TTWU);
         }
+    }
+
+    /// Tells the policy that a task is gone (`sched_ext_free`): after the switch from it, so that
+    /// `dispatch` still knows it.
+    pub fn forget(&mut self, task: TaskId) {
+        self.call_with_task(self.ops.disable, task);
+        self.call_exit_task(task);
+        self.maps.forget_task(self.tasks.seen_mut(task));
     }
 
     /// Interrupts an idle CPU costs leaving its sleep state.

@@ -30,6 +30,8 @@ pub mod flags {
     pub const ENQ_LAST: u64 = 1 << 41;
     /// The task goes to sleep.
     pub const DEQ_SLEEP: u64 = 1 << 0;
+    /// `SCX_TASK_QUEUED`: the task is runnable.
+    pub const TASK_QUEUED: u32 = 1 << 0;
     /// `SCX_OPS_ENQ_LAST`
     pub const OPS_ENQ_LAST: u64 = 1 << 1;
     /// `SCX_KICK_IDLE`
@@ -83,6 +85,7 @@ impl Kernel<'_> {
         let (cpu, direct, selected) = self.select_task_rq(task, wake_flags);
         self.tasks.seen_mut(task).cpu = cpu as i32;
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
+        self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.call_with_flags(self.ops.runnable, task, enq_flags);
         match direct {
             Some(insertion) => {
@@ -178,7 +181,8 @@ impl Kernel<'_> {
     }
 
     /// Picks what the active CPU runs next and switches to it (`__schedule`). Until the switch its
-    /// current task is the one that ran, even while the policy is given that one back.
+    /// current task is the one that ran, even if that one has just blocked and while the policy is
+    /// given it back.
     pub fn schedule(&mut self) {
         let cpu = self.here();
         self.update_current();
@@ -197,14 +201,12 @@ impl Kernel<'_> {
                 }
             }
             Choice::Take(next) => {
-                if let Some(prev) = prev {
-                    self.put_back(prev, 0);
-                }
-                self.set_next(next, prev);
+                let put_back = prev.filter(|&prev| self.switch_from(prev, 0));
+                self.set_next(next, put_back);
             }
             Choice::Nothing => {
                 if let Some(prev) = prev {
-                    self.put_back(prev, flags::ENQ_LAST);
+                    self.switch_from(prev, flags::ENQ_LAST);
                 }
                 self.become_idle();
             }
@@ -229,11 +231,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// `balance_one` and `pick_task_scx`. A task that is taken is in no queue any more.
+    /// `balance_one` and `pick_task_scx`. A task that is taken is in no queue any more. The policy
+    /// is also given a `prev` that has blocked, but only a runnable one can be kept.
     fn choose(&mut self, prev: Option<TaskId>) -> Choice {
         let cpu = self.here();
+        let runnable = prev.filter(|&task| self.could_go_on(task));
         let has_slice =
-            |kernel: &Self| prev.is_some_and(|task| kernel.tasks.seen(task).scx.slice > 0);
+            |kernel: &Self| runnable.is_some_and(|task| kernel.tasks.seen(task).scx.slice > 0);
         if has_slice(self) {
             return Choice::Keep;
         }
@@ -265,7 +269,12 @@ impl Kernel<'_> {
             }
         }
         let keeps_last = self.ops.flags & flags::OPS_ENQ_LAST == 0;
-        if prev.is_some() && keeps_last { Choice::Keep } else { Choice::Nothing }
+        if runnable.is_some() && keeps_last { Choice::Keep } else { Choice::Nothing }
+    }
+
+    /// Whether a CPU's current task has not blocked.
+    fn could_go_on(&self, current: TaskId) -> bool {
+        matches!(self.tasks.state(current).place, Place::Running(_))
     }
 
     /// The head of the active CPU's own queue, refilled from the global one if it is empty.
@@ -303,6 +312,16 @@ impl Kernel<'_> {
         nr
     }
 
+    /// Takes the task that ran off the active CPU; whether it is runnable and was put back.
+    fn switch_from(&mut self, prev: TaskId, enq_flags: u64) -> bool {
+        let runnable = self.could_go_on(prev);
+        if runnable {
+            self.put_back(prev, enq_flags);
+        }
+        self.vacate(prev);
+        runnable
+    }
+
     /// Puts a task that was running and still could back into the queues (`put_prev_task_scx`).
     fn put_back(&mut self, prev: TaskId, enq_flags: u64) {
         let cpu = self.here();
@@ -316,7 +335,6 @@ impl Kernel<'_> {
         } else {
             self.enqueue(prev, enq_flags);
         }
-        self.vacate(prev);
     }
 
     /// Leaves the active CPU without its task.
@@ -346,7 +364,8 @@ impl Kernel<'_> {
         self.metrics.left_cpu(cpu, task, ran_ns, now_ns, voluntarily);
     }
 
-    /// Takes the current task off the active CPU because it cannot go on (`dequeue_task_scx`).
+    /// Ends the current task's stay on the active CPU because it cannot go on
+    /// (`dequeue_task_scx`). It stays current until [`schedule`](Self::schedule), which follows.
     pub fn block_current(&mut self, place: Place) {
         let cpu = self.here();
         let task = self.cpus[cpu].current.expect("a task blocks itself");
@@ -354,8 +373,8 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).state = 1;
         self.call_stopping(task, false);
         self.call_with_flags(self.ops.quiescent, task, flags::DEQ_SLEEP);
+        self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         self.end_stay(task, true);
-        self.vacate(task);
         self.tasks.move_to(task, place);
         self.nr_runnable -= 1;
     }

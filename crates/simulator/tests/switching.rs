@@ -37,6 +37,27 @@ fn a_task_that_is_put_back_is_current_until_the_next_one_runs() {
 }
 
 #[test]
+fn dispatch_is_given_a_task_that_has_just_blocked_or_ended() {
+    let text = r#"
+description = "one that sleeps, one that ends, one that runs on"
+source = "own"
+stop = "40ms"
+[[tasks]]
+name = "sleeper"
+program = [{ repeat = 5, do = [{ run = "1ms" }, { sleep = "2ms" }] }]
+[[tasks]]
+name = "short"
+program = [{ run = "15ms" }]
+[[tasks]]
+name = "hog"
+start = "3ms"
+program = [{ run = "1s" }]
+"#;
+    let result = watched(text, &[]);
+    assert!(stays_of(&result, 1).len() > 1 && !stays_of(&result, 3).is_empty());
+}
+
+#[test]
 fn a_cpu_that_kicks_itself_while_it_switches_preempts_the_next_task() {
     let result = watched(TWO_HOGS, &[("kicks", 1), ("kick_flags", KICK_PREEMPT)]);
     // b came at 10 ms, lost its slice in no time, and waits for another turn of a.
