@@ -374,15 +374,22 @@ impl Kernel<'_> {
         self.cpus[cpu].need_resched = true;
     }
 
+    /// Gives the current task another nice value (`set_user_nice`).
     fn renice(&mut self, task: TaskId, nice: i32) {
-        let weight = nice_weight(nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21));
-        let seen = self.tasks.seen_mut(task);
-        seen.static_prio = 120 + nice;
-        seen.normal_prio = 120 + nice;
-        seen.prio = 120 + nice;
-        seen.se.load_weight = weight;
-        seen.scx.weight = scx_weight(weight);
-        self.call_set_weight(task);
+        let nice = nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21);
+        if self.tasks.seen(task).static_prio == 120 + nice {
+            return;
+        }
+        let weight = nice_weight(nice);
+        self.change_current(task, |kernel| {
+            let seen = kernel.tasks.seen_mut(task);
+            seen.static_prio = 120 + nice;
+            seen.normal_prio = 120 + nice;
+            seen.prio = 120 + nice;
+            seen.se.load_weight = weight;
+            seen.scx.weight = scx_weight(weight);
+            kernel.call_set_weight(task);
+        });
     }
 
     fn fork(&mut self, parent: TaskId, template: u32) {

@@ -30,6 +30,10 @@ pub mod flags {
     pub const ENQ_LAST: u64 = 1 << 41;
     /// The task goes to sleep.
     pub const DEQ_SLEEP: u64 = 1 << 0;
+    /// The task goes only for as long as it is changed: `DEQUEUE_SAVE | DEQUEUE_NOCLOCK`.
+    pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+    /// It comes back after that: `ENQUEUE_RESTORE | ENQUEUE_NOCLOCK`.
+    pub const ENQ_CHANGE: u64 = 1 << 1 | 1 << 3;
     /// `SCX_TASK_QUEUED`: the task is runnable.
     pub const TASK_QUEUED: u32 = 1 << 0;
     /// `SCX_OPS_ENQ_LAST`
@@ -377,6 +381,20 @@ impl Kernel<'_> {
         self.end_stay(task, true);
         self.tasks.move_to(task, place);
         self.nr_runnable -= 1;
+    }
+
+    /// Changes how the current task is scheduled. For that the kernel takes a task from its CPU and
+    /// out of the queues, and brings it back by the CPU's own queue, past `enqueue`.
+    pub fn change_current(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
+        self.update_current();
+        self.call_stopping(task, false);
+        self.call_with_flags(self.ops.quiescent, task, flags::DEQ_CHANGE);
+        self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
+        change(self);
+        self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
+        self.call_with_flags(self.ops.runnable, task, flags::ENQ_CHANGE);
+        self.charge(Spent::Scheduler, 2 * self.costs.dsq_op_ns);
+        self.call_with_task(self.ops.running, task);
     }
 
     /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).

@@ -6,7 +6,7 @@
 mod support;
 
 use simulator::RunResult;
-use support::{MS, compile, costless, outcome, parsed, stays_of};
+use support::{MS, attempt, compile, costless, outcome, parsed, stays_of};
 
 const HZ: u32 = 1000;
 const KICK_IDLE: i64 = 1;
@@ -70,4 +70,19 @@ fn a_cpu_that_switches_to_a_task_is_not_kicked_as_idle() {
     let result = watched(TWO_HOGS, &[("kicks", 1), ("kick_flags", KICK_IDLE)]);
     assert_eq!(stays_of(&result, 2)[0], (10 * MS, 20 * MS, 0, 2));
     assert_eq!(result.interrupts, 0);
+}
+
+#[test]
+fn a_running_task_leaves_and_comes_back_for_another_nice_value() {
+    let text = r#"
+description = "one that makes itself nicer, and then says so again"
+source = "own"
+[[tasks]]
+name = "nicer"
+program = [{ run = "1ms" }, { nice = 5 }, { run = "1ms" }, { nice = 5 }, { run = "1ms" }]
+"#;
+    let policy = compile("crates/simulator/tests/switching/notes_calls.bpf.c");
+    let failure = attempt(&policy, &costless(1, HZ), &parsed(text), 1).error.expect("it exits");
+    // New: its weight. Wakes up, runs; leaves, its weight, comes back past `enqueue`; ends.
+    assert_eq!(failure.message, "policy asked to exit with code 0 (wWe+-qwr+-S)");
 }
