@@ -85,7 +85,7 @@ impl<'a> Kernel<'a> {
             masks: Box::new(Masks { idle_cpus: online, idle_cores: online, online }),
             context: Context::Plain,
             buffer: Vec::new(),
-            walked: None,
+            walked: Vec::new(),
             scheduling: false,
             own_kicks: OwnKicks::default(),
             maps,

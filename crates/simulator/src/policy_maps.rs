@@ -23,6 +23,8 @@ pub mod errno {
     pub const ENOENT: i32 = 2;
     /// The map is full.
     pub const E2BIG: i32 = 7;
+    /// There is no room for another one.
+    pub const ENOMEM: i32 = 12;
     /// Made already, or no CPU is free.
     pub const EBUSY: i32 = 16;
     /// Already there, or in use.

@@ -79,7 +79,7 @@ program = [{ run = "1ms" }]
 }
 
 /// The fault's number in `misuses.bpf.c`, what it is reported as, and the message.
-const MISUSES: [(i64, FailureKind, &str); 16] = [
+const MISUSES: [(i64, FailureKind, &str); 20] = [
     (1, FailureKind::BadCall, "already direct-dispatched"),
     (2, FailureKind::BadCpu, "invalid CPU 9999 in SCX_DSQ_LOCAL_ON dispatch verdict"),
     (3, FailureKind::BadCpu, "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for pinned[3]"),
@@ -96,6 +96,10 @@ const MISUSES: [(i64, FailureKind, &str); 16] = [
     (14, FailureKind::BadCpu, "invalid CPU -1 in scx_bpf_kick_cpu()"),
     (15, FailureKind::BadCall, "but trying to direct-dispatch "),
     (16, FailureKind::BadCall, "bpf_spin_unlock() of a lock that was never taken"),
+    (17, FailureKind::PolicyExit, "ops.init() failed (-12)"),
+    (18, FailureKind::BadCall, "scx_bpf_dsq_move() called from outside ops.dispatch() and timers"),
+    (19, FailureKind::BadQueue, "DSQ ID 0x0000000000000007 already had FIFO-enqueued tasks"),
+    (20, FailureKind::BadCpu, "invalid CPU 9999 in scx_bpf_dsq_nr_queued()"),
 ];
 
 #[test]
@@ -105,7 +109,7 @@ fn every_misuse_has_its_message() {
         let failure = result.error.expect("failed");
         assert_eq!(failure.kind, kind, "fault {fault}: {}", failure.message);
         assert!(failure.message.contains(message), "fault {fault}: {}", failure.message);
-        let late = failure.at_ns > 0 || matches!(fault, 9 | 10);
+        let late = failure.at_ns > 0 || matches!(fault, 9 | 10 | 17);
         assert!(late, "fault {fault} was noticed at {} ns", failure.at_ns);
     }
 }
