@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* watches - first in, first out on one CPU; ends the run when a switch looks other than it should. */
+/* watches - first in, first out on one CPU; ends the run when a switch is not as it should be. */
 #include <scx/common.bpf.h>
 
 char _license[] SEC("license") = "GPL";
