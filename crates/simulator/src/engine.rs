@@ -9,6 +9,7 @@ use crate::kernel_calls::CALLS;
 use crate::metrics::{Metrics, RunResult, Status};
 use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Channel, Gate, Outcome, Takes};
+use crate::scheduling::OwnKicks;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{Place, TaskId, Tasks};
 use policy::abi;
@@ -80,8 +81,9 @@ impl<'a> Kernel<'a> {
             masks: Box::new(Masks { idle_cpus: online, idle_cores: online, online }),
             context: Context::Plain,
             buffer: Vec::new(),
-            walked: None,
+            walked: Vec::new(),
             scheduling: false,
+            own_kicks: OwnKicks::default(),
             maps,
             spin_locks: Vec::new(),
             channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
@@ -414,6 +416,7 @@ impl<'a> Kernel<'a> {
                 self.block_current(Place::Exited);
                 self.bury(task);
                 self.schedule();
+                self.forget(task);
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::metrics::Metrics;
 use crate::policy_maps::PolicyMaps;
 use crate::program::Gate;
+use crate::scheduling::OwnKicks;
 use crate::task::{TaskId, Tasks, new_task};
 use policy::abi;
 use scenario::draw::Random;
@@ -57,6 +58,8 @@ pub enum Context {
     },
     /// `dispatch`: insertions are collected in a buffer.
     Dispatching,
+    /// A timer's callback: no run queue is locked, so tasks may be moved between queues.
+    Unlocked,
 }
 
 /// The whole simulated machine. `host` comes first: calls from the policy carry its address.
@@ -105,10 +108,12 @@ pub struct Kernel<'a> {
     pub context: Context,
     /// Insertions of the present `dispatch`.
     pub buffer: Vec<Insertion>,
-    /// Queue whose lock a walk of the policy's holds now.
-    pub walked: Option<u32>,
+    /// Queues whose locks walks of the policy's hold now, innermost last.
+    pub walked: Vec<u32>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
     pub scheduling: bool,
+    /// Its kicks of itself meanwhile.
+    pub own_kicks: OwnKicks,
     /// The policy's maps and timers.
     pub maps: PolicyMaps,
     /// Locks of the policy's own.

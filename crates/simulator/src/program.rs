@@ -426,15 +426,22 @@ impl Kernel<'_> {
         self.cpus[cpu].need_resched = true;
     }
 
+    /// Gives the current task another nice value (`set_user_nice`).
     fn renice(&mut self, task: TaskId, nice: i32) {
-        let weight = nice_weight(nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21));
-        let seen = self.tasks.seen_mut(task);
-        seen.static_prio = 120 + nice;
-        seen.normal_prio = 120 + nice;
-        seen.prio = 120 + nice;
-        seen.se.load_weight = weight;
-        seen.scx.weight = scx_weight(weight);
-        self.call_set_weight(task);
+        let nice = nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21);
+        if self.tasks.seen(task).static_prio == 120 + nice {
+            return;
+        }
+        let weight = nice_weight(nice);
+        self.change_current(task, |kernel| {
+            let seen = kernel.tasks.seen_mut(task);
+            seen.static_prio = 120 + nice;
+            seen.normal_prio = 120 + nice;
+            seen.prio = 120 + nice;
+            seen.se.load_weight = weight;
+            seen.scx.weight = scx_weight(weight);
+            kernel.call_set_weight(task);
+        });
     }
 
     fn fork(&mut self, parent: TaskId, template: u32) {
@@ -461,15 +468,12 @@ impl Kernel<'_> {
         self.call_set_weight(task);
     }
 
-    /// The books of a task that has just left its CPU for good.
+    /// The books of a task that has just left its CPU for good (`exit_notify`).
     pub fn bury(&mut self, task: TaskId) {
         const PF_EXITING: u32 = 4;
         self.tasks.seen_mut(task).flags |= PF_EXITING;
         self.tasks.state_mut(task).totals.exited_at_ns = self.host.now_ns;
         self.metrics.last_exit_ns = self.host.now_ns;
-        self.call_with_task(self.ops.disable, task);
-        self.call_exit_task(task);
-        self.maps.forget_task(self.tasks.seen_mut(task));
         self.alive -= 1;
         let Some(parent) = self.tasks.state(task).parent else { return };
         let state = self.tasks.state_mut(parent);
@@ -478,6 +482,14 @@ impl Kernel<'_> {
             state.joining = false;
             self.wake_up(parent, WAKE_TTWU);
         }
+    }
+
+    /// Tells the policy that a task is gone (`sched_ext_free`): after the switch from it, so that
+    /// `dispatch` still knows it.
+    pub fn forget(&mut self, task: TaskId) {
+        self.call_with_task(self.ops.disable, task);
+        self.call_exit_task(task);
+        self.maps.forget_task(self.tasks.seen_mut(task));
     }
 
     /// Interrupts an idle CPU costs leaving its sleep state.
