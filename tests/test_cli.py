@@ -6,6 +6,7 @@ stdout, stderr and files. Policies that do wrong are written here.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -200,6 +201,68 @@ def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "interrupted")
 
 
+@pytest.mark.parametrize("delay_s", [0.03, 0.06, 0.1, 0.15, 0.25])
+def test_an_interrupt_while_the_command_loads_is_told_in_a_word(environment, delay_s):
+    # Before Python has loaded its own site no program can answer; importing cli marks that moment.
+    program = (
+        "import sys, schedlab.cli; print(flush=True); sys.argv[1:] = ['list', 'policies'];"
+        " schedlab.cli.main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.readline()
+    time.sleep(delay_s)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert "Traceback" not in stderr
+    assert (process.returncode, stderr) in ((130, "interrupted\n"), (0, ""))
+
+
+@pytest.mark.parametrize("verb", ["run", "compare"])
+def test_a_policy_that_never_comes_back_is_told_and_ctrl_c_ends_it(
+    policy, environment, tmp_path, verb
+):
+    words = [verb, policy("looper", "for (;;);"), *BUSY]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", *words],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    note = process.stderr.readline()
+    assert note.startswith("note: policy looper with hackbench on core2-t5600, seed 1")
+    assert "Ctrl-C stops it" in note and "looping" in note
+    os.killpg(process.pid, signal.SIGINT)
+    rest = process.communicate(timeout=10)[1]
+    assert process.returncode == 130
+    assert rest.endswith("interrupted\n") and rest.count("note:") == 0
+
+
+def test_a_timeline_has_every_stay_of_a_task_on_a_cpu(command):
+    plain = data(command("run", "round_robin", *COUNTER, "--json"))["result"]
+    assert plain["timeline"] is None
+    timed = ("run", "round_robin", *COUNTER, "--timeline", "--store", "runs.db")
+    result = data(command(*timed, "--json"))["result"]
+    assert result["digest"] == plain["digest"]
+    assert len(result["timeline"]) == result["switches"]
+    for start_ns, end_ns, cpu, pid in result["timeline"]:
+        assert 0 <= start_ns < end_ns <= result["elapsed_ns"]
+        assert cpu in range(result["nr_cpus"]) and str(pid) in result["timeline_names"]
+    lines = command(*timed).stdout.splitlines()
+    first = lines.index("") + 2
+    start_ns, _, cpu, pid = min(result["timeline"])
+    words = lines[first].split()
+    assert (float(words[0]) * 1e6, *words[2:4]) == (start_ns, str(cpu), str(pid))
+    assert len(lines) - first == min(len(result["timeline"]), 1000)
+
+
 def test_a_run_that_does_not_repeat_is_an_error(command, tmp_path):
     keep = ("run", "fifo", *SCENARIO, "--store", "runs.db")
     assert command(*keep).returncode == 0
@@ -304,6 +367,27 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, environm
     assert f"1 runs made, {len(kept)} reused" in resumed.stderr
     fresh = command(*compare, values, "--json", "--store", "fresh.db")
     assert outcomes(data(resumed)) == outcomes(data(fresh))
+
+
+def test_two_comparisons_with_one_store_share_the_work(tmp_path, environment, command):
+    compare = ("compare", "fifo", "cfs", *BUSY, "--vary", "groups=30..33", "--jobs", "1", "--json")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", "schedlab", *compare],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    made = [int(re.search(r"(\d+) runs made", stderr)[1]) for _, stderr in told]
+    assert sum(made) == nr_runs(tmp_path / "schedlab.db") == 2 * 4 * 5
+    assert outcomes(json.loads(told[0][0])) == outcomes(json.loads(told[1][0]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["schedlab.db"]
 
 
 def kept_groups(path):
@@ -460,6 +544,13 @@ RUN = ("run", "fifo", *SCENARIO)
         (("compare", "fifo", *SCENARIO, "--jobs", "0"), ["--jobs"]),
         (("compare", "fifo", *SCENARIO, "--repeat", "0"), ["--repeat: 0"]),
         (("compare", "fifo", *SCENARIO, "--report", "no/x.html"), ["no/x.html", "no directory"]),
+        (("compare", "fifo", *SCENARIO, "--report", "/proc/x.html"), ["/proc/x.html cannot"]),
+        (("compare", "fifo", *SCENARIO, "--report", "x" * 300), ["cannot be written", "too long"]),
+        (("compare", "a=cfs", "a=bfs", *SCENARIO), ["'a' is given to both", "a=cfs a_2=bfs"]),
+        ((*RUN, "--with", "pairs=-2"), ["--with pairs=-2: ", "ping_pong.toml", "hint: write"]),
+        ((*RUN, "--with", f"pairs={9**30}"), [f"--with pairs: '{9**30}' is larger than any"]),
+        (("compare", "fifo", *SCENARIO, "--vary", "pairs=-2..1"), ["--vary pairs=-2: "]),
+        ((*RUN, "--set", "x=1", "--set", "fifo.x=2"), ["'fifo.x=2'", "'x=1'", "leave out one"]),
         (("compare", "fifo", *SCENARIO, "--store", "."), ["store . is a directory"]),
         (("compare", "--experiment", "./no.toml"), ["experiment file './no.toml' does not exist"]),
         (("report", "no.db", "-o", "x.html"), ["store no.db does not exist"]),
@@ -469,6 +560,21 @@ def test_wrong_input_is_refused_with_its_value_and_a_way_out(command, words, par
     message = refused(command(*words))
     for part in parts:
         assert part in message
+
+
+def test_a_report_never_takes_the_place_of_a_device(command, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "is not a file" in refused(command("compare", "fifo", *SCENARIO, "--report", "pipe"))
+    assert pipe.is_fifo()
+
+
+def test_a_report_never_takes_the_place_of_the_store(command, tmp_path):
+    assert command("compare", "fifo", *SCENARIO, "--repeat", "1").returncode == 0
+    before = (tmp_path / "schedlab.db").read_bytes()
+    message = refused(command("report", "schedlab.db", "-o", "./schedlab.db"))
+    assert "is the store itself" in message
+    assert (tmp_path / "schedlab.db").read_bytes() == before
 
 
 def test_a_report_of_no_experiment_is_refused(command):

@@ -51,6 +51,14 @@ def test_vary_refuses(text):
         experiment.parse_vary([text])
 
 
+def test_a_tunable_is_not_set_with_and_without_its_policy():
+    with pytest.raises(BadValue) as raised:
+        experiment.parse_set(["slice_ns=1", "fifo.slice_ns=2"])
+    for part in ("'fifo.slice_ns=2'", "'slice_ns=1'"):
+        assert part in str(raised.value)
+    assert experiment.parse_set(["a=1", "fifo.b=2"]) == {"": {"a": "1"}, "fifo": {"b": "2"}}
+
+
 def test_a_name_is_not_set_twice():
     with pytest.raises(BadValue, match="second time"):
         experiment.parse_assignments("--with", ["groups=1", "groups=2"])
@@ -159,7 +167,9 @@ def test_labels_come_from_names_paths_and_the_user():
         ({"policies": []}, "no policy"),
         ({"workload": None}, "no workload"),
         ({"machine": []}, "no machine"),
-        ({"policies": ["cfs", "./cfs.bpf.c"]}, "given twice"),
+        ({"policies": ["cfs", "./cfs.bpf.c"]}, "'cfs' is given to both 'cfs' and './cfs.bpf.c'"),
+        ({"policies": ["a=cfs", "a=bfs"]}, "'a' is given to both 'cfs' and 'bfs'"),
+        ({"policies": ["cfs", "cfs"]}, "'cfs' is given twice"),
         ({"vary": {"x": (1, 2)}, "with": {"x": "1"}}, "both varied"),
         ({"repeat": 0}, "--repeat: 0 is outside"),
         ({"seed": -1}, "--seed: -1 is outside"),

@@ -39,6 +39,19 @@ def test_policies_differ_in_more_than_colour():
         assert one.dash != other.dash and one.symbol != other.symbol
 
 
+def test_of_curves_that_coincide_each_can_be_seen():
+    points = [Point(25, 1.0), Point(50, 2.0)]
+    names = [f"policy_{n}" for n in range(5)]
+    looks = plots.looks_of(names)
+    figure = plots.curve_figure(dict.fromkeys(names, points), looks, "groups", "makespan (s)")
+    drawn = [trace for trace in figure.data if trace.mode == "lines+markers"]
+    assert len(drawn) == len(names)
+    for below, above in itertools.pairwise(drawn):
+        assert above.line.width < below.line.width
+        assert above.line.dash != below.line.dash
+        assert above.marker.symbol != below.marker.symbol
+
+
 def test_twenty_policies_look_different_and_keep_their_looks():
     names = [f"policy_{n}" for n in range(20)]
     looks = plots.looks_of(names)

@@ -15,18 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from schedlab.report import (
-    Published,
-    factor,
-    interval,
-    number,
-    p_value,
-    study_of,
-    summary,
-    write_report,
-)
+from schedlab.report import summary, write_report
 from schedlab.statistics import Growth, estimate
 from schedlab.store import RunRecord
+from schedlab.study import Published, factor, interval, number, p_value, study_of
 from scipy import stats
 
 POLICIES = ("linux_2_4", "o1", "cfs", "bfs")
@@ -426,7 +418,28 @@ def test_the_summary_names_the_lowest_mean_and_how_often():
     assert name == "osdl-8"
     assert sentence.startswith("o1 has the lowest mean time at groups = 200: ")
     assert "times the time of linux_2_4" in sentence
-    assert "lowest mean at 8 of 8 values of groups" in sentence
+    assert sentence.endswith("It is lowest at every value of groups.")
+
+
+def test_the_summary_does_not_hide_who_comes_close_or_leads_elsewhere():
+    def took(policy, groups, seconds):
+        runs = [record_of(policy=policy, groups=groups, seed=seed) for seed in SEEDS]
+        for run in runs:
+            run.result["makespan_ns"] = int(seconds * 1e9)
+        return runs
+
+    seconds = {1: (2.0, 1.0), 2: (2.0, 2.01), 3: (3.0, 3.031)}
+    for last, close in ((2, True), (3, False)):
+        records = [
+            run
+            for groups in range(1, last + 1)
+            for policy, makespan_s in zip(("o1", "cfs"), seconds[groups], strict=True)
+            for run in took(policy, groups, makespan_s)
+        ]
+        [(_, sentence)] = summary(study_of(records))["panels"]
+        assert ("cfs is less than 1 % above it" in sentence) == close
+        counts = f"o1 at {last - 1} and cfs at 1"
+        assert sentence.endswith(f"Lowest over all {last} values of groups: {counts} of them.")
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 
 from schedlab import catalogue
-from schedlab.errors import ExperimentError, UnknownName
+from schedlab.errors import BadValue, ExperimentError, UnknownName
 from schedlab.experiment import (
     CELLS_MAX,
     UNIT_NS,
@@ -27,6 +29,10 @@ from schedlab.experiment import (
     refuse_duplicates,
 )
 from schedlab.store import RunKey, canonical_json
+
+# The core reads whole numbers of 64 bits.
+NUMBER_MAX = 2**63 - 1
+WHOLE_NUMBER = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,7 @@ def _choose_workloads(experiment: Experiment) -> list[ChosenWorkload]:
     for values in itertools.product(*experiment.varied.values()):
         varied = dict(zip(experiment.varied, values, strict=True))
         given = {**experiment.parameters, **{name: str(varied[name]) for name in varied}}
-        workload = catalogue.load_workload(path, given)
+        workload = _load_workload(path, given, experiment)
         workloads.append(
             ChosenWorkload(
                 experiment.workload,
@@ -178,6 +184,29 @@ def _choose_workloads(experiment: Experiment) -> list[ChosenWorkload]:
             )
         )
     return workloads
+
+
+def _load_workload(path: Path, given: Mapping[str, str], experiment: Experiment):
+    """The workload; an error says which option the core found wrong, not only which parameter."""
+    places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
+    for name, text in given.items():
+        if WHOLE_NUMBER.fullmatch(text) and abs(int(text)) > NUMBER_MAX:
+            raise BadValue(
+                f"{places[name]} {name}",
+                text,
+                "is larger than any number a workload can have",
+                f"numbers go up to {NUMBER_MAX:,}, and most parameters not as far:"
+                " `schedlab list workloads -v` tells what they mean",
+            )
+    try:
+        return catalogue.load_workload(path, dict(given))
+    except catalogue.native().ScenarioError as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        for name, text in given.items():
+            if re.search(rf"\bparameters?[. ]{re.escape(name)}\b", message):
+                place = f"{places[name]} {name}={text}"
+                raise ExperimentError(f"{place}: {message}", hint or None) from error
+        raise
 
 
 def _choose_policy(choice: PolicyChoice, experiment: Experiment) -> ChosenPolicy:

@@ -136,7 +136,7 @@ def build(options: Mapping) -> Experiment:
                 else "see what there is with `schedlab list policies`",
             )
     policies = tuple(_policy_choice(text) for text in options["policies"])
-    refuse_duplicates("policy", [choice.label for choice in policies])
+    _refuse_equal_labels(policies)
     varied = dict(options.get("vary", {}))
     parameters = dict(options.get("with", {}))
     for name in varied.keys() & parameters.keys():
@@ -169,14 +169,30 @@ def _policy_choice(text: str) -> PolicyChoice:
     return PolicyChoice(text, text)
 
 
+def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
+    """Raises ExperimentError if a label stands twice: tables, tunables and the store go by it."""
+    for place, choice in enumerate(policies):
+        label = choice.label
+        same = next((other for other in policies[:place] if other.label == label), None)
+        if same is not None and same.policy != choice.policy:
+            raise ExperimentError(
+                f"label {label!r} is given to both {same.policy!r} and {choice.policy!r}",
+                f"give each a label of its own, as in {label}={same.policy}"
+                f" {label}_2={choice.policy}",
+            )
+        if same is not None:
+            raise ExperimentError(
+                f"policy {label!r} is given twice",
+                "leave out one, or compare it with itself under other tunables by LABEL=POLICY,"
+                f" as in {label}_2={choice.policy} --set {label}_2.TUNABLE=VALUE",
+            )
+
+
 def refuse_duplicates(kind: str, names: Sequence[str]) -> None:
     """Raises ExperimentError if a name stands twice: tables and the store go by names."""
     for name in names:
         if names.count(name) > 1:
-            hint = "write LABEL=POLICY to compare a policy with itself under other tunables"
-            raise ExperimentError(
-                f"{kind} {name!r} is given twice", hint if kind == "policy" else "leave out one"
-            )
+            raise ExperimentError(f"{kind} {name!r} is given twice", "leave out one")
 
 
 def _in_range(place: str, value: object, low: int, high: int) -> int:
@@ -223,11 +239,23 @@ def parse_assignments(place: str, texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_set(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """`policy.tunable=value` texts as label -> tunable -> text; label "" where none is named."""
+    """`policy.tunable=value` texts as label -> tunable -> text; label "" where none is named.
+
+    A tunable without a policy is that of the only policy, so it must not be set for one too.
+    """
     settings: dict[str, dict[str, str]] = {}
     for name, value in parse_assignments("--set", texts).items():
         label, _, tunable = name.rpartition(".")
         settings.setdefault(label, {})[tunable] = value
+    bare = settings.get("", {})
+    for label, of_policy in settings.items():
+        for tunable in of_policy.keys() & bare.keys() if label else ():
+            raise BadValue(
+                "--set",
+                f"{label}.{tunable}={of_policy[tunable]}",
+                f"sets what {f'{tunable}={bare[tunable]}'!r} sets too",
+                f"leave out one, or say of which policy each is: --set {label}.{tunable}=...",
+            )
     return settings
 
 

@@ -25,7 +25,10 @@ SHARED_Y_FACTOR_MAX = 5.0
 
 _MARGIN = {"l": 80, "t": 12, "b": 46}
 _LABEL_GAP_PX = 16
-_RATIO_TICKS_WIDE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+# What is drawn later is thinner and smaller: of curves that coincide, each can still be seen.
+_LINE_WIDTHS_PX = (3.2, 2.7, 2.2, 1.8, 1.5)
+_MARKER_SIZES_PX = (12.5, 11, 8.5, 7, 5.5)
+_RATIO_TICKS_WIDE = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1, 2, 3, 5, 10, 30, 100)
 _RATIO_TICKS = (0.15, 0.2, 0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6)
 _LATENCY_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 
@@ -331,15 +334,17 @@ def _draw(
             _draw_band(figure, points, looks[name])
     for name, points in series.items():
         look = looks[name]
+        # By the place in the report, so that a policy keeps it in every figure.
+        depth = min(list(looks).index(name), len(_LINE_WIDTHS_PX) - 1)
         figure.add_scatter(
             name=escape(name),
             x=[escape(p.x) if isinstance(p.x, str) else p.x for p in points],
             y=[point.centre for point in points],
             mode="lines+markers",
-            line={"color": look.colour, "width": 2, "dash": look.dash},
+            line={"color": look.colour, "width": _LINE_WIDTHS_PX[depth], "dash": look.dash},
             marker={
                 "color": look.colour, "symbol": look.symbol,
-                "size": 10 if "triangle" in look.symbol else 8,
+                "size": _MARKER_SIZES_PX[depth] + (2 if "triangle" in look.symbol else 0),
                 "line": {"color": "#ffffff", "width": 1},
             },
             error_y=_whiskers(points, look) if categories else None,

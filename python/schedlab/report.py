@@ -1,16 +1,14 @@
 """One HTML file that says what runs were made, what came of them, and how to make them again.
 
-`write_report` groups run records into panels (one machine under one workload) and cells (one value
-of what was varied), asks `statistics` for every number and `plots` for every figure, and fills
-`templates/report.html`. The file carries its own copy of plotly.js and forbids every request over
-a network. Only completed runs enter a number; the others are listed with their messages.
+`write_report` has run records grouped by `study`, asks `statistics` for every number and `plots`
+for every figure, and fills `templates/report.html`. The file carries its own copy of plotly.js and
+forbids every request over a network. Runs that did not complete are listed with their messages.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,13 +24,20 @@ from schedlab.statistics import (
     QUANTILE_LEVELS,
     THRESHOLD,
     Comparison,
-    Estimate,
-    Growth,
     Verdict,
-    compare_to_first,
     estimate,
-    growth_exponent,
     log_estimate,
+)
+from schedlab.study import (
+    Cell,
+    Panel,
+    Published,
+    Study,
+    factor,
+    interval,
+    number,
+    p_value,
+    study_of,
 )
 
 if TYPE_CHECKING:
@@ -40,56 +45,6 @@ if TYPE_CHECKING:
 
 PERCENTILES = ("p50", "p90", "p99", "max")
 DIGEST_CHARACTERS_SHOWN = 12
-_MAKESPAN_UNITS_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A figure from the literature beside the simulation of the same thing, in one unit."""
-
-    value: float
-    simulated: Estimate
-    unit: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The completed runs of one scenario: `runs` and `makespan` have a key a policy that has any.
-
-    `x` is the value of what was varied, None where nothing was. `makespan` is in the report's
-    unit. `comparisons` has every policy but the first, and is empty where the first has no run.
-    """
-
-    x: float | str | None
-    runs: Mapping[str, Sequence[RunRecord]]
-    makespan: Mapping[str, Estimate]
-    comparisons: Mapping[str, Comparison]
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One machine under one workload; `growth` is of mean makespan against x, where it has one."""
-
-    name: str
-    nr_cpus: int | None
-    cells: Sequence[Cell]
-    growth: Mapping[str, Growth]
-
-
-@dataclass(frozen=True, slots=True)
-class Study:
-    """All that a report tells; `policies` in order, the first being what others are compared with.
-
-    `axis` is the name of what was varied, None where nothing was; `unit` is that of every makespan.
-    """
-
-    policies: Sequence[str]
-    axis: str | None
-    unit: str
-    panels: Sequence[Panel]
-    completed: Sequence[RunRecord]
-    incomplete: Sequence[RunRecord]
 
 
 def write_report(
@@ -133,33 +88,6 @@ def write_report(
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def study_of(records: Sequence[RunRecord]) -> Study:
-    """Group records into panels and cells and estimate each cell.
-
-    Parameters
-    ----------
-    records : sequence of RunRecord
-        In the order described at `write_report`.
-
-    Raises
-    ------
-    ValueError
-        If there is no record.
-    """
-    if not records:
-        raise ValueError("a report needs at least one run: records is empty")
-    completed = [record for record in records if record.status == "completed"]
-    policies = list(dict.fromkeys(record.policy for record in records))
-    axis = _axis_of(records)
-    unit = _makespan_unit(completed)
-    groups: dict[str, list[RunRecord]] = {}
-    for record in records:
-        groups.setdefault(_panel_name(record, axis, records), []).append(record)
-    panels = [_panel(name, group, policies, axis, unit) for name, group in groups.items()]
-    incomplete = [record for record in records if record.status != "completed"]
-    return Study(policies, axis, unit, panels, completed, incomplete)
 
 
 def render(
@@ -209,38 +137,6 @@ def render(
 
 
 # --- words and numbers ----------------------------------------------------------------------------
-
-
-def number(value: float | None) -> str:
-    """Four significant digits, with separated thousands; a dash for what is not known."""
-    if value is None:
-        return "–"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return "0" if value == 0 else f"{value:#.4g}".rstrip(".")
-
-
-def factor(value: float | None) -> str:
-    """A ratio to three decimals, or three significant digits from 10; a dash if not known."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if value < 10 else f"{value:#.3g}".rstrip(".")
-
-
-def interval(found: Estimate | Growth, form: Callable[[float | None], str] = number) -> str:
-    """The interval of an estimate in brackets, or why there is none to show."""
-    if found.low is None or found.high is None:
-        return "no interval"
-    if found.low == found.high:
-        return "all runs equal"
-    return f"[{form(found.low)}, {form(found.high)}]"
-
-
-def p_value(value: float | None) -> str:
-    """Two significant digits; below one in ten thousand, where the model is in doubt, only that."""
-    if value is None:
-        return "–"
-    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 def summary(study: Study) -> dict[str, str | list[tuple[str, str]]]:
@@ -301,10 +197,25 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
         text += f", {_compared(last.comparisons[best])} {study.policies[0]}"
     elif len(order) > 1 and order[1] in last.comparisons:
         text += f"; next is {order[1]} with {_compared(last.comparisons[order[1]])} that"
-    wins = sum(best == min(c.makespan, key=lambda name: c.makespan[name].mean) for c in cells)
-    if len(cells) > 1:
-        text += f". It has the lowest mean at {wins} of {len(cells)} values of {study.axis}"
-    return text + "."
+    close = [
+        name
+        for name in order[1:]
+        if last.makespan[name].mean <= (1 + THRESHOLD) * last.makespan[best].mean
+    ]
+    if close:
+        verb = "is" if len(close) == 1 else "are"
+        text += f"; {_listed(close)} {verb} less than {100 * THRESHOLD:g} % above it"
+    return text + "." + (_elsewhere(best, cells, study.axis) if len(cells) > 1 else "")
+
+
+def _elsewhere(best: str, cells: Sequence[Cell], axis: str | None) -> str:
+    """Who has the lowest mean at the other values of what was varied."""
+    lowest = [min(c.makespan, key=lambda name: c.makespan[name].mean) for c in cells]
+    others = [name for name in dict.fromkeys(lowest) if name != best]
+    if not others:
+        return f" It is lowest at every value of {axis}."
+    counts = [f"{name} at {lowest.count(name)}" for name in (best, *others)]
+    return f" Lowest over all {len(cells)} values of {axis}: {_listed(counts)} of them."
 
 
 def _aside(bounds: str) -> str:
@@ -351,88 +262,6 @@ def _count(n: int, what: str) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
-
-
-# --- grouping -------------------------------------------------------------------------------------
-
-
-def _axis_of(records: Sequence[RunRecord]) -> str | None:
-    """The varied parameter to draw along: the first numeric one with two values, else the first."""
-    values: dict[str, dict[float | str, None]] = {}
-    for record in records:
-        for name, value in record.varied.items():
-            values.setdefault(name, {})[value] = None
-    several = [name for name in values if len(values[name]) > 1]
-    numeric = [name for name in several if all(_is_number(value) for value in values[name])]
-    return next(iter([*numeric, *several]), None)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _makespan_unit(completed: Sequence[RunRecord]) -> str:
-    longest_ns = max((record.result["makespan_ns"] for record in completed), default=0)
-    return next((unit for unit, ns in _MAKESPAN_UNITS_NS.items() if longest_ns >= ns), "s")
-
-
-def _panel_name(record: RunRecord, axis: str | None, records: Sequence[RunRecord]) -> str:
-    parts = [record.machine]
-    if len({other.workload for other in records}) > 1:
-        parts.append(record.workload)
-    parts += [f"{name} = {value}" for name, value in record.varied.items() if name != axis]
-    return ", ".join(parts)
-
-
-def _panel(
-    name: str, records: Sequence[RunRecord], policies: Sequence[str], axis: str | None, unit: str
-) -> Panel:
-    xs = dict.fromkeys(None if axis is None else record.varied.get(axis) for record in records)
-    if all(_is_number(x) for x in xs):
-        xs = dict.fromkeys(sorted(xs))
-    cells = []
-    for x in xs:
-        here = [r for r in records if axis is None or r.varied.get(axis) == x]
-        runs = {policy: _completed(here, policy) for policy in policies}
-        cells.append(
-            _cell(x, {policy: found for policy, found in runs.items() if found}, policies, unit)
-        )
-    nr_cpus = {record.result.get("nr_cpus") for record in records if record.status == "completed"}
-    return Panel(name, next(iter(nr_cpus), None), cells, _growths(cells, policies))
-
-
-def _completed(records: Sequence[RunRecord], policy: str) -> list[RunRecord]:
-    return [r for r in records if r.policy == policy and r.status == "completed"]
-
-
-def _cell(
-    x: float | str | None,
-    runs: Mapping[str, Sequence[RunRecord]],
-    policies: Sequence[str],
-    unit: str,
-) -> Cell:
-    times = {
-        policy: [record.result["makespan_ns"] / _MAKESPAN_UNITS_NS[unit] for record in found]
-        for policy, found in runs.items()
-    }
-    comparable = policies[0] in times and min(map(min, times.values())) > 0
-    return Cell(
-        x=x,
-        runs=runs,
-        makespan={policy: estimate(values) for policy, values in times.items()},
-        comparisons=compare_to_first(times) if comparable else {},
-    )
-
-
-def _growths(cells: Sequence[Cell], policies: Sequence[str]) -> dict[str, Growth]:
-    """One point a cell, because repetitions cannot tell how far a curve is from a power law."""
-    growths = {}
-    for policy in policies:
-        points = [(c.x, c.makespan[policy].mean) for c in cells if policy in c.makespan]
-        usable = [(x, y) for x, y in points if _is_number(x) and x > 0 and y > 0]
-        if len(usable) > 1:
-            growths[policy] = growth_exponent(*zip(*usable, strict=True))
-    return growths
 
 
 # --- figures --------------------------------------------------------------------------------------

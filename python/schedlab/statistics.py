@@ -13,7 +13,6 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 QUANTILE_LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 RUNS_FOR_INTERVAL_MIN = 3
@@ -295,6 +294,9 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"p_values must be a flat list of numbers in [0, 1], not {p_values!r}")
     if p.size < 2:
         return p.copy()
+    # Loading it takes longer than most comparisons need, and two policies never need it.
+    from statsmodels.stats.multitest import multipletests
+
     return np.asarray(multipletests(p, method="holm")[1], dtype=np.float64)
 
 

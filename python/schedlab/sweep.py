@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing import connection
 
@@ -35,6 +35,9 @@ from schedlab.store import RunRecord
 BUILT_MAX = 64
 # A replay stops soon after the failure, at a time that is easy to read and type.
 REPLAY_STEP_NS = 100_000_000
+# A simulation that takes longer may be large, or its policy may never come back.
+SLOW_AFTER_S = 10.0
+SLOW_POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,15 @@ class Outcome:
 Simulate = Callable[[Cell], Outcome]
 
 
+def always(cell: Cell) -> bool:
+    """Every cell may start: there is no other process that could be at work on it."""
+    return True
+
+
+def say_nothing(cell: Cell) -> None:
+    """Nobody wants to know of a simulation that takes long."""
+
+
 def nr_cpus_usable() -> int:
     """CPUs that this process may use: the default number of workers."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -59,15 +71,19 @@ def nr_cpus_usable() -> int:
 # In the worker
 
 
-def simulate_cell(cell: Cell) -> Outcome:
-    """Simulates one cell in this process. Faults of the user's files come back as text."""
+def simulate_cell(cell: Cell, timeline: bool = False) -> Outcome:
+    """Simulates one cell in this process. Faults of the user's files come back as text.
+
+    With `timeline`, the result has every stay of a task on a CPU.
+    """
     native = catalogue.native()
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     started_ns = time.monotonic_ns()
     try:
         policy, machine, workload = _build(cell)
+        tunables = dict(cell.policy.tunables)
         text = native.simulate(
-            policy, machine, workload, cell.seed, dict(cell.policy.tunables), cell.until_ns
+            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline
         )
     except (native.NativeError, ExperimentError) as error:
         return Outcome(None, str(error), started_at, time.monotonic_ns() - started_ns)
@@ -130,7 +146,11 @@ def _answer(sender: connection.Connection, simulate: Simulate, cell: Cell) -> No
 
 
 def run_cells(
-    cells: Sequence[Cell], jobs: int, simulate: Simulate = simulate_cell
+    cells: Sequence[Cell],
+    jobs: int,
+    simulate: Simulate = simulate_cell,
+    claim: Callable[[Cell], bool] = always,
+    tell_slow: Callable[[Cell], None] = say_nothing,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
@@ -145,6 +165,11 @@ def run_cells(
         Worker processes, at least 1; no more are started than there are cells.
     simulate : callable
         What a worker does with a cell; a function of a module, so that it can be sent there.
+    claim : callable
+        Asked of each cell before it starts; a cell for which it says False is left out. It may be
+        asked more than once of a cell.
+    tell_slow : callable
+        Told of a cell, again and again, that has been at work for `SLOW_AFTER_S` and still is.
 
     Raises
     ------
@@ -154,24 +179,31 @@ def run_cells(
     waiting = deque(sorted(cells, key=lambda cell: -cell.workload.weight))
     killers: list[Cell] = []
     while waiting:
-        suspects = yield from _run_in_pool(waiting, min(jobs, len(waiting)), simulate)
+        pool = _Pool(min(jobs, len(waiting)), simulate, claim, tell_slow)
+        suspects = yield from pool.run(waiting)
         if not suspects and waiting:
             # The pool broke with nothing in flight: still go on by at least one cell.
             suspects = [waiting.popleft()]
-        for cell in suspects:
-            outcome = run_alone(cell, simulate)
+        for cell in filter(claim, suspects):
+            outcome = run_alone(cell, simulate, tell_slow)
             yield cell, outcome
             if is_crash(outcome.result):
                 # This policy has killed a process, so its other cells run alone, at the end.
                 mine = [other for other in waiting if other.policy == cell.policy]
                 killers += mine
                 waiting = deque(other for other in waiting if other.policy != cell.policy)
-    for cell in killers:
-        yield cell, run_alone(cell, simulate)
+    for cell in filter(claim, killers):
+        yield cell, run_alone(cell, simulate, tell_slow)
 
 
-def run_alone(cell: Cell, simulate: Simulate = simulate_cell) -> Outcome:
+def run_alone(
+    cell: Cell,
+    simulate: Simulate = simulate_cell,
+    tell_slow: Callable[[Cell], None] = say_nothing,
+) -> Outcome:
     """Simulates one cell in a process of its own; if that dies, the outcome says of what.
+
+    `simulate` and `tell_slow` are as in `run_cells`.
 
     Raises
     ------
@@ -187,6 +219,9 @@ def run_alone(cell: Cell, simulate: Simulate = simulate_cell) -> Outcome:
         process.start()
     sender.close()
     try:
+        while not receiver.poll(SLOW_POLL_S):
+            if time.monotonic_ns() - started_ns >= SLOW_AFTER_S * 1e9:
+                tell_slow(cell)
         outcome = receiver.recv()
     except EOFError:
         outcome = None
@@ -204,7 +239,7 @@ def run_alone(cell: Cell, simulate: Simulate = simulate_cell) -> Outcome:
 
 def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
     """A finished cell as the store keeps it, as part of an experiment (its id) or of none."""
-    result = {**outcome.result, "timeline": None, "timeline_names": None}
+    result = {"timeline": None, "timeline_names": None, **outcome.result}
     return RunRecord(
         policy=cell.policy.label,
         machine=cell.machine.name,
@@ -227,6 +262,22 @@ def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
     )
 
 
+def without_timeline(record: RunRecord) -> RunRecord:
+    """The run as a store keeps it: a timeline is large, and its digest says whether it repeats."""
+    result = {**record.result, "timeline": None, "timeline_names": None}
+    return replace(record, result=result)
+
+
+def slow_text(cell: Cell) -> str:
+    """What to say of a cell that has been at work for `SLOW_AFTER_S`."""
+    varied = "".join(f", {name} = {value}" for name, value in cell.workload.varied.items())
+    return (
+        f"note: policy {cell.policy.label} with {cell.workload.name}{varied} on"
+        f" {cell.machine.name}, seed {cell.seed}, is still running after {SLOW_AFTER_S:.0f} s:"
+        " the run may be large, or the policy may be looping; Ctrl-C stops it"
+    )
+
+
 def replay(cell: Cell, result: dict) -> str:
     """The command that does a run again; one that failed is stopped soon after its failure."""
     error = result.get("error")
@@ -241,49 +292,55 @@ def is_crash(result: dict) -> bool:
     return bool(error) and error["kind"] == "crash"
 
 
-def _run_in_pool(
-    waiting: deque[Cell], jobs: int, simulate: Simulate
-) -> Generator[tuple[Cell, Outcome], None, list[Cell]]:
-    """Takes cells off `waiting` and runs them; if a worker dies, returns the cells in flight."""
-    in_flight: dict[Future, Cell] = {}
-    with _pool(jobs) as pool:
-        while waiting or in_flight:
-            broken = not _submit(pool, waiting, in_flight, jobs, simulate)
-            done = wait(in_flight, return_when=FIRST_COMPLETED).done
-            if broken or any(isinstance(f.exception(), BrokenProcessPool) for f in done):
-                break
-            for future in done:
-                yield in_flight.pop(future), _faultless(future.result())
-        # The pool broke, or all is done. A broken pool fails every cell that has no result yet.
-        suspects = []
-        for future, cell in in_flight.items():
-            if isinstance(future.exception(), BrokenProcessPool):
-                suspects.append(cell)
-            else:
-                yield cell, _faultless(future.result())
-    return suspects
+@dataclass
+class _Pool:
+    """Worker processes for many cells: `in_flight` has those at work, and when they began."""
 
+    jobs: int
+    simulate: Simulate
+    claim: Callable[[Cell], bool]
+    tell_slow: Callable[[Cell], None]
+    in_flight: dict[Future, tuple[Cell, float]] = field(default_factory=dict)
 
-def _submit(
-    pool: ProcessPoolExecutor,
-    waiting: deque[Cell],
-    in_flight: dict[Future, Cell],
-    jobs: int,
-    simulate: Simulate,
-) -> bool:
-    """Keeps every worker busy, and no more, so that suspects are few. False if the pool broke."""
-    while waiting and len(in_flight) < jobs:
-        try:
-            with _interrupts_held():
-                future = pool.submit(simulate, waiting[0])
-        except BrokenProcessPool:
-            return False
-        in_flight[future] = waiting.popleft()
-    return True
+    def run(self, waiting: deque[Cell]) -> Generator[tuple[Cell, Outcome], None, list[Cell]]:
+        """Takes cells off `waiting`; if a worker dies, returns the cells in flight."""
+        with _workers(self.jobs) as workers:
+            while waiting or self.in_flight:
+                broken = not self._submit(workers, waiting)
+                done = wait(self.in_flight, SLOW_POLL_S, return_when=FIRST_COMPLETED).done
+                if broken or any(isinstance(f.exception(), BrokenProcessPool) for f in done):
+                    break
+                for future in done:
+                    yield self.in_flight.pop(future)[0], _faultless(future.result())
+                for cell, began_s in self.in_flight.values():
+                    if time.monotonic() - began_s >= SLOW_AFTER_S:
+                        self.tell_slow(cell)
+            # The pool broke, or all is done. A broken pool fails every cell without a result.
+            suspects = []
+            for future, (cell, _) in self.in_flight.items():
+                if isinstance(future.exception(), BrokenProcessPool):
+                    suspects.append(cell)
+                else:
+                    yield cell, _faultless(future.result())
+        return suspects
+
+    def _submit(self, workers: ProcessPoolExecutor, waiting: deque[Cell]) -> bool:
+        """Keeps every worker busy, and no more, so that suspects are few. False if one died."""
+        while waiting and len(self.in_flight) < self.jobs:
+            if not self.claim(waiting[0]):
+                waiting.popleft()
+                continue
+            try:
+                with _interrupts_held():
+                    future = workers.submit(self.simulate, waiting[0])
+            except BrokenProcessPool:
+                return False
+            self.in_flight[future] = waiting.popleft(), time.monotonic()
+        return True
 
 
 @contextlib.contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Workers that start afresh (a fork would copy locks of other threads), and surely end."""
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")

@@ -24,10 +24,13 @@ from schedlab.experiment import UNIT_NS, Experiment
 from schedlab.store import RunRecord
 
 if TYPE_CHECKING:
-    from schedlab import report, statistics
+    from schedlab import statistics
+    from schedlab.study import Cell as StudyCell
+    from schedlab.study import Published, Study
 
 # Wide enough for ten policies; a table is only as wide as its contents.
 PIPED_COLUMNS = 240
+TIMELINE_ROWS_MAX = 1_000
 
 
 def print_json(data: object) -> None:
@@ -146,12 +149,32 @@ def _spread(histogram: Mapping) -> str:
     )
 
 
+def print_timeline(record: RunRecord) -> None:
+    """Every stay of a task on a CPU, a line each, in the order in which they began."""
+    stays, names = record.result["timeline"], record.result["timeline_names"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("from, ms", "to, ms", "CPU", "pid"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("task", no_wrap=True)
+    for start_ns, end_ns, cpu, pid in sorted(stays)[:TIMELINE_ROWS_MAX]:
+        texts = (f"{start_ns / 1e6:.6f}", f"{end_ns / 1e6:.6f}", str(cpu), str(pid))
+        table.add_row(*texts, escape(names[str(pid)]))
+    click.echo()
+    print_table(table)
+    if len(stays) > TIMELINE_ROWS_MAX:
+        click.echo(
+            f"note: these are the first {TIMELINE_ROWS_MAX:,} of {len(stays):,} stays: --json has"
+            " them all, --until makes a run shorter",
+            err=True,
+        )
+
+
 # ---------------------------------------------------------------------------------------------
 # Many runs
 
 
 def print_study(
-    study: report.Study, title: str, description: str, published: Mapping[str, report.Published]
+    study: Study, title: str, description: str, published: Mapping[str, Published]
 ) -> None:
     """A row a machine and varied value: mean, half-width, and ratio to the first policy.
 
@@ -167,7 +190,7 @@ def print_study(
         click.echo("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
 
 
-def published_beside(definition: Mapping, study: report.Study) -> dict[str, report.Published]:
+def published_beside(definition: Mapping, study: Study) -> dict[str, Published]:
     """Published times that a cell of the study simulates, by a label that says which it is.
 
     Parameters
@@ -175,7 +198,7 @@ def published_beside(definition: Mapping, study: report.Study) -> dict[str, repo
     definition : mapping
         `Experiment.definition`, or what a store has of it.
     """
-    from schedlab.report import Published
+    from schedlab.study import Published
 
     if not definition.get("published"):
         return {}
@@ -198,8 +221,8 @@ def _place(policy: str, machine: str, varied: Mapping) -> str:
     return ", ".join([policy, machine, *(f"{name} = {value}" for name, value in varied.items())])
 
 
-def _published_table(published: Mapping[str, report.Published]) -> Table:
-    from schedlab.report import number
+def _published_table(published: Mapping[str, Published]) -> Table:
+    from schedlab.study import number
 
     table = Table(box=box.SIMPLE)
     table.add_column("what", no_wrap=True)
@@ -212,7 +235,7 @@ def _published_table(published: Mapping[str, report.Published]) -> Table:
     return table
 
 
-def _study_table(study: report.Study) -> Table:
+def _study_table(study: Study) -> Table:
     table = Table(box=box.SIMPLE)
     table.add_column("machine", no_wrap=True)
     table.add_column(study.axis or "", justify="right", no_wrap=True)
@@ -231,7 +254,7 @@ def _study_table(study: report.Study) -> Table:
     return table
 
 
-def _study_legend(study: report.Study) -> str:
+def _study_legend(study: Study) -> str:
     legend = f"makespan in {study.unit}: mean ± half of its 95 % interval"
     if len(study.policies) > 1:
         legend += f"\nbelow it: × the makespan of {study.policies[0]} [95 % interval]"
@@ -240,8 +263,8 @@ def _study_legend(study: report.Study) -> str:
     return legend
 
 
-def _cell_text(cell: report.Cell, policy: str) -> str:
-    from schedlab.report import factor, number
+def _cell_text(cell: StudyCell, policy: str) -> str:
+    from schedlab.study import factor, number
 
     estimate = cell.makespan.get(policy)
     if estimate is None:
@@ -265,7 +288,7 @@ def _half_width(value: float) -> str:
 
 
 def _growth_text(growth: statistics.Growth | None) -> str:
-    from schedlab.report import factor
+    from schedlab.study import factor
 
     if growth is None:
         return ""
@@ -275,10 +298,10 @@ def _growth_text(growth: statistics.Growth | None) -> str:
 
 def study_json(
     asked: Experiment,
-    study: report.Study,
+    study: Study,
     records: Sequence[RunRecord],
     reused: int,
-    published: Mapping[str, report.Published],
+    published: Mapping[str, Published],
 ) -> dict:
     """The experiment, its estimates, comparisons and growth exponents, and every run.
 
@@ -308,7 +331,7 @@ def study_json(
     }
 
 
-def _cell_json(cell: report.Cell, policy: str) -> dict:
+def _cell_json(cell: StudyCell, policy: str) -> dict:
     from schedlab.statistics import QUANTILE_LEVELS
 
     makespan = dataclasses.asdict(cell.makespan[policy])

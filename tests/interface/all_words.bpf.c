@@ -186,7 +186,10 @@ void BPF_STRUCT_OPS(all_words_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert_vtime(p, VTIME_DSQ, slice_ns, record->turns, enq_flags);
 	else
 		scx_bpf_dsq_insert(p, FIFO_DSQ, slice_ns, enq_flags);
-	if (!scx_bpf_task_running(p))
+	/* Nobody but the policy wakes a CPU that put its last task into its own queue. */
+	if (enq_flags & SCX_ENQ_LAST)
+		scx_bpf_kick_cpu(cpu, 0);
+	else if (!scx_bpf_task_running(p))
 		scx_bpf_kick_cpu(scx_bpf_pick_any_cpu(p->cpus_ptr, 0), SCX_KICK_IDLE);
 }
 

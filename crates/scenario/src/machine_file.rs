@@ -95,6 +95,7 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
     root.need("source", "say where the topology and the tick rate come from")?.text()?;
     let mut cpus = read_topology(&root)?;
     read_speeds(&root, &mut cpus)?;
+    let costs = root.need("costs", "add a [costs] section")?;
     let machine = Machine {
         name: stem(&document.file),
         description: root
@@ -115,10 +116,26 @@ fn machine_of(file: String, table: &Table) -> Result<Machine, ScenarioError> {
             Some(seconds) => u64::from(seconds.unsigned_32(1, WATCHDOG_S_MAX)?) * 1_000_000_000,
             None => WATCHDOG_DEFAULT_NS,
         },
-        costs: read_costs(&root.need("costs", "add a [costs] section")?)?,
+        costs: read_costs(&costs)?,
         digest: String::new(),
     };
+    check_ticks(&costs, &machine)?;
     Ok(machine.with_digest())
+}
+
+/// A tick is over before the next one is due: a machine that is late for its own ticks is a slip of
+/// the pen, such as microseconds for nanoseconds.
+fn check_ticks(costs: &Node, machine: &Machine) -> Result<(), ScenarioError> {
+    let hz = machine.hz_by_policy.values().copied().fold(machine.hz, u32::max);
+    let period_ns = 1_000_000_000 / u64::from(hz);
+    if machine.costs.tick_ns < period_ns {
+        return Ok(());
+    }
+    let tick = sourced(&costs.table(&COST_KEYS)?, "tick_ns")?;
+    Err(tick.bad(
+        format!("with {hz} ticks a second the next tick comes after {period_ns} ns"),
+        format!("write less than {period_ns}, or lower `hz` and `hz_by_policy`"),
+    ))
 }
 
 fn read_hz_by_policy(root: &TableNode) -> Result<BTreeMap<String, u32>, ScenarioError> {

@@ -1,7 +1,9 @@
 //! A CPU: what it does, since when, and where its time went.
 
 use crate::agenda::When;
+use crate::kernel::Timer;
 use crate::task::TaskId;
+use std::collections::VecDeque;
 
 /// What a nanosecond of a CPU was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,11 @@ pub struct Cpu {
     pub tick: When,
     /// Arrival of a request to reschedule from another CPU.
     pub interrupt: When,
+    /// Timers that expired while it was inside something that cannot be interrupted, in the order
+    /// of their times.
+    pub late_timers: VecDeque<Timer>,
+    /// When it comes to the first of them.
+    pub late: When,
     /// Whether it is to pick a task at the next chance.
     pub need_resched: bool,
     /// Up to when the current task's slice and run time are accounted for.
@@ -72,6 +79,8 @@ impl Cpu {
             ends: When::NEVER,
             tick: When::NEVER,
             interrupt: When::NEVER,
+            late_timers: VecDeque::new(),
+            late: When::NEVER,
             need_resched: false,
             exec_start_ns: 0,
             spent_ns: [0; SPENT_KINDS],
@@ -83,6 +92,6 @@ impl Cpu {
 
     /// The first thing that will happen to it.
     pub fn next_event(&self) -> When {
-        self.ends.min(self.tick).min(self.interrupt)
+        self.ends.min(self.tick).min(self.interrupt).min(self.late)
     }
 }

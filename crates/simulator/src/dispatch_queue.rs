@@ -73,6 +73,11 @@ impl DispatchQueue {
         &raw mut *self.view
     }
 
+    /// What the policy may look at.
+    pub fn view(&self) -> &abi::DispatchQueueView {
+        &self.view
+    }
+
     /// Whether it is in use in the other order.
     pub fn refuses(&self, by_vtime: bool) -> bool {
         self.len() > 0 && matches!(self.order, Order::Vtime(_)) != by_vtime
@@ -226,8 +231,17 @@ pub struct DispatchQueues {
 const SMALL_IDS: u64 = 4096;
 const NO_QUEUE: u32 = u32::MAX;
 
-/// The most queues a policy may create.
+/// The most queues there may ever be, built-in and destroyed ones included.
 pub const QUEUES_MAX: usize = 1 << 20;
+
+/// Why a queue was not created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotCreated {
+    /// There is one of this number.
+    Exists,
+    /// There are too many.
+    NoPlace,
+}
 
 impl DispatchQueues {
     /// The built-in queues of a machine.
@@ -243,11 +257,14 @@ impl DispatchQueues {
         }
     }
 
-    /// Creates a queue of the policy's; `false` if there is one of that number or there are
-    /// [`QUEUES_MAX`].
-    pub fn create(&mut self, id: u64) -> bool {
-        if self.find(id).is_some() || self.queues.len() >= QUEUES_MAX {
-            return false;
+    /// Creates a queue of the policy's, unless there is one of that number or there have been
+    /// [`QUEUES_MAX`] queues.
+    pub fn create(&mut self, id: u64) -> Result<(), NotCreated> {
+        if self.find(id).is_some() {
+            return Err(NotCreated::Exists);
+        }
+        if self.queues.len() >= QUEUES_MAX {
+            return Err(NotCreated::NoPlace);
         }
         let index = self.queues.len() as u32;
         self.queues.push(DispatchQueue::new(id));
@@ -255,7 +272,7 @@ impl DispatchQueues {
             Some(place) if id < SMALL_IDS => *place = index,
             _ => drop(self.large.insert(id, index)),
         }
-        true
+        Ok(())
     }
 
     /// Forgets an empty queue of the policy's; its number may be used again.

@@ -6,9 +6,10 @@ use crate::dispatch_queue::DispatchQueues;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
 use crate::kernel_calls::CALLS;
-use crate::metrics::{Ending, Metrics, RunResult, Status, summarize};
+use crate::metrics::{Metrics, RunResult, Status};
 use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Channel, Gate, Outcome, Takes};
+use crate::scheduling::OwnKicks;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{Place, TaskId, Tasks};
 use policy::abi;
@@ -16,10 +17,6 @@ use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
-/// The most operations, ticks, timers and interrupts of a run.
-const EVENTS_MAX: u64 = 1 << 40;
-/// The most events at one time.
-const EVENTS_AT_ONCE_MAX: u64 = 1 << 20;
 /// Tasks that may exist.
 const TASKS_MAX: usize = (1 << 22) - 2;
 /// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
@@ -84,8 +81,9 @@ impl<'a> Kernel<'a> {
             masks: Box::new(Masks { idle_cpus: online, idle_cores: online, online }),
             context: Context::Plain,
             buffer: Vec::new(),
-            walked: None,
+            walked: Vec::new(),
             scheduling: false,
+            own_kicks: OwnKicks::default(),
             maps,
             spin_locks: Vec::new(),
             channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
@@ -224,33 +222,52 @@ impl<'a> Kernel<'a> {
     fn cpu_event(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
         let when = state.next_event();
+        if when.at_ns < state.clock_ns {
+            return self.postpone(cpu, when);
+        }
         if when == state.ends {
             self.cpus[cpu].ends = When::NEVER;
             self.enter(cpu, when.at_ns);
             self.conclude();
             return self.advance();
         }
-        let is_tick = when == state.tick;
+        let (is_tick, is_timer) = (when == state.tick, when == state.late);
         self.enter(cpu, when.at_ns);
-        let entered_ns = self.host.now_ns;
         self.metrics.events += 1;
         if is_tick {
             self.tick();
+        } else if is_timer {
+            self.late_timer();
         } else {
             self.cpus[cpu].interrupt = When::NEVER;
             self.charge_wake_from_idle();
             self.cpus[cpu].need_resched = true;
         }
-        self.leave(entered_ns);
+        self.leave(when.at_ns);
+    }
+
+    /// Puts off an interrupt that falls due while its CPU is inside something that cannot be
+    /// interrupted: until it is carried out, whatever else happens earlier comes first.
+    fn postpone(&mut self, cpu: usize, when: When) {
+        let later = self.agenda.turn(self.cpus[cpu].clock_ns);
+        let state = &mut self.cpus[cpu];
+        if when == state.tick {
+            state.tick = later;
+        } else if when == state.interrupt {
+            state.interrupt = later;
+        } else if when == state.late {
+            state.late = later;
+        } else {
+            unreachable!("an operation ends after it began: {state:?}");
+        }
+        self.publish(cpu);
     }
 
     /// The periodic timer interrupt (`task_tick_scx`).
     fn tick(&mut self) {
         let cpu = self.here();
         let period_ns = self.tick_period_ns();
-        let due_ns = self.cpus[cpu].tick.at_ns;
-        let skipped = self.host.now_ns.saturating_sub(due_ns) / period_ns;
-        self.cpus[cpu].tick = self.agenda.turn(due_ns + (skipped + 1) * period_ns);
+        self.cpus[cpu].tick = self.agenda.turn((self.host.now_ns / period_ns + 1) * period_ns);
         self.metrics.ticks += 1;
         self.charge(Spent::Kernel, self.costs.tick_ns);
         let Some(task) = self.cpus[cpu].current else { return };
@@ -264,20 +281,53 @@ impl<'a> Kernel<'a> {
     fn timer_event(&mut self) {
         let Some((when, timer)) = self.timers.take_first() else { return };
         self.agenda.set(self.cpus.len(), self.timers.first());
-        self.metrics.events += 1;
         let cpu = match timer {
-            Timer::Watchdog => return self.watchdog(when.at_ns),
+            Timer::Watchdog => {
+                self.metrics.events += 1;
+                return self.watchdog(when.at_ns);
+            }
             Timer::Policy(index, generation) => match self.maps.expiry_cpu(index, generation) {
                 Some(cpu) => cpu,
                 None => return,
             },
-            Timer::Start(task) | Timer::Sleep(task) => {
-                self.pending_timers -= 1;
-                self.tasks.seen(task).cpu as usize
-            }
+            Timer::Start(task) | Timer::Sleep(task) => self.tasks.seen(task).cpu as usize,
         };
+        let state = &mut self.cpus[cpu];
+        if when.at_ns < state.clock_ns || !state.late_timers.is_empty() {
+            state.late_timers.push_back(timer);
+            if state.late == When::NEVER {
+                state.late = self.agenda.turn(state.clock_ns);
+                self.publish(cpu);
+            }
+            return;
+        }
+        self.metrics.events += 1;
         self.enter(cpu, when.at_ns);
-        let entered_ns = self.host.now_ns;
+        self.expire(timer);
+        self.leave(when.at_ns);
+    }
+
+    /// The first timer that the active CPU had no time for.
+    fn late_timer(&mut self) {
+        let cpu = self.here();
+        let timer = self.cpus[cpu].late_timers.pop_front().expect("there is a late timer");
+        self.expire(timer);
+        self.cpus[cpu].late = match self.cpus[cpu].late_timers.is_empty() {
+            true => When::NEVER,
+            false => self.agenda.turn(self.host.now_ns),
+        };
+    }
+
+    /// A timer's interrupt on the active CPU.
+    fn expire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Policy(index, generation) => {
+                if self.maps.expiry_cpu(index, generation).is_none() {
+                    return; // It was cancelled or set anew while it was late.
+                }
+            }
+            _ => self.pending_timers -= 1,
+        }
         self.charge_wake_from_idle();
         self.charge(Spent::Kernel, self.costs.timer_ns);
         match timer {
@@ -287,9 +337,8 @@ impl<'a> Kernel<'a> {
             }
             Timer::Sleep(task) => self.wake_up(task, WAKE_TTWU),
             Timer::Policy(index, _) => self.call_timer(index),
-            Timer::Watchdog => unreachable!("handled above"),
+            Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
         }
-        self.leave(entered_ns);
     }
 
     /// Ends an interruption of the active CPU that began at `entered_ns`.
@@ -319,7 +368,7 @@ impl<'a> Kernel<'a> {
     fn advance(&mut self) {
         let cpu = self.here();
         while self.failure.is_none() {
-            if self.cpus[cpu].need_resched {
+            if self.cpus[cpu].need_resched && !self.is_waking_others() {
                 self.schedule();
             }
             let Some(task) = self.cpus[cpu].current else { break };
@@ -339,6 +388,7 @@ impl<'a> Kernel<'a> {
             let undisturbed = ends_ns < self.agenda.earliest_beside(cpu)
                 && ends_ns < state.tick.at_ns
                 && ends_ns < state.interrupt.at_ns
+                && ends_ns < state.late.at_ns
                 && ends_ns <= self.until_ns;
             if !undisturbed {
                 break;
@@ -366,148 +416,8 @@ impl<'a> Kernel<'a> {
                 self.block_current(Place::Exited);
                 self.bury(task);
                 self.schedule();
+                self.forget(task);
             }
-        }
-    }
-
-    // ---- the end ----------------------------------------------------------------------------
-
-    /// `scx_watchdog_timeout`
-    fn watchdog_timeout_ns(&self) -> u64 {
-        match self.ops.timeout_ms {
-            0 => self.machine.watchdog_ns,
-            ms => (u64::from(ms) * 1_000_000).min(self.machine.watchdog_ns),
-        }
-    }
-
-    /// Looks for runnable tasks that have waited too long (`check_rq_for_timeouts`).
-    fn watchdog(&mut self, now_ns: u64) {
-        let timeout_ns = self.watchdog_timeout_ns();
-        self.add_timer(now_ns + timeout_ns / 2, Timer::Watchdog);
-        let stalled = (0..self.tasks.len() as TaskId).find(|&task| {
-            let state = self.tasks.state(task);
-            matches!(state.place, Place::Custody | Place::Queued(_))
-                && now_ns.saturating_sub(state.waiting_since_ns) > timeout_ns
-        });
-        let Some(task) = stalled else { return };
-        let state = self.tasks.state(task);
-        let waited_ms = (now_ns - state.waiting_since_ns) / 1_000_000;
-        let where_ = match state.place {
-            Place::Queued(index) => {
-                format!("it waits in dispatch queue {:#x}", self.queues.get(index).id())
-            }
-            _ => "the policy took it in `enqueue` and has put it into no queue since".to_owned(),
-        };
-        let message = format!(
-            "runnable task stall ({} failed to run for {}.{:03}s); last enqueued on cpu {}: \
-             {where_}",
-            self.tasks.label(task),
-            waited_ms / 1000,
-            waited_ms % 1000,
-            state.enqueued_on.map_or_else(|| "?".to_owned(), |cpu| cpu.to_string()),
-        );
-        let enqueued_on = state.enqueued_on;
-        self.host.now_ns = now_ns;
-        self.fail_about(task, FailureKind::Stall, message);
-        if let (Some(failure), Some(cpu)) = (&mut self.failure, enqueued_on) {
-            failure.cpu = Some(cpu as i32);
-        }
-    }
-
-    /// Whether no task can ever run again.
-    fn is_deadlocked(&self) -> bool {
-        self.nr_runnable == 0 && self.pending_timers == 0
-    }
-
-    fn report_deadlock(&mut self) {
-        let blocked = (0..self.tasks.len() as TaskId)
-            .find(|&task| self.tasks.state(task).place == Place::Asleep);
-        let Some(task) = blocked else {
-            return self.fail(FailureKind::Limit, "nothing is left to happen".to_owned());
-        };
-        let state = self.tasks.state(task);
-        let message = format!(
-            "deadlock: all {} living tasks wait for each other, among them {} at step {} of its \
-             program",
-            self.alive,
-            self.tasks.label(task),
-            state.pc
-        );
-        self.fail_about(task, FailureKind::Deadlock, message);
-    }
-
-    /// Accounts for what is still going on, lets the policy say good-bye, and reports.
-    fn finish(mut self: Box<Self>, status: Status) -> RunResult {
-        let latest_ns = self.cpus.iter().map(|cpu| cpu.clock_ns).max().unwrap_or(0);
-        let elapsed_ns = match status {
-            Status::Completed if self.alive == 0 => latest_ns,
-            Status::Failed => {
-                latest_ns.max(self.failure.as_ref().map_or(0, |failure| failure.at_ns))
-            }
-            _ => latest_ns.max(self.until_ns),
-        };
-        for cpu in 0..self.cpus.len() {
-            self.account(cpu, elapsed_ns);
-        }
-        self.close_stays(elapsed_ns);
-        self.check_end(elapsed_ns);
-        let failure = self.failure.take();
-        self.say_goodbye(failure.is_some());
-        let ending = Ending { status, failure, elapsed_ns };
-        let kernel = *self;
-        summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
-    }
-
-    /// Counts what tasks were in the middle of as if it had ended now: a task that starves to the
-    /// end of the run must show in the waits.
-    fn close_stays(&mut self, now_ns: u64) {
-        for task in 0..self.tasks.len() as TaskId {
-            let state = self.tasks.state_mut(task);
-            match state.place {
-                Place::Running(cpu) => {
-                    let ran_ns = now_ns.saturating_sub(state.on_cpu_since_ns);
-                    state.totals.run_ns += ran_ns;
-                    self.metrics.left_cpu(cpu as usize, task, ran_ns, now_ns, true);
-                }
-                Place::Custody | Place::Queued(_) => {
-                    let waited_ns = now_ns.saturating_sub(state.waiting_since_ns);
-                    state.totals.wait_ns += waited_ns;
-                    self.metrics.still_waits(waited_ns, state.woken);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// `ops.exit`. What it costs is after the end and counts for nothing.
-    fn say_goodbye(&mut self, failed: bool) {
-        const UNREGISTERED: u32 = 64;
-        const ERROR: u32 = 1024;
-        let spent = self.cpus[self.here()].spent_ns;
-        let mut info = abi::ExitInfo {
-            kind: if failed { ERROR } else { UNREGISTERED },
-            exit_code: 0,
-            reason: c"end of the run".as_ptr(),
-            msg: c"".as_ptr(),
-        };
-        self.call_exit(&mut info);
-        let here = self.here();
-        self.cpus[here].spent_ns = spent;
-    }
-
-    /// Stops a run that would not end.
-    pub fn check_limits(&mut self, at_ns: u64) {
-        self.events_at_once = if at_ns == self.event_ns { self.events_at_once + 1 } else { 0 };
-        self.event_ns = at_ns;
-        if self.events_at_once > EVENTS_AT_ONCE_MAX {
-            let message = format!(
-                "more than {EVENTS_AT_ONCE_MAX} events at {at_ns} ns: something repeats without \
-                 taking time, such as a timer of 0 ns or a CPU that kicks itself"
-            );
-            self.fail(FailureKind::Limit, message);
-        }
-        if self.metrics.events > EVENTS_MAX {
-            self.fail(FailureKind::Limit, format!("more than {EVENTS_MAX} events"));
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
-use crate::kernel::Kernel;
+use crate::kernel::{Context, Kernel};
 use crate::task::TaskId;
 use policy::abi;
 use std::ptr::null_mut;
@@ -14,8 +14,10 @@ impl Kernel<'_> {
     /// Charges an operation and opens this kernel to calls from the policy.
     fn open(&mut self) {
         self.charge(Spent::Scheduler, self.costs.hook_ns);
-        if let Some(index) = self.walked.take() {
-            self.queues.get_mut(index).walks -= 1;
+        if !self.walked.is_empty() {
+            for index in std::mem::take(&mut self.walked) {
+                self.queues.get_mut(index).walks -= 1;
+            }
             let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
             self.fail(FailureKind::BadCall, message);
         }
@@ -144,9 +146,11 @@ impl Kernel<'_> {
     /// The callback of one of the policy's timers.
     pub fn call_timer(&mut self, index: u32) {
         let Some((callback, map, mut key, value)) = self.maps.timer_call(index) else { return };
+        self.context = Context::Unlocked;
         self.open();
         // SAFETY: as above; the policy passed a callback of this type to bpf_timer_set_callback,
         // and map values never move.
         unsafe { callback(map, &mut key, value) };
+        self.context = Context::Plain;
     }
 }

@@ -11,6 +11,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::metrics::Metrics;
 use crate::policy_maps::PolicyMaps;
 use crate::program::Gate;
+use crate::scheduling::OwnKicks;
 use crate::task::{TaskId, Tasks, new_task};
 use policy::abi;
 use scenario::draw::Random;
@@ -57,6 +58,8 @@ pub enum Context {
     },
     /// `dispatch`: insertions are collected in a buffer.
     Dispatching,
+    /// A timer's callback: no run queue is locked, so tasks may be moved between queues.
+    Unlocked,
 }
 
 /// The whole simulated machine. `host` comes first: calls from the policy carry its address.
@@ -105,10 +108,12 @@ pub struct Kernel<'a> {
     pub context: Context,
     /// Insertions of the present `dispatch`.
     pub buffer: Vec<Insertion>,
-    /// Queue whose lock a walk of the policy's holds now.
-    pub walked: Option<u32>,
+    /// Queues whose locks walks of the policy's hold now, innermost last.
+    pub walked: Vec<u32>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
     pub scheduling: bool,
+    /// Its kicks of itself meanwhile.
+    pub own_kicks: OwnKicks,
     /// The policy's maps and timers.
     pub maps: PolicyMaps,
     /// Locks of the policy's own.
@@ -181,12 +186,12 @@ impl Kernel<'_> {
         usize::from(self.distances[a * self.cpus.len() + b])
     }
 
-    /// Makes `cpu` the active one at `at_ns`, or later if it is busy until then, and accounts for
-    /// what it did so far.
+    /// Makes `cpu` the active one at `at_ns` and accounts for what it did so far.
     pub fn enter(&mut self, cpu: usize, at_ns: u64) {
-        let now_ns = at_ns.max(self.cpus[cpu].clock_ns);
-        self.account(cpu, now_ns);
-        self.host.now_ns = now_ns;
+        let clock_ns = self.cpus[cpu].clock_ns;
+        assert!(at_ns >= clock_ns, "CPU {cpu} is busy until {clock_ns} ns, not free at {at_ns} ns");
+        self.account(cpu, at_ns);
+        self.host.now_ns = at_ns;
         self.host.cpu = cpu as i32;
         self.set_current();
     }

@@ -11,6 +11,7 @@
 mod agenda;
 mod cpu;
 mod dispatch_queue;
+mod ending;
 mod engine;
 mod failure;
 mod hooks;

@@ -1,6 +1,9 @@
-//! A policy's maps and timers: memory that the policy reads and writes in place.
+//! A policy's maps, timers and locks: memory that the policy reads and writes in place.
 //!
-//! Values never move while the policy may hold a pointer to them.
+//! Values never move while the policy may hold a pointer to them. So a timer or lock is known by
+//! its address: the number kept inside it only saves a search, and a policy that overwrites it, as
+//! an update of the value around it does, loses nothing. A kernel's update leaves both alone
+//! (`copy_map_value`).
 
 use policy::abi;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +23,10 @@ pub mod errno {
     pub const ENOENT: i32 = 2;
     /// The map is full.
     pub const E2BIG: i32 = 7;
+    /// There is no room for another one.
+    pub const ENOMEM: i32 = 12;
+    /// Made already, or no CPU is free.
+    pub const EBUSY: i32 = 16;
     /// Already there, or in use.
     pub const EEXIST: i32 = 17;
     /// Not possible with this map.
@@ -72,6 +79,34 @@ struct PolicyTimer {
 pub struct PolicyMaps {
     maps: Vec<PolicyMap>,
     timers: Vec<PolicyTimer>,
+    timer_places: Places,
+    lock_places: Places,
+}
+
+/// Numbers of things that are known by their addresses, counted from 1 in the order in which they
+/// were seen first, so that no number depends on an address.
+#[derive(Debug, Default)]
+struct Places {
+    addresses: Vec<usize>,
+    numbers: BTreeMap<usize, u32>,
+}
+
+impl Places {
+    /// Number of what is at `address`; `kept` is where to look first.
+    fn find(&self, address: usize, kept: u64) -> Option<u32> {
+        let place = usize::try_from(kept.wrapping_sub(1)).ok();
+        if place.and_then(|place| self.addresses.get(place)) == Some(&address) {
+            return Some(kept as u32);
+        }
+        self.numbers.get(&address).copied()
+    }
+
+    fn add(&mut self, address: usize) -> u32 {
+        self.addresses.push(address);
+        let number = self.addresses.len() as u32;
+        self.numbers.insert(address, number);
+        number
+    }
 }
 
 /// A map that the simulator does not have.
@@ -207,15 +242,18 @@ impl PolicyMaps {
         }
     }
 
-    /// Makes a timer inside a value of `map`; its number, counted from 1.
-    pub fn add_timer(&mut self, map: *const abi::Map, timer: *mut u8) -> Option<u64> {
-        let at = self.position(map)?;
+    /// Makes a timer inside a value of `map`; its number, or a negative error number.
+    pub fn add_timer(&mut self, map: *const abi::Map, timer: *mut abi::Timer) -> Result<u64, i32> {
+        let at = self.position(map).ok_or(-errno::EINVAL)?;
         let view = &self.maps[at].view;
         let stride = (view.value_stride as usize).max(1);
-        let offset = (timer as usize).checked_sub(view.values as usize)?;
+        let offset = (timer as usize).checked_sub(view.values as usize).ok_or(-errno::EINVAL)?;
         let key = offset / stride;
         if view.values.is_null() || key >= view.max_entries as usize {
-            return None;
+            return Err(-errno::EINVAL);
+        }
+        if self.timer_places.numbers.contains_key(&(timer as usize)) {
+            return Err(-errno::EBUSY);
         }
         let value = view.values.wrapping_add(key * stride);
         let callback = std::ptr::null_mut();
@@ -227,32 +265,43 @@ impl PolicyMaps {
             cpu: 0,
             generation: 0,
         });
-        Some(self.timers.len() as u64)
+        Ok(u64::from(self.timer_places.add(timer as usize)))
     }
 
-    fn timer(&mut self, id: u64) -> Option<&mut PolicyTimer> {
-        self.timers.get_mut(usize::try_from(id.checked_sub(1)?).ok()?)
+    /// Number of the timer at this address, if one was made there; `kept` is the number in it.
+    pub fn find_timer(&self, timer: *const abi::Timer, kept: u64) -> Option<u32> {
+        self.timer_places.find(timer as usize, kept)
     }
 
-    /// Sets what a timer calls; whether there is such a timer.
-    pub fn set_callback(&mut self, id: u64, callback: *mut c_void) -> bool {
-        self.timer(id).map(|timer| timer.callback = callback).is_some()
+    /// Number of the lock at this address, if it was ever taken; `kept` is the number in it.
+    pub fn find_lock(&self, lock: *const abi::SpinLock, kept: u32) -> Option<u32> {
+        self.lock_places.find(lock as usize, u64::from(kept))
+    }
+
+    /// A number for a lock that is taken for the first time.
+    pub fn add_lock(&mut self, lock: *const abi::SpinLock) -> u32 {
+        self.lock_places.add(lock as usize)
+    }
+
+    /// Sets what a timer calls.
+    pub fn set_callback(&mut self, number: u32, callback: *mut c_void) {
+        self.timers[number as usize - 1].callback = callback;
     }
 
     /// Arms a timer on a CPU; its index and generation for the timer list.
-    pub fn arm(&mut self, id: u64, cpu: usize) -> Option<(u32, u32)> {
-        let timer = self.timer(id)?;
+    pub fn arm(&mut self, number: u32, cpu: usize) -> Option<(u32, u32)> {
+        let timer = &mut self.timers[number as usize - 1];
         if timer.callback.is_null() {
             return None;
         }
         timer.cpu = cpu as u32;
         timer.generation += 1;
-        Some((id as u32 - 1, timer.generation))
+        Some((number - 1, timer.generation))
     }
 
-    /// Disarms a timer; whether there is such a timer.
-    pub fn disarm(&mut self, id: u64) -> bool {
-        self.timer(id).map(|timer| timer.generation += 1).is_some()
+    /// Disarms a timer.
+    pub fn disarm(&mut self, number: u32) {
+        self.timers[number as usize - 1].generation += 1;
     }
 
     /// The CPU on which an expiry of this generation is to be handled; `None` if it was disarmed.

@@ -2,7 +2,8 @@
 //!
 //! An effect happens when its event is due, never earlier, so a channel has room or is empty
 //! exactly as the order of events says. An operation that cannot have its effect blocks the task
-//! and is tried again when the task has been woken.
+//! and is tried again when the task has been woken. An operation that wakes several tasks wakes one
+//! an event, so that others act in between; it is preempted only when it has woken all.
 
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
@@ -67,6 +68,8 @@ const INSTANT_OPS_MAX: usize = 1 << 16;
 
 const FIRST_TRY: u8 = 0;
 const RETRY: u8 = 1;
+/// The operation is over but for waking others.
+const WAKING: u8 = 2;
 
 impl Channel {
     /// An empty channel.
@@ -212,6 +215,9 @@ impl Kernel<'_> {
         let costs = &self.costs;
         let state = self.tasks.state(task);
         let cpu = self.here();
+        if state.phase == WAKING {
+            return 0;
+        }
         let entry_ns = if state.phase == FIRST_TRY { costs.syscall_ns } else { 0 };
         match op {
             Op::Send { channel, bytes } => {
@@ -247,6 +253,10 @@ impl Kernel<'_> {
         let state = self.tasks.state(task);
         let op = state.program.get(state.pc as usize).copied().unwrap_or(Op::Exit);
         self.metrics.events += 1;
+        if state.phase == WAKING {
+            self.wake_next(task, op);
+            return Outcome::Goes;
+        }
         match op {
             Op::Run(_) => {
                 if self.tasks.state(task).left > 0 {
@@ -254,7 +264,9 @@ impl Kernel<'_> {
                 }
             }
             Op::Send { channel, bytes } => return self.send(task, channel as usize, bytes),
-            Op::Recv { channel, bytes } => return self.receive(task, channel as usize, bytes),
+            Op::Recv { channel, bytes } => {
+                return self.receive(task, op, channel as usize, bytes);
+            }
             Op::Sleep(amount) => {
                 let ns = amount.draw(&mut self.tasks.state_mut(task).random);
                 self.next_operation(task);
@@ -271,11 +283,10 @@ impl Kernel<'_> {
                 return Outcome::Goes;
             }
             Op::WakeAll { gate } => {
-                self.next_operation(task);
-                self.gates[gate as usize].open = true;
-                while let Some(waiter) = self.gates[gate as usize].waiters.pop_front() {
-                    self.wake_past_gate(waiter);
-                }
+                let gate = &mut self.gates[gate as usize];
+                gate.open = true;
+                self.tasks.state_mut(task).to_wake = gate.waiters.len() as u32;
+                self.wake_next(task, op);
                 return Outcome::Goes;
             }
             Op::Wait { gate } => {
@@ -302,6 +313,54 @@ impl Kernel<'_> {
         Outcome::Goes
     }
 
+    /// Whether the active CPU's task is in an operation that has more tasks to wake up.
+    pub fn is_waking_others(&self) -> bool {
+        let waking = |task| self.tasks.state(task).phase == WAKING;
+        self.cpus[self.here()].current.is_some_and(waking)
+    }
+
+    /// Wakes up the first of those whom an operation still has to wake.
+    fn wake_next(&mut self, task: TaskId, op: Op) {
+        let state = self.tasks.state_mut(task);
+        if state.to_wake > 0 {
+            state.to_wake -= 1;
+            match op {
+                Op::WakeAll { gate } => {
+                    if let Some(waiter) = self.gates[gate as usize].waiters.pop_front() {
+                        self.wake_past_gate(waiter);
+                    }
+                }
+                Op::Recv { channel, .. } => {
+                    let sync = self.sync_of(channel as usize);
+                    if let Some(sender) = self.channels[channel as usize].senders.pop_front() {
+                        self.wake_up(sender, WAKE_TTWU | sync);
+                    }
+                }
+                _ => unreachable!("{op:?} wakes one task at the most"),
+            }
+        }
+        self.end_if_all_are_awake(task);
+    }
+
+    /// Ends an operation that wakes others, or the present read of it, when it has woken all.
+    fn end_if_all_are_awake(&mut self, task: TaskId) {
+        let state = self.tasks.state_mut(task);
+        if state.to_wake > 0 {
+            state.phase = WAKING;
+        } else if state.bytes_left > 0 {
+            // A short read goes back to the kernel with a new system call.
+            state.phase = FIRST_TRY;
+        } else {
+            self.next_operation(task);
+        }
+    }
+
+    /// `WAKE_SYNC` if this channel's messages wake synchronously.
+    fn sync_of(&self, index: usize) -> u64 {
+        let sync = self.channels[index].spec.sync_wakeups || self.sync_wakeups;
+        if sync { WAKE_SYNC } else { 0 }
+    }
+
     /// A waiter has been given its token: it does not look again.
     fn wake_past_gate(&mut self, waiter: TaskId) {
         self.next_operation(waiter);
@@ -319,7 +378,7 @@ impl Kernel<'_> {
         }
         channel.put(bytes, cpu);
         let receiver = channel.receivers.pop_front();
-        let sync = if channel.spec.sync_wakeups || self.sync_wakeups { WAKE_SYNC } else { 0 };
+        let sync = self.sync_of(index);
         self.next_operation(task);
         if let Some(receiver) = receiver {
             self.wake_up(receiver, WAKE_TTWU | sync);
@@ -327,7 +386,7 @@ impl Kernel<'_> {
         Outcome::Goes
     }
 
-    fn receive(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
+    fn receive(&mut self, task: TaskId, op: Op, index: usize, bytes: u32) -> Outcome {
         let state = self.tasks.state_mut(task);
         if state.bytes_left == 0 {
             state.bytes_left = bytes;
@@ -342,25 +401,18 @@ impl Kernel<'_> {
         let got = channel.get(state.bytes_left);
         state.bytes_left -= got;
         let whole = state.bytes_left == 0;
-        let sync = if channel.spec.sync_wakeups || self.sync_wakeups { WAKE_SYNC } else { 0 };
+        self.metrics.messages += u64::from(whole);
         let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
-        // A short read goes back to the kernel with a new system call.
-        self.tasks.state_mut(task).phase = FIRST_TRY;
-        if whole {
-            self.metrics.messages += 1;
-            self.next_operation(task);
-        }
-        let channel = &mut self.channels[index];
+        state.to_wake = if drained { channel.senders.len() as u32 } else { 0 };
         if channel.content_bytes > 0
             && let Some(next) = channel.receivers.pop_front()
         {
             // There is more than this task wanted.
+            let sync = self.sync_of(index);
             self.wake_up(next, WAKE_TTWU | sync);
-        }
-        if drained {
-            while let Some(sender) = self.channels[index].senders.pop_front() {
-                self.wake_up(sender, WAKE_TTWU | sync);
-            }
+            self.end_if_all_are_awake(task);
+        } else {
+            self.wake_next(task, op);
         }
         Outcome::Goes
     }
@@ -374,15 +426,22 @@ impl Kernel<'_> {
         self.cpus[cpu].need_resched = true;
     }
 
+    /// Gives the current task another nice value (`set_user_nice`).
     fn renice(&mut self, task: TaskId, nice: i32) {
-        let weight = nice_weight(nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21));
-        let seen = self.tasks.seen_mut(task);
-        seen.static_prio = 120 + nice;
-        seen.normal_prio = 120 + nice;
-        seen.prio = 120 + nice;
-        seen.se.load_weight = weight;
-        seen.scx.weight = scx_weight(weight);
-        self.call_set_weight(task);
+        let nice = nice.clamp(-20, NICE_WEIGHTS.len() as i32 - 21);
+        if self.tasks.seen(task).static_prio == 120 + nice {
+            return;
+        }
+        let weight = nice_weight(nice);
+        self.change_current(task, |kernel| {
+            let seen = kernel.tasks.seen_mut(task);
+            seen.static_prio = 120 + nice;
+            seen.normal_prio = 120 + nice;
+            seen.prio = 120 + nice;
+            seen.se.load_weight = weight;
+            seen.scx.weight = scx_weight(weight);
+            kernel.call_set_weight(task);
+        });
     }
 
     fn fork(&mut self, parent: TaskId, template: u32) {
@@ -409,15 +468,12 @@ impl Kernel<'_> {
         self.call_set_weight(task);
     }
 
-    /// The books of a task that has just left its CPU for good.
+    /// The books of a task that has just left its CPU for good (`exit_notify`).
     pub fn bury(&mut self, task: TaskId) {
         const PF_EXITING: u32 = 4;
         self.tasks.seen_mut(task).flags |= PF_EXITING;
         self.tasks.state_mut(task).totals.exited_at_ns = self.host.now_ns;
         self.metrics.last_exit_ns = self.host.now_ns;
-        self.call_with_task(self.ops.disable, task);
-        self.call_exit_task(task);
-        self.maps.forget_task(self.tasks.seen_mut(task));
         self.alive -= 1;
         let Some(parent) = self.tasks.state(task).parent else { return };
         let state = self.tasks.state_mut(parent);
@@ -426,6 +482,14 @@ impl Kernel<'_> {
             state.joining = false;
             self.wake_up(parent, WAKE_TTWU);
         }
+    }
+
+    /// Tells the policy that a task is gone (`sched_ext_free`): after the switch from it, so that
+    /// `dispatch` still knows it.
+    pub fn forget(&mut self, task: TaskId) {
+        self.call_with_task(self.ops.disable, task);
+        self.call_exit_task(task);
+        self.maps.forget_task(self.tasks.seen_mut(task));
     }
 
     /// Interrupts an idle CPU costs leaving its sleep state.

@@ -67,7 +67,7 @@ impl Kernel<'_> {
     }
 
     fn holds_lock(&self, index: u32) -> bool {
-        self.walked == Some(index) || (self.scheduling && index as usize == self.here())
+        self.walked.contains(&index) || (self.scheduling && index as usize == self.here())
     }
 
     /// Takes a queue's lock unless this CPU holds it already.
@@ -114,17 +114,22 @@ impl Kernel<'_> {
                     .squeeze(|task, at| tasks.state_mut(task).fifo_position = at);
             }
             Err(_) => {
-                let had = if by_vtime { "FIFO" } else { "PRIQ" };
-                let id = self.queues.get(index).id();
-                let message = format!("DSQ ID {id:#018x} already had {had}-enqueued tasks");
                 self.tasks.move_to(task, Place::Custody);
-                self.fail_about(task, FailureKind::BadQueue, message);
+                self.fail_with_mixed_orders(index, task, by_vtime);
             }
         }
         self.unlock_queue(index);
         if let Some(cpu) = self.queues.cpu_of(index) {
             self.entered_local(cpu, task, enq_flags);
         }
+    }
+
+    /// Ends the run because a task cannot be put into a queue in this order.
+    pub fn fail_with_mixed_orders(&mut self, index: u32, task: TaskId, by_vtime: bool) {
+        let had = if by_vtime { "FIFO" } else { "PRIQ" };
+        let id = self.queues.get(index).id();
+        let message = format!("DSQ ID {id:#018x} already had {had}-enqueued tasks");
+        self.fail_about(task, FailureKind::BadQueue, message);
     }
 
     /// What follows when a task enters a CPU's own queue (`local_dsq_post_enq`).
@@ -180,9 +185,9 @@ impl Kernel<'_> {
             self.unlock_queue(index);
             return false;
         };
-        let outer = self.walked.replace(index);
+        self.walked.push(index); // So that the lock is not taken twice.
         self.unqueue(task);
-        self.walked = outer;
+        self.walked.pop();
         self.unlock_queue(index);
         let local = self.queues.local(cpu);
         self.push(local, task, 0, false);
@@ -197,9 +202,10 @@ impl Kernel<'_> {
         if let Some(first) = queue.first().filter(may_run) {
             return (Some(first), 1);
         }
-        let place = queue.iter().position(|task| may_run(&task));
-        let found = place.and_then(|place| queue.iter().nth(place));
-        (found, place.map_or(queue.len(), |place| place + 1) as u64)
+        match queue.iter().zip(1..).find(|(task, _)| may_run(task)) {
+            Some((found, steps)) => (Some(found), steps),
+            None => (None, queue.len() as u64),
+        }
     }
 
     /// Cost of looking at `steps` tasks of the queue with this index.

@@ -30,6 +30,12 @@ pub mod flags {
     pub const ENQ_LAST: u64 = 1 << 41;
     /// The task goes to sleep.
     pub const DEQ_SLEEP: u64 = 1 << 0;
+    /// The task goes only for as long as it is changed: `DEQUEUE_SAVE | DEQUEUE_NOCLOCK`.
+    pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+    /// It comes back after that: `ENQUEUE_RESTORE | ENQUEUE_NOCLOCK`.
+    pub const ENQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+    /// `SCX_TASK_QUEUED`: the task is runnable.
+    pub const TASK_QUEUED: u32 = 1 << 0;
     /// `SCX_OPS_ENQ_LAST`
     pub const OPS_ENQ_LAST: u64 = 1 << 1;
     /// `SCX_KICK_IDLE`
@@ -44,6 +50,17 @@ pub const SLICE_DFL_NS: u64 = 20_000_000;
 pub const SLICE_INF: u64 = u64::MAX;
 /// `SCX_DSP_MAX_LOOPS`: rounds of `dispatch` before the CPU looks elsewhere.
 const DISPATCH_ROUNDS_MAX: usize = 32;
+
+/// Kicks of a CPU by itself while it picks its next task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnKicks {
+    /// It is to pick again.
+    pub always: bool,
+    /// It is to pick again if it has become idle (`SCX_KICK_IDLE`).
+    pub if_idle: bool,
+    /// Its new task is to lose its slice (`SCX_KICK_PREEMPT`).
+    pub preempts: bool,
+}
 
 /// What a CPU runs next.
 enum Choice {
@@ -72,6 +89,7 @@ impl Kernel<'_> {
         let (cpu, direct, selected) = self.select_task_rq(task, wake_flags);
         self.tasks.seen_mut(task).cpu = cpu as i32;
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
+        self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.call_with_flags(self.ops.runnable, task, enq_flags);
         match direct {
             Some(insertion) => {
@@ -166,7 +184,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// Picks what the active CPU runs next and switches to it (`__schedule`).
+    /// Picks what the active CPU runs next and switches to it (`__schedule`). Until the switch its
+    /// current task is the one that ran, even if that one has just blocked and while the policy is
+    /// given it back.
     pub fn schedule(&mut self) {
         let cpu = self.here();
         self.update_current();
@@ -185,28 +205,43 @@ impl Kernel<'_> {
                 }
             }
             Choice::Take(next) => {
-                if let Some(prev) = prev {
-                    self.put_back(prev, 0);
-                }
-                self.set_next(next, prev);
+                let put_back = prev.filter(|&prev| self.switch_from(prev, 0));
+                self.set_next(next, put_back);
             }
             Choice::Nothing => {
                 if let Some(prev) = prev {
-                    self.put_back(prev, flags::ENQ_LAST);
+                    self.switch_from(prev, flags::ENQ_LAST);
                 }
                 self.become_idle();
             }
         }
         self.scheduling = false;
         self.unlock_queue(own);
+        self.carry_out_own_kicks();
         self.check_places();
     }
 
-    /// `balance_one` and `pick_task_scx`. A task that is taken is in no queue any more.
+    /// Carries out what the active CPU was told by itself while it picked: it cannot take an
+    /// interrupt before it has switched (`kick_cpus_irq_workfn`).
+    fn carry_out_own_kicks(&mut self) {
+        let cpu = self.here();
+        let kicks = std::mem::take(&mut self.own_kicks);
+        let current = self.cpus[cpu].current;
+        if let (true, Some(task)) = (kicks.preempts, current) {
+            self.tasks.seen_mut(task).scx.slice = 0;
+        }
+        if kicks.always || kicks.if_idle && current.is_none() {
+            self.interrupt(cpu);
+        }
+    }
+
+    /// `balance_one` and `pick_task_scx`. A task that is taken is in no queue any more. The policy
+    /// is also given a `prev` that has blocked, but only a runnable one can be kept.
     fn choose(&mut self, prev: Option<TaskId>) -> Choice {
         let cpu = self.here();
+        let runnable = prev.filter(|&task| self.could_go_on(task));
         let has_slice =
-            |kernel: &Self| prev.is_some_and(|task| kernel.tasks.seen(task).scx.slice > 0);
+            |kernel: &Self| runnable.is_some_and(|task| kernel.tasks.seen(task).scx.slice > 0);
         if has_slice(self) {
             return Choice::Keep;
         }
@@ -238,7 +273,12 @@ impl Kernel<'_> {
             }
         }
         let keeps_last = self.ops.flags & flags::OPS_ENQ_LAST == 0;
-        if prev.is_some() && keeps_last { Choice::Keep } else { Choice::Nothing }
+        if runnable.is_some() && keeps_last { Choice::Keep } else { Choice::Nothing }
+    }
+
+    /// Whether a CPU's current task has not blocked.
+    fn could_go_on(&self, current: TaskId) -> bool {
+        matches!(self.tasks.state(current).place, Place::Running(_))
     }
 
     /// The head of the active CPU's own queue, refilled from the global one if it is empty.
@@ -276,12 +316,22 @@ impl Kernel<'_> {
         nr
     }
 
+    /// Takes the task that ran off the active CPU; whether it is runnable and was put back.
+    fn switch_from(&mut self, prev: TaskId, enq_flags: u64) -> bool {
+        let runnable = self.could_go_on(prev);
+        if runnable {
+            self.put_back(prev, enq_flags);
+        }
+        self.vacate(prev);
+        runnable
+    }
+
     /// Puts a task that was running and still could back into the queues (`put_prev_task_scx`).
     fn put_back(&mut self, prev: TaskId, enq_flags: u64) {
         let cpu = self.here();
         self.update_current();
         self.call_stopping(prev, true);
-        self.leave_cpu(prev, false);
+        self.end_stay(prev, false);
         self.tasks.move_to(prev, Place::Moving);
         if self.tasks.seen(prev).scx.slice > 0 {
             let local = self.queues.local(cpu);
@@ -291,14 +341,19 @@ impl Kernel<'_> {
         }
     }
 
-    /// Ends a task's stay on the active CPU in the books.
-    fn leave_cpu(&mut self, task: TaskId, voluntarily: bool) {
-        let (cpu, now_ns) = (self.here(), self.host.now_ns);
-        let turnover_kib = self.cpus[cpu].cache_turnover_kib;
+    /// Leaves the active CPU without its task.
+    fn vacate(&mut self, task: TaskId) {
+        let cpu = self.here();
         self.cpus[cpu].current = None;
         self.cpus[cpu].activity = Activity::Idle;
+        self.tasks.seen_mut(task).on_cpu = 0;
+    }
+
+    /// Ends a task's stay on the active CPU in the books.
+    fn end_stay(&mut self, task: TaskId, voluntarily: bool) {
+        let (cpu, now_ns) = (self.here(), self.host.now_ns);
+        let turnover_kib = self.cpus[cpu].cache_turnover_kib;
         let seen = self.tasks.seen_mut(task);
-        seen.on_cpu = 0;
         if voluntarily {
             seen.nvcsw += 1;
         } else {
@@ -313,7 +368,8 @@ impl Kernel<'_> {
         self.metrics.left_cpu(cpu, task, ran_ns, now_ns, voluntarily);
     }
 
-    /// Takes the current task off the active CPU because it cannot go on (`dequeue_task_scx`).
+    /// Ends the current task's stay on the active CPU because it cannot go on
+    /// (`dequeue_task_scx`). It stays current until [`schedule`](Self::schedule), which follows.
     pub fn block_current(&mut self, place: Place) {
         let cpu = self.here();
         let task = self.cpus[cpu].current.expect("a task blocks itself");
@@ -321,9 +377,24 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).state = 1;
         self.call_stopping(task, false);
         self.call_with_flags(self.ops.quiescent, task, flags::DEQ_SLEEP);
-        self.leave_cpu(task, true);
+        self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
+        self.end_stay(task, true);
         self.tasks.move_to(task, place);
         self.nr_runnable -= 1;
+    }
+
+    /// Changes how the current task is scheduled. For that the kernel takes a task from its CPU and
+    /// out of the queues, and brings it back by the CPU's own queue, past `enqueue`.
+    pub fn change_current(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
+        self.update_current();
+        self.call_stopping(task, false);
+        self.call_with_flags(self.ops.quiescent, task, flags::DEQ_CHANGE);
+        self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
+        change(self);
+        self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
+        self.call_with_flags(self.ops.runnable, task, flags::ENQ_CHANGE);
+        self.charge(Spent::Scheduler, 2 * self.costs.dsq_op_ns);
+        self.call_with_task(self.ops.running, task);
     }
 
     /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).
@@ -439,7 +510,9 @@ impl Kernel<'_> {
             self.charge(Spent::Scheduler, self.costs.ipi_send_ns);
         }
         self.metrics.interrupts += 1;
-        self.cpus[cpu].interrupt = self.agenda.turn(self.host.now_ns + self.costs.ipi_ns);
+        // It is inside something until its clock: nothing can come to it before.
+        let at_ns = (self.host.now_ns + self.costs.ipi_ns).max(self.cpus[cpu].clock_ns);
+        self.cpus[cpu].interrupt = self.agenda.turn(at_ns);
         self.publish(cpu);
     }
 }

@@ -113,6 +113,8 @@ pub struct State {
     pub left: u64,
     /// Bytes still to receive.
     pub bytes_left: u32,
+    /// Tasks that the operation it is in still has to wake up.
+    pub to_wake: u32,
     /// Draws of this task alone, so that schedules do not change what tasks do.
     pub random: Random,
     /// Children that have not exited.
@@ -318,6 +320,7 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
         loops: [LoopFrame::default(); LOOP_DEPTH_MAX],
         left: 0,
         bytes_left: 0,
+        to_wake: 0,
         random,
         children: 0,
         parent: None,

@@ -308,7 +308,7 @@ fn footprints_evict_each_other_once_they_do_not_fit_together() {
 // ---- locks --------------------------------------------------------------------------------------
 
 /// Work of the tasks that CPUs 0 and 1 have in the queue, in order; long at first, so that all
-/// are there before the second one is picked.
+/// others are there before the second one is picked.
 fn works_ns(cpu: u32) -> Vec<u64> {
     let factor = [7_919, 6_007][cpu as usize];
     (0..20).map(|place| if place == 0 { MS } else { (place * factor % 40 + 5) * US }).collect()
@@ -326,7 +326,12 @@ fn cpus_that_scan_one_queue_take_turns() {
     let tasks = [holder].into_iter().chain(others).chain(of_cpu(0)).chain(of_cpu(1));
     let mut machine = costless(3, HZ);
     (machine.costs.scan_step_ns, machine.costs.scan_miss_ns) = (step_ns, step_ns);
-    let result = outcome(&policy, &machine, &together(tasks.collect()), 100 * MS, &[]);
+    let mut workload = together(tasks.collect());
+    for (place, initial) in workload.initial.iter_mut().enumerate().skip(1 + nr_others as usize) {
+        let is_first = (place - 1 - nr_others as usize).is_multiple_of(works_ns(0).len());
+        initial.start_at_ns = if is_first { 0 } else { MS / 2 };
+    }
+    let result = outcome(&policy, &machine, &workload, 100 * MS, &[]);
 
     // Each CPU picks at 0 and at the end of each stay; its next stay begins when it has picked.
     let of_cpu: Vec<Vec<_>> = [0, 1]
@@ -339,11 +344,11 @@ fn cpus_that_scan_one_queue_take_turns() {
         picks.extend(stays.windows(2).map(|pair| (pair[0].1, cpu, pair[1].0)));
     }
     picks.sort_unstable();
-    // CPU 1 also looks at those tasks of CPU 0 that are still there.
+    // CPU 1 also looks at those tasks of CPU 0 that are there and still wait.
     let mut left_of_0 = works_ns(0).len() as u64;
     let (mut free_at_ns, mut waited_ns, mut waits) = (0, 0, 0);
     for (asked_ns, cpu, began_ns) in picks {
-        let looks = nr_others + if cpu == 1 { left_of_0 } else { 0 };
+        let looks = nr_others + if cpu == 1 && asked_ns > 0 { left_of_0 } else { 0 };
         let locked_ns = asked_ns.max(free_at_ns);
         free_at_ns = locked_ns + looks * step_ns;
         assert_eq!(began_ns, free_at_ns, "CPU {cpu} after {asked_ns} ns");

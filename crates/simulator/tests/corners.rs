@@ -68,6 +68,39 @@ program = [{ run = "1ms" }]
 }
 
 #[test]
+fn an_update_of_a_value_leaves_its_timer_and_its_lock_alone() {
+    let policy = corner("rewrites_values");
+    let result = attempt(&policy, &machine(1, HZ), &parsed(SLEEPERS), 1);
+    let failure = result.error.expect("the policy exits by itself");
+    assert_eq!(failure.kind, FailureKind::PolicyExit);
+    assert_eq!(failure.message, "policy asked to exit with code 5 (slot 1 expired)");
+    let cost_ns = MS / 10; // Generous: what the five expiries take.
+    assert!((5 * MS..5 * MS + cost_ns).contains(&failure.at_ns), "{}", failure.at_ns);
+}
+
+#[test]
+fn a_timer_moves_tasks_between_queues() {
+    let text = r#"
+description = "three that come and go"
+source = "own"
+[[tasks]]
+name = "early"
+count = 2
+program = [{ run = "1500us" }]
+[[tasks]]
+name = "late"
+start = "1500us"
+program = [{ run = "100us" }]
+"#;
+    let result = outcome(&corner("gate_keeper"), &costless(1, HZ), &parsed(text), None, &[]);
+    assert_eq!(result.status, Status::Completed);
+    // The gate opens at 1 ms for two and at 2 ms, while one of them still waits, for the third.
+    let both_ns = MS + 2 * 1_500_001; // An exit takes 1 ns.
+    assert_eq!(group(&result, "early").last_exit_ns, both_ns);
+    assert_eq!(group(&result, "late").last_exit_ns, both_ns + 100_001);
+}
+
+#[test]
 fn a_walk_that_is_left_open_is_named() {
     let result = attempt(&corner("open_walk"), &machine(2, HZ), &parsed(SLEEPERS), 1);
     let failure = result.error.expect("failed");

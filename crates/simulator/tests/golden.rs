@@ -23,13 +23,15 @@ struct Scene {
     tasks: &'static str,
 }
 
+/// What most scenes have in common.
+const PLAIN: Scene =
+    Scene { policy: "", nr_cpus: 1, hz: 1000, until_ns: 0, cell_ns: MS, tunables: &[], tasks: "" };
+
 const FIFO: Scene = Scene {
     policy: "fifo",
     nr_cpus: 2,
-    hz: 1000,
     until_ns: 40 * MS,
     cell_ns: MS / 2,
-    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -54,15 +56,13 @@ program = [{ run = "5ms" }]
 [templates.d]
 program = [{ run = "6ms" }]
 "#,
+    ..PLAIN
 };
 
 const ROUND_ROBIN: Scene = Scene {
     policy: "round_robin",
-    nr_cpus: 1,
-    hz: 1000,
     until_ns: 60 * MS,
     cell_ns: MS / 2,
-    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -83,15 +83,14 @@ name = "l"
 start = "42ms"
 program = [{ run = "10ms" }]
 "#,
+    ..PLAIN
 };
 
 const LINUX_2_4: Scene = Scene {
     policy: "linux_2_4",
-    nr_cpus: 1,
     hz: 100,
     until_ns: 800 * MS,
     cell_ns: 10 * MS,
-    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -109,15 +108,13 @@ program = [{ run = "20ms" }, { sleep = "395ms" }, { run = "200ms" }]
 [templates.c]
 program = [{ run = "50ms" }]
 "#,
+    ..PLAIN
 };
 
 const O1: Scene = Scene {
     policy: "o1",
-    nr_cpus: 1,
-    hz: 1000,
     until_ns: 2_080 * MS,
     cell_ns: 10 * MS,
-    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -136,15 +133,12 @@ program = [{ sleep = "1000500us" }, { run = "600ms" }]
 nice = 19
 program = [{ run = "10ms" }]
 "#,
+    ..PLAIN
 };
 
 const CFS: Scene = Scene {
     policy: "cfs",
-    nr_cpus: 1,
-    hz: 1000,
     until_ns: 160 * MS,
-    cell_ns: MS,
-    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "s"
@@ -163,15 +157,14 @@ program = [{ run = "10s" }]
 [templates.c]
 program = [{ run = "20ms" }]
 "#,
+    ..PLAIN
 };
 
 const BFS: Scene = Scene {
     policy: "bfs",
     nr_cpus: 2,
-    hz: 1000,
     until_ns: 200 * MS,
     cell_ns: 2 * MS,
-    tunables: &[],
     tasks: r#"
 [[tasks]]
 name = "a"
@@ -196,12 +189,11 @@ program = [{ run = "20ms" }, { sleep = "50ms" }, { run = "1ms" }, { fork = "c" }
 nice = -5
 program = [{ run = "15ms" }]
 "#,
+    ..PLAIN
 };
 
 const EEVDF: Scene = Scene {
     policy: "eevdf",
-    nr_cpus: 1,
-    hz: 1000,
     until_ns: 80 * MS,
     cell_ns: MS / 2,
     tunables: &[("base_slice_ns", 2_500_000)],
@@ -222,6 +214,7 @@ program = [{ run = "1ms" }, { sleep = "24500us" }, { run = "4ms" }, { fork = "c"
 [templates.c]
 program = [{ run = "5ms" }]
 "#,
+    ..PLAIN
 };
 
 #[test]

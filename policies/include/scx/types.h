@@ -71,6 +71,9 @@ enum {
 /* Walk a dispatch queue from its tail. */
 #define SCX_DSQ_ITER_REV (1ULL << 16)
 
+/* sched_ext_entity.flags: the task is runnable. `dispatch` may be given one that is not. */
+#define SCX_TASK_QUEUED (1U << 0)
+
 /* sched_ext_ops.flags */
 #define SCX_OPS_KEEP_BUILTIN_IDLE (1ULL << 0)
 #define SCX_OPS_ENQ_LAST (1ULL << 1)

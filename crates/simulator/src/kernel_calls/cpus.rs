@@ -8,8 +8,6 @@ use crate::scheduling::flags::{KICK_IDLE, KICK_PREEMPT};
 use crate::task::{Place, TaskId};
 use policy::abi::{CpuMask, Host, Task};
 
-/// The error number for "no CPU free".
-const EBUSY: i32 = 16;
 /// `SCX_PICK_IDLE_CORE`
 const PICK_IDLE_CORE: u64 = 1;
 
@@ -31,6 +29,13 @@ pub(super) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) 
     if flags & (KICK_IDLE | KICK_PREEMPT) == KICK_IDLE | KICK_PREEMPT {
         let message = "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".to_owned();
         return k.fail(FailureKind::BadCall, message);
+    }
+    if k.scheduling && cpu == k.here() {
+        let kicks = &mut k.own_kicks;
+        kicks.always |= flags & KICK_IDLE == 0;
+        kicks.if_idle |= flags & KICK_IDLE != 0;
+        kicks.preempts |= flags & KICK_PREEMPT != 0;
+        return;
     }
     let current = k.cpus[cpu].current;
     if flags & KICK_IDLE != 0 && current.is_some() {
@@ -71,7 +76,7 @@ pub(super) unsafe extern "C" fn select_cpu_and(
     let k = unsafe { kernel(host) };
     let Some(task) = k.known(task) else { return -errno::EINVAL };
     if !k.uses_builtin_idle() {
-        return -EBUSY;
+        return -errno::EBUSY;
     }
     // SAFETY: a CPU mask that the policy holds.
     let mut mask = unsafe { *allowed };
@@ -81,7 +86,7 @@ pub(super) unsafe extern "C" fn select_cpu_and(
     if prev_cpu >= 0 && mask.has(prev_cpu as usize) && k.claim_idle(prev_cpu as usize) {
         return prev_cpu;
     }
-    k.pick_idle(&mask, flags & PICK_IDLE_CORE != 0).map_or(-EBUSY, |cpu| cpu as i32)
+    k.pick_idle(&mask, flags & PICK_IDLE_CORE != 0).map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
 pub(super) unsafe extern "C" fn test_and_clear_cpu_idle(host: *mut Host, cpu: i32) -> bool {
@@ -106,11 +111,11 @@ pub(super) unsafe extern "C" fn pick_idle_cpu(
 ) -> i32 {
     let k = unsafe { kernel(host) };
     if !k.uses_builtin_idle() {
-        return -EBUSY;
+        return -errno::EBUSY;
     }
     // SAFETY: a CPU mask that the policy holds; copied because it may be the idle mask itself.
     let allowed = unsafe { *allowed };
-    k.pick_idle(&allowed, flags & PICK_IDLE_CORE != 0).map_or(-EBUSY, |cpu| cpu as i32)
+    k.pick_idle(&allowed, flags & PICK_IDLE_CORE != 0).map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
 pub(super) unsafe extern "C" fn pick_any_cpu(
@@ -126,7 +131,7 @@ pub(super) unsafe extern "C" fn pick_any_cpu(
     let k = unsafe { kernel(host) };
     // SAFETY: a CPU mask that the policy holds.
     let allowed = unsafe { *allowed };
-    allowed.intersection(&k.masks.online).next().map_or(-EBUSY, |cpu| cpu as i32)
+    allowed.intersection(&k.masks.online).next().map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
 pub(super) unsafe extern "C" fn cpu_curr(host: *mut Host, cpu: i32) -> *mut Task {

@@ -2,7 +2,8 @@
 
 use super::kernel;
 use crate::dispatch_queue::Lock;
-use crate::kernel::Timer;
+use crate::failure::FailureKind;
+use crate::kernel::{Kernel, Timer};
 use crate::policy_maps::errno;
 use policy::abi::{self, Host, Map, SpinLock, Task};
 use std::ffi::c_void;
@@ -59,19 +60,28 @@ pub(super) unsafe extern "C" fn map_delete(host: *mut Host, map: *mut Map, key: 
     unsafe { kernel(host).maps.delete(map, key) }
 }
 
+/// Number of the timer at an address, if `bpf_timer_init` made one there.
+///
+/// # Safety
+/// `timer` is a timer of the policy's.
+unsafe fn timer_number(k: &Kernel<'_>, timer: *mut abi::Timer) -> Option<u32> {
+    // SAFETY: promised by the caller.
+    k.maps.find_timer(timer, unsafe { (*timer).id })
+}
+
 pub(super) unsafe extern "C" fn timer_init(
     host: *mut Host,
     timer: *mut abi::Timer,
     map: *mut Map,
 ) -> i32 {
     let k = unsafe { kernel(host) };
-    match k.maps.add_timer(map, timer.cast()) {
-        Some(id) => {
+    match k.maps.add_timer(map, timer) {
+        Ok(number) => {
             // SAFETY: the policy's timer, inside a value of its map.
-            unsafe { (*timer).id = id };
+            unsafe { (*timer).id = number };
             0
         }
-        None => -errno::EINVAL,
+        Err(errno) => errno,
     }
 }
 
@@ -80,9 +90,10 @@ pub(super) unsafe extern "C" fn timer_set_callback(
     timer: *mut abi::Timer,
     callback: *mut c_void,
 ) -> i32 {
-    // SAFETY: the policy's timer.
-    let id = unsafe { (*timer).id };
-    if unsafe { kernel(host) }.maps.set_callback(id, callback) { 0 } else { -errno::EINVAL }
+    let k = unsafe { kernel(host) };
+    let Some(number) = (unsafe { timer_number(k, timer) }) else { return -errno::EINVAL };
+    k.maps.set_callback(number, callback);
+    0
 }
 
 pub(super) unsafe extern "C" fn timer_start(
@@ -93,10 +104,10 @@ pub(super) unsafe extern "C" fn timer_start(
 ) -> i32 {
     const ABSOLUTE: u64 = 1;
     let k = unsafe { kernel(host) };
-    // SAFETY: the policy's timer.
-    let id = unsafe { (*timer).id };
     let cpu = k.here();
-    let Some((index, generation)) = k.maps.arm(id, cpu) else { return -errno::EINVAL };
+    let number = unsafe { timer_number(k, timer) };
+    let armed = number.and_then(|number| k.maps.arm(number, cpu));
+    let Some((index, generation)) = armed else { return -errno::EINVAL };
     let now_ns = k.host.now_ns;
     let at_ns = if flags & ABSOLUTE != 0 { ns.max(now_ns) } else { now_ns.saturating_add(ns) };
     k.add_timer(at_ns, Timer::Policy(index, generation));
@@ -104,27 +115,34 @@ pub(super) unsafe extern "C" fn timer_start(
 }
 
 pub(super) unsafe extern "C" fn timer_cancel(host: *mut Host, timer: *mut abi::Timer) -> i32 {
-    // SAFETY: the policy's timer.
-    let id = unsafe { (*timer).id };
-    if unsafe { kernel(host) }.maps.disarm(id) { 0 } else { -errno::EINVAL }
+    let k = unsafe { kernel(host) };
+    let Some(number) = (unsafe { timer_number(k, timer) }) else { return -errno::EINVAL };
+    k.maps.disarm(number);
+    0
 }
 
 pub(super) unsafe extern "C" fn spin_lock(host: *mut Host, lock: *mut SpinLock) {
     let k = unsafe { kernel(host) };
     // SAFETY: the policy's lock.
-    let lock = unsafe { &mut *lock };
-    if lock.id == 0 {
+    let kept = unsafe { (*lock).id };
+    let number = k.maps.find_lock(lock, kept).unwrap_or_else(|| {
         k.spin_locks.push(Lock::default());
-        lock.id = k.spin_locks.len() as u32;
-    }
-    k.take(k.spin_locks[lock.id as usize - 1]);
+        k.maps.add_lock(lock)
+    });
+    // SAFETY: as above.
+    unsafe { (*lock).id = number };
+    k.take(k.spin_locks[number as usize - 1]);
 }
 
 pub(super) unsafe extern "C" fn spin_unlock(host: *mut Host, lock: *mut SpinLock) {
     let k = unsafe { kernel(host) };
     // SAFETY: the policy's lock.
-    let id = unsafe { (*lock).id };
-    if id > 0 {
-        k.spin_locks[id as usize - 1] = k.released();
+    let kept = unsafe { (*lock).id };
+    match k.maps.find_lock(lock, kept) {
+        Some(number) => k.spin_locks[number as usize - 1] = k.released(),
+        None => {
+            let message = "bpf_spin_unlock() of a lock that was never taken".to_owned();
+            k.fail(FailureKind::BadCall, message);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::kernel;
 use crate::cpu::Spent;
-use crate::dispatch_queue::{BUILTIN, Cursor, GLOBAL, LOCAL_CPU_MASK, LOCAL_ON};
+use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, NotCreated};
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::policy_maps::errno;
@@ -11,6 +11,8 @@ use policy::abi::{DsqIterator, Host, ITERATOR_CHUNK, Task};
 
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
+/// Walks that a policy may have open at once.
+const WALKS_MAX: usize = 64;
 /// An iterator that has not fetched anything asks for few tasks first: most walks are short.
 const FIRST_CHUNK: usize = 4;
 
@@ -40,7 +42,7 @@ impl Kernel<'_> {
                 self.set_slice_and_vtime(task, slice, vtime);
                 self.buffer.push(insertion);
             }
-            Context::Plain => {
+            Context::Plain | Context::Unlocked => {
                 let message = "scx_bpf_dsq_insert() called from an operation that may not dispatch \
                                (allowed: select_cpu, enqueue, dispatch)";
                 self.fail_about(task, FailureKind::BadCall, message.to_owned());
@@ -61,27 +63,35 @@ impl Kernel<'_> {
         }
     }
 
-    fn may_dispatch(&mut self, what: &str) -> bool {
+    /// Whether the policy is in `dispatch`; a failure if not.
+    fn may_consume(&mut self) -> bool {
         let allowed = matches!(self.context, Context::Dispatching);
         if !allowed {
-            let message = format!("{what}() called from outside ops.dispatch()");
-            self.fail(FailureKind::BadCall, message);
+            let message = "scx_bpf_dsq_move_to_local() called from outside ops.dispatch()";
+            self.fail(FailureKind::BadCall, message.to_owned());
         }
         allowed
     }
 
-    /// Index of the queue with this number, built-in ones included, as seen from a CPU.
-    fn any_queue(&self, id: u64) -> Option<u32> {
-        if id & BUILTIN == 0 {
-            return self.queues.find(id);
+    /// Whether the policy is in `dispatch` or a timer's callback; a failure if not.
+    fn may_move(&mut self) -> bool {
+        let allowed = matches!(self.context, Context::Dispatching | Context::Unlocked);
+        if !allowed {
+            let message = "scx_bpf_dsq_move() called from outside ops.dispatch() and timers";
+            self.fail(FailureKind::BadCall, message.to_owned());
         }
-        let cpu =
-            if id & LOCAL_ON == LOCAL_ON { (id & LOCAL_CPU_MASK) as usize } else { self.here() };
-        match id {
-            GLOBAL => Some(self.queues.global(self.machine.cpus[self.here()].node as usize)),
-            _ if cpu < self.cpus.len() => Some(self.queues.local(cpu)),
-            _ => None,
-        }
+        allowed
+    }
+
+    /// Place in `walked` of the queue that an open walk goes over.
+    fn place_of(&self, walk: &DsqIterator) -> Option<usize> {
+        let goes_over = |&index: &u32| std::ptr::eq(self.queues.get(index).view(), walk.dsq);
+        self.walked.iter().rposition(goes_over)
+    }
+
+    /// Index of the queue that an open walk goes over.
+    fn walked_by(&self, walk: &DsqIterator) -> Option<u32> {
+        self.place_of(walk).map(|place| self.walked[place])
     }
 
     /// Charges the steps of a walk that have not been charged.
@@ -96,7 +106,11 @@ pub(super) unsafe extern "C" fn create_dsq(host: *mut Host, id: u64, _node: i32)
     if id & BUILTIN != 0 {
         return -errno::EINVAL;
     }
-    if k.queues.create(id) { 0 } else { -errno::EEXIST }
+    match k.queues.create(id) {
+        Ok(()) => 0,
+        Err(NotCreated::Exists) => -errno::EEXIST,
+        Err(NotCreated::NoPlace) => -errno::ENOMEM,
+    }
 }
 
 pub(super) unsafe extern "C" fn destroy_dsq(host: *mut Host, id: u64) {
@@ -137,12 +151,26 @@ pub(super) unsafe extern "C" fn dsq_insert_vtime(
 
 pub(super) unsafe extern "C" fn dsq_nr_queued(host: *mut Host, id: u64) -> i32 {
     let k = unsafe { kernel(host) };
-    k.any_queue(id).map_or(-errno::ENOENT, |index| k.queues.get(index).len() as i32)
+    let index = if id == LOCAL {
+        Some(k.queues.local(k.here()))
+    } else if id & LOCAL_ON == LOCAL_ON {
+        let cpu = (id & LOCAL_CPU_MASK) as usize;
+        if cpu >= k.cpus.len() {
+            let message = format!("invalid CPU {cpu} in scx_bpf_dsq_nr_queued()");
+            k.fail(FailureKind::BadCpu, message);
+            return -errno::ENOENT;
+        }
+        Some(k.queues.local(cpu))
+    } else {
+        // The global queues, one a node, have no number by which they are found.
+        k.queues.find(id).filter(|_| id & BUILTIN == 0)
+    };
+    index.map_or(-errno::ENOENT, |index| k.queues.get(index).len() as i32)
 }
 
 pub(super) unsafe extern "C" fn dsq_move_to_local(host: *mut Host, id: u64) -> bool {
     let k = unsafe { kernel(host) };
-    if !k.may_dispatch("scx_bpf_dsq_move_to_local") {
+    if !k.may_consume() {
         return false;
     }
     k.flush_buffer();
@@ -167,22 +195,28 @@ pub(super) unsafe extern "C" fn dsq_move(
     let k = unsafe { kernel(host) };
     // SAFETY: the policy's own iterator, on its stack.
     let walk = unsafe { &mut *walk };
-    let Some(from) = k.walked.filter(|_| !walk.dsq.is_null()) else { return false };
-    if !k.may_dispatch("scx_bpf_dsq_move") {
+    let Some(from) = k.walked_by(walk) else { return false };
+    if !k.may_move() {
         return false;
     }
     k.charge_steps(walk, from);
     let Some(task) = k.known(task) else { return false };
+    let moved = move_queued(k, walk, from, Insertion { task, dsq, flags, by_vtime });
+    walk.flags &= !(PENDING_SLICE | PENDING_VTIME);
+    moved
+}
+
+/// Moves a task of the queue `from` that was there when the walk began; whether it was.
+fn move_queued(k: &mut Kernel<'_>, walk: &DsqIterator, from: u32, insertion: Insertion) -> bool {
+    let Insertion { task, flags, by_vtime, .. } = insertion;
     let queued_here = k.tasks.state(task).place == Place::Queued(from);
     if !queued_here || k.tasks.seen(task).scx.dsq_seq > walk.seq {
         return false;
     }
-    let insertion = Insertion { task, dsq, flags, by_vtime };
     let here = k.here();
     let Some(to) = k.resolve(insertion, here) else { return false };
     if k.queues.get(to).refuses(by_vtime) {
-        let message = format!("DSQ ID {dsq:#018x} is in use in the other order");
-        k.fail_about(task, FailureKind::BadQueue, message);
+        k.fail_with_mixed_orders(to, task, by_vtime);
         return false;
     }
     k.unqueue(task);
@@ -191,12 +225,13 @@ pub(super) unsafe extern "C" fn dsq_move(
     true
 }
 
-/// `scx_bpf_dsq_move_set_slice` and `_set_vtime` hold for the next move only. The iterator
-/// carries them in the upper half of its flags, with the values behind the cursor.
+/// `scx_bpf_dsq_move_set_slice` and `_set_vtime` hold for the next move only, whether or not it
+/// finds its task. The iterator carries them in the upper half of its flags, with the values
+/// behind the cursor.
 const PENDING_SLICE: u64 = 1 << 32;
 const PENDING_VTIME: u64 = 1 << 33;
 
-fn apply_pending(k: &mut Kernel<'_>, walk: &mut DsqIterator, task: TaskId) {
+fn apply_pending(k: &mut Kernel<'_>, walk: &DsqIterator, task: TaskId) {
     let entity = &mut k.tasks.seen_mut(task).scx;
     if walk.flags & PENDING_SLICE != 0 {
         entity.slice = walk.pending_slice;
@@ -204,7 +239,6 @@ fn apply_pending(k: &mut Kernel<'_>, walk: &mut DsqIterator, task: TaskId) {
     if walk.flags & PENDING_VTIME != 0 {
         entity.dsq_vtime = walk.pending_vtime;
     }
-    walk.flags &= !(PENDING_SLICE | PENDING_VTIME);
 }
 
 pub(super) unsafe extern "C" fn dsq_move_set_slice(
@@ -246,13 +280,13 @@ pub(super) unsafe extern "C" fn iter_new(
     let Some(index) = k.queues.find(dsq).filter(|_| dsq & BUILTIN == 0) else {
         return -errno::ENOENT;
     };
-    if k.walked.is_some() {
-        let message = "nested walks over dispatch queues are not simulated".to_owned();
-        k.fail(FailureKind::BadCall, message);
-        return -errno::EINVAL;
+    if k.walked.len() >= WALKS_MAX {
+        let message = format!("more than {WALKS_MAX} walks over dispatch queues at once");
+        k.fail(FailureKind::Limit, message);
+        return -errno::ENOMEM;
     }
     k.lock_queue(index);
-    k.walked = Some(index);
+    k.walked.push(index);
     let seq = k.next_seq;
     let queue = k.queues.get_mut(index);
     queue.walks += 1;
@@ -270,7 +304,7 @@ pub(super) unsafe extern "C" fn iter_fill(host: *mut Host, walk: *mut DsqIterato
         return false;
     }
     let k = unsafe { kernel(host) };
-    let Some(index) = k.walked else { return false };
+    let Some(index) = k.walked_by(walk) else { return false };
     k.charge_steps(walk, index);
     let mut cursor = Cursor(walk.cursor);
     let wanted = if cursor == Cursor::START { FIRST_CHUNK } else { ITERATOR_CHUNK };
@@ -293,10 +327,12 @@ pub(super) unsafe extern "C" fn iter_destroy(host: *mut Host, walk: *mut DsqIter
         return;
     }
     let k = unsafe { kernel(host) };
+    let place = k.place_of(walk);
     walk.dsq = std::ptr::null_mut();
-    let Some(index) = k.walked else { return };
+    let Some(place) = place else { return };
+    let index = k.walked[place];
     k.charge_steps(walk, index);
-    k.walked = None;
+    k.walked.remove(place);
     k.queues.get_mut(index).walks -= 1;
     k.unlock_queue(index);
 }

@@ -12,6 +12,7 @@ const volatile u32 fault = 0;
 const volatile u32 after = 5;
 
 static u32 nr_enqueued;
+static struct bpf_spin_lock never_taken = {.id = 99};
 
 enum {
 	INSERTS_TWICE = 1,
@@ -29,6 +30,11 @@ enum {
 	MOVES_OUTSIDE = 13,
 	KICKS_BAD_CPU = 14,
 	ANOTHER_TASK = 15,
+	UNLOCKS_UNTAKEN = 16,
+	CREATES_TOO_MANY = 17,
+	MOVES_BY_WALK_OUTSIDE = 18,
+	MOVES_INTO_OTHER_ORDER = 19,
+	COUNTS_BAD_CPU = 20,
 };
 
 static bool due(u32 which)
@@ -53,6 +59,17 @@ static u64 bad_target(const struct task_struct *p)
 		if (due(CPU_NOT_ALLOWED) && !bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr))
 			return SCX_DSQ_LOCAL_ON | (u32)cpu;
 	return SHARED_DSQ;
+}
+
+/* The queue is in order of arrival, so this is wrong in `dispatch`, too. */
+static void move_first_by_vtime(void)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, SHARED_DSQ, 0) {
+		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, SHARED_DSQ, 0);
+		break;
+	}
 }
 
 void BPF_STRUCT_OPS(misuses_enqueue, struct task_struct *p, u64 enq_flags)
@@ -82,6 +99,12 @@ void BPF_STRUCT_OPS(misuses_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (due(MOVES_OUTSIDE))
 		scx_bpf_dsq_move_to_local(SHARED_DSQ);
+	if (due(MOVES_BY_WALK_OUTSIDE))
+		move_first_by_vtime();
+	if (due(COUNTS_BAD_CPU))
+		scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | 9999);
+	if (due(UNLOCKS_UNTAKEN))
+		bpf_spin_unlock(&never_taken);
 	if (due(KICKS_BAD_CPU))
 		scx_bpf_kick_cpu(-1, 0);
 	scx_bpf_dsq_insert(p, bad_target(p), NSEC_PER_MSEC, enq_flags);
@@ -96,6 +119,8 @@ void BPF_STRUCT_OPS(misuses_dispatch, s32 cpu, struct task_struct *prev)
 	if (due(OVERFLOWS_BUFFER) && prev)
 		bpf_for(i, 0, 100)
 			scx_bpf_dsq_insert(prev, SCX_DSQ_LOCAL, NSEC_PER_MSEC, 0);
+	if (due(MOVES_INTO_OTHER_ORDER))
+		move_first_by_vtime();
 	scx_bpf_dsq_move_to_local(SHARED_DSQ);
 }
 
@@ -111,9 +136,26 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(misuses_init_task, struct task_struct *p,
 	return fault == INIT_TASK_FAILS ? -ENOMEM : 0;
 }
 
+static s32 create_too_many(void)
+{
+	s32 result = 0;
+	u32 i;
+
+	bpf_for(i, 0, 1U << 21) {
+		result = scx_bpf_create_dsq(SHARED_DSQ + 1 + i, -1);
+		if (result)
+			break;
+	}
+	return result;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(misuses_init)
 {
-	return fault == INIT_FAILS ? -ENOSPC : scx_bpf_create_dsq(SHARED_DSQ, -1);
+	if (fault == INIT_FAILS)
+		return -ENOSPC;
+	if (fault == CREATES_TOO_MANY)
+		return create_too_many();
+	return scx_bpf_create_dsq(SHARED_DSQ, -1);
 }
 
 SCX_OPS_DEFINE(misuses_ops, .select_cpu = (void *)misuses_select_cpu,

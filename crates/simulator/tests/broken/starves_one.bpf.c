@@ -22,7 +22,8 @@ void BPF_STRUCT_OPS(starves_one_dispatch, s32 cpu, struct task_struct *prev)
 
 	/* Whoever runs goes on unless somebody of at least its priority waits. */
 	bpf_for_each(scx_dsq, p, SHARED_DSQ, 0) {
-		if (prev && prev->static_prio < p->static_prio) {
+		if (prev && prev->scx.flags & SCX_TASK_QUEUED &&
+		    prev->static_prio < p->static_prio) {
 			prev->scx.slice = NSEC_PER_MSEC;
 			return;
 		}

@@ -1,0 +1,153 @@
+//! How a run ends: by the watchdog, a deadlock, a limit, or because all is done.
+
+use crate::failure::FailureKind;
+use crate::kernel::{Kernel, Timer};
+use crate::metrics::{Ending, RunResult, Status, summarize};
+use crate::task::{Place, TaskId};
+use policy::abi;
+
+/// The most operations, ticks, timers and interrupts of a run.
+const EVENTS_MAX: u64 = 1 << 40;
+/// The most events at one time.
+const EVENTS_AT_ONCE_MAX: u64 = 1 << 20;
+
+impl Kernel<'_> {
+    /// `scx_watchdog_timeout`
+    pub fn watchdog_timeout_ns(&self) -> u64 {
+        match self.ops.timeout_ms {
+            0 => self.machine.watchdog_ns,
+            ms => (u64::from(ms) * 1_000_000).min(self.machine.watchdog_ns),
+        }
+    }
+
+    /// Looks for runnable tasks that have waited too long (`check_rq_for_timeouts`).
+    pub fn watchdog(&mut self, now_ns: u64) {
+        let timeout_ns = self.watchdog_timeout_ns();
+        self.add_timer(now_ns + timeout_ns / 2, Timer::Watchdog);
+        let stalled = (0..self.tasks.len() as TaskId).find(|&task| {
+            let state = self.tasks.state(task);
+            matches!(state.place, Place::Custody | Place::Queued(_))
+                && now_ns.saturating_sub(state.waiting_since_ns) > timeout_ns
+        });
+        let Some(task) = stalled else { return };
+        let state = self.tasks.state(task);
+        let waited_ms = (now_ns - state.waiting_since_ns) / 1_000_000;
+        let where_ = match state.place {
+            Place::Queued(index) => {
+                format!("it waits in dispatch queue {:#x}", self.queues.get(index).id())
+            }
+            _ => "the policy took it in `enqueue` and has put it into no queue since".to_owned(),
+        };
+        let message = format!(
+            "runnable task stall ({} failed to run for {}.{:03}s); last enqueued on cpu {}: \
+             {where_}",
+            self.tasks.label(task),
+            waited_ms / 1000,
+            waited_ms % 1000,
+            state.enqueued_on.map_or_else(|| "?".to_owned(), |cpu| cpu.to_string()),
+        );
+        let enqueued_on = state.enqueued_on;
+        self.host.now_ns = now_ns;
+        self.fail_about(task, FailureKind::Stall, message);
+        if let (Some(failure), Some(cpu)) = (&mut self.failure, enqueued_on) {
+            failure.cpu = Some(cpu as i32);
+        }
+    }
+
+    /// Whether no task can ever run again.
+    pub fn is_deadlocked(&self) -> bool {
+        self.nr_runnable == 0 && self.pending_timers == 0
+    }
+
+    pub fn report_deadlock(&mut self) {
+        let blocked = (0..self.tasks.len() as TaskId)
+            .find(|&task| self.tasks.state(task).place == Place::Asleep);
+        let Some(task) = blocked else {
+            return self.fail(FailureKind::Limit, "nothing is left to happen".to_owned());
+        };
+        let state = self.tasks.state(task);
+        let message = format!(
+            "deadlock: all {} living tasks wait for each other, among them {} at step {} of its \
+             program",
+            self.alive,
+            self.tasks.label(task),
+            state.pc
+        );
+        self.fail_about(task, FailureKind::Deadlock, message);
+    }
+
+    /// Accounts for what is still going on, lets the policy say good-bye, and reports.
+    pub fn finish(mut self: Box<Self>, status: Status) -> RunResult {
+        let latest_ns = self.cpus.iter().map(|cpu| cpu.clock_ns).max().unwrap_or(0);
+        let elapsed_ns = match status {
+            Status::Completed if self.alive == 0 => latest_ns,
+            Status::Failed => {
+                latest_ns.max(self.failure.as_ref().map_or(0, |failure| failure.at_ns))
+            }
+            _ => latest_ns.max(self.until_ns),
+        };
+        for cpu in 0..self.cpus.len() {
+            self.account(cpu, elapsed_ns);
+        }
+        self.close_stays(elapsed_ns);
+        self.check_end(elapsed_ns);
+        let failure = self.failure.take();
+        self.say_goodbye(failure.is_some());
+        let ending = Ending { status, failure, elapsed_ns };
+        let kernel = *self;
+        summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
+    }
+
+    /// Counts what tasks were in the middle of as if it had ended now: a task that starves to the
+    /// end of the run must show in the waits.
+    fn close_stays(&mut self, now_ns: u64) {
+        for task in 0..self.tasks.len() as TaskId {
+            let state = self.tasks.state_mut(task);
+            match state.place {
+                Place::Running(cpu) => {
+                    let ran_ns = now_ns.saturating_sub(state.on_cpu_since_ns);
+                    state.totals.run_ns += ran_ns;
+                    self.metrics.left_cpu(cpu as usize, task, ran_ns, now_ns, true);
+                }
+                Place::Custody | Place::Queued(_) => {
+                    let waited_ns = now_ns.saturating_sub(state.waiting_since_ns);
+                    state.totals.wait_ns += waited_ns;
+                    self.metrics.still_waits(waited_ns, state.woken);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `ops.exit`. What it costs is after the end and counts for nothing.
+    fn say_goodbye(&mut self, failed: bool) {
+        const UNREGISTERED: u32 = 64;
+        const ERROR: u32 = 1024;
+        let spent = self.cpus[self.here()].spent_ns;
+        let mut info = abi::ExitInfo {
+            kind: if failed { ERROR } else { UNREGISTERED },
+            exit_code: 0,
+            reason: c"end of the run".as_ptr(),
+            msg: c"".as_ptr(),
+        };
+        self.call_exit(&mut info);
+        let here = self.here();
+        self.cpus[here].spent_ns = spent;
+    }
+
+    /// Stops a run that would not end.
+    pub fn check_limits(&mut self, at_ns: u64) {
+        self.events_at_once = if at_ns == self.event_ns { self.events_at_once + 1 } else { 0 };
+        self.event_ns = at_ns;
+        if self.events_at_once > EVENTS_AT_ONCE_MAX {
+            let message = format!(
+                "more than {EVENTS_AT_ONCE_MAX} events at {at_ns} ns: something repeats without \
+                 taking time, such as a timer of 0 ns or a CPU that kicks itself"
+            );
+            self.fail(FailureKind::Limit, message);
+        }
+        if self.metrics.events > EVENTS_MAX {
+            self.fail(FailureKind::Limit, format!("more than {EVENTS_MAX} events"));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Goal: what a CPU does is seen by the others when it does it, neither at the beginning of
+//! something long nor when it would have been due. Method: a CPU that is inside something long, and
+//! another one that takes the same lock at every moment of it: waits are as short as the critical
+//! sections.
+
+mod support;
+
+use scenario::machine::Machine;
+use scenario::workload::Workload;
+use simulator::Status;
+use support::{US, costless, outcome, parsed, shipped, stays};
+
+const HZ: u32 = 100;
+const DSQ_OP_NS: u64 = US;
+/// Each CPU puts tasks into the shared queue and takes them out: all waits together are not more.
+const WAITS_MAX_NS: u64 = 4 * DSQ_OP_NS;
+const END_NS: u64 = 1_500 * US;
+
+fn two_cpus() -> Machine {
+    let mut machine = costless(2, HZ);
+    machine.costs.dsq_op_ns = DSQ_OP_NS;
+    machine
+}
+
+/// CPU 1 computes, and at `start_us` a task comes to it and is put into the queue of all CPUs;
+/// beside them, `tasks` on CPU 0.
+fn met_by_another_cpu(tasks: &str, start_us: u64) -> Workload {
+    parsed(&format!(
+        r#"
+description = "CPU 0 is inside something long when a task comes to CPU 1"
+source = "own"
+[[tasks]]
+name = "busy"
+cpus = [1]
+program = [{{ run = "5ms" }}]
+[[tasks]]
+name = "newcomer"
+cpus = [1]
+start = "{start_us}us"
+program = [{{ run = "1ms" }}]
+{tasks}"#
+    ))
+}
+
+/// The longest that CPUs wait for the queue's lock, wherever within 250 µs the newcomer comes to
+/// CPU 1, and how often they wait at all.
+fn lock_waits(machine: &Machine, tasks: &str) -> (u64, usize) {
+    let waits = (1000..1250).map(|start_us| {
+        let workload = met_by_another_cpu(tasks, start_us);
+        let result = outcome(&shipped("round_robin"), machine, &workload, END_NS, &[]);
+        assert_eq!((result.status, &result.error), (Status::Stopped, &None));
+        result.cpu_time_ns.lock_wait
+    });
+    let waits_ns: Vec<u64> = waits.filter(|&ns| ns > 0).collect();
+    (waits_ns.iter().copied().max().unwrap_or(0), waits_ns.len())
+}
+
+#[test]
+fn an_interrupt_that_comes_too_early_does_not_hold_a_lock_before_it_is_taken() {
+    let tasks = r#"
+[[tasks]]
+name = "first"
+cpus = [0]
+start = "1ms"
+program = [{ run = "1ms" }]
+[[tasks]]
+name = "late"
+count = 5
+cpus = [0]
+start = "1050us"
+program = [{ run = "1ms" }]
+"#;
+    let mut machine = two_cpus();
+    // The switch to `first` is longer than the time until the others come; then come five timers.
+    machine.costs.context_switch_ns = 100 * US;
+    machine.costs.timer_ns = 20 * US;
+    let (longest_ns, nr) = lock_waits(&machine, tasks);
+    assert!(nr > 0, "the two CPUs never met");
+    assert!(longest_ns <= WAITS_MAX_NS, "CPUs wait {longest_ns} ns for the lock");
+}
+
+const OPENER: &str = r#"
+[gates.gate]
+[[tasks]]
+name = "waiter"
+count = 10
+nice = -20
+cpus = [0]
+program = [{ wait = "gate" }, { run = "1ms" }]
+[[tasks]]
+name = "opener"
+cpus = [0]
+start = "10us"
+program = [{ run = "1ms" }, { wake_all = "gate" }, { run = "1us" }]
+"#;
+
+const DRAINER: &str = r#"
+[channels.pipe]
+capacity_bytes = 100
+[[tasks]]
+name = "waiter"
+count = 11
+nice = -20
+cpus = [0]
+program = [{ send = "pipe", bytes = 100 }, { sleep = "10ms" }]
+[[tasks]]
+name = "drainer"
+cpus = [0]
+start = "10us"
+program = [{ run = "1ms" }, { recv = "pipe", bytes = 100 }, { run = "1us" }]
+"#;
+
+#[test]
+fn waking_many_is_as_many_critical_sections_as_there_are_tasks() {
+    let mut machine = two_cpus();
+    machine.costs.wakeup_ns = 20 * US;
+    for tasks in [OPENER, DRAINER] {
+        let (longest_ns, nr) = lock_waits(&machine, tasks);
+        assert!(nr > 0, "the two CPUs never met:{tasks}");
+        assert!(longest_ns <= WAITS_MAX_NS, "CPUs wait {longest_ns} ns for the lock:{tasks}");
+    }
+}
+
+#[test]
+fn whoever_wakes_many_is_preempted_when_all_are_awake() {
+    let mut machine = costless(1, HZ);
+    machine.costs.wakeup_ns = 20 * US;
+    let workload = parsed(&format!("description = \"one CPU\"\nsource = \"own\"\n{OPENER}"));
+    // The first waiter has by far the better priority, and must wait all the same.
+    let result = outcome(&shipped("o1"), &machine, &workload, END_NS, &[]);
+    let opened = stays(&result, "opener");
+    let woken_ns = 10 * 20 * US;
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    assert!(opened[0].1 - opened[0].0 >= 1000 * US + woken_ns, "{opened:?}");
+    // It has not come back to its last µs of work.
+    assert!(opened[0].1 - opened[0].0 < 1001 * US + woken_ns, "{opened:?}");
+}

@@ -1,0 +1,560 @@
+"""The verbs of the command `schedlab`: one function each, from options to printed answer.
+
+A verb returns its exit code; what goes wrong is raised, and told by `cli`. Plotting and statistics
+are imported by the verbs that need them, because they take longer to load than most verbs take to
+run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue, doctor, experiment, kernels, sweep, terminal
+from schedlab.cells import expand
+from schedlab.comparison import Comparison
+from schedlab.errors import SchedlabError, UnknownName
+from schedlab.store import DEFAULT_PATH, RunRecord, Store, StoredExperiment
+
+EXIT_FOUND = 1
+JOBS_MAX = 1024
+
+
+class Verbs(click.Group):
+    """A group of verbs that suggests one for a misspelt name."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]):
+        """Finds the verb, or raises UnknownName with those spelled alike."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise UnknownName("verb", name, self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
+
+
+# ---------------------------------------------------------------------------------------------
+# Options that verbs share
+
+
+def _scenario_options(command):
+    for option in reversed(
+        (
+            click.option(
+                "--with",
+                "parameters",
+                metavar="NAME=VALUE",
+                multiple=True,
+                help="A parameter of the workload, as in groups=10.",
+            ),
+            click.option(
+                "--set",
+                "settings",
+                metavar="[POLICY.]TUNABLE=VALUE",
+                multiple=True,
+                help="A tunable of a policy; 6ms, 250us, 1024, true.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+
+
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from schedlab import __version__
+
+        click.echo(f"schedlab {__version__}")
+        context.exit()
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def schedlab() -> None:
+    """A laboratory for CPU schedulers: write a policy once in C, try it on any machine.
+
+    POLICY is a name from `schedlab list policies`, or the path of your own .bpf.c file.
+    """
+
+
+schedlab.add_command(doctor.doctor_verb)
+schedlab.add_command(
+    Verbs(
+        "kernels",
+        commands=kernels.VERBS,
+        help="List, fetch or add kernels for virtual machines.",
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------
+# run
+
+
+@schedlab.command("run")
+@click.argument("policy")
+@click.option("--workload", required=True, metavar="NAME|PATH", help="What the tasks do.")
+@click.option("--machine", required=True, metavar="NAME|PATH", help="Where they do it.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of all random numbers.")
+@_scenario_options
+@click.option("--until", metavar="TIME", help="Stop at this simulated time, as in 9.3s.")
+@click.option("--store", type=click.Path(path_type=Path), help="Keep the run in this store.")
+@click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
+@_json_option
+def run_verb(
+    policy, workload, machine, seed, parameters, settings, until, store, timeline, as_json
+) -> int:
+    """Simulate one policy once and print the metrics of the run."""
+    asked = experiment.build(
+        {
+            "policies": [policy],
+            "workload": workload,
+            "machine": [machine],
+            "seed": seed,
+            "with": experiment.parse_assignments("--with", parameters),
+            "set": experiment.parse_set(settings),
+            "until_ns": None if until is None else experiment.parse_duration_ns("--until", until),
+        }
+    )
+    [cell] = expand(asked)
+    simulate = functools.partial(sweep.simulate_cell, timeline=timeline)
+    with Store(store) if store else contextlib.nullcontext() as kept:
+        outcome = sweep.run_alone(cell, simulate, _tell_once(sweep.slow_text))
+        record = sweep.record(cell, outcome, None)
+        if kept is not None:
+            kept.add(sweep.without_timeline(record))
+    if as_json:
+        terminal.print_json(terminal.record_json(record))
+    elif not sweep.is_crash(record.result):
+        terminal.print_table(terminal.run_table(cell, record))
+        if timeline:
+            terminal.print_timeline(record)
+    if record.status == "failed":
+        terminal.report_failures([record])
+        return EXIT_FOUND
+    return 0
+
+
+def _tell_once(text_of: Callable[[object], str]) -> Callable[[object], None]:
+    """Says a thing on stderr the first time, and nothing after that."""
+    told = False
+
+    def tell(of: object) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            click.echo(text_of(of), err=True)
+
+    return tell
+
+
+# ---------------------------------------------------------------------------------------------
+# compare
+
+
+@schedlab.command("compare")
+@click.argument("policies", nargs=-1, metavar="[[LABEL=]POLICY]...")
+@click.option(
+    "--experiment",
+    "file",
+    metavar="NAME|PATH",
+    help="Take what is not given here from this experiment file.",
+)
+@click.option("--workload", metavar="NAME|PATH", help="What the tasks do.")
+@click.option(
+    "--machine",
+    "machines",
+    multiple=True,
+    metavar="NAME|PATH",
+    help="Where they do it; once for each machine.",
+)
+@click.option(
+    "--vary",
+    "varied",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="A workload parameter to vary: a..b:step, a..b or a,b,c.",
+)
+@_scenario_options
+@click.option("--repeat", type=int, help="Runs of each cell, seeds SEED, SEED+1 …  [default: 5]")
+@click.option("--seed", type=int, help="Of the first repetition.  [default: 1]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, JOBS_MAX),
+    default=sweep.nr_cpus_usable,
+    show_default="CPUs",
+    help="Simulations at a time.",
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_PATH,
+    show_default=True,
+    help="Keeps every run; runs already in it are not made again.",
+)
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write an HTML report here.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
+@_json_option
+def compare_verb(
+    policies,
+    file,
+    workload,
+    machines,
+    varied,
+    parameters,
+    settings,
+    repeat,
+    seed,
+    jobs,
+    store,
+    report_path,
+    quiet,
+    as_json,
+) -> int:
+    """Compare policies over machines, workload parameters and repetitions.
+
+    The first policy is the one the others are compared with. Every finished run is kept in the
+    store at once: after Ctrl-C or a crash, the same command goes on where it stopped.
+    """
+    given = {
+        "policies": list(policies),
+        "workload": workload,
+        "machine": list(machines),
+        "vary": experiment.parse_vary(varied),
+        "with": experiment.parse_assignments("--with", parameters),
+        "set": experiment.parse_set(settings),
+        "repeat": repeat,
+        "seed": seed,
+    }
+    asked = experiment.build(_merge(file, given))
+    if report_path:
+        _refuse_unwritable(report_path, store)
+    cells = expand(asked)
+    command = shlex.join(["schedlab", *sys.argv[1:]])
+    with Store(store) as kept:
+        kept.add_experiment(
+            StoredExperiment(asked.id, asked.name, asked.definition, command, _now())
+        )
+        comparison = Comparison(asked, cells, kept)
+        try:
+            comparison.make_runs(jobs, quiet)
+        except KeyboardInterrupt:
+            _say_how_to_go_on(comparison, command)
+            raise
+    if not quiet:
+        _say_what_was_made(comparison)
+    return _answer(comparison, command, report_path, quiet, as_json)
+
+
+def _say_how_to_go_on(comparison: Comparison, command: str) -> None:
+    click.echo(
+        f"\n{comparison.nr_kept} of {len(comparison.cells)} runs are kept in"
+        f" {comparison.store.path}; the same command goes on from there: {command}",
+        err=True,
+    )
+
+
+def _say_what_was_made(comparison: Comparison) -> None:
+    text = f"{comparison.nr_made} runs made, {comparison.nr_reused} reused"
+    text += f" from {comparison.store.path}"
+    if comparison.nr_of_others:
+        text += f", {comparison.nr_of_others} made meanwhile by another process"
+    click.echo(text, err=True)
+
+
+def _merge(file: str | None, given: Mapping) -> dict:
+    """What an experiment file says, overridden by what the options say."""
+    options = {"repeat": 5}
+    of_file: dict = {}
+    if file:
+        of_file = experiment.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
+    options |= of_file
+    for key, value in given.items():
+        if key in ("vary", "with"):
+            options[key] = {**options.get(key, {}), **value}
+        elif key == "set":
+            for label, settings in value.items():
+                tunables = options.setdefault(key, {})
+                tunables[label] = {**tunables.get(label, {}), **settings}
+        elif value not in (None, []):
+            options[key] = value
+    if any((options.get(key) or None) != of_file.get(key) for key in ("workload", "with")):
+        # What the file says of itself no longer holds.
+        said = [options.pop(key, None) for key in ("title", "description", "published")]
+        if said[-1]:
+            click.echo("note: published times are left out: this is another workload", err=True)
+    return options
+
+
+def _refuse_unwritable(path: Path, store: Path) -> None:
+    """Better before a long sweep than after it: makes a file beside the report, and removes it."""
+    directory = path.absolute().parent
+    if not directory.is_dir():
+        raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
+    try:
+        if path.exists() and store.exists() and path.samefile(store):
+            raise SchedlabError(
+                f"report {path} is the store itself", "name another file for the report"
+            )
+        if path.exists() and not path.is_file():
+            raise SchedlabError(f"report {path} is not a file", "name a file in a directory")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(0, "it may only be read")
+        with tempfile.NamedTemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise SchedlabError(
+            f"report {path} cannot be written: {error.strerror}",
+            "name a file in a writable directory",
+        ) from error
+
+
+def _note_identical(records: Sequence[RunRecord]) -> None:
+    """Says so if chance played no part, because an interval of no width looks like certainty."""
+    digests: dict[tuple, list[str]] = {}
+    for record in records:
+        place = (record.policy, record.machine, str(record.varied))
+        digests.setdefault(place, []).append(record.digest)
+    repeated = [found for found in digests.values() if len(found) > 1]
+    if repeated and all(len(set(found)) == 1 for found in repeated):
+        click.echo(
+            f"note: every repetition of a run was identical, because {records[0].workload} draws"
+            " no random numbers: the intervals have no width, and --repeat 1 says as much",
+            err=True,
+        )
+
+
+def _answer(
+    comparison: Comparison, command: str, report_path: Path | None, quiet: bool, as_json: bool
+) -> int:
+    """Prints what came of an experiment and writes its report."""
+    from schedlab.study import study_of
+
+    asked, records = comparison.asked, comparison.records
+    study = study_of(records)
+    published = terminal.published_beside(asked.definition, study)
+    if as_json:
+        reused = comparison.nr_reused + comparison.nr_of_others
+        terminal.print_json(terminal.study_json(asked, study, records, reused, published))
+    else:
+        terminal.print_study(study, asked.title, asked.description, published)
+    if report_path:
+        _write_report(report_path, records, asked.definition, command, published)
+        if not quiet:
+            click.echo(f"report: {report_path}", err=True)
+    if not quiet:
+        _note_identical(records)
+    terminal.report_failures(study.incomplete)
+    return EXIT_FOUND if study.incomplete else 0
+
+
+def _write_report(
+    path: Path, records: Sequence[RunRecord], told: Mapping, command: str, published: Mapping
+) -> None:
+    from schedlab import report
+
+    try:
+        report.write_report(
+            path, records, _title(told), command, published, told.get("description", "")
+        )
+    except OSError as error:
+        raise SchedlabError(
+            f"report {path} cannot be written: {error.strerror}",
+            "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store",
+        ) from error
+
+
+def _title(definition: Mapping) -> str:
+    if definition.get("title"):
+        return definition["title"]
+    labels = ", ".join(choice["label"] for choice in definition["policies"])
+    workload = Path(definition["workload"]).name.removesuffix(catalogue.WORKLOADS.suffix)
+    return f"{labels} with {workload}"
+
+
+# ---------------------------------------------------------------------------------------------
+# list
+
+
+@schedlab.group("list", cls=Verbs)
+def list_verb() -> None:
+    """List the policies, machines or workloads that there are."""
+
+
+_verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunables or parameters.")
+
+
+@list_verb.command("policies")
+@_verbose_option
+@_json_option
+def list_policies(verbose: bool, as_json: bool) -> int:
+    """Name and idea of every policy; with -v its tunables, their defaults and meaning."""
+    rows, broken = [], 0
+    for name, path in catalogue.names(catalogue.POLICIES).items():
+        try:
+            policy = catalogue.load_policy(path)
+        except catalogue.native().PolicyError as error:
+            broken += 1
+            click.echo(f"error: {error}", err=True)
+            continue
+        rows.append(
+            {
+                "name": name,
+                "idea": policy.description,
+                "source": str(path),
+                "tunables": policy.tunables,
+            }
+        )
+    _print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
+    return EXIT_FOUND if broken else 0
+
+
+@list_verb.command("machines")
+@_json_option
+def list_machines(as_json: bool) -> int:
+    """Every machine: its CPUs, its clock tick and what it stands for."""
+    rows = []
+    for name, path in catalogue.names(catalogue.MACHINES).items():
+        machine = catalogue.load_machine(path)
+        rows.append(
+            {
+                "name": name,
+                "cpus": machine.nr_cpus,
+                "hz": machine.hz,
+                "description": machine.description,
+                "source": str(path),
+            }
+        )
+    _print_rows(rows, as_json, ("name", "cpus", "hz", "description"), None)
+    return 0
+
+
+@list_verb.command("workloads")
+@_verbose_option
+@_json_option
+def list_workloads(verbose: bool, as_json: bool) -> int:
+    """Every workload; with -v its parameters, their defaults and meaning."""
+    rows = []
+    for name, path in catalogue.names(catalogue.WORKLOADS).items():
+        workload = catalogue.load_workload(path, {})
+        rows.append(
+            {
+                "name": name,
+                "description": workload.description,
+                "source": str(path),
+                "parameters": catalogue.workload_parameters(path),
+            }
+        )
+    _print_rows(rows, as_json, ("name", "description"), "parameters" if verbose else None)
+    return 0
+
+
+def _print_rows(
+    rows: Sequence[Mapping], as_json: bool, columns: Sequence[str], detail: str | None
+) -> None:
+    if as_json:
+        terminal.print_json(rows)
+    else:
+        terminal.print_table(terminal.catalogue_table(rows, columns, detail))
+
+
+# ---------------------------------------------------------------------------------------------
+# report
+
+
+@schedlab.command("report")
+@click.argument("store", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The HTML file to write.",
+)
+@click.option(
+    "--experiment",
+    "wanted",
+    metavar="NAME|ID",
+    help="Which experiment of the store; the latest if not given.",
+)
+@_json_option
+def report_verb(store: Path, output: Path, wanted: str | None, as_json: bool) -> int:
+    """Make the report of an experiment again from its store."""
+    _refuse_unwritable(output, store)
+    with Store(store, read_only=True) as kept:
+        chosen, others = _choose_experiment(kept, wanted)
+        records = kept.runs(chosen.id)
+    if not records:
+        raise SchedlabError(
+            f"experiment {chosen.name or chosen.id} of {store} has no finished run",
+            f"make its runs: {chosen.command}",
+        )
+    if others and wanted is None:
+        click.echo(
+            f"this is the latest experiment; the others of {store}, for --experiment:"
+            f" {', '.join(others)}",
+            err=True,
+        )
+    from schedlab.study import study_of
+
+    records = sorted(records, key=_stored_order(chosen))
+    published = terminal.published_beside(chosen.definition, study_of(records))
+    _write_report(output, records, chosen.definition, chosen.command, published)
+    if as_json:
+        terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
+    else:
+        click.echo(f"report of {len(records)} runs: {output}", err=True)
+    return 0
+
+
+def _choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperiment, list[str]]:
+    """The experiment asked for, or the latest; and the names of all others."""
+    stored = store.experiments()
+    if not stored:
+        raise SchedlabError(
+            f"{store.path} holds no experiment", "`schedlab compare --store` makes one"
+        )
+    matching = [one for one in stored if wanted in (None, one.id, one.name)]
+    if not matching:
+        valid = [one.name or one.id for one in stored]
+        raise UnknownName("experiment", wanted, valid, f"in {store.path}")
+    chosen = matching[-1]
+    return chosen, [one.name or one.id for one in stored if one is not chosen]
+
+
+def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
+    """A sort key that puts records in the order in which their experiment names things."""
+    policies = [choice["label"] for choice in stored.definition["policies"]]
+    machines = [Path(text).name.removesuffix(".toml") for text in stored.definition["machines"]]
+    return lambda record: (
+        machines.index(record.machine) if record.machine in machines else len(machines),
+        policies.index(record.policy),
+        [experiment.numeric(value) or 0.0 for value in record.varied.values()],
+        record.seed,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

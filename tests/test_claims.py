@@ -1,0 +1,87 @@
+"""Goal: of processes that share a store, one at a time has a claim, and a dead one has none.
+
+Method: a second process with its own claims, told by lines what to do, and killed.
+"""
+
+import subprocess
+import sys
+
+import pytest
+from schedlab.claims import Claims
+
+OTHER = """
+import sys
+from pathlib import Path
+from schedlab.claims import Claims
+from schedlab.store import RunKey
+claims = Claims(Path(sys.argv[1]))
+for line in sys.stdin:
+    verb, seed = line.split()
+    key = RunKey("p", "{}", "m", "w", int(seed), 0, "sim", "1.0")
+    print(getattr(claims, verb)(key), flush=True)
+"""
+
+
+# With a seed and what `make_record` makes up, the key that OTHER builds.
+KEY = {
+    "policy_source_digest": "p",
+    "tunables": {},
+    "machine_digest": "m",
+    "workload_digest": "w",
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def other(store):
+    """Asks another process to do something with its claims."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OTHER, store],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def ask(verb, seed):
+        print(verb, seed, file=process.stdin, flush=True)
+        return process.stdout.readline().strip()
+
+    ask.process = process
+    yield ask
+    process.kill()
+    process.communicate()
+
+
+def test_a_claim_keeps_others_away_until_it_is_given_back(store, other, make_record):
+    with Claims(store) as claims:
+        assert other("take", 1) == "True"
+        assert not claims.take(make_record(**KEY, seed=1).key)
+        assert claims.take(make_record(**KEY, seed=2).key)
+        assert claims.take(make_record(**KEY, seed=2).key)
+        assert other("take", 2) == "False"
+        other("give_back", 1)
+        assert claims.take(make_record(**KEY, seed=1).key)
+
+
+def test_a_claim_ends_with_its_process(store, other, make_record):
+    key = make_record(**KEY, seed=1).key
+    with Claims(store) as claims:
+        assert other("take", 1) == "True"
+        assert not claims.take(key)
+        other.process.kill()
+        other.process.wait()
+        assert claims.take(key)
+
+
+def test_the_file_is_gone_after_the_last_process_with_a_claim(store, other):
+    assert other("take", 1) == "True"
+    claims = Claims(store)
+    claims.close()
+    assert claims.path.exists()
+    other("give_back", 1)
+    Claims(store).close()
+    assert not claims.path.exists()
