@@ -21,7 +21,17 @@ use kernel::records::{self, Record, Stage};
 use kernel::vm::{Cpus, Options, Qemu, boot};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-const POLICIES: [&str; 7] = ["fifo", "round_robin", "linux_2_4", "o1", "cfs", "bfs", "eevdf"];
+/// All policies, and one that uses every call that kernels have renamed.
+const POLICIES: [&str; 8] = [
+    "policies/fifo",
+    "policies/round_robin",
+    "policies/linux_2_4",
+    "policies/o1",
+    "policies/cfs",
+    "policies/bfs",
+    "policies/eevdf",
+    "crates/kernel/tests/policies/renamed_calls",
+];
 
 /// The guest's program and the kernels to boot, or nothing where they were not named.
 fn laboratory() -> Option<(PathBuf, Vec<Kernel>)> {
@@ -87,7 +97,7 @@ fn every_policy_plays_hackbench_to_the_end_on_every_kernel() {
     let Some((guest, kernels)) = laboratory() else { return };
     for kernel in &kernels {
         for (policy, nr_cpus) in POLICIES.into_iter().zip([1, 2, 4].into_iter().cycle()) {
-            let told = run(&guest, kernel, &format!("policies/{policy}.bpf.c"), nr_cpus);
+            let told = run(&guest, kernel, &format!("{policy}.bpf.c"), nr_cpus);
             let attached = told.iter().find_map(|record| match record {
                 Record::Attached(attached) => Some(attached),
                 _ => None,
@@ -103,9 +113,10 @@ fn every_policy_plays_hackbench_to_the_end_on_every_kernel() {
             };
             let verified: u32 = attached.programs.iter().map(|p| p.verified_instructions).sum();
             eprintln!(
-                "{:10} {nr_cpus} CPUs {policy:12} {verified:6} instructions, loaded in {:4} ms, \
+                "{:10} {nr_cpus} CPUs {:13} {verified:6} instructions, loaded in {:4} ms, \
                  hackbench {:5} ms",
                 kernel.name,
+                attached.policy,
                 attached.load_ns / 1_000_000,
                 play.played.makespan_ns / 1_000_000
             );

@@ -73,7 +73,6 @@ extern void scx_bpf_put_cpumask(const struct cpumask *mask) __ksym;
 extern u32 scx_bpf_nr_cpu_ids(void) __ksym;
 extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 extern bool scx_bpf_task_running(const struct task_struct *p) __ksym;
-extern struct rq *scx_bpf_cpu_rq(s32 cpu) __ksym;
 extern u32 scx_bpf_cpuperf_cap(s32 cpu) __ksym;
 extern u32 scx_bpf_cpuperf_cur(s32 cpu) __ksym;
 extern void scx_bpf_cpuperf_set(s32 cpu, u32 perf) __ksym;

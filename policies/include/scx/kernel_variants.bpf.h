@@ -171,6 +171,9 @@ static __always_inline u64 scx_bpf_now(void)
 	return bpf_ktime_get_ns();
 }
 
+/* Until 7.2; of what it gave, scx_bpf_cpu_curr is left. */
+extern struct rq *scx_bpf_cpu_rq(s32 cpu) __ksym __weak;
+
 /* 6.18; before that, through the run queue. */
 extern struct task_struct *scx_bpf_cpu_curr___new(s32 cpu) __ksym __weak;
 
