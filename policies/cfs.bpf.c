@@ -354,6 +354,16 @@ static void count_out(const struct cfs_task *t)
 	__sync_fetch_and_add(&queue_of(t->cpu)->nr_running, -1);
 }
 
+/* A runnable task is on another CPU than it was counted on: the core has moved it. */
+static void follow_to(struct cfs_task *t, u32 cpu)
+{
+	if (t->cpu == cpu)
+		return;
+	count_out(t);
+	renormalise(t, cpu);
+	count_in(t);
+}
+
 void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -430,6 +440,8 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!t)
 		return;
+	/* After a change of affinity the core moves a task without asking anybody. */
+	follow_to(t, scx_bpf_task_cpu(p));
 	q = queue_of(t->cpu);
 	if (t->is_new)
 		preempt = child_takes_place_of_parent(q, t);
@@ -796,11 +808,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 
 	if (!t)
 		return;
-	if (t->cpu != cpu) {
-		count_out(t);
-		renormalise(t, cpu);
-		count_in(t);
-	}
+	follow_to(t, cpu);
 	q->is_busy = true;
 	q->need_resched = false;
 	q->pid = p->pid;

@@ -284,6 +284,20 @@ static void fade_lag(struct eevdf_task *t)
 	t->lag = lag;
 }
 
+/* Takes a waiting task's lag and request from one queue to another. */
+static void change_queue(struct eevdf_queue *from, struct eevdf_queue *to, struct eevdf_task *t,
+			 u32 cpu)
+{
+	bpf_spin_lock(&from->lock);
+	displace(from, t);
+	bpf_spin_unlock(&from->lock);
+	t->keeps_request = true;
+	t->cpu = cpu;
+	bpf_spin_lock(&to->lock);
+	place(to, t);
+	bpf_spin_unlock(&to->lock);
+}
+
 void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -358,13 +372,15 @@ static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const s
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct eevdf_task *t = task_of(p);
-	struct eevdf_queue *q;
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct eevdf_queue *q = queue_of(cpu), *from;
 
-	if (!t)
+	if (!t || !q)
 		return;
-	q = queue_of(t->cpu);
-	if (!q)
-		return;
+	/* After a change of affinity the core moves a task without asking anybody. */
+	from = queue_of(t->cpu);
+	if (from && t->cpu != cpu)
+		change_queue(from, q, t, cpu);
 	if ((t->is_new || (enq_flags & SCX_ENQ_WAKEUP)) && preempts(q, p, t)) {
 		q->need_resched = true;
 		scx_bpf_kick_cpu(t->cpu, SCX_KICK_PREEMPT);
@@ -450,20 +466,6 @@ static bool may_pull(struct task_struct *p, const struct eevdf_task *t, u32 to,
 	       (reason != BALANCE_BUSY || weight <= q->pull_load);
 }
 
-/* Takes a waiting task's lag and request from one queue to another. */
-static void change_queue(struct eevdf_queue *from, struct eevdf_queue *to, struct eevdf_task *t,
-			 u32 cpu)
-{
-	bpf_spin_lock(&from->lock);
-	displace(from, t);
-	bpf_spin_unlock(&from->lock);
-	t->keeps_request = true;
-	t->cpu = cpu;
-	bpf_spin_lock(&to->lock);
-	place(to, t);
-	bpf_spin_unlock(&to->lock);
-}
-
 /* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. */
 static bool pull(u32 busiest, u32 here, struct eevdf_queue *q, enum balance_reason reason, u64 now)
 {
@@ -541,7 +543,8 @@ static bool pick(u32 cpu, struct eevdf_queue *q, struct task_struct *prev)
 	bpf_for_each(scx_dsq, p, cpu, 0) {
 		struct eevdf_task *t = task_of(p);
 
-		if (!t || !is_eligible(&average, t->vruntime))
+		if (!t || !is_eligible(&average, t->vruntime) ||
+		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		if (prev_is_eligible && vtime_before(running.deadline, p->scx.dsq_vtime))
 			break;

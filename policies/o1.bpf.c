@@ -458,6 +458,14 @@ static bool place_child(struct task *t)
 	return true;
 }
 
+/* Counts a task to another CPU's queue. */
+static void move_to_cpu(struct task *t, u32 cpu)
+{
+	__sync_fetch_and_add(&cpu_at(t->cpu)->nr_running, -1);
+	__sync_fetch_and_add(&cpu_at(cpu)->nr_running, 1);
+	t->cpu = cpu;
+}
+
 /* Comes here: who was woken, who is new, and who was running and must make way. */
 void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -467,6 +475,11 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!t)
 		return;
+	/* After a change of affinity the core moves a task without asking anybody. */
+	if (t->cpu != (u32)scx_bpf_task_cpu(p)) {
+		move_to_cpu(t, scx_bpf_task_cpu(p));
+		t->array = cpu_at(t->cpu)->active;
+	}
 	c = cpu_at(t->cpu);
 	preempts = t->prio < c->prio && !t->is_sync;
 	t->is_sync = false;
@@ -512,14 +525,6 @@ static bool find_busiest(u32 here, struct cpu *c, bool is_idle)
 		return false;
 	c->nr_to_pull = is_idle ? 1 : imbalance;
 	return true;
-}
-
-/* Counts a task to another CPU's queue. */
-static void move_to_cpu(struct task *t, u32 cpu)
-{
-	__sync_fetch_and_add(&cpu_at(t->cpu)->nr_running, -1);
-	__sync_fetch_and_add(&cpu_at(cpu)->nr_running, 1);
-	t->cpu = cpu;
 }
 
 /* Pulls from the end of a list: those stand there that have run last, or that came last. */
