@@ -112,6 +112,7 @@ MODULES = {
     "report": {"errors", "plots", "statistics", "store", "study"},
     "terminal": {"cells", "errors", "experiment", "statistics", "store", "study"},
     "kernels": {"catalogue", "terminal"},
+    "bpf": {"catalogue", "errors"},
     "vm": {"catalogue", "kernels"},
     "doctor": {"catalogue", "kernels", "terminal"},
 }

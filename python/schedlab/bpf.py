@@ -1,0 +1,164 @@
+"""Builds a policy as a BPF object for the kernel, and finds the program that loads objects.
+
+The simulator's build of the same file is in the core. Objects are kept in the user's cache under
+the digest of all that went into them, and appear there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab import catalogue
+from schedlab.errors import SchedlabError
+
+CLANG_OLDEST = 19
+CLANG_NEWEST_TRIED = 30
+PROGRAM_TIMEOUT_S = 60
+
+# Cargo's triple is named when the guest is built, because only then may it be linked statically.
+GUEST_IN_CHECKOUT = Path("target/x86_64-unknown-linux-gnu/release/schedlab-guest")
+GUEST_VARIABLE = "SCHEDLAB_GUEST"
+
+# -mcpu=v3 is what every kernel with sched_ext takes. Overflow and aliasing are as in the kernel.
+FLAGS = (
+    "-std=gnu17",
+    "-O2",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-fno-color-diagnostics",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-target",
+    "bpf",
+    "-mcpu=v3",
+)
+
+
+@dataclass(frozen=True)
+class Clang:
+    """A compiler for BPF: its program, and the first line of what it says of itself."""
+
+    program: str
+    version: str
+
+
+def find_clang() -> Clang | None:
+    """The oldest clang that is new enough, as that is what the policies were tried with."""
+    for name in (*(f"clang-{n}" for n in range(CLANG_OLDEST, CLANG_NEWEST_TRIED)), "clang"):
+        if shutil.which(name) is None:
+            continue
+        said = _run([name, "--version"]).stdout.decode(errors="replace").partition("\n")[0]
+        version = re.search(r"version (\d+)", said)
+        if version and int(version[1]) >= CLANG_OLDEST:
+            return Clang(name, said)
+    return None
+
+
+def object_of(source: Path) -> Path:
+    """The BPF object of a policy's C file, built if the cache does not have it.
+
+    Raises
+    ------
+    SchedlabError
+        If there is no clang of version 19 or later, the policy does not compile (with the
+        compiler's own words), or the cache cannot be written.
+    """
+    clang = find_clang()
+    if clang is None:
+        raise SchedlabError(
+            f"no clang of version {CLANG_OLDEST} or later: policies for the kernel are built by it",
+            f"apt-get install clang-{CLANG_OLDEST}",
+        )
+    # The preprocessed text still says which line is which: the verifier quotes them.
+    text = _translate(clang, ["-E"], source)
+    parts = (text, clang.version.encode(), " ".join(FLAGS).encode())
+    digest = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
+    name = source.name.removesuffix(catalogue.POLICIES.suffix)
+    wanted = catalogue.cache_directory() / "bpf" / f"{name}-{digest}.o"
+    if not wanted.exists():
+        _build(clang, source, wanted)
+    return wanted
+
+
+def guest_program() -> Path:
+    """The program `schedlab-guest`: it loads objects, and is the first process of our VMs.
+
+    It is the one that $SCHEDLAB_GUEST names, else the checkout's, else the one on PATH.
+
+    Raises
+    ------
+    SchedlabError
+        If it was not built.
+    """
+    named = os.environ.get(GUEST_VARIABLE)
+    if named:
+        if os.access(named, os.X_OK) and Path(named).is_file():
+            return Path(named).resolve()
+        raise SchedlabError(
+            f"{GUEST_VARIABLE}={named} is not a program",
+            f"name the program schedlab-guest, or unset {GUEST_VARIABLE}",
+        )
+    in_checkout = catalogue.data_directory() / GUEST_IN_CHECKOUT
+    if os.access(in_checkout, os.X_OK):
+        return in_checkout
+    on_path = shutil.which("schedlab-guest")
+    if on_path:
+        return Path(on_path).resolve()
+    raise SchedlabError(
+        "schedlab-guest is not built: it is what loads policies into a kernel",
+        f"`make guest` in the checkout, or set {GUEST_VARIABLE} to where it is",
+    )
+
+
+def _build(clang: Clang, source: Path, wanted: Path) -> None:
+    """Builds beside `wanted`, then moves the object there."""
+    try:
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=wanted.parent) as directory:
+            made = Path(directory) / "policy.o"
+            _translate(clang, ["-c", "-o", str(made)], source)
+            made.replace(wanted)
+    except OSError as error:
+        raise SchedlabError(
+            f"cannot keep the BPF object {wanted}: {error.strerror}",
+            "set XDG_CACHE_HOME to a directory that can be written",
+        ) from error
+
+
+def _translate(clang: Clang, mode: Sequence[str], source: Path) -> bytes:
+    """What clang prints on stdout; its refusal is shown as it is."""
+    include = f"-I{catalogue.include_directory()}"
+    done = _run([clang.program, *FLAGS, *mode, include, str(source)])
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").rstrip()
+        raise SchedlabError(
+            f"{source} does not compile for the kernel with {clang.program}:\n{said}"
+        )
+    return done.stdout
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    environment = os.environ | {"LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SchedlabError(f"{command[0]} did not end within {PROGRAM_TIMEOUT_S} s") from error
+    except OSError as error:
+        raise SchedlabError(f"cannot run {command[0]}: {error.strerror}") from error
