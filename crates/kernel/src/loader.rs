@@ -111,7 +111,7 @@ impl LoadedPolicy {
     /// The policy's own record if it keeps one, else what the kernel wrote to its log.
     fn exit_from_kernel(&self) -> Exit {
         let recorded = self.exit_record.as_ref().and_then(|record| record.read(&self.object));
-        recorded.unwrap_or_else(|| self.messages.exit(&self.attached.policy))
+        recorded.unwrap_or_else(|| self.messages.exit(&self.attached.policy)).with_hint()
     }
 
     /// The kernel reports success even where `ops.init` failed, so its state is looked at. A policy

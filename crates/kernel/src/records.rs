@@ -142,6 +142,9 @@ pub struct Exit {
     pub message: String,
     /// The kernel's dump of queues and tasks; empty where it made none.
     pub dump: String,
+    /// What to do about it; empty where nothing is known.
+    #[serde(default)]
+    pub hint: String,
 }
 
 impl Exit {
@@ -163,8 +166,16 @@ impl Exit {
         }
     }
 
-    /// What to do about it; empty where nothing is known.
-    pub fn hint(&self) -> String {
+    /// The same end with what to do about it.
+    #[must_use]
+    pub fn with_hint(self) -> Self {
+        Exit { hint: self.way_out(), ..self }
+    }
+
+    fn way_out(&self) -> String {
+        if self.asks_for_restart() {
+            return "the machine's CPUs changed: load the policy again".to_owned();
+        }
         if let Some((_, hint)) = HINTS.iter().find(|known| self.message.contains(known.0)) {
             return (*hint).to_owned();
         }
@@ -279,6 +290,7 @@ mod tests {
             reason: "runnable task stall".into(),
             message: "a[1] failed\nto run".into(),
             dump: "d".into(),
+            hint: String::new(),
         });
         let text = line(&record);
         assert_eq!(text.matches('\n').count(), 1);
@@ -312,9 +324,12 @@ mod tests {
 
     #[test]
     fn an_end_comes_with_a_way_out() {
-        let ended = |message: &str| Exit { message: message.into(), ..Exit::default() };
-        assert!(ended("a[1] failed to run for 2.928s").hint().contains("enqueue"));
-        assert!(ended("ops.init() failed (-28)").hint().contains("No space left"));
-        assert_eq!(ended("pid 1 (-x)").hint(), "");
+        let hint_of =
+            |message: &str| Exit { message: message.into(), ..Exit::default() }.with_hint().hint;
+        assert!(hint_of("a[1] failed to run for 2.928s").contains("enqueue"));
+        assert!(hint_of("ops.init() failed (-28)").contains("No space left"));
+        assert_eq!(hint_of("pid 1 (-x)"), "");
+        let restart = Exit { kind: 66, code: 0x1_0001_0000_0000, ..Exit::default() };
+        assert!(restart.with_hint().hint.contains("again"));
     }
 }

@@ -145,7 +145,7 @@ fn a_mistake_ends_with_the_kernels_reason_and_the_machine_goes_on() {
                 run(&guest, kernel, &format!("crates/kernel/tests/policies/{name}.bpf.c"), 2);
             let ended = told.iter().find_map(|record| match record {
                 Record::Refused(no) => Some((Some(no.stage), no.reason.clone(), no.hint.clone())),
-                Record::Ejected(exit) => Some((None, exit.sentence(), exit.hint())),
+                Record::Ejected(exit) => Some((None, exit.sentence(), exit.hint.clone())),
                 _ => None,
             });
             let (at, reason, hint) = ended.unwrap_or_else(|| panic!("{name} ended well: {told:?}"));

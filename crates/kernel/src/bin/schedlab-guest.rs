@@ -10,13 +10,18 @@ use std::process::ExitCode;
 use kernel::guest::{self, Outcome, Port};
 use kernel::job::{Job, PolicyJob, Work};
 use kernel::records::Record;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::getppid;
 
 const USAGE: &str = "\
-usage: schedlab-guest load OBJECT [--set NAME=VALUE]... [--every MS] [-- COMMAND...]
+usage: schedlab-guest load OBJECT [--set NAME=VALUE]... [--every MS] [--parent PID]
+                                [-- COMMAND...]
        schedlab-guest run JOB
 
 load  lets the policy in the BPF object schedule this machine, until SIGINT or SIGTERM,
-      or until COMMAND ends; counters come every MS milliseconds (1000)
+      until COMMAND ends, or until the process PID that started it is gone;
+      counters come every MS milliseconds (1000)
 run   does the job in a JSON file, as inside a virtual machine
 
 Prints one JSON record a line. Exit code 0: done; 1: the kernel refused or ejected the
@@ -51,6 +56,13 @@ fn misused(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Has the kernel kill this process when its parent is gone, and the policy with it.
+fn end_with_parent(parent: i32) -> Result<(), String> {
+    set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("--parent {parent}: {e}"))?;
+    // It may have gone before.
+    if getppid().as_raw() == parent { Ok(()) } else { Err(format!("--parent {parent}: not it")) }
+}
+
 fn load_job(arguments: &[&str]) -> Result<Job, String> {
     let mut words = arguments.iter().copied();
     let object = words.next().ok_or("load needs the policy's object")?;
@@ -68,6 +80,10 @@ fn load_job(arguments: &[&str]) -> Result<Job, String> {
             "--every" => {
                 let text = words.next().ok_or("--every needs milliseconds")?;
                 every_ms = text.parse().map_err(|_| format!("--every {text}: not a number"))?;
+            }
+            "--parent" => {
+                let text = words.next().ok_or("--parent needs a process")?;
+                end_with_parent(text.parse().map_err(|_| format!("--parent {text}: no process"))?)?;
             }
             "--" => work = Work::Command { argv: words.by_ref().map(str::to_owned).collect() },
             other => return Err(format!("unknown argument {other}")),

@@ -175,7 +175,7 @@ impl LoadError {
             }
             LoadError::NotRoot => "use sudo, or a virtual machine: --on vm".into(),
             LoadError::Occupied { .. } => "stop the program that loaded it".into(),
-            LoadError::Ended { exit } => exit.hint(),
+            LoadError::Ended { exit } => exit.hint.clone(),
             _ => String::new(),
         }
     }

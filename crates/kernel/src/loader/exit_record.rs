@@ -58,6 +58,7 @@ impl ExitRecord {
             reason: text(&self.reason),
             message: text(&self.message),
             dump: self.dump.as_ref().map(text).unwrap_or_default(),
+            ..Exit::default()
         })
     }
 }
