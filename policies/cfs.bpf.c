@@ -125,6 +125,7 @@ struct cfs_task {
 	u32 cpu;            /* whose queue's sums include it */
 	bool is_runnable;
 	bool is_new;
+	bool is_put_back; /* neither new nor woken: its affinity or nice value was changed */
 	bool has_woken;
 };
 
@@ -377,6 +378,7 @@ void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
 	if (!q->nr_running)
 		note_load_of_idle(q, now);
 	renormalise(t, cpu);
+	t->is_put_back = !t->is_new && !(enq_flags & SCX_ENQ_WAKEUP);
 	if (t->is_new) {
 		place_new(t, q);
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
@@ -452,6 +454,10 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		q->left_vruntime = t->vruntime;
 	q->has_left = true;
 	scx_bpf_dsq_insert_vtime(p, t->cpu, SCX_SLICE_INF, t->vruntime, enq_flags);
+	/* The core does not wake the CPU for it, and it may have waited in another one's queue. */
+	if (t->is_put_back)
+		scx_bpf_kick_cpu(t->cpu, SCX_KICK_IDLE);
+	t->is_put_back = false;
 	if (preempt && !q->need_resched) {
 		q->need_resched = true;
 		scx_bpf_kick_cpu(t->cpu, SCX_KICK_PREEMPT);

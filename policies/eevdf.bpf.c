@@ -86,6 +86,7 @@ struct eevdf_task {
 	u32 cpu; /* whose queue's sums include it */
 	bool is_runnable;
 	bool is_new;
+	bool is_put_back; /* neither new nor woken: its affinity or nice value was changed */
 	bool is_delayed;
 	bool keeps_request;
 };
@@ -312,6 +313,7 @@ void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
 	t->keeps_request |= t->is_delayed;
 	t->is_delayed = false;
 	t->is_runnable = true;
+	t->is_put_back = !t->is_new && !(enq_flags & SCX_ENQ_WAKEUP);
 	t->cpu = cpu;
 	bpf_spin_lock(&q->lock);
 	q->is_request_over = charge(q, now) && q->nr_running > 1;
@@ -387,6 +389,10 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	t->is_new = false;
 	scx_bpf_dsq_insert_vtime(p, t->cpu, SCX_SLICE_INF, t->deadline, enq_flags);
+	/* The core does not wake the CPU for it, and it may have waited in another one's queue. */
+	if (t->is_put_back)
+		scx_bpf_kick_cpu(t->cpu, SCX_KICK_IDLE);
+	t->is_put_back = false;
 }
 
 /* ---- choosing a CPU ------------------------------------------------------------------------ */
