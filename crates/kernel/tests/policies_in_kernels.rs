@@ -1,6 +1,6 @@
 //! Goal: every policy is accepted by every kernel and does its work to the end, and a policy with a
 //! mistake ends with the kernel's reason in plain words.
-//! Method: boot each kernel of the cache that has sched_ext, load, play hackbench, read the records.
+//! Method: boot each kernel of the cache that has sched_ext, load, play hackbench, read records.
 //!
 //! Needs clang-19, QEMU, a static guest and kernels, which are told by two variables; without them
 //! the tests say so and pass:
