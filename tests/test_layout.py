@@ -114,7 +114,8 @@ MODULES = {
     "kernels": {"catalogue", "terminal"},
     "bpf": {"catalogue", "errors"},
     "vm": {"catalogue", "kernels"},
-    "doctor": {"catalogue", "kernels", "terminal"},
+    "doctor": {"bpf", "catalogue", "errors", "kernels", "terminal"},
+    "load": {"bpf", "catalogue", "doctor", "errors", "experiment"},
 }
 NOT_IN_STATISTICS = {"io", "os", "pathlib", "plotly", "shutil", "sqlite3", "subprocess", "tempfile"}
 NOT_IN_PLOTS = NOT_IN_STATISTICS - {"plotly"}

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
-from schedlab import catalogue, kernels, terminal
+from schedlab import bpf, catalogue, kernels, terminal
+from schedlab.errors import SchedlabError
 
 EXIT_FOUND = 1
 COLUMNS = ("needed_for", "what", "state", "found", "to_do")
-CLANG_OLDEST = 19
-CLANG_NEWEST_TRIED = 30
 PROGRAM_TIMEOUT_S = 10
+LIBRARY_ROOTS = tuple(Path(path) for path in ("/usr/lib", "/usr/lib64", "/usr/local/lib"))
 
 SIMULATOR = "simulator"
+KERNEL = "policies in a kernel"
 VM = "policies in a VM"
 HOST = "policies on this kernel"
 
@@ -59,6 +59,9 @@ def examine() -> Iterator[Finding]:
     """Looks at everything that any part of schedlab needs."""
     yield _compiler()
     yield _clang()
+    guest = _guest()
+    yield guest
+    yield libelf(is_needed=guest.state != "ok")
     qemu = _qemu()
     yield qemu
     found = _kernels()
@@ -79,17 +82,33 @@ def _compiler() -> Finding:
 
 
 def _clang() -> Finding:
-    """The oldest clang that is new enough is the one that the policies were tried with."""
-    names = [f"clang-{n}" for n in range(CLANG_OLDEST, CLANG_NEWEST_TRIED)]
-    for name in [*names, "clang"]:
-        if shutil.which(name) is None:
-            continue
-        said = _first_line([name, "--version"])
-        version = re.search(r"version (\d+)", said)
-        if version and int(version[1]) >= CLANG_OLDEST:
-            return Finding(VM, "clang for BPF", "ok", said)
-    found = f"no clang of version {CLANG_OLDEST} or later"
-    return Finding(VM, "clang for BPF", "missing", found, f"apt-get install clang-{CLANG_OLDEST}")
+    clang = bpf.find_clang()
+    if clang:
+        return Finding(KERNEL, "clang for BPF", "ok", clang.version)
+    found = f"no clang of version {bpf.CLANG_OLDEST} or later"
+    to_do = f"apt-get install clang-{bpf.CLANG_OLDEST}"
+    return Finding(KERNEL, "clang for BPF", "missing", found, to_do)
+
+
+def _guest() -> Finding:
+    """The program that loads policies, here and in VMs."""
+    try:
+        return Finding(KERNEL, "schedlab-guest", "ok", str(bpf.guest_program()))
+    except SchedlabError as error:
+        return Finding(KERNEL, "schedlab-guest", "missing", str(error), error.hint or "")
+
+
+def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:
+    """The static library that schedlab-guest is built with; a built one does without."""
+    paths = (
+        path for root in roots for depth in ("", "*/") for path in root.glob(f"{depth}libelf.a")
+    )
+    found = next(paths, None)
+    if found:
+        return Finding(KERNEL, "libelf-dev", "ok", str(found))
+    if is_needed:
+        return Finding(KERNEL, "libelf-dev", "missing", "no libelf.a", "apt-get install libelf-dev")
+    return Finding(KERNEL, "libelf-dev", "note", "no libelf.a; only building the guest needs it")
 
 
 def _qemu() -> Finding:
@@ -134,6 +153,22 @@ def _root() -> Finding:
     return Finding(HOST, "root", "missing", "no", "run `schedlab load` as root")
 
 
+@dataclass(frozen=True)
+class SchedExt:
+    """sched_ext of a kernel: its state, and the name of the scheduler that is attached."""
+
+    state: str
+    ops: str
+
+
+def sched_ext(sys: Path = Path("/sys")) -> SchedExt | None:
+    """What the running kernel tells under `sys`; None if it has no sched_ext."""
+    state = _text(sys / "kernel/sched_ext/state")
+    if state is None:
+        return None
+    return SchedExt(state, _text(sys / "kernel/sched_ext/root/ops") or "")
+
+
 def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
     """What the kernel that runs here can do, as told under `sys`."""
     release = platform.release()
@@ -143,15 +178,15 @@ def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
     else:
         to_do = "a kernel built with CONFIG_DEBUG_INFO_BTF=y"
         yield Finding(HOST, "BTF", "missing", f"{release} has none", to_do)
-    state = _text(sys / "kernel/sched_ext/state")
-    if state is None:
+    now = sched_ext(sys)
+    if now is None:
         to_do = "Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y, or a VM"
         yield Finding(HOST, "sched_ext", "missing", f"{release} is without", to_do)
-    elif state == "disabled":
+    elif now.state == "disabled":
         yield Finding(HOST, "sched_ext", "ok", f"{release}, no scheduler attached")
     else:
-        attached = _text(sys / "kernel/sched_ext/root/ops") or "a scheduler"
-        found = f"{release}, {attached} is attached ({state})"
+        attached = now.ops or "a scheduler"
+        found = f"{release}, {attached} is attached ({now.state})"
         yield Finding(HOST, "sched_ext", "missing", found, f"stop {attached} first")
 
 

@@ -1,0 +1,301 @@
+"""The verb `schedlab load`: a policy schedules this machine until somebody stops it.
+
+`schedlab-guest` loads the object and tells what happens, one record a line; here is what a user
+sees of it. The kernel kills the guest, and with it the policy, when this process dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from schedlab import bpf, catalogue, doctor
+from schedlab.errors import SchedlabError, UnknownName
+from schedlab.experiment import parse_set, parse_tunable
+
+EXIT_FOUND = 1
+OBJECT_SUFFIX = ".o"
+# The kernel may take this long to take every task from a policy, and some time to tell.
+STOP_WAIT_S = 35.0
+# `enum scx_exit_kind`: from here on a policy ended by an error.
+FIRST_ERROR_KIND = 1024
+EVENT_PREFIX = "SCX_EV_"
+HEADER_EVERY_LINES = 20
+
+COLUMNS = (
+    ("time", 8),
+    ("switches/s", 11),
+    ("enqueue/s", 10),
+    ("dispatch/s", 11),
+    ("waiting", 8),
+    ("runnable", 9),
+    ("tasks", 6),
+    ("rejected", 9),
+)
+
+
+@click.command("load")
+@click.argument("policy")
+@click.option(
+    "--set",
+    "settings",
+    metavar="TUNABLE=VALUE",
+    multiple=True,
+    help="A tunable of the policy; 6ms, 250us, 1024, true.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Every record as JSON, one a line.")
+def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
+    """Let a policy schedule this machine, and show what it does every second.
+
+    POLICY may also be a BPF object (*.o) with a `struct sched_ext_ops`, of whatever project. Needs
+    root and a kernel with sched_ext. Ctrl-C or SIGTERM gives the machine back to the kernel's own
+    scheduler; so does the end of this command for any other reason.
+    """
+    require_kernel()
+    guest = bpf.guest_program()
+    name, built = _object(policy)
+    command = [str(guest), "load", str(built), "--parent", str(os.getpid())]
+    for tunable, value in _values(name, settings).items():
+        command += ["--set", f"{tunable}={value}"]
+    with _started(command) as process:
+        shown = Shown(name, as_json)
+        for line in process.stdout:
+            shown.line(line)
+        status = process.wait()
+    return shown.exit_code(status)
+
+
+def require_kernel(sys_directory: Path = Path("/sys")) -> None:
+    """Refuses where no policy can be loaded, before anything is built.
+
+    Raises
+    ------
+    SchedlabError
+        If the running kernel has no sched_ext, we are not root, or a scheduler is attached.
+    """
+    now = doctor.sched_ext(sys_directory)
+    if now is None:
+        raise SchedlabError(
+            f"the running kernel, Linux {platform.release()}, has no sched_ext",
+            "it needs Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y; `schedlab doctor` tells"
+            " what this machine can do, `schedlab kernels fetch` gets kernels for VMs",
+        )
+    if os.geteuid() != 0:
+        own = [str(Path(sys.argv[0]).absolute()), *sys.argv[1:]]
+        raise SchedlabError(
+            "not root: only root may give the kernel another scheduler",
+            f"sudo {shlex.join(own)}",
+        )
+    if now.state != "disabled":
+        raise SchedlabError(
+            f"the scheduler {now.ops or '(unnamed)'} is attached already (sched_ext is"
+            f" {now.state}), and there can be one only",
+            "stop the program that loaded it",
+        )
+
+
+def _object(policy: str) -> tuple[str, Path]:
+    """Name and BPF object of what the user named: an object as it is, else built from its C."""
+    if not policy.endswith(OBJECT_SUFFIX):
+        source = catalogue.find(catalogue.POLICIES, policy)
+        return source.name.removesuffix(catalogue.POLICIES.suffix), bpf.object_of(source)
+    path = Path(policy).expanduser()
+    if not path.is_file():
+        raise SchedlabError(
+            f"BPF object {policy!r} does not exist",
+            f"give a *.bpf.c file, or a name: {', '.join(catalogue.names(catalogue.POLICIES))}",
+        )
+    return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve()
+
+
+def _values(name: str, settings: Sequence[str]) -> dict[str, str]:
+    """Tunable -> value as the loader takes it: times become numbers, the rest is left to it."""
+    values = {}
+    for label, tunables in parse_set(settings).items():
+        if label not in ("", name):
+            raise UnknownName("policy", label, [name], "in --set")
+        for tunable, text in tunables.items():
+            values[tunable] = str(parse_tunable(f"--set {tunable}", tunable, "number", text))
+    return values
+
+
+@contextmanager
+def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """The guest while it runs. SIGINT and SIGTERM ask it to stop; a second one insists."""
+    asked = 0
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal asked
+        asked += 1
+        process.send_signal(signal.SIGTERM if asked == 1 else signal.SIGKILL)
+
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise SchedlabError(f"cannot run {command[0]}: {error.strerror}") from error
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield process
+    finally:
+        _end(process)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Stops a guest that nobody listens to any more."""
+    process.stdout.close()
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(STOP_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@dataclass
+class Shown:
+    """What was told of a policy so far, and how to tell it."""
+
+    policy: str
+    as_json: bool
+    kernel: str = ""
+    attached_at_s: float | None = None
+    nr_lines: int = 0
+    end: Mapping | None = None
+
+    def line(self, line: str) -> None:
+        """Shows one record of the guest."""
+        record = json.loads(line)
+        if self.as_json:
+            click.echo(line.rstrip("\n"))
+        tell: dict[str, Callable[[Mapping], None]] = {
+            "booted": self._booted,
+            "attached": self._attached,
+            "counters": self._counters,
+        }
+        kind = record["record"]
+        if kind in tell:
+            tell[kind](record)
+        elif kind in ("refused", "ejected", "detached", "error"):
+            self.end = record
+
+    def exit_code(self, status: int) -> int:
+        """Tells the end, and gives this command's exit code; `status` is the guest's.
+
+        Raises
+        ------
+        SchedlabError
+            If the end is not the kernel's verdict: a wrong tunable or object, a guest that died.
+        """
+        end = self.end
+        if end is None:
+            said = f"signal {-status}" if status < 0 else f"exit code {status}"
+            raise SchedlabError(f"schedlab-guest ended with {said} and no word. {_scheduler_now()}")
+        if end["record"] == "error":
+            raise SchedlabError(end["message"])
+        if end["record"] == "refused":
+            return self._refused(end)
+        return self._ended(end)
+
+    def _booted(self, record: Mapping) -> None:
+        self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
+
+    def _attached(self, record: Mapping) -> None:
+        self.attached_at_s = time.monotonic()
+        self.policy = record["policy"] or self.policy
+        ready_s = (record["load_ns"] + record["attach_ns"]) / 1e9
+        click.echo(
+            f"{self.policy} schedules {self.kernel}, verified and attached in {ready_s:.2f} s;"
+            " Ctrl-C gives the machine back",
+            err=True,
+        )
+
+    def _counters(self, record: Mapping) -> None:
+        if self.as_json:
+            return
+        is_first = self.nr_lines == 0
+        if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
+            click.echo("".join(f"{title:>{width}}" for title, width in COLUMNS) + "  events/s")
+        self.nr_lines += 1
+        click.echo(counters_line(record, self._attached_s()))
+
+    def _attached_s(self) -> float:
+        return 0.0 if self.attached_at_s is None else time.monotonic() - self.attached_at_s
+
+    def _refused(self, refused: Mapping) -> int:
+        if refused["stage"] == "open":
+            raise SchedlabError(refused["reason"], refused["hint"] or None)
+        _tell_error(refused["reason"], refused["hint"])
+        if refused["log"] and not self.as_json:
+            click.echo("note: with --json the record has the kernel's whole log", err=True)
+        return EXIT_FOUND
+
+    def _ended(self, end: Mapping) -> int:
+        sentence = ": ".join(part for part in (end["reason"], end["message"]) if part)
+        sentence = sentence or "it gave no reason, `dmesg` may have one"
+        after = f"after {self._attached_s():.1f} s"
+        if end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND:
+            _tell_error(f"the kernel ended {self.policy} {after}: {sentence}", end["hint"])
+            click.echo(_scheduler_now(), err=True)
+            return EXIT_FOUND
+        click.echo(f"{self.policy} ended {after}: {sentence}. {_scheduler_now()}", err=True)
+        return 0
+
+
+def counters_line(counters: Mapping, at_s: float) -> str:
+    """One second in one line: rates of the differences, levels as they are, events not 0."""
+    wall_s = counters["wall_ns"] / 1e9
+
+    def rate(count: int) -> str:
+        return f"{count / wall_s:,.0f}" if wall_s > 0 else "-"
+
+    def calls(operation: str) -> str:
+        found = [n for name, n in counters["calls"].items() if name.endswith(f"_{operation}")]
+        return rate(sum(found)) if found else "-"
+
+    fields = (
+        f"{at_s:.1f} s",
+        rate(counters["switches"]),
+        calls("enqueue"),
+        calls("dispatch"),
+        f"{counters['nr_waiting']:,}",
+        f"{counters['nr_runnable']:,}",
+        f"{counters['nr_tasks']:,}",
+        f"{counters['nr_rejected']:,}",
+    )
+    events = (
+        f"{name.removeprefix(EVENT_PREFIX).lower()} {rate(count)}"
+        for name, count in counters["events"].items()
+        if count
+    )
+    columns = zip(fields, COLUMNS, strict=True)
+    line = "".join(f"{field:>{width}}" for field, (_, width) in columns)
+    return f"{line}  {', '.join(events)}".rstrip()
+
+
+def _tell_error(message: str, hint: str) -> None:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+
+
+def _scheduler_now() -> str:
+    """Who schedules this machine, as the kernel says at this moment."""
+    now = doctor.sched_ext()
+    if now is None or now.state == "disabled":
+        return "The kernel's own scheduler is in charge"
+    return f"sched_ext is {now.state}: {now.ops or 'a policy'} may still be in charge"

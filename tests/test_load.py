@@ -1,0 +1,310 @@
+"""Goal: `schedlab load` lets a policy schedule a real kernel, tells what happens, and however it
+ends, the kernel is back on its own scheduler.
+
+Method: boot Linux 6.18 with Python and the real command in its initramfs, and do there what users
+do: interrupt, kill, load twice, load what cannot work. One boot for all; skipped, with the reason,
+without QEMU, a kernel or a guest program. What needs no such kernel is tested without a machine.
+"""
+
+import json
+import os
+import py_compile
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from schedlab import bpf, catalogue, kernels, load, vm
+from schedlab.errors import SchedlabError
+
+in_a_machine = pytest.mark.xdist_group("vm")
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = "6.18"
+OBJECTS = ("policies/fifo", "policies/round_robin")
+MISTAKES = ("stalls", "endless", "without_record")
+
+COMMAND = """
+import os, sys
+sys.path[:0] = {path}
+sys.argv[0] = "/bin/schedlab"
+from schedlab.cli import main
+main()
+"""
+
+# What runs in the machine. It prints one JSON object: what came of each case, by its name.
+DRIVER = """
+import contextlib, json, os, signal, subprocess, sys, time
+
+STATE = "/sys/kernel/sched_ext/state"
+told = {}
+os.environ.update(SCHEDLAB_GUEST="/init", HOME="/tmp")
+
+
+def state():
+    with open(STATE) as file:
+        return file.read().strip()
+
+
+def wait_for(what, limit_s=20.0):
+    end = time.monotonic() + limit_s
+    while not what() and time.monotonic() < end:
+        time.sleep(0.02)
+    return what()
+
+
+def guests():
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
+            words = file.read().split("\\0")
+            if words[0] == "/init" and "load" in words:
+                found.append(int(pid))
+    return found
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-S", "/schedlab.py", "load", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+    )
+
+
+def finish(name, process, first="", limit_s=5.0):
+    out, err = process.communicate(timeout=30)
+    alone = wait_for(lambda: state() == "disabled" and not guests(), limit_s)
+    told[name] = {
+        "code": process.returncode, "out": first + out, "err": err, "state": state(),
+        "guests": [] if alone else guests(),
+    }
+
+
+def enabled(*arguments):
+    process = start(*arguments)
+    assert wait_for(lambda: state() == "enabled"), process.communicate()
+    return process
+
+
+def attached(*arguments, lines):
+    process = enabled(*arguments)
+    return process, "".join(process.stdout.readline() for _ in range(lines))
+
+
+process, read = attached("/fifo.o", lines=3)
+second = start("/round_robin.o")
+finish("a second one", second, limit_s=0.0)
+process.send_signal(signal.SIGINT)
+finish("interrupted", process, read)
+
+process, read = attached("/round_robin.o", "--set", "slice_ns=5ms", "--json", lines=4)
+process.send_signal(signal.SIGTERM)
+finish("terminated", process, read)
+
+process = enabled("/fifo.o")
+process.kill()
+finish("killed", process)
+
+process = enabled("/fifo.o")
+os.kill(guests()[0], signal.SIGKILL)
+finish("guest killed", process)
+
+for name in ("stalls", "endless", "without_record"):
+    finish(name, start(f"/{name}.o"))
+finish("no such tunable", start("/round_robin.o", "--set", "turn_ns=1"))
+finish("not root", start("/fifo.o", "--set", "x=1", user=65534))
+print(json.dumps(told))
+"""
+
+
+# Imports what the command does, by running it on an object that does not exist.
+MODULES = """
+import contextlib, json, sys
+sys.path[:0] = {path}
+sys.argv = ["schedlab", "load", "/no/such.o", "--set", "x=1ms"]
+from schedlab.cli import main
+with contextlib.suppress(SystemExit):
+    main()
+files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+print(json.dumps([file for file in files if file]))
+"""
+
+
+def python_files():
+    """What Python and the command `schedlab load` need, at the same paths as here."""
+    command = [sys.executable, "-S", "-c", MODULES.format(path=sys.path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    files = {Path(path) for path in json.loads(said.stdout)}
+    encodings = Path(json.__file__).parents[1] / "encodings"
+    files |= {*encodings.glob("__init__.py"), *encodings.glob("utf_8.py")}
+    return files | {Path(os.path.realpath(sys.executable))}
+
+
+def shared_libraries(files):
+    """The libraries that these programs and modules load, the loader itself included."""
+    loaded = [path for path in files if path.suffix == ".so" or path.parent.name == "bin"]
+    said = subprocess.run(["ldd", *loaded], capture_output=True, text=True, check=False).stdout
+    words = (word for line in said.splitlines() for word in line.split())
+    paths = (word for word in words if word.startswith("/") and not word.endswith(":"))
+    return {Path(os.path.normpath(path)) for path in paths}
+
+
+def python_of_the_guest(files):
+    """The initramfs with Python and the command: sources, compiled once here and not there."""
+    executables, plain = {}, {}
+    for path in files | shared_libraries(files):
+        to = executables if os.access(path, os.X_OK) else plain
+        to[str(path)] = path.read_bytes()
+    for path in (p for p in files if p.suffix == ".py"):
+        cached = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.pyc"
+        plain[str(cached)] = compiled(path)
+    return executables, plain
+
+
+def compiled(path):
+    """Byte code that Python takes without asking how old the source is."""
+    with tempfile.TemporaryDirectory() as directory:
+        made = Path(directory) / "made.pyc"
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(
+            str(path), str(made), dfile=str(path), doraise=True, invalidation_mode=mode
+        )
+        return made.read_bytes()
+
+
+def needed():
+    """The guest program; skips where it, QEMU or the kernel is not there."""
+    native = catalogue.native()
+    try:
+        native.find_qemu()
+        guest = bpf.guest_program()
+    except (native.VmError, SchedlabError) as error:
+        pytest.skip(str(error).splitlines()[0])
+    if KERNEL not in {kernel["name"] for kernel in kernels.present()}:
+        pytest.skip(f"no kernel {KERNEL} in {kernels.directory()}: schedlab kernels fetch")
+    return guest
+
+
+@pytest.fixture(scope="module")
+def told():
+    """What came of every case in the machine, by its name."""
+    guest = needed()
+    executables, plain = python_of_the_guest(python_files())
+    executables["/init"] = guest.read_bytes()
+    sources = [*OBJECTS, *(f"crates/kernel/tests/policies/{name}" for name in MISTAKES)]
+    for source in sources:
+        path = ROOT / f"{source}.bpf.c"
+        plain[f"/{Path(source).name}.o"] = bpf.object_of(path).read_bytes()
+    plain["/driver.py"] = DRIVER.encode()
+    plain["/schedlab.py"] = COMMAND.format(path=sys.path).encode()
+    argv = [os.path.realpath(sys.executable), "-S", "/driver.py"]
+    job = {"work": [{"kind": "command", "argv": argv}], "time_limit_ns": 90_000_000_000}
+    plain["/job.json"] = json.dumps(job).encode()
+    started = time.monotonic()
+    ran = vm.boot(KERNEL, vm.initramfs(plain, executables), cpus="2", accelerator="tcg").run()
+    records = [json.loads(line) for line in ran.lines]
+    print(f"{time.monotonic() - started:.1f} s in the machine")
+    [finished] = [r for r in records if r["record"] == "finished"] or pytest.fail(ran.console)
+    assert finished["status"] == 0, finished["output"] + ran.console
+    return json.loads(finished["output"])
+
+
+SCHEDULER_BACK = "The kernel's own scheduler is in charge"
+
+
+def ended(told, name, code):
+    """What the command said in a case, after the checks that hold for every end."""
+    case = told[name]
+    assert case["code"] == code, case
+    assert "Traceback" not in case["err"], case["err"]
+    return case
+
+
+@in_a_machine
+def test_every_end_leaves_the_kernel_on_its_own_scheduler_and_no_process(told):
+    left = {name: (case["state"], case["guests"]) for name, case in told.items()}
+    left.pop("a second one")  # it ends while the first one is there
+    assert left == dict.fromkeys(left, ("disabled", []))
+
+
+@in_a_machine
+def test_a_line_a_second_tells_what_the_policy_does_until_it_is_interrupted(told):
+    case = ended(told, "interrupted", 0)
+    header, *lines = case["out"].splitlines()
+    assert header.split() == [*(title for title, _ in load.COLUMNS), "events/s"]
+    assert len(lines) >= 2
+    for line in lines:
+        at_s, unit, switches, enqueues, dispatches, *levels = line.replace(",", "").split()[:9]
+        assert unit == "s"
+        assert float(at_s) > 0
+        assert int(switches) > 0
+        assert int(dispatches) > 0
+        assert int(enqueues) >= 0
+        waiting, runnable, tasks, rejected = map(int, levels)
+        assert waiting <= runnable <= tasks
+        assert rejected == 0
+    assert "fifo schedules Linux 6.18" in case["err"]
+    assert "unregistered from user space. " + SCHEDULER_BACK in case["err"]
+
+
+@in_a_machine
+def test_as_json_every_record_is_a_line_and_sigterm_detaches(told):
+    case = ended(told, "terminated", 0)
+    records = [json.loads(line) for line in case["out"].splitlines()]
+    kinds = [record["record"] for record in records]
+    assert kinds[:3] == ["booted", "attached", "started"]
+    assert set(kinds[3:-1]) == {"counters"}
+    assert kinds[-1] == "detached"
+    assert records[-1]["kind"] == 64
+    assert SCHEDULER_BACK in case["err"]
+
+
+@in_a_machine
+def test_a_second_policy_is_refused_with_the_name_of_the_first(told):
+    case = ended(told, "a second one", 2)
+    assert case["err"].startswith("error: the scheduler fifo is attached already")
+
+
+@in_a_machine
+def test_killing_the_command_takes_the_policy_with_it(told):
+    case = ended(told, "killed", -9)
+    assert case["state"] == "disabled"
+
+
+@in_a_machine
+def test_a_loader_that_dies_is_told(told):
+    case = ended(told, "guest killed", 2)
+    assert "schedlab-guest ended with signal 9" in case["err"]
+    assert SCHEDULER_BACK in case["err"]
+
+
+@in_a_machine
+@pytest.mark.parametrize(
+    ("name", "reason", "hint"),
+    [
+        ("stalls", "failed to run for", "enqueue"),
+        ("endless", "nfinite loop", "bpf_for"),
+        ("without_record", "non-existent DSQ", "scx_bpf_create_dsq"),
+    ],
+)
+def test_a_mistake_ends_with_the_kernels_reason_and_a_way_out(told, name, reason, hint):
+    errors = ended(told, name, 1)["err"].splitlines()
+    print("\n".join(errors))
+    [error] = [line for line in errors if line.startswith("error: ")]
+    [advice] = [line for line in errors if line.startswith("hint: ")]
+    assert reason in error
+    assert hint in advice
+
+
+@in_a_machine
+def test_a_tunable_that_the_policy_lacks_is_refused(told):
+    case = ended(told, "no such tunable", 2)
+    assert "turn_ns" in case["err"]
+    assert "hint: it has slice_ns" in case["err"]
+
+
+@in_a_machine
+def test_who_is_not_root_is_told_the_command_that_works(told):
+    case = ended(told, "not root", 2)
+    assert "hint: sudo /bin/schedlab load /fifo.o --set x=1" in case["err"]
