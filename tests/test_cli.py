@@ -75,7 +75,18 @@ def test_version_is_that_of_the_package_and_the_core(command):
 
 @pytest.mark.parametrize(
     "verb",
-    ["", "run", "compare", "report", "list", "list policies", "kernels", "kernels fetch", "doctor"],
+    [
+        "",
+        "run",
+        "compare",
+        "report",
+        "list",
+        "list policies",
+        "kernels",
+        "kernels fetch",
+        "doctor",
+        "load",
+    ],
 )
 def test_every_verb_explains_itself(command, verb):
     done = command(*verb.split(), "--help")

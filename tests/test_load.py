@@ -8,6 +8,7 @@ without QEMU, a kernel or a guest program. What needs no such kernel is tested w
 
 import json
 import os
+import platform
 import py_compile
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
-from schedlab import bpf, catalogue, kernels, load, vm
+from schedlab import bpf, catalogue, doctor, kernels, load, vm
 from schedlab.errors import SchedlabError
 
 in_a_machine = pytest.mark.xdist_group("vm")
@@ -82,7 +83,8 @@ def finish(name, process, first="", limit_s=5.0):
 
 
 def enabled(*arguments):
-    process = start(*arguments)
+    # A group of its own, as a shell gives every command.
+    process = start(*arguments, process_group=0)
     assert wait_for(lambda: state() == "enabled"), process.communicate()
     return process
 
@@ -95,7 +97,7 @@ def attached(*arguments, lines):
 process, read = attached("/fifo.o", lines=3)
 second = start("/round_robin.o")
 finish("a second one", second, limit_s=0.0)
-process.send_signal(signal.SIGINT)
+os.killpg(process.pid, signal.SIGINT)
 finish("interrupted", process, read)
 
 process, read = attached("/round_robin.o", "--set", "slice_ns=5ms", "--json", lines=4)
@@ -210,6 +212,8 @@ def told():
     return json.loads(finished["output"])
 
 
+# ---- in the machine -----------------------------------------------------------------------------
+
 SCHEDULER_BACK = "The kernel's own scheduler is in charge"
 
 
@@ -308,3 +312,154 @@ def test_a_tunable_that_the_policy_lacks_is_refused(told):
 def test_who_is_not_root_is_told_the_command_that_works(told):
     case = ended(told, "not root", 2)
     assert "hint: sudo /bin/schedlab load /fifo.o --set x=1" in case["err"]
+
+
+# ---- without a machine --------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(doctor.sched_ext() is not None, reason="this kernel has sched_ext")
+def test_a_kernel_without_sched_ext_is_refused_before_anything_is_built(command, environment):
+    environment |= {"PATH": "", "SCHEDLAB_GUEST": "/nowhere"}
+    done = command("load", "fifo")
+    assert (done.returncode, done.stdout) == (2, "")
+    release = platform.release()
+    assert done.stderr.startswith(f"error: the running kernel, Linux {release}, has no sched_ext\n")
+    assert "hint: it needs Linux 6.12 or later" in done.stderr
+
+
+@pytest.fixture
+def sched_ext(tmp_path, monkeypatch):
+    """A /sys of a kernel with sched_ext in this state, and whether we are root."""
+
+    def make(state, ops="", user=0):
+        directory = tmp_path / "kernel" / "sched_ext"
+        (directory / "root").mkdir(parents=True)
+        (directory / "state").write_text(f"{state}\n")
+        (directory / "root" / "ops").write_text(f"{ops}\n")
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        return tmp_path
+
+    return make
+
+
+def test_a_kernel_that_can_take_a_policy_is_not_refused(sched_ext):
+    load.require_kernel(sched_ext("disabled"))
+
+
+def test_an_attached_scheduler_is_named(sched_ext):
+    with pytest.raises(SchedlabError, match=r"the scheduler other_1\.2 is attached already"):
+        load.require_kernel(sched_ext("enabled", "other_1.2"))
+
+
+def test_who_is_not_root_is_not_told_of_schedulers_first(sched_ext):
+    with pytest.raises(SchedlabError, match="not root"):
+        load.require_kernel(sched_ext("enabled", "other_1.2", user=1000))
+
+
+def test_a_line_has_rates_of_what_grew_and_levels_as_they_are():
+    counters = {
+        "wall_ns": 2_000_000_000,
+        "switches": 5000,
+        "calls": {"mine_enqueue": 2000, "mine_dequeue": 10, "mine_dispatch": 3000},
+        "nr_waiting": 3,
+        "nr_runnable": 5,
+        "nr_tasks": 1234,
+        "nr_rejected": 7,
+        "events": {"SCX_EV_REFILL_SLICE_DFL": 8, "SCX_EV_BYPASS_DISPATCH": 0},
+    }
+    fields = " ".join(load.counters_line(counters, 2.04).split())
+    assert fields == "2.0 s 2,500 1,000 1,500 3 5 1,234 7 refill_slice_dfl 4"
+    # What a policy leaves to the kernel is no zero.
+    assert load.counters_line(counters | {"calls": {}}, 0).split()[3:5] == ["-", "-"]
+
+
+def ended_with(end, status=0):
+    shown = load.Shown("mine", as_json=False)
+    if end:
+        shown.line(json.dumps(end))
+    return shown.exit_code(status)
+
+
+def test_only_an_end_that_was_asked_for_is_no_finding(capsys):
+    end = {"record": "detached", "kind": 64, "reason": "unregistered", "message": "", "hint": ""}
+    assert ended_with(end) == 0
+    # It may break a rule while we detach it.
+    assert ended_with(end | {"kind": 1024}) == load.EXIT_FOUND
+    assert ended_with(end | {"record": "ejected", "kind": 66}) == load.EXIT_FOUND
+    capsys.readouterr()
+    ended_with(end | {"record": "ejected", "reason": ""})
+    assert "it gave no reason" in capsys.readouterr().err
+
+
+def test_a_guest_that_dies_without_a_word_is_an_error():
+    with pytest.raises(SchedlabError, match="exit code 3"):
+        ended_with(None, 3)
+
+
+# ---- building -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """An empty cache for one test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "schedlab" / "bpf"
+
+
+def test_an_object_is_built_once_for_each_text(own_cache, tmp_path):
+    source = tmp_path / "mine.bpf.c"
+    text = (ROOT / "policies" / "fifo.bpf.c").read_text()
+    source.write_text(text)
+    first = bpf.object_of(source)
+    built_at_ns = first.stat().st_mtime_ns
+    assert bpf.object_of(source) == first
+    assert first.stat().st_mtime_ns == built_at_ns
+    assert first.read_bytes()[:4] == b"\x7fELF"
+    source.write_text(text + "\nstatic int more __attribute__((unused));\n")
+    assert bpf.object_of(source) != first
+    assert sorted(own_cache.iterdir()) == sorted([first, bpf.object_of(source)])
+
+
+def test_the_compilers_words_are_shown_and_nothing_is_kept(own_cache, tmp_path):
+    source = tmp_path / "mine.bpf.c"
+    source.write_text("#include <scx/common.bpf.h>\nint f(void) { return no_such; }\n")
+    with pytest.raises(SchedlabError, match=r"mine.bpf.c:2:\d+: error: use of .*no_such"):
+        bpf.object_of(source)
+    assert not list(own_cache.iterdir())
+
+
+def test_without_clang_its_package_is_named(own_cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SchedlabError, match="no clang of version 19") as refused:
+        bpf.object_of(ROOT / "policies" / "fifo.bpf.c")
+    assert refused.value.hint == "apt-get install clang-19"
+
+
+def test_an_older_clang_is_not_taken(tmp_path, monkeypatch):
+    clang = tmp_path / "clang"
+    clang.write_text("#!/bin/sh\necho Debian clang version 14.0.6\n")
+    clang.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bpf.find_clang() is None
+    clang.write_text("#!/bin/sh\necho Debian clang version 31.0.0\n")
+    assert bpf.find_clang() == bpf.Clang("clang", "Debian clang version 31.0.0")
+
+
+def test_a_guest_program_that_is_not_there_is_told_with_how_to_build_it(tmp_path, monkeypatch):
+    monkeypatch.setenv(bpf.GUEST_VARIABLE, str(tmp_path / "none"))
+    with pytest.raises(SchedlabError, match="is not a program"):
+        bpf.guest_program()
+    monkeypatch.delenv(bpf.GUEST_VARIABLE)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(bpf, "GUEST_IN_CHECKOUT", Path("target/none"))
+    with pytest.raises(SchedlabError, match="not built") as refused:
+        bpf.guest_program()
+    assert "make guest" in refused.value.hint
+
+
+def test_doctor_wants_libelf_only_where_the_guest_is_not_built(tmp_path):
+    assert doctor.libelf(is_needed=True, roots=[tmp_path]).to_do == "apt-get install libelf-dev"
+    assert doctor.libelf(is_needed=False, roots=[tmp_path]).state == "note"
+    (tmp_path / "x86_64-linux-gnu").mkdir()
+    (tmp_path / "x86_64-linux-gnu" / "libelf.a").touch()
+    assert doctor.libelf(is_needed=True, roots=[tmp_path]).state == "ok"
