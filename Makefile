@@ -26,10 +26,17 @@ CORE_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
 		-not -path '*/examples/*' -not -path '*/benches/*')
 C_SOURCES = $(shell find policies tests crates -name '*.bpf.c' -o -name '*.h' -path 'policies/*')
 
+# The guest's program is linked statically: there is no library in a virtual machine. Cargo takes
+# such flags only where the target is named.
+GUEST_TARGET := x86_64-unknown-linux-gnu
+GUEST := target/$(GUEST_TARGET)/release/schedlab-guest
+LIBRARIES := /usr/lib/x86_64-linux-gnu
+LIBELF := $(LIBRARIES)/libelf.a
+
 # What only the tests need: clang builds every policy as BPF, chromium opens the report, QEMU boots
-# kernels, cpio reads the initramfs that we write.
-TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio
-TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio
+# kernels, cpio reads the initramfs that we write, libelf and zlib are linked into the guest.
+TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIBELF)
+TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio libelf-dev
 
 .PHONY: help
 help: ## Lists the targets
@@ -69,10 +76,10 @@ $(VENV)/.core: $(CORE_SOURCES) $(VENV)/.dependencies
 .PHONY: test-programs
 test-programs: # Installs what only the tests need, where that is allowed; else says what to do
 	@missing=(); for program in $(TEST_PROGRAMS); do \
-		command -v $$program >/dev/null || missing+=($$program); done; \
+		command -v $$program >/dev/null || [[ -e $$program ]] || missing+=($$program); done; \
 	(( $${#missing[@]} )) || exit 0; \
 	echo "the tests need $${missing[*]}: policies are also built as BPF," \
-		"the report is opened in a browser"; \
+		"the report is opened in a browser, kernels are booted"; \
 	if [[ $$(id -u) == 0 ]]; then as_root=; \
 	elif sudo -n true 2>/dev/null; then as_root="sudo -n"; \
 	else as_root=no; fi; \
@@ -83,6 +90,16 @@ test-programs: # Installs what only the tests need, where that is allowed; else 
 	$$as_root apt-get update -qq; \
 	DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -y -qq --no-install-recommends \
 		$(TEST_PACKAGES)
+
+.PHONY: guest
+guest: ## Builds schedlab-guest, which loads policies into kernels and plays workloads in them
+	@command -v cargo >/dev/null || { echo "error: cargo is not on PATH" >&2; exit 1; }; \
+	[[ -e $(LIBELF) ]] || { echo "error: there is no $(LIBELF)" >&2; \
+		echo "hint: apt-get install libelf-dev" >&2; exit 1; }
+	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) RUSTFLAGS="-C target-feature=+crt-static" \
+		cargo build --release --locked --target $(GUEST_TARGET) -p kernel --features bpf \
+		--bin schedlab-guest
+	@echo "built $(GUEST)"
 
 .PHONY: kernels
 kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
@@ -100,6 +117,7 @@ demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a re
 test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
 	@# Without a mirror of Debian the tests that boot kernels are skipped, and say so.
 	$(MAKE) kernels || echo "note: no kernels could be fetched" >&2
+	$(MAKE) guest
 	cargo test --workspace --locked
 	pytest -n auto --dist loadgroup
 

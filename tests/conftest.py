@@ -116,6 +116,7 @@ def make_record():
             "version": "1.0",
             "started_at": "2026-01-02T03:04:05.678+00:00",
             "wall_ns": 5,
+            "platform": None,
             "replay": "schedlab run fifo",
             "experiment": None,
         }

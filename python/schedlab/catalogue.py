@@ -66,6 +66,11 @@ def cache_directory() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "schedlab"
 
 
+def kernels_directory() -> Path:
+    """Where kernels for virtual machines are kept: `kernels` in the user's cache."""
+    return cache_directory() / "kernels"
+
+
 def names(shelf: Shelf) -> dict[str, Path]:
     """Everything on one shelf, name to path, in the order of the names."""
     paths = sorted((data_directory() / shelf.directory).glob(f"*{shelf.suffix}"))

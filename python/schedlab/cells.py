@@ -12,11 +12,11 @@ import math
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from schedlab import catalogue
+from schedlab import bpf, catalogue, platforms
 from schedlab.errors import BadValue, ExperimentError, UnknownName
 from schedlab.experiment import (
     CELLS_MAX,
@@ -28,6 +28,7 @@ from schedlab.experiment import (
     parse_tunable,
     refuse_duplicates,
 )
+from schedlab.platforms import Kernel, Platform
 from schedlab.store import RunKey, canonical_json
 
 # The core reads whole numbers of 64 bits.
@@ -37,7 +38,11 @@ WHOLE_NUMBER = re.compile(r"-?\d+")
 
 @dataclass(frozen=True)
 class ChosenPolicy:
-    """A policy of an experiment with every tunable settled."""
+    """A policy of an experiment with every tunable settled.
+
+    `kernel` is that of a kernel's own scheduler, which has no file; `object` the path of what is
+    loaded into a kernel, empty for simulations.
+    """
 
     label: str
     given: str
@@ -46,16 +51,19 @@ class ChosenPolicy:
     digest: str
     settings: Mapping[str, int]
     tunables: Mapping[str, int]
+    kernel: Kernel | None = None
+    object: str = ""
 
 
 @dataclass(frozen=True)
 class ChosenMachine:
-    """A machine of an experiment."""
+    """A machine of an experiment: a file, or the platform of a virtual one."""
 
     given: str
     name: str
     path: str
     digest: str
+    platform: Platform | None = None
 
 
 @dataclass(frozen=True)
@@ -88,23 +96,30 @@ class Cell:
     version: str
 
     @property
+    def platform(self) -> Platform | None:
+        """Where it runs, with the kernel that the policy brings along; None if it is simulated."""
+        platform, kernel = self.machine.platform, self.policy.kernel
+        return platform and (replace(platform, kernel=kernel) if kernel else platform)
+
+    @property
     def key(self) -> RunKey:
         """What decides the result, and so finds it in a store."""
+        platform = self.platform
         return RunKey(
             policy_source_digest=self.policy.digest,
             tunables=canonical_json(dict(self.policy.tunables)),
-            machine_digest=self.machine.digest,
+            machine_digest=platform.digest if platform else self.machine.digest,
             workload_digest=self.workload.digest,
             seed=self.seed,
             until_ns=self.until_ns or 0,
-            backend="sim",
+            backend=platform.backend if platform else platforms.SIMULATOR,
             version=self.version,
         )
 
     def replay(self, until_ns: int | None = None) -> str:
         """The command that does this run again, for a shell."""
         words = ["schedlab", "run", self.policy.given, "--workload", self.workload.given]
-        words += ["--machine", self.machine.given, "--seed", str(self.seed)]
+        words += [*self._place(), "--seed", str(self.seed)]
         for name, value in self.workload.parameters.items():
             words += ["--with", f"{name}={value}"]
         for name, value in self.policy.settings.items():
@@ -113,6 +128,13 @@ class Cell:
         if until_ns:
             words += ["--until", format_duration(until_ns)]
         return shlex.join(words)
+
+    def _place(self) -> list[str]:
+        platform = self.machine.platform
+        if platform is None:
+            return ["--machine", self.machine.given]
+        words = ["--on", "vm", "--kernel", platform.kernel.name, "--cpus", platform.cpus]
+        return words + ["--deterministic"] * platform.deterministic
 
 
 def format_duration(duration_ns: int) -> str:
@@ -135,17 +157,20 @@ def expand(experiment: Experiment) -> list[Cell]:
         If a name, file, parameter or tunable is wrong.
     """
     combinations = math.prod(len(values) for values in experiment.varied.values())
-    wanted = len(experiment.policies) * len(experiment.machines) * combinations * experiment.repeats
+    nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
+    wanted = len(experiment.policies) * nr_machines * combinations * experiment.repeats
     if wanted > CELLS_MAX:
         raise ExperimentError(
             f"the experiment has {wanted} runs, more than {CELLS_MAX}",
             "vary fewer values, or repeat less",
         )
-    machines = [_choose_machine(text) for text in experiment.machines]
+    machines = _choose_machines(experiment)
     refuse_duplicates("machine", [machine.name for machine in machines])
     workloads = _choose_workloads(experiment)
-    policies = [_choose_policy(choice, experiment) for choice in experiment.policies]
-    version = catalogue.core_version()
+    kernel = machines[0].platform and machines[0].platform.kernel
+    policies = [_choose_policy(choice, experiment, kernel) for choice in experiment.policies]
+    # In a virtual machine the guest plays, whose digest is part of the platform.
+    version = catalogue.native().version() if experiment.vm else catalogue.core_version()
     return [
         Cell(policy, machine, workload, experiment.seed + repetition, experiment.until_ns, version)
         for machine in machines
@@ -153,6 +178,19 @@ def expand(experiment: Experiment) -> list[Cell]:
         for policy in policies
         for repetition in range(experiment.repeats)
     ]
+
+
+def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
+    if experiment.vm is None:
+        return [_choose_machine(text) for text in experiment.machines]
+    vm = experiment.vm
+    kernel = vm.kernel
+    if kernel is None:
+        # Where every policy brings its kernel, none that takes policies need be there.
+        own = [platforms.own_scheduler(choice.policy) for choice in experiment.policies]
+        kernel = own[0][1] if all(found and found[1] for found in own) else None
+    found = [platforms.find_platform(kernel, cpus, vm.deterministic) for cpus in vm.cpus]
+    return [ChosenMachine(p.machine, p.machine, "", p.digest, p) for p in found]
 
 
 def _choose_machine(text: str) -> ChosenMachine:
@@ -209,9 +247,20 @@ def _load_workload(path: Path, given: Mapping[str, str], experiment: Experiment)
         raise
 
 
-def _choose_policy(choice: PolicyChoice, experiment: Experiment) -> ChosenPolicy:
+def _choose_policy(
+    choice: PolicyChoice, experiment: Experiment, kernel: Kernel | None
+) -> ChosenPolicy:
+    """`kernel` is what it is to be loaded into, None if it is simulated."""
+    own = platforms.own_scheduler(choice.policy)
+    if own:
+        return _choose_own_scheduler(choice, experiment, kernel, *own)
     path = catalogue.find(catalogue.POLICIES, choice.policy)
     policy = catalogue.load_policy(path)
+    digest, made = policy.source_digest, ""
+    if kernel:
+        platforms.refuse_kernel_without_sched_ext(choice.label, kernel)
+        made = str(bpf.object_of(path))
+        digest = Path(made).stem.rpartition("-")[2]
     known = {tunable["name"]: tunable for tunable in policy.tunables}
     settings: dict[str, int] = {}
     for name, text in experiment.tunables.get(choice.label, {}).items():
@@ -225,7 +274,35 @@ def _choose_policy(choice: PolicyChoice, experiment: Experiment) -> ChosenPolicy
         choice.policy,
         policy.name,
         str(path),
-        policy.source_digest,
+        digest,
         settings,
         {**defaults, **settings},
+        object=made,
+    )
+
+
+def _choose_own_scheduler(
+    choice: PolicyChoice,
+    experiment: Experiment,
+    kernel: Kernel | None,
+    scheduler: str,
+    name: str | None,
+) -> ChosenPolicy:
+    if kernel is None:
+        raise BadValue(
+            "policy",
+            choice.policy,
+            "is a real kernel's own scheduler, which is not simulated",
+            f"add --on vm; the simulator has a policy {scheduler} of its own"
+            if scheduler in catalogue.names(catalogue.POLICIES)
+            else "add --on vm",
+        )
+    if name is not None:
+        kernel = platforms.find_kernel(name)
+    platforms.refuse_other_scheduler(choice.policy, scheduler, kernel)
+    for tunable in experiment.tunables.get(choice.label, {}):
+        raise UnknownName("tunable", tunable, [], f"of policy {choice.label}")
+    digest = f"kernel-{kernel.sha256}"
+    return ChosenPolicy(
+        choice.label, choice.policy, f"{scheduler}@kernel", "", digest, {}, {}, kernel=kernel
     )

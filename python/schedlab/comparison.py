@@ -27,6 +27,7 @@ OTHERS_POLL_S = 0.5
 class Comparison:
     """An experiment on its way: `records` has one a cell, in order, None where it is still missing.
 
+    `simulate` makes a run; `order` is that in which runs start, see `sweep.run_cells`.
     `nr_made`, `nr_reused` and `nr_of_others` say where the others came from: made here, in the
     store before, or made by another process meanwhile.
     """
@@ -34,6 +35,8 @@ class Comparison:
     asked: Experiment
     cells: Sequence[Cell]
     store: Store
+    simulate: sweep.Simulate = sweep.simulate_cell
+    order: sweep.Order = sweep.longest_first
     records: list[RunRecord | None] = field(init=False)
     nr_made: int = 0
     nr_reused: int = 0
@@ -114,7 +117,9 @@ class Comparison:
             advance(cell)
             return False
 
-        runs = sweep.run_cells(waiting, jobs, claim=claim, tell_slow=notes.tell_slow)
+        runs = sweep.run_cells(
+            waiting, jobs, self.simulate, claim, notes.tell_slow, order=self.order
+        )
         with contextlib.closing(runs):
             for cell, outcome in runs:
                 self._keep(cell, sweep.record(cell, outcome, self.asked.id))
@@ -147,7 +152,9 @@ class _Notes:
         self._quiet = quiet
 
     def tell_slow(self, cell: Cell) -> None:
-        self._tell(cell.policy.label, sweep.slow_text(cell))
+        # A boot takes longer than that, and has limits.
+        if cell.platform is None:
+            self._tell(cell.policy.label, sweep.slow_text(cell))
 
     def tell_others(self, count: int, store: Store) -> None:
         runs = "one run is" if count == 1 else f"{count} runs are"

@@ -80,6 +80,15 @@ class Published:
 
 
 @dataclass(frozen=True)
+class VmChoice:
+    """The virtual machines of an experiment, one for each of `cpus`; `kernel` by name or None."""
+
+    kernel: str | None
+    cpus: tuple[str, ...]
+    deterministic: bool
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A grid: policies x machines x varied values x repetitions.
 
@@ -100,11 +109,13 @@ class Experiment:
     title: str = ""
     description: str = ""
     published: Published | None = None
+    vm: VmChoice | None = None
 
     @property
     def definition(self) -> dict:
-        """All of it as plain JSON values."""
-        return asdict(self)
+        """All of it as plain JSON values; `vm` is there only if it is not simulated."""
+        definition = asdict(self)
+        return definition if self.vm else {k: v for k, v in definition.items() if k != "vm"}
 
     @property
     def id(self) -> str:
@@ -120,7 +131,7 @@ def build(options: Mapping) -> Experiment:
     options : mapping
         Keys of `OPTION_KEYS`; `policies` and `machine` are lists of names or paths (`policies`
         also `label=policy`), `vary` maps a parameter to its values, `with` a parameter to its
-        text, `set` a label to its tunables.
+        text, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines.
 
     Raises
     ------
@@ -128,7 +139,7 @@ def build(options: Mapping) -> Experiment:
         If something is missing, contradictory or out of range.
     """
     for key, what in (("policies", "policy"), ("workload", "workload"), ("machine", "machine")):
-        if not options.get(key):
+        if not options.get(key) and not (key == "machine" and options.get("vm")):
             raise ExperimentError(
                 f"no {what} is given",
                 f"see what there is with `schedlab list {key.rstrip('s')}s`"
@@ -145,7 +156,7 @@ def build(options: Mapping) -> Experiment:
         )
     return Experiment(
         policies=policies,
-        machines=tuple(options["machine"]),
+        machines=() if options.get("vm") else tuple(options["machine"]),
         workload=options["workload"],
         parameters=parameters,
         varied=varied,
@@ -157,6 +168,7 @@ def build(options: Mapping) -> Experiment:
         title=options.get("title", ""),
         description=options.get("description", ""),
         published=options.get("published"),
+        vm=options.get("vm"),
     )
 
 

@@ -22,7 +22,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSO
 
 def directory() -> Path:
     """Where kernels are kept: `kernels` in the user's cache of schedlab."""
-    return catalogue.cache_directory() / "kernels"
+    return catalogue.kernels_directory()
 
 
 def present() -> list[dict]:

@@ -24,7 +24,7 @@ from schedlab.errors import DigestMismatch, StoreError
 DEFAULT_PATH = Path("schedlab.db")
 # "schd" in ASCII: tells our files from other programs' SQLite files.
 APPLICATION_ID = 0x73636864
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_S = 30
 
 SCHEMA = """
@@ -45,6 +45,7 @@ CREATE TABLE runs (
     version TEXT NOT NULL,
     started_at TEXT NOT NULL,
     wall_ns INTEGER NOT NULL,
+    platform TEXT NOT NULL DEFAULT 'null',
     replay TEXT NOT NULL,
     status TEXT NOT NULL,
     result TEXT NOT NULL,
@@ -73,12 +74,17 @@ CREATE TABLE experiment_runs (
 RUN_COLUMNS = (
     "policy_name", "policy_source", "policy_source_digest", "tunables", "machine", "machine_digest",
     "workload", "workload_digest", "parameters", "seed", "until_ns", "backend", "version",
-    "started_at", "wall_ns", "replay", "status", "result", "result_digest",
+    "started_at", "wall_ns", "platform", "replay", "status", "result", "result_digest",
 )  # fmt: skip
 MANIFEST_COLUMNS = (
     "policy_name", "policy_source", "policy_source_digest", "machine_digest", "workload_digest",
     "until_ns", "backend", "version", "started_at", "wall_ns", "replay",
 )  # fmt: skip
+
+
+JSON_COLUMNS = ("tunables", "parameters", "platform")
+# In these, equal runs give equal digests; elsewhere a run is a measurement, and the first is kept.
+EXACT_BACKENDS = ("sim", "vm-deterministic")
 
 
 class RunKey(NamedTuple):
@@ -102,7 +108,8 @@ class RunRecord:
     `policy` is its label in the experiment, `varied` the varied parameters and their values,
     `result` the metrics as the simulator gave them, and `manifest` all that is needed to run it
     again: the fields of `RunKey`, policy_name, policy_source, parameters (all of the workload's),
-    started_at (UTC), wall_ns (real time it took), replay (a command), experiment (id, or None).
+    started_at (UTC), wall_ns (real time it took), platform (kernel, QEMU and CPUs of a virtual
+    machine, else None), replay (a command), experiment (id, or None).
     """
 
     policy: str
@@ -314,6 +321,8 @@ class Store:
                 f"{self.path} is not a schedlab store, but some other SQLite file",
                 "name another file with --store",
             )
+        elif version == 1 and not read_only:
+            self._add_platforms()
         elif version != SCHEMA_VERSION:
             raise StoreError(
                 f"store {self.path} has format {version}; this schedlab reads {SCHEMA_VERSION}",
@@ -335,6 +344,15 @@ class Store:
             self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
+    def _add_platforms(self) -> None:
+        """From format 1, when everything was simulated."""
+        with self._transaction():
+            if self._pragma("user_version") == 1:
+                self._database.execute(
+                    "ALTER TABLE runs ADD COLUMN platform TEXT NOT NULL DEFAULT 'null'"
+                )
+                self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
     def _pragma(self, name: str) -> int:
         return self._database.execute(f"PRAGMA {name}").fetchone()[0]
 
@@ -343,7 +361,8 @@ class Store:
         return self._database.execute(f"SELECT * FROM runs WHERE {where}", key).fetchone()
 
     def _compare(self, record: RunRecord, row: sqlite3.Row) -> None:
-        if record.digest in ("", row["result_digest"]):
+        exact = record.manifest["backend"] in EXACT_BACKENDS
+        if not exact or record.digest in ("", row["result_digest"]):
             return
         raise DigestMismatch(
             f"{record.policy} with {record.workload} on {record.machine}, seed {record.seed}, gave"
@@ -356,7 +375,7 @@ class Store:
     def _write(self, record: RunRecord, replaced: int | None) -> int:
         manifest = record.manifest
         values = {name: manifest[name] for name in MANIFEST_COLUMNS}
-        values |= {name: canonical_json(manifest[name]) for name in ("tunables", "parameters")}
+        values |= {name: canonical_json(manifest[name]) for name in JSON_COLUMNS}
         values |= {
             "machine": record.machine,
             "workload": record.workload,
@@ -431,7 +450,7 @@ def _explain(error: sqlite3.Error) -> tuple[str, str]:
 
 def _record(row: sqlite3.Row, label: str, varied: dict, experiment: str | None) -> RunRecord:
     manifest = {name: row[name] for name in MANIFEST_COLUMNS}
-    manifest |= {name: json.loads(row[name]) for name in ("tunables", "parameters")}
+    manifest |= {name: json.loads(row[name]) for name in JSON_COLUMNS}
     manifest["experiment"] = experiment
     return RunRecord(
         policy=label,

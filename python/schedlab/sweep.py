@@ -51,6 +51,7 @@ class Outcome:
 
 
 Simulate = Callable[[Cell], Outcome]
+Order = Callable[[Sequence[Cell]], Sequence[Cell]]
 
 
 def always(cell: Cell) -> bool:
@@ -60,6 +61,11 @@ def always(cell: Cell) -> bool:
 
 def say_nothing(cell: Cell) -> None:
     """Nobody wants to know of a simulation that takes long."""
+
+
+def longest_first(cells: Sequence[Cell]) -> list[Cell]:
+    """The order in which no worker is left alone with a long cell at the end."""
+    return sorted(cells, key=lambda cell: -cell.workload.weight)
 
 
 def nr_cpus_usable() -> int:
@@ -151,11 +157,12 @@ def run_cells(
     simulate: Simulate = simulate_cell,
     claim: Callable[[Cell], bool] = always,
     tell_slow: Callable[[Cell], None] = say_nothing,
+    order: Order = longest_first,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
-    The longest start first, so that no worker is left alone with one at the end. Closing
-    the generator, or an exception in it such as Ctrl-C, kills the workers.
+    They start in the order that `order` gives them. Closing the generator, or an exception in it
+    such as Ctrl-C, kills the workers.
 
     Parameters
     ----------
@@ -176,7 +183,7 @@ def run_cells(
     ExperimentError
         If a worker met a fault of the user's files, such as a policy edited meanwhile.
     """
-    waiting = deque(sorted(cells, key=lambda cell: -cell.workload.weight))
+    waiting = deque(order(cells))
     killers: list[Cell] = []
     while waiting:
         pool = _Pool(min(jobs, len(waiting)), simulate, claim, tell_slow)
@@ -256,6 +263,7 @@ def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
             "parameters": dict(cell.workload.resolved),
             "started_at": outcome.started_at,
             "wall_ns": outcome.wall_ns,
+            "platform": cell.platform and cell.platform.facts,
             "replay": replay(cell, result),
             "experiment": experiment,
         },
@@ -284,6 +292,11 @@ def replay(cell: Cell, result: dict) -> str:
     if not error or not error.get("at_ns"):
         return cell.replay()
     return cell.replay(until_ns=(error["at_ns"] // REPLAY_STEP_NS + 1) * REPLAY_STEP_NS)
+
+
+def has_metrics(result: dict) -> bool:
+    """Whether there is more to say of a run than why it failed."""
+    return "makespan_ns" in result
 
 
 def is_crash(result: dict) -> bool:

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 # Wide enough for ten policies; a table is only as wide as its contents.
 PIPED_COLUMNS = 240
 TIMELINE_ROWS_MAX = 1_000
+EVIDENCE_LINES_MAX = 30
+EMULATED_NOTE = (
+    "measured in virtual machines: compare these times with each other, and neither with simulated"
+    " ones nor with those of a real machine"
+)
 
 
 def print_json(data: object) -> None:
@@ -56,6 +61,9 @@ def report_failures(records: Sequence[RunRecord]) -> None:
     for policy, failed in by_policy.items():
         click.echo(f"error: {_failure_text(failed[0])}", err=True)
         click.echo(f"replay: {failed[0].manifest['replay']}", err=True)
+        error = failed[0].result.get("error") or {}
+        if error.get("hint"):
+            click.echo(f"hint: {error['hint']}", err=True)
         if len(failed) > 1:
             more = len(failed) - 1
             click.echo(
@@ -74,6 +82,16 @@ def _failure_text(record: RunRecord) -> str:
         return f"policy {record.policy} failed {where}: {error['message']}"
     at_s = error["at_ns"] / 1e9
     return f"policy {record.policy} failed at {at_s:.6f} s {where}: {error['message']}"
+
+
+def print_evidence(record: RunRecord) -> None:
+    """The end of what a kernel said when a run failed: its console, dump or verifier's log."""
+    error = record.result.get("error") or {}
+    lines = (error.get("evidence") or "").strip().splitlines()
+    if len(lines) > EVIDENCE_LINES_MAX:
+        click.echo(f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json", err=True)
+    for line in lines[-EVIDENCE_LINES_MAX:]:
+        click.echo(f"| {line}", err=True)
 
 
 def record_json(record: RunRecord) -> dict:
@@ -108,6 +126,8 @@ def run_table(cell: Cell, record: RunRecord) -> Table:
     )
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
+    if cell.platform:
+        table.add_row("measured on", escape(_platform_text(cell.platform.facts)))
     for name, value in _metrics(record.result):
         table.add_row(name, escape(value))
     return table
@@ -122,26 +142,73 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
     yield (
         "switches",
-        f"{result['switches']:,}: {result['voluntary_switches']:,} voluntary,"
+        f"{_count(result['switches'])}: {result['voluntary_switches']:,} voluntary,"
         f" {result['involuntary_switches']:,} involuntary",
     )
-    yield "migrations", f"{result['migrations']:,}; wake-ups {result['wakeups']:,}"
+    yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
     yield "wake-up latency", _spread(result["wakeup_latency_ns"])
     yield "wait", _spread(result["wait_ns"])
     yield "run", _spread(result["run_ns"])
-    cpu_time_ns = result["cpu_time_ns"]
+    if result["cpu_time_ns"] is not None:
+        yield "CPU time", _cpu_shares(result["cpu_time_ns"])
+    yield "Jain fairness", f"{result['jain_fairness']:.4f}"
+    if result["events"] is not None:
+        yield "simulated", f"{format_ns(result['elapsed_ns'])}, {result['events']:,} events"
+    if result.get("recording"):
+        yield "elapsed", format_ns(result["elapsed_ns"])
+        yield "recording", _recording(result)
+    yield "digest", result["digest"]
+
+
+def _cpu_shares(cpu_time_ns: Mapping) -> str:
     total_ns = sum(cpu_time_ns.values()) or 1
     shares = (
         f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
         for name, share_ns in cpu_time_ns.items()
     )
-    yield "CPU time", ", ".join(shares)
-    yield "Jain fairness", f"{result['jain_fairness']:.4f}"
-    yield "simulated", f"{format_ns(result['elapsed_ns'])}, {result['events']:,} events"
-    yield "digest", result["digest"]
+    return ", ".join(shares)
 
 
-def _spread(histogram: Mapping) -> str:
+def _platform_text(facts: Mapping) -> str:
+    """A virtual machine in words, from a run's manifest."""
+    qemu = facts["qemu"].split(" ")[0]
+    how = "KVM" if facts["accelerator"] == "kvm" else "an emulated processor (TCG)"
+    clock = ", its clock counting instructions" if facts["deterministic"] else ""
+    return f"Linux {facts['kernel']['release']} in QEMU {qemu} with {how}{clock}"
+
+
+def _platform_notes(records: Sequence[RunRecord]) -> list[str]:
+    """Which kernel each policy met, and what its times are not; nothing of simulations."""
+    policies: dict[str, list[str]] = {}
+    for record in records:
+        if record.manifest["platform"]:
+            text = _platform_text(record.manifest["platform"])
+            policies.setdefault(text, []).append(record.policy)
+    notes = [f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in policies.items()]
+    if any(record.manifest["platform"] for record in records):
+        notes.append(EMULATED_NOTE)
+    return notes
+
+
+def _recording(result: Mapping) -> str:
+    recording = result["recording"]
+    if recording["lost"]:
+        return f"{recording['lost']:,} events lost, so that it says nothing"
+    all_ns = max(result["elapsed_ns"] * result["nr_cpus"], 1)
+    wasted, others = (
+        100 * recording[name] / all_ns for name in ("idle_while_waiting_ns", "others_ns")
+    )
+    text = f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
+    return text + f"; {recording['nr_late']} tasks started late" * bool(recording["nr_late"])
+
+
+def _count(count: int | None) -> str:
+    return "not known" if count is None else f"{count:,}"
+
+
+def _spread(histogram: Mapping | None) -> str:
+    if histogram is None:
+        return "not known"
     if not histogram["count"]:
         return "none"
     return ", ".join(
@@ -184,6 +251,8 @@ def print_study(
         click.echo(f"{text.strip()}\n")
     click.echo(_study_legend(study))
     print_table(_study_table(study))
+    for note in _platform_notes([*study.completed, *study.incomplete]):
+        click.echo(note)
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
         print_table(_published_table(published))

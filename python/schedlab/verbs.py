@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import catalogue, doctor, experiment, kernels, load, sweep, terminal
+from schedlab import catalogue, doctor, experiment, kernels, load, on_vm, sweep, terminal
 from schedlab.cells import expand
 from schedlab.comparison import Comparison
 from schedlab.errors import SchedlabError, UnknownName
@@ -112,7 +112,8 @@ schedlab.add_command(
 @schedlab.command("run")
 @click.argument("policy")
 @click.option("--workload", required=True, metavar="NAME|PATH", help="What the tasks do.")
-@click.option("--machine", required=True, metavar="NAME|PATH", help="Where they do it.")
+@click.option("--machine", metavar="NAME|PATH", help="Where they do it.")
+@on_vm.options(several=False)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of all random numbers.")
 @_scenario_options
 @click.option("--until", metavar="TIME", help="Stop at this simulated time, as in 9.3s.")
@@ -120,14 +121,29 @@ schedlab.add_command(
 @click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
 @_json_option
 def run_verb(
-    policy, workload, machine, seed, parameters, settings, until, store, timeline, as_json
+    policy,
+    workload,
+    machine,
+    on,
+    kernel,
+    cpus,
+    deterministic,
+    seed,
+    parameters,
+    settings,
+    until,
+    store,
+    timeline,
+    as_json,
 ) -> int:
-    """Simulate one policy once and print the metrics of the run."""
+    """Simulate one policy once, or run it on a real kernel, and print the metrics of the run."""
+    machines = [machine] if machine else []
     asked = experiment.build(
         {
             "policies": [policy],
             "workload": workload,
-            "machine": [machine],
+            "machine": machines,
+            "vm": on_vm.choice(on, kernel, cpus, deterministic, machines),
             "seed": seed,
             "with": experiment.parse_assignments("--with", parameters),
             "set": experiment.parse_set(settings),
@@ -135,20 +151,24 @@ def run_verb(
         }
     )
     [cell] = expand(asked)
-    simulate = functools.partial(sweep.simulate_cell, timeline=timeline)
+    make = sweep.simulate_cell if cell.platform is None else on_vm.measure_cell
+    simulate = functools.partial(make, timeline=timeline)
     with Store(store) if store else contextlib.nullcontext() as kept:
-        outcome = sweep.run_alone(cell, simulate, _tell_once(sweep.slow_text))
+        # A boot takes longer than what is slow for a simulation, and has limits.
+        tell_slow = sweep.say_nothing if cell.platform else _tell_once(sweep.slow_text)
+        outcome = sweep.run_alone(cell, simulate, tell_slow)
         record = sweep.record(cell, outcome, None)
         if kept is not None:
             kept.add(sweep.without_timeline(record))
     if as_json:
         terminal.print_json(terminal.record_json(record))
-    elif not sweep.is_crash(record.result):
+    elif sweep.has_metrics(record.result):
         terminal.print_table(terminal.run_table(cell, record))
-        if timeline:
+        if record.result["timeline"] is not None:
             terminal.print_timeline(record)
     if record.status == "failed":
         terminal.report_failures([record])
+        terminal.print_evidence(record)
         return EXIT_FOUND
     return 0
 
@@ -186,6 +206,7 @@ def _tell_once(text_of: Callable[[object], str]) -> Callable[[object], None]:
     metavar="NAME|PATH",
     help="Where they do it; once for each machine.",
 )
+@on_vm.options(several=True)
 @click.option(
     "--vary",
     "varied",
@@ -199,9 +220,8 @@ def _tell_once(text_of: Callable[[object], str]) -> Callable[[object], None]:
 @click.option(
     "--jobs",
     type=click.IntRange(1, JOBS_MAX),
-    default=sweep.nr_cpus_usable,
-    show_default="CPUs",
-    help="Simulations at a time.",
+    show_default="CPUs; 1 with --on vm",
+    help="Runs at a time.",
 )
 @click.option(
     "--store",
@@ -223,6 +243,10 @@ def compare_verb(
     file,
     workload,
     machines,
+    on,
+    kernel,
+    cpus,
+    deterministic,
     varied,
     parameters,
     settings,
@@ -243,6 +267,7 @@ def compare_verb(
         "policies": list(policies),
         "workload": workload,
         "machine": list(machines),
+        "vm": on_vm.choice(on, kernel, cpus, deterministic, machines),
         "vary": experiment.parse_vary(varied),
         "with": experiment.parse_assignments("--with", parameters),
         "set": experiment.parse_set(settings),
@@ -259,8 +284,10 @@ def compare_verb(
             StoredExperiment(asked.id, asked.name, asked.definition, command, _now())
         )
         comparison = Comparison(asked, cells, kept)
+        if asked.vm:
+            comparison.simulate, comparison.order = on_vm.measure_cell, on_vm.random_order
         try:
-            comparison.make_runs(jobs, quiet)
+            comparison.make_runs(on_vm.jobs(jobs, asked.vm), quiet)
         except KeyboardInterrupt:
             _say_how_to_go_on(comparison, command)
             raise

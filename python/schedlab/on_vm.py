@@ -1,0 +1,246 @@
+"""Runs a policy and a workload on a real kernel, in a virtual machine of its own.
+
+Every repetition is a boot. Several plays in one boot would be cheaper, but not independent: they
+share the kernel's memory layout, warm caches and all that a policy or a kernel remembers, so that
+an interval over them would be too narrow; and what goes wrong in one would end the others.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from schedlab import bpf, catalogue, experiment, kernel_result, platforms, sweep, vm
+from schedlab.cells import Cell
+from schedlab.errors import BadValue, SchedlabError
+from schedlab.experiment import VmChoice
+from schedlab.platforms import Platform
+from schedlab.store import canonical_json
+
+# The kernel goes on initialising after its first process began; a deterministic machine's clock
+# jumps over the time that it sleeps.
+SETTLE_NS = 2_000_000_000
+SETTLE_NS_DETERMINISTIC = 8_000_000_000
+# What a play may take by the guest's clock, and a boot by ours, if nothing else is asked for.
+PLAY_LIMIT_NS = 300_000_000_000
+LIMITS = vm.Limits(boot_s=60.0, wall_s=900.0)
+# Memory for what the scheduler does, of all CPUs together: some two million events.
+RECORD_KIB = 128 * 1024
+
+DEFAULT_CPUS = "2"
+QEMU_SEED_MASK = 2**32 - 1
+
+
+def run_on_kernel(
+    policy: Path | None,
+    workload: Path,
+    platform: Platform,
+    *,
+    seed: int = 1,
+    parameters: Mapping[str, str] | None = None,
+    settings: Mapping[str, int] | None = None,
+    until_ns: int | None = None,
+    timeline: bool = False,
+    limits: vm.Limits = LIMITS,
+) -> dict:
+    """Boots, loads the policy, plays the workload once, and gives the result.
+
+    Parameters
+    ----------
+    policy : path, optional
+        A BPF object, see `bpf.object_of`; without one the kernel's own scheduler is at work.
+    workload : path
+        Its TOML file, with `parameters` in place of its defaults.
+    settings : mapping
+        Tunables of the policy to set before it is loaded.
+    until_ns : int, optional
+        When to stop the play, by the guest's clock.
+
+    Returns
+    -------
+    dict
+        As docs/reference/result.md has it. A kernel that refuses or ejects the policy, panics or
+        hangs is a result too.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If the machine cannot be started.
+    """
+    job = {
+        "work": [_play(workload, platform, seed, parameters or {})],
+        "settle_ns": SETTLE_NS_DETERMINISTIC if platform.deterministic else SETTLE_NS,
+        "time_limit_ns": until_ns or PLAY_LIMIT_NS,
+    }
+    files = {f"/{workload.name}": workload.read_bytes()}
+    if policy is not None:
+        set_ = {name: str(value) for name, value in (settings or {}).items()}
+        job["policy"] = {"object": "/policy.o", "set": set_}
+        files["/policy.o"] = policy.read_bytes()
+    files["/job.json"] = json.dumps(job, sort_keys=True).encode()
+    booted = vm.boot(
+        platform.kernel.name,
+        vm.initramfs(files, {"/init": bpf.guest_program().read_bytes()}),
+        cpus=platform.cpus,
+        memory_mib=platform.memory_mib,
+        accelerator=platform.accelerator,
+        deterministic=platform.deterministic,
+        seed=seed & QEMU_SEED_MASK,
+        limits=limits,
+    ).run()
+    return kernel_result.result_of(
+        kernel_result.parse(booted.lines),
+        booted.end,
+        booted.message,
+        booted.console,
+        until_ns=until_ns,
+        timeline=timeline,
+    )
+
+
+def _play(workload: Path, platform: Platform, seed: int, parameters: Mapping[str, str]) -> dict:
+    nr_cpus = int(platform.cpus.split(",")[0])
+    return {
+        "kind": "play",
+        "workload": f"/{workload.name}",
+        "set": dict(parameters),
+        "seed": seed,
+        "counts_instructions": platform.deterministic,
+        "record_kib_per_cpu": RECORD_KIB // nr_cpus,
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# As cells of an experiment
+
+
+def measure_cell(cell: Cell, timeline: bool = False) -> sweep.Outcome:
+    """Makes the run of one cell, as `sweep.simulate_cell` does for simulations."""
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_ns = time.monotonic_ns()
+    result, fault = None, None
+    try:
+        _refuse_changes(cell)
+        result = run_on_kernel(
+            Path(cell.policy.object) if cell.policy.object else None,
+            Path(cell.workload.path),
+            cell.platform,
+            seed=cell.seed,
+            parameters=cell.workload.parameters,
+            settings=cell.policy.settings,
+            until_ns=cell.until_ns,
+            timeline=timeline,
+        )
+    except (catalogue.native().NativeError, SchedlabError, OSError) as error:
+        fault = str(error)
+    return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns)
+
+
+def _refuse_changes(cell: Cell) -> None:
+    """Raises SchedlabError if the workload is no longer what the experiment began with."""
+    now = catalogue.load_workload(cell.workload.path, dict(cell.workload.parameters))
+    if now.digest != cell.workload.digest:
+        raise SchedlabError(f"{cell.workload.path} changed while the experiment was running")
+
+
+def random_order(cells: Sequence[Cell]) -> list[Cell]:
+    """The order in which measurements are made: repetition by repetition, shuffled within each.
+
+    Whatever else this machine does changes with time. Made policy by policy, that would look like
+    a difference of policies; so each repetition visits every cell, in another order each time.
+    The order follows from the cells, so that it can be had again.
+    """
+    shuffled = sorted(cells, key=lambda cell: cell.key)
+    random.Random(canonical_json([cell.key for cell in shuffled])).shuffle(shuffled)
+    return sorted(shuffled, key=lambda cell: cell.seed)
+
+
+def jobs(asked: int | None, choice: VmChoice | None) -> int:
+    """How many runs to make at a time, if not asked for a number.
+
+    Machines whose clock is ours would measure each other, so they run alone.
+    """
+    if asked is not None:
+        return asked
+    return sweep.nr_cpus_usable() if choice is None or choice.deterministic else 1
+
+
+# ---------------------------------------------------------------------------------------------
+# Options
+
+
+def options(several: bool) -> Callable:
+    """The options of a verb that can run on a kernel; `several` sorts of machine, or one."""
+    again = "; once for each machine" if several else ""
+    return lambda command: functools.reduce(
+        lambda made, option: option(made),
+        (
+            click.option(
+                "--deterministic",
+                is_flag=True,
+                help="With --on vm: a clock that counts instructions, so that runs repeat exactly.",
+            ),
+            click.option(
+                "--cpus",
+                multiple=several,
+                metavar="N[,SOCKETS,CORES,THREADS]",
+                help=f"With --on vm: CPUs of the machine{again}.  [default: {DEFAULT_CPUS}]",
+            ),
+            click.option(
+                "--kernel",
+                metavar="NAME",
+                help="With --on vm: a kernel of `schedlab kernels list`."
+                "  [default: the newest that takes policies]",
+            ),
+            click.option(
+                "--on",
+                type=click.Choice(["simulator", "vm"]),
+                default="simulator",
+                show_default=True,
+                help="Simulate, or boot a real kernel in a virtual machine.",
+            ),
+        ),
+        command,
+    )
+
+
+def choice(
+    on: str,
+    kernel: str | None,
+    cpus: str | Sequence[str] | None,
+    deterministic: bool,
+    machines: Sequence[str],
+) -> VmChoice | None:
+    """What these options ask for; None is the simulator.
+
+    Raises
+    ------
+    BadValue
+        If they contradict each other.
+    """
+    given = [cpus] if isinstance(cpus, str) else list(cpus or ())
+    if on == "simulator":
+        wanted = {"--kernel": kernel, "--cpus": ",".join(given), "--deterministic": deterministic}
+        for option, value in wanted.items():
+            if value:
+                hint = "add --on vm, or leave it out: simulations always repeat exactly"
+                raise BadValue(option, value, "is for virtual machines", hint)
+        return None
+    if machines:
+        raise BadValue(
+            "--machine",
+            machines[0],
+            "is a simulated machine, and --on vm runs on a real kernel",
+            "say by --kernel and --cpus what to boot, or leave out --on vm",
+        )
+    experiment.refuse_duplicates("--cpus", given)
+    for text in given:
+        platforms.refuse_bad_cpus(text)
+    return VmChoice(kernel, tuple(given) or (DEFAULT_CPUS,), deterministic)
