@@ -35,6 +35,29 @@ from schedlab.cli import main
 main()
 """
 
+# Knows nothing of schedlab and its headers, keeps no record of its end.
+FOREIGN = """
+typedef unsigned long long u64;
+struct task_struct { int pid; };
+struct sched_ext_ops {
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	char name[128];
+};
+extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
+	__attribute__((section(".ksyms"), weak));
+
+__attribute__((section("struct_ops/foreign_enqueue"), used))
+int foreign_enqueue(u64 *arguments)
+{
+	scx_bpf_dsq_insert((struct task_struct *)arguments[0], 1ULL << 63 | 1, 5000000, arguments[1]);
+	return 0;
+}
+
+__attribute__((section(".struct_ops.link"), used))
+struct sched_ext_ops foreign_ops = { .enqueue = (void *)foreign_enqueue, .name = "foreign_1.0" };
+__attribute__((section("license"), used)) char licence[] = "GPL";
+"""
+
 # What runs in the machine. It prints one JSON object: what came of each case, by its name.
 DRIVER = """
 import contextlib, json, os, signal, subprocess, sys, time
@@ -74,11 +97,12 @@ def start(*arguments, **options):
 
 
 def finish(name, process, first="", limit_s=5.0):
+    began_ns = time.monotonic_ns()
     out, err = process.communicate(timeout=30)
     alone = wait_for(lambda: state() == "disabled" and not guests(), limit_s)
     told[name] = {
         "code": process.returncode, "out": first + out, "err": err, "state": state(),
-        "guests": [] if alone else guests(),
+        "guests": [] if alone else guests(), "back_ns": time.monotonic_ns() - began_ns,
     }
 
 
@@ -103,6 +127,10 @@ finish("interrupted", process, read)
 process, read = attached("/round_robin.o", "--set", "slice_ns=5ms", "--json", lines=4)
 process.send_signal(signal.SIGTERM)
 finish("terminated", process, read)
+
+process = enabled("/scheduler.bpf.o")
+process.send_signal(signal.SIGTERM)
+finish("foreign", process)
 
 process = enabled("/fifo.o")
 process.kill()
@@ -175,6 +203,12 @@ def compiled(path):
         return made.read_bytes()
 
 
+def foreign_object():
+    command = [bpf.find_clang().program, "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c"]
+    command += ["-x", "c", "-", "-o", "-"]
+    return subprocess.run(command, input=FOREIGN.encode(), stdout=-1, check=True).stdout
+
+
 def needed():
     """The guest program; skips where it, QEMU or the kernel is not there."""
     native = catalogue.native()
@@ -198,6 +232,7 @@ def told():
     for source in sources:
         path = ROOT / f"{source}.bpf.c"
         plain[f"/{Path(source).name}.o"] = bpf.object_of(path).read_bytes()
+    plain["/scheduler.bpf.o"] = foreign_object()
     plain["/driver.py"] = DRIVER.encode()
     plain["/schedlab.py"] = COMMAND.format(path=sys.path).encode()
     argv = [os.path.realpath(sys.executable), "-S", "/driver.py"]
@@ -236,7 +271,7 @@ def test_every_end_leaves_the_kernel_on_its_own_scheduler_and_no_process(told):
 def test_a_line_a_second_tells_what_the_policy_does_until_it_is_interrupted(told):
     case = ended(told, "interrupted", 0)
     header, *lines = case["out"].splitlines()
-    assert header.split() == [*(title for title, _ in load.COLUMNS), "events/s"]
+    assert header.split() == [*(title for title, _ in load.COLUMNS), "events"]
     assert len(lines) >= 2
     for line in lines:
         at_s, unit, switches, enqueues, dispatches, *levels = line.replace(",", "").split()[:9]
@@ -271,8 +306,16 @@ def test_a_second_policy_is_refused_with_the_name_of_the_first(told):
 
 
 @in_a_machine
+def test_an_object_of_another_project_is_loaded_as_it_is(told):
+    case = ended(told, "foreign", 0)
+    assert "foreign_1.0 schedules Linux 6.18" in case["err"]
+    assert "unregistered from user space. " + SCHEDULER_BACK in case["err"]
+
+
+@in_a_machine
 def test_killing_the_command_takes_the_policy_with_it(told):
     case = ended(told, "killed", -9)
+    print(f"back {case['back_ns'] / 1e9:.2f} s after the kill")
     assert case["state"] == "disabled"
 
 
@@ -356,7 +399,7 @@ def test_who_is_not_root_is_not_told_of_schedulers_first(sched_ext):
         load.require_kernel(sched_ext("enabled", "other_1.2", user=1000))
 
 
-def test_a_line_has_rates_of_what_grew_and_levels_as_they_are():
+def test_a_line_has_rates_of_what_grew_levels_as_they_are_and_events():
     counters = {
         "wall_ns": 2_000_000_000,
         "switches": 5000,
@@ -368,9 +411,9 @@ def test_a_line_has_rates_of_what_grew_and_levels_as_they_are():
         "events": {"SCX_EV_REFILL_SLICE_DFL": 8, "SCX_EV_BYPASS_DISPATCH": 0},
     }
     fields = " ".join(load.counters_line(counters, 2.04).split())
-    assert fields == "2.0 s 2,500 1,000 1,500 3 5 1,234 7 refill_slice_dfl 4"
+    assert fields == "2.0 s 2,500 1,000 1,500 3 5 1,234 7 refill_slice_dfl 8"
     # What a policy leaves to the kernel is no zero.
-    assert load.counters_line(counters | {"calls": {}}, 0).split()[3:5] == ["-", "-"]
+    assert load.counters_line(counters | {"calls": {}}, 0.0).split()[3:5] == ["-", "-"]
 
 
 def ended_with(end, status=0):

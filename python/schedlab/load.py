@@ -13,7 +13,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -173,7 +172,7 @@ class Shown:
     policy: str
     as_json: bool
     kernel: str = ""
-    attached_at_s: float | None = None
+    started_at_ns: int = 0
     nr_lines: int = 0
     end: Mapping | None = None
 
@@ -185,6 +184,7 @@ class Shown:
         tell: dict[str, Callable[[Mapping], None]] = {
             "booted": self._booted,
             "attached": self._attached,
+            "started": self._started,
             "counters": self._counters,
         }
         kind = record["record"]
@@ -215,7 +215,6 @@ class Shown:
         self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
 
     def _attached(self, record: Mapping) -> None:
-        self.attached_at_s = time.monotonic()
         self.policy = record["policy"] or self.policy
         ready_s = (record["load_ns"] + record["attach_ns"]) / 1e9
         click.echo(
@@ -224,17 +223,17 @@ class Shown:
             err=True,
         )
 
+    def _started(self, record: Mapping) -> None:
+        self.started_at_ns = record["at_ns"]
+
     def _counters(self, record: Mapping) -> None:
         if self.as_json:
             return
         is_first = self.nr_lines == 0
         if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
-            click.echo("".join(f"{title:>{width}}" for title, width in COLUMNS) + "  events/s")
+            click.echo("".join(f"{title:>{width}}" for title, width in COLUMNS) + "  events")
         self.nr_lines += 1
-        click.echo(counters_line(record, self._attached_s()))
-
-    def _attached_s(self) -> float:
-        return 0.0 if self.attached_at_s is None else time.monotonic() - self.attached_at_s
+        click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
 
     def _refused(self, refused: Mapping) -> int:
         if refused["stage"] == "open":
@@ -247,17 +246,16 @@ class Shown:
     def _ended(self, end: Mapping) -> int:
         sentence = ": ".join(part for part in (end["reason"], end["message"]) if part)
         sentence = sentence or "it gave no reason, `dmesg` may have one"
-        after = f"after {self._attached_s():.1f} s"
         if end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND:
-            _tell_error(f"the kernel ended {self.policy} {after}: {sentence}", end["hint"])
+            _tell_error(f"the kernel ended {self.policy}: {sentence}", end["hint"])
             click.echo(_scheduler_now(), err=True)
             return EXIT_FOUND
-        click.echo(f"{self.policy} ended {after}: {sentence}. {_scheduler_now()}", err=True)
+        click.echo(f"{self.policy} ended: {sentence}. {_scheduler_now()}", err=True)
         return 0
 
 
 def counters_line(counters: Mapping, at_s: float) -> str:
-    """One second in one line: rates of the differences, levels as they are, events not 0."""
+    """One second in one line: rates, then levels as they are, then events that there were."""
     wall_s = counters["wall_ns"] / 1e9
 
     def rate(count: int) -> str:
@@ -278,7 +276,7 @@ def counters_line(counters: Mapping, at_s: float) -> str:
         f"{counters['nr_rejected']:,}",
     )
     events = (
-        f"{name.removeprefix(EVENT_PREFIX).lower()} {rate(count)}"
+        f"{name.removeprefix(EVENT_PREFIX).lower()} {count:,}"
         for name, count in counters["events"].items()
         if count
     )
