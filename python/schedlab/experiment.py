@@ -143,6 +143,7 @@ def build(options: Mapping) -> Experiment:
             raise ExperimentError(
                 f"no {what} is given",
                 f"see what there is with `schedlab list {key.rstrip('s')}s`"
+                + (", or add --on vm to run on a real kernel" if key == "machine" else "")
                 if key != "policies"
                 else "see what there is with `schedlab list policies`",
             )

@@ -31,8 +31,8 @@ SETTLE_NS_DETERMINISTIC = 8_000_000_000
 # What a play may take by the guest's clock, and a boot by ours, if nothing else is asked for.
 PLAY_LIMIT_NS = 300_000_000_000
 LIMITS = vm.Limits(boot_s=60.0, wall_s=900.0)
-# Memory for what the scheduler does, of all CPUs together: some two million events.
-RECORD_KIB = 128 * 1024
+# Memory for what the scheduler does, of all CPUs together: about a million events.
+RECORD_KIB = 64 * 1024
 
 DEFAULT_CPUS = "2"
 QEMU_SEED_MASK = 2**32 - 1
@@ -227,11 +227,11 @@ def choice(
     """
     given = [cpus] if isinstance(cpus, str) else list(cpus or ())
     if on == "simulator":
-        wanted = {"--kernel": kernel, "--cpus": ",".join(given), "--deterministic": deterministic}
+        wanted = {"--kernel": kernel, "--cpus": given, "--deterministic": deterministic}
         for option, value in wanted.items():
             if value:
-                hint = "add --on vm, or leave it out: simulations always repeat exactly"
-                raise BadValue(option, value, "is for virtual machines", hint)
+                why = " (simulations always repeat exactly)" if value is True else ""
+                raise SchedlabError(f"{option} is for virtual machines{why}", "add --on vm")
         return None
     if machines:
         raise BadValue(

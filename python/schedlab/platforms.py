@@ -119,8 +119,7 @@ def find_kernel(name: str | None) -> Kernel:
         record = json.loads(native.kernels_find(str(catalogue.kernels_directory()), name))
     except native.KernelError as error:
         message, _, hint = str(error).partition("\nhint: ")
-        fetch = f"`schedlab kernels fetch{f' {name}' if name else ''}` gets one"
-        raise SchedlabError(message, f"{hint}; {fetch}" if hint else fetch) from error
+        raise SchedlabError(message, hint or "`schedlab kernels fetch` gets some") from error
     return kernel_of(record)
 
 

@@ -24,10 +24,12 @@ from schedlab.statistics import (
     QUANTILE_LEVELS,
     THRESHOLD,
     Comparison,
+    Estimate,
     Verdict,
     estimate,
     log_estimate,
 )
+from schedlab.store import measured_on
 from schedlab.study import (
     Cell,
     Panel,
@@ -121,6 +123,7 @@ def render(
         ratio_figures=_ratio_figures(study, looks),
         split_figures=_split_figures(study),
         latency_figures=_latency_figures(study, looks),
+        measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=_split_rows(study),
         latency_rows=_latency_rows(study),
         what_was_run=_what_was_run(study),
@@ -150,8 +153,9 @@ def summary(study: Study) -> dict[str, str | list[tuple[str, str]]]:
 
 def _opening_sentences(study: Study) -> list[str]:
     machines = {record.machine for record in study.completed}
+    what = "measured run" if measured_on(study.completed) else "simulated run"
     first = (
-        f"{_count(len(study.completed), 'simulated run')} of {_listed(study.policies)} "
+        f"{_count(len(study.completed), what)} of {_listed(study.policies)} "
         f"on {_count(len(machines), 'machine')}."
     )
     sentences = [first]
@@ -245,13 +249,14 @@ def _growth_sentence(study: Study) -> str:
 
 
 def message_of(record: RunRecord) -> str:
-    """Why a run did not complete, in the simulator's words where it gave any."""
+    """Why a run did not complete, in the words of simulator or kernel where it gave any."""
     error = record.result.get("error") or {}
     if error.get("message"):
         return str(error["message"])
     if record.status == "stopped":
         return (
-            f"stopped as asked after {number(record.result['elapsed_ns'] / 1e9)} simulated seconds"
+            f"stopped as asked after {number(record.result['elapsed_ns'] / 1e9)}"
+            f" {'s' if record.measured_on else 'simulated seconds'}"
         )
     return "no message"
 
@@ -329,7 +334,7 @@ def _split_figures(study: Study) -> list[tuple[Panel, Markup]]:
         shares = {
             row["policy"]: {part: row["shares"][part].mean for part in CPU_PARTS}
             for row in rows
-            if row["panel"] is panel
+            if row["panel"] is panel and row["shares"]
         }
         if shares:
             figures.append((panel, _script(plots.cpu_split_figure(shares))))
@@ -370,23 +375,28 @@ def _last_runs(study: Study) -> list[tuple[Panel, Cell, str, Sequence[RunRecord]
 def _split_rows(study: Study) -> list[dict]:
     rows = []
     for panel, cell, policy, runs in _last_runs(study):
-        results = [record.result for record in runs]
-        totals_ns = [sum(result["cpu_time_ns"][part] for part in CPU_PARTS) for result in results]
-        shares = {
-            part: estimate(
-                [
-                    r["cpu_time_ns"][part] / max(t, 1)
-                    for r, t in zip(results, totals_ns, strict=True)
-                ]
-            )
-            for part in CPU_PARTS
-        }
+        # A recording that lost events has no counts, and a real kernel no split.
+        results = [record.result for record in runs if record.result["switches"] is not None]
+        if not results:
+            continue
         counted = {
             name: estimate([result[name] for result in results])
             for name in ("switches", "involuntary_switches", "migrations", "jain_fairness")
         }
+        shares = _shares(results) if all(result["cpu_time_ns"] for result in results) else None
         rows.append({"panel": panel, "x": cell.x, "policy": policy, "shares": shares, **counted})
     return rows
+
+
+def _shares(results: Sequence[Mapping]) -> dict[str, Estimate]:
+    """What part of all CPU time went to what."""
+    totals_ns = [sum(result["cpu_time_ns"][part] for part in CPU_PARTS) for result in results]
+    return {
+        part: estimate(
+            [r["cpu_time_ns"][part] / max(t, 1) for r, t in zip(results, totals_ns, strict=True)]
+        )
+        for part in CPU_PARTS
+    }
 
 
 def _latency_rows(study: Study) -> list[dict]:
@@ -394,7 +404,7 @@ def _latency_rows(study: Study) -> list[dict]:
     rows = []
     for panel, cell, policy, runs in _last_runs(study):
         found = [record.result["wakeup_latency_ns"] for record in runs]
-        found = [latency for latency in found if latency["count"]]
+        found = [latency for latency in found if latency and latency["count"]]
         if found:
             taken = ("count", "mean", *PERCENTILES)
             # A latency of 0 ns is one below the clock's step.

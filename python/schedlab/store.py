@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -138,8 +138,19 @@ class RunRecord:
 
     @property
     def digest(self) -> str:
-        """The simulator's digest of the run; empty if its process died and gave none."""
+        """The run's digest; empty if its process or its machine died and gave none."""
         return self.result.get("digest") or ""
+
+    @property
+    def measured_on(self) -> str | None:
+        """Kernel and virtual machine in words; None if the run was simulated."""
+        facts = self.manifest.get("platform")
+        if facts is None:
+            return None
+        qemu = facts["qemu"].split(" ")[0]
+        how = "KVM" if facts["accelerator"] == "kvm" else "an emulated processor (TCG)"
+        clock = ", its clock counting instructions" if facts["deterministic"] else ""
+        return f"Linux {facts['kernel']['release']} in QEMU {qemu} with {how}{clock}"
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,15 @@ class StoredExperiment:
     definition: dict
     command: str
     asked_at: str
+
+
+def measured_on(records: Sequence[RunRecord]) -> dict[str, list[str]]:
+    """The policies that met each kernel and virtual machine; empty if all runs were simulated."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        if record.measured_on:
+            found.setdefault(record.measured_on, {})[record.policy] = None
+    return {platform: list(policies) for platform, policies in found.items()}
 
 
 def canonical_json(value: object) -> str:
@@ -323,6 +343,11 @@ class Store:
             )
         elif version == 1 and not read_only:
             self._add_platforms()
+        elif version == 1:
+            raise StoreError(
+                f"store {self.path} has format 1; this schedlab reads {SCHEMA_VERSION}",
+                "`schedlab compare --store` with it brings it up to date",
+            )
         elif version != SCHEMA_VERSION:
             raise StoreError(
                 f"store {self.path} has format {version}; this schedlab reads {SCHEMA_VERSION}",

@@ -246,7 +246,7 @@ def run_alone(
 
 def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
     """A finished cell as the store keeps it, as part of an experiment (its id) or of none."""
-    result = {"timeline": None, "timeline_names": None, **outcome.result}
+    result = {"timeline": None, "timeline_names": None, "recording": None, **outcome.result}
     return RunRecord(
         policy=cell.policy.label,
         machine=cell.machine.name,

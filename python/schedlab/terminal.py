@@ -21,7 +21,7 @@ from rich.table import Table
 
 from schedlab.cells import Cell
 from schedlab.experiment import UNIT_NS, Experiment
-from schedlab.store import RunRecord
+from schedlab.store import RunRecord, measured_on
 
 if TYPE_CHECKING:
     from schedlab import statistics
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 PIPED_COLUMNS = 240
 TIMELINE_ROWS_MAX = 1_000
 EVIDENCE_LINES_MAX = 30
-EMULATED_NOTE = (
-    "measured in virtual machines: compare these times with each other, and neither with simulated"
-    " ones nor with those of a real machine"
+MEASURED_NOTE = (
+    "measured in virtual machines: compare these times with each other, not with simulated ones,"
+    " nor with those of a real machine"
 )
 
 
@@ -126,8 +126,8 @@ def run_table(cell: Cell, record: RunRecord) -> Table:
     )
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    if cell.platform:
-        table.add_row("measured on", escape(_platform_text(cell.platform.facts)))
+    if record.measured_on:
+        table.add_row("measured on", escape(record.measured_on))
     for name, value in _metrics(record.result):
         table.add_row(name, escape(value))
     return table
@@ -167,27 +167,6 @@ def _cpu_shares(cpu_time_ns: Mapping) -> str:
         for name, share_ns in cpu_time_ns.items()
     )
     return ", ".join(shares)
-
-
-def _platform_text(facts: Mapping) -> str:
-    """A virtual machine in words, from a run's manifest."""
-    qemu = facts["qemu"].split(" ")[0]
-    how = "KVM" if facts["accelerator"] == "kvm" else "an emulated processor (TCG)"
-    clock = ", its clock counting instructions" if facts["deterministic"] else ""
-    return f"Linux {facts['kernel']['release']} in QEMU {qemu} with {how}{clock}"
-
-
-def _platform_notes(records: Sequence[RunRecord]) -> list[str]:
-    """Which kernel each policy met, and what its times are not; nothing of simulations."""
-    policies: dict[str, list[str]] = {}
-    for record in records:
-        if record.manifest["platform"]:
-            text = _platform_text(record.manifest["platform"])
-            policies.setdefault(text, []).append(record.policy)
-    notes = [f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in policies.items()]
-    if any(record.manifest["platform"] for record in records):
-        notes.append(EMULATED_NOTE)
-    return notes
 
 
 def _recording(result: Mapping) -> str:
@@ -251,12 +230,21 @@ def print_study(
         click.echo(f"{text.strip()}\n")
     click.echo(_study_legend(study))
     print_table(_study_table(study))
-    for note in _platform_notes([*study.completed, *study.incomplete]):
-        click.echo(note)
+    _print_platforms(study)
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
         print_table(_published_table(published))
         click.echo("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
+
+
+def _print_platforms(study: Study) -> None:
+    """Which kernel each policy met, and what its times are not; nothing of simulations."""
+    records = [*study.completed, *study.incomplete]
+    found = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
+    for platform, policies in found.items():
+        click.echo(f"{', '.join(policies)}: {platform}")
+    if found:
+        click.echo(MEASURED_NOTE)
 
 
 def published_beside(definition: Mapping, study: Study) -> dict[str, Published]:
