@@ -98,7 +98,7 @@ def start(*arguments, **options):
 
 def finish(name, process, first="", limit_s=5.0):
     began_ns = time.monotonic_ns()
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     alone = wait_for(lambda: state() == "disabled" and not guests(), limit_s)
     told[name] = {
         "code": process.returncode, "out": first + out, "err": err, "state": state(),
@@ -236,7 +236,7 @@ def told():
     plain["/driver.py"] = DRIVER.encode()
     plain["/schedlab.py"] = COMMAND.format(path=sys.path).encode()
     argv = [os.path.realpath(sys.executable), "-S", "/driver.py"]
-    job = {"work": [{"kind": "command", "argv": argv}], "time_limit_ns": 90_000_000_000}
+    job = {"work": [{"kind": "command", "argv": argv}], "time_limit_ns": 240_000_000_000}
     plain["/job.json"] = json.dumps(job).encode()
     started = time.monotonic()
     ran = vm.boot(KERNEL, vm.initramfs(plain, executables), cpus="2", accelerator="tcg").run()
