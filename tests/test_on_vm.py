@@ -405,8 +405,10 @@ def lab(tmp_path):
     if missing := {"6.1", "6.18"} - {kernel["name"] for kernel in kernels.present()}:
         pytest.skip(f"no kernels {missing} in {kernels.directory()}: schedlab kernels fetch")
 
+    started = []
+
     def start(*arguments):
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "schedlab", *map(str, arguments)],
             cwd=tmp_path,
             env=os.environ | {"NO_COLOR": "1"},
@@ -416,8 +418,14 @@ def lab(tmp_path):
             # A terminal's Ctrl-C reaches a whole group.
             start_new_session=True,
         )
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def finished(process):
@@ -480,13 +488,9 @@ def test_an_ejected_policy_shows_the_kernels_reason_and_the_sweep_goes_on(lab):
 def test_ctrl_c_keeps_what_is_finished_and_leaves_no_machine(lab, tmp_path):
     words = ("compare", "eevdf@kernel", *SMALL, "--kernel", "6.18", "--repeat", "5")
     compare = lab(*words)
-    try:
-        wait_for(lambda: nr_runs(tmp_path / "schedlab.db") > 0 and machines_in(compare.pid))
-        os.killpg(compare.pid, signal.SIGINT)
-        code, _, stderr = finished(compare)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(compare.pid, signal.SIGKILL)
+    wait_for(lambda: nr_runs(tmp_path / "schedlab.db") > 0 and machines_in(compare.pid))
+    os.killpg(compare.pid, signal.SIGINT)
+    code, _, stderr = finished(compare)
     assert code == 130, stderr
     assert "the same command goes on from there" in stderr
     assert nr_runs(tmp_path / "schedlab.db") >= 1

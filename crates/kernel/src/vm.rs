@@ -7,6 +7,7 @@
 
 mod accelerator;
 mod arguments;
+mod clock;
 mod cpus;
 mod error;
 mod process;
@@ -188,6 +189,7 @@ pub fn boot(
         records: records.path(),
         console: console.path(),
     };
+    let options = &options.with_clock();
     let process = Process::start(qemu, &arguments::of(qemu, kernel, &files, options))?;
     Ok(Vm {
         process,
@@ -205,6 +207,16 @@ pub fn boot(
 }
 
 impl Options {
+    /// The same, and where the guest's time is ours, it is told how fast its counter runs.
+    fn with_clock(&self) -> Options {
+        let mut options = self.clone();
+        let is_told = self.accelerator == Accelerator::Tcg && !self.deterministic;
+        if let (true, Some(khz)) = (is_told, clock::rate_khz()) {
+            options.kernel_arguments.insert(0, format!("tsc_early_khz={khz}"));
+        }
+        options
+    }
+
     fn check(&self) -> Result<(), VmError> {
         const MEMORY_MIB_MIN: u32 = 128;
         if self.deterministic && self.accelerator != Accelerator::Tcg {
