@@ -57,21 +57,34 @@ pub struct Options {
     pub pace: Pace,
     /// Class of the tasks.
     pub class: Class,
+    /// Time, in ns, from when all initial tasks lie down to the workload's time 0. It is the
+    /// caller's: `interrupted` is asked in it, and may load a policy for tasks that are as new to
+    /// it as those of a simulation.
+    pub lead_ns: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let limit_ns = 60_000_000_000;
-        Options { seed: 0, limit_ns, pace: Pace::default(), class: Class::default() }
+        Options {
+            seed: 0,
+            limit_ns,
+            pace: Pace::default(),
+            class: Class::default(),
+            lead_ns: 0,
+        }
     }
 }
 
 /// How often the caller is asked whether to go on.
 const INTERRUPT_MS: i32 = 200;
+/// The same, but for the first time, where instructions are time: there every look would be a
+/// part of what is played.
+const INTERRUPT_COUNTED_MS: i32 = 60_000;
 
 /// Plays `workload` on this machine, under the scheduler that it has, and returns when every task
 /// is gone. `interrupted` is asked a few times a second, in the caller's own process, whether to
-/// end.
+/// end; once at the beginning and then each minute, where instructions are counted.
 ///
 /// Each task draws from the simulator's stream for its number and runs the same operations. What
 /// differs from a simulation, whatever the scheduler: operations take the time that they take
@@ -108,6 +121,7 @@ pub fn play(
         seed: options.seed,
         burner,
         class: options.class,
+        lead_ns: options.lead_ns,
         all_cpus,
         message_bytes: message_bytes_max(workload),
         has_mark: workload.templates.iter().any(|kind| kind.program.contains(&Op::Mark)),
@@ -118,7 +132,11 @@ pub fn play(
         Ok(Fork::Child) => conductor::conduct(&setting, caller, options.limit_ns),
         Ok(Fork::Parent(conductor)) => conductor,
     };
-    let wait_status = await_conductor(conductor, interrupted)?;
+    let again_ms = match options.pace {
+        Pace::CpuTime => INTERRUPT_MS,
+        Pace::Instructions => INTERRUPT_COUNTED_MS,
+    };
+    let wait_status = await_conductor(conductor, again_ms, interrupted)?;
     let nr_cpus = all_cpus.iter().map(|word| u64::from(word.count_ones())).sum();
     match Ending::of(stage.play().ending.load(SeqCst)) {
         Some(Ending::AllEnded | Ending::WorkloadStopped) => {
@@ -131,13 +149,16 @@ pub fn play(
     }
 }
 
-/// Waits for the conductor and returns its wait status; passes an interrupt of the caller on.
+/// Waits for the conductor and returns its wait status; passes an interrupt of the caller on, who
+/// is asked first after [`INTERRUPT_MS`] and then every `again_ms`.
 fn await_conductor(
     conductor: i32,
+    again_ms: i32,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<i32, PlayError> {
+    let mut wait_ms = INTERRUPT_MS;
     loop {
-        let ended = system::reap_child(conductor, INTERRUPT_MS)
+        let ended = system::reap_child(conductor, wait_ms)
             .map_err(|errno| PlayError::system("cannot wait for the player's process", errno))?;
         if let Some(status) = ended {
             return Ok(status);
@@ -145,6 +166,7 @@ fn await_conductor(
         if interrupted() {
             system::send_signal(conductor, libc::SIGTERM);
         }
+        wait_ms = again_ms;
     }
 }
 

@@ -4,6 +4,7 @@
 //! the middle has told everything up to there. The same code is the first process of a virtual
 //! machine and a plain program on a user's machine.
 
+mod clocks;
 mod command;
 mod counters;
 mod init;
@@ -16,8 +17,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::job::{JOB_PATH, Job, Work};
-use crate::loader::{self, LoadError, LoadedPolicy, status};
+use crate::job::{JOB_PATH, Job, Play, Work};
+use crate::loader::{self, LoadError, LoadedPolicy, Reach, status};
 use crate::records::{Booted, Record, Stage};
 use counters::CounterSource;
 pub use port::Port;
@@ -83,17 +84,13 @@ pub fn run_job(job: &Job, port: &mut Port) -> io::Result<Outcome> {
     if run.pause(Duration::from_nanos(job.settle_ns))? {
         return Ok(Outcome::Done);
     }
-    if let Some(policy) = &job.policy {
-        match loader::load(&policy.object, &policy.set) {
-            Ok(mut loaded) => {
-                if job.counters_every_ns > 0 {
-                    loaded.count_calls();
-                }
-                run.port.send(&Record::Attached(loaded.attached().clone()));
-                run.policy = Some(loaded);
-            }
-            Err(refusal) => return Ok(run.refuse(&refusal)),
-        }
+    if job.isolated_plays && std::process::id() == 1 {
+        clocks::align()?;
+    }
+    if !job.isolated_plays
+        && let Err(refusal) = run.load()
+    {
+        return Ok(run.refuse(&refusal));
     }
     run.do_all()
 }
@@ -108,6 +105,19 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Loads the job's policy, if it has one.
+    fn load(&mut self) -> Result<(), LoadError> {
+        let Some(policy) = &self.job.policy else { return Ok(()) };
+        let reach = if self.job.isolated_plays { Reach::Willing } else { Reach::AsWritten };
+        let mut loaded = loader::load_for(reach, &policy.object, &policy.set)?;
+        if self.job.counters_every_ns > 0 {
+            loaded.count_calls();
+        }
+        self.port.send(&Record::Attached(loaded.attached().clone()));
+        self.policy = Some(loaded);
+        Ok(())
+    }
+
     fn refuse(&mut self, refusal: &LoadError) -> Outcome {
         self.port.send(&Record::Refused(refusal.refused()));
         // An object or a tunable that is wrong is the caller's fault, not the kernel's verdict.
@@ -152,15 +162,61 @@ impl Run<'_> {
                 self.pause(Duration::from_nanos(*wall_ns))?;
                 Ok(true)
             }
+            Work::Play(play) if self.job.isolated_plays => {
+                Ok(self.play_under_new_policy(index, play, limit))
+            }
             Work::Play(play) => {
-                // A signal that cannot be asked for is none; the limit of time remains.
-                let mut stop = || self.watch(Some(Duration::ZERO)).is_ok_and(|w| w == Wake::Stop);
-                let record = play::play(index, play, limit, &mut stop);
+                let mut stop = || self.is_told_to_stop();
+                let record = play::play(index, play, limit, None, &mut stop);
                 let succeeded = matches!(record, Record::Played(_));
                 self.port.send(&record);
                 Ok(succeeded)
             }
         }
+    }
+
+    /// A signal that cannot be asked for is none; the limit of time remains.
+    fn is_told_to_stop(&mut self) -> bool {
+        self.watch(Some(Duration::ZERO)).is_ok_and(|wake| wake == Wake::Stop)
+    }
+
+    /// Loads the policy when the play's tasks lie down, unloads it after them; whether all went
+    /// well.
+    fn play_under_new_policy(
+        &mut self,
+        index: usize,
+        play: &Play,
+        limit: Option<Duration>,
+    ) -> bool {
+        let mut loaded_at_ns = None;
+        let mut refusal = None;
+        let mut load_and_go_on = || {
+            if loaded_at_ns.is_none() {
+                refusal = self.load().err();
+                loaded_at_ns = Some(uptime_ns());
+            }
+            refusal.is_some() || self.is_told_to_stop()
+        };
+        let mut record = play::play(index, play, limit, Some(LOADING), &mut load_and_go_on);
+        if let Some(refusal) = refusal {
+            self.refuse(&refusal);
+            return false;
+        }
+        if let Record::Played(played) = &record
+            && loaded_at_ns.is_none_or(|at_ns| at_ns >= played.played.start_at_monotonic_ns)
+        {
+            let message = format!("the policy was not loaded within {} s", LOADING.as_secs());
+            record = Record::Error { message };
+        }
+        let succeeded = matches!(record, Record::Played(_));
+        self.port.send(&record);
+        if self.report_ejection() {
+            return false;
+        }
+        if let Some(policy) = self.policy.take() {
+            self.port.send(&Record::Detached(policy.detach()));
+        }
+        succeeded
     }
 
     /// Lets time pass; whether that was interrupted, by a signal or the policy's end.
@@ -197,6 +253,9 @@ impl Run<'_> {
         true
     }
 }
+
+/// What loading a policy may take, of a play whose tasks wait for it.
+const LOADING: Duration = Duration::from_secs(6);
 
 /// How often a policy that nobody disturbs is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -19,6 +19,12 @@ pub struct Job {
     /// The policy to load; none leaves the kernel to its own scheduler.
     #[serde(default)]
     pub policy: Option<PolicyJob>,
+    /// Load the policy for each play anew, when the play's tasks have lain down for their start,
+    /// and for these tasks alone. As at the beginning of a simulation it then knows nothing of
+    /// them but what they are, not what they inherited and did before; and kernel threads, which
+    /// a simulation does not have, are not in its queues.
+    #[serde(default)]
+    pub isolated_plays: bool,
     /// What to run, one after the other, under one load of the policy.
     #[serde(default)]
     pub work: Vec<Work>,

@@ -32,8 +32,21 @@ use run_counts::RunCounts;
 use status::Status;
 use variables::Variable;
 
+/// Source: Linux kernel/sched/ext_internal.h; the same in all releases with sched_ext.
+const SCX_OPS_SWITCH_PARTIAL: u64 = 1 << 3;
 /// Name of a policy's section for `struct sched_ext_ops`, for messages.
 const OPS_STRUCT: &str = "sched_ext_ops";
+
+/// Which tasks a policy gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// What the policy itself says: usually all but real-time tasks.
+    #[default]
+    AsWritten,
+    /// Only tasks that have asked for it, by the class `SCHED_EXT`. All others stay with the
+    /// kernel's own scheduler, and run before them.
+    Willing,
+}
 
 /// A policy that was accepted. Dropping it gives the machine back to the kernel's scheduler.
 #[derive(Debug)]
@@ -54,11 +67,27 @@ pub struct LoadedPolicy {
 ///
 /// [`LoadError`] says which step failed and why; the machine is then on the kernel's own scheduler.
 pub fn load(object: &Path, set: &BTreeMap<String, String>) -> Result<LoadedPolicy, LoadError> {
+    load_for(Reach::AsWritten, object, set)
+}
+
+/// As [`load`], for some tasks or all.
+///
+/// # Errors
+///
+/// As [`load`].
+pub fn load_for(
+    reach: Reach,
+    object: &Path,
+    set: &BTreeMap<String, String>,
+) -> Result<LoadedPolicy, LoadError> {
     status::require_sched_ext()?;
     let image = read_object(object)?;
     let log = LoaderLog::begin();
     let variables = variables::of_object(&image)?;
-    let opened = open::open(&image).map_err(|e| LoadError::unreadable(object, &e, log.text()))?;
+    let mut opened = open::open(&image).map_err(|e| LoadError::unreadable(object, &e, log.text()))?;
+    if reach == Reach::Willing {
+        settings::raise_ops_flags(&mut opened, &variables, SCX_OPS_SWITCH_PARTIAL);
+    }
     let before = Status::now();
     let messages = status::KernelMessages::from_now();
     let (loaded, load_ns) = verify(opened, &variables, set, &log)?;

@@ -17,6 +17,9 @@ const REPORT_NS_MAX: u64 = 30_000_000_000;
 /// From the choice of time 0 to time 0: for itself, and for each initial task.
 const MARGIN_NS: u64 = 20_000_000;
 const MARGIN_NS_A_TASK: u64 = 1_000_000;
+/// Time 0 is a multiple of this on `CLOCK_MONOTONIC`, where kernels since 6.4 place their ticks:
+/// a play then begins with a tick, as a simulation does, whether ticks are 1, 4 or 10 ms apart.
+const START_GRID_NS: u64 = 20_000_000;
 /// Between two looks at whether a task sleeps.
 const LOOK_NS: u64 = 30_000;
 /// Between two looks for tasks that died without a word: at least this, and so long that the
@@ -173,8 +176,8 @@ fn await_ready(setting: &Setting, task: u32, expected: u32) -> Result<(), Failur
 fn arm(setting: &Setting) -> Result<(), Ending> {
     let play = setting.stage.play();
     let nr_initial = setting.workload.initial.len() as u32;
-    let margin_ns = MARGIN_NS + u64::from(nr_initial) * MARGIN_NS_A_TASK;
-    play.start_at_ns.store(system::now_ns() + margin_ns, SeqCst);
+    let margin_ns = MARGIN_NS + u64::from(nr_initial) * MARGIN_NS_A_TASK + setting.lead_ns;
+    play.start_at_ns.store(first_on_grid_ns(system::now_ns() + margin_ns), SeqCst);
     for task in 0..nr_initial {
         let slot = setting.stage.slot(task);
         slot.armed.store(1, SeqCst);
@@ -196,6 +199,11 @@ fn arm(setting: &Setting) -> Result<(), Ending> {
         }
     }
     Ok(())
+}
+
+/// The first time not before `at_ns` at which a play may begin.
+fn first_on_grid_ns(at_ns: u64) -> u64 {
+    at_ns.next_multiple_of(START_GRID_NS)
 }
 
 /// Whether the task has yet to fall asleep before its start.
@@ -321,4 +329,21 @@ fn end_all(setting: &Setting) {
         system::send_signal(-group, libc::SIGKILL);
     }
     while system::reap(true).is_ok() {}
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: plays begin with a tick, whatever its length. Method: examples.
+    use super::*;
+
+    #[test]
+    fn a_play_begins_with_a_tick_and_not_early() {
+        for at_ns in [0, 1, 20_000_000, 9_907_612_257] {
+            let start_ns = first_on_grid_ns(at_ns);
+            assert!((at_ns..at_ns + START_GRID_NS).contains(&start_ns));
+            assert!(
+                [1_000_000, 4_000_000, 10_000_000].iter().all(|tick_ns| start_ns % tick_ns == 0)
+            );
+        }
+    }
 }

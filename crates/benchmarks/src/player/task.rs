@@ -29,6 +29,8 @@ pub struct Setting<'a> {
     pub burner: Burner,
     /// Class of all tasks.
     pub class: Class,
+    /// Time for the caller before time 0, in ns.
+    pub lead_ns: u64,
     /// CPUs of tasks whose template names none.
     pub all_cpus: Cpus,
     /// Size of the largest message.
@@ -120,8 +122,7 @@ impl Setting<'_> {
         while slot.armed.load(SeqCst) == 0 {
             system::futex_wait(&slot.armed, 0, system::EVERY_BIT, None);
         }
-        let result = system::set_affinity(&cpus).map_err(|errno| (Step::Affinity, errno));
-        self.or_give_up(task, result);
+        self.confine(task, &cpus);
         let start_at_ns = self.workload.initial[task as usize].start_at_ns;
         let at_ns = play.start_at_ns.load(SeqCst).saturating_add(start_at_ns);
         slot.born_at_ns.store(at_ns, SeqCst);
@@ -153,6 +154,18 @@ impl Setting<'_> {
         self.or_give_up(task, result);
         let result = system::set_nice(nice).map_err(|errno| (Step::Nice, errno));
         self.or_give_up(task, result);
+        self.confine(task, cpus);
+    }
+
+    /// Says which CPUs the calling thread may run on. On a machine of one CPU nothing is said of
+    /// tasks that may run anywhere: a task that was told of one CPU is bound to it in the eyes of
+    /// the kernel, which then asks no policy where to wake it.
+    fn confine(&self, task: u32, cpus: &Cpus) {
+        let template = self.slot(task).template.load(SeqCst) as usize;
+        let nr_cpus: u32 = self.all_cpus.iter().map(|word| word.count_ones()).sum();
+        if nr_cpus == 1 && self.workload.templates[template].cpus.is_none() {
+            return;
+        }
         let result = system::set_affinity(cpus).map_err(|errno| (Step::Affinity, errno));
         self.or_give_up(task, result);
     }

@@ -3,20 +3,22 @@
 use std::error::Error;
 use std::time::Duration;
 
-use benchmarks::{Options, Pace};
+use benchmarks::{Class, Options, Pace};
 
 use crate::job;
 use crate::records::{Play, Record};
 use crate::trace::record_play;
 
-/// Plays, and gives the record of it, which is an error if it could not be played.
+/// Plays, and gives the record of it, which is an error if it could not be played. `interrupted`
+/// has so long for `loading` a policy, for these tasks alone, while all wait for their start.
 pub(super) fn play(
     index: usize,
     request: &job::Play,
     limit: Option<Duration>,
+    loading: Option<Duration>,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Record {
-    match played(index, request, limit, interrupted) {
+    match played(index, request, limit, loading, interrupted) {
         Ok(play) => Record::Played(Box::new(play)),
         Err(error) => {
             let path = request.workload.display();
@@ -29,10 +31,11 @@ fn played(
     index: usize,
     request: &job::Play,
     limit: Option<Duration>,
+    loading: Option<Duration>,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Play, Box<dyn Error>> {
     let workload = scenario::load_workload(&request.workload, &request.set)?;
-    let options = options(request, limit);
+    let options = options(request, limit, loading);
     let (played, schedule) = match request.record_kib_per_cpu {
         0 => (benchmarks::play(&workload, &options, interrupted)?, None),
         kib => {
@@ -43,11 +46,14 @@ fn played(
     Ok(Play { index, played, schedule })
 }
 
-fn options(request: &job::Play, limit: Option<Duration>) -> Options {
+fn options(request: &job::Play, limit: Option<Duration>, loading: Option<Duration>) -> Options {
     let default = Options::default();
     let limit_ns = limit.and_then(|limit| u64::try_from(limit.as_nanos()).ok());
+    let lead_ns = loading.and_then(|loading| u64::try_from(loading.as_nanos()).ok());
     Options {
         seed: request.seed,
+        lead_ns: lead_ns.unwrap_or(default.lead_ns),
+        class: if loading.is_some() { Class::Ext } else { Class::Normal },
         limit_ns: limit_ns.unwrap_or(default.limit_ns),
         pace: if request.counts_instructions { Pace::Instructions } else { Pace::CpuTime },
         ..default

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use libbpf_rs::OpenObject;
+use libbpf_rs::{MapType, OpenObject};
 
 use super::variables::{Shape, Variable};
 use super::{LoadError, holds_section};
@@ -32,6 +32,22 @@ pub(super) fn write(object: &mut OpenObject, variable: &Variable, bytes: &[u8]) 
     let end = variable.offset + bytes.len().min(variable.size);
     if let Some(place) = data.get_mut(variable.offset..end) {
         place.copy_from_slice(&bytes[..place.len()]);
+    }
+}
+
+/// Adds to the `flags` of the object's `sched_ext_ops`.
+pub(super) fn raise_ops_flags(object: &mut OpenObject, variables: &[Variable], flags: u64) {
+    let offset = variables.iter().find_map(|variable| {
+        let Shape::Structure(members) = &variable.shape else { return None };
+        let member = members.iter().find(|member| member.name == "flags")?;
+        variable.section.starts_with(".struct_ops").then_some(variable.offset + member.offset)
+    });
+    let map = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+    let (Some(offset), Some(mut map)) = (offset, map) else { return };
+    let place = map.initial_value_mut().and_then(|data| data.get_mut(offset..offset + 8));
+    if let Some(place) = place {
+        let before = place.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+        place.copy_from_slice(&(before | flags).to_le_bytes());
     }
 }
 
