@@ -50,6 +50,9 @@ pub struct Distribution {
 /// One stay of a task on a CPU: start and end in ns, CPU, pid.
 pub type Stay = (u64, u64, u32, u32);
 
+/// One wake-up: when in ns, pid, the CPU that the task was put on, whether it is new.
+pub type Wakeup = (u64, u32, u32, bool);
+
 /// Counters of a run in progress.
 #[derive(Debug)]
 pub struct Metrics {
@@ -75,6 +78,8 @@ pub struct Metrics {
     pub last_exit_ns: u64,
     /// Stays on CPUs, if asked for.
     pub timeline: Option<Vec<Stay>>,
+    /// Wake-ups, if stays were asked for.
+    pub timeline_wakeups: Option<Vec<Wakeup>>,
     run_ns: Times,
     wait_ns: Times,
     wakeup_latency_ns: Times,
@@ -134,6 +139,7 @@ impl Metrics {
             marked_at_ns: None,
             last_exit_ns: 0,
             timeline: with_timeline.then(Vec::new),
+            timeline_wakeups: with_timeline.then(Vec::new),
             run_ns: Times::new(),
             wait_ns: Times::new(),
             wakeup_latency_ns: Times::new(),
@@ -145,6 +151,13 @@ impl Metrics {
         if self.marked_at_ns.is_none() {
             self.marked_at_ns = Some(now_ns);
             self.messages = 0;
+        }
+    }
+
+    /// A task became runnable and was given to a CPU.
+    pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
+        if let Some(wakeups) = &mut self.timeline_wakeups {
+            wakeups.push((now_ns, task + 1, cpu as u32, is_new));
         }
     }
 
@@ -301,6 +314,9 @@ pub struct RunResult {
     pub task_groups: Vec<TaskGroup>,
     /// Stays on CPUs in the order of their ends, if asked for.
     pub timeline: Option<Vec<Stay>>,
+    /// Wake-ups in the order of their times, if stays were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline_wakeups: Option<Vec<Wakeup>>,
     /// Names of the pids in the timeline.
     pub timeline_names: Option<BTreeMap<u32, String>>,
 }
@@ -356,6 +372,7 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
             .as_ref()
             .map(|_| ids.map(|id| (id + 1, name_of(tasks, id))).collect()),
         timeline: metrics.timeline,
+        timeline_wakeups: metrics.timeline_wakeups,
     }
 }
 

@@ -88,6 +88,7 @@ impl Kernel<'_> {
 
         let (cpu, direct, selected) = self.select_task_rq(task, wake_flags);
         self.tasks.seen_mut(task).cpu = cpu as i32;
+        self.metrics.woke(now_ns, task, cpu, wake_flags & flags::WAKE_FORK != 0);
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.call_with_flags(self.ops.runnable, task, enq_flags);
