@@ -273,6 +273,7 @@ def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
 def without_timeline(record: RunRecord) -> RunRecord:
     """The run as a store keeps it: a timeline is large, and its digest says whether it repeats."""
     result = {**record.result, "timeline": None, "timeline_names": None}
+    result.pop("timeline_wakeups", None)
     return replace(record, result=result)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import catalogue, doctor, experiment, kernels, load, on_vm, sweep, terminal
+from schedlab import catalogue, doctor, experiment, kernels, load, on_vm, referee, sweep, terminal
 from schedlab.cells import expand
 from schedlab.comparison import Comparison
 from schedlab.errors import SchedlabError, UnknownName
@@ -95,6 +95,7 @@ def schedlab() -> None:
 
 
 schedlab.add_command(doctor.doctor_verb)
+schedlab.add_command(referee.agree_verb)
 schedlab.add_command(load.load_verb)
 schedlab.add_command(
     Verbs(
