@@ -1,0 +1,219 @@
+"""Whether simulator and kernel decide alike: two timelines become two lists of decisions, and the
+first decision in which they differ is shown with what both knew.
+
+Pure functions. A timeline is what the simulator and the recorder of `schedlab-guest` both give:
+stays `[from_ns, to_ns, cpu, pid]` and wake-ups `[at_ns, pid, cpu, is_new]`, a pid being the task's
+number plus 1. Times need not be equal, because the machine under a kernel has its own costs; the
+order must be. One CPU only: on several, a virtual machine's clock interleaves CPUs too coarsely.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+# Shares of CPU time may differ by so much: a slice begun or not at the end of 6 s makes 0.3 %.
+SHARE_TOLERANCE_PERCENT = 0.5
+# Where a workload is stopped and not at its end, the arms may stand a few decisions apart.
+UNFINISHED_DECISIONS_MAX = 2
+UNFINISHED_PERCENT_MAX = 1.0
+CONTEXT_DECISIONS = 4
+
+BLOCKED = "blocked"
+"""The task before slept, waited or ended."""
+PREEMPTED = "preempted"
+"""It could have gone on."""
+UNKNOWN = "unknown"
+"""It did not run again, so nothing tells."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one of the two did with a scenario."""
+
+    stays: Sequence[Sequence[int]]
+    wakeups: Sequence[Sequence]
+    exits_ns: Mapping[int, int] = field(default_factory=dict)
+    """When tasks ended, by pid, where stays go on after that: a dying task is still switched."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A task was put on the CPU in place of another."""
+
+    at_ns: int
+    chosen: int
+    """Its pid."""
+    previous: int | None
+    """The pid that left, None at the first decision."""
+    left: str
+    """How it left: "blocked", "preempted" or "unknown"."""
+    waiting: tuple[int, ...]
+    """Pids that were runnable and not chosen, the one that became so first in front."""
+    ran_ns: int
+    """How long the chosen one then stayed."""
+    others_ns: int
+    """How long the CPU was idle, switching, or with tasks that are not of the scenario, before."""
+
+    def agrees_with(self, other: Decision) -> bool:
+        """Whether the same task was chosen after the same kind of leaving."""
+        is_same_end = self.left == other.left or UNKNOWN in (self.left, other.left)
+        return self.chosen == other.chosen and is_same_end
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of comparing two arms."""
+
+    simulated: Sequence[Decision]
+    played: Sequence[Decision]
+    differs_at: int | None
+    """Index of the first decision that differs or is missing in one arm; None if none is."""
+    shares_percent: Mapping[int, tuple[float, float]]
+    """CPU time of each pid in percent of all pids': simulated, played."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all decisions are the same."""
+        return self.differs_at is None
+
+    @property
+    def share_difference_percent(self) -> float:
+        """The largest difference of a share, in percentage points."""
+        return max((abs(a - b) for a, b in self.shares_percent.values()), default=0.0)
+
+
+def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Comparison:
+    """Aligns what simulator and kernel decided; O(decisions of both).
+
+    Parameters
+    ----------
+    is_stopped : bool
+        The workload is stopped at a time, so that the last decisions of the faster arm have no
+        counterpart; else both must end with the same number of decisions.
+    """
+    ours, theirs = decisions(simulated), decisions(played)
+    pairs = zip(ours, theirs, strict=False)
+    differs_at = next((at for at, (a, b) in enumerate(pairs) if not a.agrees_with(b)), None)
+    if differs_at is None and len(ours) != len(theirs):
+        shorter, longer = sorted((len(ours), len(theirs)))
+        spare = max(UNFINISHED_DECISIONS_MAX, longer * UNFINISHED_PERCENT_MAX / 100)
+        if not is_stopped or longer - shorter > spare:
+            differs_at = shorter
+    return Comparison(ours, theirs, differs_at, _shares(simulated, played))
+
+
+def decisions(arm: Arm) -> list[Decision]:
+    """Every change of the task on the CPU, in the order of time.
+
+    A task that is interrupted by one that is not of the scenario, and then goes on, was not
+    decided about.
+    """
+    stays = sorted(
+        (stay for stay in arm.stays if stay[0] < arm.exits_ns.get(stay[3], stay[0] + 1)),
+        key=lambda stay: (stay[0], stay[1]),
+    )
+    lefts = _how_left(stays, arm.wakeups)
+    found: list[Decision] = []
+    waiting: dict[int, int] = {}
+    wakeups = sorted((at_ns, pid) for at_ns, pid, *_ in arm.wakeups)
+    next_wakeup = 0
+    previous, left, left_ns = None, UNKNOWN, 0
+    for (from_ns, to_ns, _, pid), how in zip(stays, lefts, strict=True):
+        while next_wakeup < len(wakeups) and wakeups[next_wakeup][0] <= from_ns:
+            at_ns, woken = wakeups[next_wakeup]
+            waiting.setdefault(woken, at_ns)
+            next_wakeup += 1
+        waiting.pop(pid, None)
+        others_ns = from_ns - left_ns
+        if previous == pid and left == PREEMPTED and found:
+            last = found.pop()
+            ran_ns = last.ran_ns + to_ns - from_ns
+            found.append(_replaced(last, ran_ns))
+        else:
+            queue = tuple(sorted(waiting, key=lambda one: (waiting[one], one)))
+            found.append(Decision(from_ns, pid, previous, left, queue, to_ns - from_ns, others_ns))
+        previous, left, left_ns = pid, how, to_ns
+        if how == PREEMPTED:
+            waiting[pid] = to_ns
+    return found
+
+
+def _replaced(decision: Decision, ran_ns: int) -> Decision:
+    return Decision(
+        decision.at_ns,
+        decision.chosen,
+        decision.previous,
+        decision.left,
+        decision.waiting,
+        ran_ns,
+        decision.others_ns,
+    )
+
+
+def _how_left(stays: Sequence[Sequence[int]], wakeups: Sequence[Sequence]) -> list[str]:
+    """Who was woken before it ran again had blocked; the last stay of a task tells nothing."""
+    woken: dict[int, list[int]] = {}
+    for at_ns, pid, *_ in wakeups:
+        woken.setdefault(pid, []).append(at_ns)
+    for times in woken.values():
+        times.sort()
+    lefts = [UNKNOWN] * len(stays)
+    later: dict[int, int] = {}
+    for at in reversed(range(len(stays))):
+        _, to_ns, _, pid = stays[at]
+        if pid in later:
+            times = woken.get(pid, [])
+            first = bisect_left(times, to_ns)
+            blocked = first < len(times) and times[first] <= stays[later[pid]][0]
+            lefts[at] = BLOCKED if blocked else PREEMPTED
+        later[pid] = at
+    return lefts
+
+
+def _shares(simulated: Arm, played: Arm) -> dict[int, tuple[float, float]]:
+    sums = []
+    for arm in (simulated, played):
+        ran_ns: dict[int, int] = {}
+        for from_ns, to_ns, _, pid in arm.stays:
+            ran_ns[pid] = ran_ns.get(pid, 0) + to_ns - from_ns
+        all_ns = sum(ran_ns.values()) or 1
+        sums.append({pid: 100 * ns / all_ns for pid, ns in ran_ns.items()})
+    pids = sorted(sums[0].keys() | sums[1].keys())
+    return {pid: (sums[0].get(pid, 0.0), sums[1].get(pid, 0.0)) for pid in pids}
+
+
+# ---- in words -----------------------------------------------------------------------------------
+
+
+def story(comparison: Comparison, names: Mapping[int, str]) -> list[str]:
+    """The first decision that differs and those before it, a line each; empty if there is none."""
+    at = comparison.differs_at
+    if at is None:
+        return []
+    lines = []
+    arms = (("simulator", comparison.simulated), ("kernel", comparison.played))
+    for before in range(max(0, at - CONTEXT_DECISIONS), at + 1):
+        mark = ">" if before == at else " "
+        for arm, found in arms:
+            said = "no more decisions"
+            if before < len(found):
+                said = _sentence(found[before], names)
+            lines.append(f"{mark} {before:5} {arm:9} {said}")
+    return lines
+
+
+def _sentence(decision: Decision, names: Mapping[int, str]) -> str:
+    def name(pid: int) -> str:
+        return f"{names.get(pid, 'task')}[{pid}]"
+
+    left = ""
+    if decision.previous is not None:
+        left = f" after {name(decision.previous)} {decision.left}"
+    waiting = ", ".join(name(pid) for pid in decision.waiting) or "nobody"
+    others = f"; {decision.others_ns / 1e3:.1f} µs of others before" if decision.others_ns else ""
+    return (
+        f"{decision.at_ns / 1e6:10.4f} ms: {name(decision.chosen)}{left}, for"
+        f" {decision.ran_ns / 1e6:.4f} ms; waiting: {waiting}{others}"
+    )

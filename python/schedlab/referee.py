@@ -1,0 +1,195 @@
+"""The verb `schedlab agree`: does the simulator decide as a real kernel does?
+
+The referee is a real kernel on one virtual CPU whose clock counts instructions, so that every boot
+gives the same schedule to the nanosecond. It plays each scenario under the policy; the simulator
+runs the same file on the machine `referee`; `agreement` compares what they decided.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from schedlab import agreement, bpf, catalogue, vm
+from schedlab.errors import SchedlabError, UnknownName
+
+EXIT_FOUND = 1
+SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
+MACHINE = "referee"
+# The kernel that the machine's costs were measured with.
+KERNEL = "6.18"
+# Plays draw from the same streams as simulations; nothing in the scenarios is drawn so far.
+SEED = 1
+# Kernels go on initialising for some 1.5 s of their own time.
+SETTLE_NS = 3_000_000_000
+PLAY_LIMIT_NS = 60_000_000_000
+RECORD_KIB = 8192
+BOOT_LIMITS = vm.Limits(120, 900)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of one scenario under one policy."""
+
+    policy: str
+    scenario: str
+    comparison: agreement.Comparison
+    names: Mapping[int, str]
+
+    def as_json(self) -> dict:
+        """All of it but the decisions that agree."""
+        found = self.comparison
+        return {
+            "policy": self.policy,
+            "scenario": self.scenario,
+            "agrees": found.agrees,
+            "decisions_simulated": len(found.simulated),
+            "decisions_played": len(found.played),
+            "differs_at": found.differs_at,
+            "share_difference_percent": found.share_difference_percent,
+            "shares_percent": {self.names[pid]: both for pid, both in found.shares_percent.items()},
+            "story": agreement.story(found, self.names),
+        }
+
+
+@click.command("agree")
+@click.argument("policy")
+@click.option("--scenario", "wanted", multiple=True, help="Only this one; can be repeated.")
+@click.option("--kernel", help="Kernel of the cache.  [default: 6.18]")
+@click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: bool) -> int:
+    """Compare every decision of the simulator with a real kernel's, on one CPU.
+
+    The kernel runs in a deterministic virtual machine. For each scenario: whether the same tasks
+    were chosen in the same order, and if not, the first decision that differs, with what both had
+    decided before and who was waiting. Exit code 1 if any differs.
+    """
+    source = catalogue.find(catalogue.POLICIES, policy)
+    paths = [find_scenario(name) for name in wanted] or list(catalogue.names(SCENARIOS).values())
+    verdicts = list(judge(source, paths, kernel))
+    if as_json:
+        click.echo(json.dumps([v.as_json() for v in verdicts], indent=2, allow_nan=False))
+    else:
+        for verdict in verdicts:
+            click.echo("\n".join(_lines(verdict)))
+    return 0 if all(verdict.comparison.agrees for verdict in verdicts) else EXIT_FOUND
+
+
+def find_scenario(name: str) -> Path:
+    """The file of a scenario; a text with a "/" is a path."""
+    known = catalogue.names(SCENARIOS)
+    if catalogue.is_path(SCENARIOS, name):
+        return catalogue.find(SCENARIOS, name)
+    if name not in known:
+        raise UnknownName(SCENARIOS.kind, name, known)
+    return known[name]
+
+
+def judge(source: Path, paths: Sequence[Path], kernel: str | None = None) -> Iterator[Verdict]:
+    """Plays and simulates scenarios under the policy of a C file; one boot plays all.
+
+    Raises
+    ------
+    SchedlabError
+        If a scenario could not be played to its end, or the policy did not survive it.
+    """
+    policy = catalogue.load_policy(source)
+    # Simulations first: what is wrong with a file is found before anything is booted.
+    simulations = [simulated(policy, path) for path in paths]
+    plays = played(source, paths, kernel)
+    for path, result, play in zip(paths, simulations, plays, strict=True):
+        names = {int(pid): name for pid, name in result["timeline_names"].items()}
+        ours = agreement.Arm(result["timeline"], result["timeline_wakeups"])
+        is_stopped = "stop" in tomllib.loads(path.read_text())
+        comparison = agreement.compare(ours, arm_of(play), is_stopped=is_stopped)
+        yield Verdict(policy.name, path.stem, comparison, names)
+
+
+def simulated(policy: object, path: Path) -> dict:
+    """The result of simulating a scenario, with its timeline."""
+    machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, MACHINE))
+    workload = catalogue.load_workload(path, {})
+    text = catalogue.native().simulate(policy, machine, workload, SEED, {}, timeline=True)
+    result = json.loads(text)
+    if result["status"] == "failed":
+        raise SchedlabError(f"{path.stem} fails in the simulator: {result['error']['message']}")
+    return result
+
+
+def arm_of(play: Mapping) -> agreement.Arm:
+    """What a guest's record of a play says was decided."""
+    schedule = play["schedule"]
+    if schedule["lost"]:
+        raise SchedlabError(f"{schedule['lost']} events of a play were lost")
+    exits_ns = {
+        task["number"] + 1: task["exited_at_ns"]
+        for task in schedule["tasks"]
+        if task["exited_at_ns"] is not None
+    }
+    return agreement.Arm(schedule["timeline"], schedule["wakeups"], exits_ns)
+
+
+# ---- the kernel's arm ---------------------------------------------------------------------------
+
+
+def played(source: Path, paths: Sequence[Path], kernel: str | None = None) -> list[dict]:
+    """A guest's records of plays of these scenarios, in their order."""
+    kernel = kernel or KERNEL
+    plays = [
+        {
+            "kind": "play",
+            "workload": f"/scenarios/{index}/{path.name}",
+            "seed": SEED,
+            "counts_instructions": True,
+            "record_kib_per_cpu": RECORD_KIB,
+        }
+        for index, path in enumerate(paths)
+    ]
+    job = {
+        "policy": {"object": "/policy.o"},
+        "isolated_plays": True,
+        "work": plays,
+        "settle_ns": SETTLE_NS,
+        "time_limit_ns": PLAY_LIMIT_NS,
+    }
+    files = {play["workload"]: path.read_bytes() for play, path in zip(plays, paths, strict=True)}
+    files["/policy.o"] = bpf.object_of(source).read_bytes()
+    files["/job.json"] = json.dumps(job).encode()
+    guest = {"/init": bpf.guest_program().read_bytes()}
+    ran = vm.boot(
+        kernel, vm.initramfs(files, guest), deterministic=True, limits=BOOT_LIMITS
+    ).run()
+    found = []
+    for line in ran.lines:
+        at = line.find('{"record":')
+        record = json.loads(line[at:]) if at >= 0 else {"record": ""}
+        if record["record"] in ("refused", "ejected", "error"):
+            why = record.get("reason") or record.get("message")
+            raise SchedlabError(f"{source.name} on kernel {kernel}: {record['record']}: {why}")
+        if record["record"] == "played":
+            found.append(record)
+    if len(found) != len(paths):
+        raise SchedlabError(
+            f"{len(found)} of {len(paths)} scenarios were played on kernel {kernel}:"
+            f" {ran.message}\n{ran.console[-2000:]}"
+        )
+    return found
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    found = verdict.comparison
+    share = f"shares within {found.share_difference_percent:.2f} points"
+    heading = f"{verdict.policy:12} {verdict.scenario:12}"
+    if found.agrees:
+        yield f"{heading} agree: {len(found.played)} decisions, {share}"
+        return
+    yield (
+        f"{heading} differ at decision {found.differs_at} of {len(found.simulated)} simulated"
+        f" and {len(found.played)} played, {share}"
+    )
+    yield from agreement.story(found, verdict.names)
