@@ -161,9 +161,7 @@ def played(source: Path, paths: Sequence[Path], kernel: str | None = None) -> li
     files["/policy.o"] = bpf.object_of(source).read_bytes()
     files["/job.json"] = json.dumps(job).encode()
     guest = {"/init": bpf.guest_program().read_bytes()}
-    ran = vm.boot(
-        kernel, vm.initramfs(files, guest), deterministic=True, limits=BOOT_LIMITS
-    ).run()
+    ran = vm.boot(kernel, vm.initramfs(files, guest), deterministic=True, limits=BOOT_LIMITS).run()
     found = []
     for line in ran.lines:
         at = line.find('{"record":')
