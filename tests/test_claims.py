@@ -77,11 +77,22 @@ def test_a_claim_ends_with_its_process(store, other, make_record):
         assert claims.take(key)
 
 
-def test_the_file_is_gone_after_the_last_process_with_a_claim(store, other):
-    assert other("take", 1) == "True"
-    claims = Claims(store)
-    claims.close()
-    assert claims.path.exists()
-    other("give_back", 1)
+def test_claims_hold_though_others_come_and_go(store, other, make_record):
+    assert other("give_back", 1) == "None"
     Claims(store).close()
-    assert not claims.path.exists()
+    assert other("take", 1) == "True"
+    with Claims(store) as claims:
+        assert not claims.take(make_record(**KEY, seed=1).key)
+
+
+def test_claims_are_for_the_users_of_the_store(store):
+    store.touch()
+    store.chmod(0o646)
+    with Claims(store) as claims:
+        assert claims.path.stat().st_mode & 0o777 == 0o646
+
+
+def test_where_there_can_be_no_claims_every_run_may_start(store, make_record):
+    (store.parent / f"{store.name}-claims").mkdir()
+    with Claims(store) as claims:
+        assert claims.take(make_record(**KEY, seed=1).key)

@@ -14,10 +14,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from schedlab import catalogue
+from schedlab import catalogue, terminal
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 COUNTER = ("--workload", "counter", "--machine", "core2-t5600", "--with", "work=5ms")
@@ -92,6 +91,7 @@ def test_every_verb_explains_itself(command, verb):
     done = command(*verb.split(), "--help")
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: ")
+    assert "..." not in done.stdout.replace("]...", "")
     assert done.stderr == ""
 
 
@@ -183,6 +183,21 @@ def test_a_policy_that_loses_a_task_is_found_out_and_its_replay_shows_it_again(c
     assert "--until" in words
     again = command(*words[1:])
     assert (again.returncode, again.stderr.splitlines()[0]) == (1, error)
+
+
+def test_a_deadlock_is_told_of_the_workload_and_not_of_the_policy(command, tmp_path):
+    (tmp_path / "stuck.toml").write_text(
+        'description = "waits for nobody"\nsource = "own"\n[gates.never]\n'
+        '[[tasks]]\nname = "waiter"\nprogram = [{ run = "1ms" }, { wait = "never" }]\n'
+    )
+    done = command("run", "fifo", "--workload", "./stuck.toml", "--machine", "laptop")
+    assert done.returncode == 1
+    assert re.match(
+        r"error: workload stuck came to a deadlock at 0\.\d+ s under fifo on laptop, seed 1:"
+        r" all 1 living tasks wait",
+        done.stderr,
+    )
+    assert "policy fifo" not in done.stderr
 
 
 def test_a_policy_that_crashes_is_a_failed_run(command, policy):
@@ -352,6 +367,50 @@ def test_an_edited_policy_runs_again_and_others_do_not(command, tmp_path):
     assert report["runs"] == 4
 
 
+def test_a_terminated_comparison_ends_as_one_does_after_ctrl_c(tmp_path, environment):
+    compare = ("compare", "cfs", *BUSY, "--repeat", "1", "--vary", "groups=30..69")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", *compare],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_runs(tmp_path / "schedlab.db", 2)
+    process.terminate()
+    message = process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    assert "resource_tracker" not in message and "Traceback" not in message
+    assert re.search(
+        r"^\d+ of 40 runs are kept in schedlab.db; the same command goes", message, re.M
+    )
+    assert message.endswith("\ninterrupted\n")
+
+
+def test_ctrl_c_during_the_report_comes_after_the_table_and_loses_no_run(environment, tmp_path):
+    # Stands in for a Ctrl-C that comes while plots are loaded and drawn.
+    program = (
+        "import signal, sys, schedlab.cli, schedlab.report;"
+        "schedlab.report.write_report = lambda *_: signal.raise_signal(signal.SIGINT);"
+        "schedlab.cli.main()"
+    )
+    words = ["compare", "fifo", *SCENARIO, "--repeat", "3", "--report", "out.html"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert done.stdout.startswith("makespan in ")
+    assert (
+        "\nall 3 runs are kept in schedlab.db; the same command goes on from there: " in done.stderr
+    )
+    assert not (tmp_path / "out.html").exists()
+
+
 def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, environment, command):
     compare = ("compare", "cfs", *BUSY, "--repeat", "1", "--vary")
     words = [sys.executable, "-m", "schedlab", *compare, "groups=30..69"]
@@ -469,8 +528,43 @@ def test_the_table_shows_every_cell_and_the_ratio_to_the_first_policy(command):
     assert float(third[1]) == pytest.approx(mean, rel=1e-3)
 
 
+def test_the_heading_promises_no_interval_that_is_not_there(command):
+    compare = ("compare", "fifo", "round_robin", *COUNTER, "--repeat")
+    two, three = command(*compare, "2").stdout, command(*compare, "3").stdout
+    assert "±" not in two and "95 % interval" not in two
+    assert "mean; an interval needs 3 repetitions or more\n" in two
+    assert "mean ± half of its 95 % interval\n" in three
+    assert "makespan of fifo [95 % interval]\n" in three
+
+
+@pytest.mark.parametrize(
+    ("half_width", "mean", "text"),
+    [
+        (0, "16.31", "0"),
+        (1.4e-5, "25.00", "<0.01"),
+        (0.0088, "16.31", "0.01"),
+        (0.2345, "16.31", "0.23"),
+        (0.2345, "118.9", "0.2"),
+        (7.62, "118.9", "7.6"),
+        (65.6, "611.4", "66"),
+        (0.3, "1,235", "<1"),
+        (1234.5, "9,876", "1234"),
+    ],
+)
+def test_a_half_width_has_two_digits_and_none_finer_than_its_mean(half_width, mean, text):
+    assert terminal._half_width(half_width, mean) == text
+
+
+def test_a_table_without_ratios_says_why(command, policy):
+    done = command("compare", policy("loser"), "fifo", *BUSY, "--repeat", "1")
+    assert done.returncode == 1
+    assert "no × where loser failed: it is what others are compared with\n" in done.stdout
+    assert "no ×" not in command(*COMPARE).stdout
+
+
 def test_identical_repetitions_are_called_so(command):
     compare = ("compare", "fifo", *SCENARIO, "--repeat", "3")
+    assert "± 0: all repetitions were equal" in command(*compare).stdout
     assert "draws no random numbers" in command(*compare).stderr
     assert "draws no random numbers" not in command("compare", "fifo", *COUNTER).stderr
     assert command(*compare, "--quiet").stderr == ""
@@ -517,120 +611,3 @@ def test_the_latest_experiment_is_reported_unless_another_is_asked_for(command):
     assert ids[0] in done.stderr
     done = command("report", "schedlab.db", "-o", "out.html", "--experiment", ids[0], "--json")
     assert data(done) == {"report": "out.html", "experiment": ids[0], "runs": 1}
-
-
-# ---- wrong input --------------------------------------------------------------------------------
-
-RUN = ("run", "fifo", *SCENARIO)
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (("rum",), ["unknown verb 'rum'", "did you mean run"]),
-        (("list", "polices"), ["did you mean policies"]),
-        (("run",), ["missing argument", "schedlab run --help"]),
-        (("run", "fifo"), ["--workload"]),
-        ((*RUN, "extra"), ["extra"]),
-        ((*RUN, "--bogus"), ["--bogus"]),
-        (("run", "fifp", *SCENARIO), ["unknown policy 'fifp'", "did you mean fifo", "valid: "]),
-        (("run", "./x.bpf.c", *SCENARIO), ["'./x.bpf.c' does not exist"]),
-        (("run", ".", *SCENARIO), ["unknown policy '.'"]),
-        (("run", "./", *SCENARIO), ["is a directory"]),
-        (("run", "fifo", "--workload", "ping", "--machine", "laptop"), ["did you mean ping_pong"]),
-        (("run", "fifo", "--workload", "ping_pong", "--machine", "lapto"), ["did you mean laptop"]),
-        ((*RUN, "--with", "pair=1"), ["unknown parameter 'pair'", "did you mean pairs"]),
-        ((*RUN, "--with", "pairs"), ["'pairs' is not NAME=VALUE"]),
-        ((*RUN, "--with", "pairs=many"), ["many", "ping_pong.toml"]),
-        ((*RUN, "--set", "x=1"), ["tunable 'x'", "fifo"]),
-        ((*RUN, "--set", "bfs.x=1"), ["unknown policy 'bfs' in --set"]),
-        ((*RUN, "--seed", "-1"), ["--seed: -1"]),
-        ((*RUN, "--seed", "one"), ["one"]),
-        ((*RUN, "--until", "soon"), ["--until: 'soon' is not a time"]),
-        ((*RUN, "--store", "no/such.db"), ["no/such.db", "no directory"]),
-        (("compare",), ["no policy is given"]),
-        (("compare", "fifo"), ["no workload is given", "list workloads"]),
-        (("compare", "fifo", "fifo", *SCENARIO), ["given twice", "LABEL=POLICY"]),
-        (("compare", "fifo", *SCENARIO, "--vary", "pairs=3..1"), ["--vary pairs: '3..1'"]),
-        (("compare", "fifo", *SCENARIO, "--jobs", "0"), ["--jobs"]),
-        (("compare", "fifo", *SCENARIO, "--repeat", "0"), ["--repeat: 0"]),
-        (("compare", "fifo", *SCENARIO, "--report", "no/x.html"), ["no/x.html", "no directory"]),
-        (("compare", "fifo", *SCENARIO, "--report", "/proc/x.html"), ["/proc/x.html cannot"]),
-        (("compare", "fifo", *SCENARIO, "--report", "x" * 300), ["cannot be written", "too long"]),
-        (("compare", "a=cfs", "a=bfs", *SCENARIO), ["'a' is given to both", "a=cfs a_2=bfs"]),
-        ((*RUN, "--with", "pairs=-2"), ["--with pairs=-2: ", "ping_pong.toml", "hint: write"]),
-        ((*RUN, "--with", f"pairs={9**30}"), [f"--with pairs: '{9**30}' is larger than any"]),
-        (("compare", "fifo", *SCENARIO, "--vary", "pairs=-2..1"), ["--vary pairs=-2: "]),
-        ((*RUN, "--set", "x=1", "--set", "fifo.x=2"), ["'fifo.x=2'", "'x=1'", "leave out one"]),
-        (("compare", "fifo", *SCENARIO, "--store", "."), ["store . is a directory"]),
-        (("compare", "--experiment", "./no.toml"), ["experiment file './no.toml' does not exist"]),
-        (("report", "no.db", "-o", "x.html"), ["store no.db does not exist"]),
-    ],
-)  # fmt: skip
-def test_wrong_input_is_refused_with_its_value_and_a_way_out(command, words, parts):
-    message = refused(command(*words))
-    for part in parts:
-        assert part in message
-
-
-def test_a_report_never_takes_the_place_of_a_device(command, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    assert "is not a file" in refused(command("compare", "fifo", *SCENARIO, "--report", "pipe"))
-    assert pipe.is_fifo()
-
-
-def test_a_report_never_takes_the_place_of_the_store(command, tmp_path):
-    assert command("compare", "fifo", *SCENARIO, "--repeat", "1").returncode == 0
-    before = (tmp_path / "schedlab.db").read_bytes()
-    message = refused(command("report", "schedlab.db", "-o", "./schedlab.db"))
-    assert "is the store itself" in message
-    assert (tmp_path / "schedlab.db").read_bytes() == before
-
-
-def test_a_report_of_no_experiment_is_refused(command):
-    assert command("run", "fifo", *SCENARIO, "--store", "runs.db").returncode == 0
-    assert "holds no experiment" in refused(command("report", "runs.db", "-o", "x.html"))
-
-
-def test_a_cache_that_cannot_be_made_is_refused(tmp_path, environment):
-    (tmp_path / "file").write_text("")
-    done = subprocess.run(
-        [sys.executable, "-m", "schedlab", *RUN],
-        env=environment | {"XDG_CACHE_HOME": str(tmp_path / "file")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "XDG_CACHE_HOME" in refused(done)
-
-
-def test_a_reader_that_goes_away_is_no_error(tmp_path, environment):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "schedlab", "list", "workloads", "--json"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    process.stdout.close()
-    message = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(timeout=60), message) == (141, "")
-
-
-def test_a_full_disk_under_stdout_is_an_error(environment):
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "schedlab", "list", "machines"],
-            # Whether Python buffers decides when the disk is found full.
-            env={k: v for k, v in environment.items() if k != "PYTHONUNBUFFERED"},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr

@@ -160,6 +160,41 @@ def test_the_error_is_simulated_over_published(command):
         )
 
 
+def test_times_over_ideal_stand_beside_those_of_the_study(command, tmp_path):
+    told = {2: (1.40,), 3: (1.33, 1.32), 5: (1.15,), 7: (1.13,)}
+    options = ("--vary", "n=1,2,3,5,7", "--repeat", "1")
+    data = json.loads(compare(command, "counter_2009", *options, "--json").stdout)
+    means = {
+        (cell["policy"], cell["varied"]["n"]): cell["makespan"]["mean"] for cell in data["cells"]
+    }
+    found = {}
+    for row in data["published"]:
+        policy, _, n = row["what"].split(", ")
+        found[policy, int(n.removeprefix("n = "))] = row["over_ideal"]
+    assert found.keys() == means.keys()
+    for (policy, n), over in found.items():
+        assert over["simulated"] == pytest.approx(
+            means[policy, n] / means[policy, 1] / max(n / 2, 1)
+        )
+    for n, ratios in told.items():
+        assert round(found["cfs", n]["published"], 2) in ratios
+    done = compare(command, "counter_2009", *options, "--report", "report.html")
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for text in (done.stdout, html):
+        assert "published/ideal" in text and "simulated/ideal" in text
+    [line] = [line for line in done.stdout.splitlines() if "  cfs, core2-t5600, n = 3 " in line]
+    assert line.split()[-2:] == ["1.325", f"{found['cfs', 3]['simulated']:.3f}"]
+    rows = re.findall(r"<tr><th scope=\"row\">cfs, core2-t5600, n = 3</th>.*", html)
+    assert any("<td>1.325</td>" in row for row in rows)
+
+
+def test_a_time_over_ideal_needs_the_time_of_one_part(command):
+    done = compare(command, "counter_2009", "--vary", "n=3", "--repeat", "1")
+    [line] = [line for line in done.stdout.splitlines() if "bfs, core2-t5600, n = 3" in line]
+    assert line.split()[-2:] == ["1.018", "–"]
+    assert "– where n = 1 is missing" in done.stdout
+
+
 def test_published_times_are_left_out_of_another_workload(command):
     smaller = ("--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1")
     done = compare(command, "hackbench_2003", *smaller, "--with", "loops=1")
@@ -222,6 +257,13 @@ def test_a_table_of_ones_own_is_read_with_its_unit(tmp_path):
         ("./t.csv", "seed002_hackbench_time", "did you mean seed002_hackbench_times"),
         ("machines.laptop = {}", "machines.laptop = 3", "is not a table of columns"),
         ("machines.laptop = {}", "machines = 3", "is not a table"),
+        ('source = "', 'ideal = "pairs"\nsource = "', "'pairs' is not a parameter that has a col"),
+        ('source = "', 'ideal = []\nsource = "', "is not a number, a text"),
+        (
+            'vary.rounds = "n_cpus"',
+            'ideal = "r"\nvary.r = "kernel"',
+            "kernel: 'old' counts no parts",
+        ),
     ],
 )
 def test_what_a_file_says_wrongly_of_a_published_table_is_refused(tmp_path, old, new, message):

@@ -308,7 +308,17 @@ def test_a_first_policy_that_failed_leaves_the_others_without_a_ratio(tmp_path):
 def test_a_report_of_failures_only_is_still_a_report(tmp_path):
     page = page_of(tmp_path, [failed(seed=seed) for seed in SEEDS])
     assert len(page.tables["incomplete"]) == 1 + len(SEEDS)
-    assert "0 simulated runs" in page.text
+    assert "5 simulated runs, 5 of them failed, of o1 on 1 machine." in page.text
+
+
+def test_the_first_line_counts_every_run_and_says_how_many_gave_no_number(tmp_path, full_page):
+    assert "641 simulated runs, 1 of them failed, of linux_2_4" in full_page.text
+    stopped = record_of(seed=2, status="stopped")
+    assert (
+        "2 simulated runs, 1 of them incomplete, of"
+        in page_of(tmp_path, [record_of(), stopped]).text
+    )
+    assert "2 simulated runs of o1 on" in page_of(tmp_path, [record_of(), record_of(seed=2)]).text
 
 
 def test_a_run_stopped_by_request_says_so(tmp_path):

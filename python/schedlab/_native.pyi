@@ -147,6 +147,16 @@ def workload_parameters(path: str) -> list[Parameter]:
         If the file cannot be read.
     """
 
+def position() -> tuple[int, int, int] | None:
+    """Where the simulation is that this process began last; None while there is none.
+
+    Returns
+    -------
+    tuple
+        Events and operations of the policy that were begun so far, and of the last of them the
+        simulated time in ns and the CPU. Of a policy that never returns it does not change.
+    """
+
 def simulate(
     policy: Policy,
     machine: Machine,

@@ -90,7 +90,7 @@ def find(shelf: Shelf, text: str) -> Path:
     UnknownName
         If it is a name and not on the shelf; suggests those spelled alike.
     SchedlabError
-        If it is a path and no file is there.
+        If it is a path and no file is there, or a file whose name ends otherwise.
     """
     if is_path(shelf, text):
         path = Path(text).expanduser()
@@ -102,6 +102,12 @@ def find(shelf: Shelf, text: str) -> Path:
             f"give the path of a *{shelf.suffix} file, or a name: {', '.join(names(shelf))}",
         )
     known = names(shelf)
+    if text not in known and Path(text).is_file():
+        raise SchedlabError(
+            f"{shelf.kind} file {text!r} does not end in {shelf.suffix}",
+            f"rename it to {text.partition('.')[0]}{shelf.suffix}, or give a name:"
+            f" {', '.join(known)}",
+        )
     if text not in known:
         raise UnknownName(shelf.kind, text, known)
     return known[text]

@@ -33,6 +33,7 @@ from schedlab.store import RunKey, canonical_json
 
 # The core reads whole numbers of 64 bits.
 NUMBER_MAX = 2**63 - 1
+DIGITS_MAX = 100
 WHOLE_NUMBER = re.compile(r"-?\d+")
 
 
@@ -224,11 +225,16 @@ def _choose_workloads(experiment: Experiment) -> list[ChosenWorkload]:
     return workloads
 
 
+def _is_too_large(number: str) -> bool:
+    """Python refuses to read numbers of thousands of digits."""
+    return len(number) > DIGITS_MAX or abs(int(number)) > NUMBER_MAX
+
+
 def _load_workload(path: Path, given: Mapping[str, str], experiment: Experiment):
     """The workload; an error says which option the core found wrong, not only which parameter."""
     places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
     for name, text in given.items():
-        if WHOLE_NUMBER.fullmatch(text) and abs(int(text)) > NUMBER_MAX:
+        if WHOLE_NUMBER.fullmatch(text) and _is_too_large(text):
             raise BadValue(
                 f"{places[name]} {name}",
                 text,

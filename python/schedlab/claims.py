@@ -3,17 +3,20 @@
 A claim is a lock of the operating system on one byte of a file beside the store, at a place that
 the run's key decides. The system gives a claim back when its process ends, however it ends, so no
 claim outlives its holder. Claims only save work: a run that is made twice is kept once all the
-same, because the store goes by its key.
+same, because the store goes by its key. So where there can be no claims, such as beside a store of
+another user's, every run may start.
+
+The file is empty and stays: who removed it could not know that nobody is about to lock it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
 from pathlib import Path
 
-from schedlab.errors import StoreError
 from schedlab.store import RunKey, canonical_json
 
 SUFFIX = "-claims"
@@ -29,23 +32,15 @@ class Claims:
     Parameters
     ----------
     store : path
-        The store's file; the claims are kept in a file beside it, gone after the last process.
-
-    Raises
-    ------
-    StoreError
-        If the file beside the store cannot be made.
+        The store's file; the claims are kept in a file beside it, for the same users.
     """
 
     def __init__(self, store: Path):
         self.path = store.with_name(f"{store.name}{SUFFIX}")
-        try:
+        self._file = None
+        with contextlib.suppress(OSError):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise StoreError(
-                f"{self.path}, beside the store, cannot be opened: {error.strerror}",
-                "name a file in a writable directory with --store",
-            ) from error
+            os.fchmod(self._file, store.stat().st_mode & 0o777)
 
     def __enter__(self) -> Claims:
         return self
@@ -54,22 +49,23 @@ class Claims:
         self.close()
 
     def close(self) -> None:
-        """Gives every claim back, and removes the file if no other process has a claim."""
-        if self._lock(EXCLUSIVE, 0, 0):
-            self.path.unlink(missing_ok=True)
-        os.close(self._file)
+        """Gives every claim back."""
+        if self._file is not None:
+            os.close(self._file)
 
     def take(self, key: RunKey) -> bool:
         """Claims a run, unless another process has it; claiming again is no error."""
-        return self._lock(EXCLUSIVE, 1, _place(key))
+        return self._lock(EXCLUSIVE, _place(key))
 
     def give_back(self, key: RunKey) -> None:
         """Lets other processes claim the run."""
-        self._lock(fcntl.LOCK_UN, 1, _place(key))
+        self._lock(fcntl.LOCK_UN, _place(key))
 
-    def _lock(self, kind: int, length: int, place: int) -> bool:
+    def _lock(self, kind: int, place: int) -> bool:
+        if self._file is None:
+            return True
         try:
-            fcntl.lockf(self._file, kind, length, place)
+            fcntl.lockf(self._file, kind, 1, place)
         except (BlockingIOError, PermissionError):
             # Both mean that another process holds it.
             return False

@@ -1,17 +1,23 @@
 """The command `schedlab`: from its words to an exit code.
 
 Data go to stdout, all else to stderr. Exit codes: 0 all is well, 1 something was found (a run
-failed), 2 the input is wrong, 130 interrupted. This module imports next to nothing, so that
-Ctrl-C is answered quietly even while `verbs` and what it needs are being loaded.
+failed), 2 the input is wrong, 130 interrupted, 143 terminated. This module imports next to
+nothing, so that Ctrl-C is answered quietly even while `verbs` and what it needs are being loaded.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+EXIT_TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM asks for the same as Ctrl-C, and so gets the same: workers end, all runs are kept."""
 
 
 def main() -> None:
@@ -20,10 +26,15 @@ def main() -> None:
         # Closed by the shell (>&-): there is nowhere to say so.
         sys.exit(EXIT_BAD_INPUT)
     try:
+        signal.signal(signal.SIGTERM, _terminate)
         code = _silenced(_run())
-    except KeyboardInterrupt:
-        code = _interrupted()
+    except KeyboardInterrupt as error:
+        code = _interrupted(error)
     sys.exit(code)
+
+
+def _terminate(_signal: int, _frame: object) -> None:
+    raise Terminated
 
 
 def _run() -> int:
@@ -44,9 +55,9 @@ def _run() -> int:
         return _report_usage_error(error)
     except SchedlabError as error:
         return _report_error(str(error), error.hint)
-    except click.Abort:
+    except click.Abort as error:
         # What click makes of Ctrl-C.
-        return _interrupted()
+        return _interrupted(error.__cause__)
     except BrokenPipeError:
         # The reader has enough.
         return EXIT_BROKEN_PIPE
@@ -61,13 +72,12 @@ def _run() -> int:
         return _report_error(str(error), None)
 
 
-def _interrupted() -> int:
+def _interrupted(why: BaseException | None) -> int:
     """Says so once; whoever presses Ctrl-C again while Python exits gets no traceback for it."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("interrupted", file=sys.stderr)
-    return EXIT_INTERRUPTED
+    return EXIT_TERMINATED if isinstance(why, Terminated) else EXIT_INTERRUPTED
 
 
 def _silenced(code: int) -> int:

@@ -40,6 +40,7 @@ OPTION_KEYS = (
     "published",
 )
 PUBLISHED_KEYS = ("table", "source", "makespan", "vary", "policies", "machines")
+PUBLISHED_KEYS_OPTIONAL = ("ideal",)
 PUBLISHED_HINT = "see [published] in docs/reference/cli.md"
 
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
@@ -73,10 +74,15 @@ class PublishedTime:
 
 @dataclass(frozen=True)
 class Published:
-    """Times from the literature that stand beside simulated ones, and who measured them."""
+    """Times from the literature that stand beside simulated ones, and who measured them.
+
+    `ideal` names the varied parameter that counts equal parts of work, "" if none does: ideal is
+    then what the same policy needs for one part, times the parts that each CPU has, at least one.
+    """
 
     source: str
     times: tuple[PublishedTime, ...]
+    ideal: str = ""
 
 
 @dataclass(frozen=True)
@@ -484,9 +490,10 @@ def _beside(file: Path, shelf: catalogue.Shelf, text: str) -> str:
 
 def _published_value(place: str, value: Mapping) -> dict:
     """The table [published] of an experiment file, with every value a text."""
+    known = (*PUBLISHED_KEYS, *PUBLISHED_KEYS_OPTIONAL)
     for key in value:
-        if key not in PUBLISHED_KEYS:
-            raise UnknownName("key", key, PUBLISHED_KEYS, f"in {place}")
+        if key not in known:
+            raise UnknownName("key", key, known, f"in {place}")
     for key in PUBLISHED_KEYS:
         if key not in value:
             raise ExperimentError(f"{place} does not say its {key}", PUBLISHED_HINT)
@@ -499,6 +506,14 @@ def _published_value(place: str, value: Mapping) -> dict:
             name: _file_texts(f"{place}.{key}.{name}", item, "columns", PUBLISHED_HINT)
             for name, item in value[key].items()
         }
+    checked["ideal"] = _text(f"{place}.ideal", value.get("ideal", ""))
+    if "ideal" in value and checked["ideal"] not in checked["vary"]:
+        raise BadValue(
+            f"{place}.ideal",
+            value["ideal"],
+            "is not a parameter that has a column in published.vary",
+            f"one of {', '.join(checked['vary'])}" if checked["vary"] else PUBLISHED_HINT,
+        )
     return checked
 
 
@@ -526,7 +541,11 @@ def _read_published(path: Path, options: Mapping) -> Published:
                     "the values must be written as in the table",
                 )
             times += [_published_time(table, told, policy, machine, row) for row in found]
-    return Published(told["source"], tuple(times))
+    for time in times if told["ideal"] else ():
+        parts = time.varied[told["ideal"]]
+        if not isinstance(parts, (int, float)) or parts <= 0:
+            raise BadValue(f"{table}: {told['vary'][told['ideal']]}", parts, "counts no parts")
+    return Published(told["source"], tuple(times), told["ideal"])
 
 
 def _table_rows(table: Path) -> list[dict[str, str]]:

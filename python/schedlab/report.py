@@ -115,6 +115,9 @@ def render(
         description=description,
         command=command,
         published=published or {},
+        ideals=list(
+            dict.fromkeys(row.ideal.meaning for row in (published or {}).values() if row.ideal)
+        ),
         study=study,
         looks=looks,
         baseline=study.policies[0],
@@ -152,13 +155,13 @@ def summary(study: Study) -> dict[str, str | list[tuple[str, str]]]:
 
 
 def _opening_sentences(study: Study) -> list[str]:
-    machines = {record.machine for record in study.completed}
-    what = "measured run" if measured_on(study.completed) else "simulated run"
-    first = (
-        f"{_count(len(study.completed), what)} of {_listed(study.policies)} "
-        f"on {_count(len(machines), 'machine')}."
-    )
-    sentences = [first]
+    made = [*study.completed, *study.incomplete]
+    machines = {record.machine for record in made}
+    what = "measured run" if measured_on(made) else "simulated run"
+    sentences = [
+        f"{_count(len(made), what)}{_lost(study.incomplete)} of"
+        f" {_listed(study.policies)} on {_count(len(machines), 'machine')}."
+    ]
     words = [
         comparison.verdict
         for panel in study.panels
@@ -178,11 +181,16 @@ def _opening_sentences(study: Study) -> list[str]:
             "verdict compares two exact numbers of the model."
         )
     if study.incomplete:
-        sentences.append(
-            f"{_count(len(study.incomplete), 'run')} did not complete: left out of every number, "
-            "listed below."
-        )
+        sentences.append("What did not complete is left out of every number, and listed below.")
     return sentences
+
+
+def _lost(incomplete: Sequence[RunRecord]) -> str:
+    """How many runs gave no number, as an insertion; nothing if all did."""
+    if not incomplete:
+        return ""
+    failed = all(record.status == "failed" for record in incomplete)
+    return f", {len(incomplete):,} of them {'failed' if failed else 'incomplete'},"
 
 
 def _panel_sentence(study: Study, panel: Panel) -> str:

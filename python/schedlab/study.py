@@ -26,13 +26,39 @@ _MAKESPAN_UNITS_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
+class Ideal:
+    """Times over the ideal of the same side: published over published, simulated over simulated.
+
+    `parameter` counts equal parts of work; ideal is the time of one part, times the parts that each
+    CPU has, at least one. Dimensionless; None where that side has no time for one part.
+    """
+
+    parameter: str
+    published: float | None
+    simulated: float | None
+
+    @property
+    def meaning(self) -> str:
+        """What is ideal, for a caption."""
+        n = self.parameter
+        return (
+            f"time at {n} = 1 × max({n} / CPUs, 1), of the same policy and side;"
+            f" – where {n} = 1 is missing"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
-    """A figure from the literature beside the simulation of the same thing, in one unit."""
+    """A figure from the literature beside the simulation of the same thing, in one unit.
+
+    `ideal` is None where the experiment does not say what would be ideal.
+    """
 
     value: float
     simulated: Estimate
     unit: str
     source: str
+    ideal: Ideal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +125,58 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     panels = [_panel(name, group, policies, axis, unit) for name, group in groups.items()]
     incomplete = [record for record in records if record.status != "completed"]
     return Study(policies, axis, unit, panels, completed, incomplete)
+
+
+def published_beside(definition: Mapping, study: Study) -> dict[str, Published]:
+    """Published times that a cell of the study simulates, by a label that says which it is.
+
+    Parameters
+    ----------
+    definition : mapping
+        `Experiment.definition`, or what a store has of it.
+    """
+    told = definition.get("published")
+    if not told:
+        return {}
+    unit_ns = _MAKESPAN_UNITS_NS[study.unit]
+    times = {
+        _place(time["policy"], time["machine"], time["varied"]): time["makespan_ns"] / unit_ns
+        for time in told["times"]
+    }
+    simulated, nr_cpus = _simulated_places(study)
+    means = {place: found.mean for place, found in simulated.items()}
+    beside = {}
+    for time in told["times"]:
+        place = _place(time["policy"], time["machine"], time["varied"])
+        if place not in simulated:
+            continue
+        ideal = None
+        if parameter := told.get("ideal"):
+            one = _place(time["policy"], time["machine"], {**time["varied"], parameter: 1})
+            parts = max(time["varied"][parameter] / nr_cpus[place], 1)
+            ideal = Ideal(parameter, *(_over(of, place, one, parts) for of in (times, means)))
+        beside[place] = Published(times[place], simulated[place], study.unit, told["source"], ideal)
+    return beside
+
+
+def _simulated_places(study: Study) -> tuple[dict[str, Estimate], dict[str, int]]:
+    """Makespan of every cell and policy, and the CPUs of its machine, by place."""
+    makespans, nr_cpus = {}, {}
+    for cell in (cell for panel in study.panels for cell in panel.cells):
+        for policy, found in cell.makespan.items():
+            record = cell.runs[policy][0]
+            place = _place(policy, record.machine, record.varied)
+            makespans[place], nr_cpus[place] = found, record.result["nr_cpus"]
+    return makespans, nr_cpus
+
+
+def _place(policy: str, machine: str, varied: Mapping) -> str:
+    return ", ".join([policy, machine, *(f"{name} = {value}" for name, value in varied.items())])
+
+
+def _over(times: Mapping[str, float], place: str, one: str, parts: float) -> float | None:
+    """The time of a place over the ideal, which is that of one part times `parts`."""
+    return times[place] / (times[one] * parts) if times.get(one) else None
 
 
 # --- numbers --------------------------------------------------------------------------------------

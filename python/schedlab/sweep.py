@@ -38,6 +38,8 @@ REPLAY_STEP_NS = 100_000_000
 # A simulation that takes longer may be large, or its policy may never come back.
 SLOW_AFTER_S = 10.0
 SLOW_POLL_S = 0.5
+# No event and no operation takes nearly as long: the operation loops.
+STUCK_AFTER_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,44 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _begin_worker() -> None:
+    _end_with_parent()
+    # What has looped here will loop again alone, where there is somebody to tell.
+    _watch_for_loops(lambda at_ns, cpu: None)
+
+
+def _watch_for_loops(tell: Callable[[int, int], None]) -> None:
+    """Ends this process when an operation of the policy does not return; first `tell`s where."""
+    native = catalogue.native()
+
+    def watch() -> None:
+        last, since_s = None, time.monotonic()
+        while True:
+            time.sleep(SLOW_POLL_S)
+            position = native.position()
+            if position is None or position != last:
+                last, since_s = position, time.monotonic()
+            elif time.monotonic() - since_s >= STUCK_AFTER_S:
+                tell(*position[1:])
+                os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _answer(sender: connection.Connection, simulate: Simulate, cell: Cell) -> None:
     _end_with_parent()
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_ns = time.monotonic_ns()
+
+    def tell(at_ns: int, cpu: int) -> None:
+        message = (
+            f"an operation of the policy has not returned for {STUCK_AFTER_S:.0f} s: it loops;"
+            " a kernel would refuse to load it"
+        )
+        result = _crash(message, at_ns, cpu)
+        sender.send(Outcome(result, None, started_at, time.monotonic_ns() - started_ns))
+
+    _watch_for_loops(tell)
     sender.send(simulate(cell))
 
 
@@ -358,7 +396,7 @@ def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Workers that start afresh (a fork would copy locks of other threads), and surely end."""
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
     try:
         yield pool
     except BaseException:
@@ -388,15 +426,15 @@ def _faultless(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _crash(message: str) -> dict:
+def _crash(message: str, at_ns: int = 0, cpu: int | None = None) -> dict:
     """The result of a run whose process died: no metrics, no digest."""
     error = {
         "kind": "crash",
         "message": message,
         "pid": None,
         "task": None,
-        "cpu": None,
-        "at_ns": 0,
+        "cpu": cpu,
+        "at_ns": at_ns,
     }
     return {"status": "failed", "error": error, "digest": ""}
 
@@ -404,6 +442,8 @@ def _crash(message: str) -> dict:
 def _cause_of_death(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
         how = f"by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+        if -exit_code == signal.SIGFPE:
+            how += ": a division by zero, of which a kernel would make 0"
     else:
         how = f"with exit code {exit_code}"
     return f"it ended its process {how}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -20,11 +21,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from schedlab.cells import Cell
-from schedlab.experiment import UNIT_NS, Experiment
+from schedlab.experiment import Experiment
 from schedlab.store import RunRecord, measured_on
 
 if TYPE_CHECKING:
-    from schedlab import statistics
+    from schedlab.statistics import Estimate, Growth, Ratio
     from schedlab.study import Cell as StudyCell
     from schedlab.study import Published, Study
 
@@ -74,14 +75,20 @@ def report_failures(records: Sequence[RunRecord]) -> None:
 
 
 def _failure_text(record: RunRecord) -> str:
-    where = f"with {record.workload} on {record.machine}, seed {record.seed}"
-    error = record.result.get("error")
-    if error is None:
-        return f"policy {record.policy} brought no end to its tasks {where}"
-    if not error.get("at_ns"):
-        return f"policy {record.policy} failed {where}: {error['message']}"
-    at_s = error["at_ns"] / 1e9
-    return f"policy {record.policy} failed at {at_s:.6f} s {where}: {error['message']}"
+    error = record.result.get("error") or {}
+    at_s = error.get("at_ns", 0) / 1e9
+    when = f" at {at_s:.6f} s" if at_s else ""
+    place = f"on {record.machine}, seed {record.seed}"
+    if not error:
+        return f"policy {record.policy} brought no end to its tasks with {record.workload} {place}"
+    if error["kind"] == "deadlock":
+        # What tasks wait for is written in the workload; no policy can end it.
+        why = error["message"].removeprefix("deadlock: ")
+        return (
+            f"workload {record.workload} came to a deadlock{when} under {record.policy} {place}:"
+            f" {why}"
+        )
+    return f"policy {record.policy} failed{when} with {record.workload} {place}: {error['message']}"
 
 
 def print_evidence(record: RunRecord) -> None:
@@ -224,7 +231,7 @@ def print_study(
 ) -> None:
     """A row a machine and varied value: mean, half-width, and ratio to the first policy.
 
-    Below it what `published_beside` found.
+    Below it what `study.published_beside` found.
     """
     for text in filter(None, (title, description)):
         click.echo(f"{text.strip()}\n")
@@ -234,6 +241,8 @@ def print_study(
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
         print_table(_published_table(published))
+        for text in dict.fromkeys(r.ideal.meaning for r in published.values() if r.ideal):
+            click.echo(f"ideal: {text}")
         click.echo("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
 
 
@@ -247,47 +256,21 @@ def _print_platforms(study: Study) -> None:
         click.echo(MEASURED_NOTE)
 
 
-def published_beside(definition: Mapping, study: Study) -> dict[str, Published]:
-    """Published times that a cell of the study simulates, by a label that says which it is.
-
-    Parameters
-    ----------
-    definition : mapping
-        `Experiment.definition`, or what a store has of it.
-    """
-    from schedlab.study import Published
-
-    if not definition.get("published"):
-        return {}
-    simulated = {}
-    for cell in (cell for panel in study.panels for cell in panel.cells):
-        for policy, found in cell.makespan.items():
-            record = cell.runs[policy][0]
-            simulated[_place(policy, record.machine, record.varied)] = found
-    source, times = definition["published"]["source"], definition["published"]["times"]
-    places = [(_place(time["policy"], time["machine"], time["varied"]), time) for time in times]
-    unit_ns = UNIT_NS[study.unit]
-    return {
-        place: Published(time["makespan_ns"] / unit_ns, simulated[place], study.unit, source)
-        for place, time in places
-        if place in simulated
-    }
-
-
-def _place(policy: str, machine: str, varied: Mapping) -> str:
-    return ", ".join([policy, machine, *(f"{name} = {value}" for name, value in varied.items())])
-
-
 def _published_table(published: Mapping[str, Published]) -> Table:
-    from schedlab.study import number
+    from schedlab.study import factor, number
 
+    with_ideal = any(row.ideal for row in published.values())
     table = Table(box=box.SIMPLE)
     table.add_column("what", no_wrap=True)
-    for column in ("published", "simulated", "unit", "error"):
+    columns = ["published", "simulated", "unit", "error"]
+    columns += ["published/ideal", "simulated/ideal"] if with_ideal else []
+    for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for what, row in published.items():
         error = f"{100 * (row.simulated.mean / row.value - 1):+.1f} %"
-        texts = (what, number(row.value), number(row.simulated.mean), row.unit, error)
+        texts = [what, number(row.value), number(row.simulated.mean), row.unit, error]
+        if row.ideal:
+            texts += [factor(row.ideal.published), factor(row.ideal.simulated)]
         table.add_row(*map(escape, texts))
     return table
 
@@ -312,12 +295,35 @@ def _study_table(study: Study) -> Table:
 
 
 def _study_legend(study: Study) -> str:
-    legend = f"makespan in {study.unit}: mean ± half of its 95 % interval"
-    if len(study.policies) > 1:
-        legend += f"\nbelow it: × the makespan of {study.policies[0]} [95 % interval]"
-    if any(panel.growth for panel in study.panels):
-        legend += f"\ngrowth: exponent of makespan over {study.axis} [95 % interval], 1 is linear"
-    return legend
+    """What the table shows; it promises no interval that is not there."""
+    from schedlab.statistics import RUNS_FOR_INTERVAL_MIN
+
+    cells = [cell for panel in study.panels for cell in panel.cells]
+    found = [estimate for cell in cells for estimate in cell.makespan.values()]
+    compared = [one.ratio for cell in cells for one in cell.comparisons.values()]
+    growths = [growth for panel in study.panels for growth in panel.growth.values()]
+    lines = [f"makespan in {study.unit}: mean"]
+    if _with_interval(found):
+        lines[0] += " ± half of its 95 % interval"
+        if any(one.low == one.high for one in found if one.low is not None):
+            lines[0] += "; ± 0: all repetitions were equal"
+    elif found:
+        lines[0] += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
+    if compared:
+        lines.append(f"below it: × the makespan of {study.policies[0]}{_with_interval(compared)}")
+    if len(study.policies) > 1 and any(
+        cell.makespan and study.policies[0] not in cell.makespan for cell in cells
+    ):
+        lines.append(f"no × where {study.policies[0]} failed: it is what others are compared with")
+    if growths:
+        interval = _with_interval(growths)
+        lines.append(f"growth: exponent of makespan over {study.axis}{interval}, 1 is linear")
+    return "\n".join(lines)
+
+
+def _with_interval(found: Sequence[Estimate | Ratio | Growth]) -> str:
+    """What a legend adds to a number that has an interval somewhere; nothing if none has."""
+    return " [95 % interval]" if any(one.low is not None for one in found) else ""
 
 
 def _cell_text(cell: StudyCell, policy: str) -> str:
@@ -328,7 +334,7 @@ def _cell_text(cell: StudyCell, policy: str) -> str:
         return "failed"
     text = number(estimate.mean)
     if estimate.low is not None and estimate.high is not None:
-        text += f" ± {_half_width((estimate.high - estimate.low) / 2)}"
+        text += f" ± {_half_width((estimate.high - estimate.low) / 2, text)}"
     if estimate.n < max(found.n for found in cell.makespan.values()):
         text += f" (n = {estimate.n})"
     if policy in cell.comparisons:
@@ -339,12 +345,17 @@ def _cell_text(cell: StudyCell, policy: str) -> str:
     return text
 
 
-def _half_width(value: float) -> str:
-    """Two digits: an uncertainty is not known better."""
-    return "0" if value == 0 else f"{value:.2g}"
+def _half_width(value: float, mean: str) -> str:
+    """Two digits, because an uncertainty is not known better, and none finer than the mean's."""
+    if value == 0:
+        return "0"
+    decimals = len(mean.partition(".")[2])
+    if round(value, decimals) == 0:
+        return f"<{10**-decimals:.{decimals}f}"
+    return f"{value:.{min(decimals, max(0, 1 - math.floor(math.log10(value))))}f}"
 
 
-def _growth_text(growth: statistics.Growth | None) -> str:
+def _growth_text(growth: Growth | None) -> str:
     from schedlab.study import factor
 
     if growth is None:
@@ -380,7 +391,12 @@ def study_json(
             for policy, growth in panel.growth.items()
         ],
         "published": [
-            {"what": what, "published": row.value, "simulated": row.simulated.mean}
+            {
+                "what": what,
+                "published": row.value,
+                "simulated": row.simulated.mean,
+                "over_ideal": row.ideal and dataclasses.asdict(row.ideal),
+            }
             for what, row in published.items()
         ],
         "runs": [record_json(record) for record in records],

@@ -117,7 +117,7 @@ schedlab.add_command(
 @on_vm.options(several=False)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of all random numbers.")
 @_scenario_options
-@click.option("--until", metavar="TIME", help="Stop at this simulated time, as in 9.3s.")
+@click.option("--until", metavar="TIME", help="Begin nothing after this simulated time (9.3s).")
 @click.option("--store", type=click.Path(path_type=Path), help="Keep the run in this store.")
 @click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
 @_json_option
@@ -137,7 +137,7 @@ def run_verb(
     timeline,
     as_json,
 ) -> int:
-    """Simulate one policy once, or run it on a real kernel, and print the metrics of the run."""
+    """Simulate one policy once, or run it on a real kernel; print its metrics."""
     machines = [machine] if machine else []
     asked = experiment.build(
         {
@@ -259,10 +259,11 @@ def compare_verb(
     quiet,
     as_json,
 ) -> int:
-    """Compare policies over machines, workload parameters and repetitions.
+    """Compare policies on machines and workloads.
 
-    The first policy is the one the others are compared with. Every finished run is kept in the
-    store at once: after Ctrl-C or a crash, the same command goes on where it stopped.
+    A grid of runs: policies × machines × varied parameters × repetitions. The first policy is the
+    one the others are compared with. Every finished run is kept in the store at once: after
+    Ctrl-C or a crash, the same command goes on where it stopped.
     """
     given = {
         "policies": list(policies),
@@ -289,18 +290,20 @@ def compare_verb(
             comparison.simulate, comparison.order = on_vm.measure_cell, on_vm.random_order
         try:
             comparison.make_runs(on_vm.jobs(jobs, asked.vm), quiet)
+            if not quiet:
+                _say_what_was_made(comparison)
+            return _answer(comparison, command, report_path, quiet, as_json)
         except KeyboardInterrupt:
             _say_how_to_go_on(comparison, command)
             raise
-    if not quiet:
-        _say_what_was_made(comparison)
-    return _answer(comparison, command, report_path, quiet, as_json)
 
 
 def _say_how_to_go_on(comparison: Comparison, command: str) -> None:
+    nr_kept, nr_cells = comparison.nr_kept, len(comparison.cells)
+    kept = f"all {nr_cells}" if nr_kept == nr_cells else f"{nr_kept} of {nr_cells}"
     click.echo(
-        f"\n{comparison.nr_kept} of {len(comparison.cells)} runs are kept in"
-        f" {comparison.store.path}; the same command goes on from there: {command}",
+        f"\n{kept} runs are kept in {comparison.store.path}; the same command goes on from"
+        f" there: {command}",
         err=True,
     )
 
@@ -343,9 +346,12 @@ def _refuse_unwritable(path: Path, store: Path) -> None:
     if not directory.is_dir():
         raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
     try:
-        if path.exists() and store.exists() and path.samefile(store):
+        is_store = path.exists() and store.exists() and path.samefile(store)
+        if is_store or str(path.resolve()).startswith(str(store.resolve())):
+            # Files beside the store begin with its name.
             raise SchedlabError(
-                f"report {path} is the store itself", "name another file for the report"
+                f"report {path} would take the place of the store, or of a file beside it",
+                "name another file for the report",
             )
         if path.exists() and not path.is_file():
             raise SchedlabError(f"report {path} is not a file", "name a file in a directory")
@@ -378,12 +384,12 @@ def _note_identical(records: Sequence[RunRecord]) -> None:
 def _answer(
     comparison: Comparison, command: str, report_path: Path | None, quiet: bool, as_json: bool
 ) -> int:
-    """Prints what came of an experiment and writes its report."""
-    from schedlab.study import study_of
+    """Prints what came of an experiment, then writes its report, which takes longer."""
+    from schedlab.study import published_beside, study_of
 
     asked, records = comparison.asked, comparison.records
     study = study_of(records)
-    published = terminal.published_beside(asked.definition, study)
+    published = published_beside(asked.definition, study)
     if as_json:
         reused = comparison.nr_reused + comparison.nr_of_others
         terminal.print_json(terminal.study_json(asked, study, records, reused, published))
@@ -439,7 +445,10 @@ _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunab
 @_verbose_option
 @_json_option
 def list_policies(verbose: bool, as_json: bool) -> int:
-    """Name and idea of every policy; with -v its tunables, their defaults and meaning."""
+    """Every policy and its idea.
+
+    With -v also its tunables, their defaults and meaning.
+    """
     rows, broken = [], 0
     for name, path in catalogue.names(catalogue.POLICIES).items():
         try:
@@ -463,7 +472,10 @@ def list_policies(verbose: bool, as_json: bool) -> int:
 @list_verb.command("machines")
 @_json_option
 def list_machines(as_json: bool) -> int:
-    """Every machine: its CPUs, its clock tick and what it stands for."""
+    """Every machine and what it stands for.
+
+    With the number of its CPUs and its clock ticks a second.
+    """
     rows = []
     for name, path in catalogue.names(catalogue.MACHINES).items():
         machine = catalogue.load_machine(path)
@@ -484,7 +496,10 @@ def list_machines(as_json: bool) -> int:
 @_verbose_option
 @_json_option
 def list_workloads(verbose: bool, as_json: bool) -> int:
-    """Every workload; with -v its parameters, their defaults and meaning."""
+    """Every workload and what it does.
+
+    With -v also its parameters, their defaults and meaning.
+    """
     rows = []
     for name, path in catalogue.names(catalogue.WORKLOADS).items():
         workload = catalogue.load_workload(path, {})
@@ -530,7 +545,7 @@ def _print_rows(
 )
 @_json_option
 def report_verb(store: Path, output: Path, wanted: str | None, as_json: bool) -> int:
-    """Make the report of an experiment again from its store."""
+    """Make a report again from a store of runs."""
     _refuse_unwritable(output, store)
     with Store(store, read_only=True) as kept:
         chosen, others = _choose_experiment(kept, wanted)
@@ -546,10 +561,10 @@ def report_verb(store: Path, output: Path, wanted: str | None, as_json: bool) ->
             f" {', '.join(others)}",
             err=True,
         )
-    from schedlab.study import study_of
+    from schedlab.study import published_beside, study_of
 
     records = sorted(records, key=_stored_order(chosen))
-    published = terminal.published_beside(chosen.definition, study_of(records))
+    published = published_beside(chosen.definition, study_of(records))
     _write_report(output, records, chosen.definition, chosen.command, published)
     if as_json:
         terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})

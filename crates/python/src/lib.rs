@@ -9,6 +9,7 @@ mod kernel;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -218,6 +219,21 @@ fn workload_parameters(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Bound<'_, 
     parameters.iter().map(as_dict).collect()
 }
 
+/// The simulation that this process began last, while it runs.
+static PRESENT_RUN: Mutex<Option<Arc<simulator::Progress>>> = Mutex::new(None);
+
+fn present_run() -> MutexGuard<'static, Option<Arc<simulator::Progress>>> {
+    PRESENT_RUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the simulation is that this process began last: events and operations of the policy that
+/// were begun, and the simulated time in ns and the CPU of the last. `None` while there is none.
+#[pyfunction]
+fn position() -> Option<(u64, u64, u64)> {
+    let position = present_run().as_ref()?.position();
+    Some((position.steps, position.began_at_ns, position.cpu))
+}
+
 /// Simulates and returns the result as JSON text; other Python threads go on meanwhile.
 #[pyfunction]
 #[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false))]
@@ -232,10 +248,18 @@ fn simulate(
     until_ns: Option<u64>,
     timeline: bool,
 ) -> PyResult<String> {
-    let options = simulator::Options { seed, until_ns, timeline, tunables };
-    let result = py
-        .detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options))
-        .map_err(simulate_error)?;
+    let progress = Arc::default();
+    let options = simulator::Options {
+        seed,
+        until_ns,
+        timeline,
+        tunables,
+        progress: Some(Arc::clone(&progress)),
+    };
+    *present_run() = Some(progress);
+    let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
+    *present_run() = None;
+    let result = result.map_err(simulate_error)?;
     serde_json::to_string(&result).map_err(|error| NativeError::new_err(error.to_string()))
 }
 
@@ -267,6 +291,6 @@ mod _native {
     #[pymodule_export]
     use super::{
         Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,
-        load_machine, load_workload, simulate, version, workload_parameters,
+        load_machine, load_workload, position, simulate, version, workload_parameters,
     };
 }

@@ -9,6 +9,7 @@ use crate::kernel_calls::CALLS;
 use crate::metrics::{Metrics, RunResult, Status};
 use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Channel, Gate, Outcome, Takes};
+use crate::progress::Progress;
 use crate::scheduling::OwnKicks;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{Place, TaskId, Tasks};
@@ -16,6 +17,7 @@ use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
+use std::sync::Arc;
 
 /// Tasks that may exist.
 const TASKS_MAX: usize = (1 << 22) - 2;
@@ -23,7 +25,7 @@ const TASKS_MAX: usize = (1 << 22) - 2;
 const POLICY_STREAM: u64 = u64::MAX;
 
 /// What a run is given beside policy, machine and workload.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
     /// Seed of all random draws.
     pub seed: u64,
@@ -35,6 +37,8 @@ pub struct Setting {
     pub hz: u32,
     /// Whether all messages wake synchronously.
     pub sync_wakeups: bool,
+    /// Where to say how far the run is.
+    pub progress: Option<Arc<Progress>>,
 }
 
 impl<'a> Kernel<'a> {
@@ -83,6 +87,7 @@ impl<'a> Kernel<'a> {
             buffer: Vec::new(),
             walked: Vec::new(),
             scheduling: false,
+            switching: false,
             own_kicks: OwnKicks::default(),
             maps,
             spin_locks: Vec::new(),
@@ -90,6 +95,7 @@ impl<'a> Kernel<'a> {
             gates: vec![Gate::default(); workload.nr_gates as usize],
             address_spaces: Vec::new(),
             random: Random::new(setting.seed, POLICY_STREAM),
+            progress: setting.progress,
             seed: setting.seed,
             hz: setting.hz,
             sync_wakeups: setting.sync_wakeups,
@@ -414,6 +420,8 @@ impl<'a> Kernel<'a> {
             }
             Outcome::Ends => {
                 self.block_current(Place::Exited);
+                // The kernel tells the parent first.
+                self.switching = false;
                 self.bury(task);
                 self.schedule();
                 self.forget(task);

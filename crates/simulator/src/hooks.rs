@@ -23,6 +23,9 @@ impl Kernel<'_> {
         }
         let host: *mut abi::Host = std::ptr::from_mut(self).cast();
         self.policy.set_host(host);
+        if let Some(progress) = &self.progress {
+            progress.note(self.here(), self.host.now_ns);
+        }
     }
 
     /// `ops.init`; its return value, 0 if there is none.

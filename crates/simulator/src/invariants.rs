@@ -37,6 +37,9 @@ impl Kernel<'_> {
         let (next, _) = self.agenda.first();
         assert!(next > when, "time went back: {next:?} after {when:?}");
         self.check_limits(when.at_ns);
+        if let Some(progress) = &self.progress {
+            progress.note(self.here(), when.at_ns);
+        }
         if self.metrics.events >= self.next_full_check {
             self.next_full_check = self.metrics.events + FULL_CHECK_EVERY;
             self.check_all();

@@ -11,12 +11,14 @@ use crate::failure::{Failure, FailureKind};
 use crate::metrics::Metrics;
 use crate::policy_maps::PolicyMaps;
 use crate::program::Gate;
+use crate::progress::Progress;
 use crate::scheduling::OwnKicks;
 use crate::task::{TaskId, Tasks, new_task};
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::Workload;
+use std::sync::Arc;
 
 /// What wakes up at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,6 +114,8 @@ pub struct Kernel<'a> {
     pub walked: Vec<u32>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
     pub scheduling: bool,
+    /// Whether its task has blocked, or it is choosing: what it tells itself comes after the switch.
+    pub switching: bool,
     /// Its kicks of itself meanwhile.
     pub own_kicks: OwnKicks,
     /// The policy's maps and timers.
@@ -127,6 +131,8 @@ pub struct Kernel<'a> {
     pub address_spaces: Vec<Box<abi::AddressSpace>>,
     /// Draws of the policy and of nobody else.
     pub random: Random,
+    /// Where others can see how far the run is.
+    pub progress: Option<Arc<Progress>>,
     /// Seed of the run.
     pub seed: u64,
     /// Ticks a second.

@@ -22,16 +22,19 @@ mod kernel_calls;
 mod metrics;
 mod policy_maps;
 mod program;
+mod progress;
 mod queueing;
 mod scheduling;
 mod task;
 
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
+pub use progress::{Position, Progress};
 
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a run is given beside policy, machine and workload.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +47,8 @@ pub struct Options {
     pub timeline: bool,
     /// The policy's tunables that are not to keep their defaults.
     pub tunables: BTreeMap<String, i64>,
+    /// Where to say how far the run is, for whoever wonders whether the policy will ever return.
+    pub progress: Option<Arc<Progress>>,
 }
 
 /// A run that could not begin.
@@ -102,6 +107,7 @@ pub fn simulate(
         timeline: options.timeline,
         hz: machine.hz_for(&policy.name),
         sync_wakeups: machine.sync_wakeups_for(&policy.name),
+        progress: options.progress.clone(),
     };
     let kernel = kernel::Kernel::new(loaded, machine, workload, setting).map_err(|unknown| {
         let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);

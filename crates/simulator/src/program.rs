@@ -28,8 +28,10 @@ pub struct Channel {
     pub content_bytes: u64,
     /// Tasks that wait for data, longest first.
     pub receivers: VecDeque<TaskId>,
-    /// Tasks that wait for room, longest first.
-    pub senders: VecDeque<TaskId>,
+    /// Tasks that wait for room, longest first, each with its number among all that ever did.
+    pub senders: VecDeque<(u64, TaskId)>,
+    /// Tasks that ever waited for room.
+    pub nr_blocked: u64,
 }
 
 /// A gate while it is used.
@@ -82,6 +84,7 @@ impl Channel {
             content_bytes: 0,
             receivers: VecDeque::new(),
             senders: VecDeque::new(),
+            nr_blocked: 0,
         }
     }
 
@@ -331,9 +334,13 @@ impl Kernel<'_> {
                     }
                 }
                 Op::Recv { channel, .. } => {
+                    let last = state.last_to_wake;
                     let sync = self.sync_of(channel as usize);
-                    if let Some(sender) = self.channels[channel as usize].senders.pop_front() {
-                        self.wake_up(sender, WAKE_TTWU | sync);
+                    let senders = &mut self.channels[channel as usize].senders;
+                    match senders.pop_front_if(|sender| sender.0 <= last) {
+                        Some((_, sender)) => self.wake_up(sender, WAKE_TTWU | sync),
+                        // Another receiver has woken the rest.
+                        None => self.tasks.state_mut(task).to_wake = 0,
                     }
                 }
                 _ => unreachable!("{op:?} wakes one task at the most"),
@@ -372,7 +379,8 @@ impl Kernel<'_> {
         let channel = &mut self.channels[index];
         channel.last_cpu = Some(cpu);
         if !channel.has_room_for(bytes) {
-            channel.senders.push_back(task);
+            channel.nr_blocked += 1;
+            channel.senders.push_back((channel.nr_blocked, task));
             self.tasks.state_mut(task).phase = RETRY;
             return Outcome::Blocks;
         }
@@ -404,6 +412,7 @@ impl Kernel<'_> {
         self.metrics.messages += u64::from(whole);
         let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
         state.to_wake = if drained { channel.senders.len() as u32 } else { 0 };
+        state.last_to_wake = channel.nr_blocked;
         if channel.content_bytes > 0
             && let Some(next) = channel.receivers.pop_front()
         {

@@ -193,7 +193,7 @@ impl Kernel<'_> {
         self.update_current();
         let own = self.queues.local(cpu);
         self.lock_queue(own);
-        self.scheduling = true;
+        (self.scheduling, self.switching) = (true, true);
         let prev = self.cpus[cpu].current;
         let choice = self.choose(prev);
         self.cpus[cpu].need_resched = false;
@@ -216,7 +216,7 @@ impl Kernel<'_> {
                 self.become_idle();
             }
         }
-        self.scheduling = false;
+        (self.scheduling, self.switching) = (false, false);
         self.unlock_queue(own);
         self.carry_out_own_kicks();
         self.check_places();
@@ -376,6 +376,7 @@ impl Kernel<'_> {
         let task = self.cpus[cpu].current.expect("a task blocks itself");
         self.update_current();
         self.tasks.seen_mut(task).state = 1;
+        self.switching = true;
         self.call_stopping(task, false);
         self.call_with_flags(self.ops.quiescent, task, flags::DEQ_SLEEP);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
@@ -395,6 +396,8 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
         self.call_with_flags(self.ops.runnable, task, flags::ENQ_CHANGE);
         self.charge(Spent::Scheduler, 2 * self.costs.dsq_op_ns);
+        let cpu = self.here();
+        self.cpus[cpu].exec_start_ns = self.host.now_ns;
         self.call_with_task(self.ops.running, task);
     }
 

@@ -113,8 +113,10 @@ pub struct State {
     pub left: u64,
     /// Bytes still to receive.
     pub bytes_left: u32,
-    /// Tasks that the operation it is in still has to wake up.
+    /// Tasks that the operation it is in still has to wake up, at the most.
     pub to_wake: u32,
+    /// Of a channel's senders, the last that it has to wake: others block meanwhile.
+    pub last_to_wake: u64,
     /// Draws of this task alone, so that schedules do not change what tasks do.
     pub random: Random,
     /// Children that have not exited.
@@ -321,6 +323,7 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
         left: 0,
         bytes_left: 0,
         to_wake: 0,
+        last_to_wake: 0,
         random,
         children: 0,
         parent: None,

@@ -135,3 +135,30 @@ fn whoever_wakes_many_is_preempted_when_all_are_awake() {
     // It has not come back to its last µs of work.
     assert!(opened[0].1 - opened[0].0 < 1001 * US + woken_ns, "{opened:?}");
 }
+
+#[test]
+fn whoever_drains_a_channel_wakes_those_who_wait_then_and_nobody_else() {
+    // Two drain it in turn; who has been woken by one and waits again is not the other's to wake.
+    let text = r#"
+description = "twenty senders, two receivers, room for one message"
+source = "own"
+stop = "200ms"
+[channels.pipe]
+capacity_bytes = 100
+[[tasks]]
+name = "sender"
+count = 20
+program = [{ repeat = "forever", do = [{ send = "pipe", bytes = 100 }] }]
+[[tasks]]
+name = "receiver"
+count = 2
+program = [{ repeat = "forever", do = [{ recv = "pipe", bytes = 100 }] }]
+"#;
+    let mut machine = costless(4, HZ);
+    machine.costs.wakeup_ns = 20 * US;
+    let result = outcome(&shipped("round_robin"), &machine, &parsed(text), None, &[]);
+    // While one wakes half of them the other half blocks again, so a message costs about ten
+    // wake-ups; were all woken who block meanwhile, it would cost nearly twenty.
+    let per_message = result.wakeups / result.messages;
+    assert!((8..12).contains(&per_message), "{per_message} wake-ups a message");
+}

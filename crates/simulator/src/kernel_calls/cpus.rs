@@ -30,7 +30,7 @@ pub(super) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) 
         let message = "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".to_owned();
         return k.fail(FailureKind::BadCall, message);
     }
-    if k.scheduling && cpu == k.here() {
+    if k.switching && cpu == k.here() {
         let kicks = &mut k.own_kicks;
         kicks.always |= flags & KICK_IDLE == 0;
         kicks.if_idle |= flags & KICK_IDLE != 0;

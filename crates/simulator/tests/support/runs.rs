@@ -24,6 +24,7 @@ pub fn outcome(
         until_ns: until_ns.into(),
         timeline: true,
         tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        ..Options::default()
     };
     let result =
         simulate(policy, machine, workload, &options).unwrap_or_else(|error| panic!("{error}"));
