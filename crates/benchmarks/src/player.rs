@@ -66,13 +66,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let limit_ns = 60_000_000_000;
-        Options {
-            seed: 0,
-            limit_ns,
-            pace: Pace::default(),
-            class: Class::default(),
-            lead_ns: 0,
-        }
+        Options { seed: 0, limit_ns, pace: Pace::default(), class: Class::default(), lead_ns: 0 }
     }
 }
 

@@ -84,7 +84,8 @@ pub fn load_for(
     let image = read_object(object)?;
     let log = LoaderLog::begin();
     let variables = variables::of_object(&image)?;
-    let mut opened = open::open(&image).map_err(|e| LoadError::unreadable(object, &e, log.text()))?;
+    let mut opened =
+        open::open(&image).map_err(|e| LoadError::unreadable(object, &e, log.text()))?;
     if reach == Reach::Willing {
         settings::raise_ops_flags(&mut opened, &variables, SCX_OPS_SWITCH_PARTIAL);
     }

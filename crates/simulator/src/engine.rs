@@ -41,6 +41,9 @@ pub struct Setting {
     pub progress: Option<Arc<Progress>>,
 }
 
+/// `SCX_OPS_KEEP_BUILTIN_IDLE`
+const KEEP_BUILTIN_IDLE: u64 = 1;
+
 impl<'a> Kernel<'a> {
     /// A machine with the policy loaded and no task yet.
     pub fn new(
@@ -62,7 +65,6 @@ impl<'a> Kernel<'a> {
         (0..nr_cpus).for_each(|cpu| online.set(cpu));
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
-        const KEEP_BUILTIN_IDLE: u64 = 1;
         let mut kernel = Box::new(Kernel {
             host: empty_host(nr_cpus, setting.hz),
             tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,

@@ -114,7 +114,7 @@ pub struct Kernel<'a> {
     pub walked: Vec<u32>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
     pub scheduling: bool,
-    /// Whether its task has blocked, or it is choosing: what it tells itself comes after the switch.
+    /// Whether its task has blocked or it is choosing: what it tells itself comes afterwards.
     pub switching: bool,
     /// Its kicks of itself meanwhile.
     pub own_kicks: OwnKicks,
