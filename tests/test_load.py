@@ -49,7 +49,9 @@ extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64
 __attribute__((section("struct_ops/foreign_enqueue"), used))
 int foreign_enqueue(u64 *arguments)
 {
-	scx_bpf_dsq_insert((struct task_struct *)arguments[0], 1ULL << 63 | 1, 5000000, arguments[1]);
+	struct task_struct *p = (struct task_struct *)arguments[0];
+
+	scx_bpf_dsq_insert(p, 1ULL << 63 | 1, 5000000, arguments[1]);
 	return 0;
 }
 
