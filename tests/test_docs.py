@@ -142,7 +142,7 @@ def test_every_make_target_exists(path):
 def test_the_reference_names_every_key_of_a_result(tmp_path):
     page = (ROOT / "docs" / "reference" / "result.md").read_text()
     named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*)\|", page, re.MULTILINE)))
-    command = "schedlab run fifo --workload ping_pong --machine laptop --json"
+    command = "schedlab run fifo --workload ping_pong --machine laptop --timeline --json"
     assert sorted(named) == sorted(json.loads(printed(command, tmp_path))["result"])
 
 

@@ -118,6 +118,7 @@ mod tests {
             settle_ns: 1,
             time_limit_ns: 2,
             counters_every_ns: 3,
+            isolated_plays: true,
         };
         let text = serde_json::to_string(&job).unwrap();
         assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);

@@ -337,8 +337,11 @@ impl Kernel<'_> {
                     let last = state.last_to_wake;
                     let sync = self.sync_of(channel as usize);
                     let senders = &mut self.channels[channel as usize].senders;
-                    match senders.pop_front_if(|sender| sender.0 <= last) {
-                        Some((_, sender)) => self.wake_up(sender, WAKE_TTWU | sync),
+                    match senders.front().copied().filter(|&(number, _)| number <= last) {
+                        Some((_, sender)) => {
+                            senders.pop_front();
+                            self.wake_up(sender, WAKE_TTWU | sync);
+                        }
                         // Another receiver has woken the rest.
                         None => self.tasks.state_mut(task).to_wake = 0,
                     }

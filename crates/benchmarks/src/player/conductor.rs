@@ -342,7 +342,9 @@ mod tests {
             let start_ns = first_on_grid_ns(at_ns);
             assert!((at_ns..at_ns + START_GRID_NS).contains(&start_ns));
             assert!(
-                [1_000_000, 4_000_000, 10_000_000].iter().all(|tick_ns| start_ns % tick_ns == 0)
+                [1_000_000, 4_000_000, 10_000_000]
+                    .iter()
+                    .all(|tick_ns| start_ns.is_multiple_of(*tick_ns))
             );
         }
     }
