@@ -112,10 +112,11 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
 @click.option("--name", help="What to call it.  [default: its release]")
 @_json_option
 def add_verb(path: Path, name: str | None, as_json: bool) -> int:
-    """Take in a kernel of your own: a vmlinuz, as in /boot, or an uncompressed vmlinux.
+    """Take in a kernel of your own.
 
-    It is examined, not booted. If it has sched_ext and yet no policy could be loaded into it, that
-    is said, with exit code 1; it can still be compared by its own scheduler.
+    It is a vmlinuz, as in /boot, or an uncompressed vmlinux. It is examined, not booted. If it has
+    sched_ext and yet no policy could be loaded into it, that is said, with exit code 1; it can
+    still be compared by its own scheduler.
     """
     added = json.loads(catalogue.native().kernels_add(str(directory()), str(path.resolve()), name))
     _print([added], as_json)

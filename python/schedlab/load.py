@@ -56,7 +56,7 @@ COLUMNS = (
 )
 @click.option("--json", "as_json", is_flag=True, help="Every record as JSON, one a line.")
 def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
-    """Let a policy schedule this machine, and show what it does every second.
+    """Let a policy schedule this machine, and show what it does.
 
     POLICY may also be a BPF object (*.o) with a `struct sched_ext_ops`, of whatever project. Needs
     root and a kernel with sched_ext. Ctrl-C or SIGTERM gives the machine back to the kernel's own

@@ -63,7 +63,7 @@ class Verdict:
 @click.option("--kernel", help="Kernel of the cache.  [default: 6.18]")
 @click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
 def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: bool) -> int:
-    """Compare every decision of the simulator with a real kernel's, on one CPU.
+    """Compare the simulator's decisions with a real kernel's.
 
     The kernel runs in a deterministic virtual machine. For each scenario: whether the same tasks
     were chosen in the same order, and if not, the first decision that differs, with what both had

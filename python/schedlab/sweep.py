@@ -39,7 +39,7 @@ REPLAY_STEP_NS = 100_000_000
 SLOW_AFTER_S = 10.0
 SLOW_POLL_S = 0.5
 # No event and no operation takes nearly as long: the operation loops.
-STUCK_AFTER_S = 10.0
+STUCK_AFTER_S = 20.0
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def run_verb(
     timeline,
     as_json,
 ) -> int:
-    """Simulate one policy once, or run it on a real kernel; print its metrics."""
+    """Run one policy once, simulated or on a real kernel."""
     machines = [machine] if machine else []
     asked = experiment.build(
         {
