@@ -304,7 +304,9 @@ def _refuse_unwritable(path: Path, store: Path) -> None:
     if not directory.is_dir():
         raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
     try:
-        if path.exists() and store.exists() and path.samefile(store):
+        # By name too: the store may be yet to be made.
+        is_same_file = path.exists() and store.exists() and path.samefile(store)
+        if is_same_file or path.resolve() == store.resolve():
             raise SchedlabError(
                 f"report {path} is the store itself", "name another file for the report"
             )
