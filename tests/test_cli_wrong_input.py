@@ -105,6 +105,12 @@ def test_a_report_never_takes_the_place_of_the_store(command, tmp_path):
     assert (tmp_path / "schedlab.db").read_bytes() == before
 
 
+def test_a_report_never_takes_the_place_of_a_store_that_is_yet_to_be_made(command, tmp_path):
+    words = ("compare", "fifo", *SCENARIO, "--store", "new.db", "--report", "./new.db")
+    assert "would take the place of the store" in refused(command(*words))
+    assert not (tmp_path / "new.db").exists()
+
+
 def test_a_report_of_no_experiment_is_refused(command):
     assert command("run", "fifo", *SCENARIO, "--store", "runs.db").returncode == 0
     assert "holds no experiment" in refused(command("report", "runs.db", "-o", "x.html"))

@@ -28,6 +28,7 @@ def main() -> None:
     try:
         signal.signal(signal.SIGTERM, _terminate)
         code = _silenced(_run())
+        _ignore_signals()
     except KeyboardInterrupt as error:
         code = _interrupted(error)
     sys.exit(code)
@@ -73,11 +74,19 @@ def _run() -> int:
 
 
 def _interrupted(why: BaseException | None) -> int:
-    """Says so once; whoever presses Ctrl-C again while Python exits gets no traceback for it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    """Says so once."""
+    _ignore_signals()
     print("interrupted", file=sys.stderr)
     return EXIT_TERMINATED if isinstance(why, Terminated) else EXIT_INTERRUPTED
+
+
+def _ignore_signals() -> None:
+    """From here on all is done and said: Ctrl-C while Python exits changes nothing.
+
+    Python, as it exits, gives a handler of its own back to the system, which kills; not this one.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _silenced(code: int) -> int:
