@@ -126,13 +126,14 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
     """What a play and its recording say; of one that lost events only what the tasks counted."""
     whole = schedule if schedule and not schedule["lost"] else None
     keeps = bool(timeline and whole)
+    elapsed_ns = _elapsed_ns(played, whole)
     names = {str(task["number"] + 1): task["name"] for task in played["tasks"]}
     return {
         "status": played["status"],
         "error": None,
         "digest": _digest(_what_happened(played, whole)),
         "makespan_ns": played["makespan_ns"],
-        "elapsed_ns": played["elapsed_ns"],
+        "elapsed_ns": elapsed_ns,
         "messages": played["messages"],
         "nr_tasks": played["nr_tasks"],
         "nr_cpus": played["nr_cpus"],
@@ -148,12 +149,18 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
         "run_ns": whole and whole["run_ns"],
         "wait_ns": whole and whole["wait_ns"],
         "wakeup_latency_ns": whole and whole["wakeup_latency_ns"],
-        "jain_fairness": jain_fairness(played["tasks"], played["elapsed_ns"]),
+        "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
         "task_groups": _task_groups(played, whole),
         "timeline": whole["timeline"] if keeps else None,
         "timeline_names": names if keeps else None,
         "recording": _recording(played, schedule),
     }
+
+
+def _elapsed_ns(played: Mapping, whole: Mapping | None) -> int:
+    """Until all tasks are gone: the player learns of the last exit before that exit is over."""
+    stays = whole["timeline"] if whole else []
+    return max([played["elapsed_ns"], *(until_ns for _, until_ns, _, _ in stays[-1:])])
 
 
 def _what_happened(played: Mapping, whole: Mapping | None) -> list:
