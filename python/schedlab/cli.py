@@ -7,8 +7,10 @@ nothing, so that Ctrl-C is answered quietly even while `verbs` and what it needs
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Callable
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -26,12 +28,25 @@ def main() -> None:
         # Closed by the shell (>&-): there is nowhere to say so.
         sys.exit(EXIT_BAD_INPUT)
     try:
-        signal.signal(signal.SIGTERM, _terminate)
+        _handle_signals(interrupt=_leave, terminate=_leave)
         code = _silenced(_run())
         _ignore_signals()
     except KeyboardInterrupt as error:
         code = _interrupted(error)
     sys.exit(code)
+
+
+def _handle_signals(interrupt: Callable, terminate: Callable) -> None:
+    """Ctrl-C stays ignored if whoever started us ignores it, as a shell does for its jobs."""
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, terminate)
+
+
+def _leave(signal_number: int, _frame: object) -> None:
+    """While modules load there is nothing to end, and importlib would swallow an exception."""
+    os.write(sys.stderr.fileno(), b"interrupted\n")
+    os._exit(EXIT_INTERRUPTED if signal_number == signal.SIGINT else EXIT_TERMINATED)
 
 
 def _terminate(_signal: int, _frame: object) -> None:
@@ -45,6 +60,7 @@ def _run() -> int:
     from schedlab.errors import SchedlabError
     from schedlab.verbs import schedlab
 
+    _handle_signals(interrupt=signal.default_int_handler, terminate=_terminate)
     try:
         code = schedlab.main(standalone_mode=False)
         sys.stdout.flush()
@@ -94,8 +110,6 @@ def _silenced(code: int) -> int:
 
     Python flushes at exit and would turn a full disk or a closed pipe into codes of its own.
     """
-    import os
-
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

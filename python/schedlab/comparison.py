@@ -80,6 +80,13 @@ class Comparison:
         """How many of the runs are in the store by now."""
         return sum(record is not None for record in self.records)
 
+    def count_kept(self) -> int:
+        """How many of the runs the store holds, also where an interrupt kept us from noting one."""
+        return sum(
+            record is not None or self.store.find(cell.key) is not None
+            for cell, record in zip(self.cells, self.records, strict=True)
+        )
+
     def _reuse(self) -> None:
         stored = [self.store.find(cell.key) for cell in self.cells]
         self.records = [

@@ -299,7 +299,7 @@ def compare_verb(
 
 
 def _say_how_to_go_on(comparison: Comparison, command: str) -> None:
-    nr_kept, nr_cells = comparison.nr_kept, len(comparison.cells)
+    nr_kept, nr_cells = comparison.count_kept(), len(comparison.cells)
     kept = f"all {nr_cells}" if nr_kept == nr_cells else f"{nr_kept} of {nr_cells}"
     click.echo(
         f"\n{kept} runs are kept in {comparison.store.path}; the same command goes on from"
