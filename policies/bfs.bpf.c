@@ -35,6 +35,7 @@
  */
 #include <scx/common.bpf.h>
 #include <scx/topology.bpf.h>
+#include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -60,6 +61,7 @@ enum class {
 #define CPUS_MAX TOPOLOGY_CPUS_MAX
 #define NICE_LEVELS 40
 #define NEVER_NS (~0ULL)
+#define RR_INTERVAL_MS_MAX 10000
 
 /* 424 counts its milliseconds in powers of two: 2^20 ns for deadlines, 2^10 us for slices. */
 #define BINARY_MSEC_NS (1ULL << 20)
@@ -580,6 +582,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 		scx_bpf_error("version is %u, not 302, 313 or 424", version);
 		return -EINVAL;
 	}
+	if (!tunable_is_within(rr_interval_ms, 1, RR_INTERVAL_MS_MAX))
+		return -EINVAL;
 	nr_cpus = min(scx_bpf_nr_cpu_ids(), (u32)CPUS_MAX);
 	jiffy_ns = NSEC_PER_SEC / CONFIG_HZ;
 	interval_ms = scaled_interval_ms();

@@ -29,6 +29,7 @@
  */
 #include <scx/common.bpf.h>
 #include <scx/topology.bpf.h>
+#include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
@@ -102,6 +103,8 @@ const volatile u64 cache_nice_tries = 1;
 #define LATENCY_MAX_NS (200 * NSEC_PER_MSEC)
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that sleeper credit never wraps */
 #define PULL_STEPS_MAX 32
+#define BUSY_FACTOR_MAX 1000000
+#define IMBALANCE_PERCENT_MAX 100000
 
 /* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
 static const u32 nice_weights[40] = {
@@ -996,12 +999,35 @@ static u64 scale_by_cpus(void)
 	return 64 - (u64)__builtin_clzll(counted | 1);
 }
 
+static bool balancing_is_sound(void)
+{
+	return tunable_is_within(fork_load_index, 0, PAST_LOADS) &&
+	       tunable_is_within(wake_load_index, 0, PAST_LOADS) &&
+	       tunable_is_within(busy_load_index, 0, PAST_LOADS) &&
+	       tunable_is_within(idle_load_index, 0, PAST_LOADS) &&
+	       tunable_is_within(newidle_load_index, 0, PAST_LOADS) &&
+	       tunable_is_within(balance_min_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(balance_max_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(busy_factor, 0, BUSY_FACTOR_MAX) &&
+	       tunable_is_within(imbalance_percent, 100, IMBALANCE_PERCENT_MAX);
+}
+
+static bool tunables_are_sound(void)
+{
+	return tunable_is_within(latency_ns, 1, TUNABLE_NS_MAX) &&
+	       tunable_is_within(min_granularity_ns, 1, TUNABLE_NS_MAX) &&
+	       tunable_is_within(wakeup_granularity_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(last_buddy, 0, 2) && balancing_is_sound();
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 {
 	u64 factor;
 	s32 error;
 	u32 cpu;
 
+	if (!tunables_are_sound())
+		return -EINVAL;
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > CPUS_MAX)
 		return -E2BIG;
@@ -1009,7 +1035,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	scaled_latency_ns = min(latency_ns * factor, LATENCY_MAX_NS);
 	scaled_granularity_ns = min(min_granularity_ns * factor, LATENCY_MAX_NS);
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
-	nr_latency = latency_ns / max(min_granularity_ns, 1ULL);
+	nr_latency = latency_ns / min_granularity_ns;
 	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
 	bpf_for(cpu, 0, nr_cpus) {
 		queue_of(cpu)->min_vruntime = VRUNTIME_START;

@@ -30,6 +30,7 @@
  * deadline first", Old Dominion University TR-95-22, 1995.
  */
 #include <scx/common.bpf.h>
+#include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
@@ -61,7 +62,9 @@ const volatile u64 cache_nice_tries = 1;
 #define SCALE_CPUS_MAX 8
 #define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 3
-#define FAILED_MAX 16               /* a weight shifted by more is 0 anyhow */
+#define FAILED_MAX 16 /* a weight shifted by more is 0 anyhow */
+#define BUSY_FACTOR_MAX 1000000
+#define IMBALANCE_PERCENT_MAX 100000
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that subtracting lag never wraps */
 
 /* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
@@ -805,11 +808,21 @@ s32 BPF_STRUCT_OPS(eevdf_init_task, struct task_struct *p, struct scx_init_task_
 	return 0;
 }
 
+static bool tunables_are_sound(void)
+{
+	return tunable_is_within(base_slice_ns, 1, NSEC_PER_SEC) &&
+	       tunable_is_within(balance_ns_per_cpu, 0, NSEC_PER_SEC) &&
+	       tunable_is_within(busy_factor, 0, BUSY_FACTOR_MAX) &&
+	       tunable_is_within(imbalance_percent, 0, IMBALANCE_PERCENT_MAX);
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 {
 	u32 cpu, bit, counted;
 	s32 error;
 
+	if (!tunables_are_sound())
+		return -EINVAL;
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > CPUS_MAX)
 		return -E2BIG;

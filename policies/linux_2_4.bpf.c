@@ -31,6 +31,7 @@
  * kernel/timer.c, kernel/fork.c, kernel/exit.c; 2.4.18 lies between them.
  */
 #include <scx/common.bpf.h>
+#include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -48,6 +49,7 @@ const volatile u64 counter_max_ns = 200 * NSEC_PER_MSEC;
 /* Half of the rest is lost each epoch: after these many a counter stays where it is. */
 #define EPOCHS_KEPT 16
 #define PICK_TRIES 4
+#define AFFINITY_BONUS_MAX 1000000 /* its sum with a counter of ticks fits an s32 */
 
 #define GOODNESS_IDLE (-1000)
 #define GOODNESS_YIELDED (-1)
@@ -116,7 +118,7 @@ static u64 address_space(const struct task_struct *p)
 /* Ticks that an epoch grants; the scale kept an epoch near 60 ms whatever HZ was. */
 static u32 ticks_of(s32 nice)
 {
-	u64 hz = NSEC_PER_SEC / max(tick_ns, 1ULL);
+	u64 hz = NSEC_PER_SEC / tick_ns;
 	u32 scale = (u32)(20 - nice);
 
 	if (hz < 200)
@@ -131,12 +133,11 @@ static u32 ticks_of(s32 nice)
 /* A tick is charged in full to whoever runs when it comes. */
 static void take_ticks(struct account *account, u64 now)
 {
-	u64 length_ns = max(tick_ns, 1ULL);
 	u64 ticks;
 
 	if (!account->is_running || now <= account->ticked_at_ns)
 		return;
-	ticks = now / length_ns - account->ticked_at_ns / length_ns;
+	ticks = now / tick_ns - account->ticked_at_ns / tick_ns;
 	account->counter -= (u32)min((u64)account->counter, ticks);
 	account->ticked_at_ns = now;
 }
@@ -528,7 +529,7 @@ void BPF_STRUCT_OPS(linux_2_4_set_weight, struct task_struct *p, u32 weight)
 
 void BPF_STRUCT_OPS(linux_2_4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	u32 most = (u32)(counter_max_ns / max(tick_ns, 1ULL));
+	u32 most = (u32)(counter_max_ns / tick_ns);
 	struct task *t = task_of(p), *parent;
 	u64 now = scx_bpf_now();
 
@@ -542,8 +543,17 @@ void BPF_STRUCT_OPS(linux_2_4_exit_task, struct task_struct *p, struct scx_exit_
 	parent->account.counter = min(parent->account.counter + t->account.counter, most);
 }
 
+static bool tunables_are_sound(void)
+{
+	return tunable_is_within(tick_ns, NSEC_PER_USEC, NSEC_PER_SEC) &&
+	       tunable_is_within(affinity_bonus, 0, AFFINITY_BONUS_MAX) &&
+	       tunable_is_within(counter_max_ns, 0, TUNABLE_NS_MAX);
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux_2_4_init)
 {
+	if (!tunables_are_sound())
+		return -EINVAL;
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > CPUS_MAX)
 		return -E2BIG;

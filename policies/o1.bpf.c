@@ -31,6 +31,7 @@
  * kernel/sched.c.
  */
 #include <scx/common.bpf.h>
+#include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -52,7 +53,7 @@ const volatile u64 on_runqueue_percent = 30;
 const volatile u64 child_penalty_percent = 95;
 /* A task that left its CPU less than this ago is not pulled by a busy CPU; ns. */
 const volatile u64 cache_decay_ns = 2 * NSEC_PER_MSEC;
-/* An idle CPU looks for tasks to pull this often; ns. */
+/* An idle CPU looks for tasks to pull this often; ns, 0 is never. */
 const volatile u64 idle_balance_ns = 1 * NSEC_PER_MSEC;
 /* A busy CPU looks for tasks to pull this often; ns. */
 const volatile u64 busy_balance_ns = 200 * NSEC_PER_MSEC;
@@ -66,6 +67,8 @@ const volatile u64 busy_balance_ns = 200 * NSEC_PER_MSEC;
 #define EXIT_WEIGHT 3
 #define PICK_TRIES 4
 #define CLOCK_MONOTONIC 1
+#define TICK_NS_MAX (100 * NSEC_PER_MSEC)        /* the shortest interactive sleep is longer */
+#define IDLE_BALANCE_NS_MIN (10 * NSEC_PER_USEC) /* a CPU that only serves timers does not work */
 
 /* Where in its list a running task stands, and so where it goes back to. */
 enum place { PLACE_FIRST, PLACE_AFTER_CHILD, PLACE_LAST };
@@ -146,7 +149,7 @@ static bool is_2_6_22(void)
 
 static u64 ticks_in(u64 ns)
 {
-	return ns / max(tick_ns, 1ULL);
+	return ns / tick_ns;
 }
 
 /* Ticks that a task gets at a time. */
@@ -207,11 +210,11 @@ static u64 interactive_sleep_ns(const struct task_struct *p)
 }
 
 /* Ticks after which interactive tasks of one priority take turns. */
-static u32 granularity_of(const struct task *t)
+static u64 granularity_of(const struct task *t)
 {
 	u32 doublings = max(BONUS_MAX - bonus_of(t), 1U) - 1;
 
-	return (u32)max(ticks_in(granularity_ns), 1ULL) * nr_cpus << doublings;
+	return max(ticks_in(granularity_ns), 1ULL) * nr_cpus << doublings;
 }
 
 /* ---- the sleep average --------------------------------------------------------------------- */
@@ -367,7 +370,8 @@ static void expire(const struct task_struct *p, struct task *t, struct cpu *c, u
 static bool take_ticks(const struct task_struct *p, struct task *t, struct cpu *c, u64 now)
 {
 	u64 ticks = ticks_in(max(now, t->ticked_at_ns)) - ticks_in(t->ticked_at_ns);
-	u32 slice, granularity, used;
+	u32 slice, used;
+	u64 granularity;
 
 	t->ticked_at_ns = max(now, t->ticked_at_ns);
 	if (t->array != c->active)
@@ -724,7 +728,7 @@ void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 		return;
 	c = cpu_at(t->cpu);
 	must_go = take_ticks(p, t, c, now);
-	if (now / max(busy_balance_ns, 1ULL) != c->looked_at_ns / max(busy_balance_ns, 1ULL)) {
+	if (now / busy_balance_ns != c->looked_at_ns / busy_balance_ns) {
 		c->looked_at_ns = now;
 		must_go |= find_busiest(t->cpu, c, false);
 	}
@@ -840,10 +844,25 @@ static s32 start_timer(void)
 	return bpf_timer_start(&clockwork->timer, idle_balance_ns, 0);
 }
 
+static bool tunables_are_sound(void)
+{
+	return tunable_is_within(tick_ns, NSEC_PER_USEC, TICK_NS_MAX) &&
+	       tunable_is_within(max_slice_ns, 1, TUNABLE_NS_MAX) &&
+	       tunable_is_within(min_slice_ns, 0, max_slice_ns) &&
+	       tunable_is_within(granularity_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(on_runqueue_percent, 0, 100) &&
+	       tunable_is_within(child_penalty_percent, 0, 100) &&
+	       (!idle_balance_ns ||
+		tunable_is_within(idle_balance_ns, IDLE_BALANCE_NS_MIN, ~0ULL)) &&
+	       tunable_is_within(busy_balance_ns, 1, ~0ULL);
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 {
 	u32 cpu;
 
+	if (!tunables_are_sound())
+		return -EINVAL;
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > CPUS_MAX)
 		return -E2BIG;

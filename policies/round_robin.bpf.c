@@ -9,6 +9,7 @@
  * Source: L. Kleinrock, "Analysis of a time-shared processor", 1964.
  */
 #include <scx/common.bpf.h>
+#include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 
@@ -54,6 +55,8 @@ void BPF_STRUCT_OPS(round_robin_dispatch, s32 cpu, struct task_struct *prev)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(round_robin_init)
 {
+	if (!tunable_is_within(slice_ns, 1, SCX_SLICE_INF))
+		return -EINVAL;
 	return scx_bpf_create_dsq(SHARED_DSQ, -1);
 }
 
