@@ -64,6 +64,24 @@ def refused(done):
     return done.stderr
 
 
+# ---- what a policy says of itself ---------------------------------------------------------------
+
+
+def test_what_a_policy_prints_is_shown_by_run_and_not_by_compare(command, policy):
+    talkative = policy(
+        "talkative",
+        'bpf_printk("%d joins\\n", p->pid);'
+        " scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);",
+    )
+    done = command("run", talkative, *BUSY, "--json")
+    data(done)
+    assert re.match(
+        r" +\w+\[\d+\] \[00[01]\] +0\.\d{9}: bpf_trace_printk: \d+ joins\n", done.stderr
+    )
+    done = command("compare", talkative, *BUSY, "--repeat", "1", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # ---- help, version, list ------------------------------------------------------------------------
 
 

@@ -165,6 +165,7 @@ def simulate(
     tunables: dict[str, int],
     until_ns: int | None = None,
     timeline: bool = False,
+    prints: bool = False,
 ) -> str:
     """Simulates `workload` on `machine` under `policy`: a pure function of its arguments.
 
@@ -178,6 +179,8 @@ def simulate(
         Stop at this simulated time instead of at the workload's end.
     timeline : bool
         Also give every interval in which a task ran on a CPU; memory then grows with the run.
+    prints : bool
+        Also write what the policy prints (`bpf_printk`) to standard error, 1,000 lines at most.
 
     Returns
     -------

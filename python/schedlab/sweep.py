@@ -79,10 +79,11 @@ def nr_cpus_usable() -> int:
 # In the worker
 
 
-def simulate_cell(cell: Cell, timeline: bool = False) -> Outcome:
+def simulate_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> Outcome:
     """Simulates one cell in this process. Faults of the user's files come back as text.
 
-    With `timeline`, the result has every stay of a task on a CPU.
+    With `timeline`, the result has every stay of a task on a CPU. With `prints`, what the policy
+    prints goes to standard error.
     """
     native = catalogue.native()
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -91,7 +92,7 @@ def simulate_cell(cell: Cell, timeline: bool = False) -> Outcome:
         policy, machine, workload = _build(cell)
         tunables = dict(cell.policy.tunables)
         text = native.simulate(
-            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline
+            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, prints
         )
     except (native.NativeError, ExperimentError) as error:
         return Outcome(None, str(error), started_at, time.monotonic_ns() - started_ns)

@@ -152,8 +152,10 @@ def run_verb(
         }
     )
     [cell] = expand(asked)
-    make = sweep.simulate_cell if cell.platform is None else on_vm.measure_cell
-    simulate = functools.partial(make, timeline=timeline)
+    if cell.platform:
+        simulate = functools.partial(on_vm.measure_cell, timeline=timeline)
+    else:
+        simulate = functools.partial(sweep.simulate_cell, timeline=timeline, prints=True)
     with Store(store) if store else contextlib.nullcontext() as kept:
         # A boot takes longer than what is slow for a simulation, and has limits.
         tell_slow = sweep.say_nothing if cell.platform else _tell_once(sweep.slow_text)

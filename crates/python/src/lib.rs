@@ -8,6 +8,7 @@ mod kernel;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -234,9 +235,16 @@ fn position() -> Option<(u64, u64, u64)> {
     Some((position.steps, position.began_at_ns, position.cpu))
 }
 
+/// A line that a policy has printed, for whoever looks at this process's standard error.
+fn show(line: &str) {
+    // Nobody may be there any more to read it, which is no reason to end the run.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Simulates and returns the result as JSON text; other Python threads go on meanwhile.
 #[pyfunction]
-#[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false))]
+#[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false,
+    prints=false))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 fn simulate(
     py: Python<'_>,
@@ -247,8 +255,10 @@ fn simulate(
     tunables: BTreeMap<String, i64>,
     until_ns: Option<u64>,
     timeline: bool,
+    prints: bool,
 ) -> PyResult<String> {
-    let progress = Arc::default();
+    let progress = if prints { simulator::Progress::showing(show) } else { Default::default() };
+    let progress = Arc::new(progress);
     let options = simulator::Options {
         seed,
         until_ns,

@@ -106,6 +106,22 @@ impl Kernel<'_> {
     }
 }
 
+impl Kernel<'_> {
+    /// A line as `trace_pipe` has it: task, CPU, seconds, message.
+    fn print(&self, message: &str) {
+        let Some(progress) = &self.progress else { return };
+        progress.print(|| {
+            let cpu = self.here();
+            let task = self.cpus[cpu]
+                .current
+                .map_or_else(|| "<idle>[0]".to_owned(), |task| self.tasks.label(task));
+            let (s, ns) = (self.host.now_ns / 1_000_000_000, self.host.now_ns % 1_000_000_000);
+            let message = message.trim_end();
+            format!("{task:>16} [{cpu:03}] {s:>3}.{ns:09}: bpf_trace_printk: {message}")
+        });
+    }
+}
+
 unsafe extern "C" fn prandom(host: *mut Host) -> u32 {
     (unsafe { kernel(host) }.random.next_u64() >> 32) as u32
 }
@@ -130,6 +146,8 @@ unsafe extern "C" fn exit(host: *mut Host, code: i64, message: *const c_char) {
     k.fail(FailureKind::PolicyExit, format!("policy asked to exit with code {code} ({message})"));
 }
 
-unsafe extern "C" fn print(_host: *mut Host, _message: *const c_char) {
-    // bpf_printk goes to the kernel's trace buffer, which a run does not have.
+unsafe extern "C" fn print(host: *mut Host, message: *const c_char) {
+    // SAFETY: as above.
+    let message = unsafe { text(message) };
+    unsafe { kernel(host) }.print(&message);
 }

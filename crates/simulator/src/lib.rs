@@ -29,7 +29,7 @@ mod task;
 
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
-pub use progress::{Position, Progress};
+pub use progress::{PRINTS_MAX, Position, Progress};
 
 use scenario::machine::Machine;
 use scenario::workload::Workload;
@@ -47,7 +47,7 @@ pub struct Options {
     pub timeline: bool,
     /// The policy's tunables that are not to keep their defaults.
     pub tunables: BTreeMap<String, i64>,
-    /// Where to say how far the run is, for whoever wonders whether the policy will ever return.
+    /// Where to say how far the run is and what the policy prints, for whoever watches it.
     pub progress: Option<Arc<Progress>>,
 }
 
