@@ -68,6 +68,7 @@ def stand_in_core():
         name=Path(source).name.removesuffix(".bpf.c"),
         source_digest=f"digest of {Path(source).name}",
         description="an idea",
+        warnings="",
         tunables=[
             {"name": "slice_ns", "type": "u64", "default": 3_000_000, "doc": "A turn."},
             {"name": "greedy", "type": "bool", "default": 0, "doc": "Whether it is."},

@@ -82,6 +82,22 @@ def test_what_a_policy_prints_is_shown_by_run_and_not_by_compare(command, policy
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_compilers_warnings_of_ones_own_policy_are_shown_once(command, policy):
+    careless = policy("careless", "int unused; scx_bpf_dsq_insert(p, 0, 1000000, enq_flags);")
+    done = command("run", careless, *SCENARIO)
+    assert done.returncode == 0
+    assert "careless.bpf.c:9:" in done.stderr
+    assert "unused variable" in done.stderr
+    assert command("run", careless, *SCENARIO).stderr == ""
+
+
+def test_a_policy_without_a_licence_is_refused_with_the_line_to_add(command, policy, tmp_path):
+    path = tmp_path / policy("free")
+    path.write_text(path.read_text().replace("char _license", "static int free_of; //"))
+    said = refused(command("run", str(path), *SCENARIO))
+    assert 'add this line: char _license[] SEC("license") = "GPL";' in said
+
+
 # ---- help, version, list ------------------------------------------------------------------------
 
 

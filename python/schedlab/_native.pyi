@@ -62,6 +62,9 @@ class Policy:
     def source_digest(self) -> str:
         """Digest, in hex, of the preprocessed C, headers included: equal ones behave equally."""
     @property
+    def warnings(self) -> str:
+        """What the compiler complained about, if this call had it built; else empty."""
+    @property
     def object_path(self) -> str:
         """Path of the shared object the C became."""
     @property

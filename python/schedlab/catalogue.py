@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -145,7 +146,11 @@ def core_version() -> str:
 
 
 def load_policy(path: str | Path):
-    """Compiles a policy (or takes it from the cache); raises `_native.PolicyError`."""
+    """Compiles a policy (or takes it from the cache); raises `_native.PolicyError`.
+
+    Of a user's own file the compiler's warnings go to stderr, each time that the file has changed.
+    Those of shipped files are for our tests to find.
+    """
     cache = cache_directory()
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -154,7 +159,10 @@ def load_policy(path: str | Path):
             f"cannot make the cache directory {cache}: {error.strerror}",
             "set XDG_CACHE_HOME to a directory that can be written",
         ) from error
-    return native().compile_policy(str(path), [str(include_directory())], str(cache))
+    policy = native().compile_policy(str(path), [str(include_directory())], str(cache))
+    if policy.warnings and Path(path).resolve() not in names(POLICIES).values():
+        print(policy.warnings, file=sys.stderr)
+    return policy
 
 
 def load_machine(path: str | Path):

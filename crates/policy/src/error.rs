@@ -83,6 +83,20 @@ pub enum PolicyError {
         policy: String,
     },
 
+    /// The source names no licence under which a kernel would load it.
+    #[error(
+        "policy {policy} {}: a kernel lets only policies under the GPL call it\n\
+         hint: add this line: char _license[] SEC(\"license\") = \"GPL\";",
+        if found.is_empty() { "names no licence".to_owned() }
+        else { format!("has the licence {found:?}") }
+    )]
+    Licence {
+        /// The policy's name.
+        policy: String,
+        /// The licence it names, empty if none.
+        found: String,
+    },
+
     /// A `.maps` variable does not describe a map.
     #[error("policy {policy}: map {map} {reason}")]
     Map {

@@ -14,6 +14,12 @@ use crate::source_text::SourceText;
 pub(crate) const DESCRIPTION_SYMBOL: &str = "schedlab_policy";
 
 const MAPS_SECTION: &str = ".maps";
+const LICENCE_SECTION: &str = "license";
+
+/// Licences under which a kernel offers a program the calls that are for the GPL only, which those of
+/// sched_ext are (Linux, include/linux/license.h).
+const GPL_COMPATIBLE: [&str; 6] =
+    ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
 
 /// A `const volatile` integer that a user may set before the policy starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +112,7 @@ pub(crate) fn read(
     if !variables.iter().any(|v| v.external && v.name == DESCRIPTION_SYMBOL) {
         return Err(PolicyError::NoOps { policy: policy.to_owned() });
     }
+    check_licence(policy, &file)?;
     let reader = Image { file: &file, image, text };
     let mut contents = Contents {
         tunables: Vec::new(),
@@ -130,6 +137,20 @@ pub(crate) fn read(
     // Those of headers come last.
     contents.tunables.sort_by_key(|t| text.definition_line(&t.name).unwrap_or(usize::MAX));
     Ok(contents)
+}
+
+/// A kernel refuses what this refuses, but only after somebody has tried it there.
+fn check_licence(policy: &str, file: &object::File<'_>) -> Result<(), PolicyError> {
+    let bytes = file
+        .section_by_name(LICENCE_SECTION)
+        .and_then(|section| section.data().ok())
+        .unwrap_or_default();
+    let found = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    let found = String::from_utf8_lossy(found).into_owned();
+    if GPL_COMPATIBLE.contains(&found.as_str()) {
+        return Ok(());
+    }
+    Err(PolicyError::Licence { policy: policy.to_owned(), found })
 }
 
 fn variables(file: &object::File<'_>) -> Result<Vec<Variable>, gimli::Error> {

@@ -129,7 +129,7 @@ fn a_mistake_in_c_is_shown_as_the_compiler_shows_it() {
         let text = COUNTING.replace("u64 count;", "u64 count = ;");
         let error = Workshop::new(compiler).build("counting", &text).unwrap_err().to_string();
         assert!(error.contains(&format!("does not compile with {compiler}:")), "{error}");
-        assert!(error.contains("counting.bpf.c:5:13: error: expected expression"), "{error}");
+        assert!(error.contains("counting.bpf.c:6:13: error: expected expression"), "{error}");
         assert!(!error.contains('\u{1b}'), "colours in {error:?}");
     }
 }
@@ -151,7 +151,7 @@ fn a_call_that_nobody_offers_is_refused_with_its_place() {
         let workshop = Workshop::new(compiler);
         let error = workshop.build("counting", &text).unwrap_err().to_string();
         assert!(error.contains("scx_bpf_wish"), "{error}");
-        assert!(error.contains("counting.bpf.c:9"), "{error}");
+        assert!(error.contains("counting.bpf.c:10"), "{error}");
         // Nothing half-done is left for the next try to take.
         assert_eq!(fs::read_dir(workshop.cache()).unwrap().count(), 0);
     }
@@ -190,6 +190,24 @@ fn a_file_without_ops_is_told_how_to_define_them() {
     let error = Workshop::new("cc").build("lonely", text).unwrap_err();
     assert!(matches!(error, PolicyError::NoOps { .. }), "{error}");
     assert!(error.to_string().contains("SCX_OPS_DEFINE(lonely_ops"), "{error}");
+}
+
+#[test]
+fn a_licence_that_no_kernel_loads_is_refused_with_the_line_to_add() {
+    const LINE: &str = "char _license[] SEC(\"license\") = \"GPL\";\n";
+    assert!(COUNTING.contains(LINE));
+    for compiler in compilers() {
+        let with =
+            |line: &str| Workshop::new(compiler).build("counting", &COUNTING.replace(LINE, line));
+        let said = |line: &str| with(line).unwrap_err().to_string();
+        let hint = format!("\nhint: add this line: {}", LINE.trim_end());
+        let reason = "a kernel lets only policies under the GPL call it";
+        assert_eq!(said(""), format!("policy counting names no licence: {reason}{hint}"));
+        let other = LINE.replace("GPL", "MIT");
+        let expected = format!("policy counting has the licence \"MIT\": {reason}{hint}");
+        assert_eq!(said(&other), expected, "{compiler}");
+        with(&LINE.replace("GPL", "Dual BSD/GPL")).unwrap();
+    }
 }
 
 #[test]

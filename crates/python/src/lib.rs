@@ -60,6 +60,12 @@ impl Policy {
         &self.0.source_digest
     }
 
+    /// What the compiler complained about, if it was this call that had it built; else empty.
+    #[getter]
+    fn warnings(&self) -> &str {
+        &self.0.warnings
+    }
+
     /// Path of the shared object the C became.
     #[getter]
     fn object_path(&self) -> &OsStr {

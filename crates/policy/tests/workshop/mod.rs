@@ -90,6 +90,7 @@ SCX_OPS_DEFINE(everything_ops,
 /// A policy that counts in its own global how often it was initialised.
 pub const COUNTING: &str = r#"/* counting - counts. */
 #include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
 
 const volatile u32 step = 1;
 u64 count;
