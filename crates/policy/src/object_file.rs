@@ -16,8 +16,8 @@ pub(crate) const DESCRIPTION_SYMBOL: &str = "schedlab_policy";
 const MAPS_SECTION: &str = ".maps";
 const LICENCE_SECTION: &str = "license";
 
-/// Licences under which a kernel offers a program the calls that are for the GPL only, which those of
-/// sched_ext are (Linux, include/linux/license.h).
+/// Licences under which a kernel offers a program the calls that are for the GPL only, as those
+/// of sched_ext are (Linux, include/linux/license.h).
 const GPL_COMPATIBLE: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
 
