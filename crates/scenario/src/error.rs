@@ -100,7 +100,8 @@ pub(crate) fn choices(what: &str, name: &str, known: &[&str]) -> String {
 /// Changes of a letter beyond which a name is no longer taken for a slip of the pen.
 const SLIP_MAX: usize = 2;
 
-fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+/// The known name that is spelled most alike, if that can be a slip of the pen.
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
         .map(|candidate| (edit_distance(name, candidate), *candidate))

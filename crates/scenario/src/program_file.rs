@@ -5,7 +5,7 @@
 
 use crate::builder::ProgramBuilder;
 use crate::check::PROGRAM_OPS_MAX;
-use crate::error::{ScenarioError, choices};
+use crate::error::{ScenarioError, choices, nearest};
 use crate::reading::{Node, TableNode};
 use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Program, Repeat};
 use std::collections::BTreeMap;
@@ -23,6 +23,21 @@ const STEP_KEYS: [&str; 12] = [
 ];
 const WORDS: [&str; 4] = ["yield", "join", "mark", "exit"];
 const AMOUNT_KEYS: [&str; 4] = ["uniform", "exponential", "normal", "log_normal"];
+
+/// An unknown key of a step may also be a word that was written as a table.
+fn with_words(error: ScenarioError) -> ScenarioError {
+    let ScenarioError::UnknownKey { file, key, hint } = error else { return error };
+    let name = key.rsplit('.').next().unwrap_or_default();
+    let hint = match nearest(name, &[&STEP_KEYS[..], &WORDS].concat()) {
+        Some(word) if WORDS.contains(&word) => {
+            let keys = STEP_KEYS.join(", ");
+            format!("did you mean \"{word}\", without braces? valid here: {keys}")
+        }
+        _ => hint,
+    };
+    let words = WORDS.map(|word| format!("\"{word}\"")).join(", ");
+    ScenarioError::UnknownKey { file, key, hint: format!("{hint}; without braces: {words}") }
+}
 
 /// Channels or gates of one name: the index of the first, and how many there are.
 pub(crate) type Ranges = BTreeMap<String, (u32, u32)>;
@@ -108,7 +123,7 @@ impl ProgramReader<'_> {
             );
             return Err(node.bad("not a step", hint));
         }
-        let table = node.table(&STEP_KEYS)?;
+        let table = node.table(&STEP_KEYS).map_err(with_words)?;
         let verb = self.verb(node, &table)?;
         let value = table.need(verb, "")?;
         if verb == "repeat" {
