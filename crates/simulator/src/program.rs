@@ -5,34 +5,17 @@
 //! and is tried again when the task has been woken. An operation that wakes several tasks wakes one
 //! an event, so that others act in between; it is preempted only when it has woken all.
 
+mod channel;
+
+pub use channel::Channel;
+
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Kernel, Timer};
-use crate::scheduling::flags::{WAKE_FORK, WAKE_SYNC, WAKE_TTWU};
+use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{NICE_WEIGHTS, Place, TaskId, nice_weight, scx_weight};
-use scenario::workload::{self, Op, Repeat};
+use scenario::workload::{Op, Repeat};
 use std::collections::VecDeque;
-
-/// A channel while it is used.
-#[derive(Debug)]
-pub struct Channel {
-    /// Its size and manners.
-    pub spec: workload::Channel,
-    /// Bytes in use, overheads included.
-    pub used_bytes: u64,
-    /// What is left of each message and the CPU it was sent from, oldest first.
-    pub messages: VecDeque<(u32, u32)>,
-    /// The CPU that used the channel last.
-    pub last_cpu: Option<u32>,
-    /// Bytes that can be received.
-    pub content_bytes: u64,
-    /// Tasks that wait for data, longest first.
-    pub receivers: VecDeque<TaskId>,
-    /// Tasks that wait for room, longest first, each with its number among all that ever did.
-    pub senders: VecDeque<(u64, TaskId)>,
-    /// Tasks that ever waited for room.
-    pub nr_blocked: u64,
-}
 
 /// A gate while it is used.
 #[derive(Clone, Debug, Default)]
@@ -72,52 +55,6 @@ const FIRST_TRY: u8 = 0;
 const RETRY: u8 = 1;
 /// The operation is over but for waking others.
 const WAKING: u8 = 2;
-
-impl Channel {
-    /// An empty channel.
-    pub fn new(spec: workload::Channel) -> Self {
-        Channel {
-            spec,
-            used_bytes: 0,
-            messages: VecDeque::new(),
-            last_cpu: None,
-            content_bytes: 0,
-            receivers: VecDeque::new(),
-            senders: VecDeque::new(),
-            nr_blocked: 0,
-        }
-    }
-
-    fn has_room_for(&self, bytes: u32) -> bool {
-        // A message larger than the whole channel fits into an empty one, as with sockets.
-        let size = u64::from(bytes) + u64::from(self.spec.overhead_bytes);
-        self.used_bytes == 0 || self.used_bytes + size <= u64::from(self.spec.capacity_bytes)
-    }
-
-    fn put(&mut self, bytes: u32, cpu: u32) {
-        self.used_bytes += u64::from(bytes) + u64::from(self.spec.overhead_bytes);
-        self.content_bytes += u64::from(bytes);
-        self.messages.push_back((bytes, cpu));
-    }
-
-    /// Takes up to `wanted` bytes out and returns how many.
-    fn get(&mut self, wanted: u32) -> u32 {
-        let mut got = 0;
-        while got < wanted {
-            let Some((message, _)) = self.messages.front_mut() else { break };
-            let part = (*message).min(wanted - got);
-            *message -= part;
-            got += part;
-            self.used_bytes -= u64::from(part);
-            if *message == 0 {
-                self.used_bytes -= u64::from(self.spec.overhead_bytes);
-                self.messages.pop_front();
-            }
-        }
-        self.content_bytes -= u64::from(got);
-        got
-    }
-}
 
 impl Kernel<'_> {
     // ---- before -----------------------------------------------------------------------------
@@ -194,24 +131,6 @@ impl Kernel<'_> {
             state.loop_depth -= 1;
             state.pc += 1;
         }
-    }
-
-    fn copy_ns(&self, bytes: u32) -> u64 {
-        (u64::from(bytes) * self.costs.copy_ns_per_kib) >> 10
-    }
-
-    /// What a CPU pays for a channel's state when another one used it last.
-    fn fetch_channel_ns(&self, channel: u32, cpu: usize) -> u64 {
-        let last = self.channels[channel as usize].last_cpu.map_or(cpu, |last| last as usize);
-        self.costs.channel_lines * self.costs.line_transfer_ns[self.distance(last, cpu)]
-    }
-
-    /// What a CPU pays for the first `bytes` of a channel, a message at the most, when they were
-    /// sent from another one.
-    fn fetch_message_ns(&self, channel: u32, bytes: u32, cpu: usize) -> u64 {
-        let Some(&(_, sender)) = self.channels[channel as usize].messages.front() else { return 0 };
-        let lines = self.costs.message_lines + u64::from(bytes).div_ceil(self.costs.line_bytes);
-        lines * self.costs.line_transfer_ns[self.distance(sender as usize, cpu)]
     }
 
     fn duration_ns(&self, task: TaskId, op: Op) -> u64 {
@@ -365,68 +284,10 @@ impl Kernel<'_> {
         }
     }
 
-    /// `WAKE_SYNC` if this channel's messages wake synchronously.
-    fn sync_of(&self, index: usize) -> u64 {
-        let sync = self.channels[index].spec.sync_wakeups || self.sync_wakeups;
-        if sync { WAKE_SYNC } else { 0 }
-    }
-
     /// A waiter has been given its token: it does not look again.
     fn wake_past_gate(&mut self, waiter: TaskId) {
         self.next_operation(waiter);
         self.wake_up(waiter, WAKE_TTWU);
-    }
-
-    fn send(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
-        let cpu = self.host.cpu as u32;
-        let channel = &mut self.channels[index];
-        channel.last_cpu = Some(cpu);
-        if !channel.has_room_for(bytes) {
-            channel.nr_blocked += 1;
-            channel.senders.push_back((channel.nr_blocked, task));
-            self.tasks.state_mut(task).phase = RETRY;
-            return Outcome::Blocks;
-        }
-        channel.put(bytes, cpu);
-        let receiver = channel.receivers.pop_front();
-        let sync = self.sync_of(index);
-        self.next_operation(task);
-        if let Some(receiver) = receiver {
-            self.wake_up(receiver, WAKE_TTWU | sync);
-        }
-        Outcome::Goes
-    }
-
-    fn receive(&mut self, task: TaskId, op: Op, index: usize, bytes: u32) -> Outcome {
-        let state = self.tasks.state_mut(task);
-        if state.bytes_left == 0 {
-            state.bytes_left = bytes;
-        }
-        let channel = &mut self.channels[index];
-        channel.last_cpu = Some(self.host.cpu as u32);
-        if channel.content_bytes == 0 {
-            channel.receivers.push_back(task);
-            state.phase = RETRY;
-            return Outcome::Blocks;
-        }
-        let got = channel.get(state.bytes_left);
-        state.bytes_left -= got;
-        let whole = state.bytes_left == 0;
-        self.metrics.messages += u64::from(whole);
-        let drained = channel.used_bytes <= u64::from(channel.spec.wake_senders_at_bytes);
-        state.to_wake = if drained { channel.senders.len() as u32 } else { 0 };
-        state.last_to_wake = channel.nr_blocked;
-        if channel.content_bytes > 0
-            && let Some(next) = channel.receivers.pop_front()
-        {
-            // There is more than this task wanted.
-            let sync = self.sync_of(index);
-            self.wake_up(next, WAKE_TTWU | sync);
-            self.end_if_all_are_awake(task);
-        } else {
-            self.wake_next(task, op);
-        }
-        Outcome::Goes
     }
 
     fn yield_current(&mut self, task: TaskId) {
