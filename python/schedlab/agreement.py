@@ -63,7 +63,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Agreement:
     """What came of comparing two arms."""
 
     simulated: Sequence[Decision]
@@ -84,7 +84,7 @@ class Comparison:
         return max((abs(a - b) for a, b in self.shares_percent.values()), default=0.0)
 
 
-def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Comparison:
+def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Agreement:
     """Aligns what simulator and kernel decided; O(decisions of both).
 
     Parameters
@@ -101,7 +101,7 @@ def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Comparison:
         spare = max(UNFINISHED_DECISIONS_MAX, longer * UNFINISHED_PERCENT_MAX / 100)
         if not is_stopped or longer - shorter > spare:
             differs_at = shorter
-    return Comparison(ours, theirs, differs_at, _shares(simulated, played))
+    return Agreement(ours, theirs, differs_at, _shares(simulated, played))
 
 
 def decisions(arm: Arm) -> list[Decision]:
@@ -187,7 +187,7 @@ def _shares(simulated: Arm, played: Arm) -> dict[int, tuple[float, float]]:
 # ---- in words -----------------------------------------------------------------------------------
 
 
-def story(comparison: Comparison, names: Mapping[int, str]) -> list[str]:
+def story(comparison: Agreement, names: Mapping[int, str]) -> list[str]:
     """The first decision that differs and those before it, a line each; empty if there is none."""
     at = comparison.differs_at
     if at is None:

@@ -38,7 +38,7 @@ class Verdict:
 
     policy: str
     scenario: str
-    comparison: agreement.Comparison
+    comparison: agreement.Agreement
     names: Mapping[int, str]
 
     def as_json(self) -> dict:

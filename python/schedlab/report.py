@@ -23,7 +23,7 @@ from schedlab.statistics import (
     CONFIDENCE,
     QUANTILE_LEVELS,
     THRESHOLD,
-    Comparison,
+    Contrast,
     Estimate,
     Verdict,
     estimate,
@@ -31,9 +31,9 @@ from schedlab.statistics import (
 )
 from schedlab.store import measured_on
 from schedlab.study import (
-    Cell,
     Panel,
     Published,
+    ScenarioRuns,
     Study,
     factor,
     interval,
@@ -220,7 +220,7 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
     return text + "." + (_elsewhere(best, cells, study.axis) if len(cells) > 1 else "")
 
 
-def _elsewhere(best: str, cells: Sequence[Cell], axis: str | None) -> str:
+def _elsewhere(best: str, cells: Sequence[ScenarioRuns], axis: str | None) -> str:
     """Who has the lowest mean at the other values of what was varied."""
     lowest = [min(c.makespan, key=lambda name: c.makespan[name].mean) for c in cells]
     others = [name for name in dict.fromkeys(lowest) if name != best]
@@ -234,7 +234,7 @@ def _aside(bounds: str) -> str:
     return bounds if bounds.startswith("[") else f"({bounds})"
 
 
-def _compared(comparison: Comparison) -> str:
+def _compared(comparison: Contrast) -> str:
     found = comparison.ratio
     known = found.low is not None and found.low != found.high
     bounds = f" [{factor(found.low)}, {factor(found.high)}]" if known else ""
@@ -286,7 +286,7 @@ def _script(figure: Figure) -> Markup:
 
 
 def _points(
-    panel: Panel, policies: Iterable[str], take: Callable[[Cell, str], Point | None]
+    panel: Panel, policies: Iterable[str], take: Callable[[ScenarioRuns, str], Point | None]
 ) -> dict[str, list[Point]]:
     series = {
         policy: [point for cell in panel.cells if (point := take(cell, policy)) is not None]
@@ -295,12 +295,12 @@ def _points(
     return {policy: points for policy, points in series.items() if points}
 
 
-def _makespan_point(cell: Cell, policy: str) -> Point | None:
+def _makespan_point(cell: ScenarioRuns, policy: str) -> Point | None:
     found = cell.makespan.get(policy)
     return found and Point(cell.x, found.mean, found.low, found.high)
 
 
-def _ratio_point(cell: Cell, policy: str) -> Point | None:
+def _ratio_point(cell: ScenarioRuns, policy: str) -> Point | None:
     found = cell.comparisons.get(policy)
     return found and Point(cell.x, found.ratio.ratio, found.ratio.low, found.ratio.high)
 
@@ -369,7 +369,7 @@ def _latency_figures(study: Study, looks: Mapping[str, Look]) -> list[tuple[Pane
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _last_runs(study: Study) -> list[tuple[Panel, Cell, str, Sequence[RunRecord]]]:
+def _last_runs(study: Study) -> list[tuple[Panel, ScenarioRuns, str, Sequence[RunRecord]]]:
     """The runs of each policy where most is asked of it: the last cell of each panel."""
     cells = [(panel, panel.cells[-1]) for panel in study.panels]
     return [
@@ -440,7 +440,7 @@ def _what_was_run(study: Study) -> dict:
     }
 
 
-def _all_runs(study: Study) -> list[tuple[Cell, Sequence[RunRecord]]]:
+def _all_runs(study: Study) -> list[tuple[ScenarioRuns, Sequence[RunRecord]]]:
     return [(c, runs) for panel in study.panels for c in panel.cells for runs in c.runs.values()]
 
 

@@ -81,7 +81,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Contrast:
     """One sample against the first: `p_adjusted` is Holm's, over the samples compared together."""
 
     ratio: Ratio
@@ -302,7 +302,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 
 def compare_to_first(
     samples: Mapping[str, ArrayLike], threshold: float = THRESHOLD
-) -> dict[str, Comparison]:
+) -> dict[str, Contrast]:
     """Each sample of one cell against the first, with p values adjusted by Holm's method.
 
     The family is the cell: the policies that ran one scenario. Tables and plots use this and
@@ -334,7 +334,7 @@ def compare_to_first(
     for name, compared in ratios.items():
         p_adjusted = float(adjusted[name]) if name in adjusted else None
         word = verdict(compared, p_adjusted, threshold)
-        comparisons[name] = Comparison(compared, p_adjusted, word)
+        comparisons[name] = Contrast(compared, p_adjusted, word)
     return comparisons
 
 

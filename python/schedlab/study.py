@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlab.statistics import (
-    Comparison,
+    Contrast,
     Estimate,
     Growth,
     compare_to_first,
@@ -62,7 +62,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ScenarioRuns:
     """The completed runs of one scenario: `runs` and `makespan` have a key a policy that has any.
 
     `x` is the value of what was varied, None where nothing was. `makespan` is in the report's
@@ -72,7 +72,7 @@ class Cell:
     x: float | str | None
     runs: Mapping[str, Sequence[RunRecord]]
     makespan: Mapping[str, Estimate]
-    comparisons: Mapping[str, Comparison]
+    comparisons: Mapping[str, Contrast]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Panel:
 
     name: str
     nr_cpus: int | None
-    cells: Sequence[Cell]
+    cells: Sequence[ScenarioRuns]
     growth: Mapping[str, Growth]
 
 
@@ -271,13 +271,13 @@ def _cell(
     runs: Mapping[str, Sequence[RunRecord]],
     policies: Sequence[str],
     unit: str,
-) -> Cell:
+) -> ScenarioRuns:
     times = {
         policy: [record.result["makespan_ns"] / _MAKESPAN_UNITS_NS[unit] for record in found]
         for policy, found in runs.items()
     }
     comparable = policies[0] in times and min(map(min, times.values())) > 0
-    return Cell(
+    return ScenarioRuns(
         x=x,
         runs=runs,
         makespan={policy: estimate(values) for policy, values in times.items()},
@@ -285,7 +285,7 @@ def _cell(
     )
 
 
-def _growths(cells: Sequence[Cell], policies: Sequence[str]) -> dict[str, Growth]:
+def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str, Growth]:
     """One point a cell, because repetitions cannot tell how far a curve is from a power law."""
     growths = {}
     for policy in policies:

@@ -26,8 +26,7 @@ from schedlab.store import RunRecord, measured_on
 
 if TYPE_CHECKING:
     from schedlab.statistics import Estimate, Growth, Ratio
-    from schedlab.study import Cell as StudyCell
-    from schedlab.study import Published, Study
+    from schedlab.study import Published, ScenarioRuns, Study
 
 # Wide enough for ten policies; a table is only as wide as its contents.
 PIPED_COLUMNS = 240
@@ -326,7 +325,7 @@ def _with_interval(found: Sequence[Estimate | Ratio | Growth]) -> str:
     return " [95 % interval]" if any(one.low is not None for one in found) else ""
 
 
-def _cell_text(cell: StudyCell, policy: str) -> str:
+def _cell_text(cell: ScenarioRuns, policy: str) -> str:
     from schedlab.study import factor, number
 
     estimate = cell.makespan.get(policy)
@@ -404,7 +403,7 @@ def study_json(
     }
 
 
-def _cell_json(cell: StudyCell, policy: str) -> dict:
+def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
     from schedlab.statistics import QUANTILE_LEVELS
 
     makespan = dataclasses.asdict(cell.makespan[policy])
