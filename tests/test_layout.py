@@ -117,6 +117,7 @@ MODULES = {
     "report": {"errors", "plots", "statistics", "store", "study"},
     "terminal": {"cells", "errors", "experiment", "statistics", "store", "study"},
     "kernels": {"catalogue", "terminal"},
+    "listing": {"catalogue", "terminal"},
     "bpf": {"catalogue", "errors"},
     "vm": {"catalogue", "kernels"},
     "agreement": set(),
