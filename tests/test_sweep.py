@@ -56,10 +56,19 @@ def answer(cell):
     return Outcome({**result, "worker": os.getpid()}, fault, "", 1)
 
 
+def run_cells(wanted, jobs):
+    """Without other processes that claim cells, and with nobody to tell."""
+    return sweep.run_cells(wanted, jobs, answer, lambda cell: True, ignore)
+
+
+def ignore(cell):
+    """Nobody wants to know of a simulation that takes long."""
+
+
 def finished(wanted, jobs=2):
     """(policy, seed) of every cell that finished, with its outcome."""
     found = {}
-    for done, outcome in sweep.run_cells(wanted, jobs, answer):
+    for done, outcome in run_cells(wanted, jobs):
         place = (done.policy.name, done.seed)
         assert place not in found, f"{place} finished twice"
         found[place] = outcome
@@ -83,7 +92,7 @@ def test_no_cells_need_no_worker():
 
 def test_the_longest_cells_start_first():
     wanted = [cell(groups=groups, seed=groups) for groups in (5, 200, 25)]
-    order = [done.seed for done, _ in sweep.run_cells(wanted, 1, answer)]
+    order = [done.seed for done, _ in run_cells(wanted, 1)]
     assert order == [200, 25, 5]
 
 
@@ -108,7 +117,7 @@ def test_only_the_cell_that_dies_is_failed():
 
 
 def test_a_crash_is_recorded_with_its_replay_and_without_digest():
-    [(done, outcome)] = sweep.run_cells([cell("segv", 7)], 1, answer)
+    [(done, outcome)] = run_cells([cell("segv", 7)], 1)
     record = sweep.record(done, outcome, "e1")
     assert (record.status, record.digest) == ("failed", "")
     assert record.manifest["replay"] == (
@@ -128,7 +137,7 @@ def test_a_fault_of_the_users_files_ends_the_sweep():
     with pytest.raises(ExperimentError, match="the file changed"):
         finished([cell("faulty")])
     with pytest.raises(ExperimentError, match="the file changed"):
-        sweep.run_alone(cell("faulty"), answer)
+        sweep.run_alone(cell("faulty"), answer, ignore)
 
 
 def no_workers_left():
@@ -140,7 +149,7 @@ def no_workers_left():
 
 def test_giving_up_a_sweep_kills_workers_that_never_end():
     wanted = [cell("fifo", groups=2), cell("endless", groups=1)]
-    with contextlib.closing(sweep.run_cells(wanted, 2, answer)) as runs:
+    with contextlib.closing(run_cells(wanted, 2)) as runs:
         assert next(runs)[0].policy.name == "fifo"
     assert no_workers_left()
 
@@ -152,7 +161,7 @@ def test_an_interrupt_kills_workers_that_never_end(alone):
     threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         if alone:
-            sweep.run_alone(cell("endless"), answer)
+            sweep.run_alone(cell("endless"), answer, ignore)
         else:
             finished([cell("endless")])
     assert no_workers_left()
@@ -176,7 +185,7 @@ def test_a_worker_ends_when_its_coordinator_is_killed(tmp_path):
 
 
 def coordinate(note):
-    outcome = sweep.run_alone(cell(note), note_and_hang)
+    outcome = sweep.run_alone(cell(note), note_and_hang, ignore)
     raise AssertionError(outcome)
 
 

@@ -46,8 +46,8 @@ class Comparison:
         self.records = [None] * len(self.cells)
         self._places = {id(cell): place for place, cell in enumerate(self.cells)}
 
-    def make_runs(self, jobs: int, quiet: bool) -> list[RunRecord]:
-        """The run of every cell, in order; each is kept in the store as soon as it is there.
+    def make_runs(self, jobs: int, quiet: bool) -> None:
+        """Fills `records`; each run is kept in the store as soon as it is there.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class Comparison:
         self._reuse()
         waiting = self._missing()
         with Claims(self.store.path) as claims, _progress(waiting, quiet) as advance:
-            notes = _Notes(quiet)
+            notes = Notes(quiet)
             while waiting:
                 nr_kept = self.nr_kept
                 self._sweep(waiting, jobs, claims, advance, notes)
@@ -73,7 +73,6 @@ class Comparison:
                     # Every run that is missing is claimed.
                     notes.tell_others(len(waiting), self.store)
                     time.sleep(OTHERS_POLL_S)
-        return self.records
 
     @property
     def nr_kept(self) -> int:
@@ -107,7 +106,7 @@ class Comparison:
         jobs: int,
         claims: Claims,
         advance: Callable[[Cell], None],
-        notes: _Notes,
+        notes: Notes,
     ) -> None:
         """Makes every run that no other process is making."""
 
@@ -151,7 +150,7 @@ def _adopt(found: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
     )
 
 
-class _Notes:
+class Notes:
     """What is said on stderr while one waits, each thing once."""
 
     def __init__(self, quiet: bool):
@@ -159,11 +158,13 @@ class _Notes:
         self._quiet = quiet
 
     def tell_slow(self, cell: Cell) -> None:
+        """That a simulation takes long, once a policy."""
         # A boot takes longer than that, and has limits.
         if cell.platform is None:
             self._tell(cell.policy.label, sweep.slow_text(cell))
 
     def tell_others(self, count: int, store: Store) -> None:
+        """That the runs that are missing are made by others."""
         runs = "one run is" if count == 1 else f"{count} runs are"
         self._tell("", f"note: {runs} being made by another process with {store.path}: waiting")
 

@@ -56,15 +56,6 @@ Simulate = Callable[[Cell], Outcome]
 Order = Callable[[Sequence[Cell]], Sequence[Cell]]
 
 
-def always(cell: Cell) -> bool:
-    """Every cell may start: there is no other process that could be at work on it."""
-    return True
-
-
-def say_nothing(cell: Cell) -> None:
-    """Nobody wants to know of a simulation that takes long."""
-
-
 def longest_first(cells: Sequence[Cell]) -> list[Cell]:
     """The order in which no worker is left alone with a long cell at the end."""
     return sorted(cells, key=lambda cell: -cell.workload.weight)
@@ -193,9 +184,9 @@ def _answer(sender: connection.Connection, simulate: Simulate, cell: Cell) -> No
 def run_cells(
     cells: Sequence[Cell],
     jobs: int,
-    simulate: Simulate = simulate_cell,
-    claim: Callable[[Cell], bool] = always,
-    tell_slow: Callable[[Cell], None] = say_nothing,
+    simulate: Simulate,
+    claim: Callable[[Cell], bool],
+    tell_slow: Callable[[Cell], None],
     order: Order = longest_first,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
@@ -244,8 +235,8 @@ def run_cells(
 
 def run_alone(
     cell: Cell,
-    simulate: Simulate = simulate_cell,
-    tell_slow: Callable[[Cell], None] = say_nothing,
+    simulate: Simulate,
+    tell_slow: Callable[[Cell], None],
 ) -> Outcome:
     """Simulates one cell in a process of its own; if that dies, the outcome says of what.
 

@@ -32,7 +32,7 @@ from schedlab import (
     terminal,
 )
 from schedlab.cells import expand
-from schedlab.comparison import Comparison
+from schedlab.comparison import Comparison, Notes
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.store import DEFAULT_PATH, RunRecord, Store, StoredExperiment
 
@@ -175,9 +175,7 @@ def run_verb(
     else:
         simulate = functools.partial(sweep.simulate_cell, timeline=timeline, prints=True)
     with Store(store) if store else contextlib.nullcontext() as kept:
-        # A boot takes longer than what is slow for a simulation, and has limits.
-        tell_slow = sweep.say_nothing if cell.platform else _tell_once(sweep.slow_text)
-        outcome = sweep.run_alone(cell, simulate, tell_slow)
+        outcome = sweep.run_alone(cell, simulate, Notes(quiet=False).tell_slow)
         record = sweep.record(cell, outcome, None)
         if kept is not None:
             kept.add(sweep.without_timeline(record))
@@ -192,19 +190,6 @@ def run_verb(
         terminal.print_evidence(record)
         return EXIT_FOUND
     return 0
-
-
-def _tell_once(text_of: Callable[[object], str]) -> Callable[[object], None]:
-    """Says a thing on stderr the first time, and nothing after that."""
-    told = False
-
-    def tell(of: object) -> None:
-        nonlocal told
-        if not told:
-            told = True
-            click.echo(text_of(of), err=True)
-
-    return tell
 
 
 # ---------------------------------------------------------------------------------------------
