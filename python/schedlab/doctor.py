@@ -13,9 +13,8 @@ from pathlib import Path
 import click
 
 from schedlab import bpf, catalogue, kernels, terminal
-from schedlab.errors import SchedlabError
+from schedlab.errors import EXIT_FOUND, SchedlabError
 
-EXIT_FOUND = 1
 COLUMNS = ("needed_for", "what", "state", "found", "to_do")
 PROGRAM_TIMEOUT_S = 10
 LIBRARY_ROOTS = tuple(Path(path) for path in ("/usr/lib", "/usr/lib64", "/usr/local/lib"))
@@ -38,7 +37,7 @@ class Finding:
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+@terminal.json_option
 def doctor_verb(as_json: bool) -> int:
     """Tell what works on this machine and what to install for the rest.
 

@@ -12,6 +12,8 @@ import difflib
 from collections.abc import Iterable
 
 SUGGESTIONS_MAX = 3
+# A verb did its work and found something wrong: a failed run, an obstacle, a difference.
+EXIT_FOUND = 1
 
 
 class SchedlabError(Exception):

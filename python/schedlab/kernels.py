@@ -13,11 +13,9 @@ from pathlib import Path
 import click
 
 from schedlab import catalogue, terminal
+from schedlab.errors import EXIT_FOUND
 
-EXIT_FOUND = 1
 COLUMNS = ("name", "release", "scheduler", "sched_ext", "hz", "source")
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
 
 
 def directory() -> Path:
@@ -63,7 +61,7 @@ def _series_key(release: str) -> tuple[int, int]:
 
 
 @click.command("list")
-@_json_option
+@terminal.json_option
 def list_verb(as_json: bool) -> int:
     """Every kernel in the cache, and what its own scheduler is."""
     kernels = present()
@@ -80,7 +78,7 @@ def list_verb(as_json: bool) -> int:
 @click.command("fetch")
 @click.argument("series", nargs=-1, metavar="[SERIES]...")
 @click.option("--refresh", is_flag=True, help="Fetch again what the cache has already.")
-@_json_option
+@terminal.json_option
 def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
     """Get kernels from Debian's packages, without root.
 
@@ -110,7 +108,7 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
 @click.command("add")
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--name", help="What to call it.  [default: its release]")
-@_json_option
+@terminal.json_option
 def add_verb(path: Path, name: str | None, as_json: bool) -> int:
     """Take in a kernel of your own.
 

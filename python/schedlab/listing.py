@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 import click
 
 from schedlab import catalogue, terminal
+from schedlab.errors import EXIT_FOUND
 
-EXIT_FOUND = 1
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
 _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunables or parameters.")
 
 
 @click.command("policies")
 @_verbose_option
-@_json_option
+@terminal.json_option
 def list_policies(verbose: bool, as_json: bool) -> int:
     """Every policy and its idea.
 
@@ -43,7 +41,7 @@ def list_policies(verbose: bool, as_json: bool) -> int:
 
 
 @click.command("machines")
-@_json_option
+@terminal.json_option
 def list_machines(as_json: bool) -> int:
     """Every machine and what it stands for.
 
@@ -67,7 +65,7 @@ def list_machines(as_json: bool) -> int:
 
 @click.command("workloads")
 @_verbose_option
-@_json_option
+@terminal.json_option
 def list_workloads(verbose: bool, as_json: bool) -> int:
     """Every workload and what it does.
 

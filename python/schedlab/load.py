@@ -21,10 +21,9 @@ from pathlib import Path
 import click
 
 from schedlab import bpf, catalogue, doctor
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.experiment import parse_set, parse_tunable
 
-EXIT_FOUND = 1
 OBJECT_SUFFIX = ".o"
 # The kernel may take this long to take every task from a policy, and some time to tell.
 STOP_WAIT_S = 35.0

@@ -16,9 +16,8 @@ from pathlib import Path
 import click
 
 from schedlab import agreement, bpf, catalogue, vm
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 
-EXIT_FOUND = 1
 SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
 MACHINE = "referee"
 # The kernel that the machine's costs were measured with.

@@ -38,6 +38,10 @@ MEASURED_NOTE = (
 )
 
 
+# What every verb takes that prints by `print_json` or as a table.
+json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+
+
 def print_json(data: object) -> None:
     """One JSON document on stdout. Numbers are finite: JSON has no other."""
     click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))

@@ -33,10 +33,9 @@ from schedlab import (
 )
 from schedlab.cells import expand
 from schedlab.comparison import Comparison, Notes
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.store import DEFAULT_PATH, RunRecord, Store, StoredExperiment
 
-EXIT_FOUND = 1
 JOBS_MAX = 1024
 
 
@@ -76,9 +75,6 @@ def _scenario_options(command):
     ):
         command = option(command)
     return command
-
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
 
 
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -138,7 +134,7 @@ schedlab.add_command(
 @click.option("--until", metavar="TIME", help="Begin nothing after this simulated time (9.3s).")
 @click.option("--store", type=click.Path(path_type=Path), help="Keep the run in this store.")
 @click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
-@_json_option
+@terminal.json_option
 def run_verb(
     policy,
     workload,
@@ -243,7 +239,7 @@ def run_verb(
     help="Write an HTML report here.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
-@_json_option
+@terminal.json_option
 def compare_verb(
     policies,
     file,
@@ -453,7 +449,7 @@ def _title(definition: Mapping) -> str:
     metavar="NAME|ID",
     help="Which experiment of the store; the latest if not given.",
 )
-@_json_option
+@terminal.json_option
 def report_verb(store: Path, output: Path, wanted: str | None, as_json: bool) -> int:
     """Make a report again from a store of runs."""
     _refuse_unwritable(output, store)
