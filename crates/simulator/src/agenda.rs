@@ -134,6 +134,11 @@ impl<T: Ord + Copy> Timers<T> {
         self.heap.peek().map_or(When::NEVER, |Reverse((when, _))| *when)
     }
 
+    /// The first one, which stays.
+    pub fn peek(&self) -> Option<(When, T)> {
+        self.heap.peek().map(|Reverse(entry)| *entry)
+    }
+
     /// Takes the first one out.
     pub fn take_first(&mut self) -> Option<(When, T)> {
         self.heap.pop().map(|Reverse(entry)| entry)

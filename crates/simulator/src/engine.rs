@@ -23,6 +23,9 @@ use std::sync::Arc;
 const TASKS_MAX: usize = (1 << 22) - 2;
 /// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
 const POLICY_STREAM: u64 = u64::MAX;
+/// How often one interrupt looks for timers that have come due meanwhile.
+/// Source: Linux kernel/time/hrtimer.c, `hrtimer_interrupt`.
+const TIMER_ROUNDS_MAX: usize = 3;
 
 /// What a run is given beside policy, machine and workload.
 #[derive(Clone, Debug)]
@@ -245,7 +248,7 @@ impl<'a> Kernel<'a> {
         if is_tick {
             self.tick();
         } else if is_timer {
-            self.late_timer();
+            self.late_timers();
         } else {
             self.cpus[cpu].interrupt = When::NEVER;
             self.charge_wake_from_idle();
@@ -289,17 +292,11 @@ impl<'a> Kernel<'a> {
     fn timer_event(&mut self) {
         let Some((when, timer)) = self.timers.take_first() else { return };
         self.agenda.set(self.cpus.len(), self.timers.first());
-        let cpu = match timer {
-            Timer::Watchdog => {
-                self.metrics.events += 1;
-                return self.watchdog(when.at_ns);
-            }
-            Timer::Policy(index, generation) => match self.maps.expiry_cpu(index, generation) {
-                Some(cpu) => cpu,
-                None => return,
-            },
-            Timer::Start(task) | Timer::Sleep(task) => self.tasks.seen(task).cpu as usize,
-        };
+        if timer == Timer::Watchdog {
+            self.metrics.events += 1;
+            return self.watchdog(when.at_ns);
+        }
+        let Some(cpu) = self.cpu_of(timer) else { return };
         let state = &mut self.cpus[cpu];
         if when.at_ns < state.clock_ns || !state.late_timers.is_empty() {
             state.late_timers.push_back(timer);
@@ -311,19 +308,68 @@ impl<'a> Kernel<'a> {
         }
         self.metrics.events += 1;
         self.enter(cpu, when.at_ns);
+        self.charge_wake_from_idle();
         self.expire(timer);
+        if !timer.is_start() {
+            self.expire_due();
+        }
         self.leave(when.at_ns);
     }
 
-    /// The first timer that the active CPU had no time for.
-    fn late_timer(&mut self) {
+    /// The CPU that a timer interrupts; none if it interrupts nobody, or not any more.
+    fn cpu_of(&self, timer: Timer) -> Option<usize> {
+        match timer {
+            Timer::Watchdog => None,
+            Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation),
+            Timer::Start(task) | Timer::Sleep(task) => Some(self.tasks.seen(task).cpu as usize),
+        }
+    }
+
+    /// Timers of the active CPU that have come due meanwhile belong to the same interrupt: whom
+    /// they wake up is there when the CPU picks (`hrtimer_interrupt`). One that is set meanwhile
+    /// waits for the next round.
+    fn expire_due(&mut self) {
+        for _ in 0..TIMER_ROUNDS_MAX {
+            let round = self.agenda.turn(self.host.now_ns);
+            let mut any = false;
+            while let Some((when, timer)) = self.timers.peek()
+                && when < round
+                && !timer.is_start()
+                && self.cpu_of(timer) == Some(self.here())
+            {
+                self.timers.take_first();
+                self.metrics.events += 1;
+                self.expire(timer);
+                any = true;
+            }
+            if !any {
+                break;
+            }
+        }
+        self.agenda.set(self.cpus.len(), self.timers.first());
+    }
+
+    /// The timers that the active CPU had no time for: the first one and, in the same interrupt,
+    /// those behind it.
+    fn late_timers(&mut self) {
         let cpu = self.here();
-        let timer = self.cpus[cpu].late_timers.pop_front().expect("there is a late timer");
-        self.expire(timer);
+        self.charge_wake_from_idle();
+        let first = self.cpus[cpu].late_timers.pop_front().expect("there is a late timer");
+        self.expire(first);
+        while !first.is_start()
+            && let Some(&timer) = self.cpus[cpu].late_timers.front()
+            && !timer.is_start()
+        {
+            self.cpus[cpu].late_timers.pop_front();
+            self.expire(timer);
+        }
         self.cpus[cpu].late = match self.cpus[cpu].late_timers.is_empty() {
             true => When::NEVER,
             false => self.agenda.turn(self.host.now_ns),
         };
+        if !first.is_start() && self.cpus[cpu].late_timers.is_empty() {
+            self.expire_due();
+        }
     }
 
     /// A timer's interrupt on the active CPU.
@@ -336,7 +382,6 @@ impl<'a> Kernel<'a> {
             }
             _ => self.pending_timers -= 1,
         }
-        self.charge_wake_from_idle();
         self.charge(Spent::Kernel, self.costs.timer_ns);
         match timer {
             Timer::Start(task) => {

@@ -33,6 +33,14 @@ pub enum Timer {
     Watchdog,
 }
 
+impl Timer {
+    /// Whether it begins a task. That is no timer of the kernel's: somebody forks one task after
+    /// the other, and the CPU may pick in between.
+    pub fn is_start(self) -> bool {
+        matches!(self, Timer::Start(_))
+    }
+}
+
 /// What `scx_bpf_dsq_insert` was asked to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Insertion {

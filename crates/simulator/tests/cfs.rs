@@ -150,7 +150,8 @@ fn a_sync_wakeup_draws_the_woken_task_to_the_wakers_cpu() {
         let result = outcome(&cfs, &machine(2, HZ), &ping_pong(sync), S, tunables);
         result.cpu_time_ns.idle as f64 / result.elapsed_ns as f64
     };
-    assert!(idle_cpus(true, &[]) > 0.99, "both on one CPU: {}", idle_cpus(true, &[]));
+    // Both wait for one CPU at some ticks; then the idle one takes one of them until the next tick.
+    assert!(idle_cpus(true, &[]) > 0.98, "both on one CPU: {}", idle_cpus(true, &[]));
     assert!(idle_cpus(false, &[]) < 0.9, "each on its own CPU: {}", idle_cpus(false, &[]));
     let searching = [("idle_sibling", 1)];
     assert!(idle_cpus(true, &searching) < 0.9, "the other CPU was idle");
@@ -167,7 +168,9 @@ fn the_task_woken_last_runs_next_if_it_is_a_buddy() {
     };
     let workload = together(vec![waker, woken(0), woken(1), woken(2)]);
     for next_buddy in [0, 1] {
-        let tunables = [("next_buddy", next_buddy)];
+        // So coarse that the waker is not preempted before it has woken all three.
+        let coarse = [("wakeup_granularity_ns", 1_000_000_000), ("adaptive_granularity", 0)];
+        let tunables = [&coarse[..], &[("next_buddy", next_buddy)]].concat();
         let result = outcome(&cfs, &machine(1, HZ), &workload, S, &tunables);
         let (first, last) = (stays(&result, "woken0"), stays(&result, "woken2"));
         assert!(first.len() > 40);
@@ -242,6 +245,8 @@ fn without_any_pulling_the_larger_half_decides_how_long_jobs_take() {
 fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
     let only_newidle =
         [("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 1), ("newidle_load_index", 0)];
+    // Else a task that just stopped running is left where its cache is.
+    let only_newidle = [&only_newidle[..], &[("migration_cost_ns", 0)]].concat();
     for nr in 1..=9 {
         // What is lost: the last job runs alone after its partner, a slice at most.
         let got = elapsed_to_ideal(nr, 3 * S, &only_newidle);

@@ -162,3 +162,49 @@ program = [{ repeat = "forever", do = [{ recv = "pipe", bytes = 100 }] }]
     let per_message = result.wakeups / result.messages;
     assert!((8..12).contains(&per_message), "{per_message} wake-ups a message");
 }
+
+#[test]
+fn who_wakes_a_better_one_on_its_own_cpu_is_preempted_before_it_does_anything_else() {
+    let text = r#"
+description = "a waker that would sleep next"
+source = "own"
+[gates.gate]
+[[tasks]]
+name = "better"
+nice = -20
+program = [{ wait = "gate" }, { run = "1ms" }]
+[[tasks]]
+name = "waker"
+start = "1ms"
+program = [{ run = "1ms" }, { wake = "gate" }, { sleep = "10ms" }]
+"#;
+    for policy in ["o1", "cfs", "bfs", "linux_2_4"] {
+        let result = outcome(&shipped(policy), &costless(1, HZ), &parsed(text), None, &[]);
+        // It is preempted; then it goes to sleep; then it ends.
+        assert_eq!(stays(&result, "waker").len(), 3, "{policy}");
+    }
+}
+
+#[test]
+fn timers_that_one_interrupt_serves_wake_all_their_tasks_before_the_cpu_picks() {
+    let text = r#"
+description = "two that sleep until the same instant, the one with the lesser priority first"
+source = "own"
+[[tasks]]
+name = "worse"
+nice = 19
+program = [{ sleep = "10ms" }, { run = "1ms" }]
+[[tasks]]
+name = "better"
+nice = -20
+program = [{ sleep = "10ms" }, { run = "1ms" }]
+"#;
+    let mut machine = costless(1, HZ);
+    // They fell asleep a ns after one another; the first one's interrupt is still being served.
+    machine.costs.timer_ns = US;
+    let result = outcome(&shipped("o1"), &machine, &parsed(text), None, &[]);
+    let [worse, better] = ["worse", "better"].map(|name| stays(&result, name));
+    // Each goes to sleep, and then runs once: nobody is preempted having just begun.
+    assert_eq!((worse.len(), better.len()), (2, 2), "{worse:?} {better:?}");
+    assert!(better[1].1 <= worse[1].0, "{worse:?} {better:?}");
+}

@@ -159,7 +159,7 @@ fn cfs_of_2_6_31_loses_most_with_three_children() {
     let excess = |n| counter_s("cfs", n, &[]) / ideal_s(n) - 1.0;
     assert!((0.10..=0.20).contains(&excess(3)), "{}", excess(3));
     for n in [1, 2, 4, 5, 6, 7, 8, 9] {
-        assert!((0.0..=0.05).contains(&excess(n)), "n = {n}: {}", excess(n));
+        assert!((0.0..=0.06).contains(&excess(n)), "n = {n}: {}", excess(n));
     }
 }
 
@@ -168,7 +168,7 @@ fn cfs_that_never_pulls_takes_as_long_as_2_6_31_did_with_odd_n() {
     let never_pulls = [("idle_balance_ns", 0), ("busy_factor", 0)];
     for n in [3, 5, 7, 9] {
         let error = error(counter_s("cfs", n, &never_pulls), published_counter_s("2.6.31", n));
-        assert!(error.abs() <= 0.03, "n = {n}: {error}");
+        assert!(error.abs() <= 0.04, "n = {n}: {error}");
     }
 }
 

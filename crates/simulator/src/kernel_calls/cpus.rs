@@ -44,6 +44,12 @@ pub(super) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) 
     if let (true, Some(task)) = (flags & KICK_PREEMPT != 0, current) {
         k.tasks.seen_mut(task).scx.slice = 0;
     }
+    if cpu == k.here() {
+        // The interrupt comes before this CPU leaves the kernel (`irq_work_queue`): its task does
+        // not begin another operation.
+        k.metrics.interrupts += 1;
+        return k.resched(cpu);
+    }
     k.interrupt(cpu);
 }
 
