@@ -72,6 +72,7 @@ struct task {
 	s32 processor; /* CPU it ran on last */
 	bool has_yielded;
 	bool is_placed; /* select_cpu has done all that this wake-up may do */
+	bool is_new;    /* forked, and not queued yet */
 };
 
 struct {
@@ -292,6 +293,17 @@ void BPF_STRUCT_OPS(linux_2_4_runnable, struct task_struct *p, u64 enq_flags)
 		t->rank = __sync_fetch_and_add(&first_rank, -1) - 1;
 }
 
+/* A parent that has given its last ticks to its child makes way once the child is queued. In
+ * init_task a kernel would preempt it at once, and bound to its CPU: whoever runs a program there
+ * cannot migrate, and would wait beside idle CPUs. */
+static void end_turn_of_parent(void)
+{
+	struct task *parent = task_of(bpf_get_current_task_btf());
+
+	if (parent && parent->account.is_running && !parent->account.counter)
+		scx_bpf_kick_cpu((s32)bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+}
+
 /* A task that was preempted is offered to other CPUs, one that yielded is not. A CPU may have
  * gone idle since select_cpu looked, so the search is made again once the task is queued. */
 void BPF_STRUCT_OPS(linux_2_4_enqueue, struct task_struct *p, u64 enq_flags)
@@ -309,6 +321,9 @@ void BPF_STRUCT_OPS(linux_2_4_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!has_yielded && !t->is_placed)
 		reschedule_idle(p, t);
 	t->is_placed = false;
+	if (t->is_new)
+		end_turn_of_parent();
+	t->is_new = false;
 }
 
 /* ---- picking ------------------------------------------------------------------------------- */
@@ -495,8 +510,6 @@ static u32 split_counter(u32 grant, u64 now)
 	left = parent->account.counter;
 	parent->account.counter = left >> 1;
 	cpu_at(cpu)->account = parent->account;
-	if (!parent->account.counter)
-		scx_bpf_kick_cpu((s32)cpu, SCX_KICK_PREEMPT);
 	return (left + 1) >> 1;
 }
 
@@ -512,6 +525,7 @@ s32 BPF_STRUCT_OPS(linux_2_4_init_task, struct task_struct *p, struct scx_init_t
 	t->account.counter = args->fork ? split_counter(t->account.grant, now) : t->account.grant;
 	t->account.epoch = epoch;
 	t->processor = scx_bpf_task_cpu(p);
+	t->is_new = args->fork;
 	return 0;
 }
 

@@ -452,7 +452,13 @@ static bool place_child(struct task *t)
 	struct task *parent = task_of(bpf_get_current_task_btf());
 
 	t->is_new = false;
-	if (!parent || !parent->is_running || parent->cpu != t->cpu)
+	if (!parent || !parent->is_running)
+		return false;
+	/* A fork that takes the last of a slice ends the turn. Not in init_task: a kernel would
+	 * preempt the parent there, where it runs a program and so cannot migrate. */
+	if (parent->place == PLACE_LAST)
+		scx_bpf_kick_cpu((s32)parent->cpu, SCX_KICK_PREEMPT);
+	if (parent->cpu != t->cpu)
 		return false;
 	t->prio = parent->prio;
 	t->array = parent->array;
@@ -767,10 +773,8 @@ static void inherit(struct task *t, u64 now)
 		bonus_of(parent) * child_penalty_percent / 100 * max_sleep_avg_ns() / BONUS_MAX;
 	parent->sleep_avg_ns = bonus_of(parent) * max_sleep_avg_ns() / BONUS_MAX;
 	parent->time_slice >>= 1;
-	if (!parent->time_slice) {
+	if (!parent->time_slice)
 		expire(current, parent, cpu_at(parent->cpu), now);
-		scx_bpf_kick_cpu((s32)parent->cpu, SCX_KICK_PREEMPT);
-	}
 }
 
 s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)

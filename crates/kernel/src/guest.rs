@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::job::{JOB_PATH, Job, Play, Work};
+use crate::job::{JOB_PATH, Job, Play, PolicyJob, Work};
 use crate::loader::{self, LoadError, LoadedPolicy, Reach, status};
 use crate::records::{Booted, Record, Stage};
 use counters::CounterSource;
@@ -88,7 +88,8 @@ pub fn run_job(job: &Job, port: &mut Port) -> io::Result<Outcome> {
         clocks::align()?;
     }
     if !job.isolated_plays
-        && let Err(refusal) = run.load()
+        && let Some(policy) = &job.policy
+        && let Err(refusal) = run.load(policy)
     {
         return Ok(run.refuse(&refusal));
     }
@@ -105,9 +106,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Loads the job's policy, if it has one.
-    fn load(&mut self) -> Result<(), LoadError> {
-        let Some(policy) = &self.job.policy else { return Ok(()) };
+    /// Loads a policy where there is none.
+    fn load(&mut self, policy: &PolicyJob) -> Result<(), LoadError> {
         let reach = if self.job.isolated_plays { Reach::Willing } else { Reach::AsWritten };
         let mut loaded = loader::load_for(reach, &policy.object, &policy.set)?;
         if self.job.counters_every_ns > 0 {
@@ -135,44 +135,57 @@ impl Run<'_> {
                 break;
             }
             self.port.send(&Record::Started { index, title: work.title(), at_ns: uptime_ns() });
-            if !self.do_one(index, work)? {
-                outcome = Outcome::Failed;
+            match self.do_one(index, work)? {
+                Outcome::Done => {}
+                Outcome::Failed => outcome = Outcome::Failed,
+                Outcome::PolicyFailed => return Ok(Outcome::PolicyFailed),
             }
         }
         if self.report_ejection() {
             return Ok(Outcome::PolicyFailed);
         }
-        if let Some(policy) = self.policy.take() {
-            self.port.send(&Record::Detached(policy.detach()));
-        }
+        self.detach();
         Ok(outcome)
     }
 
-    /// Whether the work succeeded.
-    fn do_one(&mut self, index: usize, work: &Work) -> io::Result<bool> {
+    fn detach(&mut self) {
+        if let Some(policy) = self.policy.take() {
+            self.port.send(&Record::Detached(policy.detach()));
+        }
+    }
+
+    fn do_one(&mut self, index: usize, work: &Work) -> io::Result<Outcome> {
         let limit = Some(self.job.time_limit_ns).filter(|&ns| ns > 0).map(Duration::from_nanos);
-        match work {
+        let succeeded = match work {
+            Work::Load(policy) => {
+                self.detach();
+                if let Err(refusal) = self.load(policy) {
+                    return Ok(self.refuse(&refusal));
+                }
+                true
+            }
             Work::Command { argv } => {
                 let finished = command::run(index, argv, limit, |wait| self.watch(wait))?;
                 let succeeded = finished.status == Some(0);
                 self.port.send(&Record::Finished(finished));
-                Ok(succeeded)
+                succeeded
             }
             Work::Wait { wall_ns } => {
                 self.pause(Duration::from_nanos(*wall_ns))?;
-                Ok(true)
+                true
             }
             Work::Play(play) if self.job.isolated_plays => {
-                Ok(self.play_under_new_policy(index, play, limit))
+                self.play_under_new_policy(index, play, limit)
             }
             Work::Play(play) => {
                 let mut stop = || self.is_told_to_stop();
                 let record = play::play(index, play, limit, None, &mut stop);
                 let succeeded = matches!(record, Record::Played(_));
                 self.port.send(&record);
-                Ok(succeeded)
+                succeeded
             }
-        }
+        };
+        Ok(if succeeded { Outcome::Done } else { Outcome::Failed })
     }
 
     /// A signal that cannot be asked for is none; the limit of time remains.
@@ -192,7 +205,7 @@ impl Run<'_> {
         let mut refusal = None;
         let mut load_and_go_on = || {
             if loaded_at_ns.is_none() {
-                refusal = self.load().err();
+                refusal = self.job.policy.as_ref().and_then(|policy| self.load(policy).err());
                 loaded_at_ns = Some(uptime_ns());
             }
             refusal.is_some() || self.is_told_to_stop()
@@ -213,9 +226,7 @@ impl Run<'_> {
         if self.report_ejection() {
             return false;
         }
-        if let Some(policy) = self.policy.take() {
-            self.port.send(&Record::Detached(policy.detach()));
-        }
+        self.detach();
         succeeded
     }
 

@@ -25,7 +25,7 @@ pub struct Job {
     /// a simulation does not have, are not in its queues.
     #[serde(default)]
     pub isolated_plays: bool,
-    /// What to run, one after the other, under one load of the policy.
+    /// What to run, one after the other, under the policy.
     #[serde(default)]
     pub work: Vec<Work>,
     /// Nanoseconds between the end of the boot and the load. Kernels go on initialising for
@@ -62,6 +62,8 @@ pub enum Work {
     },
     /// A scenario's workload, played by real threads.
     Play(Play),
+    /// Another policy in the place of the one that schedules, for the work that follows.
+    Load(PolicyJob),
     /// Nothing but time, so that the policy can be watched.
     Wait {
         /// How long, in nanoseconds.
@@ -94,6 +96,7 @@ impl Work {
         match self {
             Work::Command { argv } => argv.join(" "),
             Work::Play(play) => format!("play {} {}", play.workload.display(), play.seed),
+            Work::Load(policy) => format!("load {}", policy.object.display()),
             Work::Wait { wall_ns } => format!("wait {wall_ns} ns"),
         }
     }
@@ -109,12 +112,17 @@ mod tests {
 
     #[test]
     fn a_job_survives_its_file() {
+        let policy = PolicyJob {
+            object: "/policy.o".into(),
+            set: BTreeMap::from([("slice_ns".into(), "3000000".into())]),
+        };
         let job = Job {
-            policy: Some(PolicyJob {
-                object: "/policy.o".into(),
-                set: BTreeMap::from([("slice_ns".into(), "3000000".into())]),
-            }),
-            work: vec![command(&["/bin/hackbench", "-g", "1"]), Work::Wait { wall_ns: 5 }],
+            policy: Some(policy.clone()),
+            work: vec![
+                command(&["/bin/hackbench", "-g", "1"]),
+                Work::Load(policy),
+                Work::Wait { wall_ns: 5 },
+            ],
             settle_ns: 1,
             time_limit_ns: 2,
             counters_every_ns: 3,

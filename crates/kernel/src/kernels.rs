@@ -6,6 +6,7 @@
 
 mod apt;
 mod btf;
+mod calls;
 mod error;
 mod image;
 mod release;

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace::Schedule;
 
+/// Name of a virtual machine's port that records go through, in `/sys/class/virtio-ports/*/name`.
+pub const PORT_NAME: &str = "schedlab";
+
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]

@@ -27,9 +27,6 @@ use crate::kernels::Kernel;
 use process::Process;
 use sink::Sink;
 
-/// Name of the virtio port that records go through, in `/sys/class/virtio-ports/*/name`.
-pub const PORT_NAME: &str = "schedlab";
-
 /// What machine a kernel is booted on, and how long it may take.
 #[derive(Clone, Debug)]
 pub struct Options {

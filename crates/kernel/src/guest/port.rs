@@ -4,10 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::records::{self, Record};
-
-/// The virtio port that a virtual machine has for records.
-pub const PORT_NAME: &str = "schedlab";
+use crate::records::{self, PORT_NAME, Record};
 
 const PORTS: &str = "/sys/class/virtio-ports";
 /// The second serial line, for kernels without virtio ports.

@@ -10,6 +10,7 @@ use object::{Object, ObjectSection};
 use sha2::{Digest, Sha256};
 
 use super::btf::{Btf, BtfError};
+use super::calls::{NEEDED, OPTIONAL};
 use super::{KernelError, Release, SchedExt, Scheduler};
 
 /// What a kernel's image says of the kernel.
@@ -57,7 +58,7 @@ pub fn examine(elf: &[u8]) -> Result<Facts, KernelError> {
     let built_in = |name| matches!(&btf, Some(Ok(btf)) if btf.has_function(name));
     Ok(Facts {
         scheduler: Scheduler::of(&release),
-        sched_ext: sched_ext(&release, btf.as_ref()),
+        sched_ext: sched_ext(btf.as_ref()),
         virtio_console: built_in("virtcons_probe") && built_in("virtio_pci_probe"),
         pvh: has_pvh_note(&file),
         sha256: hex(&Sha256::digest(elf)),
@@ -68,8 +69,9 @@ pub fn examine(elf: &[u8]) -> Result<Facts, KernelError> {
 /// Whether policies can be loaded, as far as the kernel's BTF tells.
 ///
 /// From 7.1 on, many kfuncs take an argument that the verifier adds. The kernel's build has to
-/// list each of them twice, and an older `pahole` does not: every call is then refused.
-fn sched_ext(release: &Release, btf: Option<&Result<Btf, BtfError>>) -> SchedExt {
+/// list each of them twice, with and without it, and an older `pahole` does not: every call of
+/// such a function is then refused.
+fn sched_ext(btf: Option<&Result<Btf, BtfError>>) -> SchedExt {
     let btf = match btf {
         Some(Ok(btf)) => btf,
         Some(Err(error)) => return SchedExt::Broken(error.to_string()),
@@ -78,18 +80,23 @@ fn sched_ext(release: &Release, btf: Option<&Result<Btf, BtfError>>) -> SchedExt
     if !btf.has_structure("sched_ext_ops") {
         return SchedExt::Absent;
     }
-    let listed_once = btf.has_function(KFUNC) && !btf.has_function(KFUNC_IMPLICIT);
-    if *release >= Release::FIRST_WITH_IMPLICIT_ARGUMENTS && listed_once {
+    let all = NEEDED.iter().flat_map(|names| names.iter()).chain(&OPTIONAL);
+    if let Some(shown) = all.copied().find(|name| btf.shows_verifiers_argument(name)) {
         return SchedExt::Broken(format!(
-            "its BTF lists {KFUNC} without {KFUNC_IMPLICIT}, as if built with pahole before 1.31:\
-             \x20the verifier would refuse every policy"
+            "its BTF lists {shown} with the argument that the verifier adds, as if built with \
+             pahole before 1.31: the verifier would refuse policies"
         ));
     }
-    SchedExt::Sound
+    let is_missing = |names: &&&[&str]| !names.iter().any(|name| btf.has_function(name));
+    match NEEDED.iter().find(is_missing) {
+        Some(names) => SchedExt::Broken(format!(
+            "its BTF does not list {}, which policies call",
+            names.join(" or ")
+        )),
+        None => SchedExt::Sound,
+    }
 }
 
-const KFUNC: &str = "scx_bpf_create_dsq";
-const KFUNC_IMPLICIT: &str = "scx_bpf_create_dsq_impl";
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 /// More than any kernel is long, uncompressed.
 const KERNEL_BYTES_MAX: u64 = 1 << 30;
@@ -202,19 +209,29 @@ mod tests {
     use super::super::btf::synthetic;
     use super::*;
 
-    fn judge(release: &str, functions: &[&str], structures: &[&str]) -> SchedExt {
-        let btf = Btf::parse(&synthetic(functions, structures));
-        sched_ext(&Release::parse(release).unwrap(), Some(&btf))
+    fn judge(functions: &[&str], structures: &[&str]) -> SchedExt {
+        sched_ext(Some(&Btf::parse(&synthetic(functions, structures))))
     }
 
     #[test]
-    fn a_kernel_whose_btf_lacks_the_second_listing_is_broken_from_7_1_on() {
+    fn a_kernel_is_broken_if_any_call_is_missing_or_shows_the_verifiers_argument() {
         let ops = ["sched_ext_ops"];
-        assert_eq!(judge("7.0.13", &[KFUNC], &ops), SchedExt::Sound);
-        assert!(matches!(judge("7.1.0", &[KFUNC], &ops), SchedExt::Broken(why) if !why.is_empty()));
-        assert_eq!(judge("7.3.4+x", &[KFUNC, KFUNC_IMPLICIT], &ops), SchedExt::Sound);
-        assert_eq!(judge("6.12.1", &[], &["task_struct"]), SchedExt::Absent);
-        assert_eq!(sched_ext(&Release::parse("6.1").unwrap(), None), SchedExt::Absent);
+        let newest: Vec<&str> = NEEDED.iter().map(|names| names[0]).collect();
+        let oldest: Vec<&str> = NEEDED.iter().map(|names| names[names.len() - 1]).collect();
+        assert_eq!(judge(&newest, &ops), SchedExt::Sound);
+        assert_eq!(judge(&oldest, &ops), SchedExt::Sound);
+        for (at, name) in newest.iter().enumerate() {
+            let mut without = newest.clone();
+            without.remove(at);
+            let missing = judge(&without, &ops);
+            assert!(matches!(&missing, SchedExt::Broken(why) if why.contains(name)), "{missing:?}");
+            let open = format!("{name}!");
+            without.push(&open);
+            let shown = judge(&without, &ops);
+            assert!(matches!(&shown, SchedExt::Broken(why) if why.contains("pahole")), "{shown:?}");
+        }
+        assert_eq!(judge(&newest, &["task_struct"]), SchedExt::Absent);
+        assert_eq!(sched_ext(None), SchedExt::Absent);
     }
 
     /// The header of a `bzImage` around a payload.

@@ -15,8 +15,6 @@ pub struct Release {
 impl Release {
     /// 6.6 made EEVDF the scheduler.
     pub const FIRST_WITH_EEVDF: Version = Version(6, 6);
-    /// 7.1 gave kfuncs arguments that the verifier adds.
-    pub const FIRST_WITH_IMPLICIT_ARGUMENTS: Version = Version(7, 1);
 
     /// Reads a release; `None` unless it begins with two numbers, as in `6.1`.
     pub fn parse(text: &str) -> Option<Release> {
@@ -122,7 +120,6 @@ mod tests {
         assert!(release("6.5.13") < Release::FIRST_WITH_EEVDF);
         assert!(release("6.6-rc1") >= Release::FIRST_WITH_EEVDF);
         assert!(release("6.12") >= Release::FIRST_WITH_EEVDF);
-        assert!(release("7.0.13") < Release::FIRST_WITH_IMPLICIT_ARGUMENTS);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl fmt::Display for Reason {
 }
 
 /// What the verifier says, and what to do about it.
-const HINTS: [(&str, &str); 16] = [
+const HINTS: [(&str, &str); 17] = [
     (
         "infinite loop detected",
         "the verifier must see that every loop ends: use bpf_for, bpf_repeat or can_loop",
@@ -66,6 +66,10 @@ const HINTS: [(&str, &str); 16] = [
     (
         "system Kconfig",
         "the object asks for the kernel's configuration: put its file at /boot/config-RELEASE",
+    ),
+    (
+        "failed to create",
+        "if the map has no size yet, the scheduler's own program sets it: start that one instead",
     ),
     ("not found in kernel", "this kernel is too old, or has dropped the call"),
     ("or_null'", "the value may be NULL: test it before it is used"),
@@ -165,8 +169,12 @@ fn quoted_source(line: &str) -> Option<(String, String)> {
 
 /// A reason of the loader itself, which resolves names before the kernel sees a program.
 fn loader_reason(log: &str) -> Option<Reason> {
-    let telling = ["extern ", "failed to find", "relo #", "struct_ops", "system Kconfig"];
-    let line = log.lines().find(|line| telling.iter().any(|word| line.contains(word)))?;
+    let telling =
+        ["extern ", "failed to find", "failed to create", "relo #", "struct_ops", "system Kconfig"];
+    // What a newer object has to say to newer kernels only, and the loader leaves out.
+    let is_left_out = |line: &str| line.contains("skipping it as it's set to zero");
+    let tells = |line: &str| telling.iter().any(|word| line.contains(word));
+    let line = log.lines().find(|line| tells(line) && !is_left_out(line))?;
     let words = line.trim().trim_start_matches("libbpf: ").to_owned();
     Some(Reason { words, ..Reason::default() })
 }
@@ -276,6 +284,17 @@ processed 8 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
         let reason = of_load(log).unwrap();
         assert!(reason.to_string().contains("scx_bpf_new"), "{reason}");
         assert!(!reason.hint().is_empty());
+    }
+
+    #[test]
+    fn a_map_that_another_program_would_have_sized_is_named() {
+        let log = "libbpf: struct_ops pair_ops: member cgroup_set_idle not found in kernel, \
+                   skipping it as it's set to zero\n\
+                   libbpf: map 'pair_ctx': failed to create: -EINVAL\n\
+                   libbpf: failed to load object 'x'\n";
+        let reason = of_load(log).unwrap();
+        assert!(reason.to_string().contains("'pair_ctx'"), "{reason}");
+        assert!(reason.hint().contains("own program"), "{reason:?}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The command line of QEMU, as a pure function of what is wanted.
 
-use super::{Accelerator, Options, PORT_NAME, Qemu};
+use super::{Accelerator, Options, Qemu};
 use crate::kernels::Kernel;
+use crate::records::PORT_NAME;
 
 /// Paths of the files in memory that a machine reads and writes.
 pub(super) struct Files {
