@@ -142,7 +142,7 @@ SOUND = {
     "o1": (*CALM, *HOGS, "sleepers", "forks"),
     "cfs": (*CALM, "sleepers"),
     "bfs": (*CALM, *HOGS),
-    "eevdf": ("chain", "first_runs", "two_hogs"),
+    "eevdf": ("chain", "first_runs", "preemption", "two_hogs"),
 }
 SHARES = "nice_shares"
 
