@@ -90,7 +90,8 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 def schedlab() -> None:
     """A laboratory for CPU schedulers: write a policy once in C, try it on any machine.
 
-    POLICY is a name from `schedlab list policies`, or the path of your own .bpf.c file.
+    POLICY is a name from `schedlab list policies`, or the path of your own .bpf.c file; after
+    either, @SET names one of its tunable sets.
     """
 
 
@@ -445,7 +446,7 @@ _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunab
 @_verbose_option
 @_json_option
 def list_policies(verbose: bool, as_json: bool) -> int:
-    """Every policy and its idea.
+    """Every policy and its idea, and its tunable sets.
 
     With -v also its tunables, their defaults and meaning.
     """
@@ -463,6 +464,7 @@ def list_policies(verbose: bool, as_json: bool) -> int:
                 "idea": policy.description,
                 "source": str(path),
                 "tunables": policy.tunables,
+                "sets": policy.sets,
             }
         )
     _print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
