@@ -132,11 +132,19 @@ def test_a_schedule_agrees_with_itself_and_with_no_other_choice(schedule, data):
 
 # ---- the real kernel ----------------------------------------------------------------------------
 
-# Not the whole list, which is in docs/agreement.md: each boot and each load takes some seconds.
+CALM = ("chain", "first_runs", "ping_pong", "preemption", "yields")
+HOGS = ("two_hogs", "three_hogs", "nice_shares")
+# What agrees; why the others do not is in docs/agreement.md.
 SOUND = {
-    "round_robin": ("ping_pong", "three_hogs", "chain", "yields"),
-    "linux_2_4": ("preemption", "three_hogs", "chain", "yields"),
+    "fifo": (*CALM, *HOGS, "sleepers", "forks", "mixed"),
+    "round_robin": (*CALM, *HOGS, "sleepers", "mixed"),
+    "linux_2_4": (*CALM, *HOGS, "sleepers"),
+    "o1": (*CALM, *HOGS, "sleepers", "forks"),
+    "cfs": (*CALM, "sleepers"),
+    "bfs": (*CALM, *HOGS),
+    "eevdf": ("chain", "first_runs", "two_hogs"),
 }
+SHARES = "nice_shares"
 
 
 def laboratory_lacks():
@@ -160,9 +168,13 @@ def test_simulator_and_kernel_decide_alike(policy):
     if lacking:
         pytest.skip(lacking)
     source = catalogue.find(catalogue.POLICIES, policy)
-    paths = [referee.find_scenario(name) for name in SOUND[policy]]
-    for verdict in referee.judge(source, paths):
+    # Shares of CPU time are equal for every policy, also where the order of decisions is not.
+    names = dict.fromkeys((*SOUND[policy], SHARES))
+    verdicts = referee.judge(source, [referee.find_scenario(name) for name in names])
+    for name, verdict in zip(names, verdicts, strict=True):
         found = verdict.comparison
-        assert found.agrees, "\n".join(agreement.story(found, verdict.names))
-        assert len(found.played) > 10
-        assert found.share_difference_percent <= agreement.SHARE_TOLERANCE_PERCENT
+        if name in SOUND[policy]:
+            assert found.agrees, "\n".join(agreement.story(found, verdict.names))
+        if name == SHARES:
+            assert found.share_difference_percent <= agreement.SHARE_TOLERANCE_PERCENT
+        assert found.played
