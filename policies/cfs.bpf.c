@@ -4,11 +4,8 @@
  * Each CPU has a queue in order of vruntime: CPU time x 1024 / weight. The first task runs for
  * period x its weight / all weights; one that wakes up at least wakeup_granularity_ns behind
  * the running task preempts it. A wake-up or a fork chooses a CPU by load; after that only the
- * load balancer moves tasks. The defaults are Linux 2.6.31; 2.6.32 is latency_ns=5000000
- * min_granularity_ns=1000000 wakeup_granularity_ns=1000000 scale_cpus_max=8 gentle_sleepers=1
- * child_runs_first=0 fork_inherits=1 next_buddy=0 last_buddy=2 tick_compares=1 newidle=1
- * newidle_load_index=0 fork_load_index=0 wake_load_index=0 wake_balance=0 idle_sibling=1
- * affine_if_free=1.
+ * load balancer moves tasks. The defaults are Linux 2.6.31; cfs.sets.toml has the values of other
+ * releases from 2.6.24 to 6.1, and says of each what it lacks.
  *
  * Guarantee: on one CPU shares are proportional to weights, and a waiting task runs within
  * max(latency, nr_running x min_granularity) plus a tick. Across CPUs: only what balancing does.
@@ -24,7 +21,8 @@
  *  4. The balancer takes waiting tasks in order of vruntime; 2.6.31 takes the newest first.
  *  5. The leftmost vruntime is exact at each pick; it may lag after the balancer took a task.
  *
- * Source: Linux 2.6.31 and 2.6.32 kernel/sched.c, kernel/sched_fair.c, include/linux/topology.h;
+ * Source: Linux 2.6.24, 2.6.31 and 2.6.32 kernel/sched.c, kernel/sched_fair.c,
+ * include/linux/topology.h; Linux 3.6 and 6.1 kernel/sched/fair.c; cfs.sets.toml says more;
  * I. Molnar, "Modular Scheduler Core and Completely Fair Scheduler", 2007.
  */
 #include <scx/common.bpf.h>
@@ -42,15 +40,23 @@ const volatile u64 min_granularity_ns = 4 * NSEC_PER_MSEC;
 const volatile u64 wakeup_granularity_ns = 5 * NSEC_PER_MSEC;
 /* The three above are scaled by 1 + log2 of the number of CPUs, counted up to this; 1 is off. */
 const volatile u64 scale_cpus_max = 1024;
+/* The first two are never scaled to more than this; ns. */
+const volatile u64 latency_max_ns = 200 * NSEC_PER_MSEC;
+/* 1: no slice is shorter than min_granularity_ns, as scaled; 0: only the weight decides. */
+const volatile u64 slice_floor = 0;
+/* Whose weight scales the wake-up granularity: 0 nobody's, 1 the running task's, 2 the waking's. */
+const volatile u64 wakeup_weight = 2;
 /* 1: shorten the wake-up granularity for tasks that soon wake others themselves. */
 const volatile u64 adaptive_granularity = 1;
 /* A task that slept starts up to one latency behind the others; 1: up to half of one. */
 const volatile u64 gentle_sleepers = 0;
 /* 1: a new task on its parent's CPU changes places with the parent if that is ahead. */
 const volatile u64 child_runs_first = 1;
+/* 1: a CPU that gets a new task always chooses again; 0: only if the new one preempts. */
+const volatile u64 fork_reschedules = 0;
 /* 1: a new task starts no earlier than its parent's vruntime. */
 const volatile u64 fork_inherits = 0;
-/* 1: the task woken last is picked first unless it is too far ahead. */
+/* The task woken last is picked first unless it is too far ahead: 1, 2 if it preempts, 0 never. */
 const volatile u64 next_buddy = 1;
 /* Who ran at a wake-up is picked after the woken: 1 always, 2 if preempted among many, 0 never. */
 const volatile u64 last_buddy = 1;
@@ -58,6 +64,8 @@ const volatile u64 last_buddy = 1;
 const volatile u64 tick_compares = 0;
 /* 1: sched_yield moves the task behind all others; 0: it keeps its place. */
 const volatile u64 compat_yield = 0;
+/* 1: who yields is passed over once, unless the next is more than a wake-up granularity ahead. */
+const volatile u64 yield_skips = 0;
 /* 0: a new task starts on its parent's CPU; 1: on the idlest CPU. */
 const volatile u64 fork_balance = 1;
 /* Load that fork compares: 0 now, 1 at the last tick, 2 and 3 averaged over ticks. */
@@ -68,7 +76,7 @@ const volatile u64 wake_load_index = 1;
 const volatile u64 wake_balance = 1;
 /* 1: a wake-up always may move to a waker's CPU without load. */
 const volatile u64 affine_if_free = 0;
-/* 1: a wake-up looks for an idle CPU that shares the cache. */
+/* A wake-up looks for an idle CPU that shares the cache: 1, 2 if its own runs one task, 0 never. */
 const volatile u64 idle_sibling = 0;
 /* 1: a CPU that runs out of tasks pulls one at once. */
 const volatile u64 newidle = 0;
@@ -78,6 +86,8 @@ const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
 const volatile u64 balance_min_ns = 1 * NSEC_PER_MSEC;
 /* Longest interval between two balancing attempts of a busy CPU, before busy_factor; ns. */
 const volatile u64 balance_max_ns = 4 * NSEC_PER_MSEC;
+/* 1: these two intervals are for each CPU that there is. */
+const volatile u64 balance_per_cpu = 0;
 /* A busy CPU balances this many times less often than the interval says; 0 is never. */
 const volatile u64 busy_factor = 64;
 /* Load that a busy CPU balances by, counted like fork_load_index. */
@@ -86,7 +96,8 @@ const volatile u64 busy_load_index = 2;
 const volatile u64 idle_load_index = 1;
 /* Load that a CPU that just became idle balances by, counted like fork_load_index. */
 const volatile u64 newidle_load_index = 2;
-/* 1: move a task even if that only swaps who is overloaded (2.6.23 and later); 0: 2.6.22's rule. */
+/* Whether a task moves if that only swaps who is overloaded: 0 no (2.6.22), 1 yes (2.6.23), 2 once
+ * attempts have failed, each of which halves its weight (6.1). */
 const volatile u64 odd_task_moves = 1;
 /* Balance only if the other CPU's load is this many percent of ours. */
 const volatile u64 imbalance_percent = 125;
@@ -99,12 +110,12 @@ const volatile u64 cache_nice_tries = 1;
 #define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 3
 #define PAST_LOADS 3
-#define IDLE_TICKS_MAX 16 /* (3/4)^16 of a load is nothing */
-#define LATENCY_MAX_NS (200 * NSEC_PER_MSEC)
+#define IDLE_TICKS_MAX 16           /* (3/4)^16 of a load is nothing */
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that sleeper credit never wraps */
 #define PULL_STEPS_MAX 32
 #define BUSY_FACTOR_MAX 1000000
 #define IMBALANCE_PERCENT_MAX 100000
+#define FAILED_MAX 16 /* a weight shifted by more is 0 anyhow */
 
 /* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
 static const u32 nice_weights[40] = {
@@ -147,6 +158,7 @@ struct cfs_queue {
 	u64 left_vruntime; /* of the first waiting task, if has_left */
 	bool has_left;
 	bool need_resched;
+	bool skips; /* the running task has yielded, and is passed over at the next pick */
 	/* The running task, if is_busy. */
 	bool is_busy;
 	s32 pid;
@@ -174,6 +186,7 @@ struct cfs_queue {
 static struct cfs_queue queues[CPUS_MAX];
 static u32 nr_cpus;
 static u64 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, nr_latency, tick_ns;
+static u64 shortest_interval_ns, longest_interval_ns;
 
 static struct cfs_queue *queue_of(u32 cpu)
 {
@@ -202,6 +215,14 @@ static u64 weighted(u64 ns, u64 weight)
 static u64 period_ns(u64 nr_running)
 {
 	return nr_running <= nr_latency ? scaled_latency_ns : nr_running * scaled_granularity_ns;
+}
+
+/* The part of the period that a task of `weight` has among all weights `load`. */
+static u64 slice_ns(u64 nr_running, u64 weight, u64 load)
+{
+	u64 ns = period_ns(nr_running) * weight / max(load, 1ULL);
+
+	return slice_floor ? max(ns, scaled_granularity_ns) : ns;
 }
 
 /* min_vruntime follows the task that is furthest behind, and never goes back. */
@@ -321,10 +342,13 @@ static void place_new(struct cfs_task *t, const struct cfs_queue *q)
 {
 	const struct cfs_queue *here = queue_of(bpf_get_smp_processor_id());
 	u64 load = q->load + t->weight;
-	u64 vruntime =
-		q->min_vruntime + period_ns(q->nr_running + 1) * NICE_0_WEIGHT / max(load, 1ULL);
+	u64 debit = period_ns(q->nr_running + 1) * NICE_0_WEIGHT / max(load, 1ULL);
 	u64 parent = here->vruntime - here->min_vruntime + q->min_vruntime;
+	u64 vruntime;
 
+	if (slice_floor)
+		debit = max(debit, weighted(scaled_granularity_ns, t->weight));
+	vruntime = q->min_vruntime + debit;
 	if (fork_inherits && here->is_busy && vtime_before(vruntime, parent))
 		vruntime = parent;
 	t->vruntime = vruntime;
@@ -405,6 +429,7 @@ static u64 wakeup_granularity(u64 ns, u64 weight)
 static bool preempts(struct cfs_queue *q, const struct task_struct *p, const struct cfs_task *t)
 {
 	u64 ran_ns = q->ran_ns - q->picked_ran_ns;
+	u64 weight = wakeup_weight == 1 ? q->weight : wakeup_weight ? t->weight : NICE_0_WEIGHT;
 	u64 ns = scaled_wakeup_ns;
 	bool wins;
 
@@ -412,14 +437,16 @@ static bool preempts(struct cfs_queue *q, const struct task_struct *p, const str
 		return false;
 	if (last_buddy == 1 && q->policy != SCHED_IDLE)
 		q->last_pid = q->pid;
-	if (next_buddy && p->policy != SCHED_IDLE)
+	if (next_buddy == 1 && p->policy != SCHED_IDLE)
 		q->next_pid = p->pid;
 	if (q->need_resched || p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
 		return false;
 	if (adaptive_granularity)
 		ns = since(ran_ns, 2 * (u64)t->wakeup_ns_avg * q->nr_running);
 	wins = q->policy == SCHED_IDLE ||
-	       (s64)(q->vruntime - t->vruntime) > (s64)wakeup_granularity(ns, t->weight);
+	       (s64)(q->vruntime - t->vruntime) > (s64)wakeup_granularity(ns, weight);
+	if (wins && next_buddy == 2)
+		q->next_pid = p->pid;
 	if (wins && last_buddy == 2 && q->nr_running >= nr_latency)
 		q->last_pid = q->pid;
 	return wins;
@@ -449,7 +476,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	follow_to(t, scx_bpf_task_cpu(p));
 	q = queue_of(t->cpu);
 	if (t->is_new)
-		preempt = child_takes_place_of_parent(q, t);
+		preempt = child_takes_place_of_parent(q, t) || (fork_reschedules && q->is_busy);
 	if (t->is_new || (enq_flags & SCX_ENQ_WAKEUP))
 		preempt |= preempts(q, p, t);
 	t->is_new = false;
@@ -531,7 +558,8 @@ static s32 idle_cpu_near(struct task_struct *p, u32 target, u32 prev)
 {
 	u32 cpu;
 
-	if (!queue_of(target)->nr_running)
+	if (!queue_of(target)->nr_running ||
+	    (idle_sibling == 2 && queue_of(target)->nr_running > 1))
 		return target;
 	if (!queue_of(prev)->nr_running && cpu_distance(prev, target) <= DISTANCE_CACHE)
 		return prev;
@@ -582,7 +610,7 @@ static u64 imbalance(const struct cfs_queue *from, const struct cfs_queue *to, u
 	    100 * most <= imbalance_percent * least)
 		return 0;
 	move = min(min(most - average, most - per_task), average - least);
-	if (move >= per_task)
+	if (move >= per_task || odd_task_moves == 2)
 		return move;
 	/* Less than a task: move one if the gap is worth it. */
 	if (most - least + (odd_task_moves ? per_task : 0) >= per_task * lighter)
@@ -618,8 +646,11 @@ static bool may_pull(struct task_struct *p, const struct cfs_task *t, u32 to, u6
 	const struct cfs_queue *from = queue_of(t->cpu), *q = queue_of(to);
 	bool hot = since(t->stopped_at_ns, now) < migration_cost_ns || p->pid == from->next_pid ||
 		   p->pid == from->last_pid;
+	u64 weight = t->weight / 2;
 
-	return t->weight / 2 <= q->pull_load && bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
+	if (odd_task_moves == 2) /* an idle CPU takes its first task whatever the loads are */
+		weight = q->nr_running ? t->weight >> min(q->nr_failed, (u64)FAILED_MAX) : 0;
+	return weight <= q->pull_load && bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
 	       (!hot || q->nr_failed > cache_nice_tries);
 }
 
@@ -660,10 +691,10 @@ static bool balance(u32 here, struct cfs_queue *q, enum balance_reason reason, u
 		q->balanced_at_ns = now;
 	if (!q->pull_load) {
 		q->nr_failed = 0;
-		q->interval_ns = min(2 * q->interval_ns, balance_max_ns);
+		q->interval_ns = min(2 * q->interval_ns, longest_interval_ns);
 		return false;
 	}
-	q->interval_ns = balance_min_ns;
+	q->interval_ns = shortest_interval_ns;
 	if (pull(busiest, here, q, now)) {
 		q->nr_failed = 0;
 		return true;
@@ -748,6 +779,14 @@ static void clear_buddy(struct cfs_queue *q, s32 pid)
 		q->last_pid = 0;
 }
 
+/* Whether the first waiting task goes before the running one although that has less vruntime. */
+static bool passes_over(const struct cfs_queue *q, const struct first *first)
+{
+	return q->skips && first->pid &&
+	       (s64)(first->vruntime - q->vruntime) <=
+		       (s64)wakeup_granularity(scaled_wakeup_ns, q->weight);
+}
+
 /* Runs the task with the least vruntime, or a buddy; whether there was one. */
 static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
 {
@@ -761,7 +800,8 @@ static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
 		return false;
 	/* prev, once put back, would stand behind its equals. */
 	prev_leads = prev && (!first.pid || vtime_before(q->vruntime, first.vruntime));
-	pid = prev_leads ? q->pid : first.pid;
+	pid = prev_leads && !passes_over(q, &first) ? q->pid : first.pid;
+	q->skips = false;
 	vruntime = prev_leads ? q->vruntime : first.vruntime;
 	weight = prev_leads ? q->weight : first.weight;
 	if (buddy_is_due(q->next_pid, cpu, q, vruntime, weight))
@@ -820,6 +860,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	follow_to(t, cpu);
 	q->is_busy = true;
 	q->need_resched = false;
+	q->skips = false;
 	q->pid = p->pid;
 	q->policy = p->policy;
 	q->vruntime = t->vruntime;
@@ -871,12 +912,12 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 static void check_slice(struct cfs_queue *q, struct task_struct *p)
 {
 	u64 ran_ns = q->ran_ns - q->picked_ran_ns;
-	u64 slice_ns = period_ns(q->nr_running) * q->weight / max(q->load, 1ULL);
+	u64 slice = slice_ns(q->nr_running, q->weight, q->load);
 
-	if (ran_ns > slice_ns)
+	if (ran_ns > slice)
 		clear_buddy(q, q->pid);
 	else if (!tick_compares || ran_ns < scaled_granularity_ns || !q->has_left ||
-		 (s64)(q->vruntime - q->left_vruntime) <= (s64)slice_ns)
+		 (s64)(q->vruntime - q->left_vruntime) <= (s64)slice)
 		return;
 	q->need_resched = true;
 	scx_bpf_task_set_slice(p, 0);
@@ -944,6 +985,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 		}
 	}
 	q->need_resched = true;
+	q->skips = yield_skips;
 	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
@@ -1006,6 +1048,7 @@ static bool balancing_is_sound(void)
 	       tunable_is_within(busy_load_index, 0, PAST_LOADS) &&
 	       tunable_is_within(idle_load_index, 0, PAST_LOADS) &&
 	       tunable_is_within(newidle_load_index, 0, PAST_LOADS) &&
+	       tunable_is_within(idle_sibling, 0, 2) && tunable_is_within(odd_task_moves, 0, 2) &&
 	       tunable_is_within(balance_min_ns, 0, TUNABLE_NS_MAX) &&
 	       tunable_is_within(balance_max_ns, 0, TUNABLE_NS_MAX) &&
 	       tunable_is_within(busy_factor, 0, BUSY_FACTOR_MAX) &&
@@ -1017,6 +1060,8 @@ static bool tunables_are_sound(void)
 	return tunable_is_within(latency_ns, 1, TUNABLE_NS_MAX) &&
 	       tunable_is_within(min_granularity_ns, 1, TUNABLE_NS_MAX) &&
 	       tunable_is_within(wakeup_granularity_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(latency_max_ns, 1, TUNABLE_NS_MAX) &&
+	       tunable_is_within(wakeup_weight, 0, 2) && tunable_is_within(next_buddy, 0, 2) &&
 	       tunable_is_within(last_buddy, 0, 2) && balancing_is_sound();
 }
 
@@ -1032,14 +1077,16 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	if (nr_cpus > CPUS_MAX)
 		return -E2BIG;
 	factor = scale_by_cpus();
-	scaled_latency_ns = min(latency_ns * factor, LATENCY_MAX_NS);
-	scaled_granularity_ns = min(min_granularity_ns * factor, LATENCY_MAX_NS);
+	scaled_latency_ns = min(latency_ns * factor, latency_max_ns);
+	scaled_granularity_ns = min(min_granularity_ns * factor, latency_max_ns);
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
 	nr_latency = latency_ns / min_granularity_ns;
 	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
+	shortest_interval_ns = balance_min_ns * (balance_per_cpu ? nr_cpus : 1);
+	longest_interval_ns = balance_max_ns * (balance_per_cpu ? nr_cpus : 1);
 	bpf_for(cpu, 0, nr_cpus) {
 		queue_of(cpu)->min_vruntime = VRUNTIME_START;
-		queue_of(cpu)->interval_ns = balance_min_ns;
+		queue_of(cpu)->interval_ns = shortest_interval_ns;
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (error)
 			return error;

@@ -12,8 +12,8 @@
  * on one CPU each gets a slice by its nice value in turn (0: 102 ms, 19: 10 ms), and once the
  * first to expire has waited 1.02 s a runnable task, interactive tasks expire as well.
  *
- * The defaults are 2.6.0. patch_level=22 tick_ns=4000000 has the slices and the sleep average of
- * 2.6.22, with wake-ups and balancing still those of 2.6.0.
+ * The defaults are 2.6.0. The tunable set 2.6.22 has the slices and the sleep average of 2.6.22,
+ * with wake-ups and balancing still those of 2.6.0.
  *
  * Ignored or approximated:
  *  1. sched_ext moves tasks in dispatch only: a tick that finds its CPU too idle makes it

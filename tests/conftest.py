@@ -73,6 +73,7 @@ def stand_in_core():
             {"name": "slice_ns", "type": "u64", "default": 3_000_000, "doc": "A turn."},
             {"name": "greedy", "type": "bool", "default": 0, "doc": "Whether it is."},
         ],
+        sets=[],
     )
     core.load_machine = lambda path: types.SimpleNamespace(
         name=Path(path).stem, digest=f"digest of {Path(path).name}", nr_cpus=2, hz=100

@@ -31,7 +31,7 @@ TAB_COLUMNS = 8
 CRATES = {
     "runqueue": (set(), set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
-    "policy": (set(), {"gimli", "libc", "libloading", "object", "sha2", "thiserror"}),
+    "policy": (set(), {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"}),
     "simulator": (
         {"policy", "runqueue", "scenario"},
         {"hdrhistogram", "serde", "serde_json", "thiserror"},

@@ -41,6 +41,14 @@ class Tunable(TypedDict):
     default: int
     doc: str
 
+class TunableSet(TypedDict):
+    """Values of a policy's tunables that go by a name, as in `cfs@2.6.31`."""
+
+    name: str
+    description: str
+    source: str
+    tunables: dict[str, int]
+
 class Parameter(TypedDict):
     """A parameter of a workload; `default` is the text a user would write."""
 
@@ -73,6 +81,9 @@ class Policy:
     @property
     def tunables(self) -> list[Tunable]:
         """What can be set without touching its C, in the order of the C."""
+    @property
+    def sets(self) -> list[TunableSet]:
+        """Its named tunable sets, in the order of the file NAME.sets.toml beside its C."""
 
 @final
 class Machine:
@@ -120,7 +131,7 @@ def compile_policy(source: str, include_dirs: list[str], cache_dir: str) -> Poli
     Raises
     ------
     PolicyError
-        If it does not compile, or is not a policy.
+        If it does not compile, is not a policy, or its file of tunable sets is wrong.
     """
 
 def load_machine(path: str) -> Machine:

@@ -3,19 +3,20 @@ published.
 
 An installed package carries them in `schedlab/data`; a source checkout has them at its root. A
 text with a "/" or with the file's ending is a path and used as it is, so a user's own file works
-wherever a name does.
+wherever a name does. After either, `@SET` names one of the policy's tunable sets.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from schedlab.errors import NativeMissing, SchedlabError, UnknownName
+from schedlab.errors import BadValue, NativeMissing, SchedlabError, UnknownName
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -34,6 +35,9 @@ MACHINES = Shelf("machine", "machines", ".toml")
 WORKLOADS = Shelf("workload", "workloads", ".toml")
 EXPERIMENTS = Shelf("experiment", "experiments", ".toml")
 PUBLISHED = Shelf("published table", "published", ".csv")
+
+# `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
+OWN_SCHEDULER = re.compile(r"kernel(:.*)?")
 
 
 def data_directory() -> Path:
@@ -80,6 +84,8 @@ def names(shelf: Shelf) -> dict[str, Path]:
 
 def is_path(shelf: Shelf, text: str) -> bool:
     """Whether `text` names a file rather than an entry of the catalogue."""
+    if shelf is POLICIES:
+        text, _ = split_set(text)
     return "/" in text or text.endswith(shelf.suffix)
 
 
@@ -112,6 +118,62 @@ def find(shelf: Shelf, text: str) -> Path:
     if text not in known:
         raise UnknownName(shelf.kind, text, known)
     return known[text]
+
+
+def split_set(text: str) -> tuple[str, str | None]:
+    """A policy's name or path, and the set that is named after an "@", None if there is none.
+
+    A path may have an "@" of its own: what follows the last one is a set only if nothing in it
+    belongs to a path.
+    """
+    policy, at, name = text.rpartition("@")
+    if not at or "/" in name or name.endswith(POLICIES.suffix):
+        return text, None
+    return policy, name
+
+
+def label_of(text: str) -> str:
+    """What a policy is called in tables and options: its name or file's name, with its set."""
+    policy, name = split_set(text)
+    if not is_path(POLICIES, policy):
+        return text
+    label = Path(policy).name.removesuffix(POLICIES.suffix)
+    return label if name is None else f"{label}@{name}"
+
+
+def find_policy(text: str) -> tuple[Path, str | None]:
+    """The C file that a name or a path stands for, and the name of the set after it.
+
+    Raises
+    ------
+    SchedlabError
+        As `find`, or if the text means a kernel's own scheduler.
+    """
+    policy, name = split_set(text)
+    if name is not None and OWN_SCHEDULER.fullmatch(name):
+        raise BadValue(
+            "policy",
+            text,
+            "is a real kernel's own scheduler, and not a policy",
+            "it is for `run` and `compare` with --on vm; `schedlab list policies` names policies",
+        )
+    return find(POLICIES, policy), name
+
+
+def values_of_set(policy, name: str | None) -> dict[str, int]:
+    """Tunables, and their values, that a set of a compiled policy settles; none for no set.
+
+    Raises
+    ------
+    UnknownName
+        If the policy has no such set.
+    """
+    if name is None:
+        return {}
+    known = {found["name"]: found["tunables"] for found in policy.sets}
+    if name not in known:
+        raise UnknownName("tunable set", name, known, f"of policy {policy.name}")
+    return known[name]
 
 
 def native() -> ModuleType:

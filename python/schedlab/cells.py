@@ -12,7 +12,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -41,6 +41,7 @@ WHOLE_NUMBER = re.compile(r"-?\d+")
 class ChosenPolicy:
     """A policy of an experiment with every tunable settled.
 
+    `set_values` are what its named set settles, `settings` what --set does on top of that.
     `kernel` is that of a kernel's own scheduler, which has no file; `object` the path of what is
     loaded into a kernel, empty for simulations.
     """
@@ -54,6 +55,12 @@ class ChosenPolicy:
     tunables: Mapping[str, int]
     kernel: Kernel | None = None
     object: str = ""
+    set_values: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Every tunable that does not have its default just because nobody said anything."""
+        return {**self.set_values, **self.settings}
 
 
 @dataclass(frozen=True)
@@ -260,8 +267,9 @@ def _choose_policy(
     own = platforms.own_scheduler(choice.policy)
     if own:
         return _choose_own_scheduler(choice, experiment, kernel, *own)
-    path = catalogue.find(catalogue.POLICIES, choice.policy)
+    path, set_name = catalogue.find_policy(choice.policy)
     policy = catalogue.load_policy(path)
+    set_values = catalogue.values_of_set(policy, set_name)
     digest, made = policy.source_digest, ""
     if kernel:
         platforms.refuse_kernel_without_sched_ext(choice.label, kernel)
@@ -282,8 +290,9 @@ def _choose_policy(
         str(path),
         digest,
         settings,
-        {**defaults, **settings},
+        {**defaults, **set_values, **settings},
         object=made,
+        set_values=set_values,
     )
 
 

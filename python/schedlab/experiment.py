@@ -56,7 +56,7 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class PolicyChoice:
-    """A policy by name or path, and the label it carries in tables and options."""
+    """A policy by name or path, with its set, and the label it carries in tables and options."""
 
     label: str
     policy: str
@@ -183,9 +183,7 @@ def _policy_choice(text: str) -> PolicyChoice:
     labelled = LABELLED.fullmatch(text)
     if labelled:
         return PolicyChoice(labelled["label"], labelled["policy"])
-    if catalogue.is_path(catalogue.POLICIES, text):
-        return PolicyChoice(Path(text).name.removesuffix(catalogue.POLICIES.suffix), text)
-    return PolicyChoice(text, text)
+    return PolicyChoice(catalogue.label_of(text), text)
 
 
 def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:

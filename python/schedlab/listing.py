@@ -16,7 +16,7 @@ _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunab
 @_verbose_option
 @terminal.json_option
 def list_policies(verbose: bool, as_json: bool) -> int:
-    """Every policy and its idea.
+    """Every policy and its idea, and its tunable sets.
 
     With -v also its tunables, their defaults and meaning.
     """
@@ -34,6 +34,7 @@ def list_policies(verbose: bool, as_json: bool) -> int:
                 "idea": policy.description,
                 "source": str(path),
                 "tunables": policy.tunables,
+                "sets": policy.sets,
             }
         )
     _print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)

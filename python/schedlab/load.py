@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 
 from schedlab import bpf, catalogue, doctor
-from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
+from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError, UnknownName
 from schedlab.experiment import parse_set, parse_tunable
 
 OBJECT_SUFFIX = ".o"
@@ -63,9 +63,9 @@ def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
     """
     require_kernel()
     guest = bpf.guest_program()
-    name, built = _object(policy)
+    name, built, of_set = _object(policy)
     command = [str(guest), "load", str(built), "--parent", str(os.getpid())]
-    for tunable, value in _values(name, settings).items():
+    for tunable, value in {**of_set, **_values(name, settings)}.items():
         command += ["--set", f"{tunable}={value}"]
     with _started(command) as process:
         shown = Shown(name, as_json)
@@ -104,18 +104,36 @@ def require_kernel(sys_directory: Path = Path("/sys")) -> None:
         )
 
 
-def _object(policy: str) -> tuple[str, Path]:
-    """Name and BPF object of what the user named: an object as it is, else built from its C."""
+def _object(policy: str) -> tuple[str, Path, dict[str, int]]:
+    """Name and BPF object of what the user named: an object as it is, else built from its C.
+
+    Also the tunables of the set that was named.
+    """
     if not policy.endswith(OBJECT_SUFFIX):
-        source = catalogue.find(catalogue.POLICIES, policy)
-        return source.name.removesuffix(catalogue.POLICIES.suffix), bpf.object_of(source)
+        _refuse_set_of_object(policy)
+        source, set_name = catalogue.find_policy(policy)
+        # Only a set needs what the C compiler says of the policy.
+        compiled = None if set_name is None else catalogue.load_policy(source)
+        of_set = catalogue.values_of_set(compiled, set_name)
+        return catalogue.label_of(policy), bpf.object_of(source), of_set
     path = Path(policy).expanduser()
     if not path.is_file():
         raise SchedlabError(
             f"BPF object {policy!r} does not exist",
             f"give a *.bpf.c file, or a name: {', '.join(catalogue.names(catalogue.POLICIES))}",
         )
-    return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve()
+    return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve(), {}
+
+
+def _refuse_set_of_object(policy: str) -> None:
+    given, set_name = catalogue.split_set(policy)
+    if set_name is not None and given.endswith(OBJECT_SUFFIX):
+        raise BadValue(
+            "policy",
+            policy,
+            "is a BPF object, which has no tunable sets",
+            "name its *.bpf.c file instead, or say each tunable by --set",
+        )
 
 
 def _values(name: str, settings: Sequence[str]) -> dict[str, str]:

@@ -134,7 +134,7 @@ def measure_cell(cell: Cell, timeline: bool = False) -> sweep.Outcome:
             cell.platform,
             seed=cell.seed,
             parameters=cell.workload.parameters,
-            settings=cell.policy.settings,
+            settings=cell.policy.changed,
             until_ns=cell.until_ns,
             timeline=timeline,
         )

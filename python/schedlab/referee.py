@@ -68,9 +68,9 @@ def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: 
     were chosen in the same order, and if not, the first decision that differs, with what both had
     decided before and who was waiting. Exit code 1 if any differs.
     """
-    source = catalogue.find(catalogue.POLICIES, policy)
+    source, set_name = catalogue.find_policy(policy)
     paths = [find_scenario(name) for name in wanted] or list(catalogue.names(SCENARIOS).values())
-    verdicts = list(judge(source, paths, kernel))
+    verdicts = list(judge(source, paths, kernel, set_name))
     if as_json:
         click.echo(json.dumps([v.as_json() for v in verdicts], indent=2, allow_nan=False))
     else:
@@ -89,8 +89,12 @@ def find_scenario(name: str) -> Path:
     return known[name]
 
 
-def judge(source: Path, paths: Sequence[Path], kernel: str | None = None) -> Iterator[Verdict]:
+def judge(
+    source: Path, paths: Sequence[Path], kernel: str | None = None, set_name: str | None = None
+) -> Iterator[Verdict]:
     """Plays and simulates scenarios under the policy of a C file; one boot plays all.
+
+    `set_name` is one of its tunable sets.
 
     Raises
     ------
@@ -98,22 +102,29 @@ def judge(source: Path, paths: Sequence[Path], kernel: str | None = None) -> Ite
         If a scenario could not be played to its end, or the policy did not survive it.
     """
     policy = catalogue.load_policy(source)
+    values = catalogue.values_of_set(policy, set_name)
+    label = policy.name if set_name is None else f"{policy.name}@{set_name}"
     # Simulations first: what is wrong with a file is found before anything is booted.
-    simulations = [simulated(policy, path) for path in paths]
-    plays = played(source, paths, kernel)
+    simulations = [simulated(policy, path, values) for path in paths]
+    plays = played(source, paths, kernel, values)
     for path, result, play in zip(paths, simulations, plays, strict=True):
         names = {int(pid): name for pid, name in result["timeline_names"].items()}
         ours = agreement.Arm(result["timeline"], result["timeline_wakeups"])
         is_stopped = "stop" in tomllib.loads(path.read_text())
         comparison = agreement.compare(ours, arm_of(play), is_stopped=is_stopped)
-        yield Verdict(policy.name, path.stem, comparison, names)
+        yield Verdict(label, path.stem, comparison, names)
 
 
-def simulated(policy: object, path: Path) -> dict:
-    """The result of simulating a scenario, with its timeline."""
+def simulated(policy: object, path: Path, tunables: Mapping[str, int]) -> dict:
+    """The result of simulating a scenario, with its timeline.
+
+    What is not in `tunables` has its default.
+    """
     machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, MACHINE))
     workload = catalogue.load_workload(path, {})
-    text = catalogue.native().simulate(policy, machine, workload, SEED, {}, timeline=True)
+    text = catalogue.native().simulate(
+        policy, machine, workload, SEED, dict(tunables), timeline=True
+    )
     result = json.loads(text)
     if result["status"] == "failed":
         raise SchedlabError(f"{path.stem} fails in the simulator: {result['error']['message']}")
@@ -136,7 +147,9 @@ def arm_of(play: Mapping) -> agreement.Arm:
 # ---- the kernel's arm ---------------------------------------------------------------------------
 
 
-def played(source: Path, paths: Sequence[Path], kernel: str | None = None) -> list[dict]:
+def played(
+    source: Path, paths: Sequence[Path], kernel: str | None, tunables: Mapping[str, int]
+) -> list[dict]:
     """A guest's records of plays of these scenarios, in their order."""
     kernel = kernel or KERNEL
     plays = [
@@ -150,7 +163,10 @@ def played(source: Path, paths: Sequence[Path], kernel: str | None = None) -> li
         for index, path in enumerate(paths)
     ]
     job = {
-        "policy": {"object": "/policy.o"},
+        "policy": {
+            "object": "/policy.o",
+            "set": {name: str(value) for name, value in tunables.items()},
+        },
         "isolated_plays": True,
         "work": plays,
         "settle_ns": SETTLE_NS,

@@ -431,12 +431,14 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
 def catalogue_table(
     rows: Sequence[Mapping], columns: Sequence[str], detail: str | None = None
 ) -> Table:
-    """A row an entry; below it, with `detail`, what can be set of it."""
+    """A row an entry; below it the sets that go by a name and, with `detail`, what can be set."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=column == "name", overflow="fold")
     for row in rows:
         table.add_row(*(escape(str(row[column])) for column in columns))
+        for item in row.get("sets", ()):
+            table.add_row(f"  {row['name']}@{item['name']}", escape(item["description"]))
         for item in row[detail] if detail else ():
             table.add_row(f"  {item['name']}", escape(f"{item['doc']} (default {item['default']})"))
     return table

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::object_file::{self, Contents};
 use crate::source_text::SourceText;
-use crate::{Policy, PolicyError};
+use crate::{Policy, PolicyError, sets};
 
 const SUFFIX: &str = ".bpf.c";
 
@@ -49,7 +49,7 @@ const LINK_FLAGS: [&str; 2] = ["-shared", "-Wl,-z,defs"];
 /// # Errors
 ///
 /// [`PolicyError`] if the source is not a policy, does not compile (with the compiler's own
-/// words), or if a file or the compiler cannot be used.
+/// words), or if a file, such as that of its tunable sets, or the compiler cannot be used.
 pub fn compile(
     source: &Path,
     include_dirs: &[PathBuf],
@@ -102,6 +102,7 @@ impl Compiler {
         let source_text = SourceText::new(&text);
         let Contents { tunables, arrays, maps, globals } =
             object_file::read(&name, &object_path, &image, &source_text)?;
+        let sets = sets::read(source, &name, &tunables)?;
         Ok(Policy {
             name,
             source: source.to_owned(),
@@ -111,6 +112,7 @@ impl Compiler {
             warnings,
             description: source_text.description(),
             tunables,
+            sets,
             arrays,
             maps,
             globals,

@@ -135,6 +135,28 @@ pub enum PolicyError {
         tunable: Box<Tunable>,
     },
 
+    /// A tunable set was named that the policy does not have.
+    #[error("policy {policy} has no tunable set {name}{}", unknown_hint(nearest.as_deref(), valid))]
+    UnknownSet {
+        /// The policy's name.
+        policy: String,
+        /// The name that was given.
+        name: String,
+        /// The set that is spelled most alike, if any is.
+        nearest: Option<String>,
+        /// All sets of the policy.
+        valid: Vec<String>,
+    },
+
+    /// The file of tunable sets beside the policy's source says something that cannot be.
+    #[error("{}: {reason}", path.display())]
+    Sets {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and a way out.
+        reason: String,
+    },
+
     /// More bytes were given for an array than it has.
     #[error("policy {policy}: array {array} has {size} bytes, {given} were given")]
     ArraySize {
@@ -188,7 +210,8 @@ pub enum PolicyError {
     },
 }
 
-fn unknown_hint(nearest: Option<&str>, valid: &[String]) -> String {
+/// How a message on an unknown name ends: with the name that was probably meant, and all.
+pub(crate) fn unknown_hint(nearest: Option<&str>, valid: &[String]) -> String {
     if valid.is_empty() {
         return ": it has none at all".to_owned();
     }

@@ -1,9 +1,9 @@
 //! Policies: one C file each, built for this machine and loaded in private copies.
 //!
 //! [`compile`] turns a `.bpf.c` file into a [`Policy`], which says what the policy offers:
-//! tunables, maps, arrays that its loader fills. [`Policy::load`] makes a copy of it that
-//! shares no variable with any other copy, so that many simulations may run at once.
-//! Nothing here knows what a simulation is.
+//! tunables and named sets of them, maps, arrays that its loader fills. [`Policy::load`] makes a
+//! copy of it that shares no variable with any other copy, so that many simulations may run at
+//! once. Nothing here knows what a simulation is.
 
 pub mod abi;
 mod compile;
@@ -11,6 +11,7 @@ mod debug_info;
 mod error;
 mod load;
 mod object_file;
+mod sets;
 mod source_text;
 mod spelling;
 
@@ -21,6 +22,7 @@ pub use compile::{Compiler, compile};
 pub use error::PolicyError;
 pub use load::{Loaded, LoadedMap};
 pub use object_file::{LoaderArray, MapDefinition, Tunable};
+pub use sets::TunableSet;
 
 use object_file::Global;
 
@@ -47,6 +49,8 @@ pub struct Policy {
     pub description: String,
     /// What a user may set, in the order of the source's definitions.
     pub tunables: Vec<Tunable>,
+    /// Values of tunables that go by a name, in the order of their file beside the source.
+    pub sets: Vec<TunableSet>,
     /// What whoever loads the policy may fill in.
     pub arrays: Vec<LoaderArray>,
     /// What whoever loads the policy must provide.

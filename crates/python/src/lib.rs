@@ -92,6 +92,20 @@ impl Policy {
         self.0.tunables.iter().map(as_dict).collect()
     }
 
+    /// Its named tunable sets: name, description, source and the value of each tunable.
+    #[getter]
+    fn sets<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let as_dict = |set: &policy::TunableSet| {
+            let dict = PyDict::new(py);
+            dict.set_item("name", &set.name)?;
+            dict.set_item("description", &set.description)?;
+            dict.set_item("source", &set.source)?;
+            dict.set_item("tunables", &set.values)?;
+            Ok(dict)
+        };
+        self.0.sets.iter().map(as_dict).collect()
+    }
+
     fn __repr__(&self) -> String {
         format!("<Policy {} of {}>", self.0.name, self.0.source.display())
     }

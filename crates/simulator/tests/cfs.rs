@@ -69,13 +69,7 @@ fn slices_grow_with_the_logarithm_of_the_number_of_cpus() {
 #[test]
 fn the_values_of_2_6_32_give_its_slices() {
     let cfs = shipped("cfs");
-    let tunables = [
-        ("latency_ns", 5_000_000),
-        ("min_granularity_ns", 1_000_000),
-        ("wakeup_granularity_ns", 1_000_000),
-        ("scale_cpus_max", 8),
-        ("tick_compares", 1),
-    ];
+    let tunables = values_of_set(&cfs, "2.6.32");
     for (nr, slice_ns) in [(2, 5 * MS), (3, 3_333_333), (5, 2 * MS), (8, 2 * MS)] {
         let workload = together((0..nr).map(|_| pinned(hog("hog", 0), 0)).collect());
         let result = outcome(&cfs, &machine(2, HZ), &workload, 5 * S, &tunables);

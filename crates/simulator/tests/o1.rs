@@ -12,9 +12,8 @@ use support::*;
 
 /// The tick rate of Linux 2.6.0 on i386.
 const HZ: u32 = 1000;
-/// The tick rate of Linux 2.6.22 on i386, and what makes the policy that release.
+/// The tick rate of Linux 2.6.22 on i386.
 const HZ_2_6_22: u32 = 250;
-const AS_2_6_22: [(&str, i64); 2] = [("patch_level", 22), ("tick_ns", 4_000_000)];
 /// Switches, ticks and wake-ups between two stays.
 const OVERHEAD_NS_MAX: u64 = 50 * US;
 
@@ -46,7 +45,8 @@ fn hogs_alternate_in_whole_slices_of_their_nice_values() {
         let workload = together(vec![hog("a", nice), hog("b", nice)]);
         let result = outcome(&o1, &machine(1, HZ), &workload, 10 * S, &[]);
         assert_eq!(usual_stay_ticks(&result, "a", HZ), slice_ms(nice.into()), "nice {nice}");
-        let result = outcome(&o1, &machine(1, HZ_2_6_22), &workload, 20 * S, &AS_2_6_22);
+        let result =
+            outcome(&o1, &machine(1, HZ_2_6_22), &workload, 20 * S, &values_of_set(&o1, "2.6.22"));
         let got_ms = 4 * usual_stay_ticks(&result, "a", HZ_2_6_22);
         assert_eq!(got_ms, slice_ms_2_6_22(nice.into()), "nice {nice} in 2.6.22");
     }
@@ -108,7 +108,8 @@ fn in_2_6_22_one_long_sleep_makes_a_task_just_interactive() {
     let o1 = shipped("o1");
     let sleeper = task("sleeper", 0, once(&[sleep(2 * S), run(S)]));
     let workload = together(vec![hog("hog", 0), sleeper]);
-    let result = outcome(&o1, &machine(1, HZ_2_6_22), &workload, 6 * S, &AS_2_6_22);
+    let result =
+        outcome(&o1, &machine(1, HZ_2_6_22), &workload, 6 * S, &values_of_set(&o1, "2.6.22"));
     // 796 ms, less a slice of 100 ms / bonus 7 each time: 782, 768 ... until below 700.
     let gap_ms = longest_gap_ns(&result, "hog", S) / MS;
     assert!((600..=800).contains(&gap_ms), "{gap_ms}");

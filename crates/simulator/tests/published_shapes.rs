@@ -14,27 +14,6 @@ const COUNTER_SEEDS: [u64; 3] = [1, 2, 3];
 const CHILD_S: f64 = 0.150 + 0.000_5;
 const COUNTER_NS: std::ops::RangeInclusive<u32> = 1..=9;
 
-/// What policies/cfs.bpf.c says 2.6.32 is.
-const LINUX_2_6_32: [(&str, i64); 17] = [
-    ("latency_ns", 5_000_000),
-    ("min_granularity_ns", 1_000_000),
-    ("wakeup_granularity_ns", 1_000_000),
-    ("scale_cpus_max", 8),
-    ("gentle_sleepers", 1),
-    ("child_runs_first", 0),
-    ("fork_inherits", 1),
-    ("next_buddy", 0),
-    ("last_buddy", 2),
-    ("tick_compares", 1),
-    ("newidle", 1),
-    ("newidle_load_index", 0),
-    ("fork_load_index", 0),
-    ("wake_load_index", 0),
-    ("wake_balance", 0),
-    ("idle_sibling", 1),
-    ("affine_if_free", 1),
-];
-
 /// Makespan of a run that completes, in seconds.
 fn seconds(
     policy: &str,
@@ -43,13 +22,11 @@ fn seconds(
     seed: u64,
     tunables: &[(&str, i64)],
 ) -> f64 {
-    let options = Options {
-        seed,
-        tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
-        ..Options::default()
-    };
+    let (loaded, mut settled) = shipped_with_set(policy);
+    settled.extend(tunables.iter().map(|(name, value)| (name.to_string(), *value)));
+    let options = Options { seed, tunables: settled, ..Options::default() };
     let workload = shipped_workload(workload, parameters);
-    let result = simulate(&shipped(policy), &shipped_machine(machine), &workload, &options)
+    let result = simulate(&loaded, &shipped_machine(machine), &workload, &options)
         .unwrap_or_else(|error| panic!("{policy}: {error}"));
     assert_eq!(result.status, Status::Completed, "{policy}: {:?}", result.error);
     result.makespan_ns as f64 / S as f64
@@ -106,7 +83,7 @@ fn hackbench_under_linux_2_4_grows_superlinearly_on_8_cpus() {
 #[test]
 fn hackbench_under_o1_is_linear_and_uses_more_cpus() {
     let [on_2, on_8] = ["osdl-2", "osdl-8"].map(|machine| {
-        let [half, whole] = [100, 200].map(|groups| hackbench_s("o1", machine, groups, 20));
+        let [half, whole] = [100, 200].map(|groups| hackbench_s("o1@2.6.0", machine, groups, 20));
         assert!((1.8..=2.2).contains(&(whole / half)), "{machine}: {}", whole / half);
         whole
     });
@@ -136,7 +113,7 @@ fn the_whole_hackbench_under_linux_2_4_on_one_cpu_takes_as_long_as_published() {
 #[test]
 fn bfs_keeps_both_cpus_busy_and_takes_as_long_as_published() {
     for n in COUNTER_NS {
-        let time_s = counter_s("bfs", n, &[]);
+        let time_s = counter_s("bfs@304", n, &[]);
         let excess = time_s / ideal_s(n) - 1.0;
         assert!((0.0..=0.03).contains(&excess), "n = {n}: {excess}");
         let error = error(time_s, published_counter_s("2.6.31-bfs", n));
@@ -147,7 +124,7 @@ fn bfs_keeps_both_cpus_busy_and_takes_as_long_as_published() {
 #[test]
 fn cfs_of_2_6_32_takes_as_long_as_published() {
     for n in COUNTER_NS {
-        let time_s = counter_s("cfs", n, &LINUX_2_6_32);
+        let time_s = counter_s("cfs@2.6.32", n, &[]);
         let error = error(time_s, published_counter_s("2.6.32-rc5", n));
         assert!(error.abs() <= 0.05, "n = {n}: {error}");
     }
@@ -156,7 +133,7 @@ fn cfs_of_2_6_32_takes_as_long_as_published() {
 /// The rules of 2.6.31 explain a part of what 2.6.31 lost, and only for odd n.
 #[test]
 fn cfs_of_2_6_31_loses_most_with_three_children() {
-    let excess = |n| counter_s("cfs", n, &[]) / ideal_s(n) - 1.0;
+    let excess = |n| counter_s("cfs@2.6.31", n, &[]) / ideal_s(n) - 1.0;
     assert!((0.10..=0.20).contains(&excess(3)), "{}", excess(3));
     for n in [1, 2, 4, 5, 6, 7, 8, 9] {
         assert!((0.0..=0.06).contains(&excess(n)), "n = {n}: {}", excess(n));
@@ -167,7 +144,8 @@ fn cfs_of_2_6_31_loses_most_with_three_children() {
 fn cfs_that_never_pulls_takes_as_long_as_2_6_31_did_with_odd_n() {
     let never_pulls = [("idle_balance_ns", 0), ("busy_factor", 0)];
     for n in [3, 5, 7, 9] {
-        let error = error(counter_s("cfs", n, &never_pulls), published_counter_s("2.6.31", n));
+        let error =
+            error(counter_s("cfs@2.6.31", n, &never_pulls), published_counter_s("2.6.31", n));
         assert!(error.abs() <= 0.04, "n = {n}: {error}");
     }
 }
@@ -184,7 +162,7 @@ fn no_rule_of_cfs_explains_what_2_6_31_lost_with_two_children() {
         ("fork_load_index", 3),
         ("fork_balance", 0),
     ] {
-        let ratio = counter_s("cfs", 2, &[(rule, value)]) / ideal_s(2);
+        let ratio = counter_s("cfs@2.6.31", 2, &[(rule, value)]) / ideal_s(2);
         assert!(ratio < 1.2, "{rule} = {value}: {ratio}");
     }
 }

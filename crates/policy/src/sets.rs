@@ -1,0 +1,180 @@
+//! Named tunable sets: the values that make several schedulers of one policy.
+//!
+//! They stand in `NAME.sets.toml` beside `NAME.bpf.c`; without that file a policy has none.
+//! Whoever names a set means nothing but its values, so a set decides no more than they do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use crate::error::unknown_hint;
+use crate::object_file::Tunable;
+use crate::{Policy, PolicyError, spelling};
+
+const SUFFIX: &str = ".sets.toml";
+const KEYS: [&str; 4] = ["name", "description", "source", "tunables"];
+
+/// `eevdf@kernel` already means a kernel's own scheduler.
+const RESERVED_NAME: &str = "kernel";
+
+/// Units of time and their nanoseconds; the first that a text ends in counts.
+const UNITS: [(&str, i64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const VALUE_HINT: &str =
+    "write a whole number, true, false, or a time such as \"20ms\" or \"750us\"";
+
+/// Values of a policy's tunables that belong together, such as those of one release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunableSet {
+    /// What follows the `@` in `cfs@2.6.31`.
+    pub name: String,
+    /// What the policy is with these values, in one line.
+    pub description: String,
+    /// Where the values are from.
+    pub source: String,
+    /// Value of each tunable that the set settles; the others keep their defaults.
+    pub values: BTreeMap<String, i64>,
+}
+
+impl Policy {
+    /// The named tunable set `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::UnknownSet`] if the policy has no such set.
+    pub fn set(&self, name: &str) -> Result<&TunableSet, PolicyError> {
+        self.sets.iter().find(|set| set.name == name).ok_or_else(|| {
+            let known = || self.sets.iter().map(|set| set.name.as_str());
+            PolicyError::UnknownSet {
+                policy: self.name.clone(),
+                name: name.to_owned(),
+                nearest: spelling::nearest(name, known()).map(str::to_owned),
+                valid: known().map(str::to_owned).collect(),
+            }
+        })
+    }
+}
+
+/// The sets beside the C file `source` of the policy `policy`, in the order of their file.
+pub(crate) fn read(
+    source: &Path,
+    policy: &str,
+    tunables: &[Tunable],
+) -> Result<Vec<TunableSet>, PolicyError> {
+    let path = source.with_file_name(format!("{policy}{SUFFIX}"));
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(PolicyError::Io { action: "read", path, cause }),
+    };
+    sets_of(&text, policy, tunables).map_err(|reason| PolicyError::Sets { path, reason })
+}
+
+/// The sets that `text` holds, or a sentence on what is wrong with it.
+fn sets_of(text: &str, policy: &str, tunables: &[Tunable]) -> Result<Vec<TunableSet>, String> {
+    let table: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| format!("is not TOML: {}", error.to_string().trim()))?;
+    refuse_unknown_keys(&table, &["set"], "the file")?;
+    let tables = table.get("set").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let tables: Option<Vec<&Table>> = tables.iter().map(Value::as_table).collect();
+    let tables = tables.filter(|tables| !tables.is_empty());
+    let tables = tables.ok_or("has no set\nhint: begin each with a line [[set]]")?;
+    let mut sets: Vec<TunableSet> = Vec::new();
+    for (table, number) in tables.into_iter().zip(1..) {
+        let set = set_of(table, number, policy, tunables)?;
+        if sets.iter().any(|other| other.name == set.name) {
+            return Err(format!("set {} stands there twice", set.name));
+        }
+        sets.push(set);
+    }
+    Ok(sets)
+}
+
+/// The `number`-th set of a file.
+fn set_of(
+    table: &Table,
+    number: usize,
+    policy: &str,
+    tunables: &[Tunable],
+) -> Result<TunableSet, String> {
+    let name = text_at(table, "name", &format!("set {number} of the file"))?;
+    let place = format!("set {name}");
+    refuse_bad_name(&name, policy)?;
+    refuse_unknown_keys(table, &KEYS, &place)?;
+    let given = table.get("tunables").and_then(Value::as_table).filter(|given| !given.is_empty());
+    let given = given.ok_or_else(|| {
+        format!("{place} has no tunables\nhint: write NAME = VALUE below [set.tunables]")
+    })?;
+    let mut values = BTreeMap::new();
+    for (name, value) in given {
+        let tunable = tunables.iter().find(|tunable| tunable.name == *name).ok_or_else(|| {
+            let known: Vec<String> = tunables.iter().map(|tunable| tunable.name.clone()).collect();
+            let nearest = spelling::nearest(name, known.iter().map(String::as_str));
+            let hint = unknown_hint(nearest, &known);
+            format!("{place}: policy {policy} has no tunable {name}{hint}")
+        })?;
+        let problem = |why| format!("{place}: {name} = {value} {why}");
+        values.insert(name.clone(), number_of(tunable, value).map_err(problem)?);
+    }
+    let description = text_at(table, "description", &place)?;
+    Ok(TunableSet { name, description, source: text_at(table, "source", &place)?, values })
+}
+
+fn refuse_bad_name(name: &str, policy: &str) -> Result<(), String> {
+    if name == RESERVED_NAME {
+        return Err(format!(
+            "no set can be named {name}\nhint: {policy}@{name} is the kernel's own scheduler"
+        ));
+    }
+    let is_sound = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if name.chars().all(is_sound) && name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        return Ok(());
+    }
+    Err(format!(
+        "{name:?} is no name of a set\n\
+         hint: begin with a letter or a digit, and go on with those and . _ + -"
+    ))
+}
+
+fn refuse_unknown_keys(table: &Table, known: &[&str], place: &str) -> Result<(), String> {
+    let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+    let nearest = spelling::nearest(key, known.iter().copied());
+    let known: Vec<String> = known.iter().map(|&key| key.to_owned()).collect();
+    Err(format!("{place} has an unknown key {key}{}", unknown_hint(nearest, &known)))
+}
+
+fn text_at(table: &Table, key: &str, place: &str) -> Result<String, String> {
+    let text = table.get(key).and_then(Value::as_str).map(str::trim).filter(|t| !t.is_empty());
+    text.map(str::to_owned).ok_or_else(|| {
+        format!("{place} does not say its {key}\nhint: write {key} = \"...\" below [[set]]")
+    })
+}
+
+/// The number that `value` is for `tunable`, or the rest of a sentence on why it is none.
+fn number_of(tunable: &Tunable, value: &Value) -> Result<i64, String> {
+    let number = match value {
+        Value::Integer(number) => Some(*number),
+        Value::Boolean(is_true) => Some(i64::from(*is_true)),
+        Value::String(text) => units_of(text, &tunable.name),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| format!("is no value\nhint: {VALUE_HINT}"))?;
+    let (min, max) = tunable.range();
+    if (min..=max).contains(&i128::from(number)) {
+        return Ok(number);
+    }
+    Err(format!("is outside what {} can hold ({min} to {max})", tunable.type_name))
+}
+
+/// A time in the unit that the name of its tunable ends in, else in ns; `None` if it is no whole
+/// number of those.
+fn units_of(text: &str, tunable: &str) -> Option<i64> {
+    let (number, ns) = UNITS.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns)))?;
+    let ending = tunable.rsplit('_').next()?;
+    let (_, unit_ns) = UNITS.iter().find(|(unit, _)| *unit == ending).unwrap_or(&UNITS[0]);
+    let time_ns = number.trim_end().parse::<i64>().ok()?.checked_mul(ns)?;
+    (time_ns % unit_ns == 0).then_some(time_ns / unit_ns)
+}

@@ -1,0 +1,260 @@
+"""Goal: `POLICY@SET` means the values of a set wherever a policy is named, and nothing else.
+
+Method: the real command with the real core; a user's own policy with a file of sets beside it; the
+run under a set against the run with the same values said one by one.
+"""
+
+import json
+
+import pytest
+from schedlab import catalogue, cells, experiment, load, on_vm, referee
+from schedlab.errors import SchedlabError, UnknownName
+
+SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
+SET = {"latency_ns": 5_000_000, "min_granularity_ns": 1_000_000}
+SETS = """
+[[set]]
+name = "fast"
+description = "turns that are short"
+source = "a dream"
+
+[set.tunables]
+slice_ns = "250us"
+
+[[set]]
+name = "2.0-rc1"
+description = "turns that are long"
+source = "another"
+
+[set.tunables]
+slice_ns = "50ms"
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A user's own policy with two sets, in the directory where commands run."""
+    source = catalogue.names(catalogue.POLICIES)["round_robin"].read_text()
+    (tmp_path / "mine.bpf.c").write_text(source)
+    (tmp_path / "mine.sets.toml").write_text(SETS)
+    return tmp_path / "mine.bpf.c"
+
+
+def data(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(done):
+    assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def chosen(*policies, **options):
+    """The policies of an experiment, found and settled."""
+    asked = {"policies": policies, "workload": "ping_pong", "machine": ["laptop"], **options}
+    return [cell.policy for cell in cells.expand(experiment.build(asked))]
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "label"),
+    [
+        ("cfs", ("cfs", None), "cfs"),
+        ("cfs@2.6.31", ("cfs", "2.6.31"), "cfs@2.6.31"),
+        ("cfs@", ("cfs", ""), "cfs@"),
+        ("./a@b/mine.bpf.c", ("./a@b/mine.bpf.c", None), "mine"),
+        ("./mine@2.bpf.c", ("./mine@2.bpf.c", None), "mine@2"),
+        ("./a@b/mine.bpf.c@fast", ("./a@b/mine.bpf.c", "fast"), "mine@fast"),
+        ("mine.bpf.c@fast", ("mine.bpf.c", "fast"), "mine@fast"),
+        ("cfs@kernel:6.1", ("cfs", "kernel:6.1"), "cfs@kernel:6.1"),
+    ],
+)
+def test_a_text_is_a_policy_its_set_and_a_label(text, parts, label):
+    assert catalogue.split_set(text) == parts
+    assert catalogue.label_of(text) == label
+
+
+def test_an_at_in_the_path_of_a_machine_names_no_set():
+    assert catalogue.is_path(catalogue.MACHINES, "a@b.toml")
+
+
+def test_a_set_settles_its_values_and_set_options_come_on_top():
+    [plain] = chosen("cfs")
+    [of_set] = chosen("cfs@2.6.32")
+    assert (of_set.label, of_set.name) == ("cfs@2.6.32", "cfs")
+    assert SET.items() <= of_set.tunables.items() and SET.items() <= of_set.changed.items()
+    assert of_set.settings == {}
+    assert {**plain.tunables, **of_set.set_values} == of_set.tunables
+    [over] = chosen("cfs@2.6.32", set={"cfs@2.6.32": {"latency_ns": "6ms"}})
+    assert over.settings == {"latency_ns": 6_000_000}
+    assert over.tunables == {**of_set.tunables, "latency_ns": 6_000_000}
+    assert over.changed == {**of_set.changed, "latency_ns": 6_000_000}
+
+
+def test_a_run_is_kept_under_its_values_and_not_under_the_name_of_its_set():
+    def key(*policies, **options):
+        asked = {"policies": policies, "workload": "ping_pong", "machine": ["laptop"], **options}
+        return cells.expand(experiment.build(asked))[0].key
+
+    spelt = {name: str(value) for name, value in chosen("cfs@2.6.32")[0].set_values.items()}
+    assert key("cfs@2.6.31") == key("cfs") != key("cfs@2.6.32")
+    assert key("cfs@2.6.32") == key("x=cfs", set={"x": spelt})
+
+
+def test_an_experiment_file_names_sets_of_files_beside_it(mine, monkeypatch, tmp_path):
+    (tmp_path / "question.toml").write_text(
+        'policies = ["./mine.bpf.c@fast", "slow=mine.bpf.c@2.0-rc1", "cfs@6.1"]\n'
+        'workload = "ping_pong"\nmachine = "laptop"\n'
+        '[set]\n"cfs@6.1".latency_ns = "7ms"\n"mine@fast".slice_ns = 9\n'
+    )
+    monkeypatch.chdir("/")
+    options = experiment.read_options(tmp_path / "question.toml")
+    found = {one.policy.label: one.policy for one in cells.expand(experiment.build(options))}
+    assert list(found) == ["mine@fast", "slow", "cfs@6.1"]
+    assert found["mine@fast"].tunables == {"slice_ns": 9}
+    assert found["slow"].tunables == {"slice_ns": 50_000_000}
+    assert found["cfs@6.1"].tunables["latency_ns"] == 7_000_000
+
+
+# ---- the command --------------------------------------------------------------------------------
+
+
+def test_a_run_under_a_set_is_the_run_with_its_values(command):
+    record = data(command("run", "cfs@3.6", *SCENARIO, "--json"))
+    [policy] = chosen("cfs@3.6")
+    spelt = [f"--set={name}={value}" for name, value in policy.set_values.items()]
+    same = data(command("run", "cfs", *SCENARIO, *spelt, "--json"))
+    assert record["policy"] == "cfs@3.6"
+    assert record["result"]["digest"] == same["result"]["digest"]
+    assert record["manifest"]["tunables"] == same["manifest"]["tunables"] == policy.tunables
+    assert (
+        record["result"]["digest"]
+        != data(command("run", "cfs", *SCENARIO, "--json"))["result"]["digest"]
+    )
+
+
+def test_the_replay_of_a_run_names_its_set_and_what_was_set_on_top(command, mine):
+    words = ("run", "./mine.bpf.c@fast", *SCENARIO, "--set", "mine@fast.slice_ns=7us")
+    record = data(command(*words, "--json"))
+    assert record["manifest"]["tunables"] == {"slice_ns": 7_000}
+    replay = record["manifest"]["replay"]
+    assert replay.startswith("schedlab run ./mine.bpf.c@fast --workload ping_pong ")
+    assert replay.endswith(" --set slice_ns=7000")
+    again = data(command(*replay.split()[1:], "--json"))
+    assert again["result"]["digest"] == record["result"]["digest"]
+
+
+def test_compare_has_a_column_for_each_set(command):
+    words = ("compare", "cfs@2.6.31", "cfs@2.6.32", "new=cfs@6.1", *SCENARIO, "--repeat", "1")
+    done = command(*words)
+    assert done.returncode == 0, done.stderr
+    for label in ("cfs@2.6.31", "cfs@2.6.32", "new"):
+        assert f" {label} " in done.stdout.replace("\n", " \n")
+    runs = data(command(*words, "--json"))["runs"]
+    assert [run["policy"] for run in runs] == ["cfs@2.6.31", "cfs@2.6.32", "new"]
+    # The defaults are the values of 2.6.31: its run is in the store already.
+    done = command("compare", "cfs", *SCENARIO, "--repeat", "1")
+    assert "0 runs made, 1 reused" in done.stderr
+
+
+def test_list_policies_shows_every_set(command):
+    listed = {row["name"]: row["sets"] for row in data(command("list", "policies", "--json"))}
+    assert [found["name"] for found in listed["cfs"]] == [
+        "cfs-devel", "2.6.24", "2.6.31", "2.6.32", "3.6", "6.1",
+    ]  # fmt: skip
+    assert [found["name"] for found in listed["o1"]] == ["2.6.0", "2.6.22"]
+    assert [found["name"] for found in listed["bfs"]] == ["304", "425"]
+    assert [found["name"] for found in listed["eevdf"]] == ["6.6", "6.12"]
+    assert listed["fifo"] == []
+    text = command("list", "policies").stdout
+    for name, sets in listed.items():
+        for found in sets:
+            assert found["source"] and found["tunables"]
+            assert f"\n  {name}@{found['name']} " in text
+            assert found["description"] in text
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("run", "cfs@2.6.33", *SCENARIO),
+         ["unknown tunable set '2.6.33' of policy cfs", "did you mean 2.6.32", "valid: 2.6.24, "]),
+        (("run", "cfs@", *SCENARIO), ["unknown tunable set '' of policy cfs", "valid: 2.6.24, "]),
+        (("run", "fifo@1", *SCENARIO), ["'1' of policy fifo", "there is no tunable set here"]),
+        (("run", "cfx@2.6.32", *SCENARIO), ["unknown policy 'cfx'", "did you mean cfs"]),
+        (("run", "./no.bpf.c@x", *SCENARIO), ["policy file './no.bpf.c' does not exist"]),
+        (("run", "cfs@kernel", *SCENARIO), ["is a real kernel's own scheduler, which is not sim"]),
+        (("run", "cfs@kernels", *SCENARIO), ["unknown tunable set 'kernels' of policy cfs"]),
+        (("compare", "cfs@2.6.31", "cfs@2.6.3", *SCENARIO),
+         ["set '2.6.3'", "did you mean 2.6.32 or 2.6.31"]),
+        (("run", "cfs@3.6", *SCENARIO, "--set", "cfs.latency_ns=1"),
+         ["unknown policy 'cfs' in --set", "valid: cfs@3.6"]),
+        (("agree", "cfs@2.6.33"), ["unknown tunable set '2.6.33' of policy cfs"]),
+        (("agree", "eevdf@kernel:6.12"), ["'eevdf@kernel:6.12' is a real kernel's own scheduler"]),
+    ],
+)  # fmt: skip
+def test_a_set_that_is_not_there_is_refused_with_those_that_are(command, words, parts):
+    message = refused(command(*words))
+    for part in parts:
+        assert part in message
+
+
+def test_a_file_of_sets_that_is_wrong_is_refused_with_its_place(command, mine):
+    sets = mine.with_name("mine.sets.toml")
+    sets.write_text(SETS.replace("slice_ns", "slice_us", 1))
+    message = refused(command("run", "./mine.bpf.c", *SCENARIO))
+    assert f"{sets}: set fast: policy mine has no tunable slice_us" in message
+    assert "did you mean slice_ns?" in message
+
+
+# ---- real kernels -------------------------------------------------------------------------------
+
+
+def test_a_kernel_is_told_the_values_of_a_set_and_what_was_set_on_top(monkeypatch):
+    told = {}
+    monkeypatch.setattr(on_vm, "run_on_kernel", lambda *_, settings, **__: told.update(settings))
+    asked = {"policies": ["cfs@2.6.32"], "workload": "ping_pong", "machine": ["laptop"],
+             "set": {"": {"latency_ns": "6ms"}}}  # fmt: skip
+    [cell] = cells.expand(experiment.build(asked))
+    assert on_vm.measure_cell(cell).fault is None
+    assert told == {**cell.policy.set_values, "latency_ns": 6_000_000}
+    assert told["min_granularity_ns"] == 1_000_000
+
+
+def test_load_passes_the_values_of_a_set(monkeypatch, mine):
+    monkeypatch.setattr(load.bpf, "object_of", lambda source: source.with_suffix(".o"))
+    name, built, values = load._object(f"{mine}@fast")
+    assert (name, built.name, values) == ("mine@fast", "mine.bpf.o", {"slice_ns": 250_000})
+    assert load._object("cfs")[2] == {}
+    with pytest.raises(UnknownName, match="unknown tunable set 'slow' of policy mine"):
+        load._object(f"{mine}@slow")
+    with pytest.raises(SchedlabError, match="is a real kernel's own scheduler"):
+        load._object("cfs@kernel")
+
+
+def test_load_refuses_a_set_of_an_object(tmp_path):
+    built = tmp_path / "mine.bpf.o"
+    built.write_bytes(b"")
+    with pytest.raises(SchedlabError, match="is a BPF object, which has no tunable sets"):
+        load._object(f"{built}@fast")
+    built = built.rename(tmp_path / "mine@2.o")
+    assert load._object(str(built)) == ("mine@2", built, {})
+
+
+def test_agree_simulates_and_plays_with_the_values_of_a_set(monkeypatch, mine):
+    told = []
+    monkeypatch.setattr(
+        referee, "simulated", lambda policy, path, tunables: told.append(tunables) or {}
+    )
+    monkeypatch.setattr(
+        referee, "played", lambda source, paths, kernel, tunables: told.append(tunables) or []
+    )
+    scenario = next(iter(catalogue.names(referee.SCENARIOS).values()))
+    with pytest.raises(ValueError, match="shorter"):  # nothing was played
+        list(referee.judge(mine, [scenario], set_name="fast"))
+    assert told == [{"slice_ns": 250_000}] * 2
