@@ -22,11 +22,13 @@ use kernel::vm::{Cpus, Options, Qemu, boot};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// All policies, and one that uses every call that kernels have renamed.
-const POLICIES: [&str; 8] = [
+const POLICIES: [&str; 10] = [
     "policies/fifo",
     "policies/round_robin",
     "policies/linux_2_4",
     "policies/o1",
+    "policies/cfs_2007",
+    "policies/rfs",
     "policies/cfs",
     "policies/bfs",
     "policies/eevdf",
