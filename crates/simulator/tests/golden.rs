@@ -136,6 +136,55 @@ program = [{ run = "10ms" }]
     ..PLAIN
 };
 
+const CFS_2007: Scene = Scene {
+    policy: "cfs_2007",
+    until_ns: 160 * MS,
+    tasks: r#"
+[[tasks]]
+name = "s"
+program = [{ sleep = "65500us" }, { run = "5ms" }, { fork = "c" }, { run = "8ms" }]
+
+[[tasks]]
+name = "a"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "b"
+start = "4500us"
+nice = 5
+program = [{ run = "10s" }]
+
+[templates.c]
+program = [{ run = "20ms" }]
+"#,
+    ..PLAIN
+};
+
+const RFS: Scene = Scene {
+    policy: "rfs",
+    until_ns: 80 * MS,
+    cell_ns: MS / 2,
+    tasks: r#"
+[[tasks]]
+name = "s"
+program = [{ sleep = "30500us" }, { run = "5ms" }, { fork = "c" }, { run = "18ms" }]
+
+[[tasks]]
+name = "a"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "b"
+start = "4500us"
+nice = 5
+program = [{ run = "10s" }]
+
+[templates.c]
+program = [{ run = "5ms" }]
+"#,
+    ..PLAIN
+};
+
 const CFS: Scene = Scene {
     policy: "cfs",
     until_ns: 160 * MS,
@@ -235,6 +284,16 @@ fn linux_2_4_decides_as_its_golden_timeline_says() {
 #[test]
 fn o1_decides_as_its_golden_timeline_says() {
     check(&O1);
+}
+
+#[test]
+fn cfs_2007_decides_as_its_golden_timeline_says() {
+    check(&CFS_2007);
+}
+
+#[test]
+fn rfs_decides_as_its_golden_timeline_says() {
+    check(&RFS);
 }
 
 #[test]

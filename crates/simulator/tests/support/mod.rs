@@ -26,7 +26,8 @@ pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
 
 /// Every policy the repository ships.
-pub const POLICIES: [&str; 7] = ["fifo", "round_robin", "linux_2_4", "o1", "cfs", "bfs", "eevdf"];
+pub const POLICIES: [&str; 9] =
+    ["fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs", "cfs", "bfs", "eevdf"];
 
 /// The repository.
 pub fn root() -> PathBuf {

@@ -1,0 +1,228 @@
+//! Goal: `rfs` does what its arithmetic promises: shares by weight, whatever is run and however
+//! often it is switched, where the CFS of its time lost by rounding and by limits.
+//! Method: closed forms on hogs and on tasks that yield all the time; CFS beside it; and each
+//! mechanism switched off by its tunable.
+
+mod support;
+
+use scenario::workload::Op;
+use simulator::RunResult;
+use support::*;
+
+const GRANULARITY_NS: u64 = 2 * MS;
+const LIMIT_NS: u64 = 20 * MS;
+const HZ: u32 = 1000;
+const TICK_NS: u64 = MS;
+const SWITCH_NS_MAX: u64 = 10 * US;
+
+#[test]
+fn shares_are_proportional_to_weights() {
+    let rfs = shipped("rfs");
+    for hz in [1000, 250] {
+        for nice in -20..=19 {
+            let workload = together(vec![hog("zero", 0), hog("other", nice)]);
+            let result = outcome(&rfs, &machine(1, hz), &workload, 60 * S, &[]);
+            let expected = weight(nice) / weight(0);
+            let got = share(&result, "other") / share(&result, "zero");
+            assert!((got / expected - 1.0).abs() < 0.015, "{hz} Hz, nice {nice}: {got}");
+        }
+    }
+}
+
+#[test]
+fn a_nice_15_hog_has_the_3_4_percent_that_cfs_withheld() {
+    // `cfs_2007.rs` shows the 0.7 % of 2.6.23 with the same machine and tasks.
+    let workload = together(vec![hog("zero", 0), hog("other", 15)]);
+    let result = outcome(&shipped("rfs"), &machine(1, 250), &workload, 60 * S, &[]);
+    let other_ns = group(&result, "other").run_ns as f64;
+    let got = 100.0 * other_ns / (other_ns + group(&result, "zero").run_ns as f64);
+    assert!((got / (100.0 * 36.0 / 1060.0) - 1.0).abs() < 0.01, "{got} %");
+}
+
+/// The largest difference, in ns, of a task's CPU time from its weight's part of the time that was
+/// used, less the part of it by which a rounded inverse may be wrong.
+fn error_ns(result: &RunResult, named: &[(String, i8)]) -> f64 {
+    let sum: f64 = named.iter().map(|(_, nice)| weight(*nice)).sum();
+    let run_ns: u64 = named.iter().map(|(name, _)| group(result, name).run_ns).sum();
+    let errors = named.iter().map(|(name, nice)| {
+        let expected_ns = weight(*nice) / sum * run_ns as f64;
+        let inverse_error_ns = expected_ns / f64::from(1 << 20);
+        (group(result, name).run_ns as f64 - expected_ns).abs() - inverse_error_ns
+    });
+    errors.fold(0.0, f64::max)
+}
+
+#[test]
+fn no_error_grows_with_the_number_of_switches() {
+    // Turns of 1 us, and prime, so that no product is a whole number of ns.
+    let named: Vec<(String, i8)> = (1..=19).map(|nice| (format!("nice{nice}"), nice)).collect();
+    let polite = forever(&[run(997), Op::Yield]);
+    let workload =
+        together(named.iter().map(|(name, nice)| task(name, *nice, polite.clone())).collect());
+    // All begin at one time, or what a start is debited would be the largest difference.
+    let error_after_ns = |policy: &str, tunables: &[(&str, i64)], duration_ns| {
+        let result = outcome(&shipped(policy), &costless(1, HZ), &workload, duration_ns, tunables);
+        error_ns(&result, &named)
+    };
+    let exact = [("start_debit", 0)];
+    let rounding = [("start_debit", 0), ("round_each_charge", 1)];
+    // Some 100,000 and 1,000,000 switches.
+    for duration_ns in [100 * MS, S] {
+        let error_ns = error_after_ns("rfs", &exact, duration_ns);
+        assert!(error_ns < 3_000.0, "three turns: {error_ns}");
+    }
+    for (policy, tunables) in [("rfs", &rounding[..]), ("cfs_2007", &[][..])] {
+        let errors_ns = [100 * MS, S].map(|ns| error_after_ns(policy, tunables, ns));
+        assert!(errors_ns[1] > 5.0 * errors_ns[0], "{policy} drifts: {errors_ns:?}");
+    }
+}
+
+#[test]
+fn equal_hogs_take_turns_of_n_to_n_minus_1_granularities() {
+    let rfs = shipped("rfs");
+    for nr in [2_u64, 3, 4, 8] {
+        let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
+        let result = outcome(&rfs, &machine(1, 10_000), &workload, 10 * S, &[]);
+        let mean_ns = 10 * S / stays(&result, "hog").len() as u64;
+        let expected_ns = GRANULARITY_NS * nr / (nr - 1);
+        let bounds_ns = expected_ns..=expected_ns + 100 * US + SWITCH_NS_MAX;
+        assert!(bounds_ns.contains(&mean_ns), "{nr} hogs: {mean_ns} in {bounds_ns:?}");
+    }
+}
+
+#[test]
+fn turns_grow_with_the_logarithm_of_the_number_of_cpus() {
+    let rfs = shipped("rfs");
+    for (nr_cpus, factor) in [(1, 1), (2, 2), (4, 3), (8, 4)] {
+        let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
+        let result = outcome(&rfs, &machine(nr_cpus, 10_000), &workload, 5 * S, &[]);
+        let got = usual_stay_ticks(&result, "a", 10_000);
+        assert_eq!(got, factor * 2 * GRANULARITY_NS / (100 * US) + 1, "{nr_cpus} CPUs");
+    }
+}
+
+#[test]
+fn beside_cfs_nobody_has_more_or_less_than_a_turn() {
+    // Half of the turn that CFS gives to two hogs: one's lead is the other's lag.
+    let five = [("granularity_ns", 5_000_000)];
+    for nices in [[0, 0], [0, 5], [-5, 0]] {
+        let workload = together(vec![hog("first", nices[0]), hog("second", nices[1])]);
+        let of = |policy: &str, tunables: &[(&str, i64)]| {
+            outcome(&shipped(policy), &machine(1, HZ), &workload, 20 * S, tunables)
+        };
+        let (rfs, cfs) = (of("rfs", &five), of("cfs", &[]));
+        for name in ["first", "second"] {
+            let difference_ns = group(&rfs, name).run_ns.abs_diff(group(&cfs, name).run_ns);
+            // CFS's longest turn is 15.07 ms, to the next tick.
+            assert!(difference_ns < 16 * MS, "{name} of {nices:?}: {difference_ns} ns of 20 s");
+            let turns = [&rfs, &cfs].map(|result| usual_stay_ticks(result, name, HZ));
+            // CFS cuts turns by weight; here a turn ends by the distance alone.
+            if nices == [0, 0] {
+                assert!(turns[0].abs_diff(turns[1]) <= 1, "{turns:?} ticks");
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_longer_than_the_turns_of_all_others() {
+    let rfs = shipped("rfs");
+    for nr in [2_u64, 5, 16, 40] {
+        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
+        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
+        let result = outcome(&rfs, &machine(1, HZ), &workload, 10 * S, &[]);
+        for name in &names {
+            let gap_ns = longest_gap_ns(&result, name, S);
+            let bound_ns = (nr - 1) * 2 * (GRANULARITY_NS + TICK_NS);
+            assert!(gap_ns <= bound_ns, "{name} of {nr}: {gap_ns} > {bound_ns}");
+        }
+    }
+}
+
+#[test]
+fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
+    let rfs = shipped("rfs");
+    let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(MS)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    let latency = |tunables: &[(&str, i64)]| {
+        outcome(&rfs, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
+    };
+    let usual = latency(&[]);
+    assert!(usual.count > 150, "{usual:?}");
+    assert!(usual.p99 < 100 * US, "{usual:?}");
+    let coarse = [("wakeup_granularity_ns", 1_000_000_000)];
+    assert!(latency(&coarse).p50 > 300 * US, "{:?}", latency(&coarse));
+}
+
+#[test]
+fn a_sleeper_starts_at_most_the_limit_behind_the_average() {
+    let rfs = shipped("rfs");
+    let sleeper = task("sleeper", 0, forever(&[sleep(S), run(300 * MS)]));
+    let workload = together(vec![hog("hog", 0), sleeper]);
+    for limit_ns in [0, LIMIT_NS, 2 * LIMIT_NS] {
+        let tunables = [("limit_ns", limit_ns as i64)];
+        let result = outcome(&rfs, &machine(1, HZ), &workload, 20 * S, &tunables);
+        let gap_ns = longest_gap_ns(&result, "hog", 0);
+        // Until it is a granularity ahead, or for a turn as later on; each to the next tick.
+        let expected_ns = (limit_ns + GRANULARITY_NS).max(2 * GRANULARITY_NS);
+        let bounds_ns = expected_ns..=expected_ns + 2 * TICK_NS;
+        assert!(bounds_ns.contains(&gap_ns), "{gap_ns} in {bounds_ns:?}");
+    }
+}
+
+#[test]
+fn a_new_task_waits_for_a_turn_unless_it_starts_where_its_parent_is() {
+    let rfs = shipped("rfs");
+    let parent = task("parent", 0, once(&[run(50 * MS), Op::Fork { template: 1 }, run(S)]));
+    let workload = workload_of(vec![parent, hog("child", 0)], 1);
+    let start_ns = |debit: i64| {
+        let tunables = [("start_debit", debit)];
+        let result = outcome(&rfs, &machine(1, 10_000), &workload, 500 * MS, &tunables);
+        stays(&result, "child")[0].0
+    };
+    let later_ns = start_ns(1) - start_ns(0);
+    assert!(later_ns.abs_diff(GRANULARITY_NS) < 100 * US, "{later_ns}");
+}
+
+#[test]
+fn renicing_neither_wins_nor_loses_time() {
+    let rfs = shipped("rfs");
+    let fickle =
+        task("fickle", 0, forever(&[Op::Nice(5), run(100 * MS), Op::Nice(0), run(100 * MS)]));
+    let workload = together(vec![hog("hog", 0), fickle]);
+    let result = outcome(&rfs, &machine(1, HZ), &workload, 20 * S, &[]);
+    // While it has 200 ms, the hog has 100 ms x 1024 / 335 and 100 ms.
+    let expected = 2.0 / (1024.0 / 335.0 + 1.0);
+    let got = share(&result, "fickle") / share(&result, "hog");
+    assert!((got / expected - 1.0).abs() < 0.02, "{got} for {expected}");
+}
+
+#[test]
+fn the_odd_one_of_three_hogs_on_two_cpus_rotates() {
+    let rfs = shipped("rfs");
+    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
+    let of = |tunables: &[(&str, i64)]| outcome(&rfs, &machine(2, HZ), &workload, 20 * S, tunables);
+    let result = of(&[]);
+    for name in ["a", "b", "c"] {
+        let got = share(&result, name);
+        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+    }
+    let a_second = result.migrations as f64 / 20.0;
+    // Each 64 ms, unless it is the other CPU's turn.
+    assert!((4.0..=16.0).contains(&a_second), "{a_second} migrations a second");
+    assert_eq!(of(&[("busy_balance_ns", 0)]).migrations, 0);
+}
+
+#[test]
+fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
+    let rfs = shipped("rfs");
+    for nr in 1..=9 {
+        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(3 * S)]))).collect();
+        // Else a last job may be some rotations behind.
+        let no_rotation = [("busy_balance_ns", 0)];
+        let result = outcome(&rfs, &machine(2, HZ), &together(jobs), 100 * S, &no_rotation);
+        let ideal_ns = (3 * S * nr).div_ceil(2).max(3 * S);
+        let got = result.makespan_ns as f64 / ideal_ns as f64;
+        assert!((1.0..1.01).contains(&got), "{nr} jobs: {got}");
+    }
+}

@@ -1,0 +1,907 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* cfs_2007 - the first CFS: whoever is owed most CPU time runs, counted against a fair clock.
+ *
+ * On each CPU a fair clock shows how far an ideal CPU that runs all tasks at once would have
+ * brought a nice-0 task. wait_runtime is what a task is owed: it grows while the task waits,
+ * shrinks while it runs, and never leaves +-runtime_limit_ns. A task's key is the fair clock minus
+ * wait_runtime x 1024 / weight; the least key runs. A tick moves the running task to its new key,
+ * and ends its turn once it is a granularity behind the first: a part of latency_ns that depends
+ * on the number of tasks. Sleeping counts as waiting, up to the limit; that bonus is taken back
+ * from whoever runs. The defaults are Linux 2.6.23. CFS as first merged, and as announced as far
+ * as that is known, is as_announced=1 latency_ns=0 batch_wakeup_granularity_ns=10000000
+ * runtime_limit_ns=8000000 sleeper_avg=1 load_fuzz=0 wake_idle=0.
+ *
+ * Guarantee: on one CPU hogs share by weight as long as no wait_runtime meets its limit, and equal
+ * hogs take turns of latency_ns / n, at least min_granularity_ns, up to the next tick. Where a tick
+ * costs a task of little weight more fair time than twice the limit, the rest of its wait is not
+ * counted: beside a nice-0 hog and with ticks of 4 ms, nice 15 has 0.7 % in place of 3.4 %.
+ *
+ * Ignored or approximated:
+ *  1. Version 1 of April 2007 was not at hand. The first merge (July 2007) keeps its two numbers,
+ *     key and wait_runtime; granularities and limits of version 1 may have differed.
+ *  2. Key and wait_runtime are rounded down as in Linux, but by division, not by multiplication
+ *     with rounded inverse weights. stat_granularity is 0.
+ *  3. Groups, and PRECISE_CPU_LOAD: load is averaged over ticks as in 2.6.22.
+ *  4. Scheduling domains: all CPUs are one domain of one-CPU groups, with the constants of the CPU
+ *     domain. No exec balancing (sched_ext has no hook for it), no power saving, no active
+ *     balancing, no CPU power in the small-imbalance rule.
+ *  5. A running CPU's tick balances for it and, in place of the idle load balancer, wakes the idle
+ *     CPUs whose turn has come. Tasks change queues in dispatch, where sched_ext allows it.
+ *
+ * Source: Linux 2.6.23 and its release candidates, kernel/sched.c, kernel/sched_fair.c;
+ * I. Molnar, "Modular Scheduler Core and Completely Fair Scheduler", linux-kernel, 13 April 2007.
+ */
+#include <scx/common.bpf.h>
+#include <scx/tunables.bpf.h>
+
+char _license[] SEC("license") = "GPL";
+UEI_DEFINE(uei);
+
+/* 1: the first merge's formulas: credit counts by weight in keys, no finer granularity for nice
+ * values below 0, and a runner pays back its weight's part of the sleepers' bonus at once. */
+const volatile u64 as_announced = 0;
+/* Time in which each of few tasks runs once; ns, before scaling by CPUs (2.6.23: 20 ms). 0: every
+ * turn has the granularity min_granularity_ns, as in the first merge. */
+const volatile u64 latency_ns = 20 * NSEC_PER_MSEC;
+/* Least granularity of ticks; ns, before scaling by CPUs (2.6.23: 2 ms). */
+const volatile u64 min_granularity_ns = 2 * NSEC_PER_MSEC;
+/* A waking task preempts if its key is further ahead than this; ns, before scaling by CPUs
+ * (2.6.23: half of min_granularity_ns). */
+const volatile u64 wakeup_granularity_ns = 1 * NSEC_PER_MSEC;
+/* The same for a waking SCHED_BATCH task; ns, not scaled (2.6.23: 25 ms, first merge: 10 ms). */
+const volatile u64 batch_wakeup_granularity_ns = 25 * NSEC_PER_MSEC;
+/* Bound of wait_runtime either way; ns, before scaling by CPUs (2.6.23: the latency; its first
+ * release candidates: four granularities). */
+const volatile u64 runtime_limit_ns = 20 * NSEC_PER_MSEC;
+/* The above are scaled by 1 + log2 of the number of CPUs, counted up to this; 1 is off. */
+const volatile u64 scale_cpus_max = 1024;
+/* 1: sleeping counts as waiting; 0: it does not (feature FAIR_SLEEPERS, on). */
+const volatile u64 fair_sleepers = 1;
+/* 1: as if the sleeper had run meanwhile: credit x load / (load + weight) (feature SLEEPER_AVG, on
+ * in the first merge, off in 2.6.23). */
+const volatile u64 sleeper_avg = 0;
+/* 1: what sleepers were credited with is taken from those who run; 0: it is a gift. */
+const volatile u64 sleeper_bonus = 1;
+/* 1: a new task owes half a granularity (feature START_DEBIT, on). */
+const volatile u64 start_debit = 1;
+/* 1: a new task on its parent's CPU runs before its parent goes on (2.6.23: 1). */
+const volatile u64 child_runs_first = 1;
+/* 1: sched_yield moves the task behind all others; 0: to its present key (2.6.23: 0). */
+const volatile u64 compat_yield = 0;
+/* 1: a task whose CPU runs one other task wakes up on an idle CPU (2.6.23: flag WAKE_IDLE of the
+ * CPU domain; before, only hardware threads had it). */
+const volatile u64 wake_idle = 1;
+/* 1: a wake-up may move to the waker's CPU; 0: it never does (flag WAKE_AFFINE). */
+const volatile u64 wake_affine = 1;
+/* 1: a CPU that runs out of tasks pulls one at once (flag BALANCE_NEWIDLE). */
+const volatile u64 newidle = 1;
+/* An idle CPU tries to pull a task once in this time; ns, 0 is never. */
+const volatile u64 idle_balance_ns = 4 * NSEC_PER_MSEC;
+/* A busy CPU balances this many times less often than an interval of 1 to 4 ms; 0 is never. */
+const volatile u64 busy_factor = 64;
+/* Balance only if the other CPU's load is this many percent of ours. */
+const volatile u64 imbalance_percent = 125;
+/* Weight by which an imbalance may fall short of a task that is moved all the same (2.6.23: 1024);
+ * 0: never, as in 2.6.22. */
+const volatile u64 load_fuzz = 1024;
+
+#define CPUS_MAX 1024
+#define NICE_0_WEIGHT 1024
+#define IDLE_WEIGHT 2
+#define PAST_LOADS 3
+#define IDLE_TICKS_MAX 16 /* (3/4)^16 of a load is nothing */
+#define GRANULARITY_MAX_NS (100 * NSEC_PER_MSEC)
+#define FAIR_CLOCK_START (1ULL << 40) /* away from 0, so that keys never wrap */
+#define PULL_STEPS_MAX 32
+#define BUSY_FACTOR_MAX 1000000
+#define IMBALANCE_PERCENT_MAX 100000
+#define LOAD_FUZZ_MAX (1ULL << 20)
+#define BALANCE_MIN_NS (1 * NSEC_PER_MSEC)
+#define BALANCE_MAX_NS (4 * NSEC_PER_MSEC)
+
+/* Which average of past loads is compared, 0 being the present load. */
+#define WAKE_LOAD_INDEX 1
+#define IDLE_LOAD_INDEX 1
+#define BUSY_LOAD_INDEX 2
+#define NEWIDLE_LOAD_INDEX 2
+
+/* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
+static const u32 nice_weights[40] = {
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
+	1024,  820,   655,   526,   423,   335,   272,   215,   172,   137,
+	110,   87,    70,    56,    45,    36,    29,    23,    18,    15,
+};
+
+enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
+
+struct cfs_task {
+	u64 key; /* in the order of `cpu`; only ticks and enqueueing move it */
+	u64 weight;
+	s64 wait_runtime_ns; /* what the task is owed; stale while it runs */
+	u64 since_fair_ns;   /* fair clock of `cpu` when it began to wait, or to sleep */
+	u32 cpu;             /* whose queue's sums include it */
+	bool is_runnable;
+	bool is_waiting;
+	bool is_new;
+	bool is_put_back; /* neither new nor woken: its affinity or nice value was changed */
+	bool is_sync;     /* woken by a task that is about to sleep */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct cfs_task);
+} tasks SEC(".maps");
+
+/* One CPU. Its own operations change it; other CPUs only its two sums (atomically) and `reason`. */
+struct cfs_queue {
+	u64 load;       /* weights of the runnable tasks, the running one included */
+	u64 nr_running; /* how many these are */
+	u64 fair_clock_ns;
+	u64 bonus_ns; /* credited to sleepers and not yet taken back */
+	bool need_resched;
+	/* The running task, if is_busy. */
+	bool is_busy;
+	s32 pid;
+	u64 key;
+	u64 weight;
+	s64 wait_runtime_ns;
+	u64 charged_at_ns;
+	u64 ran_ns;        /* since it was switched to */
+	u64 picked_ran_ns; /* ran_ns when it was last picked */
+	/* Load as it was at ticks: averages over 1, 2 and 4 ticks. */
+	u64 past_load[PAST_LOADS];
+	u64 ticked_at_ns;
+	/* Balancing. */
+	enum balance_reason reason;
+	u64 balanced_at_ns;
+	u64 interval_ns;
+	u64 pull_load; /* what a pull has yet to move; here, as the verifier need not follow it */
+	u64 pull_steps;
+};
+
+static struct cfs_queue queues[CPUS_MAX];
+static u32 nr_cpus;
+static u64 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, limit_ns, tick_ns;
+
+static struct cfs_queue *queue_of(u32 cpu)
+{
+	return &queues[cpu & (CPUS_MAX - 1)];
+}
+
+static struct cfs_task *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, NULL, 0);
+}
+
+/* From an earlier time to a later one; 0 if they are the other way round, as the clocks of two
+ * CPUs may be. */
+static u64 since(u64 earlier, u64 later)
+{
+	return time_delta(later, earlier);
+}
+
+/* ---- what a task is owed ------------------------------------------------------------------- */
+
+static s64 limited(s64 wait_runtime_ns)
+{
+	return clamp(wait_runtime_ns, -(s64)limit_ns, (s64)limit_ns);
+}
+
+/* The part of `entitled_ns` that a running task pays back of the sleepers' bonus. */
+static u64 pay_back(struct cfs_queue *q, u64 entitled_ns)
+{
+	u64 ns;
+
+	if (!sleeper_bonus)
+		return 0;
+	if (as_announced)
+		ns = q->bonus_ns * q->weight / max(q->load, q->weight);
+	else if (q->bonus_ns > scaled_granularity_ns)
+		ns = min(min(entitled_ns, q->bonus_ns), limit_ns - (u64)q->wait_runtime_ns);
+	else
+		return 0;
+	q->bonus_ns -= ns;
+	return ns;
+}
+
+/* Lets the fair clock pass: the running task gets more than an ideal CPU would have given it. */
+static void charge(struct cfs_queue *q, u64 now)
+{
+	u64 ran_ns = since(q->charged_at_ns, now);
+	u64 load = max(max(q->load, q->weight), 1ULL);
+	u64 entitled_ns = ran_ns * q->weight / load;
+
+	if (!q->is_busy)
+		return;
+	q->charged_at_ns += ran_ns;
+	q->ran_ns += ran_ns;
+	q->wait_runtime_ns = limited(q->wait_runtime_ns +
+				     (s64)(entitled_ns - pay_back(q, entitled_ns) - ran_ns));
+	q->fair_clock_ns += ran_ns * NICE_0_WEIGHT / load;
+}
+
+/* Adds the fair time since the task began to wait or sleep, for its weight; never beyond the limit,
+ * so that whoever waits longer than that loses the rest. */
+static void credit(struct cfs_task *t, u64 fair_ns)
+{
+	t->wait_runtime_ns =
+		limited(t->wait_runtime_ns + (s64)(fair_ns * t->weight / NICE_0_WEIGHT));
+}
+
+static u64 fair_since(const struct cfs_task *t, const struct cfs_queue *q)
+{
+	return min(since(t->since_fair_ns, q->fair_clock_ns), 2 * limit_ns);
+}
+
+static void begin_wait(struct cfs_task *t, const struct cfs_queue *q)
+{
+	t->is_waiting = true;
+	t->since_fair_ns = q->fair_clock_ns;
+}
+
+static void end_wait(struct cfs_task *t, const struct cfs_queue *q)
+{
+	if (t->is_waiting)
+		credit(t, fair_since(t, q));
+	t->is_waiting = false;
+}
+
+/* Credits the sleep that ends now, unless those who run have much to pay back already. */
+static void credit_sleep(const struct task_struct *p, struct cfs_task *t, struct cfs_queue *q)
+{
+	u64 fair_ns = fair_since(t, q), load = q->past_load[PAST_LOADS - 1];
+	s64 before_ns = t->wait_runtime_ns;
+
+	if (!fair_sleepers || p->policy == SCHED_BATCH)
+		return;
+	if (sleeper_bonus && !as_announced && q->bonus_ns > limit_ns)
+		return;
+	if (sleeper_avg)
+		fair_ns = fair_ns * load / max(load + t->weight, 1ULL);
+	credit(t, fair_ns);
+	q->bonus_ns += (u64)(t->wait_runtime_ns - before_ns);
+}
+
+/* ---- keys ---------------------------------------------------------------------------------- */
+
+static u64 key_of(const struct cfs_queue *q, s64 wait_runtime_ns, u64 weight)
+{
+	bool is_owed = wait_runtime_ns > 0;
+	u64 ns = is_owed ? (u64)wait_runtime_ns : -(u64)wait_runtime_ns;
+
+	if (is_owed && as_announced)
+		ns = ns * weight / NICE_0_WEIGHT;
+	else if (weight != NICE_0_WEIGHT)
+		ns = ns * NICE_0_WEIGHT / max(weight, 1ULL);
+	return is_owed ? q->fair_clock_ns - ns : q->fair_clock_ns + ns;
+}
+
+/* A granularity in key space: finer for whatever is not nice 0. */
+static u64 niced(u64 ns, u64 weight)
+{
+	if (weight < NICE_0_WEIGHT)
+		return ns * weight / NICE_0_WEIGHT;
+	if (weight > NICE_0_WEIGHT && !as_announced)
+		return ns * NICE_0_WEIGHT / weight;
+	return ns;
+}
+
+/* Granularity of ticks: with it equal hogs have turns of latency / nr_running. */
+static u64 tick_granularity(const struct cfs_queue *q)
+{
+	u64 nr = max(q->nr_running, 1ULL);
+	u64 turn_ns = scaled_latency_ns / nr;
+
+	if (latency_ns && nr == 1)
+		return turn_ns;
+	return max(turn_ns - turn_ns / nr, scaled_granularity_ns);
+}
+
+/* Whether a task of this key must run in place of the running one. */
+static bool is_due(const struct cfs_queue *q, u64 key, u64 granularity_ns)
+{
+	u64 turn_ns = max(scaled_latency_ns / max(q->nr_running, 1ULL), scaled_granularity_ns);
+
+	if (latency_ns && q->ran_ns - q->picked_ran_ns > turn_ns)
+		granularity_ns = 0;
+	return (s64)(q->key - key) > (s64)niced(granularity_ns, q->weight);
+}
+
+/* ---- load as other CPUs see it ------------------------------------------------------------- */
+
+static u64 past_load(const struct cfs_queue *q, u32 i, u64 now)
+{
+	u64 load = q->past_load[i < PAST_LOADS ? i : 0];
+	u64 ticks = since(q->ticked_at_ns, now) / tick_ns;
+	u64 tick;
+
+	if (q->nr_running || !ticks)
+		return load;
+	bpf_for(tick, 0, IDLE_TICKS_MAX) {
+		if (tick < ticks)
+			load = (load * ((1ULL << i) - 1)) >> i;
+	}
+	return ticks > IDLE_TICKS_MAX ? 0 : load;
+}
+
+/* Underestimates the load of a CPU from which a task might go away. */
+static u64 source_load(u32 cpu, u64 index, u64 now)
+{
+	const struct cfs_queue *q = queue_of(cpu);
+
+	return min(q->load, past_load(q, index - 1, now));
+}
+
+/* Overestimates the load of a CPU to which a task might go. */
+static u64 target_load(u32 cpu, u64 index, u64 now)
+{
+	const struct cfs_queue *q = queue_of(cpu);
+
+	return max(q->load, past_load(q, index - 1, now));
+}
+
+static void note_load_at_tick(struct cfs_queue *q, u64 now)
+{
+	u32 i;
+
+	bpf_for(i, 0, PAST_LOADS) {
+		u64 *past = &q->past_load[i < PAST_LOADS ? i : 0];
+		u64 up = q->load > *past ? (1ULL << i) - 1 : 0;
+
+		*past = (*past * ((1ULL << i) - 1) + q->load + up) >> i;
+	}
+	q->ticked_at_ns = now;
+}
+
+/* An idle CPU has no ticks: the first task to come makes up for those of the idle time. */
+static void note_load_of_idle(struct cfs_queue *q, u64 now)
+{
+	u64 ticks = since(q->ticked_at_ns, now) / tick_ns;
+	u32 i;
+
+	bpf_for(i, 0, PAST_LOADS) {
+		q->past_load[i < PAST_LOADS ? i : 0] = past_load(q, i, now);
+	}
+	q->ticked_at_ns += ticks * tick_ns;
+}
+
+/* ---- becoming runnable --------------------------------------------------------------------- */
+
+static void count_in(const struct cfs_task *t)
+{
+	__sync_fetch_and_add(&queue_of(t->cpu)->load, t->weight);
+	__sync_fetch_and_add(&queue_of(t->cpu)->nr_running, 1);
+}
+
+static void count_out(const struct cfs_task *t)
+{
+	__sync_fetch_and_add(&queue_of(t->cpu)->load, -t->weight);
+	__sync_fetch_and_add(&queue_of(t->cpu)->nr_running, -1);
+}
+
+/* The task is to wait in its CPU's queue from now on. */
+static void place(struct cfs_task *t, const struct cfs_queue *q)
+{
+	begin_wait(t, q);
+	t->key = key_of(q, t->wait_runtime_ns, t->weight);
+}
+
+/* A waiting task changes queues: what it is owed goes with it. */
+static void change_queue(struct cfs_task *t, u32 cpu)
+{
+	end_wait(t, queue_of(t->cpu));
+	count_out(t);
+	t->cpu = cpu;
+	count_in(t);
+	place(t, queue_of(cpu));
+}
+
+/* Whether the parent of a new task runs on the CPU to which the child comes. */
+static bool parent_runs_here(const struct task_struct *p, const struct cfs_queue *q)
+{
+	return q->is_busy && p->real_parent && p->real_parent->pid == q->pid;
+}
+
+/* The child's first key makes it preempt its parent. */
+static void place_before_parent(struct cfs_task *t, const struct cfs_queue *q)
+{
+	u64 granularity_ns = tick_granularity(q);
+
+	t->key = q->key - niced(granularity_ns, q->weight) - 1;
+	if (start_debit)
+		t->wait_runtime_ns = -(s64)(granularity_ns / 2);
+}
+
+void BPF_STRUCT_OPS(cfs_2007_runnable, struct task_struct *p, u64 enq_flags)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cfs_queue *q = queue_of(cpu);
+	struct cfs_task *t = task_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!t)
+		return;
+	charge(q, now);
+	if (!q->nr_running)
+		note_load_of_idle(q, now);
+	if (t->cpu != cpu)
+		t->since_fair_ns += q->fair_clock_ns - queue_of(t->cpu)->fair_clock_ns;
+	t->cpu = cpu;
+	t->is_put_back = !t->is_new && !(enq_flags & SCX_ENQ_WAKEUP);
+	if (!t->is_new && (enq_flags & SCX_ENQ_WAKEUP))
+		credit_sleep(p, t, q);
+	place(t, q);
+	if (t->is_new && child_runs_first && parent_runs_here(p, q))
+		place_before_parent(t, q);
+	t->is_runnable = true;
+	count_in(t);
+}
+
+static bool preempts(struct cfs_queue *q, const struct task_struct *p, const struct cfs_task *t)
+{
+	u64 ns = p->policy == SCHED_BATCH ? batch_wakeup_granularity_ns : scaled_wakeup_ns;
+
+	return q->is_busy && !q->need_resched && is_due(q, t->key, ns);
+}
+
+void BPF_STRUCT_OPS(cfs_2007_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct cfs_task *t = task_of(p);
+	struct cfs_queue *q;
+	bool comes_anew;
+
+	if (!t)
+		return;
+	/* After a change of affinity the core moves a task without asking anybody. */
+	if (t->cpu != (u32)scx_bpf_task_cpu(p))
+		change_queue(t, scx_bpf_task_cpu(p));
+	q = queue_of(t->cpu);
+	scx_bpf_dsq_insert_vtime(p, t->cpu, SCX_SLICE_INF, t->key, enq_flags);
+	/* The core does not wake the CPU for it, and it may have waited in another one's queue. */
+	if (t->is_put_back)
+		scx_bpf_kick_cpu(t->cpu, SCX_KICK_IDLE);
+	comes_anew = t->is_new || (enq_flags & SCX_ENQ_WAKEUP);
+	/* Whoever wakes up synchronously has its turn when the waker sleeps. */
+	if (comes_anew && !(t->is_sync && t->cpu == bpf_get_smp_processor_id()) &&
+	    preempts(q, p, t)) {
+		q->need_resched = true;
+		scx_bpf_kick_cpu(t->cpu, SCX_KICK_PREEMPT);
+	}
+	t->is_new = false;
+	t->is_put_back = false;
+	t->is_sync = false;
+}
+
+/* ---- choosing a CPU ------------------------------------------------------------------------ */
+
+/* Whether the waker's CPU `cpu` suits a waking task better than `prev`, where it last ran. */
+static bool wakes_at_waker(const struct cfs_task *t, u32 cpu, u32 prev, u64 now)
+{
+	const struct cfs_queue *here = queue_of(cpu);
+	u64 percent = 100 + (imbalance_percent - 100) / 2;
+	u64 prev_load = source_load(prev, WAKE_LOAD_INDEX, now);
+	u64 load = target_load(cpu, WAKE_LOAD_INDEX, now);
+
+	if (t->is_sync && here->is_busy)
+		load -= min(load, here->weight);
+	if (100 * (load + t->weight) <= percent * prev_load)
+		return true;
+	return load <= prev_load && load + target_load(prev, WAKE_LOAD_INDEX, now) <=
+					    here->load / max(here->nr_running, 1ULL);
+}
+
+/* An idle CPU in place of one that runs a single task. */
+static u32 idle_cpu_for(struct task_struct *p, u32 target)
+{
+	u32 cpu;
+
+	if (queue_of(target)->nr_running != 1)
+		return target;
+	bpf_for(cpu, 0, nr_cpus) {
+		if (!queue_of(cpu)->nr_running && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			return cpu;
+	}
+	return target;
+}
+
+/* A new task starts on its parent's CPU: only NUMA domains balanced forks. */
+s32 BPF_STRUCT_OPS(cfs_2007_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 here = bpf_get_smp_processor_id();
+	u32 target = prev_cpu;
+	struct cfs_task *t = task_of(p);
+
+	if (!t || (wake_flags & SCX_WAKE_FORK))
+		return prev_cpu;
+	t->is_sync = wake_flags & SCX_WAKE_SYNC;
+	if (here != target && wake_affine && bpf_cpumask_test_cpu(here, p->cpus_ptr) &&
+	    wakes_at_waker(t, here, target, scx_bpf_now()))
+		target = here;
+	return wake_idle ? idle_cpu_for(p, target) : target;
+}
+
+/* ---- balancing: who is busiest, and pulling from it ---------------------------------------- */
+
+static u64 balance_load_index(enum balance_reason reason)
+{
+	if (reason == BALANCE_BUSY)
+		return BUSY_LOAD_INDEX;
+	return reason == BALANCE_IDLE ? IDLE_LOAD_INDEX : NEWIDLE_LOAD_INDEX;
+}
+
+/* Load to move from a CPU of load `most` to one of load `least`; 0 if they are balanced. */
+static u64 imbalance(const struct cfs_queue *from, const struct cfs_queue *to, u64 most, u64 least,
+		     u64 average)
+{
+	u64 per_task = from->load / max(from->nr_running, 1ULL);
+	u64 per_own_task = to->load / max(to->nr_running, 1ULL);
+	u64 lighter = to->nr_running && per_task > per_own_task ? 1 : 2;
+	u64 move;
+
+	if (least >= most || least >= average || most <= per_task ||
+	    100 * most <= imbalance_percent * least)
+		return 0;
+	move = min(min(most - average, most - per_task), average - least);
+	if (move >= per_task)
+		return move;
+	/* Less than a task: move one if the gap is worth it. */
+	return most - least + load_fuzz >= per_task * lighter ? per_task : 0;
+}
+
+/* The CPU to pull from; sets q->pull_load, which is 0 if there is none. */
+static u32 find_busiest(u32 here, struct cfs_queue *q, enum balance_reason reason, u64 now)
+{
+	u64 index = balance_load_index(reason);
+	u64 least = target_load(here, index, now), most = 0, sum = least, load;
+	u32 cpu, busiest = here;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		if (cpu == here)
+			continue;
+		load = source_load(cpu, index, now);
+		sum += load;
+		if (load > most && queue_of(cpu)->nr_running > 1) {
+			most = load;
+			busiest = cpu;
+		}
+	}
+	q->pull_load = busiest == here ? 0
+				       : imbalance(queue_of(busiest), q, most, least,
+						   sum / max(nr_cpus, 1U));
+	return busiest;
+}
+
+/* Moves waiting tasks, least key first, from another CPU's queue to this one's; whether any was
+ * moved. 2.6.23 has no notion of a warm cache. */
+static bool pull(u32 from, u32 here, struct cfs_queue *q)
+{
+	u64 nr_before = q->nr_running;
+	struct task_struct *p;
+
+	q->pull_steps = PULL_STEPS_MAX;
+	bpf_for_each(scx_dsq, p, from, 0) {
+		struct cfs_task *t = task_of(p);
+
+		if (!q->pull_steps--)
+			break;
+		if (!t || t->cpu != from || t->weight / 2 > q->pull_load + load_fuzz ||
+		    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
+			continue;
+		change_queue(t, here);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, t->key);
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0)) {
+			change_queue(t, from);
+			continue;
+		}
+		q->need_resched |= preempts(q, p, t);
+		q->pull_load -= min(q->pull_load, t->weight);
+		if (!q->pull_load)
+			break;
+	}
+	return q->nr_running != nr_before;
+}
+
+static bool balance(u32 here, struct cfs_queue *q, enum balance_reason reason, u64 now)
+{
+	u32 busiest = find_busiest(here, q, reason, now);
+
+	if (reason != BALANCE_NEWIDLE)
+		q->balanced_at_ns = now;
+	if (!q->pull_load) {
+		q->interval_ns = min(2 * q->interval_ns, BALANCE_MAX_NS);
+		return false;
+	}
+	q->interval_ns = BALANCE_MIN_NS;
+	return pull(busiest, here, q);
+}
+
+/* ---- picking the next task ----------------------------------------------------------------- */
+
+/* Whether a task waits here; *key is the least one. */
+static bool first_key(u32 cpu, u64 *key)
+{
+	struct task_struct *p;
+	bool exists = false;
+
+	bpf_for_each(scx_dsq, p, cpu, 0) {
+		*key = p->scx.dsq_vtime;
+		exists = true;
+		break;
+	}
+	return exists;
+}
+
+/* Runs the task with the least key; whether there was one. */
+static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
+{
+	u64 key = 0;
+	bool others_wait = first_key(cpu, &key);
+
+	if (prev && (!others_wait || vtime_before(q->key, key))) {
+		q->picked_ran_ns = q->ran_ns;
+		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
+		return true;
+	}
+	return others_wait && scx_bpf_dsq_move_to_local(cpu);
+}
+
+void BPF_STRUCT_OPS(cfs_2007_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cfs_queue *q = queue_of(cpu);
+	enum balance_reason reason = q->reason;
+	bool only_balance = q->is_busy && reason == BALANCE_BUSY && !q->need_resched;
+	u64 now = scx_bpf_now();
+
+	charge(q, now);
+	if (!q->is_busy)
+		prev = NULL; /* a kernel may pass a task that has just blocked */
+	q->reason = BALANCE_NONE;
+	if (prev ? reason == BALANCE_BUSY : reason == BALANCE_IDLE && !q->nr_running)
+		balance(cpu, q, reason, now);
+	if (prev && only_balance && !q->need_resched) {
+		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
+		return;
+	}
+	q->need_resched = false;
+	if (pick(cpu, q, prev) || !newidle)
+		return;
+	if (balance(cpu, q, BALANCE_NEWIDLE, now))
+		pick(cpu, q, NULL);
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+void BPF_STRUCT_OPS(cfs_2007_running, struct task_struct *p)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cfs_queue *q = queue_of(cpu);
+	struct cfs_task *t = task_of(p);
+
+	if (!t)
+		return;
+	if (t->cpu != cpu)
+		change_queue(t, cpu);
+	end_wait(t, q);
+	q->is_busy = true;
+	q->need_resched = false;
+	q->pid = p->pid;
+	q->key = t->key;
+	q->weight = t->weight;
+	q->wait_runtime_ns = t->wait_runtime_ns;
+	q->charged_at_ns = scx_bpf_now();
+	q->ran_ns = 0;
+	q->picked_ran_ns = 0;
+}
+
+/* Whoever is put back keeps the key of its last tick. */
+void BPF_STRUCT_OPS(cfs_2007_stopping, struct task_struct *p, bool runnable)
+{
+	struct cfs_task *t = task_of(p);
+	struct cfs_queue *q = queue_of(scx_bpf_task_cpu(p));
+
+	if (!t || !q->is_busy)
+		return;
+	charge(q, scx_bpf_now());
+	t->wait_runtime_ns = q->wait_runtime_ns;
+	t->key = q->key;
+	q->is_busy = false;
+	if (runnable)
+		begin_wait(t, q);
+}
+
+void BPF_STRUCT_OPS(cfs_2007_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct cfs_task *t = task_of(p);
+	struct cfs_queue *q;
+
+	if (!t || !t->is_runnable)
+		return;
+	q = queue_of(t->cpu);
+	charge(q, scx_bpf_now());
+	end_wait(t, q);
+	t->since_fair_ns = q->fair_clock_ns;
+	t->is_runnable = false;
+	count_out(t);
+}
+
+/* Whether an interval has passed, in whole ticks as the timer interrupt counts. */
+static bool has_passed(u64 last_ns, u64 interval_ns, u64 now)
+{
+	return now / tick_ns >= last_ns / tick_ns + (interval_ns + tick_ns - 1) / tick_ns;
+}
+
+/* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
+static void let_idle_cpus_balance(const struct cfs_queue *q, u64 now)
+{
+	u64 nr_waiting = q->nr_running - 1;
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		struct cfs_queue *other = queue_of(cpu);
+
+		if (!nr_waiting)
+			break;
+		if (other->nr_running || !has_passed(other->balanced_at_ns, idle_balance_ns, now))
+			continue;
+		other->reason = BALANCE_IDLE;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		nr_waiting--;
+	}
+}
+
+void BPF_STRUCT_OPS(cfs_2007_tick, struct task_struct *p)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cfs_queue *q = queue_of(cpu);
+	u64 now = scx_bpf_now(), key = 0;
+
+	charge(q, now);
+	q->key = key_of(q, q->wait_runtime_ns, q->weight);
+	note_load_at_tick(q, now);
+	if (q->nr_running > 1) {
+		if (first_key(cpu, &key) && is_due(q, key, tick_granularity(q))) {
+			q->need_resched = true;
+			scx_bpf_task_set_slice(p, 0);
+		}
+		if (idle_balance_ns)
+			let_idle_cpus_balance(q, now);
+	}
+	if (busy_factor && nr_cpus > 1 &&
+	    has_passed(q->balanced_at_ns, q->interval_ns * busy_factor, now)) {
+		q->reason = BALANCE_BUSY;
+		scx_bpf_task_set_slice(p, 0);
+	}
+}
+
+bool BPF_STRUCT_OPS(cfs_2007_yield, struct task_struct *from, struct task_struct *to)
+{
+	u32 cpu = scx_bpf_task_cpu(from);
+	struct cfs_queue *q = queue_of(cpu);
+	struct task_struct *p;
+
+	if (q->nr_running == 1)
+		return false;
+	charge(q, scx_bpf_now());
+	q->key = key_of(q, q->wait_runtime_ns, q->weight);
+	if (compat_yield) {
+		bpf_for_each(scx_dsq, p, cpu, SCX_DSQ_ITER_REV) {
+			if (!vtime_before(p->scx.dsq_vtime, q->key))
+				q->key = p->scx.dsq_vtime + 1;
+			break;
+		}
+	}
+	q->need_resched = true;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+/* ---- weights, tasks coming, the policy starting -------------------------------------------- */
+
+static u64 weight_of(const struct task_struct *p)
+{
+	u32 i = p->static_prio - MAX_RT_PRIO;
+
+	if (p->policy == SCHED_IDLE)
+		return IDLE_WEIGHT;
+	return nice_weights[i < ARRAY_SIZE(nice_weights) ? i : 20];
+}
+
+void BPF_STRUCT_OPS(cfs_2007_set_weight, struct task_struct *p, u32 weight)
+{
+	struct cfs_task *t = task_of(p);
+	struct cfs_queue *q;
+
+	if (!t)
+		return;
+	q = queue_of(t->cpu);
+	charge(q, scx_bpf_now());
+	end_wait(t, q);
+	if (t->is_runnable)
+		count_out(t);
+	t->weight = weight_of(p);
+	if (t->is_runnable)
+		count_in(t);
+	if (!q->is_busy || q->pid != p->pid) {
+		if (t->is_runnable)
+			place(t, q);
+		return;
+	}
+	q->weight = t->weight;
+	q->key = key_of(q, q->wait_runtime_ns, q->weight);
+}
+
+s32 BPF_STRUCT_OPS(cfs_2007_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct cfs_task *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	t->cpu = scx_bpf_task_cpu(p);
+	t->weight = weight_of(p);
+	t->is_new = true;
+	return 0;
+}
+
+static u64 scale_by_cpus(void)
+{
+	u64 counted = min((u64)nr_cpus, scale_cpus_max);
+
+	/* 1 + log2, without a loop that a kernel's verifier would follow for each outcome. */
+	return 64 - (u64)__builtin_clzll(counted | 1);
+}
+
+static bool tunables_are_sound(void)
+{
+	return tunable_is_within(latency_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(min_granularity_ns, 1, TUNABLE_NS_MAX) &&
+	       tunable_is_within(wakeup_granularity_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(batch_wakeup_granularity_ns, 0, TUNABLE_NS_MAX) &&
+	       tunable_is_within(runtime_limit_ns, 1, TUNABLE_NS_MAX) &&
+	       tunable_is_within(busy_factor, 0, BUSY_FACTOR_MAX) &&
+	       tunable_is_within(imbalance_percent, 100, IMBALANCE_PERCENT_MAX) &&
+	       tunable_is_within(load_fuzz, 0, LOAD_FUZZ_MAX);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_2007_init)
+{
+	u64 factor;
+	s32 error;
+	u32 cpu;
+
+	if (!tunables_are_sound())
+		return -EINVAL;
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	if (nr_cpus > CPUS_MAX)
+		return -E2BIG;
+	factor = scale_by_cpus();
+	scaled_latency_ns = min(latency_ns * factor, GRANULARITY_MAX_NS);
+	scaled_granularity_ns = min(min_granularity_ns * factor, GRANULARITY_MAX_NS);
+	scaled_wakeup_ns = wakeup_granularity_ns * factor;
+	limit_ns = min(runtime_limit_ns * factor, GRANULARITY_MAX_NS);
+	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
+	bpf_for(cpu, 0, nr_cpus) {
+		queue_of(cpu)->fair_clock_ns = FAIR_CLOCK_START;
+		queue_of(cpu)->interval_ns = BALANCE_MIN_NS;
+		error = scx_bpf_create_dsq(cpu, -1);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(cfs_2007_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+SCX_OPS_DEFINE(cfs_2007_ops, .select_cpu = (void *)cfs_2007_select_cpu,
+	       .enqueue = (void *)cfs_2007_enqueue, .dispatch = (void *)cfs_2007_dispatch,
+	       .tick = (void *)cfs_2007_tick, .runnable = (void *)cfs_2007_runnable,
+	       .running = (void *)cfs_2007_running, .stopping = (void *)cfs_2007_stopping,
+	       .quiescent = (void *)cfs_2007_quiescent, .yield = (void *)cfs_2007_yield,
+	       .set_weight = (void *)cfs_2007_set_weight,
+	       .init_task = (void *)cfs_2007_init_task, .init = (void *)cfs_2007_init,
+	       .exit = (void *)cfs_2007_exit, .name = "cfs_2007");
