@@ -69,6 +69,7 @@ def chosen(*policies, **options):
         ("cfs@", ("cfs", ""), "cfs@"),
         ("./a@b/mine.bpf.c", ("./a@b/mine.bpf.c", None), "mine"),
         ("./mine@2.bpf.c", ("./mine@2.bpf.c", None), "mine@2"),
+        ("./a@b/mine.c", ("./a@b/mine.c", None), "mine.c"),
         ("./a@b/mine.bpf.c@fast", ("./a@b/mine.bpf.c", "fast"), "mine@fast"),
         ("mine.bpf.c@fast", ("mine.bpf.c", "fast"), "mine@fast"),
         ("cfs@kernel:6.1", ("cfs", "kernel:6.1"), "cfs@kernel:6.1"),
@@ -258,3 +259,26 @@ def test_agree_simulates_and_plays_with_the_values_of_a_set(monkeypatch, mine):
     with pytest.raises(ValueError, match="shorter"):  # nothing was played
         list(referee.judge(mine, [scenario], set_name="fast"))
     assert told == [{"slice_ns": 250_000}] * 2
+
+
+def test_agree_simulates_under_the_values_that_it_is_given():
+    policy = catalogue.load_policy(catalogue.names(catalogue.POLICIES)["round_robin"])
+    path = referee.find_scenario("two_hogs")
+    usual = referee.simulated(policy, path, {})
+    long = referee.simulated(policy, path, {"slice_ns": 20_000_000})
+    assert len(long["timeline"]) < len(usual["timeline"])
+
+
+@pytest.mark.parametrize(("settings", "value"), [([], "250000"), (["slice_ns=7us"], "7000")])
+def test_load_tells_the_guest_of_a_set_and_of_what_was_set_on_top(
+    monkeypatch, mine, settings, value
+):
+    def started(command):
+        raise SchedlabError(" ".join(command[-2:]))
+
+    monkeypatch.setattr(load, "require_kernel", lambda: None)
+    monkeypatch.setattr(load.bpf, "guest_program", lambda: "schedlab-guest")
+    monkeypatch.setattr(load.bpf, "object_of", lambda source: source.with_suffix(".o"))
+    monkeypatch.setattr(load, "_started", started)
+    with pytest.raises(SchedlabError, match=f"^--set slice_ns={value}$"):
+        load.load_verb.callback(f"{mine}@fast", settings, False)
