@@ -57,6 +57,9 @@ def blocks(text: str) -> list[Block]:
     ]
 
 
+SLOW = re.compile(r"note: policy .* is still running after ")
+
+
 def commands(body: str) -> list[str]:
     """The commands of a console block as shown: a trailing backslash goes on in the next line."""
     return re.findall(r"^(\$ (?:.*\\\n)*.*)$", body, re.MULTILINE)
@@ -84,7 +87,8 @@ def printed(command: str, directory: Path) -> str:
     )
     crashed = done.returncode == NOT_FOUND or "Traceback (most recent" in done.stdout
     assert not crashed, f"{command}\n{done.stdout}"  # never something to write down
-    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    # How long a run may take before it is told of is no matter of the document.
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not SLOW.match(line)]
     if done.returncode != 0:
         lines.append(f"[exit status {done.returncode}]")
     text = "".join(f"{line}\n" for line in lines)
