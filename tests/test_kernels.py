@@ -176,6 +176,13 @@ def test_only_what_is_missing_is_fetched():
     assert kernels.missing(wanted, [old, new]) == ["6.1"]
 
 
+@pytest.mark.parametrize("series", ["6", "newst", "6x.1", "../x"])
+def test_a_series_that_cannot_be_is_refused(command, series):
+    done = command("kernels", "fetch", series)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: kernels fetch: {series!r} is no series such as 6.12")
+
+
 # ---- doctor -------------------------------------------------------------------------------------
 
 

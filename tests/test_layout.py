@@ -121,7 +121,7 @@ MODULES = {
     "bpf": {"catalogue", "errors"},
     "vm": {"catalogue", "kernels"},
     "agreement": set(),
-    "referee": {"agreement", "bpf", "catalogue", "errors", "vm"},
+    "referee": {"agreement", "bpf", "catalogue", "errors", "kernel_result", "platforms", "vm"},
     "kernel_result": {"store"},
     "on_vm": {
         "bpf",
@@ -136,7 +136,7 @@ MODULES = {
         "vm",
     },
     "doctor": {"bpf", "catalogue", "errors", "kernels", "terminal"},
-    "load": {"bpf", "catalogue", "doctor", "errors", "experiment"},
+    "load": {"bpf", "catalogue", "doctor", "errors", "experiment", "kernel_result"},
 }
 NOT_IN_STATISTICS = {"io", "os", "pathlib", "plotly", "shutil", "sqlite3", "subprocess", "tempfile"}
 NOT_IN_PLOTS = NOT_IN_STATISTICS - {"plotly"}

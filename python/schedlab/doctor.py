@@ -122,7 +122,11 @@ def _qemu() -> Finding:
 
 
 def _kernels() -> Finding:
-    present = kernels.present()
+    try:
+        present = kernels.present()
+    except catalogue.native().KernelError as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        return Finding(VM, "kernels", "missing", message, hint)
     usable = [kernel["name"] for kernel in present if kernel["sched_ext"] == "sound"]
     others = [kernel["name"] for kernel in present if kernel["sched_ext"] != "sound"]
     found = f"with sched_ext: {', '.join(usable) or 'none'}"

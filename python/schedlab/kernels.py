@@ -7,14 +7,17 @@ with them is in the core (`crates/kernel/src/kernels.rs`); here is only what the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from schedlab import catalogue, terminal
-from schedlab.errors import EXIT_FOUND
+from schedlab.errors import EXIT_FOUND, BadValue
 
+NEWEST = "newest"
+SERIES = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
 COLUMNS = ("name", "release", "scheduler", "sched_ext", "hz", "source")
 
 
@@ -88,6 +91,9 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
     """
     native = catalogue.native()
     wanted = list(series) or native.kernels_default_series()
+    for name in wanted:
+        if name != NEWEST and not SERIES.fullmatch(name):
+            raise BadValue("kernels fetch", name, f"is no series such as 6.12, and not {NEWEST}")
     to_fetch = wanted if refresh else missing(wanted, present())
 
     def note(text: str) -> None:

@@ -6,7 +6,6 @@ sees of it. The kernel kills the guest, and with it the policy, when this proces
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import bpf, catalogue, doctor
+from schedlab import bpf, catalogue, doctor, kernel_result
 from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError, UnknownName
 from schedlab.experiment import parse_set, parse_tunable
 
@@ -195,7 +194,11 @@ class Shown:
 
     def line(self, line: str) -> None:
         """Shows one record of the guest."""
-        record = json.loads(line)
+        records = kernel_result.parse([line])
+        if not records:
+            # No record, or one cut off by the end of the guest.
+            return
+        (record,) = records
         if self.as_json:
             click.echo(line.rstrip("\n"))
         tell: dict[str, Callable[[Mapping], None]] = {

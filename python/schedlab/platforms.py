@@ -25,7 +25,7 @@ VM_DETERMINISTIC = "vm-deterministic"
 
 MEMORY_MIB = 1024
 OWN_SCHEDULER = re.compile(r"(?P<scheduler>[a-z][a-z0-9]*)@kernel(?::(?P<kernel>.+))?")
-CPUS = re.compile(r"\d+(,\d+,\d+,\d+)?")
+CPUS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){3}|[0-9]{1,4}")
 # Most that QEMU's `pc` machine takes.
 CPUS_MAX = 255
 SERIES_OF = {"cfs": "6.1", "eevdf": "6.12"}

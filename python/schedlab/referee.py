@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import agreement, bpf, catalogue, vm
+from schedlab import agreement, bpf, catalogue, kernel_result, platforms, vm
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 
 SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
@@ -104,6 +104,7 @@ def judge(
     policy = catalogue.load_policy(source)
     values = catalogue.values_of_set(policy, set_name)
     label = policy.name if set_name is None else f"{policy.name}@{set_name}"
+    platforms.refuse_kernel_without_sched_ext(label, platforms.find_kernel(kernel or KERNEL))
     # Simulations first: what is wrong with a file is found before anything is booted.
     simulations = [simulated(policy, path, values) for path in paths]
     plays = played(source, paths, kernel, values)
@@ -178,9 +179,7 @@ def played(
     guest = {"/init": bpf.guest_program().read_bytes()}
     ran = vm.boot(kernel, vm.initramfs(files, guest), deterministic=True, limits=BOOT_LIMITS).run()
     found = []
-    for line in ran.lines:
-        at = line.find('{"record":')
-        record = json.loads(line[at:]) if at >= 0 else {"record": ""}
+    for record in kernel_result.parse(ran.lines):
         if record["record"] in ("refused", "ejected", "error"):
             why = record.get("reason") or record.get("message")
             raise SchedlabError(f"{source.name} on kernel {kernel}: {record['record']}: {why}")

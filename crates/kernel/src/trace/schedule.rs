@@ -94,7 +94,8 @@ pub struct Schedule {
     pub idle_while_waiting_ns: u64,
     /// CPU time that went to tasks which are not of the play.
     pub others_ns: u64,
-    /// Events that were lost; if not 0, all of this is incomplete.
+    /// Events that were lost, and switches that the kernel is seen to have left out; if not 0, all
+    /// of this is incomplete.
     pub lost: u64,
 }
 
@@ -177,7 +178,9 @@ impl<'a> Sweep<'a> {
             Kind::Switch { previous, voluntarily, next } => {
                 self.leave(event, previous, voluntarily, counts);
                 if let Some(on_cpu) = self.on_cpu.get_mut(event.cpu as usize) {
-                    *on_cpu = Some((next, event.at_ns));
+                    let before = on_cpu.replace((next, event.at_ns));
+                    // Who leaves a CPU has come to it: else the kernel left a switch out.
+                    self.schedule.lost += u64::from(before.is_some_and(|(pid, _)| pid != previous));
                 }
                 self.enter(event, next, counts);
             }
@@ -358,6 +361,19 @@ mod tests {
         let numbers = BTreeMap::from([(100, 0), (101, 1)]);
         let trace = Trace { events, nr_cpus, lost: 0 };
         Schedule::of(&trace, &numbers, START_NS, START_NS + end_ns)
+    }
+
+    #[test]
+    fn who_leaves_a_cpu_without_having_come_to_it_is_a_lost_switch() {
+        let told = vec![
+            switch(5, 0, 0, false, 100),
+            switch(9, 0, 100, true, 0),
+            // On CPU 1 nothing is known of what was before.
+            switch(9, 1, 101, true, 0),
+        ];
+        assert_eq!(schedule(told.clone(), 2, 30).lost, 0);
+        let left_out = [told, vec![switch(20, 1, 101, true, 0)]].concat();
+        assert_eq!(schedule(left_out, 2, 30).lost, 1);
     }
 
     #[test]
