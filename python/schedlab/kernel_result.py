@@ -149,6 +149,11 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
         "run_ns": whole and whole["run_ns"],
         "wait_ns": whole and whole["wait_ns"],
         "wakeup_latency_ns": whole and whole["wakeup_latency_ns"],
+        # The player refuses workloads with requests.
+        "response_ns": None,
+        "deadlines": None,
+        "deadline_misses": None,
+        "requests": None,
         "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
         "task_groups": _task_groups(played, whole),
         "timeline": whole["timeline"] if keeps else None,

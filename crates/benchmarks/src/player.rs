@@ -15,7 +15,7 @@ mod task;
 
 use error::{PlayError, Step, Who};
 use pace::Burner;
-use scenario::workload::{Op, Workload};
+use scenario::workload::{Op, TaskTemplate, Workload};
 use score::{Played, Status};
 use serde::{Deserialize, Serialize};
 use stage::{Ending, Stage};
@@ -100,6 +100,7 @@ pub fn play(
         system::affinity().map_err(|errno| PlayError::system("cannot ask for CPUs", errno))?;
     check_cpus(workload, &all_cpus)?;
     check_address_spaces(workload)?;
+    check_requests(workload)?;
     let channels = channel::make_channels(workload)?;
     let stage = Stage::new(workload.nr_gates as usize)
         .map_err(|errno| PlayError::system("cannot map the memory of all tasks", errno))?;
@@ -212,6 +213,21 @@ fn check_address_spaces(workload: &Workload) -> Result<(), PlayError> {
         }
     }
     Ok(())
+}
+
+/// A real message carries no request, and a real kernel gives no response times.
+fn check_requests(workload: &Workload) -> Result<(), PlayError> {
+    let has_requests = |kind: &&TaskTemplate| kind.program.iter().any(|op| is_about_requests(*op));
+    match workload.templates.iter().find(has_requests) {
+        None => Ok(()),
+        Some(kind) => {
+            Err(PlayError::Requests { workload: workload.name.clone(), task: kind.name.clone() })
+        }
+    }
+}
+
+fn is_about_requests(op: Op) -> bool {
+    matches!(op, Op::Release { .. } | Op::Done)
 }
 
 fn message_bytes_max(workload: &Workload) -> usize {

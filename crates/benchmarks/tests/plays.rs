@@ -324,6 +324,16 @@ fn a_child_in_a_strange_address_space_is_refused_with_both_names() {
 }
 
 #[test]
+fn a_workload_with_requests_is_refused_with_the_task_that_has_them() {
+    for step in ["{ release = \"1ms\" }", "\"done\""] {
+        let text = format!("[[tasks]]\nname = \"due\"\nprogram = [{step}]");
+        let error = refused(&written(&text));
+        assert!(matches!(&error, PlayError::Requests { task, .. } if task == "due"), "{error:?}");
+        assert!(error.to_string().contains("\nhint: "), "{error}");
+    }
+}
+
+#[test]
 fn cpus_that_are_not_here_are_refused() {
     let text = "[[tasks]]\nname = \"far\"\ncpus = [1000]\nprogram = [{ run = \"1us\" }]";
     let error = refused(&written(text));

@@ -5,7 +5,7 @@
 
 use crate::error::ScenarioError;
 use crate::machine::Machine;
-use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Repeat, TaskTemplate, Workload};
+use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload};
 
 /// The most tasks a workload may create, forked ones included.
 pub const TASKS_MAX: u64 = 1_000_000;
@@ -207,6 +207,7 @@ fn described(op: &Op) -> String {
     match op {
         Op::Send { bytes, .. } => format!("a message of {bytes} bytes"),
         Op::Recv { bytes, .. } => format!("a read of {bytes} bytes"),
+        Op::Release { .. } => "a release".to_string(),
         Op::Loop { repeat: Repeat::Forever, .. } => "\"forever\"".to_string(),
         Op::Loop { repeat: Repeat::WhileChildren, .. } => "\"while-children\"".to_string(),
         other => format!("{other:?}"),
@@ -232,12 +233,27 @@ fn op_problem(workload: &Workload, op: &Op) -> Option<(String, &'static str)> {
         Op::Nice(nice) if !(-20..=19).contains(&nice) => {
             Some(("no such nice value".to_string(), "use a nice value from -20 to 19"))
         }
-        Op::Run(Amount::Uniform { low, high })
-        | Op::Sleep(Amount::Uniform { low, high })
-        | Op::Loop { repeat: Repeat::Times(Amount::Uniform { low, high }), .. }
-            if low > high =>
-        {
+        Op::Release { every, .. } if every.is_always_zero() => {
+            Some(("all releases are at one time".to_string(), "give it some time"))
+        }
+        Op::Release { deadline_ns: 0, .. } => {
+            Some(("nobody is done in no time".to_string(), "give the deadline some time"))
+        }
+        Op::Run(amount)
+        | Op::Sleep(amount)
+        | Op::Release { every: amount, .. }
+        | Op::Loop { repeat: Repeat::Times(amount), .. } => amount_problem(amount),
+        _ => None,
+    }
+}
+
+fn amount_problem(amount: Amount) -> Option<(String, &'static str)> {
+    match amount {
+        Amount::Uniform { low, high } if low > high => {
             Some((format!("nothing is between {low} and {high}"), "put the least first"))
+        }
+        Amount::Recorded(Quantiles { at, .. }) if !at.is_sorted() => {
+            Some(("a quantile is less than the one before".to_string(), "put the least first"))
         }
         _ => None,
     }
@@ -277,7 +293,8 @@ fn check_loops(workload: &Workload, template: usize, program: &[Op]) -> Result<(
                 Some(inner) if inner.start == start as usize => {
                     let endless = !matches!(inner.repeat, Repeat::Times(_));
                     if endless && !inner.takes_time {
-                        let hint = "add a run, a sleep, a wait, a send or a recv to its body";
+                        let hint =
+                            "add a run, a sleep, a release, a wait, a send or a recv to its body";
                         return wrong(
                             inner.start,
                             "it can go round for ever in no time",
@@ -311,7 +328,9 @@ fn check_loops(workload: &Workload, template: usize, program: &[Op]) -> Result<(
 /// Whether the operation computes, sleeps, or can block until another task does something.
 fn takes_time(op: &Op) -> bool {
     match op {
-        Op::Run(amount) | Op::Sleep(amount) => !amount.is_always_zero(),
+        Op::Run(amount) | Op::Sleep(amount) | Op::Release { every: amount, .. } => {
+            !amount.is_always_zero()
+        }
         Op::Send { .. } | Op::Recv { .. } | Op::Wait { .. } => true,
         _ => false,
     }
@@ -380,6 +399,7 @@ fn typical_rounds(repeat: Repeat) -> u64 {
         Repeat::Times(Amount::Uniform { high, .. }) => high,
         Repeat::Times(Amount::Exponential { mean } | Amount::Normal { mean, .. }) => mean,
         Repeat::Times(Amount::LogNormal { median, .. }) => median,
+        Repeat::Times(Amount::Recorded(quantiles)) => quantiles.mean() as u64,
         Repeat::Forever | Repeat::WhileChildren => 1,
     }
 }

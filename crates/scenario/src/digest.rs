@@ -5,7 +5,7 @@
 //! tasks are kept, because a policy can read them (`comm`).
 
 use crate::machine::Machine;
-use crate::workload::{Amount, Op, Repeat, TaskTemplate, Workload};
+use crate::workload::{Amount, Op, Quantiles, Repeat, TaskTemplate, Workload};
 use sha2::{Digest, Sha256};
 
 impl Machine {
@@ -113,6 +113,11 @@ fn encode_op(out: &mut Encoder, op: &Op) {
         Op::End { start } => out.tagged(13).number(start.into()),
         Op::Mark => out.tag(14),
         Op::Exit => out.tag(15),
+        Op::Release { every, deadline_ns } => {
+            encode_amount(out.tagged(16), every);
+            out.number(deadline_ns);
+        }
+        Op::Done => out.tag(17),
     }
 }
 
@@ -131,6 +136,11 @@ fn encode_amount(out: &mut Encoder, amount: Amount) {
         Amount::Exponential { mean } => (3, [mean, 0]),
         Amount::Normal { mean, sd } => (4, [mean, sd]),
         Amount::LogNormal { median, sigma_permille } => (5, [median, sigma_permille]),
+        Amount::Recorded(Quantiles { at, unit, permille }) => {
+            out.tag(6);
+            at.iter().chain([&unit, &permille]).for_each(|&number| out.number(number.into()));
+            return;
+        }
     };
     out.tag(tag);
     numbers.iter().for_each(|&number| out.number(number));

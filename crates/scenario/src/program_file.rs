@@ -7,7 +7,10 @@ use crate::builder::ProgramBuilder;
 use crate::check::PROGRAM_OPS_MAX;
 use crate::error::{ScenarioError, choices, nearest};
 use crate::reading::{Node, TableNode};
-use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Program, Repeat};
+use crate::workload::{
+    Amount, LOOP_DEPTH_MAX, NO_DEADLINE_NS, Op, Program, QUANTILE_LEVELS_PERMILLE, Quantiles,
+    Repeat,
+};
 use std::collections::BTreeMap;
 
 /// The largest number of rounds of a loop.
@@ -15,14 +18,17 @@ const ROUNDS_MAX: u64 = 1_000_000_000_000;
 /// The largest sigma of a log-normal distribution: a factor of e^10 either way.
 const SIGMA_PERMILLE_MAX: u64 = 10_000;
 
-const VERBS: [&str; 9] =
-    ["run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice"];
-const STEP_KEYS: [&str; 12] = [
-    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "repeat", "do",
-    "bytes",
+/// The most that a recording is scaled by: a million times.
+const SCALE_PERMILLE_MAX: u32 = 1_000_000_000;
+
+const VERBS: [&str; 10] =
+    ["run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "release"];
+const STEP_KEYS: [&str; 14] = [
+    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "release",
+    "repeat", "do", "bytes", "deadline",
 ];
-const WORDS: [&str; 4] = ["yield", "join", "mark", "exit"];
-const AMOUNT_KEYS: [&str; 4] = ["uniform", "exponential", "normal", "log_normal"];
+const WORDS: [&str; 5] = ["yield", "join", "mark", "done", "exit"];
+const AMOUNT_KEYS: [&str; 5] = ["uniform", "exponential", "normal", "log_normal", "quantiles"];
 
 /// An unknown key of a step may also be a word that was written as a table.
 fn with_words(error: ScenarioError) -> ScenarioError {
@@ -110,6 +116,7 @@ impl ProgramReader<'_> {
                 "yield" => Op::Yield,
                 "join" => Op::Join,
                 "mark" => Op::Mark,
+                "done" => Op::Done,
                 "exit" => Op::Exit,
                 _ => return Err(node.bad("no such step", choices("words", word, &WORDS))),
             };
@@ -152,7 +159,9 @@ impl ProgramReader<'_> {
             let hint = format!("give exactly one of {}, repeat", VERBS.join(", "));
             return Err(node.bad(problem, hint));
         };
-        for (key, owners) in [("bytes", &["send", "recv"][..]), ("do", &["repeat"][..])] {
+        let owned =
+            [("bytes", &["send", "recv"][..]), ("do", &["repeat"]), ("deadline", &["release"])];
+        for (key, owners) in owned {
             if table.has(key) && !owners.contains(&verb) {
                 let hint = format!("`{key}` belongs to {}", owners.join(" and "));
                 return Err(node.bad(format!("`{verb}` has no `{key}`"), hint));
@@ -171,6 +180,7 @@ impl ProgramReader<'_> {
             "wake_all" => Op::WakeAll { gate: self.gate(value)? },
             "wait" => Op::Wait { gate: self.gate(value)? },
             "nice" => Op::Nice(value.integer(-20..=19)? as i8),
+            "release" => Op::Release { every: duration(value)?, deadline_ns: deadline_ns(table)? },
             _ => Op::Fork { template: self.template(value)? },
         })
     }
@@ -183,7 +193,7 @@ impl ProgramReader<'_> {
                 let known = ["forever", "while-children"];
                 return Err(value.bad("no such repeat", choices("a number, or", word, &known)));
             }
-            None => Repeat::Times(amount(value, |node| node.unsigned(0, ROUNDS_MAX))?),
+            None => Repeat::Times(amount(value, 1, |node| node.unsigned(0, ROUNDS_MAX))?),
         };
         if self.builder.depth() == LOOP_DEPTH_MAX {
             let hint = format!("nest at most {LOOP_DEPTH_MAX} repeats; join inner ones into one");
@@ -261,13 +271,19 @@ fn bytes(step: &TableNode) -> Result<u32, ScenarioError> {
         .unsigned_32(1, u32::MAX)
 }
 
-fn duration(node: &Node) -> Result<Amount, ScenarioError> {
-    amount(node, |node| node.duration_ns())
+fn deadline_ns(step: &TableNode) -> Result<u64, ScenarioError> {
+    step.get("deadline")?.map_or(Ok(NO_DEADLINE_NS), |deadline| deadline.duration_ns())
 }
 
-/// A fixed value or a distribution, each number read by `scalar`.
+fn duration(node: &Node) -> Result<Amount, ScenarioError> {
+    amount(node, 1000, |node| node.duration_ns())
+}
+
+/// A fixed value or a distribution, each number read by `scalar`; a recording keeps its numbers
+/// in units of `unit`.
 fn amount(
     node: &Node,
+    unit: u32,
     scalar: fn(&Node) -> Result<u64, ScenarioError>,
 ) -> Result<Amount, ScenarioError> {
     if !node.value().is_table() {
@@ -282,6 +298,7 @@ fn amount(
     Ok(match *kind {
         "uniform" => uniform(value, scalar)?,
         "exponential" => Amount::Exponential { mean: scalar(value)? },
+        "quantiles" => recorded(value, unit, scalar)?,
         "normal" => {
             let table = value.table(&["mean", "sd"])?;
             let hint = "write normal = { mean = ..., sd = ... }";
@@ -296,6 +313,58 @@ fn amount(
             Amount::LogNormal { median, sigma_permille: sigma.unsigned(0, SIGMA_PERMILLE_MAX)? }
         }
     })
+}
+
+/// `quantiles = { at = [ ... ], permille = 500 }`, or only the list.
+fn recorded(
+    node: &Node,
+    unit: u32,
+    scalar: fn(&Node) -> Result<u64, ScenarioError>,
+) -> Result<Amount, ScenarioError> {
+    let hint = "write quantiles = [least, p10, p25, p50, p75, p90, p95, p99, most]";
+    if !node.value().is_table() {
+        return Ok(Amount::Recorded(Quantiles {
+            at: quantiles(node, unit, scalar)?,
+            unit,
+            permille: 1000,
+        }));
+    }
+    let table = node.table(&["at", "permille"])?;
+    let at = quantiles(&table.need("at", hint)?, unit, scalar)?;
+    let permille = table
+        .get("permille")?
+        .map_or(Ok(1000), |scale| scale.unsigned_32(1, SCALE_PERMILLE_MAX))?;
+    Ok(Amount::Recorded(Quantiles { at, unit, permille }))
+}
+
+fn quantiles(
+    node: &Node,
+    unit: u32,
+    scalar: fn(&Node) -> Result<u64, ScenarioError>,
+) -> Result<[u32; QUANTILE_LEVELS_PERMILLE.len()], ScenarioError> {
+    let elements = node.elements()?;
+    let mut at = [0; QUANTILE_LEVELS_PERMILLE.len()];
+    let mut least = 0;
+    if elements.len() != at.len() {
+        let problem = format!("{} quantiles, not {}", elements.len(), at.len());
+        return Err(node.bad(problem, "write [least, p10, p25, p50, p75, p90, p95, p99, most]"));
+    }
+    for (quantile, element) in at.iter_mut().zip(&elements) {
+        let value = scalar(element)?;
+        *quantile = u32::try_from(value / u64::from(unit)).unwrap_or(u32::MAX);
+        if u64::from(*quantile) * u64::from(unit) != value {
+            let hint = match unit {
+                1 => "write at most 4294967295",
+                _ => "write whole microseconds, at most 71 minutes",
+            };
+            return Err(element.bad("too fine or too large for a quantile", hint));
+        }
+        if *quantile < least {
+            return Err(element.bad("less than the quantile before it", "put the least first"));
+        }
+        least = *quantile;
+    }
+    Ok(at)
 }
 
 fn uniform(

@@ -202,6 +202,7 @@ impl Draft {
             }
             Amount::Uniform { low, high } => (low + high) / 2,
             Amount::LogNormal { median, .. } => median,
+            Amount::Recorded(quantiles) => quantiles.mean() as u64,
         };
         self.budget_ns = self.budget_ns.saturating_sub(mean * (rounds - 1));
     }

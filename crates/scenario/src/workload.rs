@@ -37,6 +37,26 @@ pub enum Amount {
         /// Standard deviation of the logarithm, in thousandths.
         sigma_permille: u64,
     },
+    /// As a recording was distributed.
+    Recorded(Quantiles),
+}
+
+/// The levels in thousandths at which [`Quantiles`] are given: the least, 10, 25, 50, 75, 90, 95
+/// and 99 percent, the most.
+pub const QUANTILE_LEVELS_PERMILLE: [u64; 9] = [0, 100, 250, 500, 750, 900, 950, 990, 1000];
+
+/// A recorded distribution: straight lines between its quantiles.
+///
+/// The quantiles stand in the operation itself, so they are 32 bits wide: an operation is copied
+/// whenever it is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantiles {
+    /// The value at each of [`QUANTILE_LEVELS_PERMILLE`], in units of `unit`; never decreasing.
+    pub at: [u32; QUANTILE_LEVELS_PERMILLE.len()],
+    /// What one in `at` stands for: 1000 ns in durations, 1 in counts.
+    pub unit: u32,
+    /// What is drawn, in thousandths of the recording.
+    pub permille: u32,
 }
 
 /// How often a loop's body runs.
@@ -86,6 +106,18 @@ pub enum Op {
         /// Index below `Workload::nr_gates`.
         gate: u32,
     },
+    /// Wait until `every` after the task's last release (at first: after its birth), or not at all
+    /// if that time has passed: releases are as many and at the same times however late the task
+    /// is. A request begins at that time. It goes with the task's messages and to its children
+    /// until one of those who work on it is [`Op::Done`].
+    Release {
+        /// From one release to the next, in ns.
+        every: Amount,
+        /// How long the request may take, in ns; [`NO_DEADLINE_NS`] if that does not matter.
+        deadline_ns: u64,
+    },
+    /// The request that the task works on, if it does on one, is done: takes its response time.
+    Done,
     /// sched_yield.
     Yield,
     /// Create a child of the template `Workload::templates[template]`.
@@ -114,6 +146,9 @@ pub enum Op {
     /// The task ends. A program that runs off its end does the same.
     Exit,
 }
+
+/// The deadline of a request that has none.
+pub const NO_DEADLINE_NS: u64 = u64::MAX;
 
 /// The deepest nesting of loops in a program.
 pub const LOOP_DEPTH_MAX: usize = 4;

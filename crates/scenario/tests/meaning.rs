@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use scenario::machine::{Distance, Machine};
-use scenario::workload::{Amount, Channel, Op, Repeat, Workload};
+use scenario::workload::{Amount, Channel, NO_DEADLINE_NS, Op, Quantiles, Repeat, Workload};
 use scenario::{parse_machine, parse_workload};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,7 +96,8 @@ fn every_step_becomes_its_operation() {
          { recv = \"c\", bytes = 8 }, { wake = \"x\" }, { wake_all = \"y\" }, { wait = \"y\" }, \
          \"yield\", { fork = \"child\" }, \"join\", { nice = -5 }, \"mark\", \"exit\", \
          { repeat = 3, do = [{ repeat = \"while-children\", do = [{ run = \"1ns\" }] }] }, \
-         { repeat = \"forever\", do = [{ sleep = \"1ns\" }] }]";
+         { repeat = \"forever\", do = [{ sleep = \"1ns\" }] }, { release = \"1ms\" }, \
+         { release = { exponential = \"2ns\" }, deadline = \"3ns\" }, \"done\"]";
     let times = |n| Repeat::Times(Amount::Fixed(n));
     assert_eq!(
         program(top, steps),
@@ -122,6 +123,9 @@ fn every_step_becomes_its_operation() {
             Op::Loop { repeat: Repeat::Forever, end: 20 },
             Op::Sleep(Amount::Fixed(1)),
             Op::End { start: 18 },
+            Op::Release { every: Amount::Fixed(1_000_000), deadline_ns: NO_DEADLINE_NS },
+            Op::Release { every: Amount::Exponential { mean: 2 }, deadline_ns: 3 },
+            Op::Done,
         ]
     );
 }
@@ -142,6 +146,13 @@ fn every_distribution_can_be_written_for_times_and_counts() {
         run("{ log_normal = { median = \"1us\", sigma_permille = 500 } }"),
         Op::Run(Amount::LogNormal { median: 1_000, sigma_permille: 500 })
     );
+    let list = "[\"1us\", \"2us\", \"3us\", \"4us\", \"5us\", \"6us\", \"7us\", \"8us\", \"9us\"]";
+    let recorded = |permille| {
+        let at = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+        Op::Run(Amount::Recorded(Quantiles { at, unit: 1000, permille }))
+    };
+    assert_eq!(run(&format!("{{ quantiles = {list} }}")), recorded(1000));
+    assert_eq!(run(&format!("{{ quantiles = {{ at = {list}, permille = 7 }} }}")), recorded(7));
     let repeat = program("", "[{ repeat = { uniform = [2, 4] }, do = [\"yield\"] }]")[0];
     let times = Repeat::Times(Amount::Uniform { low: 2, high: 4 });
     assert_eq!(repeat, Op::Loop { repeat: times, end: 2 });
@@ -246,18 +257,24 @@ fn each_field_of_a_workload_changes_the_digest() {
         Amount::Exponential { mean: 1 },
         Amount::Normal { mean: 1, sd: 0 },
         Amount::LogNormal { median: 1, sigma_permille: 0 },
+        Amount::Recorded(Quantiles { at: [1; 9], unit: 1, permille: 1000 }),
+        Amount::Recorded(Quantiles { at: [1, 1, 1, 1, 1, 1, 1, 1, 2], unit: 1, permille: 1000 }),
+        Amount::Recorded(Quantiles { at: [1; 9], unit: 2, permille: 1000 }),
+        Amount::Recorded(Quantiles { at: [1; 9], unit: 1, permille: 1001 }),
     ];
     let mut ops: Vec<Op> = Vec::new();
     for amount in amounts {
         let repeat = Repeat::Times(amount);
         ops.extend([Op::Run(amount), Op::Sleep(amount), Op::Loop { repeat, end: 1 }]);
+        ops.push(Op::Release { every: amount, deadline_ns: 5 });
     }
     ops.extend([Op::Loop { repeat: Repeat::Forever, end: 1 }, Op::End { start: 1 }]);
     ops.extend([Op::Loop { repeat: Repeat::WhileChildren, end: 1 }, Op::Fork { template: 1 }]);
     ops.extend([Op::Send { channel: 1, bytes: 2 }, Op::Send { channel: 2, bytes: 1 }]);
     ops.extend([Op::Recv { channel: 1, bytes: 2 }, Op::Nice(1), Op::Nice(-1), Op::Exit]);
     ops.extend([Op::Wake { gate: 1 }, Op::WakeAll { gate: 1 }, Op::Wait { gate: 1 }]);
-    ops.extend([Op::Yield, Op::Join, Op::Mark]);
+    ops.extend([Op::Yield, Op::Join, Op::Mark, Op::Done]);
+    ops.push(Op::Release { every: Amount::Fixed(1), deadline_ns: 6 });
     digests.extend(ops.iter().map(|op| change(&|w| w.templates[2].program = [*op].into())));
     assert_all_differ(digests);
 }

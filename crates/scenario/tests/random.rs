@@ -184,6 +184,7 @@ impl Model<'_> {
             }
             Op::Exit => return self.exit(t),
             Op::Join | Op::Yield | Op::Nice(_) | Op::Mark => {}
+            Op::Release { .. } | Op::Done => panic!("random workloads have no requests"),
         }
         self.tasks[t].at += 1;
         true

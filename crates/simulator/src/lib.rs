@@ -24,12 +24,14 @@ mod policy_maps;
 mod program;
 mod progress;
 mod queueing;
+mod requests;
 mod scheduling;
 mod task;
 
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
 pub use progress::{PRINTS_MAX, Position, Progress};
+pub use requests::RequestGroup;
 
 use scenario::machine::Machine;
 use scenario::workload::Workload;

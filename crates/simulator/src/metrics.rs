@@ -2,6 +2,7 @@
 
 use crate::cpu::{Cpu, SPENT_KINDS, Spent};
 use crate::failure::Failure;
+use crate::requests::{RequestGroup, Requests};
 use crate::task::{State, TaskId, Tasks};
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -80,6 +81,8 @@ pub struct Metrics {
     pub timeline: Option<Vec<Stay>>,
     /// Wake-ups, if stays were asked for.
     pub timeline_wakeups: Option<Vec<Wakeup>>,
+    /// Requests of the workload.
+    pub requests: Requests,
     run_ns: Times,
     wait_ns: Times,
     wakeup_latency_ns: Times,
@@ -87,7 +90,7 @@ pub struct Metrics {
 
 /// Times that were seen: quantiles to [`HISTOGRAM_DIGITS`] digits, the largest exactly.
 #[derive(Debug)]
-struct Times {
+pub struct Times {
     histogram: Histogram<u64>,
     max_ns: u64,
 }
@@ -98,18 +101,27 @@ const HISTOGRAM_MAX_NS: u64 = 3_600_000_000_000;
 const HISTOGRAM_DIGITS: u8 = 2;
 
 impl Times {
-    fn new() -> Self {
+    /// None yet.
+    pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, HISTOGRAM_DIGITS)
             .expect("the bounds are valid");
         Times { histogram, max_ns: 0 }
     }
 
-    fn record(&mut self, ns: u64) {
+    /// Adds one.
+    pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
         self.max_ns = self.max_ns.max(ns);
     }
 
-    fn distribution(&self) -> Distribution {
+    /// Adds all of `others`.
+    pub fn add(&mut self, others: &Times) {
+        self.histogram.add(&others.histogram).expect("all have the same bounds");
+        self.max_ns = self.max_ns.max(others.max_ns);
+    }
+
+    /// Where they lie.
+    pub fn distribution(&self) -> Distribution {
         let histogram = &self.histogram;
         // A bucket's upper end stands for what is in it, but nothing was longer than the longest.
         let quantile = |q| histogram.value_at_quantile(q).min(self.max_ns);
@@ -140,6 +152,7 @@ impl Metrics {
             last_exit_ns: 0,
             timeline: with_timeline.then(Vec::new),
             timeline_wakeups: with_timeline.then(Vec::new),
+            requests: Requests::default(),
             run_ns: Times::new(),
             wait_ns: Times::new(),
             wakeup_latency_ns: Times::new(),
@@ -308,6 +321,14 @@ pub struct RunResult {
     pub wait_ns: Distribution,
     /// Those waits that began with a wake-up.
     pub wakeup_latency_ns: Distribution,
+    /// From the release of a request to its end, over all that were done.
+    pub response_ns: Distribution,
+    /// Deadlines of requests that were met or missed by the end of the run.
+    pub deadlines: u64,
+    /// Those that were missed.
+    pub deadline_misses: u64,
+    /// Requests by the name of the tasks that released them.
+    pub requests: Vec<RequestGroup>,
     /// Jain's index of CPU time a second of life and weight, over all tasks that wanted a CPU.
     pub jain_fairness: f64,
     /// Tasks by name.
@@ -333,7 +354,7 @@ pub struct Ending {
 }
 
 /// Turns counters into a result.
-pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) -> RunResult {
+pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) -> RunResult {
     let ids = 0..tasks.len() as TaskId;
     let end_ns = if tasks.census().exited() as usize == tasks.len() {
         metrics.last_exit_ns
@@ -344,6 +365,8 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
         |count: fn(&policy::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
     let mut digest = metrics.digest;
     digest.mix(&[ending.elapsed_ns, metrics.events, metrics.switches, metrics.wakeups]);
+    metrics.requests.count_overdue(tasks, |id| name_of(tasks, id), ending.elapsed_ns);
+    let requests = metrics.requests.groups();
     RunResult {
         status: ending.status,
         error: ending.failure,
@@ -365,6 +388,10 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
         run_ns: metrics.run_ns.distribution(),
         wait_ns: metrics.wait_ns.distribution(),
         wakeup_latency_ns: metrics.wakeup_latency_ns.distribution(),
+        response_ns: metrics.requests.response_ns(),
+        deadlines: requests.iter().map(|group| group.deadlines).sum(),
+        deadline_misses: requests.iter().map(|group| group.deadline_misses).sum(),
+        requests,
         jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
         task_groups: task_groups(tasks),
         timeline_names: metrics
@@ -376,7 +403,8 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
     }
 }
 
-fn name_of(tasks: &Tasks, id: TaskId) -> String {
+/// The name of a task.
+pub fn name_of(tasks: &Tasks, id: TaskId) -> String {
     let comm = &tasks.seen(id).comm;
     let name = comm.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()

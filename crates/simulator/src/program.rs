@@ -12,9 +12,11 @@ pub use channel::Channel;
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Kernel, Timer};
+use crate::metrics::name_of;
+use crate::requests::Releases;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{NICE_WEIGHTS, Place, TaskId, nice_weight, scx_weight};
-use scenario::workload::{Op, Repeat};
+use scenario::workload::{Amount, Op, Repeat};
 use std::collections::VecDeque;
 
 /// A gate while it is used.
@@ -82,6 +84,10 @@ impl Kernel<'_> {
                         return Some(Takes::Work);
                     }
                     self.next_operation(task);
+                }
+                Op::Done => {
+                    self.end_request(task);
+                    self.tasks.state_mut(task).pc += 1;
                 }
                 op => return Some(Takes::Syscall(self.duration_ns(task, op))),
             }
@@ -158,12 +164,12 @@ impl Kernel<'_> {
                     entry_ns + fetch_ns + costs.message_ns + self.copy_ns(part)
                 }
             }
-            Op::Sleep(_) => costs.syscall_ns + costs.timer_ns,
+            Op::Sleep(_) | Op::Release { .. } => costs.syscall_ns + costs.timer_ns,
             Op::Fork { .. } => costs.fork_ns,
             Op::Exit => costs.exit_ns,
             Op::Wait { .. } | Op::Join => entry_ns,
             Op::Wake { .. } | Op::WakeAll { .. } | Op::Yield | Op::Nice(_) => costs.syscall_ns,
-            Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark => 0,
+            Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => 0,
         }
         .max(1)
     }
@@ -194,6 +200,10 @@ impl Kernel<'_> {
                 self.next_operation(task);
                 self.add_timer(self.host.now_ns.saturating_add(ns.max(1)), Timer::Sleep(task));
                 return Outcome::Blocks;
+            }
+            Op::Release { every, deadline_ns } => {
+                self.next_operation(task);
+                return self.release(task, every, deadline_ns);
             }
             Op::Wake { gate } => {
                 self.next_operation(task);
@@ -229,10 +239,37 @@ impl Kernel<'_> {
             }
             Op::Nice(nice) => self.renice(task, i32::from(nice)),
             Op::Exit => return Outcome::Ends,
-            Op::Loop { .. } | Op::End { .. } | Op::Mark => unreachable!("these take no time"),
+            Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
+                unreachable!("these take no time")
+            }
         }
         self.next_operation(task);
         Outcome::Goes
+    }
+
+    /// Begins the task's next request when it is due; sleeps until then.
+    fn release(&mut self, task: TaskId, every: Amount, deadline_ns: u64) -> Outcome {
+        let state = self.tasks.state_mut(task);
+        if state.releases.every.is_none() {
+            state.releases.last_at_ns = state.totals.born_at_ns;
+        }
+        let gap_ns = every.draw(&mut state.random);
+        let at_ns = state.releases.last_at_ns.saturating_add(gap_ns);
+        state.releases = Releases { last_at_ns: at_ns, every: Some((every, deadline_ns)) };
+        state.request = Some(self.metrics.requests.release(task, at_ns, deadline_ns));
+        if at_ns <= self.host.now_ns {
+            return Outcome::Goes;
+        }
+        self.add_timer(at_ns, Timer::Sleep(task));
+        Outcome::Blocks
+    }
+
+    /// The request that the task works on, if there is one, is done.
+    fn end_request(&mut self, task: TaskId) {
+        if let Some(request) = self.tasks.state_mut(task).request.take() {
+            let name = name_of(&self.tasks, request.by());
+            self.metrics.requests.done(request, &name, self.host.now_ns);
+        }
     }
 
     /// Whether the active CPU's task is in an operation that has more tasks to wake up.
@@ -320,7 +357,10 @@ impl Kernel<'_> {
     fn fork(&mut self, parent: TaskId, template: u32) {
         let child = self.create_task(template, Some(parent));
         self.alive += 1;
-        self.tasks.state_mut(parent).children += 1;
+        let state = self.tasks.state_mut(parent);
+        state.children += 1;
+        let request = state.request;
+        self.tasks.state_mut(child).request = request;
         self.admit(child, true);
         if self.failure.is_none() {
             self.tasks.state_mut(child).totals.born_at_ns = self.host.now_ns;

@@ -4,6 +4,7 @@
 
 use crate::agenda::NEVER_NS;
 use crate::dispatch_queue::Standing;
+use crate::requests::{Releases, Request};
 use policy::abi;
 use runqueue::Key;
 use scenario::draw::Random;
@@ -119,6 +120,10 @@ pub struct State {
     pub last_to_wake: u64,
     /// Draws of this task alone, so that schedules do not change what tasks do.
     pub random: Random,
+    /// The request that it works on.
+    pub request: Option<Request>,
+    /// The requests that it releases.
+    pub releases: Releases,
     /// Children that have not exited.
     pub children: u32,
     /// Its parent, if it was forked by a task of the workload.
@@ -325,6 +330,8 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
         to_wake: 0,
         last_to_wake: 0,
         random,
+        request: None,
+        releases: Releases::default(),
         children: 0,
         parent: None,
         joining: false,

@@ -94,6 +94,18 @@ pub enum PlayError {
         /// Name of the template that is forked.
         child: String,
     },
+    /// A task works on requests, which only a simulation follows.
+    #[error(
+        "workload {workload}: task `{task}` releases requests or is done with them, and a play \
+         cannot follow them from task to task\n\
+         hint: simulate it, or play a workload without `release` and `done`"
+    )]
+    Requests {
+        /// The workload.
+        workload: String,
+        /// Name of the template.
+        task: String,
+    },
     /// A task is bound to CPUs that are not here.
     #[error(
         "workload {workload}: task `{task}` may run on CPUs {cpus:?}, and this process may use \

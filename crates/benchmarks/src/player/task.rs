@@ -375,6 +375,7 @@ impl Life<'_> {
             Op::Loop { repeat, end } => self.enter_loop(repeat, end as usize),
             Op::End { start } => self.end_round(start as usize),
             Op::Mark => setting.stage.play().mark(),
+            Op::Release { .. } | Op::Done => unreachable!("a workload with requests is refused"),
             Op::Exit => return Ok(false),
         }
         Ok(true)

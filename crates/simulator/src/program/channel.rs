@@ -2,6 +2,7 @@
 
 use super::{Outcome, RETRY};
 use crate::kernel::Kernel;
+use crate::requests::Request;
 use crate::scheduling::flags::{WAKE_SYNC, WAKE_TTWU};
 use crate::task::TaskId;
 use scenario::workload::{self, Op};
@@ -14,8 +15,8 @@ pub struct Channel {
     pub spec: workload::Channel,
     /// Bytes in use, overheads included.
     pub used_bytes: u64,
-    /// What is left of each message and the CPU it was sent from, oldest first.
-    pub messages: VecDeque<(u32, u32)>,
+    /// Messages, oldest first.
+    pub messages: VecDeque<Message>,
     /// The CPU that used the channel last.
     pub last_cpu: Option<u32>,
     /// Bytes that can be received.
@@ -26,6 +27,17 @@ pub struct Channel {
     pub senders: VecDeque<(u64, TaskId)>,
     /// Tasks that ever waited for room.
     pub nr_blocked: u64,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Bytes that nobody has received.
+    pub left: u32,
+    /// The CPU it was sent from.
+    pub cpu: u32,
+    /// What its sender worked on, and so its receiver will.
+    pub request: Option<Request>,
 }
 
 impl Channel {
@@ -49,28 +61,31 @@ impl Channel {
         self.used_bytes == 0 || self.used_bytes + size <= u64::from(self.spec.capacity_bytes)
     }
 
-    fn put(&mut self, bytes: u32, cpu: u32) {
-        self.used_bytes += u64::from(bytes) + u64::from(self.spec.overhead_bytes);
-        self.content_bytes += u64::from(bytes);
-        self.messages.push_back((bytes, cpu));
+    fn put(&mut self, message: Message) {
+        let bytes = u64::from(message.left);
+        self.used_bytes += bytes + u64::from(self.spec.overhead_bytes);
+        self.content_bytes += bytes;
+        self.messages.push_back(message);
     }
 
-    /// Takes up to `wanted` bytes out and returns how many.
-    fn get(&mut self, wanted: u32) -> u32 {
+    /// Takes up to `wanted` bytes out; returns how many, and the request of the last.
+    fn get(&mut self, wanted: u32) -> (u32, Option<Request>) {
         let mut got = 0;
+        let mut request = None;
         while got < wanted {
-            let Some((message, _)) = self.messages.front_mut() else { break };
-            let part = (*message).min(wanted - got);
-            *message -= part;
+            let Some(message) = self.messages.front_mut() else { break };
+            let part = message.left.min(wanted - got);
+            message.left -= part;
+            request = message.request;
             got += part;
             self.used_bytes -= u64::from(part);
-            if *message == 0 {
+            if message.left == 0 {
                 self.used_bytes -= u64::from(self.spec.overhead_bytes);
                 self.messages.pop_front();
             }
         }
         self.content_bytes -= u64::from(got);
-        got
+        (got, request)
     }
 }
 
@@ -89,9 +104,9 @@ impl Kernel<'_> {
     /// What a CPU pays for the first `bytes` of a channel, a message at the most, when they were
     /// sent from another one.
     pub(super) fn fetch_message_ns(&self, channel: u32, bytes: u32, cpu: usize) -> u64 {
-        let Some(&(_, sender)) = self.channels[channel as usize].messages.front() else { return 0 };
+        let Some(message) = self.channels[channel as usize].messages.front() else { return 0 };
         let lines = self.costs.message_lines + u64::from(bytes).div_ceil(self.costs.line_bytes);
-        lines * self.costs.line_transfer_ns[self.distance(sender as usize, cpu)]
+        lines * self.costs.line_transfer_ns[self.distance(message.cpu as usize, cpu)]
     }
 
     /// `WAKE_SYNC` if this channel's messages wake synchronously.
@@ -111,7 +126,8 @@ impl Kernel<'_> {
             self.tasks.state_mut(task).phase = RETRY;
             return Outcome::Blocks;
         }
-        channel.put(bytes, cpu);
+        let request = self.tasks.state(task).request;
+        channel.put(Message { left: bytes, cpu, request });
         let receiver = channel.receivers.pop_front();
         let sync = self.sync_of(index);
         self.next_operation(task);
@@ -134,7 +150,8 @@ impl Kernel<'_> {
             state.phase = RETRY;
             return Outcome::Blocks;
         }
-        let got = channel.get(state.bytes_left);
+        let (got, request) = channel.get(state.bytes_left);
+        state.request = request;
         state.bytes_left -= got;
         let whole = state.bytes_left == 0;
         self.metrics.messages += u64::from(whole);
