@@ -6,7 +6,7 @@ use crate::parameters::{Parameter, Settings, declared, effective, shown};
 use crate::program_file::{Names, Ranges, read_program};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use crate::workload::{Channel, InitialTask, TaskTemplate, Workload};
-use crate::{counter, hackbench, lat_ctx};
+use crate::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,10 +28,12 @@ struct Builtin {
     read: fn(&Settings) -> Result<Workload, ScenarioError>,
 }
 
-const BUILTINS: [Builtin; 3] = [
+const BUILTINS: [Builtin; 5] = [
     Builtin { name: "counter", parameters: &counter::PARAMETERS, read: counter::read },
+    Builtin { name: "ffmpeg", parameters: &ffmpeg::PARAMETERS, read: ffmpeg::read },
     Builtin { name: "hackbench", parameters: &hackbench::PARAMETERS, read: hackbench::read },
     Builtin { name: "lat_ctx", parameters: &lat_ctx::PARAMETERS, read: lat_ctx::read },
+    Builtin { name: "lrzip", parameters: &lrzip::PARAMETERS, read: lrzip::read },
 ];
 
 /// Reads the workload in the file at `path` with the given values for its parameters; its name

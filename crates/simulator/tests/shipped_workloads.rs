@@ -1,0 +1,264 @@
+//! Goal: shipped workloads mean what they say. Method: their closed forms, on machines on which
+//! only work takes time: totals, critical paths, offered load, and no deadline missed where
+//! nobody is in the way.
+
+mod support;
+
+use scenario::workload::Workload;
+use simulator::{RequestGroup, RunResult, Status};
+use support::*;
+
+const HZ: u32 = 1000;
+
+/// A run on `nr_cpus` CPUs without costs, under a policy that never leaves one idle.
+fn run_on(nr_cpus: usize, name: &str, parameters: &[(&str, &str)]) -> RunResult {
+    run_of(nr_cpus, &shipped_workload(name, parameters))
+}
+
+fn run_of(nr_cpus: usize, workload: &Workload) -> RunResult {
+    let result = outcome(&shipped("fifo"), &costless(nr_cpus, HZ), workload, None, &[]);
+    assert_eq!(result.status, Status::Completed);
+    result
+}
+
+fn requests<'a>(result: &'a RunResult, name: &str) -> &'a RequestGroup {
+    let found = result.requests.iter().find(|group| group.name == name);
+    found.unwrap_or_else(|| panic!("no requests of {name}"))
+}
+
+/// Whether `got` is `want` but for the nanoseconds of system calls.
+fn assert_about(got: u64, want: u64) {
+    assert!((got as f64 / want as f64 - 1.0).abs() < 1e-4, "{got} for {want}");
+}
+
+// ---- make ---------------------------------------------------------------------------------------
+
+#[test]
+fn make_with_one_job_takes_the_sum_of_its_parts() {
+    for (name, nr_compiles) in [("make", 246), ("make_kernel", 563)] {
+        let result = run_on(4, name, &[("jobs", "1"), ("make", "0s")]);
+        let of = |name: &str| group(&result, name).run_ns;
+        assert_eq!(group(&result, "cc1").count, nr_compiles);
+        let links_ns = if name == "make" { of("ld") } else { of("make") };
+        assert_about(result.makespan_ns, of("cc1") + links_ns);
+    }
+}
+
+#[test]
+fn make_compiles_as_long_as_was_recorded() {
+    // Straight lines between nine quantiles: 4 % and 1 % above the recording's own sum.
+    for (name, recorded_s, above) in [("make", 31.0, 1.04), ("make_kernel", 106.5, 1.012)] {
+        let mean_s = |seed| {
+            let workload = shipped_workload(name, &[]);
+            let result = attempt(&shipped("fifo"), &costless(2, HZ), &workload, seed);
+            group(&result, "cc1").run_ns as f64 / 1e9
+        };
+        let got = (1..=10).map(mean_s).sum::<f64>() / 10.0 / recorded_s;
+        assert!((got / above - 1.0).abs() < 0.04, "{name}: {got} of what was recorded");
+    }
+}
+
+#[test]
+fn make_runs_no_more_jobs_than_it_is_told() {
+    for jobs in [1, 2, 3, 5] {
+        let text = jobs.to_string();
+        let result = run_on(8, "make_kernel", &[("jobs", &text), ("make", "0s")]);
+        let names = result.timeline_names.as_ref().expect("a timeline was asked for");
+        let mut changes: Vec<(u64, i32)> = Vec::new();
+        for &(start, end, _, pid) in result.timeline.as_ref().expect("as above") {
+            if names[&pid] == "cc1" {
+                changes.extend([(start, 1), (end, -1)]);
+            }
+        }
+        changes.sort_unstable();
+        let running = changes.iter().scan(0, |running, (_, change)| {
+            *running += change;
+            Some(*running)
+        });
+        assert_eq!(running.max(), Some(jobs));
+    }
+}
+
+#[test]
+fn make_on_more_cpus_is_bounded_by_its_work_and_its_longest_job() {
+    let result = run_on(4, "make_kernel", &[("jobs", "4"), ("make", "0s")]);
+    let compiles_ns = group(&result, "cc1").run_ns;
+    let link_ns = group(&result, "make").run_ns;
+    let longest_ns = 2_075_726 * US;
+    // Graham's bound of 1966 for any order of jobs, and the bound of the work.
+    let (least, most) = (compiles_ns / 4, compiles_ns / 4 + longest_ns);
+    let compiled_ns = result.makespan_ns - link_ns;
+    assert!((least..=most).contains(&compiled_ns), "{least} {compiled_ns} {most}");
+}
+
+#[test]
+fn the_size_of_make_scales_compiles_and_links() {
+    let at = |size| run_on(1, "make", &[("size", size), ("make", "0s")]).makespan_ns;
+    assert_about(at("4000"), 4 * at("1000"));
+}
+
+// ---- lrzip --------------------------------------------------------------------------------------
+
+const LRZIP: [(&str, &str); 5] = [
+    ("spread_permille", "0"),
+    ("scan", "1s"),
+    ("compress", "8s"),
+    ("write", "80ms"),
+    ("blocks", "8"),
+];
+
+fn lrzip(nr_cpus: usize, threads: &str) -> u64 {
+    run_on(nr_cpus, "lrzip", &[&LRZIP[..], &[("threads", threads)]].concat()).makespan_ns
+}
+
+#[test]
+fn lrzip_on_one_cpu_takes_the_sum_of_its_parts() {
+    assert_about(lrzip(1, "1"), 9_080 * MS);
+    assert_about(lrzip(1, "8"), 9_080 * MS);
+}
+
+#[test]
+fn lrzip_with_one_thread_is_the_first_scan_and_then_compressing() {
+    // Only the first eighth of the scan has nothing beside it.
+    assert_about(lrzip(4, "1"), 125 * MS + 8 * 1_010 * MS);
+}
+
+#[test]
+fn lrzip_with_a_thread_a_block_ends_with_the_last_block() {
+    // The last block begins when all has been scanned; those before are written by then.
+    assert_about(lrzip(16, "8"), 1_000 * MS + 1_010 * MS);
+}
+
+#[test]
+fn lrzip_writes_in_order() {
+    // One scan, and then blocks all at once: each waits for the one before to be written.
+    let parameters =
+        [("spread_permille", "0"), ("scan", "0s"), ("compress", "8s"), ("blocks", "8")];
+    let all = [&parameters[..], &[("write", "4s"), ("threads", "8")]].concat();
+    assert_about(run_on(16, "lrzip", &all).makespan_ns, 1_000 * MS + 4_000 * MS);
+}
+
+// ---- ffmpeg -------------------------------------------------------------------------------------
+
+fn ffmpeg(nr_cpus: usize, threads: &str, lag: &str, decode: &str) -> u64 {
+    let parameters = [
+        ("spread_permille", "0"),
+        ("frames", "100"),
+        ("rows", "10"),
+        ("encode", "10s"),
+        ("decode", decode),
+        ("threads", threads),
+        ("lag", lag),
+    ];
+    run_on(nr_cpus, "ffmpeg", &parameters).makespan_ns
+}
+
+#[test]
+fn ffmpeg_on_one_cpu_takes_the_sum_of_its_parts() {
+    for threads in ["1", "3", "7"] {
+        assert_about(ffmpeg(1, threads, "4", "1s"), 11_000 * MS);
+    }
+}
+
+#[test]
+fn ffmpeg_encodes_as_many_frames_at_a_time_as_the_lag_allows() {
+    // A frame begins 1 + lag rows of 10 ms after the one before, whatever there is of threads.
+    for lag in [0, 1, 4, 9] {
+        let got = ffmpeg(32, "16", &lag.to_string(), "0s");
+        assert_about(got, (99 * (1 + lag) + 10) * 10 * MS);
+    }
+}
+
+#[test]
+fn ffmpeg_encodes_as_many_frames_at_a_time_as_there_are_threads() {
+    // Two threads: each begins its next frame when it is done, 50 a thread, half a frame apart.
+    assert_about(ffmpeg(32, "2", "4", "0s"), 50 * 100 * MS + 50 * MS);
+    assert_about(ffmpeg(32, "1", "4", "0s"), 100 * 100 * MS);
+}
+
+#[test]
+fn ffmpeg_is_no_faster_than_its_decoder() {
+    // The last frame has been decoded after 20 s, and takes 100 ms more.
+    assert_about(ffmpeg(32, "16", "0", "20s"), 20_100 * MS);
+}
+
+// ---- schbench -----------------------------------------------------------------------------------
+
+#[test]
+fn schbench_workers_wait_for_nobody_where_each_has_a_cpu() {
+    let parameters = [("workers", "3"), ("delay_least", "30ms"), ("delay_most", "30ms")];
+    let result = run_on(8, "schbench", &parameters);
+    assert!(result.wakeup_latency_ns.max < US, "{:?}", result.wakeup_latency_ns);
+    // A round is 30 ms of thinking and 30 ms of sleep: ten seconds have 166 and a part.
+    assert_about(group(&result, "worker").run_ns, 6 * (166 * 30 + 30) * MS);
+}
+
+#[test]
+fn schbench_workers_wait_their_turn_where_they_share_a_cpu() {
+    // Under fifo the last of 3 on a CPU waits for two others to think.
+    let parameters = [("workers", "3"), ("delay_least", "30ms"), ("delay_most", "30ms")];
+    let result = run_on(2, "schbench", &parameters);
+    let two_thoughts = 60 * MS;
+    let max = result.wakeup_latency_ns.max;
+    assert!((two_thoughts..two_thoughts + 31 * MS).contains(&max), "{max}");
+}
+
+// ---- web_server ---------------------------------------------------------------------------------
+
+#[test]
+fn a_web_server_serves_the_load_that_it_is_offered() {
+    let parameters = [("gap", "1ms"), ("service", "1400us"), ("length", "100s")];
+    let result = run_on(4, "web_server", &parameters);
+    let served = requests(&result, "request").done as f64;
+    assert!((served / 100_000.0 - 1.0).abs() < 0.01, "{served} requests in 100 s");
+    let load = group(&result, "worker").run_ns as f64 / result.elapsed_ns as f64;
+    assert!((load / 1.4 - 1.0).abs() < 0.015, "{load} CPUs of 1.4");
+}
+
+#[test]
+fn a_web_server_with_a_cpu_for_each_request_answers_within_its_service() {
+    let parameters = [("workers", "64"), ("service", "1ms"), ("gap", "1ms")];
+    let result = run_on(32, "web_server", &parameters);
+    let response_ns = requests(&result, "request").response_ns;
+    assert!((response_ns.mean / 1e6 - 1.0).abs() < 0.04, "{response_ns:?}");
+    assert_eq!(result.deadline_misses, 0);
+}
+
+#[test]
+fn an_overloaded_web_server_answers_late_and_not_seldom() {
+    // Two CPUs for an offered load of 4: after ten seconds half are served, five seconds late.
+    let result = run_on(2, "web_server", &[("service", "4ms")]);
+    let group = requests(&result, "request");
+    assert!((group.done as f64 / 5_000.0 - 1.0).abs() < 0.05, "{}", group.done);
+    assert!(group.response_ns.max > 4 * S, "{:?}", group.response_ns);
+    assert!(group.deadline_misses > 9_400, "{} of {}", group.deadline_misses, group.deadlines);
+    assert!((group.deadlines as f64 / 9_900.0 - 1.0).abs() < 0.03, "{}", group.deadlines);
+}
+
+// ---- desktop ------------------------------------------------------------------------------------
+
+#[test]
+fn an_idle_desktop_misses_no_deadline() {
+    for policy in POLICIES {
+        let workload = shipped_workload("desktop", &[("jobs", "0")]);
+        let result = outcome(&shipped(policy), &shipped_machine("laptop"), &workload, None, &[]);
+        assert_eq!(result.deadline_misses, 0, "{policy}: {:?}", result.requests);
+        // 20 s: frames every 40 ms, buffers every 11.61 ms; the last may be due after the end.
+        assert!((498..=500).contains(&requests(&result, "video").done), "{policy}");
+        assert!((1_721..=1_722).contains(&requests(&result, "audio").done), "{policy}");
+        let keys = requests(&result, "key").done as f64;
+        assert!((keys / (20.0 / 0.170) - 1.0).abs() < 0.1, "{policy}: {keys} keys");
+    }
+}
+
+#[test]
+fn a_desktop_beside_a_compile_misses_deadlines_under_fifo_and_fewer_under_cfs() {
+    let misses = |policy: &str| {
+        let workload = shipped_workload("desktop", &[("jobs", "4")]);
+        let machine = shipped_machine("core2-t5600");
+        let result = outcome(&shipped(policy), &machine, &workload, None, &[]);
+        result.deadline_misses as f64 / result.deadlines as f64
+    };
+    let (fifo, cfs) = (misses("fifo"), misses("cfs"));
+    assert!(fifo > 0.5 && cfs < fifo / 4.0, "fifo {fifo}, cfs {cfs}");
+}
