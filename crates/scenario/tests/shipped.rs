@@ -187,3 +187,94 @@ fn lat_ctx_passes_one_token_round_the_ring() {
     let before_mark = main.iter().position(|op| *op == Op::Mark).unwrap();
     assert_eq!(executions(&main[..before_mark], |op| matches!(op, Op::Fork { .. })), n - 1);
 }
+
+/// Clock of each machine in MHz, and how many of core2-t5600's cycles it takes for what that one
+/// does in one.
+const BY_CLOCK: [(&str, f64, f64); 9] = [
+    ("athlon-xp-3200", 2200.0, 1.0),
+    ("e5200", 3330.0, 1.0),
+    ("atom-330", 1600.0, 2.0),
+    ("i7-2620m", 2700.0, 1.0),
+    ("x3360", 3400.0, 1.0),
+    ("i7-3770k", 4500.0, 1.0),
+    ("dual-e5620", 2830.0, 1.0),
+    ("dual-opteron-252", 2600.0, 1.0),
+    ("duron-600", 600.0, 1.0),
+];
+const CORE2_MHZ: f64 = 1830.0;
+
+#[test]
+fn machines_without_measurements_of_their_own_cost_core2_t5600s_cycles() {
+    let core2 = load_machine(&file("machines", "core2-t5600")).unwrap();
+    for (name, mhz, cycles) in BY_CLOCK {
+        let machine = load_machine(&file("machines", name)).unwrap();
+        let of = |costs: &scenario::machine::Costs| {
+            [
+                costs.context_switch_ns,
+                costs.thread_switch_ns,
+                costs.syscall_ns,
+                costs.message_ns,
+                costs.copy_ns_per_kib,
+                costs.wakeup_ns,
+                costs.ipi_send_ns,
+                costs.ipi_ns,
+                costs.tick_ns,
+                costs.timer_ns,
+                costs.fork_ns,
+                costs.exit_ns,
+                costs.hook_ns,
+                costs.dsq_op_ns,
+                costs.scan_step_ns,
+                costs.lock_ns,
+                costs.line_transfer_ns[2],
+                costs.refill_ns_per_kib[2],
+            ]
+        };
+        for (got, base) in of(&machine.costs).into_iter().zip(of(&core2.costs)) {
+            let want = base as f64 * CORE2_MHZ / mhz * cycles;
+            assert!((got as f64 - want).abs() <= 0.5, "{name}: {got} for {want}");
+        }
+        // What memory and sleep states decide does not depend on the clock.
+        assert_eq!(machine.costs.idle_exit_ns, core2.costs.idle_exit_ns, "{name}");
+        assert_eq!(machine.costs.refill_ns_per_kib[0], core2.costs.refill_ns_per_kib[0], "{name}");
+    }
+}
+
+#[test]
+fn machines_of_2012_have_the_cpus_and_clocks_that_were_published() {
+    let path = file("published", "seed004_machines").with_extension("csv");
+    let table = std::fs::read_to_string(path).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|row| row.split(',').collect()).collect();
+    assert_eq!(rows.len(), 7);
+    for (row, name) in rows.iter().zip([
+        "athlon-xp-3200",
+        "e5200",
+        "atom-330",
+        "i7-2620m",
+        "x3360",
+        "i7-3770k",
+        "dual-e5620",
+    ]) {
+        let machine = load_machine(&file("machines", name)).unwrap();
+        assert_eq!(machine.cpus.len().to_string(), row[2], "{}", row[0]);
+        let ghz: f64 = row[3].parse().unwrap();
+        let speed = ghz * 1000.0 / CORE2_MHZ * 1000.0;
+        let got = f64::from(machine.cpus[0].speed_permille);
+        assert!((got - speed).abs() <= 0.5, "{name}: {got} for {speed}");
+        assert_eq!((machine.hz_for("cfs"), machine.hz_for("bfs")), (300, 1000));
+    }
+}
+
+#[test]
+fn servers_have_nodes_and_caches_at_every_distance() {
+    use scenario::machine::Distance;
+    let distances = |name: &str, cpus: &[usize]| {
+        let machine = load_machine(&file("machines", name)).unwrap();
+        let far: Vec<Distance> = cpus.iter().map(|&cpu| machine.distance(0, cpu)).collect();
+        (machine.cpus.len(), far)
+    };
+    use Distance::{Cache, Node, Remote, Smt};
+    assert_eq!(distances("server-96", &[48, 23, 24]), (96, vec![Smt, Cache, Remote]));
+    let far = vec![Smt, Cache, Node, Node, Remote];
+    assert_eq!(distances("server-256", &[128, 7, 8, 63, 64]), (256, far));
+}

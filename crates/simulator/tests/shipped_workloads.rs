@@ -36,7 +36,7 @@ fn assert_about(got: u64, want: u64) {
 #[test]
 fn make_with_one_job_takes_the_sum_of_its_parts() {
     for (name, nr_compiles) in [("make", 246), ("make_kernel", 563)] {
-        let result = run_on(4, name, &[("jobs", "1"), ("make", "0s")]);
+        let result = run_on(4, name, &[("jobs", "1"), ("prepare", "0s")]);
         let of = |name: &str| group(&result, name).run_ns;
         assert_eq!(group(&result, "cc1").count, nr_compiles);
         let links_ns = if name == "make" { of("ld") } else { of("make") };
@@ -62,7 +62,7 @@ fn make_compiles_as_long_as_was_recorded() {
 fn make_runs_no_more_jobs_than_it_is_told() {
     for jobs in [1, 2, 3, 5] {
         let text = jobs.to_string();
-        let result = run_on(8, "make_kernel", &[("jobs", &text), ("make", "0s")]);
+        let result = run_on(8, "make_kernel", &[("jobs", &text), ("prepare", "0s")]);
         let names = result.timeline_names.as_ref().expect("a timeline was asked for");
         let mut changes: Vec<(u64, i32)> = Vec::new();
         for &(start, end, _, pid) in result.timeline.as_ref().expect("as above") {
@@ -81,7 +81,7 @@ fn make_runs_no_more_jobs_than_it_is_told() {
 
 #[test]
 fn make_on_more_cpus_is_bounded_by_its_work_and_its_longest_job() {
-    let result = run_on(4, "make_kernel", &[("jobs", "4"), ("make", "0s")]);
+    let result = run_on(4, "make_kernel", &[("jobs", "4"), ("prepare", "0s")]);
     let compiles_ns = group(&result, "cc1").run_ns;
     let link_ns = group(&result, "make").run_ns;
     let longest_ns = 2_075_726 * US;
@@ -93,7 +93,7 @@ fn make_on_more_cpus_is_bounded_by_its_work_and_its_longest_job() {
 
 #[test]
 fn the_size_of_make_scales_compiles_and_links() {
-    let at = |size| run_on(1, "make", &[("size", size), ("make", "0s")]).makespan_ns;
+    let at = |size| run_on(1, "make", &[("size", size), ("prepare", "0s")]).makespan_ns;
     assert_about(at("4000"), 4 * at("1000"));
 }
 
