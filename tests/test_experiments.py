@@ -21,6 +21,11 @@ EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml")
 SMALLER = {
     "counter_2009": (["--vary", "n=2,3", "--repeat", "2"], 3 * 2),
     "counter_2009_mechanisms": (["--vary", "n=3", "--repeat", "2"], 6),
+    "compile_2009": (["--vary", "jobs=2", "--repeat", "1"], 3),
+    "lat_ctx_2007": (["--repeat", "1"], 3),
+    "study_2012_make": (["--machine", "e5200", "--repeat", "1"], 2),
+    "study_2012_compress": (["--machine", "x3360", "--repeat", "1"], 2),
+    "study_2012_video": (["--machine", "atom-330", "--repeat", "1"], 2),
     "hackbench_2003": (["--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1"], 2),
     "demo": (["--vary", "groups=5", "--machine", "osdl-2", "--repeat", "1"], 4),
 }
@@ -102,6 +107,59 @@ def test_counter_times_are_those_of_the_table_by_kernel_and_processes():
     }
 
 
+def test_compile_times_are_those_of_the_table_by_kernel_and_jobs():
+    kernels = {"2.6.31": "cfs@2.6.31", "2.6.31-bfs": "bfs@304", "2.6.32-rc5": "cfs@2.6.32"}
+    assert published("compile_2009") == {
+        (kernels[row["kernel"]], "core2-t5600", int(row["n_jobs"])): int(
+            Decimal(row["elapsed_s"]) * 10**9
+        )
+        for row in table("seed000_compile_e2fsprogs.csv")
+    }
+
+
+def test_the_study_of_2012_has_every_mean_of_its_table():
+    machines = {
+        "AMD Athlon XP": "athlon-xp-3200",
+        "Intel E5200": "e5200",
+        "Intel Atom 330": "atom-330",
+        "Intel i7-2620M": "i7-2620m",
+        "Intel X3360": "x3360",
+        "Intel i7-3770K": "i7-3770k",
+        "Dual Intel E5620": "dual-e5620",
+    }
+    policies = {"3.6.2-vanilla": "cfs@3.6", "3.6.2-ck": "bfs@425"}
+    rows = table("seed004_means.csv")
+    assert len(rows) == 3 * 7 * 2
+    for benchmark in ("make", "compress", "video"):
+        assert published(f"study_2012_{benchmark}") == {
+            (policies[row["kernel"]], machines[row["machine"]]): int(Decimal(row["mean_s"]) * 10**9)
+            for row in rows
+            if row["benchmark"] == benchmark
+        }
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "parameter", "of_cpus"),
+    [
+        ("make", "jobs", lambda cpus: cpus + 1),
+        ("compress", "threads", lambda cpus: cpus),
+        ("video", "threads", lambda cpus: cpus * 3 // 2),
+    ],
+)
+def test_jobs_of_2012_are_as_wide_as_their_machines(benchmark, parameter, of_cpus):
+    for cell in cells.expand(shipped(f"study_2012_{benchmark}")):
+        cpus = catalogue.load_machine(Path(cell.machine.path)).nr_cpus
+        assert cell.workload.resolved[parameter] == str(of_cpus(cpus))
+        assert f"{parameter}={of_cpus(cpus)}" in cell.replay()
+
+
+def test_a_published_switch_stands_for_the_20_000_of_a_run():
+    assert published("lat_ctx_2007")["o1@2.6.22", "duron-600"] == 640 * 20_000
+    [workload] = {cell.workload.digest for cell in cells.expand(shipped("lat_ctx_2007"))}
+    resolved = cells.expand(shipped("lat_ctx_2007"))[0].workload.resolved
+    assert (resolved["rounds"], resolved["n"]) == ("10000", "2"), workload
+
+
 def test_each_mechanism_changes_cfs_and_no_two_are_alike():
     grid = cells.expand(shipped("counter_2009_mechanisms"))
     tunables = {cell.policy.label: tuple(cell.policy.tunables.items()) for cell in grid}
@@ -125,10 +183,13 @@ def test_a_part_of_an_experiment_runs_and_reports_published_beside_simulated(
         assert "what others measured" not in done.stdout
         return
     rows = done.stdout.split("what others measured")[1]
-    shown = re.findall(r"^ +(\S+), (\S+), \w+ = (\d+) +\S+ +\S+ +m?s +[+-]\d+\.\d %", rows, re.M)
+    row = r"^ +(\S+), (\S+?)(?:, \w+ = (\d+))? +\S+ +\S+ +m?s +[+-]\d+\.\d %"
+    shown = re.findall(row, rows, re.M)
     times = published(name)
     assert len(shown) == nr_cells
-    assert {(policy, machine, int(n)) for policy, machine, n in shown} <= times.keys()
+    found = {(policy, machine, *([int(n)] if n else [])) for policy, machine, n in shown}
+    assert found <= times.keys()
+    assert "Kendall's τ" in rows
     tables = html.split('data-table="published"')[1].split("</table>")[0]
     assert tables.count('<th scope="row">') == nr_cells
     assert shipped(name).published.source in tables
@@ -182,6 +243,63 @@ def test_a_time_over_ideal_needs_the_time_of_one_part(command):
     [line] = [line for line in done.stdout.splitlines() if "bfs@304, core2-t5600, n = 3" in line]
     assert line.split()[-2:] == ["1.018", "–"]
     assert "– where n = 1 is missing" in done.stdout
+
+
+def test_how_policies_stand_to_each_other_and_the_order_of_all_are_shown(command):
+    options = ("--machine", "e5200", "--machine", "x3360", "--repeat", "1")
+    data = json.loads(compare(command, "study_2012_make", *options, "--json").stdout)
+    times = {row["what"]: (row["published"], row["simulated"]) for row in data["published"]}
+    out = compare(command, "study_2012_make", *options).stdout
+    for machine in ("e5200", "x3360"):
+        first, second = (times[f"{policy}, {machine}"] for policy in ("cfs@3.6", "bfs@425"))
+        [line] = [line for line in out.splitlines() if f" bfs@425, {machine} " in line]
+        assert line.split()[-2:] == [f"{second[side] / first[side]:.3f}" for side in (0, 1)]
+    pairs = [
+        (one[side] < other[side])
+        for place, one in enumerate(times.values())
+        for other in [*times.values()][place + 1 :]
+        for side in (0, 1)
+    ]
+    # No ties: tau is the concordant pairs less the others, over all.
+    same = sum(a == b for a, b in zip(pairs[::2], pairs[1::2], strict=True))
+    tau = (2 * same - len(pairs) // 2) / (len(pairs) // 2)
+    agreement = data["rank_agreement"]
+    assert agreement["tau"] == pytest.approx(tau)
+    assert (agreement["n"], agreement["nr_pairs"]) == (4, 2)
+    assert f"order of all 4 times: Kendall's τ = {tau:.2f}" in out
+
+
+def test_an_option_wins_over_what_a_file_says_of_one_machine(command):
+    options = ("--machine", "e5200", "--repeat", "1", "--with", "jobs=1", "--json")
+    data = json.loads(compare(command, "study_2012_make", *options).stdout)
+    assert {run["manifest"]["parameters"]["jobs"] for run in data["runs"]} == {"1"}
+    assert data["published"] == []
+
+
+def test_what_users_feel_is_shown_where_a_run_is_stopped(command):
+    done = command(
+        *("compare", "fifo", "cfs", "--workload", "desktop", "--machine", "core2-t5600"),
+        *("--repeat", "2", "--store", "felt.db", "--with", "length=2s"),
+    )
+    assert done.returncode == 0, done.stderr
+    felt = done.stdout.split("what users feel")[1]
+    assert all(what in felt for what in ("deadlines missed", "response p99", "wake-up p99"))
+    [line] = [line for line in felt.splitlines() if "deadlines missed" in line]
+    fifo, cfs = map(float, line.split()[-2:])
+    assert fifo > cfs
+    done = command(
+        *("run", "fifo", "--workload", "desktop", "--machine", "core2-t5600"),
+        *("--with", "length=2s"),
+    )
+    assert re.search(r"deadlines +[\d,]+ of [\d,]+ missed \([\d.]+ %\): audio \d", done.stdout)
+
+
+def test_where_the_makespan_tells_all_nothing_is_felt(command):
+    done = command(
+        *("compare", "fifo", "--workload", "counter", "--machine", "core2-t5600"),
+        *("--repeat", "1", "--store", "felt.db"),
+    )
+    assert "what users feel" not in done.stdout
 
 
 def test_published_times_are_left_out_of_another_workload(command):
@@ -248,6 +366,9 @@ def test_a_table_of_ones_own_is_read_with_its_unit(tmp_path):
         ("machines.laptop = {}", "machines = 3", "is not a table"),
         ('source = "', 'ideal = "pairs"\nsource = "', "'pairs' is not a parameter that has a col"),
         ('source = "', 'ideal = []\nsource = "', "is not a number, a text"),
+        ('source = "', 'parts = 0\nsource = "', "0 is outside 1 to"),
+        ("[published]", "[with_machine]\nlaptob.pairs = 2\n[published]", "did you mean laptop"),
+        ("[published]", "[with_machine]\nlaptop = 2\n[published]", "is not a table of param"),
         (
             'vary.rounds = "n_cpus"',
             'ideal = "r"\nvary.r = "kernel"',
@@ -259,6 +380,20 @@ def test_what_a_file_says_wrongly_of_a_published_table_is_refused(tmp_path, old,
     assert old in FILE
     with pytest.raises(SchedlabError, match=message):
         read(tmp_path, FILE.replace(old, new))
+
+
+def test_a_parameter_of_a_machine_and_of_all_is_refused(tmp_path):
+    text = FILE.replace(
+        "[published]", "[with]\npairs = 1\n[with_machine]\nlaptop.pairs = 2\n[published]"
+    )
+    with pytest.raises(SchedlabError, match="'pairs' is given for machine laptop and for all"):
+        experiment.build(read(tmp_path, text))
+
+
+def test_a_parameter_of_a_machine_that_the_workload_lacks_is_refused(tmp_path):
+    text = FILE.replace("[published]", "[with_machine]\nlaptop.pair = 2\n[published]")
+    with pytest.raises(UnknownName, match="did you mean pairs"):
+        cells.expand(experiment.build(read(tmp_path, text)))
 
 
 def test_a_published_time_that_is_none_is_refused(tmp_path):

@@ -17,6 +17,7 @@ from schedlab.statistics import (
     growth_exponent,
     holm,
     log_estimate,
+    rank_agreement,
     ratio,
     verdict,
 )
@@ -306,6 +307,34 @@ def test_growth_of_what_has_no_slope_is_refused(x, y, reason):
 def test_what_does_not_grow_has_the_exponent_zero():
     found = growth_exponent([1, 2, 4], [0.1, 0.1, 0.1])
     assert (found.exponent, found.low, found.high) == (0, 0, 0)
+
+
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=12), st.randoms())
+def test_rank_agreement_is_kendalls_tau_b_by_its_definition(a, random):
+    b = random.sample(a, len(a))
+    pairs = [(i, j) for i in range(len(a)) for j in range(i)]
+    signs = [(np.sign(a[i] - a[j]), np.sign(b[i] - b[j])) for i, j in pairs]
+    untied_a, untied_b = (sum(s[side] != 0 for s in signs) for side in (0, 1))
+    found = rank_agreement(a, b)
+    if not untied_a or not untied_b:
+        assert found is None
+        return
+    expected = sum(x * y for x, y in signs) / np.sqrt(untied_a * untied_b)
+    assert found == pytest.approx(expected)
+
+
+def test_equal_and_opposite_orders_have_one_and_minus_one():
+    assert rank_agreement([1, 2, 5], [10, 30, 31]) == pytest.approx(1)
+    assert rank_agreement([1, 2, 5], [3, 2, 1]) == pytest.approx(-1)
+    assert rank_agreement([1], [1]) is None
+
+
+def test_ranks_of_what_is_not_paired_are_refused():
+    with pytest.raises(ValueError, match="pairs"):
+        rank_agreement([1, 2], [1, 2, 3])
 
 
 # --- skewed values --------------------------------------------------------------------------------

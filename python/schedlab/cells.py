@@ -174,7 +174,7 @@ def expand(experiment: Experiment) -> list[Cell]:
         )
     machines = _choose_machines(experiment)
     refuse_duplicates("machine", [machine.name for machine in machines])
-    workloads = _choose_workloads(experiment)
+    workloads = {machine.name: _choose_workloads(experiment, machine) for machine in machines}
     kernel = machines[0].platform and machines[0].platform.kernel
     policies = [_choose_policy(choice, experiment, kernel) for choice in experiment.policies]
     # In a virtual machine the guest plays, whose digest is part of the platform.
@@ -182,7 +182,7 @@ def expand(experiment: Experiment) -> list[Cell]:
     return [
         Cell(policy, machine, workload, experiment.seed + repetition, experiment.until_ns, version)
         for machine in machines
-        for workload in workloads
+        for workload in workloads[machine.name]
         for policy in policies
         for repetition in range(experiment.repeats)
     ]
@@ -207,16 +207,18 @@ def _choose_machine(text: str) -> ChosenMachine:
     return ChosenMachine(text, machine.name, str(path), machine.digest)
 
 
-def _choose_workloads(experiment: Experiment) -> list[ChosenWorkload]:
+def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[ChosenWorkload]:
+    on_machine = experiment.machine_parameters.get(machine.name, {})
     path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
     known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
-    for name in [*experiment.parameters, *experiment.varied]:
+    for name in [*experiment.parameters, *on_machine, *experiment.varied]:
         if name not in known:
             raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
     workloads = []
     for values in itertools.product(*experiment.varied.values()):
         varied = dict(zip(experiment.varied, values, strict=True))
-        given = {**experiment.parameters, **{name: str(varied[name]) for name in varied}}
+        given = {name: str(value) for name, value in varied.items()}
+        given = {**experiment.parameters, **on_machine, **given}
         workload = _load_workload(path, given, experiment)
         workloads.append(
             ChosenWorkload(

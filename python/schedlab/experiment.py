@@ -34,13 +34,14 @@ OPTION_KEYS = (
     "machine",
     "vary",
     "with",
+    "with_machine",
     "set",
     "repeat",
     "seed",
     "published",
 )
 PUBLISHED_KEYS = ("table", "source", "makespan", "vary", "policies", "machines")
-PUBLISHED_KEYS_OPTIONAL = ("ideal",)
+PUBLISHED_KEYS_OPTIONAL = ("ideal", "parts")
 PUBLISHED_HINT = "see [published] in docs/reference/cli.md"
 
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
@@ -99,13 +100,15 @@ class Experiment:
     """A grid: policies x machines x varied values x repetitions.
 
     Repetition r has seed `seed + r` for every policy, so that policies meet the same random
-    numbers and differ only by what they decide.
+    numbers and differ only by what they decide. `machine_parameters` are those of the workload
+    that depend on the machine, by its name.
     """
 
     policies: tuple[PolicyChoice, ...]
     machines: tuple[str, ...]
     workload: str
     parameters: Mapping[str, str] = field(default_factory=dict)
+    machine_parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     varied: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     repeats: int = 1
     seed: int = 1
@@ -119,9 +122,10 @@ class Experiment:
 
     @property
     def definition(self) -> dict:
-        """All of it as plain JSON values; `vm` is there only if it is not simulated."""
-        definition = asdict(self)
-        return definition if self.vm else {k: v for k, v in definition.items() if k != "vm"}
+        """All of it as plain JSON values; `vm` is there only if it is not simulated, and
+        `machine_parameters` only if there are any."""
+        optional = ("vm", "machine_parameters")
+        return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
     @property
     def id(self) -> str:
@@ -161,11 +165,19 @@ def build(options: Mapping) -> Experiment:
         raise ExperimentError(
             f"parameter {name!r} is both varied (--vary) and fixed (--with)", "leave out one"
         )
+    on_machines = {name: dict(of) for name, of in options.get("with_machine", {}).items()}
+    for machine, of_machine in on_machines.items():
+        for name in of_machine.keys() & (varied.keys() | parameters.keys()):
+            raise ExperimentError(
+                f"parameter {name!r} is given for machine {machine} and for all machines",
+                "leave out one",
+            )
     return Experiment(
         policies=policies,
         machines=() if options.get("vm") else tuple(options["machine"]),
         workload=options["workload"],
         parameters=parameters,
+        machine_parameters={name: of for name, of in on_machines.items() if of},
         varied=varied,
         repeats=_in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX),
         seed=_in_range("--seed", options.get("seed", 1), 0, SEED_MAX),
@@ -338,10 +350,19 @@ def numeric(value: Value) -> float | None:
 
 def parse_duration_ns(place: str, text: str) -> int:
     """A time with its unit, as in 9.3s or 250us, in whole nanoseconds."""
+    return whole_ns(place, text, parse_decimal_ns(place, text))
+
+
+def parse_decimal_ns(place: str, text: str) -> Decimal:
+    """A time with its unit, in nanoseconds and their fractions."""
     quantity = QUANTITY.fullmatch(text.strip())
     if not quantity or quantity["unit"] not in UNIT_NS:
         raise BadValue(place, text, "is not a time", "write a number and ns, us, ms, s or min")
-    duration_ns = Decimal(quantity["number"]) * UNIT_NS[quantity["unit"]]
+    return Decimal(quantity["number"]) * UNIT_NS[quantity["unit"]]
+
+
+def whole_ns(place: str, text: str, duration_ns: Decimal) -> int:
+    """`duration_ns`, which `text` stands for, as a whole number above 0."""
     if duration_ns <= 0 or duration_ns != duration_ns.to_integral_value():
         raise BadValue(place, text, "is not a whole number of nanoseconds above 0")
     if duration_ns >= 2**63:
@@ -423,6 +444,11 @@ def read_options(path: Path) -> dict:
             options[key] = [_beside(path, shelf, text) for text in options[key]]
     if "workload" in options:
         options["workload"] = _beside(path, catalogue.WORKLOADS, options["workload"])
+    machines = [Path(text).name.removesuffix(".toml") for text in options.get("machine", ())]
+    for name in options.get("with_machine", ()):
+        if name not in machines:
+            place = f"in {path}: with_machine (it is not in this experiment)"
+            raise UnknownName("machine", name, machines, place)
     if "published" in options:
         options["published"] = _read_published(path, options)
     return options
@@ -450,6 +476,8 @@ def _file_value(place: str, key: str, value: object) -> object:
     if key == "with":
         return {name: _text(f"{place}.{name}", item) for name, item in value.items()}
     what = "tunables", "write policy.tunable = value under [set]"
+    if key == "with_machine":
+        what = "parameters", "write machine.parameter = value under [with_machine]"
     return {label: _file_texts(f"{place}.{label}", item, *what) for label, item in value.items()}
 
 
@@ -504,6 +532,7 @@ def _published_value(place: str, value: Mapping) -> dict:
             name: _file_texts(f"{place}.{key}.{name}", item, "columns", PUBLISHED_HINT)
             for name, item in value[key].items()
         }
+    checked["parts"] = _in_range(f"{place}.parts", value.get("parts", 1), 1, 10**9)
     checked["ideal"] = _text(f"{place}.ideal", value.get("ideal", ""))
     if "ideal" in value and checked["ideal"] not in checked["vary"]:
         raise BadValue(
@@ -567,6 +596,7 @@ def _published_time(
     text, unit = _cell(table, row, column), column.rpartition("_")[2]
     if unit not in UNIT_NS:
         raise BadValue(f"{table}: column", column, "does not end in a unit", "as elapsed_s does")
-    makespan_ns = parse_duration_ns(f"{table}: {column}", f"{text}{unit}")
+    one = parse_decimal_ns(f"{table}: {column}", f"{text}{unit}")
+    makespan_ns = whole_ns(f"{table}: {column}", text, one * told["parts"])
     varied = {name: _value(_cell(table, row, at)) for name, at in told["vary"].items()}
     return PublishedTime(policy, machine, varied, makespan_ns)

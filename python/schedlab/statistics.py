@@ -376,6 +376,35 @@ def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
     return Growth(exponent, exponent - half_width, exponent + half_width)
 
 
+def rank_agreement(a: ArrayLike, b: ArrayLike) -> float | None:
+    """Kendall's tau-b: 1 if both put things in the same order, -1 if in opposite ones.
+
+    Parameters
+    ----------
+    a, b : array_like, shape (n_things,)
+        Finite; ties are allowed.
+
+    Returns
+    -------
+    float or None
+        In [-1, 1]; None for fewer than two things, or where one side is all ties.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, there is nothing, or a value is not finite.
+
+    Source: M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33, 1945.
+    """
+    first, second = _finite_sample(a, "a"), _finite_sample(b, "b")
+    if first.size != second.size:
+        raise ValueError(f"a has {first.size} values and b has {second.size}: give pairs")
+    if first.size < 2:
+        return None
+    tau = float(stats.kendalltau(first, second).statistic)
+    return None if np.isnan(tau) else tau
+
+
 def _finite_sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
     sample = np.asarray(values, dtype=np.float64)
     if sample.ndim != 1 or sample.size == 0:

@@ -17,6 +17,7 @@ from schedlab.statistics import (
     compare_to_first,
     estimate,
     growth_exponent,
+    rank_agreement,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,36 @@ class Published:
     unit: str
     source: str
     ideal: Ideal | None = None
+    policy: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankAgreement:
+    """How far simulated times are in the order of published ones.
+
+    `tau` is Kendall's, over all `n` times, None if it is not defined. Of `nr_pairs` pairs of
+    policies in one place, the same one is faster on both sides in `nr_same`.
+    """
+
+    n: int
+    tau: float | None
+    nr_pairs: int
+    nr_same: int
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """What users feel of a scenario, as an estimate for each policy: `what` names it.
+
+    `unit` is "%" for missed deadlines, else of time.
+    """
+
+    panel: str
+    x: float | str | None
+    what: str
+    unit: str
+    values: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +186,99 @@ def published_beside(definition: Mapping, study: Study) -> dict[str, Published]:
             one = _place(time["policy"], time["machine"], {**time["varied"], parameter: 1})
             parts = max(time["varied"][parameter] / nr_cpus[place], 1)
             ideal = Ideal(parameter, *(_over(of, place, one, parts) for of in (times, means)))
-        beside[place] = Published(times[place], simulated[place], study.unit, told["source"], ideal)
+        beside[place] = Published(
+            times[place],
+            simulated[place],
+            study.unit,
+            told["source"],
+            ideal,
+            time["policy"],
+            _place("", time["machine"], time["varied"]),
+        )
     return beside
+
+
+def over_first(published: Mapping[str, Published]) -> dict[str, tuple[float, float]]:
+    """Times over those of the policy that comes first in the same place: published, simulated.
+
+    By the same labels; without the first policies themselves, and empty where each is alone.
+    """
+    first: dict[str, Published] = {}
+    found = {}
+    for label, row in published.items():
+        one = first.setdefault(row.where, row)
+        if one is not row:
+            of_simulated = row.simulated.mean / one.simulated.mean
+            found[label] = (row.value / one.value, of_simulated)
+    return found
+
+
+def rank_agreement_of(published: Mapping[str, Published]) -> RankAgreement | None:
+    """Ranks of published times and of the means simulated beside them; None if there are none."""
+    rows = list(published.values())
+    if not rows:
+        return None
+    tau = rank_agreement([row.value for row in rows], [row.simulated.mean for row in rows])
+    nr_pairs = nr_same = 0
+    for place, one in enumerate(rows):
+        for other in rows[place + 1 :]:
+            if one.where != other.where or one.value == other.value:
+                continue
+            nr_pairs += 1
+            faster = one.simulated.mean < other.simulated.mean
+            nr_same += faster == (one.value < other.value)
+    return RankAgreement(len(rows), tau, nr_pairs, nr_same)
+
+
+def felt(study: Study) -> list[Felt]:
+    """Missed deadlines, response times and wake-up latencies, where they are what counts.
+
+    A row a panel, value of x and quantity. Latencies of wake-ups are there where a run was
+    stopped by its workload: then its makespan says nothing.
+    """
+    rows = []
+    for panel in study.panels:
+        for cell in panel.cells:
+            for what, unit_of, value_of in _FELT:
+                values = {
+                    policy: [value_of(record.result) for record in runs]
+                    for policy, runs in cell.runs.items()
+                }
+                values = {p: found for p, found in values.items() if None not in found}
+                if not values:
+                    continue
+                unit, unit_ns = unit_of(max(map(max, values.values())))
+                estimates = {p: estimate([v / unit_ns for v in vs]) for p, vs in values.items()}
+                rows.append(Felt(panel.name, cell.x, what, unit, estimates))
+    return rows
+
+
+def _missed_percent(result: Mapping) -> float | None:
+    deadlines = result.get("deadlines")
+    return 100 * result["deadline_misses"] / deadlines if deadlines else None
+
+
+def _response_p99_ns(result: Mapping) -> float | None:
+    found = result.get("response_ns")
+    return float(found["p99"]) if found and found["count"] else None
+
+
+def _wakeup_p99_ns(result: Mapping) -> float | None:
+    found = result.get("wakeup_latency_ns")
+    goes_on = any(group["last_exit_ns"] == 0 for group in result["task_groups"])
+    return float(found["p99"]) if goes_on and found and found["count"] else None
+
+
+def _time_unit(longest_ns: float) -> tuple[str, float]:
+    units = _MAKESPAN_UNITS_NS.items()
+    return next(((unit, ns) for unit, ns in units if longest_ns >= ns), ("ns", 1.0))
+
+
+_FELT = (
+    ("deadlines missed", lambda _: ("%", 1.0), _missed_percent),
+    ("response p99", _time_unit, _response_p99_ns),
+    ("wake-up p99", _time_unit, _wakeup_p99_ns),
+)
 
 
 def _simulated_places(study: Study) -> tuple[dict[str, Estimate], dict[str, int]]:

@@ -157,6 +157,10 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     )
     yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
     yield "wake-up latency", _spread(result["wakeup_latency_ns"])
+    if result.get("requests"):
+        yield "response", _spread(result["response_ns"])
+    if result.get("deadlines"):
+        yield "deadlines", _deadlines(result)
     yield "wait", _spread(result["wait_ns"])
     yield "run", _spread(result["run_ns"])
     if result["cpu_time_ns"] is not None:
@@ -177,6 +181,17 @@ def _cpu_shares(cpu_time_ns: Mapping) -> str:
         for name, share_ns in cpu_time_ns.items()
     )
     return ", ".join(shares)
+
+
+def _deadlines(result: Mapping) -> str:
+    """All that were missed, and whose."""
+    misses, deadlines = result["deadline_misses"], result["deadlines"]
+    groups = ", ".join(
+        f"{group['name']} {group['deadline_misses']:,} of {group['deadlines']:,}"
+        for group in result["requests"]
+        if group["deadlines"]
+    )
+    return f"{misses:,} of {deadlines:,} missed ({100 * misses / deadlines:.2f} %): {groups}"
 
 
 def _recording(result: Mapping) -> str:
@@ -236,17 +251,58 @@ def print_study(
 
     Below it what `study.published_beside` found.
     """
+    from schedlab.study import over_first
+
     for text in filter(None, (title, description)):
         click.echo(f"{text.strip()}\n")
     click.echo(_study_legend(study))
     print_table(_study_table(study))
+    _print_felt(study)
     _print_platforms(study)
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
         print_table(_published_table(published))
         for text in dict.fromkeys(r.ideal.meaning for r in published.values() if r.ideal):
             click.echo(f"ideal: {text}")
+        if not any(row.ideal for row in published.values()) and over_first(published):
+            click.echo("×: over the time of the first policy of the same place and side")
         click.echo("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
+        click.echo(_rank_text(published))
+
+
+def _print_felt(study: Study) -> None:
+    """Deadlines and latencies, a row each; nothing where the makespan tells all."""
+    from schedlab.study import felt, number
+
+    rows = felt(study)
+    if not rows:
+        return
+    table = Table(box=box.SIMPLE)
+    table.add_column("machine", no_wrap=True)
+    table.add_column(study.axis or "", justify="right", no_wrap=True)
+    for column in ("what", "unit"):
+        table.add_column(column, no_wrap=True)
+    for policy in study.policies:
+        table.add_column(policy, justify="right")
+    place = None
+    for row in rows:
+        is_new, place = (row.panel, row.x) != place, (row.panel, row.x)
+        names = (row.panel, "" if row.x is None else str(row.x)) if is_new else ("", "")
+        texts = [number(row.values[p].mean) if p in row.values else "–" for p in study.policies]
+        table.add_row(*map(escape, (*names, row.what, row.unit, *texts)))
+    click.echo("what users feel: means over the repetitions")
+    print_table(table)
+
+
+def _rank_text(published: Mapping[str, Published]) -> str:
+    from schedlab.study import rank_agreement_of
+
+    found = rank_agreement_of(published)
+    tau = "not defined" if found.tau is None else f"{found.tau:.2f}"
+    text = f"order of all {found.n} times: Kendall's τ = {tau}"
+    if found.nr_pairs:
+        text += f"; the same policy is faster in {found.nr_same} of {found.nr_pairs} pairs"
+    return text
 
 
 def _print_platforms(study: Study) -> None:
@@ -260,13 +316,16 @@ def _print_platforms(study: Study) -> None:
 
 
 def _published_table(published: Mapping[str, Published]) -> Table:
-    from schedlab.study import factor, number
+    from schedlab.study import factor, number, over_first
 
     with_ideal = any(row.ideal for row in published.values())
     table = Table(box=box.SIMPLE)
     table.add_column("what", no_wrap=True)
     columns = ["published", "simulated", "unit", "error"]
     columns += ["published/ideal", "simulated/ideal"] if with_ideal else []
+    # Where nothing is ideal, how policies stand to each other is what can be compared.
+    ratios = {} if with_ideal else over_first(published)
+    columns += ["published ×", "simulated ×"] if ratios else []
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for what, row in published.items():
@@ -274,6 +333,8 @@ def _published_table(published: Mapping[str, Published]) -> Table:
         texts = [what, number(row.value), number(row.simulated.mean), row.unit, error]
         if row.ideal:
             texts += [factor(row.ideal.published), factor(row.ideal.simulated)]
+        elif ratios:
+            texts += map(factor, ratios.get(what, (None, None)))
         table.add_row(*map(escape, texts))
     return table
 
@@ -378,6 +439,8 @@ def study_json(
 
     Published times have the unit of the study.
     """
+    from schedlab.study import felt, rank_agreement_of
+
     return {
         "experiment": {"id": asked.id, **asked.definition},
         "unit": study.unit,
@@ -393,6 +456,8 @@ def study_json(
             for panel in study.panels
             for policy, growth in panel.growth.items()
         ],
+        "felt": [dataclasses.asdict(row) for row in felt(study)],
+        "rank_agreement": published and dataclasses.asdict(rank_agreement_of(published)),
         "published": [
             {
                 "what": what,

@@ -8,6 +8,7 @@ run.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import os
 import shlex
@@ -324,17 +325,21 @@ def _merge(file: str | None, given: Mapping) -> dict:
     of_file: dict = {}
     if file:
         of_file = experiment.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
-    options |= of_file
+    options |= copy.deepcopy(of_file)
     for key, value in given.items():
         if key in ("vary", "with"):
             options[key] = {**options.get(key, {}), **value}
+            for of_machine in options.get("with_machine", {}).values():
+                for name in value:
+                    of_machine.pop(name, None)
         elif key == "set":
             for label, settings in value.items():
                 tunables = options.setdefault(key, {})
                 tunables[label] = {**tunables.get(label, {}), **settings}
         elif value not in (None, []):
             options[key] = value
-    if any((options.get(key) or None) != of_file.get(key) for key in ("workload", "with")):
+    what_is_run = ("workload", "with", "with_machine")
+    if any((options.get(key) or None) != of_file.get(key) for key in what_is_run):
         # What the file says of itself no longer holds.
         said = [options.pop(key, None) for key in ("title", "description", "published")]
         if said[-1]:
