@@ -285,7 +285,7 @@ def test_what_users_feel_is_shown_where_a_run_is_stopped(command):
     felt = done.stdout.split("what users feel")[1]
     assert all(what in felt for what in ("deadlines missed", "response p99", "wake-up p99"))
     [line] = [line for line in felt.splitlines() if "deadlines missed" in line]
-    fifo, cfs = map(float, line.split()[-2:])
+    fifo, cfs = map(float, re.findall(r"([\d.]+) %", line))
     assert fifo > cfs
     done = command(
         *("run", "fifo", "--workload", "desktop", "--machine", "core2-t5600"),

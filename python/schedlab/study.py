@@ -82,7 +82,7 @@ class RankAgreement:
 class Felt:
     """What users feel of a scenario, as an estimate for each policy: `what` names it.
 
-    `unit` is "%" for missed deadlines, else of time.
+    `unit` is "%" for missed deadlines, else "ns".
     """
 
     panel: str
@@ -239,17 +239,14 @@ def felt(study: Study) -> list[Felt]:
     rows = []
     for panel in study.panels:
         for cell in panel.cells:
-            for what, unit_of, value_of in _FELT:
+            for what, unit, value_of in _FELT:
                 values = {
                     policy: [value_of(record.result) for record in runs]
                     for policy, runs in cell.runs.items()
                 }
-                values = {p: found for p, found in values.items() if None not in found}
-                if not values:
-                    continue
-                unit, unit_ns = unit_of(max(map(max, values.values())))
-                estimates = {p: estimate([v / unit_ns for v in vs]) for p, vs in values.items()}
-                rows.append(Felt(panel.name, cell.x, what, unit, estimates))
+                estimates = {p: estimate(vs) for p, vs in values.items() if None not in vs}
+                if estimates:
+                    rows.append(Felt(panel.name, cell.x, what, unit, estimates))
     return rows
 
 
@@ -269,15 +266,10 @@ def _wakeup_p99_ns(result: Mapping) -> float | None:
     return float(found["p99"]) if goes_on and found and found["count"] else None
 
 
-def _time_unit(longest_ns: float) -> tuple[str, float]:
-    units = _MAKESPAN_UNITS_NS.items()
-    return next(((unit, ns) for unit, ns in units if longest_ns >= ns), ("ns", 1.0))
-
-
 _FELT = (
-    ("deadlines missed", lambda _: ("%", 1.0), _missed_percent),
-    ("response p99", _time_unit, _response_p99_ns),
-    ("wake-up p99", _time_unit, _wakeup_p99_ns),
+    ("deadlines missed", "%", _missed_percent),
+    ("response p99", "ns", _response_p99_ns),
+    ("wake-up p99", "ns", _wakeup_p99_ns),
 )
 
 

@@ -272,7 +272,7 @@ def print_study(
 
 def _print_felt(study: Study) -> None:
     """Deadlines and latencies, a row each; nothing where the makespan tells all."""
-    from schedlab.study import felt, number
+    from schedlab.study import felt
 
     rows = felt(study)
     if not rows:
@@ -280,18 +280,25 @@ def _print_felt(study: Study) -> None:
     table = Table(box=box.SIMPLE)
     table.add_column("machine", no_wrap=True)
     table.add_column(study.axis or "", justify="right", no_wrap=True)
-    for column in ("what", "unit"):
-        table.add_column(column, no_wrap=True)
+    table.add_column("what", no_wrap=True)
     for policy in study.policies:
         table.add_column(policy, justify="right")
     place = None
     for row in rows:
         is_new, place = (row.panel, row.x) != place, (row.panel, row.x)
         names = (row.panel, "" if row.x is None else str(row.x)) if is_new else ("", "")
-        texts = [number(row.values[p].mean) if p in row.values else "–" for p in study.policies]
-        table.add_row(*map(escape, (*names, row.what, row.unit, *texts)))
+        texts = (_felt_text(row.values.get(policy), row.unit) for policy in study.policies)
+        table.add_row(*map(escape, (*names, row.what, *texts)))
     click.echo("what users feel: means over the repetitions")
     print_table(table)
+
+
+def _felt_text(found: Estimate | None, unit: str) -> str:
+    from schedlab.study import number
+
+    if found is None:
+        return "–"
+    return format_ns(found.mean) if unit == "ns" else f"{number(found.mean)} {unit}"
 
 
 def _rank_text(published: Mapping[str, Published]) -> str:
