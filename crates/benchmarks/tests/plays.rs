@@ -62,6 +62,25 @@ fn every_counter_computes_its_work_and_the_parent_sees_all_of_them_end() {
 }
 
 #[test]
+fn threads_that_take_turns_come_to_their_end() {
+    let small = [("blocks", "5"), ("scan", "5ms"), ("compress", "20ms"), ("write", "1ms")];
+    let lrzip = played(&shipped("lrzip.toml", &small));
+    assert_eq!((lrzip.status, lrzip.nr_tasks), (Status::Completed, 1 + 5));
+    // Blocks differ by a tenth either way.
+    let compress = &lrzip.task_groups.iter().find(|group| group.name == "compress").unwrap();
+    assert!(compress.run_ns >= 18 * MS, "{} ns of 20 ms", compress.run_ns);
+    let small = [("frames", "7"), ("decode", "7ms"), ("encode", "20ms"), ("threads", "3")];
+    let ffmpeg = played(&shipped("ffmpeg.toml", &small));
+    assert_eq!((ffmpeg.status, ffmpeg.nr_tasks), (Status::Completed, 1 + 3));
+}
+
+#[test]
+fn a_make_plays_its_recorded_compiles() {
+    let make = played(&shipped("make_kernel.toml", &[("compiles", "6"), ("size", "20")]));
+    assert_eq!((make.status, make.nr_tasks), (Status::Completed, 1 + 2 * 6));
+}
+
+#[test]
 fn a_byte_goes_to_and_fro_as_often_as_it_should() {
     let played = played(&shipped("ping_pong.toml", &[("pairs", "2"), ("rounds", "50")]));
     assert_eq!(played.messages, 2 * 2 * 50);
