@@ -249,11 +249,19 @@ def test_every_fact_of_a_platform_decides_its_digest():
         ("cfs@kernel:6.1", ("cfs", "6.1")),
         ("eevdf", None),
         ("./eevdf@kernel.bpf.c", None),
-        ("eevdf@kernel:", None),
+        ("./at@kernel:6.1/eevdf.bpf.c", None),
     ],
 )
 def test_a_kernels_own_scheduler_is_told_from_a_policy(text, parts):
-    assert platforms.own_scheduler(text) == parts
+    assert catalogue.own_scheduler(text) == parts
+
+
+@pytest.mark.parametrize("where", [["--on", "vm"], ["--machine", "laptop"]])
+def test_a_colon_without_a_kernel_is_refused_with_what_to_write(command, where):
+    done = command("run", "cfs@kernel:", "--workload", "ping_pong", *where)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: policy: 'cfs@kernel:' names no kernel after the colon\n")
+    assert "cfs@kernel:NAME" in done.stderr.partition("hint:")[2]
 
 
 def test_a_scheduler_that_the_kernel_does_not_have_is_refused_with_the_one_it_has():
