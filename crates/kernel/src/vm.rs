@@ -12,7 +12,6 @@ mod cpus;
 mod error;
 mod process;
 mod qemu;
-mod sink;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -24,8 +23,8 @@ pub use qemu::Qemu;
 
 use crate::initramfs::Initramfs;
 use crate::kernels::Kernel;
+use crate::sink::Sink;
 use process::Process;
-use sink::Sink;
 
 /// What machine a kernel is booted on, and how long it may take.
 #[derive(Clone, Debug)]

@@ -1,15 +1,11 @@
 //! A QEMU process that cannot outlive us.
 
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
-use nix::unistd::getppid;
-
-use super::sink::Sink;
 use super::{Qemu, VmError};
+use crate::child;
+use crate::sink::Sink;
 
 /// A child with a process group of its own, so that Ctrl-C reaches us and not it.
 pub(super) struct Process {
@@ -26,20 +22,7 @@ impl Process {
         let handle = || output.handle().map(Stdio::from).map_err(VmError::Memory);
         let mut command = Command::new(&qemu.program);
         command.args(arguments).stdin(Stdio::null()).stdout(handle()?).stderr(handle()?);
-        command.process_group(0);
-        let parent = nix::unistd::getpid();
-        let end_with_parent = move || {
-            prctl::set_pdeathsig(Signal::SIGKILL)?;
-            if getppid() == parent {
-                Ok(())
-            } else {
-                // It ended before the kernel was told.
-                Err(io::Error::from_raw_os_error(nix::errno::Errno::ESRCH as i32))
-            }
-        };
-        // SAFETY: between fork and exec only two system calls are made and nothing is allocated,
-        // so no lock that another thread held at the fork is waited for.
-        unsafe { command.pre_exec(end_with_parent) };
+        child::tie_to_us(&mut command);
         let program = qemu.program.clone();
         match command.spawn() {
             Ok(child) => Ok(Process { program, child, output, status: None }),
