@@ -1,12 +1,19 @@
 """Goal: kernels are judged before they are booted, and what is said of them is true and helpful.
 
 Method: the real command on images made by the compiler: each has what a kernel has (a banner, BTF,
-an entry for QEMU) or lacks one of it. Fetching needs a mirror and is left to `make kernels`.
+an entry for QEMU) or lacks one of it. Fetching needs a mirror and is left to `make kernels`; how it
+is interrupted is tried with an apt of our own that never ends.
 """
 
+import contextlib
 import json
+import os
+import signal
 import struct
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from schedlab import doctor, kernels
@@ -181,6 +188,76 @@ def test_a_series_that_cannot_be_is_refused(command, series):
     done = command("kernels", "fetch", series)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: kernels fetch: {series!r} is no series such as 6.12")
+
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+# Answers as apt does until it downloads, which takes for ever.
+APT_GET = """#!/bin/sh
+case "$*" in
+*indextargets*) echo "Debian http://mirror.invalid/debian/" ;;
+*update*) touch lists/mirror_Packages ;;
+*download*) touch half-a-package.deb; echo $$ >"$PIDS"; sleep 1000 & echo $! >>"$PIDS"; wait ;;
+esac
+"""
+APT_CACHE = "#!/bin/sh\necho linux-image-6.18.1-cloud-amd64\n"
+
+
+@pytest.fixture
+def endless_fetch(tmp_path, environment):
+    """Starts a fetch whose download never ends; gives it, and what it started, once it waits."""
+    if not (KEYRING.is_file() or KEYRING.with_suffix(".pgp").is_file()):
+        pytest.skip("the keys of Debian's archive are not installed")
+    for name, script in (("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    pids = tmp_path / "pids"
+    path = f"{tmp_path}:{environment['PATH']}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", "kernels", "fetch", "6.18"],
+        env=environment | {"PATH": path, "PIDS": str(pids)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
+    yield process, [int(pid) for pid in pids.read_text().split()]
+    process.kill()
+    process.communicate()
+
+
+def wait_for(what, limit_s=60.0):
+    end = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    with contextlib.suppress(OSError):
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    return False
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_fetch_ends_at_once_and_leaves_nothing(
+    endless_fetch, environment, number, code
+):
+    process, started = endless_fetch
+    # To us alone, as `kill` does: nobody else is told to end.
+    os.kill(process.pid, number)
+    stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (code, "")
+    assert stderr.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in stderr and "error" not in stderr
+    assert list((Path(environment["XDG_CACHE_HOME"]) / "schedlab" / "kernels").iterdir()) == []
+    wait_for(lambda: not any(map(is_running, started)), 10)
+
+
+def test_a_killed_fetch_takes_apt_with_it(endless_fetch):
+    process, (apt, _) = endless_fetch
+    process.kill()
+    wait_for(lambda: not is_running(apt), 10)
 
 
 # ---- doctor -------------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ def kernels_fetch(
     series : list of str
         As in "6.12", or "newest".
     note : callable
-        Is told, in words, what is being done.
+        Is told, in words, what is being done. What it raises ends the fetch, as Ctrl-C does.
 
     Raises
     ------

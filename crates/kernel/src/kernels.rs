@@ -82,6 +82,16 @@ struct Found {
     source: String,
 }
 
+/// Whoever waits for a fetch.
+pub trait Listener {
+    /// Is told what is being done.
+    fn note(&mut self, text: &str);
+
+    /// Whether the fetch is still wanted. Asked many times a second while other programs work;
+    /// after the first false all ends at once.
+    fn goes_on(&mut self) -> bool;
+}
+
 /// Where kernels are kept: a directory each, with an image and a record.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -159,19 +169,28 @@ impl Cache {
 
     /// Gets a kernel of each series, such as `6.12` or [`NEWEST`], from Debian's packages.
     ///
-    /// The system's own sources are read for the mirror and left alone; no root is needed. `note`
-    /// is told what is done. Of a series the newest is taken whose sched_ext is not broken. The
-    /// outcomes are in the order of `series`: one that fails does not keep the others away.
+    /// The system's own sources are read for the mirror and left alone; no root is needed. Of a
+    /// series the newest is taken whose sched_ext is not broken. The outcomes are in the order of
+    /// `series`: one that fails does not keep the others away.
+    ///
+    /// Interrupted by `listener`, it keeps the kernels that were done, and nothing of the others.
     pub fn fetch(
         &self,
         series: &[&str],
-        note: &mut dyn FnMut(&str),
+        listener: &mut dyn Listener,
     ) -> Result<Vec<Result<Kernel, KernelError>>, KernelError> {
         fs::create_dir_all(&self.directory)
             .map_err(|cause| KernelError::io("create", &self.directory, cause))?;
         self.remove_abandoned();
-        let packages = apt::Packages::update(&self.directory, note)?;
-        Ok(series.iter().map(|series| self.fetch_from(&packages, series, note)).collect())
+        let packages = apt::Packages::update(&self.directory, listener)?;
+        let mut outcomes = Vec::with_capacity(series.len());
+        for series in series {
+            match self.fetch_from(&packages, series, listener) {
+                Err(KernelError::Interrupted) => return Err(KernelError::Interrupted),
+                outcome => outcomes.push(outcome),
+            }
+        }
+        Ok(outcomes)
     }
 
     /// Directories that a killed process left unfinished. One that is younger may be in use.
@@ -191,16 +210,20 @@ impl Cache {
         &self,
         packages: &apt::Packages,
         series: &str,
-        note: &mut dyn FnMut(&str),
+        listener: &mut dyn Listener,
     ) -> Result<Kernel, KernelError> {
         let mut refused = Vec::new();
-        for candidate in packages.candidates(series)?.into_iter().take(apt::CANDIDATES_MAX) {
-            let found = packages.download(&candidate, note)?;
+        let candidates = packages.candidates(series, listener)?;
+        for candidate in candidates.into_iter().take(apt::CANDIDATES_MAX) {
+            let found = packages.download(&candidate, listener)?;
             let facts = image::examine(&image::uncompress(found.image.clone())?)?;
             if let SchedExt::Broken(why) = &facts.sched_ext {
-                note(&format!("{} is passed over: {why}", facts.release));
+                listener.note(&format!("{} is passed over: {why}", facts.release));
                 refused.push(facts.release);
                 continue;
+            }
+            if !listener.goes_on() {
+                return Err(KernelError::Interrupted);
             }
             let of_newest = candidate.release.series();
             return self.keep(found, Some(if series == NEWEST { &of_newest } else { series }));

@@ -55,7 +55,8 @@ pub fn kernels_add(
 
 /// Gets kernels from Debian's packages: for each series a record as JSON text, or an error.
 ///
-/// `note` is called with what is being done.
+/// `note` is called with what is being done. What it raises ends the fetch at once, and so does
+/// what a signal's handler raises; either comes out of here as it is.
 #[pyfunction]
 pub fn kernels_fetch(
     py: Python<'_>,
@@ -63,21 +64,38 @@ pub fn kernels_fetch(
     series: Vec<String>,
     note: Py<PyAny>,
 ) -> PyResult<Vec<(Option<String>, Option<String>)>> {
-    // What `note` raises is not lost: it is printed by Python as unraisable.
-    let mut tell = |text: &str| {
-        Python::attach(|py| {
-            if let Err(error) = note.call1(py, (text,)) {
-                error.write_unraisable(py, None);
-            }
-        });
-    };
+    let mut caller = Caller { note, raised: None };
     let names: Vec<&str> = series.iter().map(String::as_str).collect();
-    let outcomes = py.detach(|| Cache::new(cache_dir).fetch(&names, &mut tell));
+    let outcomes = py.detach(|| Cache::new(cache_dir).fetch(&names, &mut caller));
+    if let Some(raised) = caller.raised {
+        return Err(raised);
+    }
     let as_pair = |outcome: Result<Kernel, kernels::KernelError>| match outcome {
         Ok(kernel) => (Some(told(&kernel).to_string()), None),
         Err(error) => (None, Some(error.to_string())),
     };
     Ok(outcomes.map_err(kernel_error)?.into_iter().map(as_pair).collect())
+}
+
+/// Who waits in Python, and the first exception that was raised there.
+struct Caller {
+    note: Py<PyAny>,
+    raised: Option<PyErr>,
+}
+
+impl kernels::Listener for Caller {
+    fn note(&mut self, text: &str) {
+        if self.raised.is_none() {
+            self.raised = Python::attach(|py| self.note.call1(py, (text,)).err());
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        if self.raised.is_none() {
+            self.raised = Python::attach(|py| py.check_signals().err());
+        }
+        self.raised.is_none()
+    }
 }
 
 /// Paths of the images that this machine has of its own.

@@ -135,6 +135,22 @@ pub enum KernelError {
         /// The end of what it printed.
         output: String,
     },
+
+    /// A program would not end, and was ended.
+    #[error(
+        "`{program}` was given up: {why}\n\
+         hint: try it later, or take a kernel of your own: schedlab kernels add PATH"
+    )]
+    Unending {
+        /// The command, without its options.
+        program: String,
+        /// The limit that it reached, in words.
+        why: String,
+    },
+
+    /// Whoever asked for it wants it no longer.
+    #[error("it was interrupted")]
+    Interrupted,
 }
 
 impl KernelError {
