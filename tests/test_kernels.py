@@ -168,6 +168,28 @@ def test_an_empty_cache_says_how_to_fill_it(command):
     assert "schedlab kernels fetch" in listed.stderr
 
 
+def test_a_damaged_kernel_is_listed_as_such_and_keeps_no_other_away(
+    command, make_image, environment
+):
+    for release in ("6.18.1", "6.19.1"):
+        command("kernels", "add", make_image(release, btf([*CALLS, "virtcons_probe"])))
+    place = Path(environment["XDG_CACHE_HOME"]) / "schedlab" / "kernels" / "6.19.1"
+    (place / "kernel.json").write_text("{")
+    listed = command("kernels", "list")
+    assert listed.returncode == 1
+    assert [line.split()[:2] for line in listed.stdout.splitlines()[1:]] == [
+        ["6.18.1", "6.18.1"],
+        ["6.19.1", "damaged"],
+    ]
+    assert "error: kernel 6.19.1 is damaged: kernel.json: EOF" in listed.stderr
+    assert f"hint: remove {place} and fetch or add the kernel again" in listed.stderr
+    [usable] = json.loads(command("kernels", "list", "--json").stdout)
+    assert usable["name"] == "6.18.1"
+    told = {finding["what"]: finding for finding in json.loads(command("doctor", "--json").stdout)}
+    assert told["kernels"]["state"] == "ok"
+    assert "damaged, see `schedlab kernels list`: 6.19.1" in told["kernels"]["found"]
+
+
 def test_a_verb_that_is_misspelt_is_suggested(command):
     assert "did you mean fetch?" in command("kernels", "fetsch").stderr
 

@@ -211,12 +211,21 @@ def simulate(
     """
 
 def kernels_list(cache_dir: str) -> str:
-    """The record of every kernel in the cache, as a JSON array, oldest release first.
+    """The record of every usable kernel in the cache, as a JSON array, oldest release first.
 
     Raises
     ------
     KernelError
-        If the cache cannot be read, or a record is damaged.
+        If the cache cannot be read.
+    """
+
+def kernels_damaged(cache_dir: str) -> list[tuple[str, str]]:
+    """Each kernel of the cache that cannot be used: its name; what is wrong and what to do.
+
+    Raises
+    ------
+    KernelError
+        If the cache cannot be read.
     """
 
 def kernels_find(cache_dir: str, name: str | None = None) -> str:

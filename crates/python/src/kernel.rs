@@ -25,12 +25,26 @@ pyo3::create_exception!(
     "A virtual machine cannot be started."
 );
 
-/// Every kernel of the cache as JSON text, oldest release first.
+/// Every kernel of the cache that can be used as JSON text, oldest release first.
 #[pyfunction]
 pub fn kernels_list(cache_dir: PathBuf) -> PyResult<String> {
     let kernels = Cache::new(cache_dir).list().map_err(kernel_error)?;
     let told: Vec<_> = kernels.iter().map(told).collect();
     Ok(serde_json::Value::from(told).to_string())
+}
+
+/// Each kernel of the cache that cannot be used: its name; what is wrong with it and what to do.
+#[pyfunction]
+pub fn kernels_damaged(cache_dir: PathBuf) -> PyResult<Vec<(String, String)>> {
+    let damaged = Cache::new(cache_dir).damaged().map_err(kernel_error)?;
+    let with_name = |error: kernels::KernelError| {
+        let told = error.to_string();
+        match error {
+            kernels::KernelError::Damaged { name, .. } => (name, told),
+            _ => (String::new(), told),
+        }
+    };
+    Ok(damaged.into_iter().map(with_name).collect())
 }
 
 /// One kernel of the cache as JSON text: by name, or the newest that policies can be loaded into.

@@ -66,13 +66,15 @@ pub enum KernelError {
     )]
     BadName(String),
 
-    /// A record that cannot be read.
+    /// A kernel of the cache that cannot be used as it lies there.
     #[error(
-        "{} is damaged: {cause}\n\
-         hint: remove its directory and fetch or add the kernel again", path.display()
+        "kernel {name} is damaged: {cause}\n\
+         hint: remove {} and fetch or add the kernel again", path.display()
     )]
-    Record {
-        /// Where it lies.
+    Damaged {
+        /// What it was called.
+        name: String,
+        /// Its directory.
         path: PathBuf,
         /// What is wrong with it.
         cause: String,
