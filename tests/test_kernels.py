@@ -117,7 +117,7 @@ def test_a_kernel_that_would_refuse_every_policy_is_named_before_it_is_booted(co
     for call in ("scx_bpf_create_dsq", "scx_bpf_kick_cpu"):
         others = [name for name in CALLS if name != call]
         image = make_image("7.1.13-x", btf(others, open_functions=[call]))
-        added = command("kernels", "add", image, "--name", "mine")
+        added = command("kernels", "add", image, "--name", "mine", "--replace")
         assert added.returncode == 1
         assert f"no policy can be loaded into mine: its BTF lists {call} with" in added.stderr
         assert "broken" in added.stdout
@@ -160,6 +160,25 @@ def test_a_name_that_would_leave_the_cache_is_refused(command, make_image):
     refused = command("kernels", "add", make_image("6.1.5", btf([])), "--name", "../up")
     assert refused.returncode == 2
     assert '"../up" cannot be a kernel\'s name' in refused.stderr
+
+
+def test_another_kernel_of_the_same_name_stays_unless_it_is_to_be_replaced(command, make_image):
+    def listed():
+        kernels_there = json.loads(command("kernels", "list", "--json").stdout)
+        return [kernel["release"] for kernel in kernels_there]
+
+    first, second = (make_image(r, btf([], ["task_struct"])) for r in ("6.1.5", "6.1.6"))
+    assert command("kernels", "add", first, "--name", "mine").returncode == 0
+    assert command("kernels", "add", first, "--name", "mine").returncode == 0
+    refused = command("kernels", "add", second, "--name", "mine")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(
+        f"error: kernel mine is another one already: 6.1.5, from {first}"
+    )
+    assert "--replace" in refused.stderr.partition("hint:")[2]
+    assert listed() == ["6.1.5"]
+    assert command("kernels", "add", second, "--name", "mine", "--replace").returncode == 0
+    assert listed() == ["6.1.6"]
 
 
 def test_an_empty_cache_says_how_to_fill_it(command):

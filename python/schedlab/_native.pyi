@@ -239,13 +239,14 @@ def kernels_find(cache_dir: str, name: str | None = None) -> str:
         If the cache has none; the text says how to get it.
     """
 
-def kernels_add(cache_dir: str, path: str, name: str | None = None) -> str:
+def kernels_add(cache_dir: str, path: str, name: str | None = None, replace: bool = False) -> str:
     """Examines the vmlinuz or vmlinux at `path`, keeps a copy, and gives its record as JSON.
 
     Raises
     ------
     KernelError
-        If it is no kernel for x86-64, or the name cannot be used.
+        If it is no kernel for x86-64, or the name cannot be used, or is that of another kernel
+        which it is not to `replace`.
     """
 
 def kernels_fetch(

@@ -130,15 +130,17 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
 @click.command("add")
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--name", help="What to call it.  [default: its release]")
+@click.option("--replace", is_flag=True, help="Put it in the place of another of this name.")
 @terminal.json_option
-def add_verb(path: Path, name: str | None, as_json: bool) -> int:
+def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
     """Take in a kernel of your own.
 
     It is a vmlinuz, as in /boot, or an uncompressed vmlinux. It is examined, not booted. If it has
     sched_ext and yet no policy could be loaded into it, that is said, with exit code 1; it can
     still be compared by its own scheduler.
     """
-    added = json.loads(catalogue.native().kernels_add(str(directory()), str(path.resolve()), name))
+    image = str(path.resolve())
+    added = json.loads(catalogue.native().kernels_add(str(directory()), image, name, replace))
     _print([added], as_json)
     if "broken" in added["sched_ext"]:
         click.echo(

@@ -173,12 +173,19 @@ impl Cache {
     /// Takes in the image at `path`, `vmlinuz` or `vmlinux`, under `name` or its release.
     ///
     /// A kernel whose sched_ext cannot be used is taken in all the same, because it can be
-    /// compared by its own scheduler; [`Kernel::sched_ext`] says why policies are out.
-    pub fn add(&self, path: &Path, name: Option<&str>) -> Result<Kernel, KernelError> {
+    /// compared by its own scheduler; [`Kernel::sched_ext`] says why policies are out. Another
+    /// kernel of the same name stays, and that is an error, unless `replace` says otherwise.
+    pub fn add(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        replace: bool,
+    ) -> Result<Kernel, KernelError> {
         let image = fs::read(path).map_err(|cause| KernelError::io("read", path, cause))?;
         let configuration = configuration_beside(path);
         let source = path.display().to_string();
-        self.keep(Found { image, configuration, source }, name).map_err(|error| error.of(path))
+        let found = Found { image, configuration, source };
+        self.keep(found, name, replace).map_err(|error| error.of(path))
     }
 
     /// Gets a kernel of each series, such as `6.12` or [`NEWEST`], from Debian's packages.
@@ -240,17 +247,21 @@ impl Cache {
                 return Err(KernelError::Interrupted);
             }
             let of_newest = candidate.release.series();
-            return self.keep(found, Some(if series == NEWEST { &of_newest } else { series }));
+            let name = if series == NEWEST { &of_newest } else { series };
+            return self.keep(found, Some(name), true);
         }
         Err(KernelError::NotInPackages { series: series.to_owned(), refused })
     }
 
     /// Writes image and record where readers find both or neither.
-    fn keep(&self, found: Found, name: Option<&str>) -> Result<Kernel, KernelError> {
+    fn keep(&self, found: Found, name: Option<&str>, replace: bool) -> Result<Kernel, KernelError> {
         let compressed = (!found.image.starts_with(b"\x7fELF")).then(|| found.image.clone());
         let elf = image::uncompress(found.image)?;
         let facts = image::examine(&elf)?;
         let name = checked_name(name.unwrap_or(&facts.release))?.to_owned();
+        if !replace {
+            self.refuse_another(&name, &facts.sha256)?;
+        }
         let (file, bytes) = match (facts.pvh, compressed) {
             (true, _) => (IMAGE, elf),
             (false, Some(bytes)) => (COMPRESSED_IMAGE, bytes),
@@ -270,6 +281,18 @@ impl Cache {
         };
         self.write(&kernel, file, &bytes)?;
         Ok(kernel)
+    }
+
+    /// A damaged kernel, or the same one, is nothing that could be lost.
+    fn refuse_another(&self, name: &str, sha256: &str) -> Result<(), KernelError> {
+        match read(&self.directory.join(name)) {
+            Ok(there) if there.sha256 != sha256 => Err(KernelError::Taken {
+                name: there.name,
+                release: there.release,
+                origin: there.source,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn write(&self, kernel: &Kernel, file: &str, bytes: &[u8]) -> Result<(), KernelError> {

@@ -56,14 +56,16 @@ pub fn kernels_find(cache_dir: PathBuf, name: Option<&str>) -> PyResult<String> 
 
 /// Takes the image at `path` into the cache; gives its record as JSON text.
 #[pyfunction]
-#[pyo3(signature = (cache_dir, path, name=None))]
+#[pyo3(signature = (cache_dir, path, name=None, replace=false))]
 pub fn kernels_add(
     py: Python<'_>,
     cache_dir: PathBuf,
     path: PathBuf,
     name: Option<&str>,
+    replace: bool,
 ) -> PyResult<String> {
-    let added = py.detach(|| Cache::new(cache_dir).add(&path, name)).map_err(kernel_error)?;
+    let add = || Cache::new(cache_dir).add(&path, name, replace);
+    let added = py.detach(add).map_err(kernel_error)?;
     Ok(told(&added).to_string())
 }
 

@@ -66,6 +66,20 @@ pub enum KernelError {
     )]
     BadName(String),
 
+    /// A name that another kernel has.
+    #[error(
+        "kernel {name} is another one already: {release}, from {origin}\n\
+         hint: --name NAME for another name, or --replace to have this one in its place"
+    )]
+    Taken {
+        /// The name.
+        name: String,
+        /// The release of the kernel that has it.
+        release: String,
+        /// Where that kernel came from.
+        origin: String,
+    },
+
     /// A kernel of the cache that cannot be used as it lies there.
     #[error(
         "kernel {name} is damaged: {cause}\n\
