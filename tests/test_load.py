@@ -103,7 +103,7 @@ def finish(name, process, first="", limit_s=5.0):
     out, err = process.communicate(timeout=60)
     alone = wait_for(lambda: state() == "disabled" and not guests(), limit_s)
     told[name] = {
-        "code": process.returncode, "out": first + out, "err": err, "state": state(),
+        "code": process.returncode, "out": first + (out or ""), "err": err, "state": state(),
         "guests": [] if alone else guests(), "back_ns": time.monotonic_ns() - began_ns,
     }
 
@@ -129,6 +129,11 @@ finish("interrupted", process, read)
 process, read = attached("/round_robin.o", "--set", "slice_ns=5ms", "--json", lines=4)
 process.send_signal(signal.SIGTERM)
 finish("terminated", process, read)
+
+process, read = attached("/fifo.o", lines=3)
+process.stdout.close()
+process.stdout = None
+finish("reader gone", process, read)
 
 process = enabled("/scheduler.bpf.o")
 process.send_signal(signal.SIGTERM)
@@ -299,6 +304,13 @@ def test_as_json_every_record_is_a_line_and_sigterm_detaches(told):
     assert kinds[-1] == "detached"
     assert records[-1]["kind"] == 64
     assert SCHEDULER_BACK in case["err"]
+
+
+@in_a_machine
+def test_a_reader_that_has_enough_ends_it_cleanly_and_without_an_error(told):
+    case = ended(told, "reader gone", 141)
+    [attached] = case["err"].splitlines()
+    assert attached.startswith("fifo schedules Linux 6.18")
 
 
 @in_a_machine
