@@ -485,6 +485,23 @@ def test_the_compilers_words_are_shown_and_nothing_is_kept(own_cache, tmp_path):
     assert not list(own_cache.iterdir())
 
 
+def test_clangs_warnings_of_ones_own_policy_are_shown_when_it_is_built(
+    own_cache, tmp_path, monkeypatch, capfd
+):
+    source = tmp_path / "mine.bpf.c"
+    text = (ROOT / "policies" / "fifo.bpf.c").read_text()
+    source.write_text(text + "\nstatic int forgotten;\n")
+    bpf.object_of(source)
+    [warning] = [line for line in capfd.readouterr().err.splitlines() if "warning:" in line]
+    assert f"{source}:" in warning and "forgotten" in warning
+    bpf.object_of(source)
+    assert capfd.readouterr().err == ""
+    monkeypatch.setattr(catalogue, "names", lambda _shelf: {"mine": source})
+    source.write_text(text + "\nstatic int forgotten_too;\n")
+    bpf.object_of(source)
+    assert capfd.readouterr().err == ""
+
+
 def test_without_clang_its_package_is_named(own_cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SchedlabError, match="no clang of version 19") as refused:

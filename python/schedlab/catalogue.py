@@ -233,8 +233,7 @@ def core_version() -> str:
 def load_policy(path: str | Path):
     """Compiles a policy (or takes it from the cache); raises `_native.PolicyError`.
 
-    Of a user's own file the compiler's warnings go to stderr, each time that the file has changed.
-    Those of shipped files are for our tests to find.
+    The compiler's warnings are shown each time that the file has changed.
     """
     cache = cache_directory()
     try:
@@ -245,9 +244,17 @@ def load_policy(path: str | Path):
             "set XDG_CACHE_HOME to a directory that can be written",
         ) from error
     policy = native().compile_policy(str(path), [str(include_directory())], str(cache))
-    if policy.warnings and Path(path).resolve() not in names(POLICIES).values():
-        print(policy.warnings, file=sys.stderr)
+    show_warnings(path, policy.warnings)
     return policy
+
+
+def show_warnings(source: str | Path, warnings: str) -> None:
+    """Tells on stderr what a compiler warns of in a user's own policy.
+
+    Warnings of shipped files are for our tests to find.
+    """
+    if warnings and Path(source).resolve() not in names(POLICIES).values():
+        print(warnings, file=sys.stderr)
 
 
 def load_machine(path: str | Path):
