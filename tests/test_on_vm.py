@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -490,6 +491,31 @@ def test_an_ejected_policy_shows_the_kernels_reason_and_the_sweep_goes_on(lab):
     assert "hint: create the queue by scx_bpf_create_dsq in init" in stderr
     status = {run["policy"]: run["status"] for run in json.loads(stdout)["runs"]}
     assert status == {"bad_queue": "failed", "fifo": "completed"}
+
+
+@vm_test
+def test_what_a_policy_prints_in_a_machine_is_shown_by_run(lab, tmp_path):
+    before, call, after = (
+        (ROOT / "policies" / "fifo.bpf.c").read_text().rpartition("scx_bpf_dsq_insert(")
+    )
+    talkative = tmp_path / "talkative.bpf.c"
+    talkative.write_text(f'{before}bpf_printk("%d joins", p->pid); {call}{after}')
+    code, _, stderr = finished(lab("run", talkative, *SMALL, "--kernel", "6.18"))
+    assert code == 0, stderr
+    form = r" *.+-\d+ +\[00[01]\] \S+ +\d+\.\d{6}: bpf_trace_printk: \d+ joins"
+    lines = stderr.splitlines()
+    printed = [line for line in lines if re.fullmatch(form, line)]
+    # Each worker's first time, at the least.
+    assert 40 <= len(printed) <= 1000, stderr
+    assert len(lines) - len(printed) == (len(printed) == 1000), stderr
+
+
+def test_lines_that_are_not_shown_are_counted():
+    printed = {"record": "printed", "lines": ["one", "two"], "nr_left_out": 3}
+    *lines, rest = kernel_result.printed([{"record": "booted"}, printed])
+    assert lines == ["one", "two"]
+    assert rest == "bpf_trace_printk: 3 more lines were printed and are not shown"
+    assert kernel_result.printed([printed | {"nr_left_out": 0}]) == lines
 
 
 @vm_test

@@ -78,6 +78,16 @@ def result_of(
     return _metrics(played, schedule, timeline)
 
 
+def printed(records: Sequence[Mapping]) -> list[str]:
+    """What policies printed (`bpf_printk`), a line each, and that there was more if there was."""
+    lines = []
+    for record in (record for record in records if record["record"] == "printed"):
+        lines += record["lines"]
+        if left_out := record["nr_left_out"]:
+            lines.append(f"bpf_trace_printk: {left_out} more lines were printed and are not shown")
+    return lines
+
+
 def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict:
     """The result of a run without metrics.
 

@@ -168,7 +168,7 @@ def run_verb(
     )
     [cell] = expand(asked)
     if cell.platform:
-        simulate = functools.partial(on_vm.measure_cell, timeline=timeline)
+        simulate = functools.partial(on_vm.measure_cell, timeline=timeline, prints=True)
     else:
         simulate = functools.partial(sweep.simulate_cell, timeline=timeline, prints=True)
     with Store(store) if store else contextlib.nullcontext() as kept:
