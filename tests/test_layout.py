@@ -66,7 +66,7 @@ NOT_IN_SIMULATOR = re.compile(
 
 # Where Rust and C meet, and where a structure is built by hand. Nowhere else is `unsafe` needed.
 UNSAFE_FILES = (
-    "crates/kernel/src/vm/process.rs",
+    "crates/kernel/src/child.rs",
     # One instruction that reads a counter.
     "crates/kernel/src/vm/clock.rs",
     # System calls, and the memory that processes share.
