@@ -359,7 +359,7 @@ def measured(kernel, nr_cpus):
         law = LAWS.get(policy)
         error = f"{largest_error_points(shares(nice, nr_cpus), law(nr_cpus)):.1f}" if law else "-"
         cells["nice_shares", policy] = f"{error}; {idle_percent:.1f}"
-        print(kernel, nr_cpus, policy, nice[0]["nr_late"], shares(nice, nr_cpus))
+        print(kernel, nr_cpus, policy, shares(nice, nr_cpus))
     return cells
 
 
