@@ -1,13 +1,13 @@
-"""Goal: on both kernels with sched_ext, on 1, 2 and 4 CPUs, every policy is accepted, schedules
-four workloads to the end, and shares CPU time by nice values as it says; a policy with a mistake
-ends with the kernel's reason.
+"""Goal: on both kernels with sched_ext, on 1, 2 and 4 CPUs, every policy is accepted and schedules
+four workloads to the end; a policy with a mistake ends with the kernel's reason.
 
 Method: a boot for each kernel and number of CPUs loads one policy after the other and plays all
-workloads under each; shares are compared with closed forms, and with plain earliest deadline first
-for bfs. A boot for each kernel loads all mistakes. Skipped, with the reason, without QEMU, kernels,
-clang or the guest.
+workloads under each. A boot for each kernel loads all mistakes. Skipped, with the reason, without
+QEMU, kernels, clang or the guest.
 
-`make kernel-table` (KERNELS=write) plays longer, and writes what comes of it into docs/kernels.md.
+`make kernel-table` (KERNELS=write) plays longer, and writes what comes of it into docs/kernels.md;
+there shares by nice value are compared with closed forms, and with plain earliest deadline first
+for bfs. That simulator and kernel give the same shares is tested in test_agreement.py.
 """
 
 import functools
@@ -32,10 +32,7 @@ PAGE = ROOT / "docs" / "kernels.md"
 
 KERNELS = ("6.18", "7.3")
 CPUS = (1, 2, 4)
-# All policies in one machine, one after the other, do not pass every time yet: on 4 CPUs Linux 6.18
-# ejected fifo for a stall beside its hogs, and why is open. `KERNELS=play` asks for it.
-PLAYS_ALL = os.environ.get("KERNELS") in ("play", "write")
-POLICIES = ("fifo", "round_robin", "linux_2_4", "o1", "cfs", "bfs", "eevdf")
+POLICIES = ("fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs", "cfs", "bfs", "eevdf")
 # Uses every call that kernels have renamed; a policy, but none to compare.
 RENAMED = "renamed_calls"
 # The kernel's own scheduler, before any policy is loaded.
@@ -55,9 +52,9 @@ RECORD_KIB = 64 * 1024
 REQUESTED = 64  # the kind of an end that we asked for
 
 
-def nice_shares(nr_cpus, length_s):
+def nice_shares(nr_cpus, length):
     """As many tasks of each nice value as there are CPUs."""
-    return ("nice_shares", {"copies": str(nr_cpus), "length": f"{length_s}s"})
+    return ("nice_shares", {"copies": str(nr_cpus), "length": length})
 
 
 # ---- what is booted -----------------------------------------------------------------------------
@@ -199,6 +196,8 @@ LAWS = {
     "round_robin": lambda _cpus: proportional(evenly),
     "linux_2_4": lambda _cpus: proportional(ticks_of_2_4),
     "o1": lambda _cpus: proportional(slice_of_2_6_0),
+    "cfs_2007": lambda _cpus: proportional(kernel_weight),
+    "rfs": lambda _cpus: proportional(kernel_weight),
     "cfs": lambda _cpus: proportional(kernel_weight),
     "bfs": by_deadline,
     "eevdf": lambda _cpus: proportional(kernel_weight),
@@ -237,7 +236,12 @@ def test_laws_give_all_cpu_time_and_more_to_lower_nice_values():
 @functools.cache
 def boot_of_all(kernel, nr_cpus):
     needed(kernel)
-    workloads = [HACKBENCH, COUNTER, LAT_CTX, nice_shares(nr_cpus, 1)]
+    workloads = [
+        HACKBENCH,
+        ("counter", {"n": "4", "work": "50ms"}),
+        ("lat_ctx", {"rounds": "300"}),
+        nice_shares(nr_cpus, "500ms"),
+    ]
     return stints(kernel, nr_cpus, [*POLICIES, RENAMED], workloads)
 
 
@@ -245,8 +249,6 @@ def boot_of_all(kernel, nr_cpus):
 @pytest.mark.parametrize("nr_cpus", CPUS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_policy_schedules_every_workload_to_its_end(kernel, nr_cpus, policy):
-    if not PLAYS_ALL:
-        pytest.skip("all policies in one machine: KERNELS=play asks for it")
     stint = boot_of_all(kernel, nr_cpus)[policy]
     assert stint.end["record"] == "detached", stint.end
     assert stint.end["kind"] == REQUESTED, stint.end
@@ -255,32 +257,11 @@ def test_a_policy_schedules_every_workload_to_its_end(kernel, nr_cpus, policy):
         assert played["status"] == "completed"
         assert schedule["lost"] == 0
     assert hackbench[0]["messages"] == 400 * 10
-    assert min(task["run_ns"] for task in counter[0]["tasks"][1:]) >= 150_000_000
-    assert lat_ctx[0]["messages"] == 2 * 1000
+    assert min(task["run_ns"] for task in counter[0]["tasks"][1:]) >= 50_000_000
+    assert lat_ctx[0]["messages"] == 2 * 300
     # Hogs never sleep: a CPU that idles beside them is lost. Waking up and moving take a little.
     idle_ns, elapsed_ns = nice[1]["idle_while_waiting_ns"], nice[0]["elapsed_ns"]
     assert idle_ns < 0.1 * nr_cpus * elapsed_ns
-
-
-# Of two seconds. A round of o1 takes 360 ms, so it may stand a slice of 126 ms from its law.
-SHARE_TOLERANCE_POINTS = {"o1": 6.5} | dict.fromkeys(LAWS.keys() - {"o1"}, 2)
-
-
-@functools.cache
-def boot_of_hogs():
-    """Hogs on one CPU whose clock counts instructions, so that nothing else has a share."""
-    needed(KERNELS[0])
-    with_law = [policy for policy in POLICIES if policy in LAWS]
-    return stints(KERNELS[0], 1, with_law, [nice_shares(1, 4)], deterministic=True)
-
-
-@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy in LAWS])
-def test_hogs_share_a_cpu_as_the_policy_says(policy):
-    [nice] = boot_of_hogs()[policy].plays
-    found = shares(nice, 1)
-    error_points = largest_error_points(found, LAWS[policy](1))
-    print(f"shares within {error_points:.2f} points")
-    assert error_points < SHARE_TOLERANCE_POINTS[policy], found
 
 
 # What is wrong: the stage at which it ends, or None where it is ejected after it was enabled;
@@ -338,7 +319,7 @@ def measured(kernel, nr_cpus):
     """The cells of a column, by table and policy."""
     deterministic = nr_cpus == 1
     repeated = [HACKBENCH, COUNTER, LAT_CTX] * (1 if deterministic else REPEATS)
-    workloads = [*repeated, nice_shares(nr_cpus, 6)]
+    workloads = [*repeated, nice_shares(nr_cpus, "6s")]
     found = stints(kernel, nr_cpus, [OWN, *POLICIES], workloads, deterministic)
     cells = {}
     for policy, stint in found.items():
@@ -359,7 +340,7 @@ def measured(kernel, nr_cpus):
         law = LAWS.get(policy)
         error = f"{largest_error_points(shares(nice, nr_cpus), law(nr_cpus)):.1f}" if law else "-"
         cells["nice_shares", policy] = f"{error}; {idle_percent:.1f}"
-        print(kernel, nr_cpus, policy, nice[0]["nr_late"], shares(nice, nr_cpus))
+        print(kernel, nr_cpus, policy, shares(nice, nr_cpus))
     return cells
 
 

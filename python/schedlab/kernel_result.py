@@ -230,4 +230,4 @@ def _recording(played: Mapping, schedule: Mapping | None) -> dict | None:
     if schedule is None:
         return None
     names = ("lost", "others_ns", "idle_while_waiting_ns")
-    return {**{name: schedule[name] for name in names}, "nr_late": played["nr_late"]}
+    return {name: schedule[name] for name in names}

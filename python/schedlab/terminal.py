@@ -187,8 +187,7 @@ def _recording(result: Mapping) -> str:
     wasted, others = (
         100 * recording[name] / all_ns for name in ("idle_while_waiting_ns", "others_ns")
     )
-    text = f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
-    return text + f"; {recording['nr_late']} tasks started late" * bool(recording["nr_late"])
+    return f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
 
 
 def _count(count: int | None) -> str:

@@ -86,8 +86,6 @@ pub struct Played {
     pub voluntary_switches: u64,
     /// Sum over the tasks.
     pub involuntary_switches: u64,
-    /// Initial tasks that came too late to their start; if not 0, do not compare starts.
-    pub nr_late: u32,
     /// Whether the end was watched with a real-time priority; if not, the stop may come late.
     pub realtime: bool,
     /// Turns of the computing loop in a millisecond.
@@ -125,7 +123,6 @@ pub fn score(stage: &Stage, workload: &Workload, status: Status, nr_cpus: u64) -
         nr_cpus,
         voluntary_switches: tasks.iter().map(|task| task.voluntary_switches).sum(),
         involuntary_switches: tasks.iter().map(|task| task.involuntary_switches).sum(),
-        nr_late: play.nr_late.load(SeqCst),
         realtime: play.realtime.load(SeqCst) != 0,
         turns_per_ms: play.turns_per_ms.load(SeqCst),
         task_groups: groups(&tasks),
