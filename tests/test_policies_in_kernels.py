@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from cached_kernels import named
 from schedlab import bpf, catalogue, kernel_result, kernels, vm
 from schedlab.errors import SchedlabError
 
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WRITE = os.environ.get("KERNELS") == "write"
 PAGE = ROOT / "docs" / "kernels.md"
 
-KERNELS = ("6.18", "7.3")
+KERNELS = ("6.18", kernels.NEWEST)
 CPUS = (1, 2, 4)
 POLICIES = ("fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs", "cfs", "bfs", "eevdf")
 # Those that keep sums of what waits on each CPU, which CPUs that pull at one time must not spoil.
@@ -63,7 +64,7 @@ def nice_shares(nr_cpus, length):
 
 
 def needed(kernel):
-    """Skips where QEMU, clang, the guest's program or the kernel is missing."""
+    """The kernel's name; skips where QEMU, clang, the guest's program or the kernel is missing."""
     native = catalogue.native()
     try:
         native.find_qemu()
@@ -72,8 +73,7 @@ def needed(kernel):
         pytest.skip(str(error).splitlines()[0])
     if bpf.find_clang() is None:
         pytest.skip("no clang that builds BPF")
-    if kernel not in {found["name"] for found in kernels.present()}:
-        pytest.skip(f"no kernel {kernel} in {kernels.directory()}: schedlab kernels fetch")
+    return named(kernel)
 
 
 def booted(kernel, nr_cpus, job, files, deterministic=False):
@@ -239,7 +239,7 @@ def test_laws_give_all_cpu_time_and_more_to_lower_nice_values():
 
 @functools.cache
 def boot_of_all(kernel, nr_cpus):
-    needed(kernel)
+    kernel = needed(kernel)
 
     def workloads_of(policy):
         judges_shares = nr_cpus > 1 and policy in KEEPS_SUMS
@@ -294,7 +294,7 @@ MISTAKES = {
 @functools.cache
 def boot_of_mistakes(kernel):
     """What `schedlab-guest load` told of each, one after the other in one boot."""
-    needed(kernel)
+    kernel = needed(kernel)
     files, work = {}, []
     for name in MISTAKES:
         path = f"/{name}.o"
@@ -371,7 +371,8 @@ def table(columns, name):
 if WRITE:
 
     def test_the_page_is_written():
-        columns = {(kernel, cpus): measured(kernel, cpus) for kernel in KERNELS for cpus in CPUS}
+        names = [needed(kernel) for kernel in KERNELS]
+        columns = {(kernel, cpus): measured(kernel, cpus) for kernel in names for cpus in CPUS}
         text = PAGE.read_text()
         for name in ("hackbench", "counter", "lat_ctx", "nice_shares"):
             begin, end = f"<!-- {name} -->\n\n", "\n<!-- end -->"
