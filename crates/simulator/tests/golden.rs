@@ -209,6 +209,8 @@ program = [{ run = "20ms" }]
     ..PLAIN
 };
 
+const CFS_GAVL: Scene = Scene { policy: "cfs_gavl", ..CFS };
+
 const BFS: Scene = Scene {
     policy: "bfs",
     nr_cpus: 2,
@@ -299,6 +301,11 @@ fn rfs_decides_as_its_golden_timeline_says() {
 #[test]
 fn cfs_decides_as_its_golden_timeline_says() {
     check(&CFS);
+}
+
+#[test]
+fn cfs_gavl_decides_as_its_golden_timeline_says() {
+    check(&CFS_GAVL);
 }
 
 #[test]
