@@ -57,6 +57,11 @@ static struct gavl_tree *tree_of(u32 cpu)
 	return &trees[masked(cpu, CPUS_MAX)];
 }
 
+static s32 order_create(u32 cpu)
+{
+	return 0; /* an empty tree is all zeros */
+}
+
 static bool timeline_is_before(u32 cpu, u64 vruntime, u64 first_vruntime)
 {
 	return vtime_before(vruntime, first_vruntime);

@@ -24,7 +24,7 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* An index into an array whose size is a power of two. The compiler must not know the index's range:
+/* An index into an array whose size is a power of two. The compiler must not know its range:
  * it would leave out a mask that it finds needless, and the kernel's verifier wants to see one. */
 #define masked(index, size)                                                                        \
 	({                                                                                         \

@@ -3,8 +3,8 @@
  *
  * Every task has a node for as long as the policy knows it. A waiting task's node is in the
  * structure of one CPU, under that CPU's lock; `dispatch` takes it out and gives the task to the
- * core by its pid. The policy defines the five order_ functions below: they keep one CPU's nodes
- * in order of vruntime, and are called with its lock held.
+ * core by its pid. The policy defines the order_ functions below: they keep one CPU's nodes in
+ * order of vruntime, and all but order_create are called with its lock held.
  *
  * The core may take a waiting task back at any time (`dequeue`: its affinity or nice value
  * changes), also while another CPU is moving or dispatching it. `place` says who may touch the
@@ -53,6 +53,8 @@ static s32 candidates[CPUS_MAX][PULL_STEPS_MAX];
 
 /* ---- the order, defined by the policy ------------------------------------------------------ */
 
+/* Makes the structure of a CPU; 0 or an error. */
+static s32 order_create(u32 cpu);
 /* Puts a node behind those of equal vruntime; false if the structure cannot hold it. */
 static bool order_insert(u32 cpu, u32 n);
 static void order_remove(u32 cpu, u32 n);
@@ -182,7 +184,7 @@ void BPF_STRUCT_OPS(waiting_exit_task, struct task_struct *p, struct scx_exit_ta
 
 static s32 timeline_create(u32 cpu)
 {
-	return 0;
+	return order_create(cpu);
 }
 
 static void timeline_add(struct task_struct *p, struct cfs_task *t, u64 enq_flags)

@@ -26,7 +26,7 @@ pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
 
 /// Every policy the repository ships.
-pub const POLICIES: [&str; 10] = [
+pub const POLICIES: [&str; 11] = [
     "fifo",
     "round_robin",
     "linux_2_4",
@@ -35,6 +35,7 @@ pub const POLICIES: [&str; 10] = [
     "rfs",
     "cfs",
     "cfs_gavl",
+    "timering",
     "bfs",
     "eevdf",
 ];
