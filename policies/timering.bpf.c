@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* timering - cfs with waiting tasks in a ring of slots of vruntime: in order from slot to slot only.
+/* timering - cfs with waiting tasks in a ring of slots of vruntime, in order but for each slot.
  *
  * Each CPU has a ring of `slots` slots; each is for granularity_ns of vruntime and holds a list of
  * tasks, first come, first served. The ring begins with the slot of the first task, its base, and
@@ -8,8 +8,8 @@
  *
  * Guarantee: a task never runs before one whose vruntime is a slot or more earlier, as far as the
  * vruntimes of those that wait lie within one ring, (slots - 1) x granularity_ns. There shares are
- * CFS's, and a wait is longer than CFS's by at most a slot of vruntime of each other task. Insertion
- * and removal look at some slots / 64 words, however many tasks wait.
+ * CFS's, and a wait is longer than CFS's by at most a slot of vruntime of each other task. A look
+ * for a bit takes slots / 64 + 1 words at most, however many tasks wait.
  *
  * Ignored or approximated: what cfs ignores, and:
  *  1. Order within a slot is order of arrival.
@@ -19,9 +19,9 @@
  *     255 ms is too short for a task of nice 19 that runs for 4 ms: it leaps by 273 ms.
  *  3. Whose vruntime lies before the base moves the base back as far as slots are free at the end,
  *     and joins the first slot if that is not enough.
- *  4. What is reconstructed: the announcement speaks of a queue, and says neither which order slots
- *     have inside, nor what comes before the base, nor where an empty ring begins. Here that is the
- *     slot of the next task.
+ *  4. The announcement describes a queue, and does not say what order slots have inside, what
+ *     becomes of times before the base, or where an empty ring begins; 1, 3 and, for the last, the
+ *     slot of the next task are assumed.
  *  5. There may be 32767 tasks; the simulator charges the lock of a ring, but no step in it.
  *
  * Source: D. Libenzi's time ring, measured beside CFS's queue and P. Pisa's GAVL tree, linux-kernel,
