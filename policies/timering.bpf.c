@@ -24,8 +24,8 @@
  *     slot of the next task are assumed.
  *  5. There may be 32767 tasks; the simulator charges the lock of a ring, but no step in it.
  *
- * Source: D. Libenzi's time ring, measured beside CFS's queue and P. Pisa's GAVL tree, linux-kernel,
- * April 2007; for the rules: see cfs.bpf.c.
+ * Source: D. Libenzi's time ring, measured beside CFS's queue and P. Pisa's GAVL tree,
+ * linux-kernel, April 2007; for the rules: see cfs.bpf.c.
  */
 #include <scx/waiting_tasks.bpf.h>
 
