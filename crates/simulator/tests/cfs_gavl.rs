@@ -1,7 +1,7 @@
 //! Goal: `cfs_gavl` is `cfs` with another container: it makes the same decisions, and its tree
 //! keeps its order and its balance. Method: both policies on random scenarios, on shipped
 //! workloads and with every set of `cfs`, on machines whose operations cost nothing, compared stay
-//! by stay; the tree against a sorted list, step by step, in `policies/gavl_trace.bpf.c`.
+//! by stay; the tree against a sorted list, step by step, in `orders/gavl_trace.bpf.c`.
 
 mod support;
 
@@ -106,6 +106,14 @@ fn more_tasks_may_come_one_after_the_other_than_may_be_there_at_once() {
     let result = attempt(&shipped("cfs_gavl"), &costless(1, 1000), &workload, 1);
     assert_eq!(result.status, Status::Completed, "{:?}", result.error);
     assert_eq!(result.nr_tasks, rounds + 1);
+}
+
+#[test]
+fn a_task_is_in_one_tree_whoever_takes_it_back_or_moves_it_meanwhile() {
+    let policy = compile("crates/simulator/tests/orders/hand_over.bpf.c");
+    let workload = together(vec![task("task", 0, once(&[run(MS)]))]);
+    let result = attempt(&policy, &costless(1, 1000), &workload, 1);
+    assert_eq!(result.status, Status::Completed, "{:?}", result.error);
 }
 
 #[test]
