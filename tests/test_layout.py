@@ -276,7 +276,8 @@ def tunables_without_comment(path: str, text: str) -> list[str]:
     return [
         f"{path}:{number}: a tunable needs a comment directly above it"
         for number, line in enumerate(lines, 1)
-        if line.startswith("const volatile") and not lines[number - 2].rstrip().endswith("*/")
+        if re.match(r"const volatile [\w ]+( =|;)", line)  # an array is no tunable
+        and not lines[number - 2].rstrip().endswith("*/")
     ]
 
 
@@ -292,7 +293,12 @@ def test_a_policy_says_its_licence_its_idea_and_its_source(path):
     assert text.startswith("/* SPDX-License-Identifier: GPL-2.0-only OR MIT */\n")
     assert re.search(rf"/\* {name} - \S", text), f"{path}: no `/* {name} - idea in one line`"
     assert re.search(r"^ \* Sources?:", text, re.MULTILINE), f"{path}: no `Source:` in its header"
-    refuse(tunables_without_comment(path, text), "a tunable's comment is what users read of it")
+
+
+@pytest.mark.parametrize("path", [path for path in C_FILES if path.startswith("policies/")])
+def test_a_tunable_says_what_it_is_for(path):
+    violations = tunables_without_comment(path, read(path))
+    refuse(violations, "a tunable's comment is what users read of it")
 
 
 @pytest.mark.parametrize(
