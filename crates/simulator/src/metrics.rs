@@ -289,6 +289,8 @@ pub struct TaskGroup {
     pub nice: i32,
     /// How many.
     pub count: u64,
+    /// Whether one of them may not run on every CPU.
+    pub pinned: bool,
     /// CPU time.
     pub run_ns: u64,
     /// Time runnable but not running.
@@ -404,7 +406,7 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
         wait_ns: metrics.wait_ns.quantiles(),
         wakeup_latency_ns: metrics.wakeup_latency_ns.distribution(),
         jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
-        task_groups: task_groups(tasks),
+        task_groups: task_groups(tasks, cpus.len()),
         timeline_names: metrics
             .timeline
             .as_ref()
@@ -441,7 +443,7 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
 }
 
-fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
+fn task_groups(tasks: &Tasks, nr_cpus: usize) -> Vec<TaskGroup> {
     let mut groups: BTreeMap<(String, i32), TaskGroup> = BTreeMap::new();
     for (id, state) in tasks.states().iter().enumerate() {
         let id = id as TaskId;
@@ -450,6 +452,7 @@ fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
             name,
             nice,
             count: 0,
+            pinned: false,
             run_ns: 0,
             wait_ns: 0,
             switches: 0,
@@ -458,6 +461,7 @@ fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
             last_exit_ns: 0,
         });
         group.count += 1;
+        group.pinned |= (tasks.seen(id).nr_cpus_allowed as usize) < nr_cpus;
         group.run_ns += state.totals.run_ns;
         group.wait_ns += state.totals.wait_ns;
         group.switches += state.totals.switches;
