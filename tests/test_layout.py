@@ -148,6 +148,7 @@ MODULES = {
         "sweep",
         "timeline_plot",
     },
+    "interactivity_table": {"fairness", "interactivity", "statistics", "study", "terminal"},
     "report_verb": {
         "catalogue",
         "cells",
@@ -164,8 +165,6 @@ MODULES = {
         "cells",
         "errors",
         "experiment",
-        "fairness",
-        "interactivity",
         "statistics",
         "store",
         "study",

@@ -83,7 +83,7 @@ def grouped_figure(
     looks: Mapping[str, Look],
     x_title: str,
     y_title: str,
-    zero: str = "",
+    about_zero: bool = False,
 ) -> go.Figure:
     """A dot a policy side by side at every place of the x axis, intervals as whiskers.
 
@@ -95,22 +95,18 @@ def grouped_figure(
         As `plots.looks_of` gives them for the whole report.
     x_title, y_title : str
         With unit.
-    zero : str, optional
-        What the line at zero means, written beside it; without it the y axis begins there.
+    about_zero : bool, optional
+        Whether a dashed line at zero is what values are held against; else the y axis begins there.
     """
     places = list(dict.fromkeys(point.x for points in series.values() for point in points))
     figure = go.Figure()
-    if zero:
+    if about_zero:
         figure.add_hline(y=0, line=_ZERO_LINE, layer="below")
-        figure.add_annotation(
-            text=escape(zero), x=1, xref="paper", xanchor="right", y=0, yanchor="bottom",
-            showarrow=False, font={"size": 12, "color": FAINT_INK},
-        )  # fmt: skip
     step = _DOTS_SPREAD / max(len(series), 1)
     for index, (name, points) in enumerate(series.items()):
         look, offset = looks[name], (index - (len(series) - 1) / 2) * step
         figure.add_scatter(
-            name=f"{look.glyph} {label(name)}",
+            name=label(name),
             x=[places.index(point.x) + offset for point in points],
             y=[point.centre for point in points],
             mode="markers",
@@ -129,7 +125,7 @@ def grouped_figure(
         ticktext=[label(str(place)) for place in places],
         showgrid=False,
     )
-    if not zero:
+    if not about_zero:
         figure.update_yaxes(rangemode="tozero")
     return figure
 

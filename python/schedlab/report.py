@@ -40,6 +40,7 @@ from schedlab.study import (
     interval,
     number,
     p_value,
+    points,
     study_of,
 )
 
@@ -114,7 +115,7 @@ def render(
         lstrip_blocks=True,
     )
     looks = plots.looks_of(study.policies)
-    for form in (number, factor, interval, p_value, message_of):
+    for form in (number, factor, interval, p_value, points, message_of):
         environment.filters[form.__name__] = form
     split_rows = _split_rows(study)
     latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)

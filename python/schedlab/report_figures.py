@@ -191,15 +191,13 @@ def _share_figures(found: Sequence[ShareErrors], looks: Mapping[str, Look]) -> D
     for panel, rows in _by_panel(found):
         series = {
             row.policy: [
-                Point(f"nice {one.nice}", one.error.mean, one.error.low, one.error.high)
+                Point(str(one.nice), one.error.mean, one.error.low, one.error.high)
                 for one in row.shares
             ]
             for row in rows
         }
-        title = "error of share (percentage points)"
-        figure = interactivity_plots.grouped_figure(
-            series, looks, "tasks of", title, zero="what weights promise"
-        )
+        titles = ("nice value of the tasks", "error of share (percentage points)")
+        figure = interactivity_plots.grouped_figure(series, looks, *titles, about_zero=True)
         figures.append((panel, _script(figure)))
     return figures
 

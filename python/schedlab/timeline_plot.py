@@ -12,7 +12,7 @@ from html import escape
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from schedlab.plots import Look, label, layout, legend_above
+from schedlab.plots import FAINT_INK, INK, Look, label, layout, legend_above, with_unit_ns
 
 GROUPS_MAX = 7
 """Groups with a colour of their own; what took least CPU time shares the last colour."""
@@ -82,7 +82,7 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
     _draw_legend(figure, groups)
     for row, run in enumerate(runs, start=1):
         _draw_run(figure, run, row, groups, unit, unit_ns)
-        _name_run(figure, run, row, looks[run.policy], unit, unit_ns)
+        _name_run(figure, run, row, looks[run.policy])
     style = layout("", "", 16)
     axis = style.pop("xaxis")
     style.pop("yaxis")
@@ -96,10 +96,14 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
         hovermode="closest",
         dragmode="zoom",
         showlegend=True,
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": FAINT_INK, "activecolor": INK},
         legend={**legend_above(), "yref": "container", "y": 1, "yanchor": "top"},
     )
     figure.update_xaxes(
-        range=[0, timelines.until_ns / unit_ns], showgrid=False, tickfont=axis["tickfont"]
+        range=[0, timelines.until_ns / unit_ns],
+        showgrid=False,
+        zeroline=False,
+        tickfont=axis["tickfont"],
     )
     title = {**axis["title"], "text": f"simulated time ({unit})"}
     figure.update_xaxes(title=title, row=len(runs), col=1)
@@ -141,9 +145,10 @@ def _draw_run(
     unit_ns: float,
 ) -> None:
     """Two traces a colour: tasks of one name take turns between a fill and its tint."""
+    turns = _turns_of(run)
     of_trace: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
     for stay in run.stays:
-        of_trace.setdefault((groups[run.names[stay[3]]], stay[3] % 2), []).append(stay)
+        of_trace.setdefault((groups[run.names[stay[3]]], turns[stay[3]] % 2), []).append(stay)
     for (place, odd), stays in sorted(of_trace.items()):
         figure.add_bar(
             legendgroup=str(place),
@@ -166,6 +171,7 @@ def _draw_run(
         range=[run.nr_cpus - 0.5, -0.5],
         tickvals=cpus,
         ticktext=[f"CPU {cpu}" for cpu in cpus],
+        ticklabelstandoff=6,
         fixedrange=True,
         showgrid=False,
         zeroline=False,
@@ -174,12 +180,19 @@ def _draw_run(
     )
 
 
-def _name_run(
-    figure: go.Figure, run: PlayedRun, row: int, look: Look, unit: str, unit_ns: float
-) -> None:
-    makespan = f"{run.makespan_ns / unit_ns:,.4g}"
+def _turns_of(run: PlayedRun) -> dict[int, int]:
+    """The rank of each pid among those of its name: the first has the fill of the legend."""
+    ranks: dict[int, int] = {}
+    counts: dict[str, int] = {}
+    for pid in sorted({pid for _, _, _, pid in run.stays}):
+        ranks[pid] = counts.get(run.names[pid], 0)
+        counts[run.names[pid]] = ranks[pid] + 1
+    return ranks
+
+
+def _name_run(figure: go.Figure, run: PlayedRun, row: int, look: Look) -> None:
     figure.add_annotation(
-        text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {makespan} {unit}",
+        text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {with_unit_ns(run.makespan_ns)}",
         xref="x domain" if row == 1 else f"x{row} domain",
         yref="y domain" if row == 1 else f"y{row} domain",
         x=0, y=1, xanchor="left", yanchor="bottom",

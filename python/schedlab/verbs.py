@@ -22,6 +22,7 @@ from schedlab import (
     catalogue,
     doctor,
     experiment,
+    interactivity_table,
     kernels,
     listing,
     load,
@@ -387,9 +388,11 @@ def _print_answer(comparison: Comparison, as_json: bool) -> Study:
     published = published_beside(asked.definition, study)
     if as_json:
         reused = comparison.nr_reused + comparison.nr_of_others
-        terminal.print_json(terminal.study_json(asked, study, records, reused, published))
+        told = terminal.study_json(asked, study, records, reused, published)
+        terminal.print_json(told | interactivity_table.interactivity_json(study))
     else:
         terminal.print_study(study, asked.title, asked.description, published)
+        interactivity_table.print_interactivity(study)
     return study
 
 
