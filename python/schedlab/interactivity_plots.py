@@ -26,6 +26,8 @@ from schedlab.plots import (
 
 MARKED_SHARES = (0.5, 0.9, 0.99)
 """Where a curve bears its policy's mark, to be told apart without colour: p50, p90 and p99."""
+TICK_LABELS_MAX = 5
+"""Times that a narrow screen has room for below a curve; the grid shows those between."""
 _LEGEND_PX = 34
 _RIGHT_PX = 24
 _DOTS_SPREAD = 0.6
@@ -68,11 +70,13 @@ def ecdf_figure(
         showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
     )
     ticks = latency_ticks(low, high)
+    step = -(-len(ticks) // TICK_LABELS_MAX)
     figure.update_xaxes(
         type="log",
         range=[np.log10(low), np.log10(high)],
         tickvals=ticks,
-        ticktext=[with_unit_ns(tick) for tick in ticks],
+        ticktext=["" if at % step else with_unit_ns(tick) for at, tick in enumerate(ticks)],
+        tickangle=0,
     )
     figure.update_yaxes(range=[0, 102], tickvals=[0, 25, 50, 75, 90, 100])
     return figure

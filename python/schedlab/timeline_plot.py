@@ -21,6 +21,7 @@ _IDLE = "#f1f3f6"
 # Neighbours differ in lightness too, so that they can be told apart in grey.
 _FILLS = ("#1f3f66", "#e08a3c", "#a9c7e0", "#8c3b2a", "#7fb069", "#5c5470", "#d8c7a3")
 _TINT = 0.28
+_NEARLY_OPAQUE = 0.999
 _ROWS_PX = 420
 _ROW_PX_MAX, _ROW_PX_MIN = 34, 3
 _HEAD_PX = 34
@@ -89,7 +90,9 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
     figure.update_layout(style)
     figure.update_layout(
         barmode="overlay",
-        bargap=0,
+        # With a gap and a colour that is not opaque, Plotly leaves bars as short as they are; else
+        # each would be widened to a pixel, and what is drawn last would hide what it stands beside.
+        bargap=0.1,
         height=inside_px + _LEGEND_PX + _FOOT_PX,
         margin={"l": 70, "t": _LEGEND_PX + _HEAD_PX, "b": _FOOT_PX},
         plot_bgcolor=_IDLE,
@@ -159,7 +162,7 @@ def _draw_run(
             y=[cpu for _, _, cpu, _ in stays],
             width=0.84,
             customdata=[f"{escape(run.names[pid])}, pid {pid}" for _, _, _, pid in stays],
-            marker={"color": tinted(_FILLS[place]) if odd else _FILLS[place], "line_width": 0},
+            marker={"color": fill_of(place, bool(odd)), "line_width": 0},
             hovertemplate=f"%{{customdata}}<br>CPU %{{y}}, from %{{base:.6~g}} {unit}"
             f" for %{{x:.4~g}} {unit}<extra></extra>",
             row=row,
@@ -200,7 +203,9 @@ def _name_run(figure: go.Figure, run: PlayedRun, row: int, look: Look) -> None:
     )  # fmt: skip
 
 
-def tinted(colour: str) -> str:
-    """A colour, written #rrggbb, a step nearer to white."""
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(part + _TINT * (255 - part)):02x}" for part in parts)
+def fill_of(place: int, tint: bool) -> str:
+    """A colour of the palette, or the same a step nearer to white, for CSS; see `bargap`."""
+    parts = [int(_FILLS[place][at : at + 2], 16) for at in (1, 3, 5)]
+    if tint:
+        parts = [round(part + _TINT * (255 - part)) for part in parts]
+    return f"rgba({parts[0]},{parts[1]},{parts[2]},{_NEARLY_OPAQUE})"
