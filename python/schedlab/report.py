@@ -88,6 +88,19 @@ def write_report(
         If the file cannot be written.
     """
     study = study_of(list(records))
+    write_study(path, study, title, command, published, description, timelines)
+
+
+def write_study(
+    path: str | os.PathLike[str],
+    study: Study,
+    title: str,
+    command: str,
+    published: Mapping[str, Published] | None = None,
+    description: str = "",
+    timelines: Timelines | None = None,
+) -> None:
+    """As `write_report`, of runs that somebody has grouped already, which takes a while."""
     html = render(study, title, command, published, description, timelines)
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")

@@ -21,7 +21,7 @@ from schedlab.errors import NoTimeline, SchedlabError, UnknownName
 from schedlab.store import RunRecord, Store, StoredExperiment
 
 if TYPE_CHECKING:
-    from schedlab.study import Study
+    from schedlab.study import Published, Study
     from schedlab.timeline_plot import Timelines
 
 
@@ -88,9 +88,13 @@ def report_verb(
             f" {', '.join(others)}",
             err=True,
         )
-    records = sorted(records, key=_stored_order(chosen))
-    told = Told(chosen.definition, chosen.command, functools.partial(_stored_cells, chosen))
-    write(output, records, told, looked_at, scenario, quiet=False)
+    from schedlab.study import published_beside, study_of
+
+    study = study_of(sorted(records, key=_stored_order(chosen)))
+    published = published_beside(chosen.definition, study)
+    cells = functools.partial(_stored_cells, chosen)
+    told = Told(chosen.definition, chosen.command, study, published, cells)
+    write(output, told, looked_at, scenario, quiet=False)
     if as_json:
         terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
     else:
@@ -135,35 +139,31 @@ def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
 
 @dataclass(frozen=True)
 class Told:
-    """What a report says of an experiment beside its runs: definition, command, and its cells."""
+    """What a report tells of an experiment: definition, command, runs as a study, published times,
+    and how to have its cells, which only a timeline needs."""
 
     definition: Mapping
     command: str
+    study: Study
+    published: Mapping[str, Published]
     cells: Callable[[], Sequence[Cell]]
 
 
 def write(
-    path: Path,
-    records: Sequence[RunRecord],
-    told: Told,
-    looked_at: Sequence[str] | None,
-    scenario: str | None,
-    quiet: bool,
+    path: Path, told: Told, looked_at: Sequence[str] | None, scenario: str | None, quiet: bool
 ) -> None:
     """Writes a report; `looked_at` and `scenario` are what its timeline shows."""
     from schedlab import report
-    from schedlab.study import published_beside, study_of
 
-    study, definition = study_of(records), told.definition
     try:
-        report.write_report(
+        report.write_study(
             path,
-            records,
-            _title(definition),
+            told.study,
+            _title(told.definition),
             told.command,
-            published_beside(definition, study),
-            definition.get("description", ""),
-            _timelines(study, told, looked_at or (), scenario or "", quiet),
+            told.published,
+            told.definition.get("description", ""),
+            _timelines(told, looked_at or (), scenario or "", quiet),
         )
     except OSError as error:
         raise SchedlabError(
@@ -173,13 +173,13 @@ def write(
 
 
 def _timelines(
-    study: Study, told: Told, looked_at: Sequence[str], scenario: str, quiet: bool
+    told: Told, looked_at: Sequence[str], scenario: str, quiet: bool
 ) -> Timelines | None:
     """A pair of runs to look into; None, with a note, if nobody asked and there is none."""
     from schedlab import timelines
 
     try:
-        pair = timelines.choose(study, looked_at, scenario)
+        pair = timelines.choose(told.study, looked_at, scenario)
         return timelines.record_timelines(pair, told.cells())
     except NoTimeline as error:
         if looked_at or scenario:

@@ -38,7 +38,7 @@ from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.store import DEFAULT_PATH, RunRecord, Store, StoredExperiment
 
 if TYPE_CHECKING:
-    from schedlab.study import Study
+    from schedlab.study import Published, Study
 
 JOBS_MAX = 1024
 
@@ -309,11 +309,10 @@ def compare_verb(
             comparison.make_runs(on_vm.jobs(jobs, asked.vm), quiet)
             if not quiet:
                 _say_what_was_made(comparison)
-            study = _print_answer(comparison, as_json)
+            study, published = _print_answer(comparison, as_json)
             if report_path:
-                told = report_verb.Told(asked.definition, command, lambda: cells)
-                records = comparison.records
-                report_verb.write(report_path, records, told, looked_at, scenario, quiet)
+                told = report_verb.Told(asked.definition, command, study, published, lambda: cells)
+                report_verb.write(report_path, told, looked_at, scenario, quiet)
                 if not quiet:
                     click.echo(f"report: {report_path}", err=True)
             return _conclude(study, comparison.records, quiet)
@@ -379,8 +378,8 @@ def _note_identical(records: Sequence[RunRecord]) -> None:
         )
 
 
-def _print_answer(comparison: Comparison, as_json: bool) -> Study:
-    """Prints what came of an experiment."""
+def _print_answer(comparison: Comparison, as_json: bool) -> tuple[Study, dict[str, Published]]:
+    """Prints what came of an experiment, and gives it with what others published."""
     from schedlab.study import published_beside, study_of
 
     asked, records = comparison.asked, comparison.records
@@ -393,7 +392,7 @@ def _print_answer(comparison: Comparison, as_json: bool) -> Study:
     else:
         terminal.print_study(study, asked.title, asked.description, published)
         interactivity_table.print_interactivity(study)
-    return study
+    return study, published
 
 
 def _conclude(study: Study, records: Sequence[RunRecord], quiet: bool) -> int:
