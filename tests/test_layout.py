@@ -113,16 +113,69 @@ MODULES = {
     "claims": {"errors", "store"},
     "comparison": {"cells", "claims", "experiment", "store", "sweep"},
     "study": {"statistics", "store"},
+    "weights": set(),
+    "interactivity": {"statistics", "store", "study"},
+    "fairness": {"interactivity", "statistics", "study", "weights"},
     "plots": {"statistics"},
-    "report": {"errors", "plots", "statistics", "store", "study"},
-    "terminal": {"cells", "errors", "experiment", "statistics", "store", "study"},
+    "interactivity_plots": {"plots"},
+    "timeline_plot": {"plots"},
+    "report_figures": {
+        "fairness",
+        "interactivity",
+        "interactivity_plots",
+        "plots",
+        "study",
+        "timeline_plot",
+    },
+    "report": {
+        "errors",
+        "fairness",
+        "interactivity",
+        "plots",
+        "report_figures",
+        "statistics",
+        "store",
+        "study",
+        "timeline_plot",
+    },
+    "timelines": {
+        "cells",
+        "errors",
+        "interactivity",
+        "statistics",
+        "store",
+        "study",
+        "sweep",
+        "timeline_plot",
+    },
+    "interactivity_table": {"fairness", "interactivity", "statistics", "study", "terminal"},
+    "report_verb": {
+        "catalogue",
+        "cells",
+        "errors",
+        "experiment",
+        "report",
+        "store",
+        "study",
+        "terminal",
+        "timeline_plot",
+        "timelines",
+    },
+    "terminal": {
+        "cells",
+        "errors",
+        "experiment",
+        "statistics",
+        "store",
+        "study",
+    },
     "kernels": {"catalogue", "errors", "terminal"},
     "listing": {"catalogue", "errors", "terminal"},
     "bpf": {"catalogue", "errors"},
     "vm": {"catalogue", "kernels"},
     "agreement": set(),
     "referee": {"agreement", "bpf", "catalogue", "errors", "kernel_result", "platforms", "vm"},
-    "kernel_result": {"store"},
+    "kernel_result": {"store", "weights"},
     "on_vm": {
         "bpf",
         "catalogue",
@@ -140,7 +193,12 @@ MODULES = {
 }
 NOT_IN_STATISTICS = {"io", "os", "pathlib", "plotly", "shutil", "sqlite3", "subprocess", "tempfile"}
 NOT_IN_PLOTS = NOT_IN_STATISTICS - {"plotly"}
-IMPORTS_REFUSED = {"statistics": NOT_IN_STATISTICS, "plots": NOT_IN_PLOTS}
+IMPORTS_REFUSED = {
+    "statistics": NOT_IN_STATISTICS,
+    "plots": NOT_IN_PLOTS,
+    "interactivity_plots": NOT_IN_PLOTS,
+    "timeline_plot": NOT_IN_PLOTS,
+}
 
 # Names that say nothing. sched_ext itself calls one header common.bpf.h.
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "manager", "common", "misc"}

@@ -72,7 +72,7 @@ def play(tasks=None, lost=0, **changes):
         "nr_cpus": 2,
         "tasks": tasks,
         "task_groups": [
-            {"name": "worker", "nice": 0, "count": len(tasks), "run_ns": 200}
+            {"name": "worker", "nice": 0, "count": len(tasks), "pinned": False, "run_ns": 200}
             | {"first_exit_ns": 1_000, "last_exit_ns": 1_000}
         ],
     }

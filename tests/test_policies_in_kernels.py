@@ -24,6 +24,7 @@ import pytest
 from cached_kernels import named
 from schedlab import bpf, catalogue, kernel_result, kernels, vm
 from schedlab.errors import SchedlabError
+from schedlab.weights import weight_of
 
 pytestmark = pytest.mark.xdist_group("vm")
 
@@ -149,7 +150,7 @@ def stints(kernel, nr_cpus, policies, workloads_of, deterministic=False):
 
 
 def kernel_weight(nice):
-    return kernel_result.NICE_WEIGHTS[nice - kernel_result.NICE_LOWEST]
+    return weight_of(nice)
 
 
 def ticks_of_2_4(nice):

@@ -207,6 +207,12 @@ def interval(found: Estimate | Growth, form: Callable[[float | None], str] = num
     return f"[{form(found.low)}, {form(found.high)}]"
 
 
+def points(value: float) -> str:
+    """A difference of percentages with its sign, to a hundredth; none where that is zero."""
+    text = f"{value:+.2f}"
+    return text if text.strip("+-0.") else "0.00"
+
+
 def p_value(value: float | None) -> str:
     """Two significant digits; below one in ten thousand, where the model is in doubt, only that."""
     if value is None:
