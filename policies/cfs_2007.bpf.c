@@ -585,8 +585,8 @@ static u32 find_busiest(u32 here, struct cfs_queue *q, enum balance_reason reaso
 }
 
 /* Moves waiting tasks, least key first, from another CPU's queue to this one's; whether any was
- * moved. 2.6.23 has no notion of a warm cache. Another CPU may take a task at the same time: who has
- * moved it, and nobody else, then changes what is known of it. */
+ * moved. 2.6.23 has no notion of a warm cache. Another CPU may take a task at the same time: who
+ * has moved it, and nobody else, then changes what is known of it. */
 static bool pull(u32 from, u32 here, struct cfs_queue *q)
 {
 	u64 nr_before = q->nr_running;
