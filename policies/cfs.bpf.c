@@ -31,7 +31,6 @@
 #include <scx/cfs_rules.bpf.h>
 
 char _license[] SEC("license") = "GPL";
-UEI_DEFINE(uei);
 
 static s32 timeline_create(u32 cpu)
 {
