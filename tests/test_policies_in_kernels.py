@@ -34,9 +34,12 @@ PAGE = ROOT / "docs" / "kernels.md"
 
 KERNELS = ("6.18", kernels.NEWEST)
 CPUS = (1, 2, 4)
-POLICIES = ("fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs", "cfs", "bfs", "eevdf")
+POLICIES = (
+    *("fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs"),
+    *("cfs", "cfs_gavl", "timering", "bfs", "eevdf"),
+)
 # Those that keep sums of what waits on each CPU, which CPUs that pull at one time must not spoil.
-KEEPS_SUMS = ("cfs_2007", "rfs", "cfs", "eevdf")
+KEEPS_SUMS = ("cfs_2007", "rfs", "cfs", "cfs_gavl", "timering", "eevdf")
 # Uses every call that kernels have renamed; a policy, but none to compare.
 RENAMED = "renamed_calls"
 # The kernel's own scheduler, before any policy is loaded.
@@ -52,7 +55,7 @@ NICE_FROM_NS = 2_000_000_000
 NICE_VALUES = (-5, 0, 5, 10)
 SETTLE_NS_DETERMINISTIC = 8_000_000_000
 PLAY_LIMIT_NS = 60_000_000_000
-RECORD_KIB = 64 * 1024
+RECORD_KIB = 16 * 1024
 REQUESTED = 64  # the kind of an end that we asked for
 
 
@@ -204,6 +207,8 @@ LAWS = {
     "cfs_2007": lambda _cpus: proportional(kernel_weight),
     "rfs": lambda _cpus: proportional(kernel_weight),
     "cfs": lambda _cpus: proportional(kernel_weight),
+    "cfs_gavl": lambda _cpus: proportional(kernel_weight),
+    "timering": lambda _cpus: proportional(kernel_weight),
     "bfs": by_deadline,
     "eevdf": lambda _cpus: proportional(kernel_weight),
     OWN: lambda _cpus: proportional(kernel_weight),
