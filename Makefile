@@ -119,6 +119,8 @@ test: test-programs setup check ## Everything that must hold, of Rust, C, Python
 	$(MAKE) kernels || echo "note: no kernels could be fetched" >&2
 	$(MAKE) guest
 	cargo test --workspace --locked
+	@# What needs libelf is a feature, which the workspace is built without.
+	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) cargo test --locked -p kernel --features bpf --lib
 	pytest -n auto --dist loadgroup
 
 .PHONY: check

@@ -393,10 +393,20 @@ static void place(struct cfs_task *t, const struct cfs_queue *q)
 static void change_queue(struct cfs_task *t, u32 cpu)
 {
 	end_wait(t, queue_of(t->cpu));
+	place(t, queue_of(cpu));
 	count_out(t);
 	t->cpu = cpu;
 	count_in(t);
-	place(t, queue_of(cpu));
+}
+
+/* What the key of a task that waits is going to be in another CPU's queue. */
+static u64 key_in(const struct cfs_task *t, u32 cpu)
+{
+	struct cfs_task there = *t;
+
+	end_wait(&there, queue_of(t->cpu));
+	place(&there, queue_of(cpu));
+	return there.key;
 }
 
 /* Whether the parent of a new task runs on the CPU to which the child comes. */
@@ -575,7 +585,8 @@ static u32 find_busiest(u32 here, struct cfs_queue *q, enum balance_reason reaso
 }
 
 /* Moves waiting tasks, least key first, from another CPU's queue to this one's; whether any was
- * moved. 2.6.23 has no notion of a warm cache. */
+ * moved. 2.6.23 has no notion of a warm cache. Another CPU may take a task at the same time: who
+ * has moved it, and nobody else, then changes what is known of it. */
 static bool pull(u32 from, u32 here, struct cfs_queue *q)
 {
 	u64 nr_before = q->nr_running;
@@ -590,12 +601,10 @@ static bool pull(u32 from, u32 here, struct cfs_queue *q)
 		if (!t || t->cpu != from || t->weight / 2 > q->pull_load + load_fuzz ||
 		    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
 			continue;
-		change_queue(t, here);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, t->key);
-		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0)) {
-			change_queue(t, from);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key_in(t, here));
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0))
 			continue;
-		}
+		change_queue(t, here);
 		q->need_resched |= preempts(q, p, t);
 		q->pull_load -= min(q->pull_load, t->weight);
 		if (!q->pull_load)

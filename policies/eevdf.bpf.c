@@ -88,6 +88,7 @@ struct eevdf_task {
 	u64 stopped_at_ns;
 	u32 cpu; /* whose queue's sums include it */
 	bool is_runnable;
+	bool is_counted; /* in that queue's sums */
 	bool is_new;
 	bool is_put_back; /* neither new nor woken: its affinity or nice value was changed */
 	bool is_delayed;
@@ -203,18 +204,20 @@ static bool is_eligible(const struct average *a, u64 vruntime)
 	return a->moment >= (s64)(vruntime - a->zero) * (s64)a->load;
 }
 
-static void count_in(struct eevdf_queue *q, const struct eevdf_task *t)
+static void count_in(struct eevdf_queue *q, struct eevdf_task *t)
 {
 	q->average.moment += (s64)(t->vruntime - q->average.zero) * (s64)t->weight;
 	q->average.load += t->weight;
 	q->nr_running++;
+	t->is_counted = true;
 }
 
-static void count_out(struct eevdf_queue *q, const struct eevdf_task *t)
+static void count_out(struct eevdf_queue *q, struct eevdf_task *t)
 {
 	q->average.moment -= (s64)(t->vruntime - q->average.zero) * (s64)t->weight;
 	q->average.load -= t->weight;
 	q->nr_running--;
+	t->is_counted = false;
 	if (!q->nr_running)
 		q->nr_drained++;
 }
@@ -238,13 +241,26 @@ static bool charge(struct eevdf_queue *q, u64 now)
 }
 
 /* Inserting a task moves V towards it: lag is inflated, so that afterwards it is what it was. */
+static u64 vruntime_with(struct eevdf_queue *q, s64 lag, u64 weight)
+{
+	u64 load = q->average.load;
+
+	lag = place_lag && load ? scaled(lag, load + weight, load) : 0;
+	return average_vruntime(&q->average) - lag;
+}
+
+static s64 lag_of(struct eevdf_queue *q, const struct eevdf_task *t)
+{
+	s64 limit = weighted(max(2 * slice_ns, tick_ns), t->weight);
+
+	return clamp((s64)(average_vruntime(&q->average) - t->vruntime), -limit, limit);
+}
+
 static void place(struct eevdf_queue *q, struct eevdf_task *t)
 {
 	u64 request = weighted(slice_ns, t->weight);
-	u64 load = q->average.load;
-	s64 lag = place_lag && load ? scaled(t->lag, load + t->weight, load) : 0;
 
-	t->vruntime = average_vruntime(&q->average) - lag;
+	t->vruntime = vruntime_with(q, t->lag, t->weight);
 	if (t->keeps_request)
 		request = t->request_left;
 	else if (t->is_new)
@@ -257,10 +273,7 @@ static void place(struct eevdf_queue *q, struct eevdf_task *t)
 /* The opposite of place: remembers lag and what is left of the request. */
 static void displace(struct eevdf_queue *q, struct eevdf_task *t)
 {
-	s64 lag = average_vruntime(&q->average) - t->vruntime;
-	s64 limit = weighted(max(2 * slice_ns, tick_ns), t->weight);
-
-	t->lag = clamp(lag, -limit, limit);
+	t->lag = lag_of(q, t);
 	t->request_left = t->deadline - t->vruntime;
 	count_out(q, t);
 }
@@ -288,18 +301,21 @@ static void fade_lag(struct eevdf_task *t)
 	t->lag = lag;
 }
 
-/* Takes a waiting task's lag and request from one queue to another. */
+/* Takes a waiting task's lag and request from one queue to another. One that waits may at the same
+ * time be taken off by whoever changes its affinity: is_runnable and is_counted tell each other. */
 static void change_queue(struct eevdf_queue *from, struct eevdf_queue *to, struct eevdf_task *t,
 			 u32 cpu)
 {
 	bpf_spin_lock(&from->lock);
-	displace(from, t);
+	if (t->is_counted)
+		displace(from, t);
 	bpf_spin_unlock(&from->lock);
 	t->keeps_request = true;
-	t->cpu = cpu;
 	bpf_spin_lock(&to->lock);
-	place(to, t);
+	if (t->is_runnable)
+		place(to, t);
 	bpf_spin_unlock(&to->lock);
+	t->cpu = cpu;
 }
 
 void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
@@ -475,7 +491,25 @@ static bool may_pull(struct task_struct *p, const struct eevdf_task *t, u32 to,
 	       (reason != BALANCE_BUSY || weight <= q->pull_load);
 }
 
-/* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. */
+/* What the deadline of a task that waits at `from` is going to be here. */
+static u64 deadline_here(struct eevdf_queue *from, struct eevdf_queue *here,
+			 const struct eevdf_task *t)
+{
+	u64 vruntime;
+	s64 lag;
+
+	bpf_spin_lock(&from->lock);
+	lag = lag_of(from, t);
+	bpf_spin_unlock(&from->lock);
+	bpf_spin_lock(&here->lock);
+	vruntime = vruntime_with(here, lag, t->weight);
+	bpf_spin_unlock(&here->lock);
+	return vruntime + t->deadline - t->vruntime;
+}
+
+/* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. Its CPU, or a
+ * third, may take them at the same time: who has moved a task, and nobody else, then changes the
+ * sums. Until t->cpu says so, no other CPU pulls it from here. */
 static bool pull(u32 busiest, u32 here, struct eevdf_queue *q, enum balance_reason reason, u64 now)
 {
 	struct eevdf_queue *from = queue_of(busiest);
@@ -489,12 +523,10 @@ static bool pull(u32 busiest, u32 here, struct eevdf_queue *q, enum balance_reas
 
 		if (!t || t->cpu != busiest || !may_pull(p, t, here, q, reason, now))
 			continue;
-		change_queue(from, q, t, here);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, t->deadline);
-		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0)) {
-			change_queue(q, from, t, busiest);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_here(from, q, t));
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0))
 			continue;
-		}
+		change_queue(from, q, t, here);
 		q->pull_load -= min(q->pull_load, t->weight);
 		if (!q->pull_load)
 			break;
@@ -651,9 +683,10 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	q = queue_of(t->cpu);
 	if (!q)
 		return;
-	t->is_runnable = false;
 	bpf_spin_lock(&q->lock);
-	displace(q, t);
+	t->is_runnable = false;
+	if (t->is_counted)
+		displace(q, t);
 	t->asleep_average = average_vruntime(&q->average);
 	t->asleep_nr_drained = q->nr_drained;
 	bpf_spin_unlock(&q->lock);
@@ -774,7 +807,7 @@ void BPF_STRUCT_OPS(eevdf_set_weight, struct task_struct *p, u32 weight)
 	q = queue_of(t->cpu);
 	if (!q)
 		return;
-	if (!t->is_runnable) {
+	if (!t->is_counted) {
 		t->lag = scaled(t->lag, t->weight, new_weight);
 		t->request_left = scaled(t->request_left, t->weight, new_weight);
 		t->weight = new_weight;

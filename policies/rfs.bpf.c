@@ -85,6 +85,7 @@ struct rfs_task {
 	u64 inverse; /* 2^32 / weight, rounded to the nearest */
 	u32 cpu;     /* whose queue's sums include it */
 	bool is_runnable;
+	bool is_counted; /* in its queue's sums */
 	bool is_new;
 	bool is_put_back; /* neither new nor woken: its affinity or nice value was changed */
 };
@@ -180,19 +181,21 @@ static u64 average_ns(struct average *a)
 	return a->zero_ns;
 }
 
-static void count_in(struct rfs_queue *q, const struct rfs_task *t)
+static void count_in(struct rfs_queue *q, struct rfs_task *t)
 {
 	q->average.moment += (s64)(t->norm.ns - q->average.zero_ns) * (s64)t->weight;
 	q->average.load += t->weight;
 	q->nr_running++;
+	t->is_counted = true;
 }
 
 /* The average of an empty queue is the time of the last that left. */
-static void count_out(struct rfs_queue *q, const struct rfs_task *t)
+static void count_out(struct rfs_queue *q, struct rfs_task *t)
 {
 	q->average.moment -= (s64)(t->norm.ns - q->average.zero_ns) * (s64)t->weight;
 	q->average.load -= t->weight;
 	q->nr_running--;
+	t->is_counted = false;
 	if (!q->nr_running)
 		q->average.zero_ns = t->norm.ns;
 }
@@ -225,20 +228,36 @@ static u64 average_at(struct rfs_queue *q, u64 now)
 	return ns;
 }
 
-/* Takes a waiting task from one queue to another, at the same distance from the average. */
-static void change_queue(struct rfs_queue *from, struct rfs_queue *to, struct rfs_task *t, u32 cpu)
+/* The normalised time of a waiting task in another queue: at the same distance from the average. */
+static u64 norm_in(struct rfs_queue *from, struct rfs_queue *to, const struct rfs_task *t)
 {
-	u64 distance_ns;
+	u64 distance_ns, average;
 
 	bpf_spin_lock(&from->lock);
 	distance_ns = t->norm.ns - average_ns(&from->average);
-	count_out(from, t);
 	bpf_spin_unlock(&from->lock);
-	t->cpu = cpu;
 	bpf_spin_lock(&to->lock);
-	t->norm.ns = average_ns(&to->average) + distance_ns;
-	count_in(to, t);
+	average = average_ns(&to->average);
 	bpf_spin_unlock(&to->lock);
+	return average + distance_ns;
+}
+
+/* Takes a waiting task from one queue to another. It may at the same time be taken off by whoever
+ * changes its affinity: is_runnable and is_counted tell each other. */
+static void change_queue(struct rfs_queue *from, struct rfs_queue *to, struct rfs_task *t, u32 cpu)
+{
+	u64 norm_ns = norm_in(from, to, t);
+
+	bpf_spin_lock(&from->lock);
+	if (t->is_counted)
+		count_out(from, t);
+	bpf_spin_unlock(&from->lock);
+	t->norm.ns = norm_ns;
+	bpf_spin_lock(&to->lock);
+	if (t->is_runnable)
+		count_in(to, t);
+	bpf_spin_unlock(&to->lock);
+	t->cpu = cpu;
 }
 
 /* A new task's turn comes when all have had one, or with its parent's. */
@@ -366,7 +385,9 @@ static u32 find_busiest(u32 here, struct rfs_queue *q, enum balance_reason reaso
 }
 
 /* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. A busy CPU
- * also takes a task that makes it the busier one: so an odd task goes round. */
+ * also takes a task that makes it the busier one: so an odd task goes round. Its CPU, or a third,
+ * may take a task at the same time: who has moved it, and nobody else, then changes the sums. Until
+ * t->cpu says so, no other CPU pulls it from here. */
 static bool pull(u32 busiest, u32 here, struct rfs_queue *q, enum balance_reason reason)
 {
 	struct rfs_queue *from = queue_of(busiest);
@@ -381,12 +402,10 @@ static bool pull(u32 busiest, u32 here, struct rfs_queue *q, enum balance_reason
 		if (!t || t->cpu != busiest || !bpf_cpumask_test_cpu(here, p->cpus_ptr) ||
 		    (reason == BALANCE_BUSY && t->weight / 2 > q->pull_load))
 			continue;
-		change_queue(from, q, t, here);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, t->norm.ns);
-		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0)) {
-			change_queue(q, from, t, busiest);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, norm_in(from, q, t));
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0))
 			continue;
-		}
+		change_queue(from, q, t, here);
 		q->pull_load -= min(q->pull_load, t->weight);
 		if (!q->pull_load)
 			break;
@@ -513,9 +532,10 @@ void BPF_STRUCT_OPS(rfs_quiescent, struct task_struct *p, u64 deq_flags)
 	q = queue_of(t->cpu);
 	if (!q)
 		return;
-	t->is_runnable = false;
 	bpf_spin_lock(&q->lock);
-	count_out(q, t);
+	t->is_runnable = false;
+	if (t->is_counted)
+		count_out(q, t);
 	bpf_spin_unlock(&q->lock);
 }
 

@@ -427,7 +427,7 @@ def test_ctrl_c_during_the_report_comes_after_the_table_and_loses_no_run(environ
     # Stands in for a Ctrl-C that comes while plots are loaded and drawn.
     program = (
         "import signal, sys, schedlab.cli, schedlab.report;"
-        "schedlab.report.write_report = lambda *_: signal.raise_signal(signal.SIGINT);"
+        "schedlab.report.write_study = lambda *_: signal.raise_signal(signal.SIGINT);"
         "schedlab.cli.main()"
     )
     words = ["compare", "fifo", *SCENARIO, "--repeat", "3", "--report", "out.html"]

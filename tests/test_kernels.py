@@ -1,12 +1,19 @@
 """Goal: kernels are judged before they are booted, and what is said of them is true and helpful.
 
 Method: the real command on images made by the compiler: each has what a kernel has (a banner, BTF,
-an entry for QEMU) or lacks one of it. Fetching needs a mirror and is left to `make kernels`.
+an entry for QEMU) or lacks one of it. Fetching needs a mirror and is left to `make kernels`; how it
+is interrupted is tried with an apt of our own that never ends.
 """
 
+import contextlib
 import json
+import os
+import signal
 import struct
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from schedlab import doctor, kernels
@@ -110,7 +117,7 @@ def test_a_kernel_that_would_refuse_every_policy_is_named_before_it_is_booted(co
     for call in ("scx_bpf_create_dsq", "scx_bpf_kick_cpu"):
         others = [name for name in CALLS if name != call]
         image = make_image("7.1.13-x", btf(others, open_functions=[call]))
-        added = command("kernels", "add", image, "--name", "mine")
+        added = command("kernels", "add", image, "--name", "mine", "--replace")
         assert added.returncode == 1
         assert f"no policy can be loaded into mine: its BTF lists {call} with" in added.stderr
         assert "broken" in added.stdout
@@ -155,10 +162,51 @@ def test_a_name_that_would_leave_the_cache_is_refused(command, make_image):
     assert '"../up" cannot be a kernel\'s name' in refused.stderr
 
 
+def test_another_kernel_of_the_same_name_stays_unless_it_is_to_be_replaced(command, make_image):
+    def listed():
+        kernels_there = json.loads(command("kernels", "list", "--json").stdout)
+        return [kernel["release"] for kernel in kernels_there]
+
+    first, second = (make_image(r, btf([], ["task_struct"])) for r in ("6.1.5", "6.1.6"))
+    assert command("kernels", "add", first, "--name", "mine").returncode == 0
+    assert command("kernels", "add", first, "--name", "mine").returncode == 0
+    refused = command("kernels", "add", second, "--name", "mine")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(
+        f"error: kernel mine is another one already: 6.1.5, from {first}"
+    )
+    assert "--replace" in refused.stderr.partition("hint:")[2]
+    assert listed() == ["6.1.5"]
+    assert command("kernels", "add", second, "--name", "mine", "--replace").returncode == 0
+    assert listed() == ["6.1.6"]
+
+
 def test_an_empty_cache_says_how_to_fill_it(command):
     listed = command("kernels", "list")
     assert (listed.returncode, listed.stdout) == (0, "")
     assert "schedlab kernels fetch" in listed.stderr
+
+
+def test_a_damaged_kernel_is_listed_as_such_and_keeps_no_other_away(
+    command, make_image, environment
+):
+    for release in ("6.18.1", "6.19.1"):
+        command("kernels", "add", make_image(release, btf([*CALLS, "virtcons_probe"])))
+    place = Path(environment["XDG_CACHE_HOME"]) / "schedlab" / "kernels" / "6.19.1"
+    (place / "kernel.json").write_text("{")
+    listed = command("kernels", "list")
+    assert listed.returncode == 1
+    assert [line.split()[:2] for line in listed.stdout.splitlines()[1:]] == [
+        ["6.18.1", "6.18.1"],
+        ["6.19.1", "damaged"],
+    ]
+    assert "error: kernel 6.19.1 is damaged: kernel.json: EOF" in listed.stderr
+    assert f"hint: remove {place} and fetch or add the kernel again" in listed.stderr
+    [usable] = json.loads(command("kernels", "list", "--json").stdout)
+    assert usable["name"] == "6.18.1"
+    told = {finding["what"]: finding for finding in json.loads(command("doctor", "--json").stdout)}
+    assert told["kernels"]["state"] == "ok"
+    assert "damaged, see `schedlab kernels list`: 6.19.1" in told["kernels"]["found"]
 
 
 def test_a_verb_that_is_misspelt_is_suggested(command):
@@ -181,6 +229,76 @@ def test_a_series_that_cannot_be_is_refused(command, series):
     done = command("kernels", "fetch", series)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: kernels fetch: {series!r} is no series such as 6.12")
+
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+# Answers as apt does until it downloads, which takes for ever.
+APT_GET = """#!/bin/sh
+case "$*" in
+*indextargets*) echo "Debian http://mirror.invalid/debian/" ;;
+*update*) touch lists/mirror_Packages ;;
+*download*) touch half-a-package.deb; echo $$ >"$PIDS"; sleep 1000 & echo $! >>"$PIDS"; wait ;;
+esac
+"""
+APT_CACHE = "#!/bin/sh\necho linux-image-6.18.1-cloud-amd64\n"
+
+
+@pytest.fixture
+def endless_fetch(tmp_path, environment):
+    """Starts a fetch whose download never ends; gives it, and what it started, once it waits."""
+    if not (KEYRING.is_file() or KEYRING.with_suffix(".pgp").is_file()):
+        pytest.skip("the keys of Debian's archive are not installed")
+    for name, script in (("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    pids = tmp_path / "pids"
+    path = f"{tmp_path}:{environment['PATH']}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", "kernels", "fetch", "6.18"],
+        env=environment | {"PATH": path, "PIDS": str(pids)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
+    yield process, [int(pid) for pid in pids.read_text().split()]
+    process.kill()
+    process.communicate()
+
+
+def wait_for(what, limit_s=60.0):
+    end = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    with contextlib.suppress(OSError):
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    return False
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_fetch_ends_at_once_and_leaves_nothing(
+    endless_fetch, environment, number, code
+):
+    process, started = endless_fetch
+    # To us alone, as `kill` does: nobody else is told to end.
+    os.kill(process.pid, number)
+    stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (code, "")
+    assert stderr.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in stderr and "error" not in stderr
+    assert list((Path(environment["XDG_CACHE_HOME"]) / "schedlab" / "kernels").iterdir()) == []
+    wait_for(lambda: not any(map(is_running, started)), 10)
+
+
+def test_a_killed_fetch_takes_apt_with_it(endless_fetch):
+    process, (apt, _) = endless_fetch
+    process.kill()
+    wait_for(lambda: not is_running(apt), 10)
 
 
 # ---- doctor -------------------------------------------------------------------------------------

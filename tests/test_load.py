@@ -103,7 +103,7 @@ def finish(name, process, first="", limit_s=5.0):
     out, err = process.communicate(timeout=60)
     alone = wait_for(lambda: state() == "disabled" and not guests(), limit_s)
     told[name] = {
-        "code": process.returncode, "out": first + out, "err": err, "state": state(),
+        "code": process.returncode, "out": first + (out or ""), "err": err, "state": state(),
         "guests": [] if alone else guests(), "back_ns": time.monotonic_ns() - began_ns,
     }
 
@@ -129,6 +129,11 @@ finish("interrupted", process, read)
 process, read = attached("/round_robin.o", "--set", "slice_ns=5ms", "--json", lines=4)
 process.send_signal(signal.SIGTERM)
 finish("terminated", process, read)
+
+process, read = attached("/fifo.o", lines=3)
+process.stdout.close()
+process.stdout = None
+finish("reader gone", process, read)
 
 process = enabled("/scheduler.bpf.o")
 process.send_signal(signal.SIGTERM)
@@ -302,6 +307,13 @@ def test_as_json_every_record_is_a_line_and_sigterm_detaches(told):
 
 
 @in_a_machine
+def test_a_reader_that_has_enough_ends_it_cleanly_and_without_an_error(told):
+    case = ended(told, "reader gone", 141)
+    [attached] = case["err"].splitlines()
+    assert attached.startswith("fifo schedules Linux 6.18")
+
+
+@in_a_machine
 def test_a_second_policy_is_refused_with_the_name_of_the_first(told):
     case = ended(told, "a second one", 2)
     assert case["err"].startswith("error: the scheduler fifo is attached already")
@@ -471,6 +483,23 @@ def test_the_compilers_words_are_shown_and_nothing_is_kept(own_cache, tmp_path):
     with pytest.raises(SchedlabError, match=r"mine.bpf.c:2:\d+: error: use of .*no_such"):
         bpf.object_of(source)
     assert not list(own_cache.iterdir())
+
+
+def test_clangs_warnings_of_ones_own_policy_are_shown_when_it_is_built(
+    own_cache, tmp_path, monkeypatch, capfd
+):
+    source = tmp_path / "mine.bpf.c"
+    text = (ROOT / "policies" / "fifo.bpf.c").read_text()
+    source.write_text(text + "\nstatic int forgotten;\n")
+    bpf.object_of(source)
+    [warning] = [line for line in capfd.readouterr().err.splitlines() if "warning:" in line]
+    assert f"{source}:" in warning and "forgotten" in warning
+    bpf.object_of(source)
+    assert capfd.readouterr().err == ""
+    monkeypatch.setattr(catalogue, "names", lambda _shelf: {"mine": source})
+    source.write_text(text + "\nstatic int forgotten_too;\n")
+    bpf.object_of(source)
+    assert capfd.readouterr().err == ""
 
 
 def test_without_clang_its_package_is_named(own_cache, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -69,10 +70,9 @@ def play(tasks=None, lost=0, **changes):
         "messages": 5,
         "nr_tasks": len(tasks),
         "nr_cpus": 2,
-        "nr_late": 0,
         "tasks": tasks,
         "task_groups": [
-            {"name": "worker", "nice": 0, "count": len(tasks), "run_ns": 200}
+            {"name": "worker", "nice": 0, "count": len(tasks), "pinned": False, "run_ns": 200}
             | {"first_exit_ns": 1_000, "last_exit_ns": 1_000}
         ],
     }
@@ -104,9 +104,7 @@ def test_counts_are_sums_over_the_tasks_and_the_rest_is_taken_as_it_is():
     assert (group["run_ns"], group["wait_ns"], group["switches"], group["migrations"]) == (
         200, 20, 6, 2,
     )  # fmt: skip
-    assert found["recording"] == {
-        "lost": 0, "others_ns": 4, "idle_while_waiting_ns": 3, "nr_late": 0,
-    }  # fmt: skip
+    assert found["recording"] == {"lost": 0, "others_ns": 4, "idle_while_waiting_ns": 3}
 
 
 def test_what_a_kernel_does_not_tell_is_null_and_nothing_is_missing(core_result):
@@ -249,11 +247,19 @@ def test_every_fact_of_a_platform_decides_its_digest():
         ("cfs@kernel:6.1", ("cfs", "6.1")),
         ("eevdf", None),
         ("./eevdf@kernel.bpf.c", None),
-        ("eevdf@kernel:", None),
+        ("./at@kernel:6.1/eevdf.bpf.c", None),
     ],
 )
 def test_a_kernels_own_scheduler_is_told_from_a_policy(text, parts):
-    assert platforms.own_scheduler(text) == parts
+    assert catalogue.own_scheduler(text) == parts
+
+
+@pytest.mark.parametrize("where", [["--on", "vm"], ["--machine", "laptop"]])
+def test_a_colon_without_a_kernel_is_refused_with_what_to_write(command, where):
+    done = command("run", "cfs@kernel:", "--workload", "ping_pong", *where)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: policy: 'cfs@kernel:' names no kernel after the colon\n")
+    assert "cfs@kernel:NAME" in done.stderr.partition("hint:")[2]
 
 
 def test_a_scheduler_that_the_kernel_does_not_have_is_refused_with_the_one_it_has():
@@ -482,6 +488,31 @@ def test_an_ejected_policy_shows_the_kernels_reason_and_the_sweep_goes_on(lab):
     assert "hint: create the queue by scx_bpf_create_dsq in init" in stderr
     status = {run["policy"]: run["status"] for run in json.loads(stdout)["runs"]}
     assert status == {"bad_queue": "failed", "fifo": "completed"}
+
+
+@vm_test
+def test_what_a_policy_prints_in_a_machine_is_shown_by_run(lab, tmp_path):
+    before, call, after = (
+        (ROOT / "policies" / "fifo.bpf.c").read_text().rpartition("scx_bpf_dsq_insert(")
+    )
+    talkative = tmp_path / "talkative.bpf.c"
+    talkative.write_text(f'{before}bpf_printk("%d joins", p->pid); {call}{after}')
+    code, _, stderr = finished(lab("run", talkative, *SMALL, "--kernel", "6.18"))
+    assert code == 0, stderr
+    form = r" *.+-\d+ +\[00[01]\] \S+ +\d+\.\d{6}: bpf_trace_printk: \d+ joins"
+    lines = stderr.splitlines()
+    printed = [line for line in lines if re.fullmatch(form, line)]
+    # Each worker's first time, at the least.
+    assert 40 <= len(printed) <= 1000, stderr
+    assert len(lines) - len(printed) == (len(printed) == 1000), stderr
+
+
+def test_lines_that_are_not_shown_are_counted():
+    printed = {"record": "printed", "lines": ["one", "two"], "nr_left_out": 3}
+    *lines, rest = kernel_result.printed([{"record": "booted"}, printed])
+    assert lines == ["one", "two"]
+    assert rest == "bpf_trace_printk: 3 more lines were printed and are not shown"
+    assert kernel_result.printed([printed | {"nr_left_out": 0}]) == lines
 
 
 @vm_test

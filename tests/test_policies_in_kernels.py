@@ -1,13 +1,13 @@
-"""Goal: on both kernels with sched_ext, on 1, 2 and 4 CPUs, every policy is accepted, schedules
-four workloads to the end, and shares CPU time by nice values as it says; a policy with a mistake
-ends with the kernel's reason.
+"""Goal: on both kernels with sched_ext, on 1, 2 and 4 CPUs, every policy is accepted and schedules
+four workloads to the end; a policy with a mistake ends with the kernel's reason.
 
 Method: a boot for each kernel and number of CPUs loads one policy after the other and plays all
-workloads under each; shares are compared with closed forms, and with plain earliest deadline first
-for bfs. A boot for each kernel loads all mistakes. Skipped, with the reason, without QEMU, kernels,
-clang or the guest.
+workloads under each. A boot for each kernel loads all mistakes. Skipped, with the reason, without
+QEMU, kernels, clang or the guest.
 
-`make kernel-table` (KERNELS=write) plays longer, and writes what comes of it into docs/kernels.md.
+`make kernel-table` (KERNELS=write) plays longer, and writes what comes of it into docs/kernels.md;
+there shares by nice value are compared with closed forms, and with plain earliest deadline first
+for bfs. That simulator and kernel give the same shares is tested in test_agreement.py.
 """
 
 import functools
@@ -21,8 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from cached_kernels import named
 from schedlab import bpf, catalogue, kernel_result, kernels, vm
 from schedlab.errors import SchedlabError
+from schedlab.weights import weight_of
 
 pytestmark = pytest.mark.xdist_group("vm")
 
@@ -30,12 +32,14 @@ ROOT = Path(__file__).resolve().parents[1]
 WRITE = os.environ.get("KERNELS") == "write"
 PAGE = ROOT / "docs" / "kernels.md"
 
-KERNELS = ("6.18", "7.3")
+KERNELS = ("6.18", kernels.NEWEST)
 CPUS = (1, 2, 4)
-# All policies in one machine, one after the other, do not pass every time yet: on 4 CPUs Linux 6.18
-# ejected fifo for a stall beside its hogs, and why is open. `KERNELS=play` asks for it.
-PLAYS_ALL = os.environ.get("KERNELS") in ("play", "write")
-POLICIES = ("fifo", "round_robin", "linux_2_4", "o1", "cfs", "bfs", "eevdf")
+POLICIES = (
+    *("fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs"),
+    *("cfs", "cfs_gavl", "timering", "bfs", "eevdf"),
+)
+# Those that keep sums of what waits on each CPU, which CPUs that pull at one time must not spoil.
+KEEPS_SUMS = ("cfs_2007", "rfs", "cfs", "cfs_gavl", "timering", "eevdf")
 # Uses every call that kernels have renamed; a policy, but none to compare.
 RENAMED = "renamed_calls"
 # The kernel's own scheduler, before any policy is loaded.
@@ -51,20 +55,20 @@ NICE_FROM_NS = 2_000_000_000
 NICE_VALUES = (-5, 0, 5, 10)
 SETTLE_NS_DETERMINISTIC = 8_000_000_000
 PLAY_LIMIT_NS = 60_000_000_000
-RECORD_KIB = 64 * 1024
+RECORD_KIB = 16 * 1024
 REQUESTED = 64  # the kind of an end that we asked for
 
 
-def nice_shares(nr_cpus, length_s):
+def nice_shares(nr_cpus, length):
     """As many tasks of each nice value as there are CPUs."""
-    return ("nice_shares", {"copies": str(nr_cpus), "length": f"{length_s}s"})
+    return ("nice_shares", {"copies": str(nr_cpus), "length": length})
 
 
 # ---- what is booted -----------------------------------------------------------------------------
 
 
 def needed(kernel):
-    """Skips where QEMU, clang, the guest's program or the kernel is missing."""
+    """The kernel's name; skips where QEMU, clang, the guest's program or the kernel is missing."""
     native = catalogue.native()
     try:
         native.find_qemu()
@@ -73,8 +77,7 @@ def needed(kernel):
         pytest.skip(str(error).splitlines()[0])
     if bpf.find_clang() is None:
         pytest.skip("no clang that builds BPF")
-    if kernel not in {found["name"] for found in kernels.present()}:
-        pytest.skip(f"no kernel {kernel} in {kernels.directory()}: schedlab kernels fetch")
+    return named(kernel)
 
 
 def booted(kernel, nr_cpus, job, files, deterministic=False):
@@ -115,17 +118,19 @@ class Stint:
     end: dict | None = None
 
 
-def stints(kernel, nr_cpus, policies, workloads, deterministic=False):
+def stints(kernel, nr_cpus, policies, workloads_of, deterministic=False):
     """The stint of each policy, by name, OWN first. One that is ejected is the last."""
     files = {
-        f"/{name}.toml": (ROOT / "workloads" / f"{name}.toml").read_bytes() for name, _ in workloads
+        f"/{name}.toml": (ROOT / "workloads" / f"{name}.toml").read_bytes()
+        for policy in policies
+        for name, _ in workloads_of(policy)
     }
-    work = plays_of(workloads, nr_cpus, deterministic) if OWN in policies else []
+    work = plays_of(workloads_of(OWN), nr_cpus, deterministic) if OWN in policies else []
     for policy in (policy for policy in policies if policy != OWN):
         source = (OF_TESTS if policy == RENAMED else ROOT / "policies") / f"{policy}.bpf.c"
         files[f"/{policy}.o"] = bpf.object_of(source).read_bytes()
         work += [{"kind": "load", "object": f"/{policy}.o", "set": {}}]
-        work += plays_of(workloads, nr_cpus, deterministic)
+        work += plays_of(workloads_of(policy), nr_cpus, deterministic)
     settle_ns = SETTLE_NS_DETERMINISTIC if deterministic else 0
     job = {"work": work, "settle_ns": settle_ns, "time_limit_ns": PLAY_LIMIT_NS}
     records, console = booted(kernel, nr_cpus, job, files, deterministic)
@@ -148,7 +153,7 @@ def stints(kernel, nr_cpus, policies, workloads, deterministic=False):
 
 
 def kernel_weight(nice):
-    return kernel_result.NICE_WEIGHTS[nice - kernel_result.NICE_LOWEST]
+    return weight_of(nice)
 
 
 def ticks_of_2_4(nice):
@@ -199,19 +204,23 @@ LAWS = {
     "round_robin": lambda _cpus: proportional(evenly),
     "linux_2_4": lambda _cpus: proportional(ticks_of_2_4),
     "o1": lambda _cpus: proportional(slice_of_2_6_0),
+    "cfs_2007": lambda _cpus: proportional(kernel_weight),
+    "rfs": lambda _cpus: proportional(kernel_weight),
     "cfs": lambda _cpus: proportional(kernel_weight),
+    "cfs_gavl": lambda _cpus: proportional(kernel_weight),
+    "timering": lambda _cpus: proportional(kernel_weight),
     "bfs": by_deadline,
     "eevdf": lambda _cpus: proportional(kernel_weight),
     OWN: lambda _cpus: proportional(kernel_weight),
 }
 
 
-def shares(play, nr_cpus):
-    """Share of a CPU that each task had from NICE_FROM_NS on, with its nice value."""
+def shares(play, nr_cpus, from_ns=NICE_FROM_NS):
+    """Share of a CPU that each task had from `from_ns` on, with its nice value."""
     played, schedule = play
     run_ns = dict.fromkeys((task["number"] + 1 for task in played["tasks"]), 0)
-    for from_ns, to_ns, _, number in schedule["timeline"]:
-        run_ns[number] += max(to_ns - max(from_ns, NICE_FROM_NS), 0)
+    for on_ns, off_ns, _, number in schedule["timeline"]:
+        run_ns[number] += max(off_ns - max(on_ns, from_ns), 0)
     total_ns = sum(run_ns.values())
     nice = {task["number"] + 1: task["nice"] for task in played["tasks"]}
     return [(nice[number], ns / total_ns * nr_cpus) for number, ns in run_ns.items()]
@@ -234,19 +243,34 @@ def test_laws_give_all_cpu_time_and_more_to_lower_nice_values():
 # ---- the kernels --------------------------------------------------------------------------------
 
 
+def keeps_sums(nr_cpus, policy):
+    return nr_cpus > 1 and policy in KEEPS_SUMS
+
+
+def loops_of(nr_cpus, policy):
+    """So many messages that CPUs pull tasks from each other some hundred times."""
+    return 30 if keeps_sums(nr_cpus, policy) else 10
+
+
 @functools.cache
 def boot_of_all(kernel, nr_cpus):
-    needed(kernel)
-    workloads = [HACKBENCH, COUNTER, LAT_CTX, nice_shares(nr_cpus, 1)]
-    return stints(kernel, nr_cpus, [*POLICIES, RENAMED], workloads)
+    kernel = needed(kernel)
+
+    def workloads_of(policy):
+        return [
+            ("hackbench", {"groups": "1", "loops": str(loops_of(nr_cpus, policy))}),
+            ("counter", {"n": "4", "work": "50ms"}),
+            ("lat_ctx", {"rounds": "300"}),
+            nice_shares(nr_cpus, "2s" if keeps_sums(nr_cpus, policy) else "500ms"),
+        ]
+
+    return stints(kernel, nr_cpus, [*POLICIES, RENAMED], workloads_of)
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, RENAMED])
 @pytest.mark.parametrize("nr_cpus", CPUS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_policy_schedules_every_workload_to_its_end(kernel, nr_cpus, policy):
-    if not PLAYS_ALL:
-        pytest.skip("all policies in one machine: KERNELS=play asks for it")
     stint = boot_of_all(kernel, nr_cpus)[policy]
     assert stint.end["record"] == "detached", stint.end
     assert stint.end["kind"] == REQUESTED, stint.end
@@ -254,33 +278,18 @@ def test_a_policy_schedules_every_workload_to_its_end(kernel, nr_cpus, policy):
     for played, schedule in stint.plays:
         assert played["status"] == "completed"
         assert schedule["lost"] == 0
-    assert hackbench[0]["messages"] == 400 * 10
-    assert min(task["run_ns"] for task in counter[0]["tasks"][1:]) >= 150_000_000
-    assert lat_ctx[0]["messages"] == 2 * 1000
+    assert hackbench[0]["messages"] == 400 * loops_of(nr_cpus, policy)
+    assert min(task["run_ns"] for task in counter[0]["tasks"][1:]) >= 50_000_000
+    assert lat_ctx[0]["messages"] == 2 * 300
     # Hogs never sleep: a CPU that idles beside them is lost. Waking up and moving take a little.
     idle_ns, elapsed_ns = nice[1]["idle_while_waiting_ns"], nice[0]["elapsed_ns"]
     assert idle_ns < 0.1 * nr_cpus * elapsed_ns
-
-
-# Of two seconds. A round of o1 takes 360 ms, so it may stand a slice of 126 ms from its law.
-SHARE_TOLERANCE_POINTS = {"o1": 6.5} | dict.fromkeys(LAWS.keys() - {"o1"}, 2)
-
-
-@functools.cache
-def boot_of_hogs():
-    """Hogs on one CPU whose clock counts instructions, so that nothing else has a share."""
-    needed(KERNELS[0])
-    with_law = [policy for policy in POLICIES if policy in LAWS]
-    return stints(KERNELS[0], 1, with_law, [nice_shares(1, 4)], deterministic=True)
-
-
-@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy in LAWS])
-def test_hogs_share_a_cpu_as_the_policy_says(policy):
-    [nice] = boot_of_hogs()[policy].plays
-    found = shares(nice, 1)
-    error_points = largest_error_points(found, LAWS[policy](1))
-    print(f"shares within {error_points:.2f} points")
-    assert error_points < SHARE_TOLERANCE_POINTS[policy], found
+    if keeps_sums(nr_cpus, policy):
+        # Balancing takes its time, and a stall of this machine is charged to whoever runs. Wrong
+        # sums leave a hog without CPU time for ever.
+        law = LAWS[policy](nr_cpus)
+        found = shares(nice, nr_cpus, from_ns=1_000_000_000)
+        assert all(share > law[value] / 2 for value, share in found if value <= 0), found
 
 
 # What is wrong: the stage at which it ends, or None where it is ejected after it was enabled;
@@ -299,7 +308,7 @@ MISTAKES = {
 @functools.cache
 def boot_of_mistakes(kernel):
     """What `schedlab-guest load` told of each, one after the other in one boot."""
-    needed(kernel)
+    kernel = needed(kernel)
     files, work = {}, []
     for name in MISTAKES:
         path = f"/{name}.o"
@@ -338,8 +347,8 @@ def measured(kernel, nr_cpus):
     """The cells of a column, by table and policy."""
     deterministic = nr_cpus == 1
     repeated = [HACKBENCH, COUNTER, LAT_CTX] * (1 if deterministic else REPEATS)
-    workloads = [*repeated, nice_shares(nr_cpus, 6)]
-    found = stints(kernel, nr_cpus, [OWN, *POLICIES], workloads, deterministic)
+    workloads = [*repeated, nice_shares(nr_cpus, "6s")]
+    found = stints(kernel, nr_cpus, [OWN, *POLICIES], lambda _: workloads, deterministic)
     cells = {}
     for policy, stint in found.items():
         assert len(stint.plays) == len(workloads), (policy, stint.end)
@@ -359,7 +368,7 @@ def measured(kernel, nr_cpus):
         law = LAWS.get(policy)
         error = f"{largest_error_points(shares(nice, nr_cpus), law(nr_cpus)):.1f}" if law else "-"
         cells["nice_shares", policy] = f"{error}; {idle_percent:.1f}"
-        print(kernel, nr_cpus, policy, nice[0]["nr_late"], shares(nice, nr_cpus))
+        print(kernel, nr_cpus, policy, shares(nice, nr_cpus))
     return cells
 
 
@@ -376,7 +385,8 @@ def table(columns, name):
 if WRITE:
 
     def test_the_page_is_written():
-        columns = {(kernel, cpus): measured(kernel, cpus) for kernel in KERNELS for cpus in CPUS}
+        names = [needed(kernel) for kernel in KERNELS]
+        columns = {(kernel, cpus): measured(kernel, cpus) for kernel in names for cpus in CPUS}
         text = PAGE.read_text()
         for name in ("hackbench", "counter", "lat_ctx", "nice_shares"):
             begin, end = f"<!-- {name} -->\n\n", "\n<!-- end -->"

@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 
 import pytest
-from schedlab import catalogue, kernels, vm
+from cached_kernels import named, present
+from schedlab import kernels, vm
 
 # One machine at a time, and only on one of pytest's workers: two would slow each other down.
 pytestmark = pytest.mark.xdist_group("vm")
@@ -118,27 +119,13 @@ def init(tmp_path_factory):
     return (directory / "init").read_bytes()
 
 
-def present():
-    """The records of the user's kernels; the tests use them, and never change them."""
-    native = catalogue.native()
-    try:
-        native.find_qemu()
-    except native.VmError as error:
-        pytest.skip(str(error).splitlines()[0])
-    found = {kernel["name"]: kernel for kernel in kernels.present()}
-    if not found:
-        pytest.skip(f"no kernels in {kernels.directory()}: schedlab kernels fetch")
-    return found
-
-
 @pytest.fixture
 def boot(init):
     """Boots a kernel of the user's cache, or skips; `task` is what its first process does."""
-    found = present()
+    present()
 
     def start(task, kernel="6.18", **options):
-        if kernel not in found:
-            pytest.skip(f"no kernel {kernel} in {kernels.directory()}")
+        kernel = named(kernel)
         files = vm.initramfs({"/task": task.encode()}, {"/init": init})
         options = {"accelerator": "tcg", "limits": vm.Limits(30, 60)} | options
         return vm.boot(kernel, files, **options)
@@ -146,8 +133,9 @@ def boot(init):
     return start
 
 
-@pytest.mark.parametrize("kernel", ["6.1", "6.12", "6.18", "7.3"])
+@pytest.mark.parametrize("kernel", ["6.1", "6.12", "6.18", kernels.NEWEST])
 def test_a_kernel_boots_reports_and_powers_off(boot, kernel):
+    kernel = named(kernel)
     ran = boot("report", kernel).run()
     assert ran.end == vm.POWERED_OFF, f"{ran.message}\n{ran.console}"
     [line] = ran.lines

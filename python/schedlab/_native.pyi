@@ -211,12 +211,21 @@ def simulate(
     """
 
 def kernels_list(cache_dir: str) -> str:
-    """The record of every kernel in the cache, as a JSON array, oldest release first.
+    """The record of every usable kernel in the cache, as a JSON array, oldest release first.
 
     Raises
     ------
     KernelError
-        If the cache cannot be read, or a record is damaged.
+        If the cache cannot be read.
+    """
+
+def kernels_damaged(cache_dir: str) -> list[tuple[str, str]]:
+    """Each kernel of the cache that cannot be used: its name; what is wrong and what to do.
+
+    Raises
+    ------
+    KernelError
+        If the cache cannot be read.
     """
 
 def kernels_find(cache_dir: str, name: str | None = None) -> str:
@@ -230,13 +239,14 @@ def kernels_find(cache_dir: str, name: str | None = None) -> str:
         If the cache has none; the text says how to get it.
     """
 
-def kernels_add(cache_dir: str, path: str, name: str | None = None) -> str:
+def kernels_add(cache_dir: str, path: str, name: str | None = None, replace: bool = False) -> str:
     """Examines the vmlinuz or vmlinux at `path`, keeps a copy, and gives its record as JSON.
 
     Raises
     ------
     KernelError
-        If it is no kernel for x86-64, or the name cannot be used.
+        If it is no kernel for x86-64, or the name cannot be used, or is that of another kernel
+        which it is not to `replace`.
     """
 
 def kernels_fetch(
@@ -249,7 +259,7 @@ def kernels_fetch(
     series : list of str
         As in "6.12", or "newest".
     note : callable
-        Is told, in words, what is being done.
+        Is told, in words, what is being done. What it raises ends the fetch, as Ctrl-C does.
 
     Raises
     ------

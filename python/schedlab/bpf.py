@@ -67,6 +67,8 @@ def find_clang() -> Clang | None:
 def object_of(source: Path) -> Path:
     """The BPF object of a policy's C file, built if the cache does not have it.
 
+    When it is built, clang's warnings of a user's own file are shown.
+
     Raises
     ------
     SchedlabError
@@ -80,7 +82,7 @@ def object_of(source: Path) -> Path:
             f"apt-get install clang-{CLANG_OLDEST}",
         )
     # The preprocessed text still says which line is which: the verifier quotes them.
-    text = _translate(clang, ["-E"], source)
+    text = _translate(clang, ["-E"], source).stdout
     parts = (text, clang.version.encode(), " ".join(FLAGS).encode())
     digest = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
     name = source.name.removesuffix(catalogue.POLICIES.suffix)
@@ -126,17 +128,20 @@ def _build(clang: Clang, source: Path, wanted: Path) -> None:
         wanted.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=wanted.parent) as directory:
             made = Path(directory) / "policy.o"
-            _translate(clang, ["-c", "-o", str(made)], source)
+            done = _translate(clang, ["-c", "-o", str(made)], source)
             made.replace(wanted)
     except OSError as error:
         raise SchedlabError(
             f"cannot keep the BPF object {wanted}: {error.strerror}",
             "set XDG_CACHE_HOME to a directory that can be written",
         ) from error
+    catalogue.show_warnings(source, done.stderr.decode(errors="replace").rstrip())
 
 
-def _translate(clang: Clang, mode: Sequence[str], source: Path) -> bytes:
-    """What clang prints on stdout; its refusal is shown as it is."""
+def _translate(
+    clang: Clang, mode: Sequence[str], source: Path
+) -> subprocess.CompletedProcess[bytes]:
+    """What came of clang, which had nothing to refuse; its refusal is shown as it is."""
     include = f"-I{catalogue.include_directory()}"
     done = _run([clang.program, *FLAGS, *mode, include, str(source)])
     if done.returncode != 0:
@@ -144,7 +149,7 @@ def _translate(clang: Clang, mode: Sequence[str], source: Path) -> bytes:
         raise SchedlabError(
             f"{source} does not compile for the kernel with {clang.program}:\n{said}"
         )
-    return done.stdout
+    return done
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:

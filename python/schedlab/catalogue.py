@@ -37,7 +37,7 @@ EXPERIMENTS = Shelf("experiment", "experiments", ".toml")
 PUBLISHED = Shelf("published table", "published", ".csv")
 
 # `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
-OWN_SCHEDULER = re.compile(r"kernel(:.*)?")
+OWN_SCHEDULER = re.compile(r"(?P<scheduler>.*)@kernel(?P<kernel>:[^/]*)?")
 
 
 def data_directory() -> Path:
@@ -141,6 +141,29 @@ def label_of(text: str) -> str:
     return label if name is None else f"{label}@{name}"
 
 
+def own_scheduler(text: str) -> tuple[str, str | None] | None:
+    """`eevdf@kernel:6.12` as ("eevdf", "6.12"), `eevdf@kernel` as ("eevdf", None); else None.
+
+    Raises
+    ------
+    BadValue
+        If there is a colon and no kernel after it.
+    """
+    found = OWN_SCHEDULER.fullmatch(text)
+    if found is None:
+        return None
+    scheduler, kernel = found["scheduler"], found["kernel"]
+    if kernel == ":":
+        raise BadValue(
+            "policy",
+            text,
+            "names no kernel after the colon",
+            f"write {scheduler}@kernel:NAME with a name of `schedlab kernels list`, or"
+            f" {scheduler}@kernel for the scheduler of whatever kernel is booted",
+        )
+    return scheduler, kernel and kernel.removeprefix(":")
+
+
 def find_policy(text: str) -> tuple[Path, str | None]:
     """The C file that a name or a path stands for, and the name of the set after it.
 
@@ -149,14 +172,14 @@ def find_policy(text: str) -> tuple[Path, str | None]:
     SchedlabError
         As `find`, or if the text means a kernel's own scheduler.
     """
-    policy, name = split_set(text)
-    if name is not None and OWN_SCHEDULER.fullmatch(name):
+    if own_scheduler(text) is not None:
         raise BadValue(
             "policy",
             text,
             "is a real kernel's own scheduler, and not a policy",
             "it is for `run` and `compare` with --on vm; `schedlab list policies` names policies",
         )
+    policy, name = split_set(text)
     return find(POLICIES, policy), name
 
 
@@ -210,8 +233,7 @@ def core_version() -> str:
 def load_policy(path: str | Path):
     """Compiles a policy (or takes it from the cache); raises `_native.PolicyError`.
 
-    Of a user's own file the compiler's warnings go to stderr, each time that the file has changed.
-    Those of shipped files are for our tests to find.
+    The compiler's warnings are shown each time that the file has changed.
     """
     cache = cache_directory()
     try:
@@ -222,9 +244,17 @@ def load_policy(path: str | Path):
             "set XDG_CACHE_HOME to a directory that can be written",
         ) from error
     policy = native().compile_policy(str(path), [str(include_directory())], str(cache))
-    if policy.warnings and Path(path).resolve() not in names(POLICIES).values():
-        print(policy.warnings, file=sys.stderr)
+    show_warnings(path, policy.warnings)
     return policy
+
+
+def show_warnings(source: str | Path, warnings: str) -> None:
+    """Tells on stderr what a compiler warns of in a user's own policy.
+
+    Warnings of shipped files are for our tests to find.
+    """
+    if warnings and Path(source).resolve() not in names(POLICIES).values():
+        print(warnings, file=sys.stderr)
 
 
 def load_machine(path: str | Path):

@@ -195,7 +195,7 @@ def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
     kernel = vm.kernel
     if kernel is None:
         # Where every policy brings its kernel, none that takes policies need be there.
-        own = [platforms.own_scheduler(choice.policy) for choice in experiment.policies]
+        own = [catalogue.own_scheduler(choice.policy) for choice in experiment.policies]
         kernel = own[0][1] if all(found and found[1] for found in own) else None
     found = [platforms.find_platform(kernel, cpus, vm.deterministic) for cpus in vm.cpus]
     return [ChosenMachine(p.machine, p.machine, "", p.digest, p) for p in found]
@@ -266,7 +266,7 @@ def _choose_policy(
     choice: PolicyChoice, experiment: Experiment, kernel: Kernel | None
 ) -> ChosenPolicy:
     """`kernel` is what it is to be loaded into, None if it is simulated."""
-    own = platforms.own_scheduler(choice.policy)
+    own = catalogue.own_scheduler(choice.policy)
     if own:
         return _choose_own_scheduler(choice, experiment, kernel, *own)
     path, set_name = catalogue.find_policy(choice.policy)

@@ -123,7 +123,7 @@ def _qemu() -> Finding:
 
 def _kernels() -> Finding:
     try:
-        present = kernels.present()
+        present, damaged = kernels.present(), kernels.damaged()
     except catalogue.native().KernelError as error:
         message, _, hint = str(error).partition("\nhint: ")
         return Finding(VM, "kernels", "missing", message, hint)
@@ -132,6 +132,8 @@ def _kernels() -> Finding:
     found = f"with sched_ext: {', '.join(usable) or 'none'}"
     if others:
         found += f"; without: {', '.join(others)}"
+    if damaged:
+        found += f"; damaged, see `schedlab kernels list`: {', '.join(damaged)}"
     if usable:
         return Finding(VM, "kernels", "ok", found)
     return Finding(VM, "kernels", "missing", found, "schedlab kernels fetch")

@@ -53,6 +53,10 @@ class ExperimentError(SchedlabError):
     """An experiment that contradicts itself, or whose files changed while it ran."""
 
 
+class NoTimeline(SchedlabError):
+    """No two runs can be looked into; the text says why."""
+
+
 class StoreError(SchedlabError):
     """A store that cannot be opened, read or written."""
 

@@ -191,6 +191,22 @@ def build(options: Mapping) -> Experiment:
     )
 
 
+def of_definition(definition: Mapping) -> Experiment:
+    """The experiment that a store has the definition of; what others published is left out."""
+    choices = [PolicyChoice(**choice) for choice in definition["policies"]]
+    vm = definition.get("vm")
+    return Experiment(
+        **{
+            **definition,
+            "policies": tuple(choices),
+            "machines": tuple(definition["machines"]),
+            "varied": {name: tuple(values) for name, values in definition["varied"].items()},
+            "published": None,
+            "vm": vm and VmChoice(vm["kernel"], tuple(vm["cpus"]), vm["deterministic"]),
+        }
+    )
+
+
 def _policy_choice(text: str) -> PolicyChoice:
     labelled = LABELLED.fullmatch(text)
     if labelled:

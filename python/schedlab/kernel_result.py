@@ -11,19 +11,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from schedlab.store import canonical_json
+from schedlab.weights import weight_of
 
 DIGEST_DIGITS = 16
 EVIDENCE_CHARACTERS_MAX = 64 * 1024
 POWERED_OFF = "powered_off"
-
-# CPU time is shared by these weights. Source: Linux kernel/sched/core.c, `sched_prio_to_weight`.
-NICE_LOWEST = -20
-NICE_WEIGHTS = (
-    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
-    9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277,
-    1024, 820, 655, 526, 423, 335, 272, 215, 172, 137,
-    110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
-)  # fmt: skip
 
 
 def parse(lines: Iterable[str]) -> list[dict]:
@@ -76,6 +68,16 @@ def result_of(
             "a smaller workload, or --until TIME to measure a part of it",
         )
     return _metrics(played, schedule, timeline)
+
+
+def printed(records: Sequence[Mapping]) -> list[str]:
+    """What policies printed (`bpf_printk`), a line each, and that there was more if there was."""
+    lines = []
+    for record in (record for record in records if record["record"] == "printed"):
+        lines += record["lines"]
+        if left_out := record["nr_left_out"]:
+            lines.append(f"bpf_trace_printk: {left_out} more lines were printed and are not shown")
+    return lines
 
 
 def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict:
@@ -196,7 +198,7 @@ def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:
         exited_ns = task["exited_at_ns"]
         end_ns = elapsed_ns if exited_ns is None else min(exited_ns, elapsed_ns)
         lived_ns = max(end_ns - task["born_at_ns"], 1)
-        shares.append(task["run_ns"] / NICE_WEIGHTS[task["nice"] - NICE_LOWEST] / lived_ns)
+        shares.append(task["run_ns"] / weight_of(task["nice"]) / lived_ns)
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 
@@ -225,4 +227,4 @@ def _recording(played: Mapping, schedule: Mapping | None) -> dict | None:
     if schedule is None:
         return None
     names = ("lost", "others_ns", "idle_while_waiting_ns")
-    return {**{name: schedule[name] for name in names}, "nr_late": played["nr_late"]}
+    return {name: schedule[name] for name in names}

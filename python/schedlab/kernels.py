@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -27,7 +27,7 @@ def directory() -> Path:
 
 
 def present() -> list[dict]:
-    """The record of every kernel in the cache, oldest release first.
+    """The record of every kernel in the cache that can be used, oldest release first.
 
     Raises
     ------
@@ -35,6 +35,17 @@ def present() -> list[dict]:
         If the cache cannot be read.
     """
     return json.loads(catalogue.native().kernels_list(str(directory())))
+
+
+def damaged() -> dict[str, str]:
+    """What is wrong with each kernel in the cache that cannot be used, and what to do, by its name.
+
+    Raises
+    ------
+    NativeError
+        If the cache cannot be read.
+    """
+    return dict(catalogue.native().kernels_damaged(str(directory())))
 
 
 def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:
@@ -66,16 +77,21 @@ def _series_key(release: str) -> tuple[int, int]:
 @click.command("list")
 @terminal.json_option
 def list_verb(as_json: bool) -> int:
-    """Every kernel in the cache, and what its own scheduler is."""
-    kernels = present()
-    _print(kernels, as_json)
+    """Every kernel in the cache, and what its own scheduler is.
+
+    Exit code 1 says that one of them is damaged; with --json it is named on stderr only.
+    """
+    kernels, unusable = present(), damaged()
+    _print(kernels, as_json, unusable)
+    for why in unusable.values():
+        click.echo(f"error: {why}", err=True)
     known = {kernel["source"] for kernel in kernels}
     others = [p for p in catalogue.native().kernels_on_this_machine() if str(p) not in known]
     if others:
         click.echo(f"on this machine, for `kernels add`: {', '.join(map(str, others))}", err=True)
-    if not kernels:
+    if not kernels and not unusable:
         click.echo("the cache has no kernels yet: `schedlab kernels fetch` gets some", err=True)
-    return 0
+    return EXIT_FOUND if unusable else 0
 
 
 @click.command("fetch")
@@ -114,15 +130,17 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
 @click.command("add")
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--name", help="What to call it.  [default: its release]")
+@click.option("--replace", is_flag=True, help="Put it in the place of another of this name.")
 @terminal.json_option
-def add_verb(path: Path, name: str | None, as_json: bool) -> int:
+def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
     """Take in a kernel of your own.
 
     It is a vmlinuz, as in /boot, or an uncompressed vmlinux. It is examined, not booted. If it has
     sched_ext and yet no policy could be loaded into it, that is said, with exit code 1; it can
     still be compared by its own scheduler.
     """
-    added = json.loads(catalogue.native().kernels_add(str(directory()), str(path.resolve()), name))
+    image = str(path.resolve())
+    added = json.loads(catalogue.native().kernels_add(str(directory()), image, name, replace))
     _print([added], as_json)
     if "broken" in added["sched_ext"]:
         click.echo(
@@ -141,11 +159,12 @@ def why_broken(kernel: Mapping) -> str | None:
     return state["broken"] if isinstance(state, Mapping) else None
 
 
-def _print(kernels: Sequence[Mapping], as_json: bool) -> None:
+def _print(kernels: Sequence[Mapping], as_json: bool, unusable: Iterable[str] = ()) -> None:
+    rows = [_row(kernel) for kernel in kernels]
+    rows += [dict.fromkeys(COLUMNS, "") | {"name": name, "release": "damaged"} for name in unusable]
     if as_json:
         terminal.print_json(kernels)
-    elif kernels:
-        rows = [_row(kernel) for kernel in kernels]
+    elif rows:
         terminal.print_table(terminal.catalogue_table(rows, COLUMNS, None))
 
 

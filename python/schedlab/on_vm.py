@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -48,6 +49,7 @@ def run_on_kernel(
     settings: Mapping[str, int] | None = None,
     until_ns: int | None = None,
     timeline: bool = False,
+    prints: bool = False,
     limits: vm.Limits = LIMITS,
 ) -> dict:
     """Boots, loads the policy, plays the workload once, and gives the result.
@@ -62,6 +64,8 @@ def run_on_kernel(
         Tunables of the policy to set before it is loaded.
     until_ns : int, optional
         When to stop the play, by the guest's clock.
+    prints : bool
+        Write what the policy prints to standard error, once the machine is gone.
 
     Returns
     -------
@@ -95,8 +99,11 @@ def run_on_kernel(
         seed=seed & QEMU_SEED_MASK,
         limits=limits,
     ).run()
+    records = kernel_result.parse(booted.lines)
+    for line in kernel_result.printed(records) if prints else ():
+        print(line, file=sys.stderr)
     return kernel_result.result_of(
-        kernel_result.parse(booted.lines),
+        records,
         booted.end,
         booted.message,
         booted.console,
@@ -121,7 +128,7 @@ def _play(workload: Path, platform: Platform, seed: int, parameters: Mapping[str
 # As cells of an experiment
 
 
-def measure_cell(cell: Cell, timeline: bool = False) -> sweep.Outcome:
+def measure_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> sweep.Outcome:
     """Makes the run of one cell, as `sweep.simulate_cell` does for simulations."""
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     started_ns = time.monotonic_ns()
@@ -137,6 +144,7 @@ def measure_cell(cell: Cell, timeline: bool = False) -> sweep.Outcome:
             settings=cell.policy.changed,
             until_ns=cell.until_ns,
             timeline=timeline,
+            prints=prints,
         )
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
         fault = str(error)

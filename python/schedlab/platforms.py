@@ -24,7 +24,6 @@ VM = "vm"
 VM_DETERMINISTIC = "vm-deterministic"
 
 MEMORY_MIB = 1024
-OWN_SCHEDULER = re.compile(r"(?P<scheduler>[a-z][a-z0-9]*)@kernel(?::(?P<kernel>.+))?")
 CPUS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){3}|[0-9]{1,4}")
 # Most that QEMU's `pc` machine takes.
 CPUS_MAX = 255
@@ -130,12 +129,6 @@ def kernel_of(record: Mapping) -> Kernel:
     return Kernel(
         record["name"], record["release"], record["scheduler"], sched_ext, record["sha256"]
     )
-
-
-def own_scheduler(text: str) -> tuple[str, str | None] | None:
-    """`eevdf@kernel:6.12` as ("eevdf", "6.12"), `eevdf@kernel` as ("eevdf", None); else None."""
-    found = OWN_SCHEDULER.fullmatch(text)
-    return found and (found["scheduler"], found["kernel"])
 
 
 def refuse_bad_cpus(text: str) -> None:

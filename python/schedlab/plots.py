@@ -120,7 +120,7 @@ def curve_figure(
     figure = go.Figure()
     _draw(figure, series, looks)
     _label_ends(figure, series, looks, lambda y: y / top)
-    figure.update_layout(_layout(x_title, y_title, _label_margin(series)))
+    figure.update_layout(layout(x_title, y_title, _label_margin(series)))
     figure.update_yaxes(range=[0, top])
     _scale_x(figure, series, from_zero=True)
     return figure
@@ -146,12 +146,12 @@ def dot_figure(
     top = 1.06 * (y_max if y_max is not None else highest_of(series))
     figure = go.Figure()
     _draw(figure, series, looks)
-    figure.update_layout(_layout("", y_title, 16))
+    figure.update_layout(layout("", y_title, 16))
     figure.update_yaxes(range=[0, top])
     _scale_x(figure, series, from_zero=False)
     figure.update_traces(marker_size=12)
     names = list(points)
-    figure.update_xaxes(tickvals=[escape(n) for n in names], ticktext=[_label(n) for n in names])
+    figure.update_xaxes(tickvals=[escape(n) for n in names], ticktext=[label(n) for n in names])
     return figure
 
 
@@ -188,7 +188,7 @@ def ratio_figure(
     _draw(figure, series, looks)
     _label_ends(figure, {**line, **series}, looks, lambda y: np.log(y / low) / height)
     title = f"time relative to {escape(baseline)} (×)"
-    figure.update_layout(_layout(x_title, title, _label_margin({**line, **series})))
+    figure.update_layout(layout(x_title, title, _label_margin({**line, **series})))
     ticks = ratio_ticks(low, high)
     figure.update_yaxes(
         type="log",
@@ -221,9 +221,8 @@ def latency_figure(
     figure = go.Figure()
     _draw(figure, drawn, looks)
     _label_ends(figure, drawn, looks, lambda y: np.log(y / low) / height)
-    figure.update_layout(_layout("percentile", y_title, _label_margin(series)))
-    steps = (1,) if high / low > 200 else (1, 2, 5)
-    ticks = [s * 10.0**d for d in range(13) for s in steps if low <= s * 10.0**d <= high]
+    figure.update_layout(layout("percentile", y_title, _label_margin(series)))
+    ticks = latency_ticks(low, high)
     figure.update_yaxes(
         type="log",
         range=[np.log10(low), np.log10(high)],
@@ -272,23 +271,20 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
             },
             hovertemplate="%{customdata}: %{x:.2f} % " + part.replace("_", " ") + "<extra></extra>",
         )
-    figure.update_layout(_layout("share of CPU time (%)", None, 16))
+    figure.update_layout(layout("share of CPU time (%)", None, 16))
     figure.update_layout(
         barmode="stack",
         bargap=0.34,
         showlegend=True,
         height=112 + 40 * len(names),
         margin={"t": 34, "l": 12},
-        legend={
-            "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom",
-            "traceorder": "normal", "font": {"size": 12},
-        },
-    )  # fmt: skip
+        legend=legend_above(),
+    )
     figure.update_xaxes(range=[0, 100], showline=False)
     figure.update_yaxes(
         range=[len(names) - 0.5, -0.5],
         tickvals=list(range(len(names))),
-        ticktext=[_label(name) + "  " for name in names],
+        ticktext=[label(name) + "  " for name in names],
         showgrid=False,
         automargin=True,
     )
@@ -315,6 +311,20 @@ def ratio_ticks(low: float, high: float) -> list[float]:
         step = next(s for s in (0.01, 0.02, 0.05, 0.1) if (high - low) / s <= 8)
         candidates = [round(n * step, 2) for n in range(1, int(high / step) + 1)]
     return [tick for tick in candidates if low <= tick <= high]
+
+
+def latency_ticks(low_ns: float, high_ns: float) -> list[float]:
+    """Round delays to label on a log axis between two positive ones, in nanoseconds."""
+    steps = (1,) if high_ns / low_ns > 200 else (1, 2, 5)
+    return [s * 10.0**d for d in range(13) for s in steps if low_ns <= s * 10.0**d <= high_ns]
+
+
+def legend_above() -> dict:
+    """A legend in a line above the plot, where no line has an end that could be labelled."""
+    return {
+        "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom",
+        "traceorder": "normal", "font": {"size": 12},
+    }  # fmt: skip
 
 
 def with_unit_ns(duration_ns: float) -> str:
@@ -347,7 +357,7 @@ def _draw(
                 "size": _MARKER_SIZES_PX[depth] + (2 if "triangle" in look.symbol else 0),
                 "line": {"color": "#ffffff", "width": 1},
             },
-            error_y=_whiskers(points, look) if categories else None,
+            error_y=whiskers(points, look) if categories else None,
             customdata=[_interval_text(point) for point in points],
             hovertemplate="%{y:.4g} %{customdata}<extra>" + escape(name) + "</extra>",
         )  # fmt: skip
@@ -369,7 +379,8 @@ def _draw_band(figure: go.Figure, points: Sequence[Point], look: Look) -> None:
     )
 
 
-def _whiskers(points: Sequence[Point], look: Look) -> dict:
+def whiskers(points: Sequence[Point], look: Look) -> dict:
+    """Intervals as Plotly's error bars, none where a point has no interval."""
     up = [0.0 if point.high is None else point.high - point.centre for point in points]
     down = [0.0 if point.low is None else point.centre - point.low for point in points]
     return {
@@ -390,7 +401,7 @@ def _label_ends(
     places = spread([end for end, _ in ends], _LABEL_GAP_PX / plot_px)
     for place, (_, name) in zip(places, ends, strict=True):
         figure.add_annotation(
-            text=f"{looks[name].glyph} {_label(name)}",
+            text=f"{looks[name].glyph} {label(name)}",
             xref="paper", x=1, xshift=8, xanchor="left",
             yref="paper", y=place, yanchor="middle",
             showarrow=False, align="left",
@@ -419,7 +430,8 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     ]
 
 
-def _layout(x_title: str, y_title: str | None, right_px: int) -> dict:
+def layout(x_title: str, y_title: str | None, right_px: int) -> dict:
+    """What all figures share: fonts, inks, grid and margins; titles with unit, margin in pixels."""
     axis = {
         "gridcolor": GRID, "zeroline": False, "linecolor": "#b7bec8", "ticks": "",
         "tickfont": {"size": 12, "color": FAINT_INK}, "ticklabelstandoff": 4,
@@ -459,7 +471,8 @@ def _short(name: str) -> str:
     return name if len(name) <= LABEL_CHARACTERS_MAX else name[: LABEL_CHARACTERS_MAX - 1] + "…"
 
 
-def _label(name: str) -> str:
+def label(name: str) -> str:
+    """A name as text that is never markup, cut to `LABEL_CHARACTERS_MAX`."""
     return escape(_short(name))
 
 

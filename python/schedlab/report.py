@@ -8,17 +8,19 @@ forbids every request over a network. Runs that did not complete are listed with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.graph_objects import Figure
 from plotly.offline import get_plotlyjs
 
 from schedlab import plots
-from schedlab.plots import CPU_PARTS, Look, Point
+from schedlab.fairness import share_errors
+from schedlab.interactivity import PERCENTILES, last_runs, requests, wakeup_latencies
+from schedlab.plots import CPU_PARTS
+from schedlab.report_figures import figures_of
 from schedlab.statistics import (
     CONFIDENCE,
     QUANTILE_LEVELS,
@@ -27,7 +29,6 @@ from schedlab.statistics import (
     Estimate,
     Verdict,
     estimate,
-    log_estimate,
 )
 from schedlab.store import measured_on
 from schedlab.study import (
@@ -39,13 +40,14 @@ from schedlab.study import (
     interval,
     number,
     p_value,
+    points,
     study_of,
 )
 
 if TYPE_CHECKING:
     from schedlab.store import RunRecord
+    from schedlab.timeline_plot import Timelines
 
-PERCENTILES = ("p50", "p90", "p99", "max")
 DIGEST_CHARACTERS_SHOWN = 12
 
 
@@ -56,6 +58,7 @@ def write_report(
     command: str,
     published: Mapping[str, Published] | None = None,
     description: str = "",
+    timelines: Timelines | None = None,
 ) -> None:
     """Write a self-contained HTML report; readers of `path` see the old file or the whole new one.
 
@@ -74,6 +77,8 @@ def write_report(
         Rows of the table "published beside simulated".
     description : str, optional
         What the experiment is about, below the heading.
+    timelines : Timelines, optional
+        Which task ran where, for a pair of the runs.
 
     Raises
     ------
@@ -82,7 +87,21 @@ def write_report(
     OSError
         If the file cannot be written.
     """
-    html = render(study_of(list(records)), title, command, published, description)
+    study = study_of(list(records))
+    write_study(path, study, title, command, published, description, timelines)
+
+
+def write_study(
+    path: str | os.PathLike[str],
+    study: Study,
+    title: str,
+    command: str,
+    published: Mapping[str, Published] | None = None,
+    description: str = "",
+    timelines: Timelines | None = None,
+) -> None:
+    """As `write_report`, of runs that somebody has grouped already, which takes a while."""
+    html = render(study, title, command, published, description, timelines)
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -98,6 +117,7 @@ def render(
     command: str,
     published: Mapping[str, Published] | None = None,
     description: str = "",
+    timelines: Timelines | None = None,
 ) -> str:
     """The report as one HTML text; see `write_report`."""
     environment = Environment(
@@ -108,8 +128,10 @@ def render(
         lstrip_blocks=True,
     )
     looks = plots.looks_of(study.policies)
-    for form in (number, factor, interval, p_value, message_of):
+    for form in (number, factor, interval, p_value, points, message_of):
         environment.filters[form.__name__] = form
+    split_rows = _split_rows(study)
+    latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)
     return environment.get_template("report.html").render(
         title=title,
         description=description,
@@ -122,13 +144,12 @@ def render(
         looks=looks,
         baseline=study.policies[0],
         summary=summary(study),
-        curve_figures=_curve_figures(study, looks),
-        ratio_figures=_ratio_figures(study, looks),
-        split_figures=_split_figures(study),
-        latency_figures=_latency_figures(study, looks),
+        **figures_of(study, looks, split_rows, latencies, found, shares, timelines),
         measured_on=measured_on([*study.completed, *study.incomplete]),
-        split_rows=_split_rows(study),
-        latency_rows=_latency_rows(study),
+        split_rows=split_rows,
+        latency_rows=latencies,
+        request_rows=found,
+        share_rows=shares,
         what_was_run=_what_was_run(study),
         cpu_parts=CPU_PARTS,
         percentiles=PERCENTILES,
@@ -277,112 +298,12 @@ def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-# --- figures --------------------------------------------------------------------------------------
-
-
-def _script(figure: Figure) -> Markup:
-    """Figure as JSON for a script element; Plotly's writer escapes what could end the element."""
-    return Markup(figure.to_json())
-
-
-def _points(
-    panel: Panel, policies: Iterable[str], take: Callable[[ScenarioRuns, str], Point | None]
-) -> dict[str, list[Point]]:
-    series = {
-        policy: [point for cell in panel.cells if (point := take(cell, policy)) is not None]
-        for policy in policies
-    }
-    return {policy: points for policy, points in series.items() if points}
-
-
-def _makespan_point(cell: ScenarioRuns, policy: str) -> Point | None:
-    found = cell.makespan.get(policy)
-    return found and Point(cell.x, found.mean, found.low, found.high)
-
-
-def _ratio_point(cell: ScenarioRuns, policy: str) -> Point | None:
-    found = cell.comparisons.get(policy)
-    return found and Point(cell.x, found.ratio.ratio, found.ratio.low, found.ratio.high)
-
-
-def _curve_figures(study: Study, looks: Mapping[str, Look]) -> list[tuple[Panel, Markup]]:
-    drawn = [(panel, _points(panel, study.policies, _makespan_point)) for panel in study.panels]
-    drawn = [(panel, series) for panel, series in drawn if series]
-    y_max = plots.shared_y_max([plots.highest_of(series) for _, series in drawn])
-    title = f"makespan ({study.unit})"
-    figures = []
-    for panel, series in drawn:
-        if study.axis is None:
-            points = {policy: found[0] for policy, found in series.items()}
-            figure = plots.dot_figure(points, looks, title, y_max)
-        else:
-            figure = plots.curve_figure(series, looks, study.axis, title, y_max)
-        figures.append((panel, _script(figure)))
-    return figures
-
-
-def _ratio_figures(study: Study, looks: Mapping[str, Look]) -> list[tuple[Panel, Markup]]:
-    drawn = [(panel, _points(panel, study.policies, _ratio_point)) for panel in study.panels]
-    drawn = [(panel, series) for panel, series in drawn if series]
-    if study.axis is None or not drawn:
-        return []
-    low = min(plots.lowest_of(series) for _, series in drawn)
-    high = max(plots.highest_of(series) for _, series in drawn)
-    first = study.policies[0]
-    return [
-        (panel, _script(plots.ratio_figure(series, looks, study.axis, first, (low, high))))
-        for panel, series in drawn
-    ]
-
-
-def _split_figures(study: Study) -> list[tuple[Panel, Markup]]:
-    rows = _split_rows(study)
-    figures = []
-    for panel in study.panels:
-        shares = {
-            row["policy"]: {part: row["shares"][part].mean for part in CPU_PARTS}
-            for row in rows
-            if row["panel"] is panel and row["shares"]
-        }
-        if shares:
-            figures.append((panel, _script(plots.cpu_split_figure(shares))))
-    return figures
-
-
-def _latency_figures(study: Study, looks: Mapping[str, Look]) -> list[tuple[Panel, Markup]]:
-    rows = _latency_rows(study)
-    figures = []
-    for panel in study.panels:
-        series = {
-            row["policy"]: [
-                Point(name, row[name].mean, row[name].low, row[name].high) for name in PERCENTILES
-            ]
-            for row in rows
-            if row["panel"] is panel
-        }
-        if series:
-            figure = plots.latency_figure(series, looks, "wake-up latency")
-            figures.append((panel, _script(figure)))
-    return figures
-
-
 # --- tables ---------------------------------------------------------------------------------------
-
-
-def _last_runs(study: Study) -> list[tuple[Panel, ScenarioRuns, str, Sequence[RunRecord]]]:
-    """The runs of each policy where most is asked of it: the last cell of each panel."""
-    cells = [(panel, panel.cells[-1]) for panel in study.panels]
-    return [
-        (panel, cell, policy, cell.runs[policy])
-        for panel, cell in cells
-        for policy in study.policies
-        if policy in cell.runs
-    ]
 
 
 def _split_rows(study: Study) -> list[dict]:
     rows = []
-    for panel, cell, policy, runs in _last_runs(study):
+    for panel, cell, policy, runs in last_runs(study):
         # A recording that lost events has no counts, and a real kernel no split.
         results = [record.result for record in runs if record.result["switches"] is not None]
         if not results:
@@ -405,22 +326,6 @@ def _shares(results: Sequence[Mapping]) -> dict[str, Estimate]:
         )
         for part in CPU_PARTS
     }
-
-
-def _latency_rows(study: Study) -> list[dict]:
-    """Percentiles are estimated over runs: one number a run, never a percentile of percentiles."""
-    rows = []
-    for panel, cell, policy, runs in _last_runs(study):
-        found = [record.result["wakeup_latency_ns"] for record in runs]
-        found = [latency for latency in found if latency and latency["count"]]
-        if found:
-            taken = ("count", "mean", *PERCENTILES)
-            # A latency of 0 ns is one below the clock's step.
-            estimates = {
-                name: log_estimate([max(latency[name], 1) for latency in found]) for name in taken
-            }
-            rows.append({"panel": panel, "x": cell.x, "policy": policy, **estimates})
-    return rows
 
 
 def _what_was_run(study: Study) -> dict:

@@ -6,7 +6,7 @@ logarithms, because ratios are what is compared, and are reported as ratios. No 
 for fewer than `RUNS_FOR_INTERVAL_MIN` runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -403,6 +403,36 @@ def rank_agreement(a: ArrayLike, b: ArrayLike) -> float | None:
         return None
     tau = float(stats.kendalltau(first, second).statistic)
     return None if np.isnan(tau) else tau
+
+
+def mean_ecdf(
+    histograms: Sequence[Sequence[tuple[int, int]]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The empirical distribution function of values inside runs, as a mean over the runs.
+
+    Every run weighs the same, however many values it has: one value is one run here too. At the
+    end of a class the share of values up to it is exact; between two ends it is that of the lower.
+
+    Parameters
+    ----------
+    histograms : sequence of sequence of (largest value of a class, count)
+        One a run, classes in ascending order; runs without values have no say.
+
+    Returns
+    -------
+    values, shares : ndarray, shape (n_classes,)
+        Every end of a class that any run has, ascending, and the share of values up to it, which
+        ends at 1. Both empty without values.
+    """
+    found = [np.asarray(run, dtype=np.float64) for run in histograms if len(run)]
+    if not found:
+        return np.empty(0), np.empty(0)
+    values = np.unique(np.concatenate([run[:, 0] for run in found]))
+    shares = np.zeros(values.size)
+    for run in found:
+        cumulated = np.concatenate([[0.0], np.cumsum(run[:, 1])]) / np.sum(run[:, 1])
+        shares += cumulated[np.searchsorted(run[:, 0], values, side="right")]
+    return values, shares / len(found)
 
 
 def _finite_sample(values: ArrayLike, name: str) -> NDArray[np.float64]:

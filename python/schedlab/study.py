@@ -79,20 +79,6 @@ class RankAgreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Felt:
-    """What users feel of a scenario, as an estimate for each policy: `what` names it.
-
-    `unit` is "%" for missed deadlines, else "ns".
-    """
-
-    panel: str
-    x: float | str | None
-    what: str
-    unit: str
-    values: Mapping[str, Estimate]
-
-
-@dataclass(frozen=True, slots=True)
 class ScenarioRuns:
     """The completed runs of one scenario: `runs` and `makespan` have a key a policy that has any.
 
@@ -230,49 +216,6 @@ def rank_agreement_of(published: Mapping[str, Published]) -> RankAgreement | Non
     return RankAgreement(len(rows), tau, nr_pairs, nr_same)
 
 
-def felt(study: Study) -> list[Felt]:
-    """Missed deadlines, response times and wake-up latencies, where they are what counts.
-
-    A row a panel, value of x and quantity. Latencies of wake-ups are there where a run was
-    stopped by its workload: then its makespan says nothing.
-    """
-    rows = []
-    for panel in study.panels:
-        for cell in panel.cells:
-            for what, unit, value_of in _FELT:
-                values = {
-                    policy: [value_of(record.result) for record in runs]
-                    for policy, runs in cell.runs.items()
-                }
-                estimates = {p: estimate(vs) for p, vs in values.items() if None not in vs}
-                if estimates:
-                    rows.append(Felt(panel.name, cell.x, what, unit, estimates))
-    return rows
-
-
-def _missed_percent(result: Mapping) -> float | None:
-    deadlines = result.get("deadlines")
-    return 100 * result["deadline_misses"] / deadlines if deadlines else None
-
-
-def _response_p99_ns(result: Mapping) -> float | None:
-    found = result.get("response_ns")
-    return float(found["p99"]) if found and found["count"] else None
-
-
-def _wakeup_p99_ns(result: Mapping) -> float | None:
-    found = result.get("wakeup_latency_ns")
-    goes_on = any(group["last_exit_ns"] == 0 for group in result["task_groups"])
-    return float(found["p99"]) if goes_on and found and found["count"] else None
-
-
-_FELT = (
-    ("deadlines missed", "%", _missed_percent),
-    ("response p99", "ns", _response_p99_ns),
-    ("wake-up p99", "ns", _wakeup_p99_ns),
-)
-
-
 def _simulated_places(study: Study) -> tuple[dict[str, Estimate], dict[str, int]]:
     """Makespan of every cell and policy, and the CPUs of its machine, by place."""
     makespans, nr_cpus = {}, {}
@@ -319,6 +262,12 @@ def interval(found: Estimate | Growth, form: Callable[[float | None], str] = num
     if found.low == found.high:
         return "all runs equal"
     return f"[{form(found.low)}, {form(found.high)}]"
+
+
+def points(value: float) -> str:
+    """A difference of percentages with its sign, to a hundredth; none where that is zero."""
+    text = f"{value:+.2f}"
+    return text if text.strip("+-0.") else "0.00"
 
 
 def p_value(value: float | None) -> str:

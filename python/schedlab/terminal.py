@@ -202,8 +202,7 @@ def _recording(result: Mapping) -> str:
     wasted, others = (
         100 * recording[name] / all_ns for name in ("idle_while_waiting_ns", "others_ns")
     )
-    text = f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
-    return text + f"; {recording['nr_late']} tasks started late" * bool(recording["nr_late"])
+    return f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
 
 
 def _count(count: int | None) -> str:
@@ -257,7 +256,6 @@ def print_study(
         click.echo(f"{text.strip()}\n")
     click.echo(_study_legend(study))
     print_table(_study_table(study))
-    _print_felt(study)
     _print_platforms(study)
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
@@ -268,37 +266,6 @@ def print_study(
             click.echo("×: over the time of the first policy of the same place and side")
         click.echo("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
         click.echo(_rank_text(published))
-
-
-def _print_felt(study: Study) -> None:
-    """Deadlines and latencies, a row each; nothing where the makespan tells all."""
-    from schedlab.study import felt
-
-    rows = felt(study)
-    if not rows:
-        return
-    table = Table(box=box.SIMPLE)
-    table.add_column("machine", no_wrap=True)
-    table.add_column(study.axis or "", justify="right", no_wrap=True)
-    table.add_column("what", no_wrap=True)
-    for policy in study.policies:
-        table.add_column(policy, justify="right")
-    place = None
-    for row in rows:
-        is_new, place = (row.panel, row.x) != place, (row.panel, row.x)
-        names = (row.panel, "" if row.x is None else str(row.x)) if is_new else ("", "")
-        texts = (_felt_text(row.values.get(policy), row.unit) for policy in study.policies)
-        table.add_row(*map(escape, (*names, row.what, *texts)))
-    click.echo("what users feel: means over the repetitions")
-    print_table(table)
-
-
-def _felt_text(found: Estimate | None, unit: str) -> str:
-    from schedlab.study import number
-
-    if found is None:
-        return "–"
-    return format_ns(found.mean) if unit == "ns" else f"{number(found.mean)} {unit}"
 
 
 def _rank_text(published: Mapping[str, Published]) -> str:
@@ -446,7 +413,7 @@ def study_json(
 
     Published times have the unit of the study.
     """
-    from schedlab.study import felt, rank_agreement_of
+    from schedlab.study import rank_agreement_of
 
     return {
         "experiment": {"id": asked.id, **asked.definition},
@@ -463,7 +430,6 @@ def study_json(
             for panel in study.panels
             for policy, growth in panel.growth.items()
         ],
-        "felt": [dataclasses.asdict(row) for row in felt(study)],
         "rank_agreement": published and dataclasses.asdict(rank_agreement_of(published)),
         "published": [
             {

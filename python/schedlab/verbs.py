@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import os
 import shlex
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,11 +23,13 @@ from schedlab import (
     catalogue,
     doctor,
     experiment,
+    interactivity_table,
     kernels,
     listing,
     load,
     on_vm,
     referee,
+    report_verb,
     sweep,
     terminal,
 )
@@ -36,6 +37,9 @@ from schedlab.cells import expand
 from schedlab.comparison import Comparison, Notes
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.store import DEFAULT_PATH, RunRecord, Store, StoredExperiment
+
+if TYPE_CHECKING:
+    from schedlab.study import Published, Study
 
 JOBS_MAX = 1024
 
@@ -106,6 +110,7 @@ def schedlab() -> None:
 schedlab.add_command(doctor.doctor_verb)
 schedlab.add_command(referee.agree_verb)
 schedlab.add_command(load.load_verb)
+schedlab.add_command(report_verb.report_verb)
 schedlab.add_command(
     Verbs(
         "list",
@@ -169,7 +174,7 @@ def run_verb(
     )
     [cell] = expand(asked)
     if cell.platform:
-        simulate = functools.partial(on_vm.measure_cell, timeline=timeline)
+        simulate = functools.partial(on_vm.measure_cell, timeline=timeline, prints=True)
     else:
         simulate = functools.partial(sweep.simulate_cell, timeline=timeline, prints=True)
     with Store(store) if store else contextlib.nullcontext() as kept:
@@ -240,6 +245,7 @@ def run_verb(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write an HTML report here.",
 )
+@report_verb.timeline_options
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
 @terminal.json_option
 def compare_verb(
@@ -259,6 +265,8 @@ def compare_verb(
     jobs,
     store,
     report_path,
+    looked_at,
+    scenario,
     quiet,
     as_json,
 ) -> int:
@@ -281,8 +289,15 @@ def compare_verb(
     }
     asked = experiment.build(_merge(file, given))
     if report_path:
-        _refuse_unwritable(report_path, store)
+        report_verb.refuse_unwritable(report_path, store)
+    elif looked_at or scenario:
+        raise SchedlabError("--timeline and --scenario are of a report", "add --report FILE.html")
     cells = expand(asked)
+    if looked_at or scenario:
+        # Better before a long sweep than after it.
+        from schedlab import timelines
+
+        timelines.refuse_unknown(cells, looked_at or (), scenario or "")
     command = shlex.join(["schedlab", *sys.argv[1:]])
     with Store(store) as kept:
         kept.add_experiment(
@@ -295,7 +310,13 @@ def compare_verb(
             comparison.make_runs(on_vm.jobs(jobs, asked.vm), quiet)
             if not quiet:
                 _say_what_was_made(comparison)
-            return _answer(comparison, command, report_path, quiet, as_json)
+            study, published = _print_answer(comparison, as_json)
+            if report_path:
+                told = report_verb.Told(asked.definition, command, study, published, lambda: cells)
+                report_verb.write(report_path, told, looked_at, scenario, quiet)
+                if not quiet:
+                    click.echo(f"report: {report_path}", err=True)
+            return _conclude(study, comparison.records, quiet)
         except KeyboardInterrupt:
             _say_how_to_go_on(comparison, command)
             raise
@@ -347,32 +368,6 @@ def _merge(file: str | None, given: Mapping) -> dict:
     return options
 
 
-def _refuse_unwritable(path: Path, store: Path) -> None:
-    """Better before a long sweep than after it: makes a file beside the report, and removes it."""
-    directory = path.absolute().parent
-    if not directory.is_dir():
-        raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
-    try:
-        is_store = path.exists() and store.exists() and path.samefile(store)
-        if is_store or str(path.resolve()).startswith(str(store.resolve())):
-            # Files beside the store begin with its name.
-            raise SchedlabError(
-                f"report {path} would take the place of the store, or of a file beside it",
-                "name another file for the report",
-            )
-        if path.exists() and not path.is_file():
-            raise SchedlabError(f"report {path} is not a file", "name a file in a directory")
-        if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(0, "it may only be read")
-        with tempfile.NamedTemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise SchedlabError(
-            f"report {path} cannot be written: {error.strerror}",
-            "name a file in a writable directory",
-        ) from error
-
-
 def _note_identical(records: Sequence[RunRecord]) -> None:
     """Says so if chance played no part, because an interval of no width looks like certainty."""
     digests: dict[tuple, list[str]] = {}
@@ -388,10 +383,8 @@ def _note_identical(records: Sequence[RunRecord]) -> None:
         )
 
 
-def _answer(
-    comparison: Comparison, command: str, report_path: Path | None, quiet: bool, as_json: bool
-) -> int:
-    """Prints what came of an experiment, then writes its report, which takes longer."""
+def _print_answer(comparison: Comparison, as_json: bool) -> tuple[Study, dict[str, Published]]:
+    """Prints what came of an experiment, and gives it with what others published."""
     from schedlab.study import published_beside, study_of
 
     asked, records = comparison.asked, comparison.records
@@ -399,117 +392,20 @@ def _answer(
     published = published_beside(asked.definition, study)
     if as_json:
         reused = comparison.nr_reused + comparison.nr_of_others
-        terminal.print_json(terminal.study_json(asked, study, records, reused, published))
+        told = terminal.study_json(asked, study, records, reused, published)
+        terminal.print_json(told | interactivity_table.interactivity_json(study))
     else:
         terminal.print_study(study, asked.title, asked.description, published)
-    if report_path:
-        _write_report(report_path, records, asked.definition, command, published)
-        if not quiet:
-            click.echo(f"report: {report_path}", err=True)
+        interactivity_table.print_interactivity(study)
+    return study, published
+
+
+def _conclude(study: Study, records: Sequence[RunRecord], quiet: bool) -> int:
+    """Says what is to be known of the answer, and gives the exit code."""
     if not quiet:
         _note_identical(records)
     terminal.report_failures(study.incomplete)
     return EXIT_FOUND if study.incomplete else 0
-
-
-def _write_report(
-    path: Path, records: Sequence[RunRecord], told: Mapping, command: str, published: Mapping
-) -> None:
-    from schedlab import report
-
-    try:
-        report.write_report(
-            path, records, _title(told), command, published, told.get("description", "")
-        )
-    except OSError as error:
-        raise SchedlabError(
-            f"report {path} cannot be written: {error.strerror}",
-            "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store",
-        ) from error
-
-
-def _title(definition: Mapping) -> str:
-    if definition.get("title"):
-        return definition["title"]
-    labels = ", ".join(choice["label"] for choice in definition["policies"])
-    workload = Path(definition["workload"]).name.removesuffix(catalogue.WORKLOADS.suffix)
-    return f"{labels} with {workload}"
-
-
-# ---------------------------------------------------------------------------------------------
-# report
-
-
-@schedlab.command("report")
-@click.argument("store", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The HTML file to write.",
-)
-@click.option(
-    "--experiment",
-    "wanted",
-    metavar="NAME|ID",
-    help="Which experiment of the store; the latest if not given.",
-)
-@terminal.json_option
-def report_verb(store: Path, output: Path, wanted: str | None, as_json: bool) -> int:
-    """Make a report again from a store of runs."""
-    _refuse_unwritable(output, store)
-    with Store(store, read_only=True) as kept:
-        chosen, others = _choose_experiment(kept, wanted)
-        records = kept.runs(chosen.id)
-    if not records:
-        raise SchedlabError(
-            f"experiment {chosen.name or chosen.id} of {store} has no finished run",
-            f"make its runs: {chosen.command}",
-        )
-    if others and wanted is None:
-        click.echo(
-            f"this is the latest experiment; the others of {store}, for --experiment:"
-            f" {', '.join(others)}",
-            err=True,
-        )
-    from schedlab.study import published_beside, study_of
-
-    records = sorted(records, key=_stored_order(chosen))
-    published = published_beside(chosen.definition, study_of(records))
-    _write_report(output, records, chosen.definition, chosen.command, published)
-    if as_json:
-        terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
-    else:
-        click.echo(f"report of {len(records)} runs: {output}", err=True)
-    return 0
-
-
-def _choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperiment, list[str]]:
-    """The experiment asked for, or the latest; and the names of all others."""
-    stored = store.experiments()
-    if not stored:
-        raise SchedlabError(
-            f"{store.path} holds no experiment", "`schedlab compare --store` makes one"
-        )
-    matching = [one for one in stored if wanted in (None, one.id, one.name)]
-    if not matching:
-        valid = [one.name or one.id for one in stored]
-        raise UnknownName("experiment", wanted, valid, f"in {store.path}")
-    chosen = matching[-1]
-    return chosen, [one.name or one.id for one in stored if one is not chosen]
-
-
-def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
-    """A sort key that puts records in the order in which their experiment names things."""
-    policies = [choice["label"] for choice in stored.definition["policies"]]
-    machines = [Path(text).name.removesuffix(".toml") for text in stored.definition["machines"]]
-    return lambda record: (
-        machines.index(record.machine) if record.machine in machines else len(machines),
-        policies.index(record.policy),
-        [experiment.numeric(value) or 0.0 for value in record.varied.values()],
-        record.seed,
-    )
 
 
 def _now() -> str:

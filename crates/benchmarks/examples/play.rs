@@ -64,9 +64,6 @@ fn show(played: &Played) {
         "{} voluntary, {} involuntary switches",
         played.voluntary_switches, played.involuntary_switches
     );
-    if played.nr_late > 0 {
-        println!("{} tasks came too late to their start", played.nr_late);
-    }
     for group in &played.task_groups {
         println!(
             "{:>15} nice {:>3}: {:>5} tasks, {:.3} ms of CPU",

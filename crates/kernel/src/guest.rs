@@ -10,6 +10,7 @@ mod counters;
 mod init;
 mod play;
 mod port;
+mod prints;
 mod signals;
 
 use std::fs;
@@ -53,6 +54,9 @@ pub fn run_as_init() -> ! {
     let done = prepared.and_then(|()| run_job_file(Path::new(JOB_PATH), &mut port));
     if let Err(error) = done {
         port.send(&Record::Error { message: error.to_string() });
+    }
+    if let Some(printed) = prints::take() {
+        port.send(&Record::Printed(printed));
     }
     port.send(&Record::Done { at_ns: uptime_ns() });
     drop(port);
@@ -110,6 +114,9 @@ impl Run<'_> {
     fn load(&mut self, policy: &PolicyJob) -> Result<(), LoadError> {
         let reach = if self.job.isolated_plays { Reach::Willing } else { Reach::AsWritten };
         let mut loaded = loader::load_for(reach, &policy.object, &policy.set)?;
+        if std::process::id() == 1 {
+            prints::make_room();
+        }
         if self.job.counters_every_ns > 0 {
             loaded.count_calls();
         }

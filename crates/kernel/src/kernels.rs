@@ -82,6 +82,16 @@ struct Found {
     source: String,
 }
 
+/// Whoever waits for a fetch.
+pub trait Listener {
+    /// Is told what is being done.
+    fn note(&mut self, text: &str);
+
+    /// Whether the fetch is still wanted. Asked many times a second while other programs work;
+    /// after the first false all ends at once.
+    fn goes_on(&mut self) -> bool;
+}
+
 /// Where kernels are kept: a directory each, with an image and a record.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -107,37 +117,51 @@ impl Cache {
         &self.directory
     }
 
-    /// Every kernel in it, oldest release first.
+    /// Every kernel in it that can be used, oldest release first.
     pub fn list(&self) -> Result<Vec<Kernel>, KernelError> {
-        let entries = match fs::read_dir(&self.directory) {
-            Ok(entries) => entries,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
-            Err(cause) => return Err(KernelError::io("read", &self.directory, cause)),
-        };
-        let mut kernels = Vec::new();
-        for entry in entries {
-            let path =
-                entry.map_err(|cause| KernelError::io("read", &self.directory, cause))?.path();
-            let unfinished =
-                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(UNFINISHED));
-            if !unfinished && path.join(RECORD).is_file() {
-                kernels.push(read_record(&path)?);
-            }
-        }
+        let mut kernels: Vec<Kernel> = self.look()?.into_iter().filter_map(Result::ok).collect();
         kernels.sort_by_key(|kernel| (Release::parse(&kernel.release), kernel.name.clone()));
         Ok(kernels)
+    }
+
+    /// Those that cannot be used, each [`KernelError::Damaged`], in the order of their names.
+    pub fn damaged(&self) -> Result<Vec<KernelError>, KernelError> {
+        Ok(self.look()?.into_iter().filter_map(Result::err).collect())
     }
 
     /// The kernel of this name; else the newest whose release begins with it, as in `6.18`.
     pub fn find(&self, name: &str) -> Result<Kernel, KernelError> {
         let kernels = self.list()?;
         let named = kernels.iter().find(|kernel| kernel.name == name);
+        let place = self.directory.join(name);
+        if named.is_none() && checked_name(name).is_ok() && is_kernel(&place) {
+            return read(&place);
+        }
         let of_series =
             || kernels.iter().rfind(|kernel| release::is_of_series(&kernel.release, name));
         named.or_else(of_series).cloned().ok_or_else(|| KernelError::Unknown {
             name: name.to_owned(),
             present: kernels.iter().map(|kernel| kernel.name.clone()).collect(),
         })
+    }
+
+    /// Every directory with a record in it, by its name: the kernel, or what is wrong with it.
+    fn look(&self) -> Result<Vec<Result<Kernel, KernelError>>, KernelError> {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+            Err(cause) => return Err(KernelError::io("read", &self.directory, cause)),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path =
+                entry.map_err(|cause| KernelError::io("read", &self.directory, cause))?.path();
+            if is_kernel(&path) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths.iter().map(|path| read(path)).collect())
     }
 
     /// The newest kernel into which policies can be loaded.
@@ -149,29 +173,45 @@ impl Cache {
     /// Takes in the image at `path`, `vmlinuz` or `vmlinux`, under `name` or its release.
     ///
     /// A kernel whose sched_ext cannot be used is taken in all the same, because it can be
-    /// compared by its own scheduler; [`Kernel::sched_ext`] says why policies are out.
-    pub fn add(&self, path: &Path, name: Option<&str>) -> Result<Kernel, KernelError> {
+    /// compared by its own scheduler; [`Kernel::sched_ext`] says why policies are out. Another
+    /// kernel of the same name stays, and that is an error, unless `replace` says otherwise.
+    pub fn add(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        replace: bool,
+    ) -> Result<Kernel, KernelError> {
         let image = fs::read(path).map_err(|cause| KernelError::io("read", path, cause))?;
         let configuration = configuration_beside(path);
         let source = path.display().to_string();
-        self.keep(Found { image, configuration, source }, name).map_err(|error| error.of(path))
+        let found = Found { image, configuration, source };
+        self.keep(found, name, replace).map_err(|error| error.of(path))
     }
 
     /// Gets a kernel of each series, such as `6.12` or [`NEWEST`], from Debian's packages.
     ///
-    /// The system's own sources are read for the mirror and left alone; no root is needed. `note`
-    /// is told what is done. Of a series the newest is taken whose sched_ext is not broken. The
-    /// outcomes are in the order of `series`: one that fails does not keep the others away.
+    /// The system's own sources are read for the mirror and left alone; no root is needed. Of a
+    /// series the newest is taken whose sched_ext is not broken. The outcomes are in the order of
+    /// `series`: one that fails does not keep the others away.
+    ///
+    /// Interrupted by `listener`, it keeps the kernels that were done, and nothing of the others.
     pub fn fetch(
         &self,
         series: &[&str],
-        note: &mut dyn FnMut(&str),
+        listener: &mut dyn Listener,
     ) -> Result<Vec<Result<Kernel, KernelError>>, KernelError> {
         fs::create_dir_all(&self.directory)
             .map_err(|cause| KernelError::io("create", &self.directory, cause))?;
         self.remove_abandoned();
-        let packages = apt::Packages::update(&self.directory, note)?;
-        Ok(series.iter().map(|series| self.fetch_from(&packages, series, note)).collect())
+        let packages = apt::Packages::update(&self.directory, listener)?;
+        let mut outcomes = Vec::with_capacity(series.len());
+        for series in series {
+            match self.fetch_from(&packages, series, listener) {
+                Err(KernelError::Interrupted) => return Err(KernelError::Interrupted),
+                outcome => outcomes.push(outcome),
+            }
+        }
+        Ok(outcomes)
     }
 
     /// Directories that a killed process left unfinished. One that is younger may be in use.
@@ -191,29 +231,37 @@ impl Cache {
         &self,
         packages: &apt::Packages,
         series: &str,
-        note: &mut dyn FnMut(&str),
+        listener: &mut dyn Listener,
     ) -> Result<Kernel, KernelError> {
         let mut refused = Vec::new();
-        for candidate in packages.candidates(series)?.into_iter().take(apt::CANDIDATES_MAX) {
-            let found = packages.download(&candidate, note)?;
+        let candidates = packages.candidates(series, listener)?;
+        for candidate in candidates.into_iter().take(apt::CANDIDATES_MAX) {
+            let found = packages.download(&candidate, listener)?;
             let facts = image::examine(&image::uncompress(found.image.clone())?)?;
             if let SchedExt::Broken(why) = &facts.sched_ext {
-                note(&format!("{} is passed over: {why}", facts.release));
+                listener.note(&format!("{} is passed over: {why}", facts.release));
                 refused.push(facts.release);
                 continue;
             }
+            if !listener.goes_on() {
+                return Err(KernelError::Interrupted);
+            }
             let of_newest = candidate.release.series();
-            return self.keep(found, Some(if series == NEWEST { &of_newest } else { series }));
+            let name = if series == NEWEST { &of_newest } else { series };
+            return self.keep(found, Some(name), true);
         }
         Err(KernelError::NotInPackages { series: series.to_owned(), refused })
     }
 
     /// Writes image and record where readers find both or neither.
-    fn keep(&self, found: Found, name: Option<&str>) -> Result<Kernel, KernelError> {
+    fn keep(&self, found: Found, name: Option<&str>, replace: bool) -> Result<Kernel, KernelError> {
         let compressed = (!found.image.starts_with(b"\x7fELF")).then(|| found.image.clone());
         let elf = image::uncompress(found.image)?;
         let facts = image::examine(&elf)?;
         let name = checked_name(name.unwrap_or(&facts.release))?.to_owned();
+        if !replace {
+            self.refuse_another(&name, &facts.sha256)?;
+        }
         let (file, bytes) = match (facts.pvh, compressed) {
             (true, _) => (IMAGE, elf),
             (false, Some(bytes)) => (COMPRESSED_IMAGE, bytes),
@@ -233,6 +281,18 @@ impl Cache {
         };
         self.write(&kernel, file, &bytes)?;
         Ok(kernel)
+    }
+
+    /// A damaged kernel, or the same one, is nothing that could be lost.
+    fn refuse_another(&self, name: &str, sha256: &str) -> Result<(), KernelError> {
+        match read(&self.directory.join(name)) {
+            Ok(there) if there.sha256 != sha256 => Err(KernelError::Taken {
+                name: there.name,
+                release: there.release,
+                origin: there.source,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn write(&self, kernel: &Kernel, file: &str, bytes: &[u8]) -> Result<(), KernelError> {
@@ -269,12 +329,25 @@ fn files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     entries.filter(|entry| wanted(&entry.file_name().to_string_lossy())).map(|e| e.path()).collect()
 }
 
-fn read_record(directory: &Path) -> Result<Kernel, KernelError> {
-    let path = directory.join(RECORD);
-    let text = fs::read(&path).map_err(|cause| KernelError::io("read", &path, cause))?;
-    let mut kernel: Kernel = serde_json::from_slice(&text)
-        .map_err(|cause| KernelError::Record { path: path.clone(), cause: cause.to_string() })?;
+/// Whether a directory was made to keep a kernel, damaged or not.
+fn is_kernel(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    !name.starts_with(UNFINISHED) && directory.join(RECORD).exists()
+}
+
+/// The kernel in a directory. What is wrong with it says so of the directory.
+fn read(directory: &Path) -> Result<Kernel, KernelError> {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let damaged =
+        |cause| KernelError::Damaged { name: name.clone(), path: directory.to_owned(), cause };
+    let text =
+        fs::read(directory.join(RECORD)).map_err(|cause| damaged(format!("{RECORD}: {cause}")))?;
+    let mut kernel: Kernel =
+        serde_json::from_slice(&text).map_err(|cause| damaged(format!("{RECORD}: {cause}")))?;
     kernel.image = directory.join(if kernel.pvh { IMAGE } else { COMPRESSED_IMAGE });
+    if !kernel.image.is_file() {
+        return Err(damaged(format!("there is no {}", kernel.image.display())));
+    }
     Ok(kernel)
 }
 
@@ -348,6 +421,28 @@ mod tests {
         assert!(fs::read(cache.find("6.12").unwrap().image).is_ok());
         let unknown = cache.find("6.1").unwrap_err().to_string();
         assert!(unknown.contains("6.12") && unknown.contains("kernels fetch 6.1"), "{unknown}");
+    }
+
+    #[test]
+    fn a_damaged_kernel_is_told_and_keeps_no_other_away() {
+        let sound = |name: &str| kernel(name, &format!("{name}.1"), SchedExt::Sound);
+        let (_directory, cache) = cache(&["6.18", "6.19", "7.0"].map(sound));
+        let path = |name: &str| cache.directory().join(name);
+        fs::write(path("6.19").join(RECORD), "{").unwrap();
+        fs::remove_file(path("7.0").join(IMAGE)).unwrap();
+        let names: Vec<String> = cache.list().unwrap().into_iter().map(|k| k.name).collect();
+        assert_eq!(names, ["6.18"]);
+        assert_eq!(cache.newest_with_sched_ext().unwrap().name, "6.18");
+        let damaged = cache.damaged().unwrap();
+        let expected = [("6.19", "kernel.json: EOF"), ("7.0", "there is no ")];
+        assert_eq!(damaged.len(), expected.len());
+        for (told, (name, words)) in damaged.iter().zip(expected) {
+            let told = told.to_string();
+            let hint = format!("hint: remove {} and", path(name).display());
+            assert!(told.starts_with(&format!("kernel {name} is damaged: {words}")), "{told}");
+            assert!(told.contains(&hint), "{told}");
+        }
+        assert!(matches!(cache.find("7.0"), Err(KernelError::Damaged { .. })));
     }
 
     #[test]

@@ -6,6 +6,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod child;
+mod sink;
+
 pub mod initramfs;
 pub mod job;
 pub mod kernels;

@@ -41,6 +41,8 @@ pub enum Record {
     Played(Box<Play>),
     /// What the scheduler did lately.
     Counters(Counters),
+    /// What policies printed since the machine was switched on.
+    Printed(Printed),
     /// Something failed that is not the kernel's verdict on the policy.
     Error {
         /// What failed, with its value and place.
@@ -51,6 +53,15 @@ pub enum Record {
         /// Nanoseconds since the kernel's start.
         at_ns: u64,
     },
+}
+
+/// Lines of `bpf_printk`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    /// The first of those that the kernel still had, as in its `trace_pipe`.
+    pub lines: Vec<String>,
+    /// How many more there were.
+    pub nr_left_out: usize,
 }
 
 /// The machine that the guest finds itself on.

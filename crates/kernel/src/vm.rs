@@ -12,7 +12,6 @@ mod cpus;
 mod error;
 mod process;
 mod qemu;
-mod sink;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -24,8 +23,8 @@ pub use qemu::Qemu;
 
 use crate::initramfs::Initramfs;
 use crate::kernels::Kernel;
+use crate::sink::Sink;
 use process::Process;
-use sink::Sink;
 
 /// What machine a kernel is booted on, and how long it may take.
 #[derive(Clone, Debug)]
@@ -97,7 +96,7 @@ pub enum End {
     },
     /// It sent more than can be meant; we switched it off.
     Flooded {
-        /// Bytes of records and console.
+        /// Bytes of records, console and QEMU's own output.
         bytes: u64,
     },
     /// QEMU itself failed.
@@ -289,7 +288,8 @@ impl Vm {
         let of_console = self.console.read_new(&mut self.console_tail).map_err(VmError::Memory)?;
         let surplus = self.console_tail.len().saturating_sub(CONSOLE_BYTES_MAX);
         self.console_tail.drain(..surplus);
-        Ok(spoke || of_console > 0)
+        let of_qemu = self.process.read_output().map_err(VmError::Memory)?;
+        Ok(spoke || of_console > 0 || of_qemu)
     }
 
     /// The first whole line of what was read; the last, unfinished one once the machine is gone.
@@ -307,7 +307,7 @@ impl Vm {
 
     fn limit_reached(&self) -> Option<End> {
         let elapsed = self.started.elapsed();
-        let bytes = self.records.length() + self.console.length();
+        let bytes = self.records.length() + self.console.length() + self.process.printed_bytes();
         if bytes > OUTPUT_BYTES_MAX {
             Some(End::Flooded { bytes })
         } else if elapsed > self.wall_limit {

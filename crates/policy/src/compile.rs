@@ -99,9 +99,10 @@ impl Compiler {
         let image: Arc<[u8]> =
             fs::read(&object_path).map_err(|cause| io_error("read", &object_path, cause))?.into();
 
-        let source_text = SourceText::new(&text);
+        let all_text = with_headers(&text, include_dirs);
+        let all_text = SourceText::new(&all_text);
         let Contents { tunables, arrays, maps, globals } =
-            object_file::read(&name, &object_path, &image, &source_text)?;
+            object_file::read(&name, &object_path, &image, &all_text)?;
         let sets = sets::read(source, &name, &tunables)?;
         Ok(Policy {
             name,
@@ -110,7 +111,7 @@ impl Compiler {
             object_path,
             image,
             warnings,
-            description: source_text.description(),
+            description: SourceText::new(&text).description(),
             tunables,
             sets,
             arrays,
@@ -221,6 +222,32 @@ fn policy_name(source: &Path) -> Result<String, PolicyError> {
 fn read_text(source: &Path) -> Result<String, PolicyError> {
     let bytes = fs::read(source).map_err(|cause| io_error("read", source, cause))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The text, and after it that of each header which it names in angle brackets and which is in
+/// `include_dirs`, and so on. What is not there is for the compiler to find.
+fn with_headers(text: &str, include_dirs: &[PathBuf]) -> String {
+    let mut all = text.to_owned();
+    let mut names = included(text);
+    let mut nr_read = 0;
+    while let Some(name) = names.get(nr_read) {
+        nr_read += 1;
+        let found = include_dirs.iter().find_map(|dir| read_text(&dir.join(name)).ok());
+        let Some(header) = found else { continue };
+        for name in included(&header) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        all = format!("{all}\n{header}");
+    }
+    all
+}
+
+/// What the text includes in angle brackets.
+fn included(text: &str) -> Vec<String> {
+    let named = text.lines().filter_map(|line| line.trim_start().strip_prefix("#include <"));
+    named.filter_map(|rest| rest.split_once('>')).map(|(name, _)| name.to_owned()).collect()
 }
 
 fn printed(output: &Output) -> String {

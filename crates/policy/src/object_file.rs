@@ -134,7 +134,7 @@ pub(crate) fn read(
             }
         }
     }
-    // Those of headers come last.
+    // Those of headers come after the policy's own.
     contents.tunables.sort_by_key(|t| text.definition_line(&t.name).unwrap_or(usize::MAX));
     Ok(contents)
 }

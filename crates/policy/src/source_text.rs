@@ -3,7 +3,7 @@
 //! Comments do not reach the object, so they are read from the source. This is a reader of
 //! lines, not of C: it understands a comment above a definition and one at its line's end.
 
-/// A policy's source, cut into lines.
+/// A policy's source, alone or with its headers behind it, cut into lines.
 pub(crate) struct SourceText<'a> {
     lines: Vec<&'a str>,
 }

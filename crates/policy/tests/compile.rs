@@ -102,6 +102,25 @@ fn a_comment_keeps_the_digest_but_its_words_are_read_anew() {
 }
 
 #[test]
+fn a_tunable_of_a_header_is_explained_there_and_comes_after_the_policys_own() {
+    let workshop = Workshop::new("cc");
+    let include = workshop.copy_headers();
+    // Each includes the other, and one that is not there for the reader: neither may hang it.
+    let outer = "#pragma once\n#include <scx/inner.bpf.h>\n#include <stddef.h>\n";
+    let inner = "#pragma once\n#include <scx/outer.bpf.h>\n/* not the idea - of the policy. */\n\n\
+                 /* How deep. */\nconst volatile u64 depth = 3;\n";
+    fs::write(include.join("scx/outer.bpf.h"), outer).unwrap();
+    fs::write(include.join("scx/inner.bpf.h"), inner).unwrap();
+    let line = "#include <scx/common.bpf.h>\n";
+    let text = COUNTING.replace(line, &format!("{line}#include <scx/outer.bpf.h>\n"));
+    let policy = workshop.build_with("counting", &text, &include).unwrap();
+    let found: Vec<_> = policy.tunables.iter().map(|t| (t.name.as_str(), t.doc.as_str())).collect();
+    assert_eq!(found, [("step", ""), ("depth", "How deep.")]);
+    let own = workshop.build("counting", COUNTING).unwrap();
+    assert_eq!(policy.description, own.description);
+}
+
+#[test]
 fn source_header_and_compiler_options_all_change_the_digest() {
     let workshop = Workshop::new("cc");
     let include = workshop.copy_headers();

@@ -25,12 +25,26 @@ pyo3::create_exception!(
     "A virtual machine cannot be started."
 );
 
-/// Every kernel of the cache as JSON text, oldest release first.
+/// Every kernel of the cache that can be used as JSON text, oldest release first.
 #[pyfunction]
 pub fn kernels_list(cache_dir: PathBuf) -> PyResult<String> {
     let kernels = Cache::new(cache_dir).list().map_err(kernel_error)?;
     let told: Vec<_> = kernels.iter().map(told).collect();
     Ok(serde_json::Value::from(told).to_string())
+}
+
+/// Each kernel of the cache that cannot be used: its name; what is wrong with it and what to do.
+#[pyfunction]
+pub fn kernels_damaged(cache_dir: PathBuf) -> PyResult<Vec<(String, String)>> {
+    let damaged = Cache::new(cache_dir).damaged().map_err(kernel_error)?;
+    let with_name = |error: kernels::KernelError| {
+        let told = error.to_string();
+        match error {
+            kernels::KernelError::Damaged { name, .. } => (name, told),
+            _ => (String::new(), told),
+        }
+    };
+    Ok(damaged.into_iter().map(with_name).collect())
 }
 
 /// One kernel of the cache as JSON text: by name, or the newest that policies can be loaded into.
@@ -42,20 +56,23 @@ pub fn kernels_find(cache_dir: PathBuf, name: Option<&str>) -> PyResult<String> 
 
 /// Takes the image at `path` into the cache; gives its record as JSON text.
 #[pyfunction]
-#[pyo3(signature = (cache_dir, path, name=None))]
+#[pyo3(signature = (cache_dir, path, name=None, replace=false))]
 pub fn kernels_add(
     py: Python<'_>,
     cache_dir: PathBuf,
     path: PathBuf,
     name: Option<&str>,
+    replace: bool,
 ) -> PyResult<String> {
-    let added = py.detach(|| Cache::new(cache_dir).add(&path, name)).map_err(kernel_error)?;
+    let add = || Cache::new(cache_dir).add(&path, name, replace);
+    let added = py.detach(add).map_err(kernel_error)?;
     Ok(told(&added).to_string())
 }
 
 /// Gets kernels from Debian's packages: for each series a record as JSON text, or an error.
 ///
-/// `note` is called with what is being done.
+/// `note` is called with what is being done. What it raises ends the fetch at once, and so does
+/// what a signal's handler raises; either comes out of here as it is.
 #[pyfunction]
 pub fn kernels_fetch(
     py: Python<'_>,
@@ -63,21 +80,38 @@ pub fn kernels_fetch(
     series: Vec<String>,
     note: Py<PyAny>,
 ) -> PyResult<Vec<(Option<String>, Option<String>)>> {
-    // What `note` raises is not lost: it is printed by Python as unraisable.
-    let mut tell = |text: &str| {
-        Python::attach(|py| {
-            if let Err(error) = note.call1(py, (text,)) {
-                error.write_unraisable(py, None);
-            }
-        });
-    };
+    let mut caller = Caller { note, raised: None };
     let names: Vec<&str> = series.iter().map(String::as_str).collect();
-    let outcomes = py.detach(|| Cache::new(cache_dir).fetch(&names, &mut tell));
+    let outcomes = py.detach(|| Cache::new(cache_dir).fetch(&names, &mut caller));
+    if let Some(raised) = caller.raised {
+        return Err(raised);
+    }
     let as_pair = |outcome: Result<Kernel, kernels::KernelError>| match outcome {
         Ok(kernel) => (Some(told(&kernel).to_string()), None),
         Err(error) => (None, Some(error.to_string())),
     };
     Ok(outcomes.map_err(kernel_error)?.into_iter().map(as_pair).collect())
+}
+
+/// Who waits in Python, and the first exception that was raised there.
+struct Caller {
+    note: Py<PyAny>,
+    raised: Option<PyErr>,
+}
+
+impl kernels::Listener for Caller {
+    fn note(&mut self, text: &str) {
+        if self.raised.is_none() {
+            self.raised = Python::attach(|py| self.note.call1(py, (text,)).err());
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        if self.raised.is_none() {
+            self.raised = Python::attach(|py| py.check_signals().err());
+        }
+        self.raised.is_none()
+    }
 }
 
 /// Paths of the images that this machine has of its own.

@@ -315,8 +315,8 @@ mod _native {
     #[pymodule_export]
     use super::kernel::{
         Initramfs, KernelError, Vm, VmError, boot, fastest_accelerator, find_qemu, kernels_add,
-        kernels_default_series, kernels_fetch, kernels_find, kernels_list, kernels_on_this_machine,
-        kvm_obstacle,
+        kernels_damaged, kernels_default_series, kernels_fetch, kernels_find, kernels_list,
+        kernels_on_this_machine, kvm_obstacle,
     };
     #[pymodule_export]
     use super::{

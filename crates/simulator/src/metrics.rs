@@ -32,7 +32,7 @@ impl Digest {
 }
 
 /// Where a distribution lies. Times in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
     /// Number of values.
     pub count: u64,
@@ -46,7 +46,16 @@ pub struct Distribution {
     pub p99: u64,
     /// Largest value.
     pub max: u64,
+    /// How many values lie in each class that has any, as (largest value of the class, count), in
+    /// ascending order: [`CLASSES_PER_OCTAVE`] classes from one power of 2 to the next, so that the
+    /// curve of the whole distribution can be drawn. Empty where nobody draws it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<(u64, u64)>,
 }
+
+/// Classes of [`Distribution::histogram`] from one power of 2 to the next: the largest value of a
+/// class is at most 1/16 above its smallest, which is finer than what is seen on a log axis.
+pub const CLASSES_PER_OCTAVE: u64 = 16;
 
 /// One stay of a task on a CPU: start and end in ns, CPU, pid.
 pub type Stay = (u64, u64, u32, u32);
@@ -120,8 +129,29 @@ impl Times {
         self.max_ns = self.max_ns.max(others.max_ns);
     }
 
-    /// Where they lie.
+    /// Quantiles and the histogram.
     pub fn distribution(&self) -> Distribution {
+        Distribution { histogram: self.classes(), ..self.quantiles() }
+    }
+
+    /// Values by class. A class ends where one of the finer histogram's buckets does, so that no
+    /// bucket is split.
+    fn classes(&self) -> Vec<(u64, u64)> {
+        let mut classes: Vec<(u64, u64)> = Vec::new();
+        for bucket in self.histogram.iter_recorded() {
+            let upto_ns = class_end(bucket.value_iterated_to()).min(self.max_ns);
+            match classes.last_mut() {
+                Some((last_ns, count)) if *last_ns == upto_ns => {
+                    *count += bucket.count_at_value();
+                }
+                _ => classes.push((upto_ns, bucket.count_at_value())),
+            }
+        }
+        classes
+    }
+
+    /// Without the histogram.
+    fn quantiles(&self) -> Distribution {
         let histogram = &self.histogram;
         // A bucket's upper end stands for what is in it, but nothing was longer than the longest.
         let quantile = |q| histogram.value_at_quantile(q).min(self.max_ns);
@@ -132,8 +162,15 @@ impl Times {
             p90: quantile(0.9),
             p99: quantile(0.99),
             max: self.max_ns,
+            histogram: Vec::new(),
         }
     }
+}
+
+/// The largest value in the class of `ns`.
+fn class_end(ns: u64) -> u64 {
+    let octave = 1 << ns.max(1).ilog2();
+    ns | (octave / CLASSES_PER_OCTAVE).saturating_sub(1)
 }
 
 impl Metrics {
@@ -264,6 +301,8 @@ pub struct TaskGroup {
     pub nice: i32,
     /// How many.
     pub count: u64,
+    /// Whether one of them may not run on every CPU.
+    pub pinned: bool,
     /// CPU time.
     pub run_ns: u64,
     /// Time runnable but not running.
@@ -385,15 +424,15 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         ticks: metrics.ticks,
         interrupts: metrics.interrupts,
         cpu_time_ns: CpuTime::of(cpus),
-        run_ns: metrics.run_ns.distribution(),
-        wait_ns: metrics.wait_ns.distribution(),
+        run_ns: metrics.run_ns.quantiles(),
+        wait_ns: metrics.wait_ns.quantiles(),
         wakeup_latency_ns: metrics.wakeup_latency_ns.distribution(),
         response_ns: metrics.requests.response_ns(),
         deadlines: requests.iter().map(|group| group.deadlines).sum(),
         deadline_misses: requests.iter().map(|group| group.deadline_misses).sum(),
         requests,
         jain_fairness: jain_fairness(tasks, ending.elapsed_ns),
-        task_groups: task_groups(tasks),
+        task_groups: task_groups(tasks, cpus.len()),
         timeline_names: metrics
             .timeline
             .as_ref()
@@ -431,7 +470,7 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
 }
 
-fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
+fn task_groups(tasks: &Tasks, nr_cpus: usize) -> Vec<TaskGroup> {
     let mut groups: BTreeMap<(String, i32), TaskGroup> = BTreeMap::new();
     for (id, state) in tasks.states().iter().enumerate() {
         let id = id as TaskId;
@@ -440,6 +479,7 @@ fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
             name,
             nice,
             count: 0,
+            pinned: false,
             run_ns: 0,
             wait_ns: 0,
             switches: 0,
@@ -448,6 +488,7 @@ fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
             last_exit_ns: 0,
         });
         group.count += 1;
+        group.pinned |= (tasks.seen(id).nr_cpus_allowed as usize) < nr_cpus;
         group.run_ns += state.totals.run_ns;
         group.wait_ns += state.totals.wait_ns;
         group.switches += state.totals.switches;
@@ -461,4 +502,44 @@ fn task_groups(tasks: &Tasks) -> Vec<TaskGroup> {
         }
     }
     groups.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smallest value of the class that ends with `upto_ns`: octaves are divided evenly.
+    fn class_start(upto_ns: u64) -> u64 {
+        let width = ((1u64 << upto_ns.max(1).ilog2()) / CLASSES_PER_OCTAVE).max(1);
+        upto_ns - upto_ns % width
+    }
+
+    #[test]
+    fn a_histogram_counts_each_value_in_the_class_that_holds_it() {
+        let values: Vec<u64> = (0..40_000).map(|i: u64| i * i % 7_919 * (i % 97 + 1)).collect();
+        let mut times = Times::new();
+        values.iter().for_each(|&ns| times.record(ns));
+        let found = times.distribution();
+        assert_eq!(found.histogram.last().map(|class| class.0), values.iter().copied().max());
+        assert!(found.histogram.is_sorted_by(|a, b| a.0 < b.0));
+        for (upto_ns, count) in found.histogram {
+            let inside = class_start(upto_ns)..=upto_ns;
+            let expected = values.iter().filter(|ns| inside.contains(ns)).count();
+            assert_eq!(count, expected as u64, "{inside:?}");
+        }
+    }
+
+    #[test]
+    fn a_class_is_narrower_than_a_sixteenth() {
+        for ns in (0..70).chain([1_000, 1_023, 1_024, 1_025, 999_999, u64::from(u32::MAX) + 9]) {
+            let (start, end) = (class_start(class_end(ns)), class_end(ns));
+            assert!(start <= ns && ns <= end, "{ns} in {start}..={end}");
+            assert!((end - start) * CLASSES_PER_OCTAVE <= start, "{ns}: {start}..={end}");
+        }
+    }
+
+    #[test]
+    fn without_values_there_are_no_classes() {
+        assert_eq!(Times::new().distribution(), Distribution::default());
+    }
 }

@@ -209,6 +209,33 @@ program = [{ run = "20ms" }]
     ..PLAIN
 };
 
+const CFS_GAVL: Scene = Scene { policy: "cfs_gavl", ..CFS };
+
+const TIMERING: Scene = Scene {
+    policy: "timering",
+    until_ns: 160 * MS,
+    tunables: &[("slots", 64), ("granularity_ns", 500_000), ("next_buddy", 0), ("last_buddy", 0)],
+    tasks: r#"
+[[tasks]]
+name = "s"
+program = [{ sleep = "73500us" }, { run = "3ms" }]
+
+[[tasks]]
+name = "a"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "b"
+program = [{ run = "10s" }]
+
+[[tasks]]
+name = "n"
+nice = 19
+program = [{ run = "10s" }]
+"#,
+    ..PLAIN
+};
+
 const BFS: Scene = Scene {
     policy: "bfs",
     nr_cpus: 2,
@@ -299,6 +326,16 @@ fn rfs_decides_as_its_golden_timeline_says() {
 #[test]
 fn cfs_decides_as_its_golden_timeline_says() {
     check(&CFS);
+}
+
+#[test]
+fn cfs_gavl_decides_as_its_golden_timeline_says() {
+    check(&CFS_GAVL);
+}
+
+#[test]
+fn timering_decides_as_its_golden_timeline_says() {
+    check(&TIMERING);
 }
 
 #[test]

@@ -24,6 +24,15 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
+/* An index into an array whose size is a power of two. The compiler must not know its range:
+ * it would leave out a mask that it finds needless, and the kernel's verifier wants to see one. */
+#define masked(index, size)                                                                        \
+	({                                                                                         \
+		u64 ___index = (index), ___mask = (size) - 1;                                      \
+		asm("" : "+r"(___index));                                                          \
+		___index & ___mask;                                                                \
+	})
+
 /* Times wrap; the nearer half of the circle is the past. */
 static inline bool time_before(u64 a, u64 b)
 {

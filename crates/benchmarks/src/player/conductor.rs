@@ -6,7 +6,7 @@
 //! kills the group when the conductor dies.
 
 use crate::player::error::Step;
-use crate::player::stage::{Ending, Failure};
+use crate::player::stage::{Ending, Failure, Start};
 use crate::player::system::{self, Fork};
 use crate::player::task::Setting;
 use std::sync::atomic::Ordering::SeqCst;
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The longest that an initial task may take to come to its start.
 const REPORT_NS_MAX: u64 = 30_000_000_000;
-/// From the choice of time 0 to time 0: for itself, and for each initial task. Where time is not
-/// counted by instructions, the machine may stand still for a moment, as a virtual one does.
+/// From the choice of time 0 to time 0, at first: for itself, and for each initial task. Where time
+/// is not counted by instructions, the machine may stand still for a moment, as a virtual one does.
 const MARGIN_NS: u64 = 100_000_000;
 const MARGIN_COUNTED_NS: u64 = 20_000_000;
 const MARGIN_NS_A_TASK: u64 = 1_000_000;
@@ -24,9 +24,6 @@ const MARGIN_NS_A_TASK: u64 = 1_000_000;
 const START_GRID_NS: u64 = 20_000_000;
 /// Between two looks at whether a task sleeps.
 const LOOK_NS: u64 = 30_000;
-/// The same once the play has begun. Tasks that are late wait for the CPUs of those that are not,
-/// which looks of the conductor would interrupt thousands of times a second.
-const LOOK_WHEN_LATE_NS: u64 = 20_000_000;
 /// Between two looks for tasks that died without a word: at least this, and so long that the
 /// looks take a hundredth of it.
 const ROUND_NS_MIN: u64 = 1_000_000_000;
@@ -176,48 +173,74 @@ fn await_ready(setting: &Setting, task: u32, expected: u32) -> Result<(), Failur
     }
 }
 
-/// Chooses time 0 and lets the initial tasks lie down for it, one after the other: tasks that
-/// begin at the same time then wake in their order.
+/// Chooses time 0 and lets the initial tasks lie down for it. If it comes before all lie, as it
+/// may on a busy machine, they get up, and a later one is chosen.
 fn arm(setting: &Setting) -> Result<(), Ending> {
     let play = setting.stage.play();
     let nr_initial = setting.workload.initial.len() as u32;
     let own_ns = if setting.burner.looks_at_clock { MARGIN_NS } else { MARGIN_COUNTED_NS };
-    let margin_ns = own_ns + u64::from(nr_initial) * MARGIN_NS_A_TASK + setting.lead_ns;
-    let start_at_ns = first_on_grid_ns(system::now_ns() + margin_ns);
-    play.start_at_ns.store(start_at_ns, SeqCst);
+    let mut margin_ns = own_ns + u64::from(nr_initial) * MARGIN_NS_A_TASK;
+    let mut nr_ready = play.nr_ready.load(SeqCst);
+    let give_up_at_ns = system::now_ns() + REPORT_NS_MAX;
+    for attempt in 1.. {
+        let earliest_ns = system::now_ns() + margin_ns + setting.lead_ns;
+        play.start_at_ns.store(first_on_grid_ns(earliest_ns), SeqCst);
+        play.open_start();
+        let nr_armed = lay_down(setting, attempt, give_up_at_ns)?;
+        if nr_armed == nr_initial && play.settle_start(Start::Counts) == Start::Counts {
+            break;
+        }
+        play.settle_start(Start::Missed);
+        for task in 0..nr_armed {
+            let slot = setting.stage.slot(task);
+            slot.armed.store(0, SeqCst);
+            system::futex_wake(&slot.armed, system::EVERY_BIT);
+        }
+        nr_ready += nr_armed;
+        await_ready(setting, 0, nr_ready).map_err(|failure| {
+            play.fail(failure);
+            Ending::Failed
+        })?;
+        margin_ns *= 2;
+    }
+    Ok(())
+}
+
+/// Lets the initial tasks lie down, one after the other: tasks that begin at the same time then
+/// wake in their order. Returns how many were told to before time 0 came: all, if it did not.
+fn lay_down(setting: &Setting, attempt: u32, give_up_at_ns: u64) -> Result<u32, Ending> {
+    let play = setting.stage.play();
+    let nr_initial = setting.workload.initial.len() as u32;
+    let start_at_ns = play.start_at_ns.load(SeqCst);
     for task in 0..nr_initial {
         let slot = setting.stage.slot(task);
-        slot.armed.store(1, SeqCst);
+        slot.armed.store(attempt, SeqCst);
         system::futex_wake(&slot.armed, system::EVERY_BIT);
-        let deadline_ns = system::now_ns() + REPORT_NS_MAX;
-        // A task that starts late may be past its start, or even its end, already.
-        while slot.waits.load(SeqCst) == 0 || is_before_start(setting, task) {
+        while slot.waits.load(SeqCst) != attempt || state_of(setting, task) == Some('R') {
             if play.first_failure().is_some() {
                 return Err(Ending::Failed);
             }
             if ASKED_TO_END.load(SeqCst) {
                 return Err(Ending::Interrupted);
             }
-            if system::now_ns() >= deadline_ns {
+            let now_ns = system::now_ns();
+            if now_ns >= give_up_at_ns {
                 play.fail(failure(Step::Report, Some(task), libc::ETIMEDOUT));
                 return Err(Ending::Failed);
             }
-            let is_late = system::now_ns() >= start_at_ns;
-            system::sleep_ns(if is_late { LOOK_WHEN_LATE_NS } else { LOOK_NS });
+            // Whoever was told to lie down is waited for: only then will it hear of the next start.
+            if now_ns >= start_at_ns && slot.waits.load(SeqCst) == attempt {
+                return Ok(task + 1);
+            }
+            system::sleep_ns(LOOK_NS);
         }
     }
-    Ok(())
+    Ok(nr_initial)
 }
 
 /// The first time not before `at_ns` at which a play may begin.
 fn first_on_grid_ns(at_ns: u64) -> u64 {
     at_ns.next_multiple_of(START_GRID_NS)
-}
-
-/// Whether the task has yet to fall asleep before its start.
-fn is_before_start(setting: &Setting, task: u32) -> bool {
-    let slot = setting.stage.slot(task);
-    system::now_ns() < slot.born_at_ns.load(SeqCst) && state_of(setting, task) == Some('R')
 }
 
 fn proc_file(setting: &Setting, task: u32, file: &str) -> Option<String> {

@@ -55,6 +55,8 @@ pub struct PlayedGroup {
     pub nice: i32,
     /// How many.
     pub count: u64,
+    /// Whether the workload keeps them off some CPUs.
+    pub pinned: bool,
     /// CPU time.
     pub run_ns: u64,
     /// End of the first that ended; 0 if none did.
@@ -86,8 +88,6 @@ pub struct Played {
     pub voluntary_switches: u64,
     /// Sum over the tasks.
     pub involuntary_switches: u64,
-    /// Initial tasks that came too late to their start; if not 0, do not compare starts.
-    pub nr_late: u32,
     /// Whether the end was watched with a real-time priority; if not, the stop may come late.
     pub realtime: bool,
     /// Turns of the computing loop in a millisecond.
@@ -125,10 +125,9 @@ pub fn score(stage: &Stage, workload: &Workload, status: Status, nr_cpus: u64) -
         nr_cpus,
         voluntary_switches: tasks.iter().map(|task| task.voluntary_switches).sum(),
         involuntary_switches: tasks.iter().map(|task| task.involuntary_switches).sum(),
-        nr_late: play.nr_late.load(SeqCst),
         realtime: play.realtime.load(SeqCst) != 0,
         turns_per_ms: play.turns_per_ms.load(SeqCst),
-        task_groups: groups(&tasks),
+        task_groups: groups(&tasks, workload),
         tasks,
     }
 }
@@ -154,18 +153,20 @@ fn played_task(stage: &Stage, workload: &Workload, number: u32) -> PlayedTask {
     }
 }
 
-fn groups(tasks: &[PlayedTask]) -> Vec<PlayedGroup> {
+fn groups(tasks: &[PlayedTask], workload: &Workload) -> Vec<PlayedGroup> {
     let mut groups: BTreeMap<(&str, i32), PlayedGroup> = BTreeMap::new();
     for task in tasks {
         let group = groups.entry((&task.name, task.nice)).or_insert_with(|| PlayedGroup {
             name: task.name.clone(),
             nice: task.nice,
             count: 0,
+            pinned: false,
             run_ns: 0,
             first_exit_ns: 0,
             last_exit_ns: 0,
         });
         group.count += 1;
+        group.pinned |= workload.templates[task.template as usize].cpus.is_some();
         group.run_ns += task.run_ns;
         if let Some(exited_ns) = task.exited_at_ns {
             group.last_exit_ns = group.last_exit_ns.max(exited_ns);

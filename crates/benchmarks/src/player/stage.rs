@@ -21,14 +21,14 @@ pub struct Play {
     pub alive: AtomicU32,
     /// Counts what the conductor must look at; it sleeps on this word.
     pub news: AtomicU32,
-    /// Initial tasks that wait to be armed.
+    /// How often an initial task has come to wait to be armed.
     pub nr_ready: AtomicU32,
     /// Process that leads the group of all tasks; 0 before there is one.
     pub group: AtomicI32,
     /// How the play ended: see [`Ending`].
     pub ending: AtomicU32,
-    /// Initial tasks that were armed only after they should have begun.
-    pub nr_late: AtomicU32,
+    /// Whether the start that the initial tasks sleep for is to count: see [`Start`].
+    start: AtomicU32,
     /// Whether the conductor runs with a real-time priority.
     pub realtime: AtomicU32,
     /// When the workload's time 0 is, on `CLOCK_MONOTONIC`.
@@ -41,6 +41,22 @@ pub struct Play {
     pub turns_per_ms: AtomicU64,
     /// The first failure: see [`Failure`]; 0 is none.
     failure: AtomicU64,
+}
+
+/// What becomes of the start that the initial tasks lie down for, each when it is told to.
+///
+/// It counts if all lie before it comes: tasks that begin while others still have to lie down
+/// would keep them from the CPUs, for ever if the scheduler lets them. So conductor and tasks
+/// settle it once, whoever is first: all lie, or somebody's time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Start {
+    /// Not all lie yet.
+    Open = 0,
+    /// Every task begins when its time comes.
+    Counts,
+    /// It came too early: all get up and lie down for a later one.
+    Missed,
 }
 
 /// How a play ended, as a number in [`Play::ending`].
@@ -109,6 +125,26 @@ impl Play {
         })
     }
 
+    /// A new start is chosen, and nobody lies yet.
+    pub fn open_start(&self) {
+        self.start.store(Start::Open as u32, SeqCst);
+    }
+
+    /// Settles what becomes of the start, unless that was settled before; says what it is.
+    pub fn settle_start(&self, to: Start) -> Start {
+        let settled = self.start.compare_exchange(Start::Open as u32, to as u32, SeqCst, SeqCst);
+        match settled {
+            Ok(_) => to,
+            Err(earlier) if earlier == Start::Counts as u32 => Start::Counts,
+            Err(_) => Start::Missed,
+        }
+    }
+
+    /// Whether this start is known to be none.
+    pub fn start_is_missed(&self) -> bool {
+        self.start.load(SeqCst) == Start::Missed as u32
+    }
+
     /// Makes the conductor look.
     pub fn tell(&self) {
         self.news.fetch_add(1, SeqCst);
@@ -133,7 +169,7 @@ pub struct Slot {
     pub parent: AtomicU32,
     /// Children that have not ended; who joins sleeps on this word.
     pub children: AtomicU32,
-    /// 1 once an initial task may set out for its start.
+    /// Number of the start that an initial task may lie down for; 0 for none.
     pub armed: AtomicU32,
     /// Process id; 0 before it runs.
     pub pid: AtomicI32,
@@ -141,7 +177,7 @@ pub struct Slot {
     pub tid: AtomicI32,
     /// Nice value now.
     pub nice: AtomicI32,
-    /// 1 from the moment at which it only waits for its start.
+    /// Number of the start that it lies down for.
     pub waits: AtomicU32,
     /// When it was forked, or became runnable, on `CLOCK_MONOTONIC`.
     pub born_at_ns: AtomicU64,

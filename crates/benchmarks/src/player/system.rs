@@ -57,21 +57,6 @@ pub fn sleep_ns(ns: u64) {
     {}
 }
 
-/// Sleeps until this time of `CLOCK_MONOTONIC`, whatever signals come.
-pub fn sleep_until_ns(at_ns: u64) {
-    let until = timespec(at_ns);
-    // SAFETY: `until` is valid; the remaining time is not asked for.
-    while unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &raw const until,
-            std::ptr::null_mut(),
-        )
-    } == libc::EINTR
-    {}
-}
-
 // ---- futexes ------------------------------------------------------------------------------------
 
 /// All waiters of a word.

@@ -6,7 +6,7 @@ use crate::player::Class;
 use crate::player::channel::Ends;
 use crate::player::error::Step;
 use crate::player::pace::Burner;
-use crate::player::stage::{Failure, Slot, Stage};
+use crate::player::stage::{Failure, Slot, Stage, Start};
 use crate::player::system::{self, Cpus, Fork};
 use scenario::draw::Random;
 use scenario::workload::{LOOP_DEPTH_MAX, Op, Repeat, Workload};
@@ -116,30 +116,45 @@ impl Setting<'_> {
         let play = self.stage.play();
         let slot = self.slot(task);
         let cpus = self.cpus_of(self.template_of_initial(task));
-        self.introduce(task, &first_of(&cpus));
-        play.nr_ready.fetch_add(1, SeqCst);
-        play.tell();
-        while slot.armed.load(SeqCst) == 0 {
-            system::futex_wait(&slot.armed, 0, system::EVERY_BIT, None);
+        self.introduce(task);
+        let mut attempt = 0;
+        loop {
+            self.confine(task, &first_of(&cpus));
+            play.nr_ready.fetch_add(1, SeqCst);
+            play.tell();
+            let missed = attempt;
+            while attempt == 0 || attempt == missed {
+                system::futex_wait(&slot.armed, attempt, system::EVERY_BIT, None);
+                attempt = slot.armed.load(SeqCst);
+            }
+            self.confine(task, &cpus);
+            if self.lies_until_start(task, attempt) == Start::Counts {
+                return;
+            }
         }
-        self.confine(task, &cpus);
+    }
+
+    /// Sleeps until the start of this number comes, or is called off.
+    fn lies_until_start(&self, task: u32, attempt: u32) -> Start {
+        let play = self.stage.play();
+        let slot = self.slot(task);
         let start_at_ns = self.workload.initial[task as usize].start_at_ns;
         let at_ns = play.start_at_ns.load(SeqCst).saturating_add(start_at_ns);
         slot.born_at_ns.store(at_ns, SeqCst);
-        if system::now_ns() >= at_ns {
-            play.nr_late.fetch_add(1, SeqCst);
-        }
         let (voluntary, involuntary) = system::switches();
         // The sleep itself is a voluntary switch.
         slot.voluntary.begin(voluntary + 1);
         slot.involuntary.begin(involuntary);
         slot.run_ns.begin(system::cpu_time_ns());
-        slot.waits.store(1, SeqCst);
-        system::sleep_until_ns(at_ns);
+        slot.waits.store(attempt, SeqCst);
+        while system::now_ns() < at_ns && !play.start_is_missed() {
+            system::futex_wait(&slot.armed, attempt, system::EVERY_BIT, Some(at_ns));
+        }
+        play.settle_start(Start::Missed)
     }
 
-    /// Name, class, nice value and CPUs of the calling thread.
-    fn introduce(&self, task: u32, cpus: &Cpus) {
+    /// Name, class and nice value of the calling thread.
+    fn introduce(&self, task: u32) {
         let slot = self.slot(task);
         let nice = i32::from(self.workload.templates[slot.template.load(SeqCst) as usize].nice);
         system::set_name(&name_of(task));
@@ -154,7 +169,6 @@ impl Setting<'_> {
         self.or_give_up(task, result);
         let result = system::set_nice(nice).map_err(|errno| (Step::Nice, errno));
         self.or_give_up(task, result);
-        self.confine(task, cpus);
     }
 
     /// Says which CPUs the calling thread may run on. On a machine of one CPU nothing is said of

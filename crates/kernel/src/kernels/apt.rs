@@ -4,13 +4,15 @@
 //! caches stay as they are. It checks what it downloads: archive signature, then package digest.
 //! The mirror and everything else about the network are the system's own settings.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use super::release::is_of_series;
-use super::{Found, KernelError, Release};
+use super::{Found, KernelError, Listener, Release};
+use crate::child::{self, Ended, Unended};
 
 /// The series that one gets who names none: CFS, EEVDF without and with sched_ext.
 pub const DEFAULT_SERIES: [&str; 4] = ["6.1", "6.12", "6.18", NEWEST];
@@ -29,6 +31,10 @@ const KEYRINGS: [&str; 2] = [
 const FLAVOUR: &str = "-cloud-amd64";
 /// Packages of a kernel's image, best first. From 6.19 on the image has a package of its own.
 const PREFIXES: [&str; 3] = ["linux-binary-", "linux-image-", "linux-binary-unsigned-"];
+/// What a program may take that only reads and writes files here.
+const LOCAL_LIMIT: Duration = Duration::from_secs(120);
+/// What a program may take that downloads, some 70 MB; apt itself gives up a silent mirror sooner.
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(1800);
 /// More than any kernel image is long, compressed.
 const FILE_BYTES_MAX: u64 = 1 << 28;
 
@@ -47,13 +53,13 @@ pub struct Packages {
 
 impl Packages {
     /// Reads the lists of packages, some 20 MB, into a new state under `directory`.
-    pub fn update(directory: &Path, note: &mut dyn FnMut(&str)) -> Result<Packages, KernelError> {
+    pub fn update(directory: &Path, listener: &mut dyn Listener) -> Result<Packages, KernelError> {
         let keyring = KEYRINGS.into_iter().find(|path| Path::new(path).is_file());
         let keyring = keyring.ok_or(KernelError::NoPackages {
             reason: "the keys of Debian's archive are not installed".to_owned(),
             hint: "apt-get install debian-archive-keyring, or: schedlab kernels add PATH",
         })?;
-        let mirror = mirror()?;
+        let mirror = mirror(listener)?;
         let in_cache = |cause| KernelError::io("write in", directory, cause);
         let state = tempfile::Builder::new().prefix(".new-apt-").tempdir_in(directory);
         let packages = Packages { directory: state.map_err(in_cache)? };
@@ -66,28 +72,33 @@ impl Packages {
         let sources: String = SUITES.into_iter().map(source).collect();
         fs::write(root.join("sources.list"), sources).map_err(in_cache)?;
         fs::write(root.join("apt.conf"), configuration(root)).map_err(in_cache)?;
-        note("reading the lists of Debian's packages");
-        packages.read_lists(note)?;
+        listener.note("reading the lists of Debian's packages");
+        packages.read_lists(listener)?;
         Ok(packages)
     }
 
     /// A suite that the mirror no longer has leaves those of the others, so what counts is not
     /// whether apt was content but whether there is any list.
-    fn read_lists(&self, note: &mut dyn FnMut(&str)) -> Result<(), KernelError> {
+    fn read_lists(&self, listener: &mut dyn Listener) -> Result<(), KernelError> {
         let lists = self.directory.path().join("lists");
-        let ran = output(&mut self.command("apt-get", &["update"]), "apt-get")?;
+        let mut update = self.command("apt-get", &["update"]);
+        let ran = output(&mut update, "apt-get update", DOWNLOAD_LIMIT, listener)?;
         let said = String::from_utf8_lossy(&ran.stderr);
         let mut files = fs::read_dir(lists).into_iter().flatten().flatten();
         if !files.any(|file| file.file_name().to_string_lossy().contains("_Packages")) {
             return Err(program_failed("apt-get update", &said));
         }
-        said.lines().filter(|line| line.starts_with("E: ")).for_each(note);
+        said.lines().filter(|line| line.starts_with("E: ")).for_each(|line| listener.note(line));
         Ok(())
     }
 
     /// Packages of this series, or of any for [`super::NEWEST`]; newest release first.
-    pub fn candidates(&self, series: &str) -> Result<Vec<Candidate>, KernelError> {
-        let names = self.run("apt-cache", &["pkgnames", "linux-"])?;
+    pub fn candidates(
+        &self,
+        series: &str,
+        listener: &mut dyn Listener,
+    ) -> Result<Vec<Candidate>, KernelError> {
+        let names = self.run("apt-cache", &["pkgnames", "linux-"], LOCAL_LIMIT, listener)?;
         Ok(choose(&String::from_utf8_lossy(&names.stdout), series))
     }
 
@@ -95,24 +106,25 @@ impl Packages {
     pub fn download(
         &self,
         candidate: &Candidate,
-        note: &mut dyn FnMut(&str),
+        listener: &mut dyn Listener,
     ) -> Result<Found, KernelError> {
         let Candidate { package, release } = candidate;
-        note(&format!("downloading {package}"));
+        listener.note(&format!("downloading {package}"));
         let is_image = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or_default();
             name == "vmlinuz" || name == "vmlinuz.unsigned" || name.starts_with("vmlinuz-")
         };
         let is_configuration = |path: &str| path.contains("/config-") || path.ends_with("/config");
-        let (version, mut files) = self.take(package, &[&is_image, &is_configuration])?;
+        let (version, mut files) = self.take(package, &[&is_image, &is_configuration], listener)?;
         let mut configuration = files.pop().flatten();
         let image = files.pop().flatten();
         if configuration.is_none() && package.starts_with("linux-binary-") {
             let base = format!("linux-base-{}", release.as_str());
             // Some releases are in the archive without it, and boot all the same.
-            match self.take(&base, &[&is_configuration]) {
+            match self.take(&base, &[&is_configuration], listener) {
                 Ok((_, mut files)) => configuration = files.pop().flatten(),
-                Err(_) => note(&format!("without its configuration: there is no {base}")),
+                Err(KernelError::Interrupted) => return Err(KernelError::Interrupted),
+                Err(_) => listener.note(&format!("without its configuration: there is no {base}")),
             }
         }
         let source = format!("{package} {version}");
@@ -124,38 +136,46 @@ impl Packages {
     }
 
     /// A package's version, and of its files the first that each of `wanted` accepts.
-    fn take(&self, package: &str, wanted: &[&dyn Fn(&str) -> bool]) -> Result<Taken, KernelError> {
+    fn take(
+        &self,
+        package: &str,
+        wanted: &[&dyn Fn(&str) -> bool],
+        listener: &mut dyn Listener,
+    ) -> Result<Taken, KernelError> {
         let root = self.directory.path();
-        self.run("apt-get", &["download", package])?;
+        self.run("apt-get", &["download", package], DOWNLOAD_LIMIT, listener)?;
         let mut files = fs::read_dir(root).into_iter().flatten().flatten().map(|file| file.path());
         let archive = files
             .find(|path| path.extension().is_some_and(|end| end == "deb"))
             .ok_or_else(|| KernelError::EmptyPackage { package: package.into() })?;
-        let mut dpkg = Command::new("dpkg-deb")
-            .arg("--fsys-tarfile")
-            .arg(&archive)
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|cause| KernelError::io("run", Path::new("dpkg-deb"), cause))?;
-        let files = files_of(dpkg.stdout.take().expect("it is piped"), wanted);
-        let ended = dpkg.wait().map_err(|cause| KernelError::io("run", &archive, cause))?;
-        let files = files.map_err(|cause| KernelError::io("unpack", &archive, cause))?;
-        if !ended.success() {
-            return Err(program_failed("dpkg-deb --fsys-tarfile", &archive.display().to_string()));
-        }
+        let unpacked = root.join("files.tar");
+        let cannot_unpack = |cause| KernelError::io("unpack", &archive, cause);
+        let to = File::create(&unpacked).map_err(cannot_unpack)?;
+        let mut dpkg = Command::new("dpkg-deb");
+        dpkg.arg("--fsys-tarfile").arg(&archive);
+        let title = "dpkg-deb --fsys-tarfile";
+        let ended = child::run_into(to, &mut dpkg, LOCAL_LIMIT, &mut || listener.goes_on());
+        succeeded(title, ended.map_err(|why| no_end(title, why))?)?;
+        let tar = File::open(&unpacked).map_err(cannot_unpack)?;
+        let files = files_of(tar, wanted).map_err(cannot_unpack)?;
         let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let version = name.split('_').nth(1).unwrap_or_default().replace("%3a", ":");
-        fs::remove_file(&archive).map_err(|cause| KernelError::io("remove", &archive, cause))?;
+        for path in [&archive, &unpacked] {
+            fs::remove_file(path).map_err(|cause| KernelError::io("remove", path, cause))?;
+        }
         Ok((version, files))
     }
 
-    fn run(&self, program: &'static str, arguments: &[&str]) -> Result<Output, KernelError> {
-        let output = output(&mut self.command(program, arguments), program)?;
-        if output.status.success() {
-            return Ok(output);
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(program_failed(&format!("{program} {}", arguments.join(" ")), &said))
+    fn run(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        limit: Duration,
+        listener: &mut dyn Listener,
+    ) -> Result<Ended, KernelError> {
+        let title = format!("{program} {}", arguments.join(" "));
+        let mut command = self.command(program, arguments);
+        succeeded(&title, output(&mut command, &title, limit, listener)?)
     }
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
@@ -192,10 +212,11 @@ fn configuration(root: &Path) -> String {
 }
 
 /// The mirror that the system itself uses for Debian.
-fn mirror() -> Result<String, KernelError> {
+fn mirror(listener: &mut dyn Listener) -> Result<String, KernelError> {
     let format = "$(ORIGIN) $(REPO_URI)";
     let arguments = ["indextargets", "--format", format, "Created-By: Packages"];
-    let listed = output(Command::new("apt-get").args(arguments), "apt-get")?;
+    let mut asking = Command::new("apt-get");
+    let listed = output(asking.args(arguments), "apt-get indextargets", LOCAL_LIMIT, listener)?;
     debian_mirror(&String::from_utf8_lossy(&listed.stdout)).ok_or(KernelError::NoPackages {
         reason: "the system's package sources name no mirror of Debian".to_owned(),
         hint: "on other systems take a kernel of your own: schedlab kernels add PATH",
@@ -255,15 +276,39 @@ fn files_of(
     Ok(files)
 }
 
-fn output(command: &mut Command, program: &'static str) -> Result<Output, KernelError> {
-    let ran = command.env("LC_ALL", "C").stdin(Stdio::null()).output();
-    ran.map_err(|cause| match cause.kind() {
-        std::io::ErrorKind::NotFound => KernelError::NoPackages {
-            reason: format!("{program} is not installed"),
-            hint: "fetching needs Debian's apt; elsewhere: schedlab kernels add PATH",
-        },
-        _ => KernelError::io("run", Path::new(program), cause),
-    })
+/// What a program printed, whether it was content or not.
+fn output(
+    command: &mut Command,
+    title: &str,
+    limit: Duration,
+    listener: &mut dyn Listener,
+) -> Result<Ended, KernelError> {
+    let ended = child::run(command.env("LC_ALL", "C"), limit, &mut || listener.goes_on());
+    ended.map_err(|why| no_end(title, why))
+}
+
+fn succeeded(title: &str, ended: Ended) -> Result<Ended, KernelError> {
+    if ended.status.success() {
+        return Ok(ended);
+    }
+    Err(program_failed(title, &String::from_utf8_lossy(&ended.stderr)))
+}
+
+fn no_end(title: &str, why: Unended) -> KernelError {
+    let program = title.split(' ').next().unwrap_or_default();
+    match why {
+        Unended::Io(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
+            KernelError::NoPackages {
+                reason: format!("{program} is not installed"),
+                hint: "fetching needs Debian's apt; elsewhere: schedlab kernels add PATH",
+            }
+        }
+        Unended::Io(cause) => KernelError::io("run", Path::new(program), cause),
+        Unended::Stopped => KernelError::Interrupted,
+        Unended::Late { .. } | Unended::Flooded => {
+            KernelError::Unending { program: title.to_owned(), why: why.to_string() }
+        }
+    }
 }
 
 fn program_failed(program: &str, said: &str) -> KernelError {

@@ -66,13 +66,29 @@ pub enum KernelError {
     )]
     BadName(String),
 
-    /// A record that cannot be read.
+    /// A name that another kernel has.
     #[error(
-        "{} is damaged: {cause}\n\
-         hint: remove its directory and fetch or add the kernel again", path.display()
+        "kernel {name} is another one already: {release}, from {origin}\n\
+         hint: --name NAME for another name, or --replace to have this one in its place"
     )]
-    Record {
-        /// Where it lies.
+    Taken {
+        /// The name.
+        name: String,
+        /// The release of the kernel that has it.
+        release: String,
+        /// Where that kernel came from.
+        origin: String,
+    },
+
+    /// A kernel of the cache that cannot be used as it lies there.
+    #[error(
+        "kernel {name} is damaged: {cause}\n\
+         hint: remove {} and fetch or add the kernel again", path.display()
+    )]
+    Damaged {
+        /// What it was called.
+        name: String,
+        /// Its directory.
         path: PathBuf,
         /// What is wrong with it.
         cause: String,
@@ -135,6 +151,22 @@ pub enum KernelError {
         /// The end of what it printed.
         output: String,
     },
+
+    /// A program would not end, and was ended.
+    #[error(
+        "`{program}` was given up: {why}\n\
+         hint: try it later, or take a kernel of your own: schedlab kernels add PATH"
+    )]
+    Unending {
+        /// The command, without its options.
+        program: String,
+        /// The limit that it reached, in words.
+        why: String,
+    },
+
+    /// Whoever asked for it wants it no longer.
+    #[error("it was interrupted")]
+    Interrupted,
 }
 
 impl KernelError {

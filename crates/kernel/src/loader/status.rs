@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
@@ -129,18 +129,7 @@ impl KernelMessages {
     pub fn text(&self) -> String {
         let mut text = self.said.borrow_mut();
         let Some(mut log) = self.log.as_ref() else { return String::new() };
-        let mut record = vec![0; MESSAGE_BYTES_MAX];
-        for _ in 0..MESSAGES_MAX {
-            // One read gives one record; an error says that there is none (EAGAIN) or that some
-            // were overwritten (EPIPE), after which the next read goes on.
-            let Ok(bytes) = log.read(&mut record) else { break };
-            let said = String::from_utf8_lossy(&record[..bytes]);
-            let body = said.split_once(';').map_or("", |(_, body)| body);
-            if let Some(line) = body.lines().next().filter(|line| line.contains("sched_ext")) {
-                text.push_str(line);
-                text.push('\n');
-            }
-        }
+        read_messages(&mut log, &mut text);
         text.clone()
     }
 
@@ -148,6 +137,26 @@ impl KernelMessages {
     /// was disabled and in brackets why, then the message.
     pub fn exit(&self, policy: &str) -> Exit {
         exit_of(&self.text(), policy)
+    }
+}
+
+/// Appends what sched_ext said to `text`; from `log` each read gives one record.
+fn read_messages(log: &mut impl Read, text: &mut String) {
+    let mut record = vec![0; MESSAGE_BYTES_MAX];
+    for _ in 0..MESSAGES_MAX {
+        let said = match log.read(&mut record) {
+            Ok(0) => break,
+            Ok(bytes) => String::from_utf8_lossy(&record[..bytes]),
+            // Some were overwritten before we came; the next read gives the oldest that is left.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => continue,
+            // There are no more (EAGAIN).
+            Err(_) => break,
+        };
+        let body = said.split_once(';').map_or("", |(_, body)| body);
+        if let Some(line) = body.lines().next().filter(|line| line.contains("sched_ext")) {
+            text.push_str(line);
+            text.push('\n');
+        }
     }
 }
 
@@ -180,6 +189,33 @@ fn kind_of(reason: &str) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A log whose reads give these, and then say that there is no more.
+    struct Log(Vec<io::Result<&'static str>>);
+
+    impl Read for Log {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let record = self.0.pop().unwrap_or(Err(io::ErrorKind::WouldBlock.into()))?;
+            to[..record.len()].copy_from_slice(record.as_bytes());
+            Ok(record.len())
+        }
+    }
+
+    #[test]
+    fn messages_that_were_overwritten_hide_none_that_came_after_them() {
+        let overwritten = || Err(nix::errno::Errno::EPIPE.into());
+        let mut log = Log(vec![
+            Ok("6,11,14,-;sched_ext: simple: message\n"),
+            overwritten(),
+            Ok("6,9,13,-;usb 1-1: new device\n"),
+            Ok("6,8,12,-;sched_ext: BPF scheduler \"simple\" disabled\n SUBSYSTEM=x\n"),
+            overwritten(),
+        ]);
+        let mut text = String::new();
+        read_messages(&mut log, &mut text);
+        let expected = "sched_ext: BPF scheduler \"simple\" disabled\nsched_ext: simple: message\n";
+        assert_eq!(text, expected);
+    }
 
     #[test]
     fn the_end_of_a_policy_without_a_record_is_read_from_the_kernels_log() {

@@ -12,7 +12,7 @@ pub type Stay = (u64, u64, u32, u32);
 pub type Wakeup = (u64, u32, u32, bool);
 
 /// Where a distribution lies. Times in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Number of values.
     pub count: u64,
@@ -26,9 +26,28 @@ pub struct Distribution {
     pub p99: u64,
     /// Largest value.
     pub max: u64,
+    /// How many values lie in each class that has any, as (largest value of the class, count), in
+    /// ascending order. The simulator's classes, see there; empty where nobody draws the curve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<(u64, u64)>,
 }
 
+/// Classes of [`Distribution::histogram`] from one power of 2 to the next, as in simulations.
+const CLASSES_PER_OCTAVE: u64 = 16;
+
 impl Distribution {
+    /// Of these values, with the histogram.
+    fn with_histogram(values_ns: Vec<u64>) -> Distribution {
+        let max_ns = values_ns.iter().copied().max().unwrap_or(0);
+        let mut classes = BTreeMap::new();
+        for &ns in &values_ns {
+            let octave = 1 << ns.max(1).ilog2();
+            let upto_ns = ns | (octave / CLASSES_PER_OCTAVE).saturating_sub(1);
+            *classes.entry(upto_ns.min(max_ns)).or_insert(0) += 1;
+        }
+        Distribution { histogram: classes.into_iter().collect(), ..Distribution::of(values_ns) }
+    }
+
     /// Of these values, by nearest rank.
     fn of(mut values_ns: Vec<u64>) -> Distribution {
         values_ns.sort_unstable();
@@ -43,6 +62,7 @@ impl Distribution {
             p90: rank(90),
             p99: rank(99),
             max,
+            histogram: Vec::new(),
         }
     }
 }
@@ -333,7 +353,7 @@ impl<'a> Sweep<'a> {
         self.schedule.tasks = self.lives.into_values().map(|life| life.schedule).collect();
         self.schedule.run_ns = Distribution::of(self.runs_ns);
         self.schedule.wait_ns = Distribution::of(self.waits_ns);
-        self.schedule.wakeup_latency_ns = Distribution::of(self.latencies_ns);
+        self.schedule.wakeup_latency_ns = Distribution::with_histogram(self.latencies_ns);
         self.schedule
     }
 }
@@ -398,7 +418,7 @@ mod tests {
         let second = &found.tasks[1];
         assert_eq!((second.run_ns, second.wait_ns, second.wakeups), (200, 105, 1));
         assert_eq!(found.wait_ns.count, 3);
-        assert_eq!(found.wakeup_latency_ns, Distribution::of(vec![5, 105]));
+        assert_eq!(found.wakeup_latency_ns, Distribution::with_histogram(vec![5, 105]));
         assert_eq!((found.idle_while_waiting_ns, found.others_ns), (0, 0));
     }
 
@@ -478,5 +498,13 @@ mod tests {
         assert_eq!((found.p50, found.p90, found.p99, found.max), (100, 180, 198, 200));
         assert_eq!(Distribution::of(vec![7]).p50, 7);
         assert_eq!(Distribution::of(Vec::new()), Distribution::default());
+    }
+
+    #[test]
+    fn a_histogram_has_the_classes_of_simulations() {
+        // From 1,024 on a class is 64 wide, from 2,048 on 128; what is below 32 has its own.
+        let found = Distribution::with_histogram(vec![31, 1_024, 1_087, 1_088, 2_048, 2_100, 7]);
+        assert_eq!(found.histogram, [(7, 1), (31, 1), (1_087, 2), (1_151, 1), (2_100, 2)]);
+        assert_eq!(Distribution::with_histogram(Vec::new()), Distribution::default());
     }
 }

@@ -12,7 +12,8 @@ pub enum VmError {
     /// QEMU is not there.
     #[error(
         "virtual machines need QEMU, and `{program}` was not found\n\
-         hint: apt-get install qemu-system-x86, or name yours: SCHEDLAB_QEMU=/path/to/{program}"
+         hint: apt-get install qemu-system-x86, or name yours: \
+         SCHEDLAB_QEMU=/path/to/qemu-system-x86_64"
     )]
     QemuMissing {
         /// The program that was tried.
@@ -20,7 +21,10 @@ pub enum VmError {
     },
 
     /// QEMU is there and does not work as expected.
-    #[error("`{program}` cannot be used: {reason}")]
+    #[error(
+        "`{program}` cannot be used: {reason}\n\
+         hint: name another: SCHEDLAB_QEMU=/path/to/qemu-system-x86_64"
+    )]
     QemuUnusable {
         /// The program that was tried.
         program: String,
@@ -31,7 +35,8 @@ pub enum VmError {
     /// QEMU cannot do what is needed in this version.
     #[error(
         "`{program}` is version {found}; schedlab needs {needed} or later\n\
-         hint: apt-get install qemu-system-x86, or name another: SCHEDLAB_QEMU=/path/to/{program}"
+         hint: apt-get install qemu-system-x86, or name another: \
+         SCHEDLAB_QEMU=/path/to/qemu-system-x86_64"
     )]
     QemuTooOld {
         /// The program that was tried.
@@ -83,4 +88,21 @@ pub enum VmError {
          hint: leave the choice of the accelerator to schedlab"
     )]
     DeterministicNeedsTcg,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_a_path_that_can_be_whatever_was_tried() {
+        for program in ["qemu", "/nowhere/bin/qemu"] {
+            let missing = VmError::QemuMissing { program: program.into() }.to_string();
+            let (found, needed) = ("1.0".into(), "6.2".into());
+            let too_old = VmError::QemuTooOld { program: program.into(), found, needed };
+            for told in [missing, too_old.to_string()] {
+                assert!(told.ends_with("SCHEDLAB_QEMU=/path/to/qemu-system-x86_64"), "{told}");
+            }
+        }
+    }
 }

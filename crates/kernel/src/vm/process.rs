@@ -1,21 +1,22 @@
 //! A QEMU process that cannot outlive us.
 
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
-use nix::unistd::getppid;
-
-use super::sink::Sink;
 use super::{Qemu, VmError};
+use crate::child;
+use crate::sink::Sink;
+
+/// Last bytes of QEMU's own output that are kept: it says why it fails in few lines.
+const SAID_BYTES_MAX: usize = 16 * 1024;
 
 /// A child with a process group of its own, so that Ctrl-C reaches us and not it.
 pub(super) struct Process {
     program: String,
     child: Child,
     output: Sink,
+    /// The last of it.
+    said: Vec<u8>,
     status: Option<ExitStatus>,
 }
 
@@ -26,23 +27,10 @@ impl Process {
         let handle = || output.handle().map(Stdio::from).map_err(VmError::Memory);
         let mut command = Command::new(&qemu.program);
         command.args(arguments).stdin(Stdio::null()).stdout(handle()?).stderr(handle()?);
-        command.process_group(0);
-        let parent = nix::unistd::getpid();
-        let end_with_parent = move || {
-            prctl::set_pdeathsig(Signal::SIGKILL)?;
-            if getppid() == parent {
-                Ok(())
-            } else {
-                // It ended before the kernel was told.
-                Err(io::Error::from_raw_os_error(nix::errno::Errno::ESRCH as i32))
-            }
-        };
-        // SAFETY: between fork and exec only two system calls are made and nothing is allocated,
-        // so no lock that another thread held at the fork is waited for.
-        unsafe { command.pre_exec(end_with_parent) };
+        child::tie_to_us(&mut command);
         let program = qemu.program.clone();
         match command.spawn() {
-            Ok(child) => Ok(Process { program, child, output, status: None }),
+            Ok(child) => Ok(Process { program, child, output, said: vec![], status: None }),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 Err(VmError::QemuMissing { program })
             }
@@ -71,12 +59,24 @@ impl Process {
         }
     }
 
-    /// If it ended with an error of its own: how, and what it printed.
+    /// Takes in what it printed since the last time, of which the end is kept; whether that was
+    /// anything.
+    pub fn read_output(&mut self) -> io::Result<bool> {
+        let bytes = self.output.read_new(&mut self.said)?;
+        let surplus = self.said.len().saturating_sub(SAID_BYTES_MAX);
+        self.said.drain(..surplus);
+        Ok(bytes > 0)
+    }
+
+    /// How much it printed, in bytes.
+    pub fn printed_bytes(&self) -> u64 {
+        self.output.length()
+    }
+
+    /// If it ended with an error of its own: how, and the last that it printed.
     pub fn failure(&self) -> Option<String> {
         let status = self.status.filter(|status| !status.success())?;
-        // What it printed is a help to understand; without it the status must do.
-        let said = std::fs::read(self.output.path()).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
+        let said = String::from_utf8_lossy(&self.said);
         Some(format!("QEMU ended with {status}: {}", said.trim()))
     }
 }
@@ -84,5 +84,29 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn of_what_qemu_prints_without_end_the_last_is_kept() {
+        let (program, version_text) = ("sh".to_owned(), String::new());
+        let shell = Qemu { program, version: (10, 0), version_text };
+        let script = "yes '0123456' | head -c 3000000; echo 'why it ended' >&2; exit 1";
+        let mut process = Process::start(&shell, &["-c".to_owned(), script.to_owned()]).unwrap();
+        while !process.exited().unwrap() {
+            process.read_output().unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        while process.read_output().unwrap() {}
+        assert_eq!(process.printed_bytes(), 3_000_000 + 13);
+        let told = process.failure().unwrap();
+        assert!(told.starts_with("QEMU ended with exit status: 1: "), "{}", &told[..64]);
+        assert!(told.ends_with("0123456\nwhy it ended"), "{}", &told[told.len() - 64..]);
+        assert!(told.len() <= SAID_BYTES_MAX + 64, "{}", told.len());
     }
 }

@@ -3,8 +3,10 @@
 use std::env;
 use std::io;
 use std::process::Command;
+use std::time::Duration;
 
 use super::VmError;
+use crate::child::{self, Unended};
 
 /// A QEMU that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Qemu {
 const PROGRAM: &str = "qemu-system-x86_64";
 /// Names another program to use.
 const VARIABLE: &str = "SCHEDLAB_QEMU";
+/// What telling its version may take; it is done in less than 0.1 s here.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
 /// Older ones were not tried.
 const OLDEST: (u32, u32) = (6, 2);
 /// Earlier ones lose a race while the kernel patches its own code, and the guest dies of it.
@@ -30,12 +34,24 @@ impl Qemu {
     /// The one that `SCHEDLAB_QEMU` names, or the one on PATH.
     pub fn find() -> Result<Qemu, VmError> {
         let program = env::var(VARIABLE).unwrap_or_else(|_| PROGRAM.to_owned());
-        let output = match Command::new(&program).arg("--version").output() {
+        Qemu::called(program, VERSION_LIMIT)
+    }
+
+    /// The one of this name or path, if it tells its version in time.
+    fn called(program: String, limit: Duration) -> Result<Qemu, VmError> {
+        let asked = child::run(Command::new(&program).arg("--version"), limit, &mut || true);
+        let output = match asked {
             Ok(output) => output,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            Err(Unended::Io(cause)) if cause.kind() == io::ErrorKind::NotFound => {
                 return Err(VmError::QemuMissing { program });
             }
-            Err(cause) => return Err(VmError::Process { action: "start", program, cause }),
+            Err(Unended::Io(cause)) => {
+                return Err(VmError::Process { action: "start", program, cause });
+            }
+            Err(why) => {
+                let reason = format!("asked for its version, {why}");
+                return Err(VmError::QemuUnusable { program, reason });
+            }
         };
         let said = String::from_utf8_lossy(&output.stdout);
         let Some((version, version_text)) = parse_version(&said) else {
@@ -75,5 +91,19 @@ mod tests {
         assert_eq!(parse_version("QEMU emulator version 10.0.2\n").unwrap().0, (10, 0));
         assert!((10, 0) > (7, 2));
         assert_eq!(parse_version("something else"), None);
+    }
+    #[test]
+    fn a_program_that_says_nothing_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("qemu");
+        // Not written by us: a child that another test forks meanwhile would hold it open.
+        let script = "printf '#!/bin/sh\nsleep 1000\n' >qemu; chmod +x qemu";
+        let mut shell = Command::new("sh");
+        assert!(shell.args(["-c", script]).current_dir(&directory).status().unwrap().success());
+        let program = path.display().to_string();
+        let told = Qemu::called(program.clone(), Duration::from_millis(200)).unwrap_err();
+        let told = told.to_string();
+        assert!(told.contains("asked for its version, it did not end within 0.2 s"), "{told}");
+        assert!(told.contains(&program) && told.contains("hint: name another"), "{told}");
     }
 }

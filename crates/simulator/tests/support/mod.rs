@@ -26,8 +26,19 @@ pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
 
 /// Every policy the repository ships.
-pub const POLICIES: [&str; 9] =
-    ["fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs", "cfs", "bfs", "eevdf"];
+pub const POLICIES: [&str; 11] = [
+    "fifo",
+    "round_robin",
+    "linux_2_4",
+    "o1",
+    "cfs_2007",
+    "rfs",
+    "cfs",
+    "cfs_gavl",
+    "timering",
+    "bfs",
+    "eevdf",
+];
 
 /// The repository.
 pub fn root() -> PathBuf {

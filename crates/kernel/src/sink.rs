@@ -12,7 +12,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// A file without a name. Its memory goes back to the system as it is read.
-pub(super) struct Sink {
+pub(crate) struct Sink {
     file: File,
     read_bytes: u64,
     freed_bytes: u64,

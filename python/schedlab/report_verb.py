@@ -1,0 +1,223 @@
+"""`schedlab report`, and the file that it and `compare` write: how, where, and with which timeline.
+
+A report is made of runs that are kept; only the timeline of a pair is simulated again for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from schedlab import catalogue, experiment, terminal
+from schedlab.cells import Cell, expand
+from schedlab.errors import NoTimeline, SchedlabError, UnknownName
+from schedlab.store import RunRecord, Store, StoredExperiment
+
+if TYPE_CHECKING:
+    from schedlab.study import Published, Study
+    from schedlab.timeline_plot import Timelines
+
+
+def timeline_options(command):
+    """The options that say what the timeline of a report shows."""
+    for option in reversed(
+        (
+            click.option(
+                "--timeline",
+                "looked_at",
+                nargs=2,
+                metavar="POLICY POLICY",
+                help="Draw which task ran where under these two.  [default: best and worst]",
+            ),
+            click.option(
+                "--scenario",
+                metavar="MACHINE[,NAME=VALUE]",
+                help="Where to draw it: a machine and varied values.  [default: a small one]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("report")
+@click.argument("store", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The HTML file to write.",
+)
+@click.option(
+    "--experiment",
+    "wanted",
+    metavar="NAME|ID",
+    help="Which experiment of the store; the latest if not given.",
+)
+@timeline_options
+@terminal.json_option
+def report_verb(
+    store: Path,
+    output: Path,
+    wanted: str | None,
+    looked_at: tuple[str, str] | None,
+    scenario: str | None,
+    as_json: bool,
+) -> int:
+    """Make a report again from a store of runs."""
+    refuse_unwritable(output, store)
+    with Store(store, read_only=True) as kept:
+        chosen, others = _choose_experiment(kept, wanted)
+        records = kept.runs(chosen.id)
+    if not records:
+        raise SchedlabError(
+            f"experiment {chosen.name or chosen.id} of {store} has no finished run",
+            f"make its runs: {chosen.command}",
+        )
+    if others and wanted is None:
+        click.echo(
+            f"this is the latest experiment; the others of {store}, for --experiment:"
+            f" {', '.join(others)}",
+            err=True,
+        )
+    from schedlab.study import published_beside, study_of
+
+    study = study_of(sorted(records, key=_stored_order(chosen)))
+    published = published_beside(chosen.definition, study)
+    cells = functools.partial(_stored_cells, chosen)
+    told = Told(chosen.definition, chosen.command, study, published, cells)
+    write(output, told, looked_at, scenario, quiet=False)
+    if as_json:
+        terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
+    else:
+        click.echo(f"report of {len(records)} runs: {output}", err=True)
+    return 0
+
+
+def _stored_cells(stored: StoredExperiment) -> list[Cell]:
+    """The cells of a stored experiment, from the files that its names find here and now."""
+    try:
+        return expand(experiment.of_definition(stored.definition))
+    except (SchedlabError, catalogue.native().NativeError) as error:
+        raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
+
+
+def _choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperiment, list[str]]:
+    """The experiment asked for, or the latest; and the names of all others."""
+    stored = store.experiments()
+    if not stored:
+        raise SchedlabError(
+            f"{store.path} holds no experiment", "`schedlab compare --store` makes one"
+        )
+    matching = [one for one in stored if wanted in (None, one.id, one.name)]
+    if not matching:
+        valid = [one.name or one.id for one in stored]
+        raise UnknownName("experiment", wanted, valid, f"in {store.path}")
+    chosen = matching[-1]
+    return chosen, [one.name or one.id for one in stored if one is not chosen]
+
+
+def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
+    """A sort key that puts records in the order in which their experiment names things."""
+    policies = [choice["label"] for choice in stored.definition["policies"]]
+    machines = [Path(text).name.removesuffix(".toml") for text in stored.definition["machines"]]
+    return lambda record: (
+        machines.index(record.machine) if record.machine in machines else len(machines),
+        policies.index(record.policy),
+        [experiment.numeric(value) or 0.0 for value in record.varied.values()],
+        record.seed,
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a report tells of an experiment: definition, command, runs as a study, published times,
+    and how to have its cells, which only a timeline needs."""
+
+    definition: Mapping
+    command: str
+    study: Study
+    published: Mapping[str, Published]
+    cells: Callable[[], Sequence[Cell]]
+
+
+def write(
+    path: Path, told: Told, looked_at: Sequence[str] | None, scenario: str | None, quiet: bool
+) -> None:
+    """Writes a report; `looked_at` and `scenario` are what its timeline shows."""
+    from schedlab import report
+
+    try:
+        report.write_study(
+            path,
+            told.study,
+            _title(told.definition),
+            told.command,
+            told.published,
+            told.definition.get("description", ""),
+            _timelines(told, looked_at or (), scenario or "", quiet),
+        )
+    except OSError as error:
+        raise SchedlabError(
+            f"report {path} cannot be written: {error.strerror}",
+            "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store",
+        ) from error
+
+
+def _timelines(
+    told: Told, looked_at: Sequence[str], scenario: str, quiet: bool
+) -> Timelines | None:
+    """A pair of runs to look into; None, with a note, if nobody asked and there is none."""
+    from schedlab import timelines
+
+    try:
+        pair = timelines.choose(told.study, looked_at, scenario)
+        return timelines.record_timelines(pair, told.cells())
+    except NoTimeline as error:
+        if looked_at or scenario:
+            raise
+        if not quiet:
+            click.echo(f"note: {error}", err=True)
+        return None
+
+
+def _title(definition: Mapping) -> str:
+    if definition.get("title"):
+        return definition["title"]
+    labels = ", ".join(choice["label"] for choice in definition["policies"])
+    workload = Path(definition["workload"]).name.removesuffix(catalogue.WORKLOADS.suffix)
+    return f"{labels} with {workload}"
+
+
+def refuse_unwritable(path: Path, store: Path) -> None:
+    """Better before a long sweep than after it: makes a file beside the report, and removes it."""
+    directory = path.absolute().parent
+    if not directory.is_dir():
+        raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
+    try:
+        is_store = path.exists() and store.exists() and path.samefile(store)
+        if is_store or str(path.resolve()).startswith(str(store.resolve())):
+            # Files beside the store begin with its name.
+            raise SchedlabError(
+                f"report {path} would take the place of the store, or of a file beside it",
+                "name another file for the report",
+            )
+        if path.exists() and not path.is_file():
+            raise SchedlabError(f"report {path} is not a file", "name a file in a directory")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(0, "it may only be read")
+        with tempfile.NamedTemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise SchedlabError(
+            f"report {path} cannot be written: {error.strerror}",
+            "name a file in a writable directory",
+        ) from error

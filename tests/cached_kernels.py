@@ -1,0 +1,34 @@
+"""Kernels of the user's cache that tests boot; without its kernel a test is skipped and says so."""
+
+import json
+
+import pytest
+from schedlab import catalogue, kernels
+
+
+def present():
+    """The records of the user's kernels; the tests use them, and never change them."""
+    native = catalogue.native()
+    try:
+        native.find_qemu()
+    except native.VmError as error:
+        pytest.skip(str(error).splitlines()[0])
+    found = {kernel["name"]: kernel for kernel in kernels.present()}
+    if not found:
+        pytest.skip(f"no kernels in {kernels.directory()}: schedlab kernels fetch")
+    return found
+
+
+def named(kernel):
+    """The name of a kernel of the cache. "newest" is what `kernels fetch` means by it: the newest
+    that takes policies, whatever Debian has by now. Skips where it is missing.
+    """
+    found = present()
+    if kernel != kernels.NEWEST:
+        if kernel not in found:
+            pytest.skip(f"no kernel {kernel} in {kernels.directory()}: schedlab kernels fetch")
+        return kernel
+    default = catalogue.native().kernels_default_series()
+    if kernels.NEWEST in kernels.missing(default, list(found.values())):
+        pytest.skip(f"no newer kernel in {kernels.directory()}: schedlab kernels fetch newest")
+    return json.loads(catalogue.native().kernels_find(str(kernels.directory())))["name"]
