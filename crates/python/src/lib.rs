@@ -285,6 +285,7 @@ fn simulate(
         timeline,
         tunables,
         progress: Some(Arc::clone(&progress)),
+        ..simulator::Options::default()
     };
     *present_run() = Some(progress);
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));

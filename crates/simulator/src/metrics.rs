@@ -1,7 +1,9 @@
 //! What a run is measured by, and the digest that tells two runs apart.
 
 use crate::cpu::{Cpu, SPENT_KINDS, Spent};
+use crate::choices::Choice;
 use crate::failure::Failure;
+use crate::observation::{Event, Observation};
 use crate::task::{State, TaskId, Tasks};
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -80,6 +82,8 @@ pub struct Metrics {
     pub timeline: Option<Vec<Stay>>,
     /// Wake-ups, if stays were asked for.
     pub timeline_wakeups: Option<Vec<Wakeup>>,
+    /// What happened, if asked for.
+    pub observations: Option<Vec<Observation>>,
     run_ns: Times,
     wait_ns: Times,
     wakeup_latency_ns: Times,
@@ -126,7 +130,7 @@ impl Times {
 
 impl Metrics {
     /// Nothing counted yet.
-    pub fn new(with_timeline: bool) -> Self {
+    pub fn new(with_timeline: bool, observed: bool) -> Self {
         Metrics {
             digest: Digest(0),
             events: 0,
@@ -140,6 +144,7 @@ impl Metrics {
             last_exit_ns: 0,
             timeline: with_timeline.then(Vec::new),
             timeline_wakeups: with_timeline.then(Vec::new),
+            observations: observed.then(Vec::new),
             run_ns: Times::new(),
             wait_ns: Times::new(),
             wakeup_latency_ns: Times::new(),
@@ -158,6 +163,13 @@ impl Metrics {
     pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
         if let Some(wakeups) = &mut self.timeline_wakeups {
             wakeups.push((now_ns, task + 1, cpu as u32, is_new));
+        }
+    }
+
+    /// Notes what happened, if somebody asked for it.
+    pub fn observe(&mut self, at_ns: u64, event: Event) {
+        if let Some(observations) = &mut self.observations {
+            observations.push(Observation { at_ns, event });
         }
     }
 
@@ -319,6 +331,12 @@ pub struct RunResult {
     pub timeline_wakeups: Option<Vec<Wakeup>>,
     /// Names of the pids in the timeline.
     pub timeline_names: Option<BTreeMap<u32, String>>,
+    /// What happened, if asked for.
+    #[serde(skip)]
+    pub observations: Option<Vec<Observation>>,
+    /// Where it was chosen which CPU goes first, if choices were given.
+    #[serde(skip)]
+    pub choices: Vec<Choice>,
 }
 
 /// What [`summarize`] is told beside the counters.
@@ -330,6 +348,8 @@ pub struct Ending {
     pub failure: Option<Failure>,
     /// Simulated time.
     pub elapsed_ns: u64,
+    /// Which CPUs went first.
+    pub choices: Vec<Choice>,
 }
 
 /// Turns counters into a result.
@@ -373,6 +393,8 @@ pub fn summarize(metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Ending) 
             .map(|_| ids.map(|id| (id + 1, name_of(tasks, id))).collect()),
         timeline: metrics.timeline,
         timeline_wakeups: metrics.timeline_wakeups,
+        observations: metrics.observations,
+        choices: ending.choices,
     }
 }
 
