@@ -1,7 +1,7 @@
 //! What a run is measured by, and the digest that tells two runs apart.
 
-use crate::cpu::{Cpu, SPENT_KINDS, Spent};
 use crate::choices::Choice;
+use crate::cpu::{Cpu, SPENT_KINDS, Spent};
 use crate::failure::Failure;
 use crate::observation::{Event, Observation};
 use crate::task::{State, TaskId, Tasks};

@@ -41,8 +41,7 @@ tasks = [
     { name = "two", program = [{ wait = "second" }, { run = "1ms" }] },
 ]"#,
     );
-    let options =
-        Options { choices: Some(choices.to_vec()), timeline: true, ..Options::default() };
+    let options = Options { choices: Some(choices.to_vec()), timeline: true, ..Options::default() };
     simulate(&shipped("fifo"), &costless(2, 100), &workload, &options).expect("it loads")
 }
 
