@@ -33,6 +33,11 @@ pub enum Event {
         /// Whether it could have gone on and so waits from now on.
         waits: bool,
     },
+    /// A CPU begins to look for a task to run, first for the locks that this takes.
+    Looks {
+        /// The CPU.
+        cpu: u32,
+    },
     /// A CPU found nothing to run.
     Idle {
         /// The CPU.

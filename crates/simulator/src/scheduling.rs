@@ -193,6 +193,7 @@ impl Kernel<'_> {
     pub fn schedule(&mut self) {
         let cpu = self.here();
         self.update_current();
+        self.metrics.observe(self.host.now_ns, Event::Looks { cpu: cpu as u32 });
         let own = self.queues.local(cpu);
         self.lock_queue(own);
         (self.scheduling, self.switching) = (true, true);
