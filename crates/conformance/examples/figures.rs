@@ -10,21 +10,38 @@ fn main() {
     let cache = std::env::temp_dir().join("schedlab-figures");
     for name in args {
         let source = root.join("policies").join(format!("{name}.bpf.c"));
-        let policy = policy::compile(&source, &[root.join("policies/include")], &cache).expect("compiles");
+        let policy =
+            policy::compile(&source, &[root.join("policies/include")], &cache).expect("compiles");
         let promises = Promises::of(&policy, &Default::default()).expect("promises");
-        let subject = Subject { policy: &policy, tunables: Default::default(), promises, progress: None };
+        let subject =
+            Subject { policy: &policy, tunables: Default::default(), promises, progress: None };
         for check in directed::ALL {
             let mut max: BTreeMap<&str, (f64, f64, Option<f64>, String)> = BTreeMap::new();
             for seed in 1..=runs {
                 for row in check.judge(&subject, seed) {
-                    let value = row.measured.unwrap_or(if row.problem.is_some() { 1.0 } else { 0.0 });
-                    let e = max.entry(row.property).or_insert((value, value, row.limit, row.detail.clone()));
+                    let value =
+                        row.measured.unwrap_or(if row.problem.is_some() { 1.0 } else { 0.0 });
+                    let e = max.entry(row.property).or_insert((
+                        value,
+                        value,
+                        row.limit,
+                        row.detail.clone(),
+                    ));
                     e.0 = e.0.min(value);
-                    if value > e.1 { e.1 = value; e.3 = row.detail; }
+                    if value > e.1 {
+                        e.1 = value;
+                        e.3 = row.detail;
+                    }
                 }
             }
             for (p, (min, value, limit, detail)) in max {
-                println!("{name:12} {:10} {:24} {min:>12.3} {value:>12.3} {:>10} {}", check.name, p, limit.unwrap_or(-1.0), detail);
+                println!(
+                    "{name:12} {:10} {:24} {min:>12.3} {value:>12.3} {:>10} {}",
+                    check.name,
+                    p,
+                    limit.unwrap_or(-1.0),
+                    detail
+                );
             }
         }
         for scope in conformance::explore::ALL {
@@ -34,6 +51,13 @@ fn main() {
         }
         let start = std::time::Instant::now();
         let s = swarm::try_seeds(&subject, 0, seeds);
-        println!("{name:12} swarm {} idle {:.3} wait {:.3} failed {:?} [{:.2}s]", s.tried, s.idle_ms_max, s.wait_ms_max, s.failed, start.elapsed().as_secs_f64());
+        println!(
+            "{name:12} swarm {} idle {:.3} wait {:.3} failed {:?} [{:.2}s]",
+            s.tried,
+            s.idle_ms_max,
+            s.wait_ms_max,
+            s.failed,
+            start.elapsed().as_secs_f64()
+        );
     }
 }

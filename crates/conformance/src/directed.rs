@@ -151,12 +151,7 @@ impl Check {
 }
 
 /// A figure in the unit of its property, and whom it is about.
-fn measure(
-    ask: Ask,
-    workload: &Workload,
-    outcome: &Outcome,
-    subject: &Subject,
-) -> (f64, String) {
+fn measure(ask: Ask, workload: &Workload, outcome: &Outcome, subject: &Subject) -> (f64, String) {
     let facts = &outcome.facts;
     let ms = |ns: u64| ns as f64 / 1e6;
     let from = |ns: u64| format!("from {:.6} s on", ns as f64 / 1e9);
@@ -190,9 +185,8 @@ fn measure(
 
 /// Numbers of the tasks whose names begin so.
 fn named(workload: &Workload, facts: &Facts, beginning: &str) -> Vec<usize> {
-    let is_named = |task: &usize| {
-        workload.templates[facts.tasks[*task].template].name.starts_with(beginning)
-    };
+    let is_named =
+        |task: &usize| workload.templates[facts.tasks[*task].template].name.starts_with(beginning);
     (0..facts.tasks.len()).filter(is_named).collect()
 }
 
@@ -204,9 +198,7 @@ fn share_error(
     due: &dyn Fn(i8) -> f64,
 ) -> (f64, String) {
     let hogs = named(workload, facts, HOG);
-    let weight = |&task: &usize| {
-        due(final_nice(&workload.templates[facts.tasks[task].template]))
-    };
+    let weight = |&task: &usize| due(final_nice(&workload.templates[facts.tasks[task].template]));
     let ran = |&task: &usize| facts.tasks[task].ran_ns(from_ns, to_ns) as f64;
     let weights: f64 = hogs.iter().map(weight).sum();
     let all: f64 = hogs.iter().map(ran).sum();

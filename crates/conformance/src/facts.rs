@@ -41,9 +41,8 @@ pub struct TaskFacts {
 impl TaskFacts {
     /// CPU time that it had from `from_ns` to `to_ns`.
     pub fn ran_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let within = |&(began, ended): &(u64, u64)| {
-            ended.min(to_ns).saturating_sub(began.max(from_ns))
-        };
+        let within =
+            |&(began, ended): &(u64, u64)| ended.min(to_ns).saturating_sub(began.max(from_ns));
         self.stays.iter().map(within).sum()
     }
 }

@@ -7,7 +7,7 @@
 use crate::directed;
 use policy::Policy;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::{fs, io};
 use toml::{Table, Value};
 
@@ -71,12 +71,17 @@ impl Promises {
     pub fn of(policy: &Policy, tunables: &BTreeMap<String, i64>) -> Result<Self, PromiseError> {
         let path = policy.source.with_file_name(format!("{}{SUFFIX}", policy.name));
         let mut promises = match fs::read_to_string(&path) {
-            Ok(text) => Promises::parse(&text).map_err(|reason| PromiseError::Wrong { path, reason })?,
+            Ok(text) => {
+                Promises::parse(&text).map_err(|reason| PromiseError::Wrong { path, reason })?
+            }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Promises::default(),
             Err(cause) => return Err(PromiseError::Unreadable { path, cause }),
         };
         let is_default = |(name, value): (&String, &i64)| {
-            policy.tunables.iter().any(|known| known.name == *name && known.default == i128::from(*value))
+            policy
+                .tunables
+                .iter()
+                .any(|known| known.name == *name && known.default == i128::from(*value))
         };
         if !tunables.iter().all(is_default) {
             promises.limits.retain(|_, limit| limit.is_none());
@@ -100,7 +105,10 @@ impl Promises {
             }
             let known = properties(section).ok_or_else(|| {
                 let names: Vec<&str> = directed::ALL.iter().map(|check| check.name).collect();
-                format!("has an unknown section {section}\nhint: {EVERYWHERE}, {}", names.join(", "))
+                format!(
+                    "has an unknown section {section}\nhint: {EVERYWHERE}, {}",
+                    names.join(", ")
+                )
             })?;
             let table = value.as_table().ok_or_else(|| {
                 format!("has {section} = {value}\nhint: write a section [{section}]")
@@ -130,9 +138,8 @@ impl Promises {
 
     /// The most that `property` may be in the scenario `check`; none if nobody promises it.
     pub fn limit(&self, check: &str, property: &str) -> Option<f64> {
-        let said = |section: &str| {
-            self.limits.get(&(section.to_owned(), property.to_owned())).copied()
-        };
+        let said =
+            |section: &str| self.limits.get(&(section.to_owned(), property.to_owned())).copied();
         let default = |section: &str| {
             let mut found = DEFAULTS.iter().filter(|d| (d.0, d.1) == (section, property));
             found.next().map(|(_, _, limit)| *limit)
@@ -179,11 +186,6 @@ fn limit_of(value: &Value) -> Option<Option<f64>> {
         _ => return None,
     };
     (number.is_finite() && number >= 0.0).then_some(Some(number))
-}
-
-/// Where the promises of the policy at `source` stand, if there are any.
-pub fn file_beside(source: &Path, policy: &str) -> PathBuf {
-    source.with_file_name(format!("{policy}{SUFFIX}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One run that is judged: what is tried, and what every policy must not do.
 
 use crate::facts::{Facts, facts_of};
-use crate::promises::Promises;
+use crate::promises::{PromiseError, Promises};
 use policy::Policy;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
@@ -77,7 +77,20 @@ pub struct Outcome {
     pub digest: String,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// A policy with these values of tunables, and what its file promises.
+    ///
+    /// # Errors
+    /// As [`Promises::of`].
+    pub fn of(
+        policy: &'a Policy,
+        tunables: BTreeMap<String, i64>,
+        progress: Option<Arc<Progress>>,
+    ) -> Result<Self, PromiseError> {
+        let promises = Promises::of(policy, &tunables)?;
+        Ok(Subject { policy, tunables, promises, progress })
+    }
+
     /// Runs the policy once and says how it went. `choices` are as in [`Options`].
     pub fn attempt(&self, scenario: &Scenario, seed: u64, choices: Option<Vec<u32>>) -> Outcome {
         let Scenario { machine, workload } = scenario;
@@ -90,8 +103,7 @@ impl Subject<'_> {
             ..Options::default()
         };
         // What is broken then is thrown away with the run.
-        let run =
-            AssertUnwindSafe(|| simulate(self.policy, machine, workload, &options));
+        let run = AssertUnwindSafe(|| simulate(self.policy, machine, workload, &options));
         match catch_unwind(run) {
             Ok(Ok(result)) => self.outcome(scenario, result),
             Ok(Err(error)) => Outcome::broken_off(ProblemKind::Refused, error.to_string()),
@@ -103,7 +115,10 @@ impl Subject<'_> {
         let facts = facts_of(machine, workload, &result);
         let misplaced = facts.misplaced.map(|(task, cpu, at_ns)| Problem {
             kind: ProblemKind::Affinity,
-            message: format!("{} ran on CPU {cpu}, which it may not use", name(workload, &facts, task)),
+            message: format!(
+                "{} ran on CPU {cpu}, which it may not use",
+                name(workload, &facts, task)
+            ),
             at_ns,
         });
         let failure = result.error.as_ref().map(|error| Problem {
