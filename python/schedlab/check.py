@@ -136,6 +136,8 @@ def _choose(text: str, settings: Sequence[str]) -> Checked:
             raise UnknownName("tunable", tunable, known, f"of policy {label}")
         kind = known[tunable]["type"]
         tunables[tunable] = experiment.parse_tunable(f"--set {name}", tunable, kind, value)
+    # No scenario at all: only what the file of promises says is looked at.
+    catalogue.native().check_random(policy, tunables, 0, 0)
     return Checked(label, text, str(path), tuple(tunables.items()), tuple(settings))
 
 
@@ -196,10 +198,16 @@ class Findings:
         # Of failing random scenarios, by their seeds, what is left of them.
         self.smallest: dict[int, dict] = {}
 
+    def wants(self, trial: Trial) -> bool:
+        """Whether a trial is still worth making: a policy that ends its process again and again is
+        not tried in ever more random scenarios, each in a process of its own."""
+        crashes = [f for f in self.random["failed"] if f["problem"]["kind"]["what"] == "crash"]
+        return trial.kind != "random" or len(crashes) < SHRUNK_MAX
+
     def add(self, trial: Trial, outcome: sweep.Outcome) -> None:
         """Adds what came of a trial."""
         if sweep.is_crash(outcome.result):
-            problem = {"kind": {"what": "crash"}, **outcome.result["error"]}
+            problem = {**outcome.result["error"], "kind": {"what": "crash"}}
             self._add_crash(trial, problem)
             return
         found = outcome.result["found"]
@@ -239,11 +247,15 @@ class Findings:
 
     def violations(self) -> list[dict]:
         """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
-        found = [
-            {"check": row["check"], "what": _what(row), "files": row["check"], "seed": None}
-            for row in self.rows
-            if row["verdict"] == "violated"
-        ]
+        found = []
+        ended_early = set()
+        for row in self.rows:
+            check = row["check"]
+            if row["verdict"] == "violated" and check not in ended_early:
+                found.append({"check": check, "what": _what(row), "files": check, "seed": None})
+            if row["problem"]:
+                # Its figures are as they are because of that.
+                ended_early.add(check)
         for small in self.small:
             if small["failed"]:
                 what = small["failed"]["problem"]["message"]
@@ -281,7 +293,7 @@ def _what(row: Mapping) -> str:
 
 
 def _make(trials: Sequence[Trial], found: Findings, jobs: int, tell: Teller) -> None:
-    for trial, outcome in sweep.run_cells(trials, jobs, make_trial, _always, tell.slow, list):
+    for trial, outcome in sweep.run_cells(trials, jobs, make_trial, found.wants, tell.slow, list):
         if trial.kind == "random" and sweep.is_crash(outcome.result):
             trial, outcome = _narrow(trial, outcome, tell)
         found.add(trial, outcome)
@@ -316,10 +328,6 @@ def _shrink(found: Findings, tell: Teller) -> None:
         kinds.append(kind)
         trial = Trial(found.policy, "shrink", "", failed["seed"])
         found.add(trial, sweep.run_alone(trial, make_trial, tell.slow))
-
-
-def _always(_trial: Trial) -> bool:
-    return True
 
 
 def _keep(violation: dict, policy: Checked, out: Path) -> None:
@@ -360,8 +368,8 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
         if smallest:
             cut = ", perhaps not the least" if smallest["is_cut_short"] else ""
             click.echo(
-                f"made smaller: {smallest['nr_tasks']} tasks on {smallest['nr_cpus']} CPUs{cut},"
-                f" after {smallest['tried']} runs",
+                f"made smaller: {_count(smallest['nr_tasks'], 'task')} on"
+                f" {_count(smallest['nr_cpus'], 'CPU')}{cut}, after {smallest['tried']} runs",
                 err=True,
             )
         click.echo(f"again: {violation['again']}", err=True)
@@ -370,13 +378,23 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
     counts = dict.fromkeys(("holds", "violated", "not_promised"), 0)
     for row in found.rows:
         counts[row["verdict"]] += 1
-    click.echo(
-        f"\n{policy.label}: {counts['holds']} properties hold, {counts['violated']} are violated,"
-        f" {counts['not_promised']} are not promised; {found.random['tried']} random scenarios,"
-        f" {len(found.random['failed'])} failed;"
-        f" {sum(scope['tried'] for scope in found.small)} orders of"
-        f" {len(found.small)} small scenarios"
-    )
+    parts = []
+    if found.rows:
+        parts.append(
+            f"{counts['holds']} properties hold, {counts['violated']} are violated,"
+            f" {counts['not_promised']} are not promised"
+        )
+    if found.small:
+        orders = sum(scope["tried"] for scope in found.small)
+        parts.append(f"{orders:,} orders of {_count(len(found.small), 'small scenario')}")
+    if found.random["tried"]:
+        failed = f"{len(found.random['failed']):,} failed"
+        parts.append(f"{_count(found.random['tried'], 'random scenario')}, {failed}")
+    click.echo(f"\n{policy.label}: {'; '.join(parts)}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 class Teller:

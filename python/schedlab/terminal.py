@@ -463,7 +463,8 @@ def check_table(rows: Sequence[Mapping], random: Mapping, small: Sequence[Mappin
         table.add_row(scope["name"], what, "", "", verdict)
     if random["tried"]:
         nr_failed = len(random["failed"])
-        what = f"{random['tried']:,} random scenarios, {nr_failed:,} failed"
+        plural = "s" * (random["tried"] != 1)
+        what = f"{random['tried']:,} random scenario{plural}, {nr_failed:,} failed"
         table.add_row("random", what, "", "", "VIOLATED" if nr_failed else "holds")
     return table
 

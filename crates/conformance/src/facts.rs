@@ -223,3 +223,89 @@ impl<'a> Watch<'a> {
         self.facts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: waits, idle CPUs and places are what the observations say. Method: a made-up run of
+    //! two CPUs, small enough to count by hand.
+    use super::*;
+    use crate::directed;
+
+    fn workload() -> Workload {
+        let text = r#"
+description = "one task that is bound to CPU 0, one that is free"
+source = "own"
+tasks = [
+    { name = "bound", cpus = [0], program = ["exit"] },
+    { name = "free", program = ["exit"] },
+]"#;
+        scenario::parse_workload("made-up.toml", text, &Default::default()).expect("it is sound")
+    }
+
+    fn facts(events: &[(u64, Event)]) -> Facts {
+        let workload = workload();
+        let mut watch = Watch::new(2, &workload);
+        for task in 0..2 {
+            watch.see(Observation { at_ns: 0, event: Event::Created { template: task, task } });
+        }
+        for &(at_ns, event) in events {
+            watch.see(Observation { at_ns, event });
+        }
+        watch.finish(100)
+    }
+
+    #[test]
+    fn a_cpu_wastes_time_only_for_tasks_that_it_may_run() {
+        let bound = facts(&[
+            (10, Event::Woke { task: 1 }),
+            (12, Event::Taken { task: 1, cpu: 0 }),
+            (20, Event::Woke { task: 0 }),
+            (50, Event::Left { task: 1, cpu: 0, waits: false }),
+            (50, Event::Taken { task: 0, cpu: 0 }),
+        ]);
+        assert_eq!(bound.idle, Spell { ns: 2, from_ns: 10, whose: 0 }, "CPU 1 may not help");
+        assert_eq!(bound.wait, Spell { ns: 30, from_ns: 20, whose: 0 });
+        assert_eq!(bound.misplaced, None);
+        let free = facts(&[
+            (10, Event::Woke { task: 0 }),
+            (10, Event::Taken { task: 0, cpu: 0 }),
+            (20, Event::Woke { task: 1 }),
+        ]);
+        assert_eq!(free.idle, Spell { ns: 80, from_ns: 20, whose: 1 }, "to the end of the run");
+        assert_eq!(free.tasks[0].ran_ns(30, 60), 30);
+        assert_eq!(free.tasks[1].wakeups, [(20, 80)]);
+    }
+
+    #[test]
+    fn a_cpu_that_looks_for_a_task_and_finds_one_was_not_idle_meanwhile() {
+        let found = facts(&[
+            (10, Event::Woke { task: 1 }),
+            (15, Event::Looks { cpu: 0 }),
+            (60, Event::Taken { task: 1, cpu: 0 }),
+        ]);
+        assert_eq!(found.idle, Spell { ns: 50, from_ns: 10, whose: 1 }, "CPU 1 did not look");
+        let none = facts(&[
+            (0, Event::Looks { cpu: 1 }),
+            (0, Event::Taken { task: 1, cpu: 1 }),
+            (10, Event::Woke { task: 0 }),
+            (15, Event::Looks { cpu: 0 }),
+            (20, Event::Idle { cpu: 0 }),
+            (60, Event::Taken { task: 0, cpu: 0 }),
+        ]);
+        assert_eq!(none.idle.ns, 50, "looking in vain is no excuse");
+    }
+
+    #[test]
+    fn a_task_in_the_wrong_place_is_seen() {
+        let found = facts(&[(5, Event::Woke { task: 0 }), (7, Event::Taken { task: 0, cpu: 1 })]);
+        assert_eq!(found.misplaced, Some((0, 1, 7)));
+    }
+
+    #[test]
+    fn the_last_nice_value_of_a_program_counts() {
+        let renice = directed::ALL.iter().find(|check| check.name == "renice");
+        let templates = renice.expect("it is there").scenario().workload.templates;
+        let nices: Vec<i8> = templates.iter().map(final_nice).collect();
+        assert_eq!(nices, [0, 10]);
+    }
+}

@@ -96,13 +96,15 @@ impl Search<'_> {
     /// Makes every change that can be made, each as often as it can be.
     fn take_all(&mut self, changes: fn(&Scenario) -> Vec<Scenario>) {
         let mut place = 0;
-        loop {
-            let candidates = changes(&self.smallest);
-            let Some(candidate) = candidates.into_iter().nth(place) else { return };
-            if self.is_exhausted() {
-                return;
-            }
-            if !self.takes(candidate) {
+        let mut is_smaller = true;
+        while is_smaller && !self.is_exhausted() {
+            is_smaller = false;
+            for candidate in changes(&self.smallest).into_iter().skip(place) {
+                if self.takes(candidate) {
+                    // The changes after this one are now changes of something else.
+                    is_smaller = true;
+                    break;
+                }
                 place += 1;
             }
         }
