@@ -25,6 +25,8 @@ struct Mutant {
     policy: String,
     name: String,
     fault: String,
+    /// Why it is not found, if that is known.
+    survives: Option<String>,
     from: String,
     to: String,
 }
@@ -95,6 +97,8 @@ fn faults_in_policies_are_found() {
         let found = found_in(&compile(&write(mutant, number)));
         let title = format!("{}: {} ({})", mutant.policy, mutant.name, mutant.fault);
         println!("{title}: {}", found.as_deref().unwrap_or("SURVIVES"));
+        let is_known = mutant.survives.is_some() == found.is_none();
+        assert!(is_known, "{title}: {found:?}, but it is known: {:?}", mutant.survives);
         if found.is_none() {
             survivors.push(title);
         }
