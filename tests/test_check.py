@@ -105,6 +105,15 @@ def test_a_promise_is_asked_and_without_one_the_figure_is_shown(command, spoilt,
     assert command("check", policy, *only, "--set", "slice_ns=5ms").returncode == 0
 
 
+def test_a_promise_is_asked_even_where_another_is_not(command, tmp_path):
+    shutil.copy(ROOT / "policies" / "fifo.bpf.c", tmp_path)
+    promises = "[crowd]\nwait_ms_max = false\nshare_error_percent_max = 5\n"
+    (tmp_path / "fifo.promises.toml").write_text(promises)
+    done = command("check", "./fifo.bpf.c", "--only", "crowd")
+    assert done.returncode == 1
+    assert "violated: crowd: largest error of a share of CPU time: 1900.000 %" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

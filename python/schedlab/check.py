@@ -251,8 +251,9 @@ class Findings:
         ended_early = set()
         for row in self.rows:
             check = row["check"]
-            if row["verdict"] == "violated" and check not in ended_early:
-                found.append({"check": check, "what": _what(row), "files": check, "seed": None})
+            if row["verdict"] != "violated" or check in ended_early:
+                continue
+            found.append({"check": check, "what": _what(row), "files": check, "seed": None})
             if row["problem"]:
                 # Its figures are as they are because of that.
                 ended_early.add(check)
@@ -381,8 +382,8 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
     parts = []
     if found.rows:
         parts.append(
-            f"{counts['holds']} properties hold, {counts['violated']} are violated,"
-            f" {counts['not_promised']} are not promised"
+            f"of {_count(len(found.rows), 'property', 'properties')} {counts['holds']} hold,"
+            f" {counts['violated']} violated, {counts['not_promised']} not promised"
         )
     if found.small:
         orders = sum(scope["tried"] for scope in found.small)
@@ -393,8 +394,8 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
     click.echo(f"\n{policy.label}: {'; '.join(parts)}")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def _count(number: int, what: str, several: str | None = None) -> str:
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
 class Teller:
