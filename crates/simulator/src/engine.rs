@@ -70,8 +70,7 @@ impl<'a> Kernel<'a> {
             let others = (0..nr_cpus).filter(move |&b| b != a && machine.cpus[b].core == core);
             others.map(|b| b as u32).collect()
         };
-        let mut online = abi::CpuMask::EMPTY;
-        (0..nr_cpus).for_each(|cpu| online.set(cpu));
+        let online = first_cpus(nr_cpus);
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
         let mut kernel = Box::new(Kernel {
@@ -483,6 +482,12 @@ impl<'a> Kernel<'a> {
             }
         }
     }
+}
+
+fn first_cpus(nr_cpus: usize) -> abi::CpuMask {
+    let mut mask = abi::CpuMask::EMPTY;
+    (0..nr_cpus).for_each(|cpu| mask.set(cpu));
+    mask
 }
 
 fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
