@@ -33,8 +33,8 @@ pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
 pub use observation::{Event, Observation};
-pub use task::nice_weight;
 pub use progress::{PRINTS_MAX, Position, Progress};
+pub use task::nice_weight;
 
 use scenario::machine::Machine;
 use scenario::workload::Workload;
