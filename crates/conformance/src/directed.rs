@@ -77,13 +77,14 @@ macro_rules! check {
 }
 
 /// Every scenario, in the order in which they are shown.
-pub const ALL: [Check; 14] = [
+pub const ALL: [Check; 15] = [
     check!("crowd", 1, [Ask::Wait, SHARE]),
     check!("shares", 1, [Ask::Wait, SHARE]),
     check!("shares_smp", 2, [Ask::Wait, SHARE]),
     check!("extreme", 1, [Ask::Wait]),
     check!("renice", 1, [Ask::Wait, Ask::Share { from_ns: 2_000_000_000 }]),
     check!("light", 1, [Ask::Wait, Ask::Wakeup]),
+    check!("urgent", 1, [Ask::Wait, Ask::Wakeup]),
     check!("light_smp", 4, [Ask::Wait, Ask::Wakeup, Ask::Idle]),
     check!("idle", 4, [Ask::Wait, Ask::Idle]),
     check!("masks", 3, [Ask::Wait, Ask::Idle]),
