@@ -147,6 +147,11 @@ bench: ## Prints context switches simulated per second on one core
 swarm: ## 1,000 random scenarios under every policy, invariants on
 	cargo run --release --locked -p simulator --example swarm -- 1000
 
+.PHONY: conformance
+conformance: setup ## Checks every policy, each in 10,000 random scenarios
+	for policy in $(patsubst policies/%.bpf.c,%,$(sort $(wildcard policies/*.bpf.c))); do \
+		schedlab check $$policy --seeds 10000 --quiet | tail -1; done
+
 # ---- what is generated and kept -----------------------------------------------------------------
 
 .PHONY: golden

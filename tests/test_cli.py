@@ -112,6 +112,7 @@ def test_version_is_that_of_the_package_and_the_core(command):
         "",
         "run",
         "compare",
+        "check",
         "report",
         "list",
         "list policies",

@@ -36,6 +36,7 @@ CRATES = {
         {"policy", "runqueue", "scenario"},
         {"hdrhistogram", "serde", "serde_json", "thiserror"},
     ),
+    "conformance": ({"policy", "scenario", "simulator"}, {"serde", "thiserror", "toml"}),
     "benchmarks": ({"scenario"}, {"libc", "serde", "thiserror"}),
     "kernel": (
         {"benchmarks", "policy", "scenario"},
@@ -56,7 +57,10 @@ CRATES = {
             "thiserror",
         },
     ),
-    "python": ({"kernel", "policy", "runqueue", "scenario", "simulator"}, {"pyo3", "serde_json"}),
+    "python": (
+        {"conformance", "kernel", "policy", "runqueue", "scenario", "simulator"},
+        {"pyo3", "serde", "serde_json"},
+    ),
 }
 
 # What a simulation must not depend on, or two runs would differ.
@@ -169,6 +173,7 @@ MODULES = {
         "store",
         "study",
     },
+    "check": {"catalogue", "errors", "experiment", "sweep", "terminal"},
     "kernels": {"catalogue", "errors", "terminal"},
     "listing": {"catalogue", "errors", "terminal"},
     "bpf": {"catalogue", "errors"},

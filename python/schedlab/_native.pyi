@@ -122,6 +122,36 @@ class Workload:
     def parameters(self) -> dict[str, str]:
         """Every parameter and its value, defaults included, in the order of the file."""
 
+def check_names() -> tuple[list[str], list[str]]:
+    """Names of the scenarios of `check` that ask a question each, and of the small ones."""
+
+def check_files(scenario: str) -> str | None:
+    """Machine and workload file of a scenario, by its name or as the number of a random one.
+
+    JSON text with machine_name, machine, workload_name and workload; None for an unknown name.
+    """
+
+def check_made(policy: Policy, tunables: dict[str, int], name: str, seed: int) -> str:
+    """Tries a policy in a scenario that asks a question: JSON text, a list of rows.
+
+    Raises
+    ------
+    PolicyError
+        If the policy's file of promises is wrong. So do the others.
+    """
+
+def check_random(policy: Policy, tunables: dict[str, int], first: int, count: int) -> str:
+    """Tries a policy in `count` random scenarios from number `first` on: JSON text."""
+
+def check_small(policy: Policy, tunables: dict[str, int], name: str, orders_max: int) -> str:
+    """Tries a policy in a small scenario, in `orders_max` orders of events at most: JSON text."""
+
+def shrink_random(policy: Policy, tunables: dict[str, int], seed: int, tries_max: int) -> str:
+    """Makes a random scenario as small as it can be while the policy fails in it: JSON text.
+
+    `null` if nothing goes wrong in it.
+    """
+
 def version() -> str:
     """Version of schedlab this module was built from."""
 

@@ -463,6 +463,61 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
 
 
 # ---------------------------------------------------------------------------------------------
+# Checking a policy
+
+# What the core calls a property, what people call it, and its unit.
+CHECK_PROPERTIES = {
+    "sound": ("ends, breaks no rule, keeps to CPUs", ""),
+    "wait_ms_max": ("longest wait", "ms"),
+    "wakeup_ms_max": ("longest wait of a light task woken up", "ms"),
+    "idle_ms_max": ("longest idle time while a task waits", "ms"),
+    "share_error_percent_max": ("largest error of a share of CPU time", "%"),
+}
+CHECK_VERDICTS = {"holds": "holds", "violated": "VIOLATED", "not_promised": "not promised"}
+
+
+def check_table(rows: Sequence[Mapping], random: Mapping, small: Sequence[Mapping]) -> Table:
+    """A row a property: what was measured, what is promised, and whether it holds."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (
+        ("scenario", "left"),
+        ("property", "left"),
+        ("measured", "right"),
+        ("at most", "right"),
+        ("verdict", "left"),
+    ):
+        table.add_column(column, justify=justify, no_wrap=column != "property")
+    shown = ""
+    for row in rows:
+        name, unit = CHECK_PROPERTIES[row["property"]]
+        figures = [_figure(row[which], unit) for which in ("measured", "limit")]
+        scenario = row["check"] if row["check"] != shown else ""
+        shown = row["check"]
+        table.add_row(scenario, name, *figures, CHECK_VERDICTS[row["verdict"]])
+    for scope in small:
+        all_of = "all of them" if scope["is_exhaustive"] else "there are more"
+        what = f"{scope['tried']:,} orders of events, {all_of}; {scope['distinct']:,} schedules"
+        verdict = "VIOLATED" if scope["failed"] else "holds"
+        table.add_row(scope["name"], what, "", "", verdict)
+    if random["tried"]:
+        nr_failed = len(random["failed"])
+        plural = "s" * (random["tried"] != 1)
+        what = f"{random['tried']:,} random scenario{plural}, {nr_failed:,} failed"
+        table.add_row("random", what, "", "", "VIOLATED" if nr_failed else "holds")
+    return table
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if value >= 100:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.3g}" if value >= 0.01 or not value else "<0.01"
+    return f"{text} {unit}"
+
+
+# ---------------------------------------------------------------------------------------------
 # What there is
 
 

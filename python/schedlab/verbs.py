@@ -21,6 +21,7 @@ import click
 
 from schedlab import (
     catalogue,
+    check,
     doctor,
     experiment,
     interactivity_table,
@@ -107,6 +108,7 @@ def schedlab() -> None:
     """
 
 
+schedlab.add_command(check.check_verb)
 schedlab.add_command(doctor.doctor_verb)
 schedlab.add_command(referee.agree_verb)
 schedlab.add_command(load.load_verb)

@@ -4,6 +4,7 @@
 //! whose text is complete, so that nothing above needs to know where it came from.
 //! `python/schedlab/_native.pyi` describes the module to people and to type checkers.
 
+mod conformance;
 mod kernel;
 
 use std::collections::BTreeMap;
@@ -285,6 +286,7 @@ fn simulate(
         timeline,
         tunables,
         progress: Some(Arc::clone(&progress)),
+        ..simulator::Options::default()
     };
     *present_run() = Some(progress);
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
@@ -312,6 +314,10 @@ fn simulate_error(error: SimulateError) -> PyErr {
 /// The module itself: what Python finds in `schedlab._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::conformance::{
+        check_files, check_made, check_names, check_random, check_small, shrink_random,
+    };
     #[pymodule_export]
     use super::kernel::{
         Initramfs, KernelError, Vm, VmError, boot, fastest_accelerator, find_qemu, kernels_add,

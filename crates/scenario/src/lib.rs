@@ -19,6 +19,7 @@ pub mod random;
 mod reading;
 pub mod workload;
 mod workload_file;
+mod writing;
 
 pub use counter::Counter;
 pub use draw::Random;
@@ -31,3 +32,4 @@ pub use machine_file::{COST_NS_MAX, HZ_MAX, load_machine, parse_machine};
 pub use parameters::Parameter;
 pub use random::random_scenario;
 pub use workload_file::{load_workload, parse_workload, workload_parameters};
+pub use writing::{Irregular, machine_text, workload_text};

@@ -134,6 +134,30 @@ impl<T: Ord + Copy> Timers<T> {
         self.heap.peek().map_or(When::NEVER, |Reverse((when, _))| *when)
     }
 
+    /// All that are due at this time, in their order. O(pending).
+    pub fn due_at(&self, at_ns: u64) -> Vec<(When, T)> {
+        let entries = self.heap.iter().map(|Reverse(entry)| *entry);
+        let mut due: Vec<_> = entries.filter(|(when, _)| when.at_ns == at_ns).collect();
+        due.sort_unstable();
+        due
+    }
+
+    /// Lets the timer that is due `when` come before the others of its time. O(pending).
+    pub fn bring_forward(&mut self, when: When) {
+        let mut entries = std::mem::take(&mut self.heap).into_sorted_vec();
+        entries.reverse(); // Of `Reverse`, the last is the earliest.
+        let first = entries.iter().position(|Reverse((other, _))| other.at_ns == when.at_ns);
+        let chosen = entries.iter().position(|Reverse((other, _))| *other == when);
+        if let (Some(first), Some(chosen)) = (first, chosen) {
+            let turns: Vec<When> = entries[first..=chosen].iter().map(|entry| entry.0.0).collect();
+            entries[first..=chosen].rotate_right(1);
+            for (entry, turn) in entries[first..=chosen].iter_mut().zip(turns) {
+                entry.0.0 = turn;
+            }
+        }
+        self.heap = entries.into();
+    }
+
     /// The first one, which stays.
     pub fn peek(&self) -> Option<(When, T)> {
         self.heap.peek().map(|Reverse(entry)| *entry)

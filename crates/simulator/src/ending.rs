@@ -1,5 +1,6 @@
 //! How a run ends: by the watchdog, a deadlock, a limit, or because all is done.
 
+use crate::choices::Choices;
 use crate::failure::FailureKind;
 use crate::kernel::{Kernel, Timer};
 use crate::metrics::{Ending, RunResult, Status, summarize};
@@ -93,7 +94,8 @@ impl Kernel<'_> {
         self.check_end(elapsed_ns);
         let failure = self.failure.take();
         self.say_goodbye(failure.is_some());
-        let ending = Ending { status, failure, elapsed_ns };
+        let choices = self.choices.take().map(Choices::into_made).unwrap_or_default();
+        let ending = Ending { status, failure, elapsed_ns, choices };
         let kernel = *self;
         summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
     }

@@ -1,12 +1,14 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
 use crate::agenda::{Agenda, NEVER_NS, Timers, When};
+use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
 use crate::kernel_calls::CALLS;
 use crate::metrics::{Metrics, RunResult, Status};
+use crate::observation::Event;
 use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Channel, Gate, Outcome, Takes};
 use crate::progress::Progress;
@@ -36,6 +38,10 @@ pub struct Setting {
     pub until_ns: Option<u64>,
     /// Record who ran where.
     pub timeline: bool,
+    /// Record what happened.
+    pub observe: bool,
+    /// Which of several CPUs goes first.
+    pub choices: Option<Vec<u32>>,
     /// Ticks a second.
     pub hz: u32,
     /// Whether all messages wake synchronously.
@@ -64,8 +70,7 @@ impl<'a> Kernel<'a> {
             let others = (0..nr_cpus).filter(move |&b| b != a && machine.cpus[b].core == core);
             others.map(|b| b as u32).collect()
         };
-        let mut online = abi::CpuMask::EMPTY;
-        (0..nr_cpus).for_each(|cpu| online.set(cpu));
+        let online = first_cpus(nr_cpus);
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
         let mut kernel = Box::new(Kernel {
@@ -108,7 +113,8 @@ impl<'a> Kernel<'a> {
             event_ns: 0,
             events_at_once: 0,
             next_full_check: 0,
-            metrics: Metrics::new(setting.timeline),
+            metrics: Metrics::new(setting.timeline, setting.observe),
+            choices: setting.choices.map(Choices::of),
             failure: None,
             alive: 0,
             nr_runnable: 0,
@@ -127,7 +133,7 @@ impl<'a> Kernel<'a> {
         let caller_ns = self.until_ns;
         self.until_ns = stop_ns.min(caller_ns);
         while self.failure.is_none() && self.alive > 0 {
-            let (when, place) = self.agenda.first();
+            let (when, place) = self.next_event();
             if when.at_ns > self.until_ns {
                 break;
             }
@@ -196,6 +202,7 @@ impl<'a> Kernel<'a> {
             // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
             self.tasks.seen_mut(task).nr_cpus_allowed = abi::CPUS_MAX as i32;
         }
+        self.metrics.observe(self.host.now_ns, Event::Created { template, task });
         let state = self.tasks.state_mut(task);
         state.address_space = space;
         state.parent = parent;
@@ -317,7 +324,7 @@ impl<'a> Kernel<'a> {
     }
 
     /// The CPU that a timer interrupts; none if it interrupts nobody, or not any more.
-    fn cpu_of(&self, timer: Timer) -> Option<usize> {
+    pub fn cpu_of(&self, timer: Timer) -> Option<usize> {
         match timer {
             Timer::Watchdog => None,
             Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation),
@@ -475,6 +482,12 @@ impl<'a> Kernel<'a> {
             }
         }
     }
+}
+
+fn first_cpus(nr_cpus: usize) -> abi::CpuMask {
+    let mut mask = abi::CpuMask::EMPTY;
+    (0..nr_cpus).for_each(|cpu| mask.set(cpu));
+    mask
 }
 
 fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {

@@ -5,6 +5,7 @@
 //! through locks, dispatch queues and interrupts, all of which carry times.
 
 use crate::agenda::{Agenda, Timers};
+use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::{DispatchQueues, Lock};
 use crate::failure::{Failure, FailureKind};
@@ -155,6 +156,8 @@ pub struct Kernel<'a> {
     pub events_at_once: u64,
     /// Number of events at which everything is counted anew.
     pub next_full_check: u64,
+    /// Which of several CPUs goes first, if that is chosen.
+    pub choices: Option<Choices>,
     /// What was counted.
     pub metrics: Metrics,
     /// Why the run ended early.

@@ -9,6 +9,7 @@
 //! after every event.
 
 mod agenda;
+mod choices;
 mod cpu;
 mod dispatch_queue;
 mod ending;
@@ -20,6 +21,7 @@ mod invariants;
 mod kernel;
 mod kernel_calls;
 mod metrics;
+mod observation;
 mod policy_maps;
 mod program;
 mod progress;
@@ -28,10 +30,13 @@ mod requests;
 mod scheduling;
 mod task;
 
+pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
+pub use observation::{Event, Observation};
 pub use progress::{PRINTS_MAX, Position, Progress};
 pub use requests::RequestGroup;
+pub use task::nice_weight;
 
 use scenario::machine::Machine;
 use scenario::workload::Workload;
@@ -47,6 +52,11 @@ pub struct Options {
     pub until_ns: Option<u64>,
     /// Record who ran where; memory then grows with the length of the run.
     pub timeline: bool,
+    /// Record what happened to tasks and CPUs; memory then grows with the length of the run.
+    pub observe: bool,
+    /// Which of several CPUs goes first where they have something to do at the same nanosecond,
+    /// counted in the fixed order that all take without this list, and after its end.
+    pub choices: Option<Vec<u32>>,
     /// The policy's tunables that are not to keep their defaults.
     pub tunables: BTreeMap<String, i64>,
     /// Where to say how far the run is and what the policy prints, for whoever watches it.
@@ -107,6 +117,8 @@ pub fn simulate(
         seed: options.seed,
         until_ns: options.until_ns,
         timeline: options.timeline,
+        observe: options.observe,
+        choices: options.choices.clone(),
         hz: machine.hz_for(&policy.name),
         sync_wakeups: machine.sync_wakeups_for(&policy.name),
         progress: options.progress.clone(),

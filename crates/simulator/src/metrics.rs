@@ -1,7 +1,9 @@
 //! What a run is measured by, and the digest that tells two runs apart.
 
+use crate::choices::Choice;
 use crate::cpu::{Cpu, SPENT_KINDS, Spent};
 use crate::failure::Failure;
+use crate::observation::{Event, Observation};
 use crate::requests::{RequestGroup, Requests};
 use crate::task::{State, TaskId, Tasks};
 use hdrhistogram::Histogram;
@@ -92,6 +94,8 @@ pub struct Metrics {
     pub timeline_wakeups: Option<Vec<Wakeup>>,
     /// Requests of the workload.
     pub requests: Requests,
+    /// What happened, if asked for.
+    pub observations: Option<Vec<Observation>>,
     run_ns: Times,
     wait_ns: Times,
     wakeup_latency_ns: Times,
@@ -175,7 +179,7 @@ fn class_end(ns: u64) -> u64 {
 
 impl Metrics {
     /// Nothing counted yet.
-    pub fn new(with_timeline: bool) -> Self {
+    pub fn new(with_timeline: bool, observed: bool) -> Self {
         Metrics {
             digest: Digest(0),
             events: 0,
@@ -190,6 +194,7 @@ impl Metrics {
             timeline: with_timeline.then(Vec::new),
             timeline_wakeups: with_timeline.then(Vec::new),
             requests: Requests::default(),
+            observations: observed.then(Vec::new),
             run_ns: Times::new(),
             wait_ns: Times::new(),
             wakeup_latency_ns: Times::new(),
@@ -208,6 +213,13 @@ impl Metrics {
     pub fn woke(&mut self, now_ns: u64, task: TaskId, cpu: usize, is_new: bool) {
         if let Some(wakeups) = &mut self.timeline_wakeups {
             wakeups.push((now_ns, task + 1, cpu as u32, is_new));
+        }
+    }
+
+    /// Notes what happened, if somebody asked for it.
+    pub fn observe(&mut self, at_ns: u64, event: Event) {
+        if let Some(observations) = &mut self.observations {
+            observations.push(Observation { at_ns, event });
         }
     }
 
@@ -379,6 +391,12 @@ pub struct RunResult {
     pub timeline_wakeups: Option<Vec<Wakeup>>,
     /// Names of the pids in the timeline.
     pub timeline_names: Option<BTreeMap<u32, String>>,
+    /// What happened, if asked for.
+    #[serde(skip)]
+    pub observations: Option<Vec<Observation>>,
+    /// Where it was chosen which CPU goes first, if choices were given.
+    #[serde(skip)]
+    pub choices: Vec<Choice>,
 }
 
 /// What [`summarize`] is told beside the counters.
@@ -390,6 +408,8 @@ pub struct Ending {
     pub failure: Option<Failure>,
     /// Simulated time.
     pub elapsed_ns: u64,
+    /// Which CPUs went first.
+    pub choices: Vec<Choice>,
 }
 
 /// Turns counters into a result.
@@ -439,6 +459,8 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
             .map(|_| ids.map(|id| (id + 1, name_of(tasks, id))).collect()),
         timeline: metrics.timeline,
         timeline_wakeups: metrics.timeline_wakeups,
+        observations: metrics.observations,
+        choices: ending.choices,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::cpu::{Activity, Spent};
 use crate::dispatch_queue::{GLOBAL, LOCAL};
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
+use crate::observation::Event;
 use crate::task::{Place, TaskId};
 
 /// Why `select_cpu` is called, and flags of `enqueue`: `SCX_WAKE_*`, `SCX_ENQ_*`.
@@ -85,6 +86,7 @@ impl Kernel<'_> {
         state.woken = true;
         self.tasks.seen_mut(task).state = 0;
         self.metrics.digest.mix(&[now_ns, 1 << 32 | u64::from(task)]);
+        self.metrics.observe(now_ns, Event::Woke { task });
 
         let (cpu, direct, selected) = self.select_task_rq(task, wake_flags);
         self.tasks.seen_mut(task).cpu = cpu as i32;
@@ -191,6 +193,7 @@ impl Kernel<'_> {
     pub fn schedule(&mut self) {
         let cpu = self.here();
         self.update_current();
+        self.metrics.observe(self.host.now_ns, Event::Looks { cpu: cpu as u32 });
         let own = self.queues.local(cpu);
         self.lock_queue(own);
         (self.scheduling, self.switching) = (true, true);
@@ -367,6 +370,8 @@ impl Kernel<'_> {
         state.waiting_since_ns = now_ns;
         state.woken = false;
         self.metrics.left_cpu(cpu, task, ran_ns, now_ns, voluntarily);
+        let left = Event::Left { task, cpu: cpu as u32, waits: !voluntarily };
+        self.metrics.observe(now_ns, left);
     }
 
     /// Ends the current task's stay on the active CPU because it cannot go on
@@ -412,6 +417,7 @@ impl Kernel<'_> {
         seen.on_cpu = 1;
         seen.cpu = cpu as i32;
         self.tasks.move_to(next, Place::Running(cpu as u32));
+        self.metrics.observe(self.host.now_ns, Event::Taken { task: next, cpu: cpu as u32 });
         self.cpus[cpu].current = Some(next);
         self.set_current();
         if was_idle {
@@ -477,6 +483,7 @@ impl Kernel<'_> {
         self.cpus[cpu].activity = Activity::Idle;
         self.cpus[cpu].ends = When::NEVER;
         self.cpus[cpu].tick = When::NEVER;
+        self.metrics.observe(self.host.now_ns, Event::Idle { cpu: cpu as u32 });
         self.set_current();
         self.mark_idle(cpu);
         if newly {

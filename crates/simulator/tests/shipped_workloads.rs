@@ -219,7 +219,7 @@ fn a_web_server_serves_the_load_that_it_is_offered() {
 fn a_web_server_with_a_cpu_for_each_request_answers_within_its_service() {
     let parameters = [("workers", "64"), ("service", "1ms"), ("gap", "1ms")];
     let result = run_on(32, "web_server", &parameters);
-    let response_ns = requests(&result, "request").response_ns;
+    let response_ns = requests(&result, "request").response_ns.clone();
     assert!((response_ns.mean / 1e6 - 1.0).abs() < 0.04, "{response_ns:?}");
     assert_eq!(result.deadline_misses, 0);
 }

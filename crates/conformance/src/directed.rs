@@ -1,0 +1,213 @@
+//! Scenarios that ask one question each, and what is measured in them.
+//!
+//! They are workload files like any other, in `workloads/check/`, on a machine with the costs of
+//! the laptop of `machines/`.
+
+use crate::facts::{Facts, Spell, final_nice};
+use crate::trial::{Outcome, ProblemKind, Scenario, Subject, name};
+use crate::verdict::{Row, Verdict};
+use scenario::machine::{Cpu, Machine};
+use scenario::workload::Workload;
+use simulator::FailureKind;
+use std::collections::BTreeMap;
+
+/// What every run must do, whatever the policy promises: come to its end, break no rule of the
+/// kernel, keep tasks to the CPUs that they may use.
+pub const SOUND: &str = "sound";
+
+/// Names of tasks whose shares of CPU time are compared begin so.
+const HOG: &str = "hog";
+/// Names of tasks whose wake-ups are timed begin so.
+const LIGHT: &str = "light";
+/// From when on wake-ups are timed: policies that watch how tasks behave have seen it then.
+const SETTLED_NS: u64 = 1_000_000_000;
+
+/// A figure that is measured in a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The longest wait of a runnable task.
+    Wait,
+    /// The longest wait of a light task after a wake-up, once policies know that it is one.
+    Wakeup,
+    /// The longest time that a CPU idles while a task that it may run waits.
+    Idle,
+    /// How far the share of a hog is from what its nice value is due, at the most, from this time
+    /// on: in percent of what it is due. Due is what the kernel's weights say, or the policy.
+    Share {
+        /// The time, in ns.
+        from_ns: u64,
+    },
+}
+
+impl Ask {
+    /// Its name in tables and files of promises, which ends in its unit.
+    pub const fn property(self) -> &'static str {
+        match self {
+            Ask::Wait => "wait_ms_max",
+            Ask::Wakeup => "wakeup_ms_max",
+            Ask::Idle => "idle_ms_max",
+            Ask::Share { .. } => "share_error_percent_max",
+        }
+    }
+}
+
+/// A scenario and what is measured in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// Its name, that of its file.
+    pub name: &'static str,
+    /// CPUs of its machine.
+    pub nr_cpus: u32,
+    /// What is measured.
+    pub asks: &'static [Ask],
+    text: &'static str,
+}
+
+const SHARE: Ask = Ask::Share { from_ns: 0 };
+
+macro_rules! check {
+    ($name:literal, $nr_cpus:literal, $asks:expr) => {
+        Check {
+            name: $name,
+            nr_cpus: $nr_cpus,
+            asks: &$asks,
+            text: include_str!(concat!("../../../workloads/check/", $name, ".toml")),
+        }
+    };
+}
+
+/// Every scenario, in the order in which they are shown.
+pub const ALL: [Check; 15] = [
+    check!("crowd", 1, [Ask::Wait, SHARE]),
+    check!("shares", 1, [Ask::Wait, SHARE]),
+    check!("shares_smp", 2, [Ask::Wait, SHARE]),
+    check!("extreme", 1, [Ask::Wait]),
+    check!("renice", 1, [Ask::Wait, Ask::Share { from_ns: 2_000_000_000 }]),
+    check!("light", 1, [Ask::Wait, Ask::Wakeup]),
+    check!("urgent", 1, [Ask::Wait, Ask::Wakeup]),
+    check!("light_smp", 4, [Ask::Wait, Ask::Wakeup, Ask::Idle]),
+    check!("idle", 4, [Ask::Wait, Ask::Idle]),
+    check!("masks", 3, [Ask::Wait, Ask::Idle]),
+    check!("pinned", 4, [Ask::Wait, SHARE]),
+    check!("sleepers", 4, [Ask::Wait, Ask::Idle]),
+    check!("pipes", 2, [Ask::Wait, Ask::Idle]),
+    check!("yields", 1, [Ask::Wait]),
+    check!("fork_bomb", 2, [Ask::Wait, Ask::Idle]),
+];
+
+/// A machine with the costs of a laptop of today and cores that share one cache.
+pub fn machine(nr_cpus: u32) -> Machine {
+    let text = include_str!("../../../machines/laptop.toml");
+    let laptop = scenario::parse_machine("laptop.toml", text);
+    let mut machine = laptop.unwrap_or_else(|error| unreachable!("a shipped machine: {error}"));
+    machine.name = format!("check-{nr_cpus}");
+    machine.description = format!("the laptop with {nr_cpus} cores of one thread");
+    let core = |core| Cpu { core, cache: 0, node: 0, speed_permille: 1000 };
+    machine.cpus = (0..nr_cpus).map(core).collect();
+    // Fine enough for turns of 3 ms; the policies that count ticks know how long theirs are.
+    machine.hz = 1000;
+    machine.with_digest()
+}
+
+impl Check {
+    /// Its machine and workload.
+    pub fn scenario(&self) -> Scenario {
+        let file = format!("{}.toml", self.name);
+        let workload = scenario::parse_workload(&file, self.text, &BTreeMap::new());
+        let workload = workload.unwrap_or_else(|error| unreachable!("a shipped workload: {error}"));
+        Scenario { machine: machine(self.nr_cpus), workload }
+    }
+
+    /// Tries the policy in it: a row on whether it went well, and one for each figure.
+    pub fn judge(&self, subject: &Subject, seed: u64) -> Vec<Row> {
+        let scenario = self.scenario();
+        let outcome = subject.attempt(&scenario, seed, None);
+        let wait_limit = subject.promises.limit(self.name, Ask::Wait.property());
+        let mut rows = vec![self.soundness(&outcome, wait_limit)];
+        let broke_off = outcome.facts.tasks.is_empty();
+        for &ask in self.asks.iter().filter(|_| !broke_off) {
+            let (measured, detail) = measure(ask, &scenario.workload, &outcome, subject);
+            let limit = subject.promises.limit(self.name, ask.property());
+            rows.push(Row::judged(self.name, ask.property(), measured, limit, detail));
+        }
+        rows
+    }
+
+    /// Whether the run went well. That a task waits for ever is for the row on waits to judge, if
+    /// the policy promises no end of waits.
+    fn soundness(&self, outcome: &Outcome, wait_limit: Option<f64>) -> Row {
+        let problem = outcome.problem.clone();
+        let stalled = ProblemKind::Failure(FailureKind::Stall);
+        let verdict = match &problem {
+            None => Verdict::Holds,
+            Some(problem) if problem.kind == stalled && wait_limit.is_none() => {
+                Verdict::NotPromised
+            }
+            Some(_) => Verdict::Violated,
+        };
+        let detail = problem.as_ref().map(|problem| problem.message.clone()).unwrap_or_default();
+        let (measured, limit) = (None, None);
+        Row { check: self.name, property: SOUND, measured, limit, verdict, detail, problem }
+    }
+}
+
+/// A figure in the unit of its property, and whom it is about.
+fn measure(ask: Ask, workload: &Workload, outcome: &Outcome, subject: &Subject) -> (f64, String) {
+    let facts = &outcome.facts;
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let from = |ns: u64| format!("from {:.6} s on", ns as f64 / 1e9);
+    match ask {
+        Ask::Wait => {
+            let wait = facts.wait;
+            let who = name(workload, facts, wait.whose);
+            (ms(wait.ns), format!("{who}, {}", from(wait.from_ns)))
+        }
+        Ask::Wakeup => {
+            let mut longest = Spell::default();
+            for task in named(workload, facts, LIGHT) {
+                let wakeups = facts.tasks[task].wakeups.iter();
+                for &(at_ns, waited_ns) in wakeups.filter(|(at_ns, _)| *at_ns >= SETTLED_NS) {
+                    longest.longest(at_ns, at_ns + waited_ns, task as u32);
+                }
+            }
+            let who = name(workload, facts, longest.whose);
+            (ms(longest.ns), format!("{who}, {}", from(longest.from_ns)))
+        }
+        Ask::Idle => {
+            let idle = facts.idle;
+            (ms(idle.ns), format!("CPU {}, {}", idle.whose, from(idle.from_ns)))
+        }
+        Ask::Share { from_ns } => {
+            let due = |nice| subject.promises.due(nice);
+            share_error(workload, facts, (from_ns, outcome.elapsed_ns), &due)
+        }
+    }
+}
+
+/// Numbers of the tasks whose names begin so.
+fn named(workload: &Workload, facts: &Facts, beginning: &str) -> Vec<usize> {
+    let is_named =
+        |task: &usize| workload.templates[facts.tasks[*task].template].name.starts_with(beginning);
+    (0..facts.tasks.len()).filter(is_named).collect()
+}
+
+/// How far the hog that is furthest from its due is from it, in percent, and which one it is.
+fn share_error(
+    workload: &Workload,
+    facts: &Facts,
+    (from_ns, to_ns): (u64, u64),
+    due: &dyn Fn(i8) -> f64,
+) -> (f64, String) {
+    let hogs = named(workload, facts, HOG);
+    let weight = |&task: &usize| due(final_nice(&workload.templates[facts.tasks[task].template]));
+    let ran = |&task: &usize| facts.tasks[task].ran_ns(from_ns, to_ns) as f64;
+    let weights: f64 = hogs.iter().map(weight).sum();
+    let all: f64 = hogs.iter().map(ran).sum();
+    let error = |task: &usize| 100.0 * (ran(task) / (all * weight(task) / weights) - 1.0);
+    let furthest = hogs.iter().max_by(|a, b| error(a).abs().total_cmp(&error(b).abs()));
+    let Some(task) = furthest else { return (0.0, String::new()) };
+    let due = 100.0 * weight(task) / weights;
+    let had = 100.0 * ran(task) / all;
+    let who = name(workload, facts, *task as u32);
+    (error(task).abs(), format!("{who} had {had:.3} % and was due {due:.3} %"))
+}

@@ -1,0 +1,180 @@
+//! One run that is judged: what is tried, and what every policy must not do.
+
+use crate::facts::{Facts, facts_of};
+use crate::promises::{PromiseError, Promises};
+use policy::Policy;
+use scenario::machine::Machine;
+use scenario::workload::Workload;
+use serde::Serialize;
+use simulator::{Choice, FailureKind, Options, Progress, RunResult, Status, simulate};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A policy with values for its tunables, and what is asked of it.
+#[derive(Clone, Debug)]
+pub struct Subject<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The tunables that are not to keep their defaults.
+    pub tunables: BTreeMap<String, i64>,
+    /// What it promises.
+    pub promises: Promises,
+    /// Where each run says how far it is, for whoever watches.
+    pub progress: Option<Arc<Progress>>,
+}
+
+/// A machine and what its tasks do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// The machine.
+    pub machine: Machine,
+    /// The workload.
+    pub workload: Workload,
+}
+
+/// What went wrong in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Two problems of one kind are taken for the same one.
+    pub kind: ProblemKind,
+    /// What was seen, in a sentence.
+    pub message: String,
+    /// When it was noticed, in ns; 0 if that is not known.
+    pub at_ns: u64,
+}
+
+/// Kinds of [`Problem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "what", content = "failure")]
+pub enum ProblemKind {
+    /// The kernel would have ended the policy.
+    Failure(FailureKind),
+    /// An invariant of the simulator did not hold.
+    Invariant,
+    /// A task ran on a CPU that it may not use.
+    Affinity,
+    /// A CPU idled for too long while a task that it may run waited.
+    Idle,
+    /// The policy refused to begin.
+    Refused,
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What every policy must not do, and was done.
+    pub problem: Option<Problem>,
+    /// What was seen; nothing if the run broke off.
+    pub facts: Facts,
+    /// Whether the run went to its own end.
+    pub is_complete: bool,
+    /// Simulated time.
+    pub elapsed_ns: u64,
+    /// Where it was chosen which CPU goes first.
+    pub choices: Vec<Choice>,
+    /// Equal for equal runs.
+    pub digest: String,
+}
+
+impl<'a> Subject<'a> {
+    /// A policy with these values of tunables, and what its file promises.
+    ///
+    /// # Errors
+    /// As [`Promises::of`].
+    pub fn of(
+        policy: &'a Policy,
+        tunables: BTreeMap<String, i64>,
+        progress: Option<Arc<Progress>>,
+    ) -> Result<Self, PromiseError> {
+        let promises = Promises::of(policy, &tunables)?;
+        Ok(Subject { policy, tunables, promises, progress })
+    }
+
+    /// Runs the policy once and says how it went. `choices` are as in [`Options`].
+    pub fn attempt(&self, scenario: &Scenario, seed: u64, choices: Option<Vec<u32>>) -> Outcome {
+        let Scenario { machine, workload } = scenario;
+        let options = Options {
+            seed,
+            observe: true,
+            tunables: self.tunables.clone(),
+            choices,
+            progress: self.progress.clone(),
+            ..Options::default()
+        };
+        // What is broken then is thrown away with the run.
+        let run = AssertUnwindSafe(|| simulate(self.policy, machine, workload, &options));
+        match catch_unwind(run) {
+            Ok(Ok(result)) => self.outcome(scenario, result),
+            Ok(Err(error)) => Outcome::broken_off(ProblemKind::Refused, error.to_string()),
+            Err(panic) => Outcome::broken_off(ProblemKind::Invariant, said_by(&*panic)),
+        }
+    }
+
+    fn outcome(&self, Scenario { machine, workload }: &Scenario, result: RunResult) -> Outcome {
+        let facts = facts_of(machine, workload, &result);
+        let misplaced = facts.misplaced.map(|(task, cpu, at_ns)| Problem {
+            kind: ProblemKind::Affinity,
+            message: format!(
+                "{} ran on CPU {cpu}, which it may not use",
+                name(workload, &facts, task)
+            ),
+            at_ns,
+        });
+        let failure = result.error.as_ref().map(|error| Problem {
+            kind: ProblemKind::Failure(error.kind),
+            message: error.message.clone(),
+            at_ns: error.at_ns,
+        });
+        Outcome {
+            problem: failure.or(misplaced),
+            facts,
+            is_complete: result.status == Status::Completed,
+            elapsed_ns: result.elapsed_ns,
+            choices: result.choices,
+            digest: result.digest,
+        }
+    }
+
+    /// The first problem of a run of which nothing is asked but what holds everywhere.
+    pub fn problem_of(&self, outcome: &Outcome) -> Option<Problem> {
+        let limit_ms = self.promises.limit("everywhere", "idle_ms_max");
+        let idle = outcome.facts.idle;
+        let idle_ms = idle.ns as f64 / 1e6;
+        let idled = limit_ms.filter(|&limit_ms| idle_ms > limit_ms).map(|limit_ms| Problem {
+            kind: ProblemKind::Idle,
+            message: format!(
+                "CPU {} idled for {idle_ms:.3} ms while a task that it may run waited; \
+                 {limit_ms} ms are promised",
+                idle.whose
+            ),
+            at_ns: idle.from_ns + idle.ns,
+        });
+        outcome.problem.clone().or(idled)
+    }
+}
+
+impl Outcome {
+    fn broken_off(kind: ProblemKind, message: String) -> Self {
+        Outcome {
+            problem: Some(Problem { kind, message, at_ns: 0 }),
+            facts: Facts::default(),
+            is_complete: false,
+            elapsed_ns: 0,
+            choices: Vec::new(),
+            digest: String::new(),
+        }
+    }
+}
+
+/// A task as messages of the kernel name it.
+pub fn name(workload: &Workload, facts: &Facts, task: u32) -> String {
+    let template = facts.tasks.get(task as usize).map_or(0, |task| task.template);
+    format!("{}[{}]", workload.templates[template].name, task + 1)
+}
+
+fn said_by(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+    text.unwrap_or_else(|| "an assertion of the simulator failed".to_owned())
+}

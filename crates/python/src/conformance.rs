@@ -1,0 +1,101 @@
+//! Checking policies, as Python sees it: each call is one piece of work that can be given to a
+//! worker, and answers with JSON text.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use conformance::{Subject, directed, explore, replay, swarm};
+use pyo3::prelude::*;
+use serde::Serialize;
+
+use crate::{NativeError, Policy, PolicyError, present_run};
+
+/// Does `work` with a policy that may be watched by [`crate::position`], and gives its answer as
+/// JSON; other Python threads go on meanwhile.
+fn answer<T: Serialize + Send>(
+    py: Python<'_>,
+    policy: &Policy,
+    tunables: BTreeMap<String, i64>,
+    work: impl Fn(&Subject) -> T + Send + Sync,
+) -> PyResult<String> {
+    let progress = Arc::new(simulator::Progress::default());
+    let subject = Subject::of(&policy.0, tunables, Some(Arc::clone(&progress)))
+        .map_err(|error| PolicyError::new_err(error.to_string()))?;
+    *present_run() = Some(progress);
+    let found = py.detach(|| work(&subject));
+    *present_run() = None;
+    json(&found)
+}
+
+fn json(found: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(found).map_err(|error| NativeError::new_err(error.to_string()))
+}
+
+/// Names of the scenarios made to ask a question, and of the small ones.
+#[pyfunction]
+pub fn check_names() -> (Vec<&'static str>, Vec<&'static str>) {
+    let made = directed::ALL.iter().map(|check| check.name).collect();
+    (made, explore::ALL.iter().map(|scope| scope.name).collect())
+}
+
+/// Machine and workload file of a scenario, by its name or as the number of a random one.
+#[pyfunction]
+pub fn check_files(scenario: &str) -> PyResult<Option<String>> {
+    let seed = scenario.parse().ok();
+    let files = seed.map(replay::random_files).or_else(|| replay::files_of(scenario));
+    files.map(|files| json(&files)).transpose()
+}
+
+/// Tries a policy in a scenario made to ask a question: a list of rows.
+#[pyfunction]
+pub fn check_made(
+    py: Python<'_>,
+    policy: &Policy,
+    tunables: BTreeMap<String, i64>,
+    name: &str,
+    seed: u64,
+) -> PyResult<String> {
+    answer(py, policy, tunables, |subject| {
+        let check = directed::ALL.iter().find(|check| check.name == name);
+        check.map(|check| check.judge(subject, seed))
+    })
+}
+
+/// Tries a policy in `count` random scenarios from number `first` on.
+#[pyfunction]
+pub fn check_random(
+    py: Python<'_>,
+    policy: &Policy,
+    tunables: BTreeMap<String, i64>,
+    first: u64,
+    count: u64,
+) -> PyResult<String> {
+    answer(py, policy, tunables, |subject| swarm::try_seeds(subject, first, count))
+}
+
+/// Tries a policy in a small scenario, in `orders_max` orders of simultaneous events at the most.
+#[pyfunction]
+pub fn check_small(
+    py: Python<'_>,
+    policy: &Policy,
+    tunables: BTreeMap<String, i64>,
+    name: &str,
+    orders_max: u64,
+) -> PyResult<String> {
+    answer(py, policy, tunables, |subject| {
+        let scope = explore::ALL.iter().find(|scope| scope.name == name);
+        scope.map(|scope| scope.explore(subject, orders_max))
+    })
+}
+
+/// Makes random scenario `seed` as small as it can be while the policy fails in it in the same way.
+#[pyfunction]
+pub fn shrink_random(
+    py: Python<'_>,
+    policy: &Policy,
+    tunables: BTreeMap<String, i64>,
+    seed: u64,
+    tries_max: u64,
+) -> PyResult<String> {
+    answer(py, policy, tunables, |subject| replay::smallest(subject, seed, tries_max))
+}

@@ -1,0 +1,423 @@
+"""The verb `schedlab check`: does a policy do what every policy must, and what it promises?
+
+The work is the core's. It is cut into trials that worker processes make, so that a policy which
+ends its process or loops is one violation more and not the end of the check.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue, experiment, sweep, terminal
+from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
+
+# Random scenarios that a worker tries at a time: a fraction of a second.
+RANDOM_AT_ONCE = 50
+# Failing random scenarios that are made smaller; the others are most likely like them.
+SHRUNK_MAX = 3
+TRIES_MAX = 5_000
+SEEDS_MAX = 10_000_000
+ORDERS_MAX = 10_000_000
+JOBS_MAX = 1024
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The policy that is checked. Plain values: workers load their own."""
+
+    label: str
+    given: str
+    path: str
+    tunables: tuple[tuple[str, int], ...]
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A piece of work for one worker: `kind` is made, random, small or shrink."""
+
+    policy: Checked
+    kind: str
+    name: str = ""
+    seed: int = 0
+    count: int = 0
+
+    def say(self) -> str:
+        """What it is about."""
+        if self.kind != "random":
+            return self.name or f"random scenario {self.seed}"
+        return f"random scenarios {self.seed} to {self.seed + self.count - 1}"
+
+
+@click.command("check")
+@click.argument("policy")
+@click.option(
+    "--set",
+    "settings",
+    metavar="TUNABLE=VALUE",
+    multiple=True,
+    help="A tunable of the policy; its file of promises speaks of the defaults only.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(0, SEEDS_MAX),
+    default=1000,
+    show_default=True,
+    help="Random scenarios to try.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**62),
+    default=1,
+    show_default=True,
+    help="The first of them, and the seed of the other scenarios.",
+)
+@click.option(
+    "--orders",
+    type=click.IntRange(0, ORDERS_MAX),
+    default=20_000,
+    show_default=True,
+    help="Orders of simultaneous events to try in each small scenario.",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this scenario, or `random`.")
+@click.option(
+    "--jobs", type=click.IntRange(1, JOBS_MAX), show_default="CPUs", help="Trials at a time."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("schedlab-check"),
+    show_default=True,
+    help="Where to write the files of scenarios that are violated.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
+@terminal.json_option
+def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as_json) -> int:
+    """Check what a policy must do, and what it promises.
+
+    Scenarios made to ask one question each, random ones, and small ones in every order of
+    simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy; what
+    is not promised is shown as a figure. Exit code 1 if anything is violated.
+    """
+    checked = _choose(policy, settings)
+    trials = _trials(checked, seeds, seed, orders, only)
+    found = Findings(checked)
+    tell = Teller(len(trials), quiet)
+    _make(trials, found, jobs or sweep.nr_cpus_usable(), tell)
+    _shrink(found, tell)
+    violations = found.violations()
+    for violation in violations:
+        _keep(violation, checked, out)
+    if as_json:
+        terminal.print_json(found.as_json(violations))
+    else:
+        terminal.print_table(terminal.check_table(found.rows, found.random, found.small))
+        _say(checked, found, violations)
+    return EXIT_FOUND if violations else 0
+
+
+def _choose(text: str, settings: Sequence[str]) -> Checked:
+    """The policy, compiled once so that what is wrong with it is told before anything is tried."""
+    path, set_name = catalogue.find_policy(text)
+    policy = catalogue.load_policy(path)
+    known = {tunable["name"]: tunable for tunable in policy.tunables}
+    label = catalogue.label_of(text)
+    tunables = dict(catalogue.values_of_set(policy, set_name))
+    for name, value in experiment.parse_assignments("--set", settings).items():
+        tunable = name.removeprefix(f"{label}.")
+        if tunable not in known:
+            raise UnknownName("tunable", tunable, known, f"of policy {label}")
+        kind = known[tunable]["type"]
+        tunables[tunable] = experiment.parse_tunable(f"--set {name}", tunable, kind, value)
+    # No scenario at all: only what the file of promises says is looked at.
+    catalogue.native().check_random(policy, tunables, 0, 0)
+    return Checked(label, text, str(path), tuple(tunables.items()), tuple(settings))
+
+
+def _trials(
+    policy: Checked, seeds: int, seed: int, orders: int, only: Sequence[str]
+) -> list[Trial]:
+    made, small = catalogue.native().check_names()
+    for name in only:
+        if name not in (*made, *small, "random"):
+            raise UnknownName("scenario", name, [*made, *small, "random"])
+    trials = [Trial(policy, "made", name, seed) for name in made if not only or name in only]
+    if orders:
+        wanted = [name for name in small if not only or name in only]
+        trials += [Trial(policy, "small", name, seed, orders) for name in wanted]
+    if not only or "random" in only:
+        end = seed + seeds
+        trials += [
+            Trial(policy, "random", "", first, min(RANDOM_AT_ONCE, end - first))
+            for first in range(seed, end, RANDOM_AT_ONCE)
+        ]
+    return trials
+
+
+# ---- in the worker ------------------------------------------------------------------------------
+
+
+def make_trial(trial: Trial) -> sweep.Outcome:
+    """Makes one trial in this process; `result` is what the core says."""
+    native = catalogue.native()
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    try:
+        policy = catalogue.load_policy(trial.policy.path)
+        tunables = dict(trial.policy.tunables)
+        if trial.kind == "made":
+            text = native.check_made(policy, tunables, trial.name, trial.seed)
+        elif trial.kind == "small":
+            text = native.check_small(policy, tunables, trial.name, trial.count)
+        elif trial.kind == "random":
+            text = native.check_random(policy, tunables, trial.seed, trial.count)
+        else:
+            text = native.shrink_random(policy, tunables, trial.seed, TRIES_MAX)
+    except native.NativeError as error:
+        return sweep.Outcome(None, str(error), started_at, 0)
+    return sweep.Outcome({"found": json.loads(text)}, None, started_at, 0)
+
+
+# ---- in the coordinator -------------------------------------------------------------------------
+
+
+class Findings:
+    """What came of the trials so far."""
+
+    def __init__(self, policy: Checked):
+        self.policy = policy
+        self.rows: list[dict] = []
+        self.small: list[dict] = []
+        self.random = {"tried": 0, "idle_ms_max": 0.0, "wait_ms_max": 0.0, "failed": []}
+        # Of failing random scenarios, by their seeds, what is left of them.
+        self.smallest: dict[int, dict] = {}
+
+    def wants(self, trial: Trial) -> bool:
+        """Whether a trial is still worth making: a policy that ends its process again and again is
+        not tried in ever more random scenarios, each in a process of its own."""
+        crashes = [f for f in self.random["failed"] if f["problem"]["kind"]["what"] == "crash"]
+        return trial.kind != "random" or len(crashes) < SHRUNK_MAX
+
+    def add(self, trial: Trial, outcome: sweep.Outcome) -> None:
+        """Adds what came of a trial."""
+        if sweep.is_crash(outcome.result):
+            problem = {**outcome.result["error"], "kind": {"what": "crash"}}
+            self._add_crash(trial, problem)
+            return
+        found = outcome.result["found"]
+        if trial.kind == "made":
+            self.rows += found
+        elif trial.kind == "small":
+            self.small.append({"name": trial.name, **found})
+        elif trial.kind == "random":
+            self.random["tried"] += found["tried"]
+            self.random["failed"] += found["failed"]
+            for name in ("idle_ms_max", "wait_ms_max"):
+                self.random[name] = max(self.random[name], found[name])
+        elif found:
+            self.smallest[trial.seed] = found
+
+    def _add_crash(self, trial: Trial, problem: dict) -> None:
+        message = problem["message"]
+        if trial.kind == "made":
+            self.rows.append(
+                {
+                    "check": trial.name,
+                    "property": "sound",
+                    "measured": None,
+                    "limit": None,
+                    "verdict": "violated",
+                    "detail": message,
+                    "problem": problem,
+                }
+            )
+        elif trial.kind == "small":
+            nothing = {"tried": 0, "distinct": 0, "is_exhaustive": False, "idle_ms_max": 0.0}
+            failed = {"choices": [], "problem": problem}
+            self.small.append({"name": trial.name, **nothing, "failed": failed})
+        elif trial.kind == "random":
+            self.random["tried"] += trial.count
+            self.random["failed"].append({"seed": trial.seed, "problem": problem})
+
+    def violations(self) -> list[dict]:
+        """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
+        found = []
+        ended_early = set()
+        for row in self.rows:
+            check = row["check"]
+            if row["verdict"] != "violated" or check in ended_early:
+                continue
+            found.append({"check": check, "what": _what(row), "files": check, "seed": None})
+            if row["problem"]:
+                # Its figures are as they are because of that.
+                ended_early.add(check)
+        for small in self.small:
+            if small["failed"]:
+                what = small["failed"]["problem"]["message"]
+                found.append({"check": small["name"], "what": what, "files": None, "seed": None})
+        told = self.smallest or {failed["seed"] for failed in self.random["failed"][:SHRUNK_MAX]}
+        for failed in sorted(self.random["failed"], key=lambda failed: failed["seed"]):
+            if failed["seed"] in told:
+                seed, what = failed["seed"], failed["problem"]["message"]
+                found.append(
+                    {"check": "random", "what": what, "files": str(seed), "seed": seed}
+                    | ({"smallest": self.smallest[seed]} if seed in self.smallest else {})
+                )
+        return found
+
+    def as_json(self, violations: Sequence[Mapping]) -> dict:
+        """All that was found."""
+        return {
+            "policy": self.policy.label,
+            "tunables": dict(self.policy.tunables),
+            "rows": self.rows,
+            "small": self.small,
+            "random": self.random,
+            "violations": [
+                {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
+                for v in violations
+            ],
+        }
+
+
+def _what(row: Mapping) -> str:
+    if row["measured"] is None:
+        return row["detail"]
+    name, unit = terminal.CHECK_PROPERTIES[row["property"]]
+    return f"{name}: {row['measured']:.3f} {unit}, promised {row['limit']:g} ({row['detail']})"
+
+
+def _make(trials: Sequence[Trial], found: Findings, jobs: int, tell: Teller) -> None:
+    for trial, outcome in sweep.run_cells(trials, jobs, make_trial, found.wants, tell.slow, list):
+        if trial.kind == "random" and sweep.is_crash(outcome.result):
+            trial, outcome = _narrow(trial, outcome, tell)
+        found.add(trial, outcome)
+        tell.done(trial)
+    made, small = catalogue.native().check_names()
+    # Trials end in any order; a table does not change with it.
+    found.rows.sort(key=lambda row: made.index(row["check"]))
+    found.small.sort(key=lambda scope: small.index(scope["name"]))
+    found.random["failed"].sort(key=lambda failed: failed["seed"])
+
+
+def _narrow(trial: Trial, outcome: sweep.Outcome, tell: Teller) -> tuple[Trial, sweep.Outcome]:
+    """The first of several random scenarios in which the policy ends its process."""
+    while trial.count > 1:
+        half = replace(trial, count=trial.count // 2)
+        tried = sweep.run_alone(half, make_trial, tell.slow)
+        if sweep.is_crash(tried.result):
+            trial, outcome = half, tried
+        else:
+            left = trial.count - half.count
+            trial = replace(trial, seed=trial.seed + half.count, count=left)
+    return trial, outcome
+
+
+def _shrink(found: Findings, tell: Teller) -> None:
+    """Makes the first failing random scenario of each kind smaller, unless it ends processes."""
+    kinds = []
+    for failed in found.random["failed"]:
+        kind = failed["problem"]["kind"]
+        if kind in kinds or kind["what"] == "crash" or len(kinds) == SHRUNK_MAX:
+            continue
+        kinds.append(kind)
+        trial = Trial(found.policy, "shrink", "", failed["seed"])
+        found.add(trial, sweep.run_alone(trial, make_trial, tell.slow))
+
+
+def _keep(violation: dict, policy: Checked, out: Path) -> None:
+    """Writes the files of a violated scenario, and how to see it again into `violation`."""
+    settings = [word for text in policy.settings for word in ("--set", text)]
+    seed = ["--seed", str(violation["seed"])] if violation["seed"] is not None else []
+    only = ["--only", violation["check"], *(["--seeds", "1"] if seed else []), *seed]
+    violation["again"] = shlex.join(["schedlab", "check", policy.given, *settings, *only])
+    violation["replay"] = None
+    if violation["files"] is None:
+        return
+    smallest = violation.get("smallest")
+    files = smallest["files"] if smallest else None
+    if files is None:
+        files = json.loads(catalogue.native().check_files(violation["files"]))
+    paths = {}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for kind in ("machine", "workload"):
+            paths[kind] = out / f"{files[f'{kind}_name']}.toml"
+            paths[kind].write_text(files[kind])
+    except OSError as error:
+        raise SchedlabError(
+            f"cannot write into {out}: {error.strerror}", "give another directory with --out"
+        ) from error
+    words = ["schedlab", "run", policy.given, *settings]
+    # A text with a slash is a path wherever a name does.
+    for kind, path in paths.items():
+        words += [f"--{kind}", str(path) if "/" in str(path) else f"./{path}"]
+    violation["replay"] = shlex.join([*words, *(seed or ["--seed", "1"])])
+
+
+def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> None:
+    """What was violated and how to see it again, on stderr; then how much holds."""
+    for violation in violations:
+        click.echo(f"\nviolated: {violation['check']}: {violation['what']}", err=True)
+        smallest = violation.get("smallest")
+        if smallest:
+            cut = ", perhaps not the least" if smallest["is_cut_short"] else ""
+            click.echo(
+                f"made smaller: {_count(smallest['nr_tasks'], 'task')} on"
+                f" {_count(smallest['nr_cpus'], 'CPU')}{cut}, after {smallest['tried']} runs",
+                err=True,
+            )
+        click.echo(f"again: {violation['again']}", err=True)
+        if violation["replay"]:
+            click.echo(f"replay: {violation['replay']}", err=True)
+    counts = dict.fromkeys(("holds", "violated", "not_promised"), 0)
+    for row in found.rows:
+        counts[row["verdict"]] += 1
+    parts = []
+    if found.rows:
+        parts.append(
+            f"of {_count(len(found.rows), 'property', 'properties')} {counts['holds']} hold,"
+            f" {counts['violated']} violated, {counts['not_promised']} not promised"
+        )
+    if found.small:
+        orders = sum(scope["tried"] for scope in found.small)
+        parts.append(f"{orders:,} orders of {_count(len(found.small), 'small scenario')}")
+    if found.random["tried"]:
+        failed = f"{len(found.random['failed']):,} failed"
+        parts.append(f"{_count(found.random['tried'], 'random scenario')}, {failed}")
+    click.echo(f"\n{policy.label}: {'; '.join(parts)}")
+
+
+def _count(number: int, what: str, several: str | None = None) -> str:
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
+class Teller:
+    """Progress on stderr: a line that is written over, if somebody looks at it."""
+
+    def __init__(self, total: int, quiet: bool):
+        self.total = total
+        self.quiet = quiet
+        self.nr_done = 0
+        self.told: set[Trial] = set()
+        self.stream = click.get_text_stream("stderr")
+
+    def done(self, _trial: Trial) -> None:
+        """One more trial is over."""
+        self.nr_done += 1
+        if not self.quiet and self.stream.isatty():
+            end = "\r" if self.nr_done < self.total else "\x1b[2K\r"
+            self.stream.write(f"\x1b[2K{self.nr_done} of {self.total} trials{end}")
+            self.stream.flush()
+
+    def slow(self, trial: Trial) -> None:
+        """A trial has been at work for long."""
+        if not self.quiet and trial not in self.told:
+            self.told.add(trial)
+            click.echo(f"note: {trial.say()}: still at work; Ctrl-C stops it", err=True)
