@@ -12,8 +12,19 @@ const KILLED_PERCENT_MIN: usize = 90;
 const MUTANTS_MIN: usize = 25;
 const SEEDS: u64 = 60;
 const ORDERS_MAX: u64 = 200;
-const POLICIES: [&str; 9] =
-    ["fifo", "round_robin", "linux_2_4", "o1", "cfs_2007", "rfs", "cfs", "bfs", "eevdf"];
+const POLICIES: [&str; 11] = [
+    "fifo",
+    "round_robin",
+    "linux_2_4",
+    "o1",
+    "cfs_2007",
+    "rfs",
+    "cfs",
+    "cfs_gavl",
+    "timering",
+    "bfs",
+    "eevdf",
+];
 
 #[derive(serde::Deserialize)]
 struct Mutants {
@@ -35,10 +46,29 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The policy of a source whose own headers, if it has any, are in `include` beside it.
 fn compile(source: &Path) -> Policy {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
-    policy::compile(source, &[root().join("policies/include")], &cache)
+    let own = source.with_file_name("include");
+    policy::compile(source, &[own, root().join("policies/include")], &cache)
         .unwrap_or_else(|error| panic!("{}: {error}", source.display()))
+}
+
+/// A source and the headers that it includes, below `policies`.
+fn files_of(source: &str) -> Vec<String> {
+    let mut files = vec![source.to_string()];
+    let mut at = 0;
+    while let Some(file) = files.get(at) {
+        let text = fs::read_to_string(root().join("policies").join(file)).expect("it is there");
+        let included = text.lines().filter_map(|line| {
+            let name = line.strip_prefix("#include <")?.strip_suffix('>')?;
+            Some(format!("include/{name}"))
+        });
+        let new: Vec<_> = included.filter(|file| !files.contains(file)).collect();
+        files.extend(new);
+        at += 1;
+    }
+    files
 }
 
 /// The first thing that `schedlab check` would find, if anything.
@@ -59,20 +89,28 @@ fn found_in(policy: &Policy) -> Option<String> {
         .map(|(name, failed)| format!("{name} {:?}: {}", failed.choices, failed.problem.message))
 }
 
-/// The mutant's source, in a directory of its own with the promises of the policy that it was.
+/// The mutant's source, in a directory of its own with the promises of the policy that it was and
+/// with the header that is another, if it is a header.
 fn write(mutant: &Mutant, number: usize) -> PathBuf {
     let shipped = root().join("policies");
-    let text = fs::read_to_string(shipped.join(format!("{}.bpf.c", mutant.policy)));
-    let text = text.expect("the policy is there");
-    let places = text.matches(&mutant.from).count();
-    assert_eq!(places, 1, "{}: {}: the text to replace", mutant.policy, mutant.name);
+    let source = format!("{}.bpf.c", mutant.policy);
+    let texts = files_of(&source).into_iter().map(|file| {
+        let text = fs::read_to_string(shipped.join(&file)).expect("it is there");
+        (file, text)
+    });
+    let places: Vec<_> = texts.filter(|(_, text)| text.contains(&mutant.from)).collect();
+    let count: usize = places.iter().map(|(_, text)| text.matches(&mutant.from).count()).sum();
+    assert_eq!(count, 1, "{}: {}: the text to replace", mutant.policy, mutant.name);
+    let (file, text) = &places[0];
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants/{number}"));
-    fs::create_dir_all(&folder).expect("there is room");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("include/scx")).expect("there is room");
     let promises = format!("{}.promises.toml", mutant.policy);
-    fs::copy(shipped.join(&promises), folder.join(&promises)).expect("every policy promises");
-    let source = folder.join(format!("{}.bpf.c", mutant.policy));
-    fs::write(&source, text.replace(&mutant.from, &mutant.to)).expect("there is room");
-    source
+    for copied in [&promises, &source] {
+        fs::copy(shipped.join(copied), folder.join(copied)).expect("every policy promises");
+    }
+    fs::write(folder.join(file), text.replace(&mutant.from, &mutant.to)).expect("there is room");
+    folder.join(source)
 }
 
 #[test]
