@@ -194,11 +194,11 @@ fn a_child_runs_before_its_parent_goes_on_if_told_so() {
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
     let cfs = shipped("cfs");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 20;
+    let seconds = 60;
     let result = outcome(&cfs, &machine(2, HZ), &workload, seconds * S, &[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
     }
     // One each 64 to 256 ms.
     let a_second = result.migrations as f64 / seconds as f64;

@@ -192,11 +192,11 @@ fn renicing_neither_wins_nor_loses_time() {
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
     let eevdf = shipped("eevdf");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 20;
+    let seconds = 60;
     let result = outcome(&eevdf, &machine(2, HZ), &workload, seconds * S, &[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
     }
     // Each 64 to 128 ms.
     let a_second = result.migrations as f64 / seconds as f64;

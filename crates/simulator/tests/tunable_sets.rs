@@ -108,11 +108,12 @@ fn equal_hogs_take_the_slices_of_each_release() {
 fn shares_follow_weights_in_every_release() {
     let cfs = shipped("cfs");
     for set in &cfs.sets {
-        for (nice, expected) in [(1, 0.445), (5, 0.2465), (10, 0.097)] {
+        for nice in [1, 5, 10, 19, -5, -20] {
             let workload = together(vec![hog("zero", 0), hog("other", nice)]);
             let tunables = values_of_set(&cfs, &set.name);
-            let result = outcome(&cfs, &machine(1, HZ), &workload, 30 * S, &tunables);
-            let got = share(&result, "other") / (share(&result, "zero") + share(&result, "other"));
+            let result = outcome(&cfs, &machine(1, HZ), &workload, 60 * S, &tunables);
+            let expected = weight(nice) / weight(0);
+            let got = share(&result, "other") / share(&result, "zero");
             assert!((got / expected - 1.0).abs() < 0.02, "{} nice {nice}: {got}", set.name);
         }
     }
@@ -320,7 +321,7 @@ fn in_6_1_the_odd_one_of_three_hogs_on_two_cpus_rotates_at_every_second_balance(
     let as_released = changed(&cfs, "6.1", ("odd_task_moves", 2), 2, &workload);
     for name in ["a", "b", "c"] {
         let got = share(&as_released, name);
-        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
     }
     // One each 64 to 128 ms.
     let rate = a_second(("odd_task_moves", 2));
