@@ -5,8 +5,6 @@
 
 mod support;
 
-use scenario::builder::ProgramBuilder;
-use scenario::workload::{InitialTask, Op, Repeat};
 use support::*;
 
 const HZ: u32 = 1000;
@@ -97,25 +95,11 @@ fn a_long_sleeper_preempts_a_hog_in_every_release() {
     }
 }
 
-/// Two tasks that pass a message to and fro stay within a message of each other. A hog of half a
-/// second and their sleep through it bring both to one place first.
+/// Two tasks that pass a message to and fro stay within a message of each other.
 #[test]
 fn a_pair_that_talks_on_one_cpu_does_not_preempt_but_blocks() {
     let cfs = shipped("cfs");
-    let player = |name, first, second| {
-        let mut program = ProgramBuilder::new();
-        program.push(sleep(450 * MS)).begin(Repeat::Forever);
-        program.push(first).push(second).push(run(10 * US)).end();
-        task(name, 0, program.build())
-    };
-    let send = |channel| Op::Send { channel, bytes: 1 };
-    let receive = |channel| Op::Recv { channel, bytes: 1 };
-    let hog = task("hog", 0, once(&[run(500 * MS)]));
-    let ping = player("ping", send(0), receive(1));
-    let mut workload = together(vec![hog, ping, player("pong", receive(0), send(1))]);
-    for channel in &mut workload.channels {
-        channel.sync_wakeups = false;
-    }
+    let workload = ping_pong_after_a_hog();
     for set in SETS {
         // An adaptive granularity (2.6.31) shrinks to nothing if each wakes the other soon; then
         // one switch in 20 is a preemption.
@@ -144,17 +128,10 @@ fn a_pick_costs_the_same_however_many_tasks_wait() {
 
 // ---- several CPUs -------------------------------------------------------------------------------
 
-/// A parent and two hogs are on the first CPU, two on the second and one on the third.
 #[test]
 fn a_child_goes_to_the_idlest_cpu_since_2_6_31_and_stays_with_its_parent_before() {
     let cfs = shipped("cfs");
-    let ops = [run(200 * MS), Op::Fork { template: 1 }, run(S)];
-    let family = vec![pinned(task("parent", 0, once(&ops)), 0), task("child", 0, once(&[run(MS)]))];
-    let hogs = [0, 0, 1, 1, 2].map(|cpu| pinned(hog("hog", 0), cpu));
-    let mut workload = workload_of([family, hogs.to_vec()].concat(), 1);
-    let beside =
-        (2..2 + hogs.len() as u32).map(|template| InitialTask { template, start_at_ns: 0 });
-    workload.initial.extend(beside);
+    let workload = fork_beside_hogs_on_three_cpus();
     for set in SETS {
         let tunables = values_of_set(&cfs, set);
         let result = outcome(&cfs, &machine(3, HZ), &workload, 3 * S, &tunables);
