@@ -265,7 +265,8 @@ fn children_spread_over_cpus_only_by_fork_balancing_or_pulling() {
         ];
         outcome(&cfs, &machine(2, HZ), &workload, 10 * S, &tunables).makespan_ns
     };
-    assert!((150 * MS..160 * MS).contains(&makespan_ns(1, 0)), "{}", makespan_ns(1, 0));
-    assert!((300 * MS..310 * MS).contains(&makespan_ns(0, 0)), "{}", makespan_ns(0, 0));
-    assert!((150 * MS..170 * MS).contains(&makespan_ns(0, 1)), "{}", makespan_ns(0, 1));
+    assert!((150 * MS..153 * MS).contains(&makespan_ns(1, 0)), "{}", makespan_ns(1, 0));
+    assert!((300 * MS..303 * MS).contains(&makespan_ns(0, 0)), "{}", makespan_ns(0, 0));
+    // An idle CPU looks every 4 ms, and the children have shared the other one until it came.
+    assert!((150 * MS..162 * MS).contains(&makespan_ns(0, 1)), "{}", makespan_ns(0, 1));
 }
