@@ -1,5 +1,5 @@
-//! Goal: each release of `cfs` from cfs-devel to 6.1 shows what is known of all of them, with its own
-//! numbers.
+//! Goal: each release of `cfs` from cfs-devel to 6.1 shows what is known of all of them, with its
+//! own numbers.
 //! Method: closed forms (weights, slices, credits, elapsed times) on hogs, sleepers and forks under
 //! each set, and under rules that stand for one mechanism alone.
 
@@ -49,7 +49,8 @@ fn unequal_hogs_take_the_slices_of_each_release() {
     }
 }
 
-/// Period on one CPU in us for this many hogs, by what each release says of latency and granularity.
+/// Period on one CPU in us for this many hogs, by what each release says of latency and
+/// granularity.
 fn period_us(set: &str, nr: u64) -> u64 {
     let (latency_us, least_us) = match set {
         "cfs-devel" => (20_000, 2_000),
@@ -140,7 +141,8 @@ fn a_child_goes_to_the_idlest_cpu_since_2_6_31_and_stays_with_its_parent_before(
     }
 }
 
-/// Elapsed time beyond the ideal one, in ms, of 1 to 9 equal jobs on two CPUs; in parts of the ideal.
+/// Elapsed time beyond the ideal one, in ms, of 1 to 9 equal jobs on two CPUs; in parts of the
+/// ideal.
 fn excess(work_ns: u64, rules: &[(&str, i64)]) -> Vec<(f64, f64)> {
     let cfs = shipped("cfs");
     let nobody_pulls = [("idle_balance_ns", 0), ("busy_factor", 0), ("newidle", 0)];

@@ -266,9 +266,9 @@ fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
         let got = share(&result, name);
         assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
     }
-    // Each 64 to 128 ms.
+    // One each 64 to 128 ms.
     let a_second = result.migrations as f64 / seconds as f64;
-    assert!((7.0..=16.0).contains(&a_second), "{a_second} migrations a second");
+    assert!((7.8..=15.7).contains(&a_second), "{a_second} migrations a second");
 }
 
 #[test]

@@ -116,8 +116,8 @@ fn nobody_waits_longer_than_the_ticks_of_all_others_and_one_burst_of_a_sleeper()
     let counters_ns: u64 = others.iter().map(|(_, nice)| granted_ticks(*nice) * TICK_NS).sum();
     let got_ns = gap_ns(&tasks);
     assert!(got_ns.abs_diff(counters_ns) < MS, "{got_ns} for {counters_ns}");
-    // Asleep through 3 epochs it has collected 11 ticks, and uses 10 of them at once. A tick that it
-    // begins or ends within is charged to whoever runs at its end.
+    // Asleep through 3 epochs it has collected 11 ticks, and uses 10 of them at once. A tick that
+    // it begins or ends within is charged to whoever runs at its end.
     tasks.push(task("sleeper", 0, forever(&[sleep(697 * MS + 300 * US), run(100 * MS)])));
     let got_ns = gap_ns(&tasks);
     let bounds_ns = counters_ns + 100 * MS - TICK_NS..=counters_ns + 100 * MS + TICK_NS;

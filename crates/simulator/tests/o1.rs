@@ -67,7 +67,8 @@ fn shares_are_the_slices_of_the_nice_values() {
     }
 }
 
-/// What two hogs have, as percent of the second: published slices of each release, in ticks of 1 ms.
+/// What two hogs have, as percent of the second: published slices of each release, in ticks of 1
+/// ms.
 #[test]
 fn shares_are_those_of_each_release() {
     let o1 = shipped("o1");
@@ -144,7 +145,8 @@ fn in_2_6_22_one_long_sleep_makes_a_task_just_interactive() {
 const ONLY_SLEEP_COUNTS: [(&str, i64); 3] =
     [("patch_level", 22), ("tick_ns", 1_000_000), ("on_runqueue_percent", 0)];
 
-/// Among tasks of 2.6.22 a sleeper preempts a hog if its bonus is above its distance in nice values.
+/// Among tasks of 2.6.22 a sleeper preempts a hog if its bonus is above its distance in nice
+/// values.
 #[test]
 fn in_2_6_22_whoever_sleeps_more_than_half_of_the_time_climbs_to_the_highest_bonus() {
     let o1 = shipped("o1");
@@ -216,8 +218,8 @@ fn interactive_tasks_cannot_starve_the_expired_for_good() {
     assert!(gap_ns < (nr + 1) * (102 + 1020 + 102) * MS, "{gap_ns}");
 }
 
-/// Three tasks of nice -20, which a third of sleep keeps interactive, and which want the CPU for more
-/// than all of the time: but for the limit, nobody who has expired would run again.
+/// Three tasks of nice -20, which a third of sleep keeps interactive, and which want the CPU for
+/// more than all of the time: but for the limit, nobody who has expired would run again.
 #[test]
 fn the_expired_wait_for_1_02_s_a_runnable_task_and_for_the_slices_then_running() {
     let o1 = shipped("o1");
@@ -225,8 +227,8 @@ fn the_expired_wait_for_1_02_s_a_runnable_task_and_for_the_slices_then_running()
     let workload = together(vec![busy.clone(), busy.clone(), busy, hog("hog", 0)]);
     let result = outcome(&o1, &machine(1, HZ), &workload, 60 * S, &[]);
     let gap_ns = longest_gap_ns(&result, "hog", 10 * S);
-    // Of the four that are runnable one may be asleep when it counts. Before that the first of three
-    // slices of 200 ms must end, and after it all of them.
+    // Of the four that are runnable one may be asleep when it counts. Before that the first of
+    // three slices of 200 ms must end, and after it all of them.
     let limit_ns = |nr_running: u64| nr_running * 1020 * MS;
     assert!((limit_ns(3)..limit_ns(4) + 1200 * MS).contains(&gap_ns), "{gap_ns}");
 }
@@ -464,9 +466,10 @@ fn a_busy_cpu_evens_out_an_imbalance_of_two_within_400_ms() {
     }
 }
 
-/// Elapsed time by the ideal one of 1 to 9 jobs of 150 ms, from a model of whole slices on CPUs that
-/// have half of the jobs each, but for 4. Here all start on one CPU, and 3 stay there: the other CPU
-/// has one to its end at 151 ms, then what an expired one has left, 48 ms, and then the last one.
+/// Elapsed time by the ideal one of 1 to 9 jobs of 150 ms, from a model of whole slices on CPUs
+/// that have half of the jobs each, but for 4. Here all start on one CPU, and 3 stay there: the
+/// other CPU has one to its end at 151 ms, then what an expired one has left, 48 ms, and then the
+/// last one.
 const ELAPSED_TO_IDEAL: [f64; 9] = [1.0, 1.0, 1.11, 349.0 / 300.0, 1.07, 1.0, 1.05, 1.0, 1.04];
 
 #[test]

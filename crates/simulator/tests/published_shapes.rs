@@ -98,8 +98,8 @@ fn hackbench_under_linux_2_4_gains_nothing_from_8_cpus_over_2() {
     assert!(on_8 > 0.9 * on_2, "{on_2} s on 2 CPUs, {on_8} s on 8");
 }
 
-/// Costs were taken from lmbench; nothing was fitted to hackbench. The errors are 5.4 % and 3.9 %: costs
-/// are known to a tenth of a us, of some us that a message takes.
+/// Costs were taken from lmbench; nothing was fitted to hackbench. The errors are 5.4 % and 3.9 %:
+/// costs are known to a tenth of a us, of some us that a message takes.
 #[test]
 fn the_whole_hackbench_under_linux_2_4_on_one_cpu_takes_as_long_as_published() {
     for groups in [50, 100] {
