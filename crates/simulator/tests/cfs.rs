@@ -194,11 +194,11 @@ fn a_child_runs_before_its_parent_goes_on_if_told_so() {
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
     let cfs = shipped("cfs");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 20;
+    let seconds = 60;
     let result = outcome(&cfs, &machine(2, HZ), &workload, seconds * S, &[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
     }
     // One each 64 to 256 ms.
     let a_second = result.migrations as f64 / seconds as f64;
@@ -265,7 +265,8 @@ fn children_spread_over_cpus_only_by_fork_balancing_or_pulling() {
         ];
         outcome(&cfs, &machine(2, HZ), &workload, 10 * S, &tunables).makespan_ns
     };
-    assert!((150 * MS..160 * MS).contains(&makespan_ns(1, 0)), "{}", makespan_ns(1, 0));
-    assert!((300 * MS..310 * MS).contains(&makespan_ns(0, 0)), "{}", makespan_ns(0, 0));
-    assert!((150 * MS..170 * MS).contains(&makespan_ns(0, 1)), "{}", makespan_ns(0, 1));
+    assert!((150 * MS..153 * MS).contains(&makespan_ns(1, 0)), "{}", makespan_ns(1, 0));
+    assert!((300 * MS..303 * MS).contains(&makespan_ns(0, 0)), "{}", makespan_ns(0, 0));
+    // An idle CPU looks every 4 ms, and the children have shared the other one until it came.
+    assert!((150 * MS..162 * MS).contains(&makespan_ns(0, 1)), "{}", makespan_ns(0, 1));
 }

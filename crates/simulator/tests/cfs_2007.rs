@@ -57,7 +57,9 @@ fn a_nice_15_hog_has_0_7_percent_in_place_of_3_4_if_a_tick_is_4_ms() {
     };
     let of_100 = |ratio: f64| 100.0 * ratio / (100.0 + ratio);
     let starved = of_100(got("cfs_2007", 250, &[]));
+    // What was published has one digit after the point.
     assert!((0.65..0.75).contains(&starved), "{starved} %");
+    assert!((starved / 0.7 - 1.0).abs() < 0.05, "{starved} %");
     // With a tick of 1 ms, with a limit that is far away, and without wait_runtime it has its part.
     let far = [("runtime_limit_ns", 90_000_000)];
     for (policy, hz, tunables) in
@@ -336,11 +338,11 @@ fn a_child_begins_with_a_debt_of_half_a_granularity() {
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
     let cfs = shipped("cfs_2007");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 20;
+    let seconds = 60;
     let result = outcome(&cfs, &machine(2, HZ), &workload, seconds * S, &[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
     }
     // One each 64 to 256 ms.
     let a_second = result.migrations as f64 / seconds as f64;
@@ -358,6 +360,59 @@ fn without_fuzz_three_hogs_on_two_cpus_stay_unequal_for_good() {
         for (got, expected) in shares.iter().zip([0.5, 0.5, 1.0]) {
             assert!((got - expected).abs() < 0.02, "{shares:?}");
         }
+    }
+}
+
+/// Who preempts once sleeps at every message and is credited for it, and the other, which never
+/// sleeps, pays: so it goes on. Unless nobody pays, half of the switches are preemptions.
+#[test]
+fn a_pair_that_talks_on_one_cpu_does_not_preempt_unless_sleep_is_paid_back() {
+    let cfs = shipped("cfs_2007");
+    let preemptions = |bonus: i64| {
+        let tunables = [("sleeper_bonus", bonus)];
+        let workload = ping_pong_after_a_hog();
+        let result = outcome(&cfs, &machine(1, HZ), &workload, 2 * S, &tunables);
+        assert!(result.switches > 50_000, "{}", result.switches);
+        result.involuntary_switches as f64 / result.switches as f64
+    };
+    assert!(preemptions(0) < 0.001, "{}", preemptions(0));
+    assert!((preemptions(1) - 0.5).abs() < 0.025, "{}", preemptions(1));
+}
+
+#[test]
+fn a_pick_costs_the_same_however_many_tasks_wait() {
+    let cfs = shipped("cfs_2007");
+    let mut machine = machine(1, HZ);
+    // The first of a long queue is as near as that of a short one: this counts looks, not misses.
+    machine.costs.scan_miss_ns = machine.costs.scan_step_ns;
+    let cost_ns = |nr: usize| {
+        let mut tasks = vec![hog("hog", 0); nr];
+        tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
+        let result = outcome(&cfs, &machine, &together(tasks), 10 * S, &[]);
+        result.cpu_time_ns.scheduler as f64 / result.switches as f64
+    };
+    let (few, many) = (cost_ns(20), cost_ns(200));
+    assert!((many / few - 1.0).abs() < 0.02, "{few} {many}");
+}
+
+#[test]
+fn a_child_starts_on_the_cpu_of_its_parent() {
+    let cfs = shipped("cfs_2007");
+    let workload = fork_beside_hogs_on_three_cpus();
+    let result = outcome(&cfs, &machine(3, HZ), &workload, 3 * S, &[]);
+    assert_eq!(stays(&result, "child")[0].2, 0, "{:?}", stays(&result, "child"));
+}
+
+/// Short jobs are moved once or twice at most. Who has been alone for 64 ms is 32 ms ahead.
+#[test]
+fn short_jobs_on_two_cpus_lose_half_a_rotation_at_most() {
+    let cfs = shipped("cfs_2007");
+    for nr in 1..=9 {
+        let jobs = vec![task("job", 0, once(&[run(150 * MS)])); nr as usize];
+        let result = outcome(&cfs, &machine(2, HZ), &together(jobs), 10 * S, &[]);
+        let ideal_ns = (150 * MS * nr).div_ceil(2).max(150 * MS);
+        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
+        assert!(lost_ms < if nr == 3 { 32 } else { 10 }, "{nr} jobs: {lost_ms} ms");
     }
 }
 

@@ -15,12 +15,15 @@ const TICK_NS: u64 = MS;
 #[test]
 fn shares_are_proportional_to_weights() {
     let eevdf = shipped("eevdf");
-    for nice in -20..=19 {
-        let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-        let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &[]);
-        let expected = weight(nice) / weight(0);
-        let got = share(&result, "other") / share(&result, "zero");
-        assert!((got / expected - 1.0).abs() < 0.015, "nice {nice}: {got} for {expected}");
+    for set in ["6.6", "6.12"] {
+        for nice in -20..=19 {
+            let workload = together(vec![hog("zero", 0), hog("other", nice)]);
+            let tunables = values_of_set(&eevdf, set);
+            let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &tunables);
+            let expected = weight(nice) / weight(0);
+            let got = share(&result, "other") / share(&result, "zero");
+            assert!((got / expected - 1.0).abs() < 0.015, "{set}, nice {nice}: {got}");
+        }
     }
 }
 
@@ -59,7 +62,70 @@ fn nice_changes_how_often_a_task_is_served_and_not_for_how_long() {
     assert_eq!(usual_stay_ticks(&result, "nicest", HZ), 1);
     // 1024 / 15 = 68 ms of the other for each of its milliseconds.
     let nr_stays = stays(&result, "nicest").len() as f64;
-    assert!((nr_stays / (30_000.0 / 69.3) - 1.0).abs() < 0.05, "{nr_stays} stays in 30 s");
+    assert!((nr_stays / (30_000.0 / 69.3) - 1.0).abs() < 0.01, "{nr_stays} stays in 30 s");
+}
+
+#[test]
+fn a_hog_among_n_waits_for_a_request_of_each_of_the_others() {
+    let eevdf = shipped("eevdf");
+    for nr in [2_u64, 5, 16] {
+        let names: Vec<String> = (0..nr).map(|i| format!("hog{i}")).collect();
+        let workload = together(names.iter().map(|name| hog(name, 0)).collect());
+        let result = outcome(&eevdf, &machine(1, HZ), &workload, 5 * S, &[]);
+        for name in &names {
+            let gap_ns = longest_gap_ns(&result, name, S);
+            let expected_ns = (nr - 1) * BASE_SLICE_NS.next_multiple_of(TICK_NS);
+            assert!(gap_ns.abs_diff(expected_ns) < 10 * US, "{name} of {nr}: {gap_ns}");
+        }
+    }
+}
+
+#[test]
+fn a_sleeper_waits_for_a_request_of_each_hog_at_most() {
+    let eevdf = shipped("eevdf");
+    let turn_ns = BASE_SLICE_NS.next_multiple_of(TICK_NS);
+    for nr in [1_u64, 4, 16] {
+        let sleeper = task("sleeper", 0, forever(&[sleep(97 * MS + 300 * US), run(100 * US)]));
+        let workload = together([vec![hog("hog", 0); nr as usize], vec![sleeper]].concat());
+        let result = outcome(&eevdf, &machine(1, HZ), &workload, 40 * S, &[]);
+        let latency = result.wakeup_latency_ns;
+        assert!(latency.count > 400, "{nr} hogs: {latency:?}");
+        assert!(latency.max <= nr * turn_ns + TICK_NS, "{nr} hogs: {latency:?}");
+        // It does happen that all of them are owed time and come first.
+        assert!(latency.max > (nr - 1) * turn_ns, "{nr} hogs: {latency:?}");
+    }
+}
+
+/// In CFS a credit of half a latency is more than the granularity; here a running task is mostly
+/// protected, or the waking one not eligible.
+#[test]
+fn wake_ups_preempt_less_often_than_in_cfs() {
+    let preempting_part = |policy: &str, set: &str| {
+        let policy = shipped(policy);
+        let sleeper = task("sleeper", 0, forever(&[sleep(3 * MS + 300 * US), run(100 * US)]));
+        let tasks = [vec![hog("hog", 0); 2], vec![sleeper; 8]].concat();
+        let workload = together(tasks.into_iter().map(|kind| pinned(kind, 0)).collect());
+        let tunables = values_of_set(&policy, set);
+        // Eight CPUs, so that requests and granularities are some ticks long.
+        let result = outcome(&policy, &machine(8, HZ), &workload, 20 * S, &tunables);
+        result.involuntary_switches as f64 / result.wakeup_latency_ns.count as f64
+    };
+    let cfs = preempting_part("cfs", "6.1");
+    for set in ["6.6", "6.12"] {
+        let eevdf = preempting_part("eevdf", set);
+        assert!(eevdf < 0.5 && cfs > 0.9, "{set}: {eevdf}, CFS {cfs}");
+    }
+}
+
+/// Blocking is what hands the CPU over: whether a wake-up preempts does not change the pace.
+#[test]
+fn a_pair_that_talks_on_one_cpu_is_as_fast_as_without_any_preemption() {
+    let rounds = |policy: &str| {
+        let result = outcome(&shipped(policy), &machine(1, HZ), &ping_pong(false), S, &[]);
+        result.cpu_time_ns.work as f64 / (20 * US) as f64
+    };
+    let (eevdf, fifo) = (rounds("eevdf"), rounds("fifo"));
+    assert!((eevdf / fifo - 1.0).abs() < 0.05, "{eevdf} rounds a second, {fifo} under fifo");
 }
 
 /// How far a task that always wants to run gets ahead of its part of the CPU, and how far
@@ -169,10 +235,12 @@ fn who_yields_gives_up_the_rest_of_its_request() {
     let eevdf = shipped("eevdf");
     let polite = task("polite", 0, forever(&[run(70 * US), Op::Yield]));
     let workload = together(vec![hog("hog", 0), polite]);
-    let result = outcome(&eevdf, &machine(1, HZ), &workload, 10 * S, &[]);
-    // 70 us are charged as a request of 700 us; the hog's turns are a tick.
+    let result = outcome(&eevdf, &costless(1, HZ), &workload, 10 * S, &[]);
+    // 70 us are charged as a request of 700 us.
     let got = share(&result, "polite") / share(&result, "hog");
-    assert!((0.09..0.13).contains(&got), "{got}");
+    // A yield that finds it ahead already gives nothing up, and costs its 70 us only: a ninth do.
+    let virtual_us = 700.0 * 8.0 / 9.0 + 70.0 / 9.0;
+    assert!((got * virtual_us / 70.0 - 1.0).abs() < 0.02, "{got}");
 }
 
 #[test]
@@ -192,15 +260,15 @@ fn renicing_neither_wins_nor_loses_time() {
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
     let eevdf = shipped("eevdf");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 20;
+    let seconds = 60;
     let result = outcome(&eevdf, &machine(2, HZ), &workload, seconds * S, &[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
     }
-    // Each 64 to 128 ms.
+    // One each 64 to 128 ms.
     let a_second = result.migrations as f64 / seconds as f64;
-    assert!((7.0..=16.0).contains(&a_second), "{a_second} migrations a second");
+    assert!((7.8..=15.7).contains(&a_second), "{a_second} migrations a second");
 }
 
 #[test]
@@ -213,5 +281,11 @@ fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
         // What is lost: at the end the last job may be a rotation of 128 ms behind.
         let lost_ms = (result.makespan_ns - ideal_ns) / MS;
         assert!(lost_ms < 150, "{nr} jobs: {lost_ms} ms");
+        // Short jobs are moved once or twice at most. Who has been alone for 64 ms is 32 ms ahead.
+        let jobs = (0..nr).map(|_| task("job", 0, once(&[run(150 * MS)]))).collect();
+        let result = outcome(&eevdf, &machine(2, HZ), &together(jobs), 100 * S, &[]);
+        let ideal_ns = (150 * MS * nr).div_ceil(2).max(150 * MS);
+        let lost_ms = (result.makespan_ns - ideal_ns) / MS;
+        assert!(lost_ms < if nr == 3 { 32 } else { 8 }, "{nr} short jobs: {lost_ms} ms");
     }
 }

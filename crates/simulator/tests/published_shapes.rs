@@ -84,7 +84,8 @@ fn hackbench_under_linux_2_4_grows_superlinearly_on_8_cpus() {
 fn hackbench_under_o1_is_linear_and_uses_more_cpus() {
     let [on_2, on_8] = ["osdl-2", "osdl-8"].map(|machine| {
         let [half, whole] = [100, 200].map(|groups| hackbench_s("o1@2.6.0", machine, groups, 20));
-        assert!((1.8..=2.2).contains(&(whole / half)), "{machine}: {}", whole / half);
+        // On 8 CPUs start and end, when some idle, weigh less in the longer run: 1.91.
+        assert!((1.9..=2.1).contains(&(whole / half)), "{machine}: {}", whole / half);
         whole
     });
     assert!(on_2 / on_8 >= 2.5, "{}", on_2 / on_8);
@@ -97,14 +98,15 @@ fn hackbench_under_linux_2_4_gains_nothing_from_8_cpus_over_2() {
     assert!(on_8 > 0.9 * on_2, "{on_2} s on 2 CPUs, {on_8} s on 8");
 }
 
-/// Costs were taken from lmbench; nothing was fitted to hackbench.
+/// Costs were taken from lmbench; nothing was fitted to hackbench. The errors are 5.4 % and 3.9 %:
+/// costs are known to a tenth of a us, of some us that a message takes.
 #[test]
 fn the_whole_hackbench_under_linux_2_4_on_one_cpu_takes_as_long_as_published() {
     for groups in [50, 100] {
         let published_s =
             published_s("seed002_hackbench_times.csv", &format!("1,2.4.18,{groups},"), 3);
         let error = error(hackbench_s("linux_2_4", "osdl-1", groups, 100), published_s);
-        assert!(error.abs() <= 0.1, "{groups} groups: {error}");
+        assert!(error.abs() <= 0.06, "{groups} groups: {error}");
     }
 }
 
@@ -130,7 +132,8 @@ fn cfs_of_2_6_32_takes_as_long_as_published() {
     }
 }
 
-/// The rules of 2.6.31 explain a part of what 2.6.31 lost, and only for odd n.
+/// The rules of 2.6.31 explain a part of what 2.6.31 lost, and only for odd n. How much depends on
+/// which children a balance meets, so these are ranges of a shape and no tolerances of a number.
 #[test]
 fn cfs_of_2_6_31_loses_most_with_three_children() {
     let excess = |n| counter_s("cfs@2.6.31", n, &[]) / ideal_s(n) - 1.0;

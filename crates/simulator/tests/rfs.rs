@@ -102,24 +102,27 @@ fn turns_grow_with_the_logarithm_of_the_number_of_cpus() {
 }
 
 #[test]
-fn beside_cfs_nobody_has_more_or_less_than_a_turn() {
+fn beside_cfs_devel_equal_hogs_are_within_ticks_and_others_within_a_turn() {
     // Half of the turn that CFS gives to two hogs: one's lead is the other's lag.
     let five = [("granularity_ns", 5_000_000)];
+    let cfs = shipped("cfs");
     for nices in [[0, 0], [0, 5], [-5, 0]] {
         let workload = together(vec![hog("first", nices[0]), hog("second", nices[1])]);
         let of = |policy: &str, tunables: &[(&str, i64)]| {
             outcome(&shipped(policy), &machine(1, HZ), &workload, 20 * S, tunables)
         };
-        let (rfs, cfs) = (of("rfs", &five), of("cfs", &[]));
+        let devel = values_of_set(&cfs, "cfs-devel");
+        let (rfs, cfs) = (of("rfs", &five), of("cfs", &devel));
         for name in ["first", "second"] {
             let difference_ns = group(&rfs, name).run_ns.abs_diff(group(&cfs, name).run_ns);
-            // CFS's longest turn is 15.07 ms, to the next tick.
-            assert!(difference_ns < 16 * MS, "{name} of {nices:?}: {difference_ns} ns of 20 s");
             let turns = [&rfs, &cfs].map(|result| usual_stay_ticks(result, name, HZ));
-            // CFS cuts turns by weight; here a turn ends by the distance alone.
-            if nices == [0, 0] {
-                assert!(turns[0].abs_diff(turns[1]) <= 1, "{turns:?} ticks");
-            }
+            // CFS cuts turns by weight; here a turn ends by the distance alone. So only equal hogs
+            // have equal turns, and are no further apart than a tick of each and the switches.
+            // Else CFS's longest turn is 15.07 ms, to the next tick.
+            let (turn_ticks, most_ns) =
+                if nices == [0, 0] { (1, 2 * TICK_NS + 100 * US) } else { (5, 16 * MS) };
+            assert!(turns[0].abs_diff(turns[1]) <= turn_ticks, "{turns:?} ticks");
+            assert!(difference_ns < most_ns, "{name} of {nices:?}: {difference_ns} ns of 20 s");
         }
     }
 }
@@ -201,13 +204,13 @@ fn renicing_neither_wins_nor_loses_time() {
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates() {
     let rfs = shipped("rfs");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let of = |tunables: &[(&str, i64)]| outcome(&rfs, &machine(2, HZ), &workload, 20 * S, tunables);
+    let of = |tunables: &[(&str, i64)]| outcome(&rfs, &machine(2, HZ), &workload, 60 * S, tunables);
     let result = of(&[]);
     for name in ["a", "b", "c"] {
         let got = share(&result, name);
-        assert!((got - 2.0 / 3.0).abs() < 0.05, "{name}: {got}");
+        assert!((got * 1.5 - 1.0).abs() < 0.05, "{name}: {got}");
     }
-    let a_second = result.migrations as f64 / 20.0;
+    let a_second = result.migrations as f64 / 60.0;
     // Each 64 ms, unless it is the other CPU's turn.
     assert!((4.0..=16.0).contains(&a_second), "{a_second} migrations a second");
     assert_eq!(of(&[("busy_balance_ns", 0)]).migrations, 0);

@@ -159,3 +159,36 @@ pub fn ping_pong(sync_wakeups: bool) -> Workload {
     }
     workload
 }
+
+/// The same, after both have slept through half a second of a hog, which leaves neither behind the
+/// other: what a start may debit would else keep them apart for good.
+pub fn ping_pong_after_a_hog() -> Workload {
+    let player = |name, first, second| {
+        let mut program = ProgramBuilder::new();
+        program.push(sleep(450 * MS)).begin(Repeat::Forever);
+        program.push(first).push(second).push(run(10 * US)).end();
+        task(name, 0, program.build())
+    };
+    let send = |channel| Op::Send { channel, bytes: 1 };
+    let recv = |channel| Op::Recv { channel, bytes: 1 };
+    let hog = task("hog", 0, once(&[run(500 * MS)]));
+    let pair = [player("ping", send(0), recv(1)), player("pong", recv(0), send(1))];
+    let mut workload = together([vec![hog], pair.to_vec()].concat());
+    for channel in &mut workload.channels {
+        channel.sync_wakeups = false;
+    }
+    workload
+}
+
+/// Three CPUs on the first of which a parent forks a child beside two hogs; the second has two hogs
+/// and the third has one, all of which stay there.
+pub fn fork_beside_hogs_on_three_cpus() -> Workload {
+    let ops = [run(200 * MS), Op::Fork { template: 1 }, run(S)];
+    let family = vec![pinned(task("parent", 0, once(&ops)), 0), task("child", 0, once(&[run(MS)]))];
+    let hogs = [0, 0, 1, 1, 2].map(|cpu| pinned(hog("hog", 0), cpu));
+    let mut workload = workload_of([family, hogs.to_vec()].concat(), 1);
+    let beside =
+        (2..2 + hogs.len() as u32).map(|template| InitialTask { template, start_at_ns: 0 });
+    workload.initial.extend(beside);
+    workload
+}
