@@ -537,6 +537,8 @@ def test_chromium_draws_every_curve_and_asks_nothing_of_the_network(
     browser, full_path, name, width_px
 ):
     page = browser.new_page(viewport={"width": width_px, "height": 900})
+    # No promise of speed: a machine that boots others at the time draws slowly.
+    page.set_default_timeout(240_000)
     complaints, requests = [], []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
