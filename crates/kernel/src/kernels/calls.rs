@@ -2,8 +2,9 @@
 
 /// Calls that no policy does without: of each, the names that kernels have had for it, newest
 /// first. `include/scx/kernel_variants.bpf.h` takes the first that the running kernel has.
-pub(super) const NEEDED: [&[&str]; 24] = [
+pub(super) const NEEDED: [&[&str]; 25] = [
     &["scx_bpf_create_dsq"],
+    &["scx_bpf_dispatch_cancel"],
     &["scx_bpf_dsq_insert___v2", "scx_bpf_dsq_insert", "scx_bpf_dispatch"],
     &["__scx_bpf_dsq_insert_vtime", "scx_bpf_dsq_insert_vtime", "scx_bpf_dispatch_vtime"],
     &["scx_bpf_dsq_move_to_local___v2", "scx_bpf_dsq_move_to_local", "scx_bpf_consume"],
