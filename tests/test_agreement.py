@@ -143,8 +143,6 @@ SOUND = {
     "cfs_2007": ("chain", "first_runs", "ping_pong", "three_hogs", "yields"),
     "rfs": (*CALM, "two_hogs", "three_hogs"),
     "cfs": (*CALM, "sleepers"),
-    # A scenario each: to verify its tree takes half a minute where instructions are counted.
-    "cfs_gavl": ("preemption",),
     "timering": CALM,
     "bfs": (*CALM, *HOGS),
     "eevdf": ("chain", "first_runs"),
