@@ -20,9 +20,10 @@
  *     but it does not hold V back meanwhile. Until it has faded the task wakes on its old CPU.
  *  3. Every request is base_slice_ns: sched_ext hides sched_attr.sched_runtime. PREEMPT_SHORT,
  *     which compares requests, therefore never applies.
- *  4. Wake-ups look for an idle CPU as sched_ext's default does, in place of wake_affine and
- *     select_idle_sibling. Load is the sum of weights, in place of averages (PELT). Groups and
- *     buddies are left out; all CPUs are one domain of one-CPU groups.
+ *  4. Wake-ups, synchronous ones too, look for an idle CPU as sched_ext's default does for others,
+ *     in place of wake_affine and select_idle_sibling, which look near the waker or where the task
+ *     last ran. Load is the sum of weights, in place of averages (PELT). Groups and buddies are
+ *     left out; all CPUs are one domain of one-CPU groups.
  *  5. A running CPU's tick balances for it, and wakes idle CPUs whose turn has come, in place of
  *     the idle load balancer. The balancer takes waiting tasks in order of deadline.
  *
@@ -443,6 +444,10 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	fade_lag(t);
 	if (t->is_delayed)
 		return prev_cpu;
+	/* sched_ext would leave a task that is woken synchronously to its waker's CPU though others
+	 * are idle, where both wait for each other unless the waker sleeps at once. Linux's
+	 * wake_affine only begins its search there. */
+	wake_flags &= ~SCX_WAKE_SYNC;
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 	if (!is_idle && (wake_flags & SCX_WAKE_FORK))
 		return least_loaded_cpu(p, cpu);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use scenario::workload::Op;
+use scenario::workload::{Op, Workload};
 use simulator::RunResult;
 use support::*;
 
@@ -287,5 +287,29 @@ fn a_newly_idle_cpu_that_pulls_leaves_no_cpu_idle_beside_waiting_tasks() {
         let ideal_ns = (150 * MS * nr).div_ceil(2).max(150 * MS);
         let lost_ms = (result.makespan_ns - ideal_ns) / MS;
         assert!(lost_ms < if nr == 3 { 32 } else { 8 }, "{nr} short jobs: {lost_ms} ms");
+    }
+}
+
+/// A sender that always computes, and more receivers than CPUs, of which some have work.
+fn messages(sync_wakeups: bool) -> Workload {
+    let send = Op::Send { channel: 0, bytes: 1 };
+    let receive = Op::Recv { channel: 0, bytes: 1 };
+    let sender = task("sender", -20, forever(&[send, run(MS)]));
+    let ops = [receive, run(300 * US), receive, run(2700 * US)];
+    let receiver = task("receiver", 0, forever(&ops));
+    let mut workload = together([vec![sender], vec![receiver; 8]].concat());
+    workload.channels[0].sync_wakeups = sync_wakeups;
+    workload
+}
+
+#[test]
+fn a_synchronous_wake_up_too_takes_an_idle_cpu() {
+    let eevdf = shipped("eevdf");
+    for sync in [false, true] {
+        // At most four of the five CPUs are busy, maybe that where a receiver last ran.
+        let result = outcome(&eevdf, &machine(5, HZ), &messages(sync), S, &[]);
+        let latency = &result.wakeup_latency_ns;
+        assert!(latency.count > 900, "sync {sync}: {latency:?}");
+        assert!(latency.max < 20 * US, "sync {sync}: {latency:?}");
     }
 }
