@@ -7,8 +7,9 @@
  * above only note what became lower, until one's height stays. Later insertions, and removals of
  * others, rotate what they meet out of balance, one step each.
  *
- * Guarantee: cfs's, and in detail: it makes the same decisions as cfs. An insertion or a removal
- * takes O(log waiting tasks) steps, in practice never more than an AVL tree's height.
+ * Guarantee: cfs's, and in detail: it makes the same decisions as cfs where operations on queues
+ * cost nothing. An insertion or a removal takes O(log waiting tasks) steps, in practice never more
+ * than an AVL tree's height.
  *
  * Ignored or approximated: what cfs ignores, and:
  *  1. Tasks that wait are not in a dispatch queue of the core, but in arrays here, and are given to

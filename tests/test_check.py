@@ -169,3 +169,21 @@ def test_promises_of_another_directory_are_not_those_of_a_copy(command, tmp_path
     done = command("check", "./fifo.bpf.c", "--only", "crowd")
     assert done.returncode == 1, "a policy that says nothing promises that waits end"
     assert "promised 30000" in done.stderr or "runnable task stall" in done.stderr
+
+
+def test_what_is_to_be_typed_again_says_what_was_asked(command, tmp_path):
+    """A violation that another seed, or a greater number of orders, has shown comes back."""
+    (tmp_path / "strict.bpf.c").write_text((ROOT / "policies" / "fifo.bpf.c").read_text())
+    (tmp_path / "strict.promises.toml").write_text("[light]\nwait_ms_max = 0\n")
+    done = command("check", "./strict.bpf.c", "--only", "light", "--seed", "7", "--quiet")
+    assert done.returncode == 1, done.stderr
+    [again], [replay] = commands(done.stderr, "again"), commands(done.stderr, "replay")
+    assert again == ["check", "./strict.bpf.c", "--only", "light", "--seed", "7"]
+    assert replay[-2:] == ["--seed", "7"]
+    assert "strict: 1 violated; " in done.stdout
+
+
+def test_a_check_of_nothing_is_refused(command):
+    done = command("check", "fifo", "--only", "random", "--seeds", "0")
+    assert done.returncode == 2
+    assert "error: nothing to check" in done.stderr

@@ -23,6 +23,10 @@ RANDOM_AT_ONCE = 50
 # Failing random scenarios that are made smaller; the others are most likely like them.
 SHRUNK_MAX = 3
 TRIES_MAX = 5_000
+SEED = 1
+ORDERS = 20_000
+"""What is tried unless the user says otherwise."""
+
 SEEDS_MAX = 10_000_000
 ORDERS_MAX = 10_000_000
 JOBS_MAX = 1024
@@ -75,18 +79,18 @@ class Trial:
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**62),
-    default=1,
+    default=SEED,
     show_default=True,
     help="The first of them, and the seed of the other scenarios.",
 )
 @click.option(
     "--orders",
     type=click.IntRange(0, ORDERS_MAX),
-    default=20_000,
+    default=ORDERS,
     show_default=True,
     help="Orders of simultaneous events to try in each small scenario.",
 )
-@click.option("--only", multiple=True, metavar="NAME", help="Only this scenario, or `random`.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this, or `random`; repeatable.")
 @click.option(
     "--jobs", type=click.IntRange(1, JOBS_MAX), show_default="CPUs", help="Trials at a time."
 )
@@ -108,13 +112,15 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
     """
     checked = _choose(policy, settings)
     trials = _trials(checked, seeds, seed, orders, only)
+    if not trials:
+        raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
     found = Findings(checked)
     tell = Teller(len(trials), quiet)
     _make(trials, found, jobs or sweep.nr_cpus_usable(), tell)
     _shrink(found, tell)
     violations = found.violations()
     for violation in violations:
-        _keep(violation, checked, out)
+        _keep(violation, checked, seed, orders, out)
     if as_json:
         terminal.print_json(found.as_json(violations))
     else:
@@ -331,11 +337,17 @@ def _shrink(found: Findings, tell: Teller) -> None:
         found.add(trial, sweep.run_alone(trial, make_trial, tell.slow))
 
 
-def _keep(violation: dict, policy: Checked, out: Path) -> None:
+def _keep(violation: dict, policy: Checked, seed: int, orders: int, out: Path) -> None:
     """Writes the files of a violated scenario, and how to see it again into `violation`."""
     settings = [word for text in policy.settings for word in ("--set", text)]
-    seed = ["--seed", str(violation["seed"])] if violation["seed"] is not None else []
-    only = ["--only", violation["check"], *(["--seeds", "1"] if seed else []), *seed]
+    only = ["--only", violation["check"]]
+    if violation["seed"] is not None:
+        seed = violation["seed"]
+        only += ["--seeds", "1", "--seed", str(seed)]
+    elif violation["files"] is None:
+        only += ["--orders", str(orders)] if orders != ORDERS else []
+    else:
+        only += ["--seed", str(seed)] if seed != SEED else []
     violation["again"] = shlex.join(["schedlab", "check", policy.given, *settings, *only])
     violation["replay"] = None
     if violation["files"] is None:
@@ -358,7 +370,7 @@ def _keep(violation: dict, policy: Checked, out: Path) -> None:
     # A text with a slash is a path wherever a name does.
     for kind, path in paths.items():
         words += [f"--{kind}", str(path) if "/" in str(path) else f"./{path}"]
-    violation["replay"] = shlex.join([*words, *(seed or ["--seed", "1"])])
+    violation["replay"] = shlex.join([*words, "--seed", str(seed)])
 
 
 def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> None:
@@ -379,15 +391,17 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
     counts = dict.fromkeys(("holds", "violated", "not_promised"), 0)
     for row in found.rows:
         counts[row["verdict"]] += 1
-    parts = []
+    nr_violated = counts["violated"] + sum(bool(scope["failed"]) for scope in found.small)
+    nr_violated += bool(found.random["failed"])
+    parts = [f"{nr_violated or 'nothing'} violated"]
     if found.rows:
         parts.append(
             f"of {_count(len(found.rows), 'property', 'properties')} {counts['holds']} hold,"
-            f" {counts['violated']} violated, {counts['not_promised']} not promised"
+            f" {counts['not_promised']} not promised"
         )
     if found.small:
-        orders = sum(scope["tried"] for scope in found.small)
-        parts.append(f"{orders:,} orders of {_count(len(found.small), 'small scenario')}")
+        orders = _count(sum(scope["tried"] for scope in found.small), "order")
+        parts.append(f"{orders} of {_count(len(found.small), 'small scenario')}")
     if found.random["tried"]:
         failed = f"{len(found.random['failed']):,} failed"
         parts.append(f"{_count(found.random['tried'], 'random scenario')}, {failed}")
