@@ -22,6 +22,7 @@ KIND_POINTER, KIND_STRUCT, KIND_FUNC, KIND_PROTOTYPE = 2, 4, 12, 13
 # What policies call, by the names of Linux 7.3.
 CALLS = [
     "scx_bpf_create_dsq",
+    "scx_bpf_dispatch_cancel",
     "scx_bpf_dsq_insert___v2",
     "__scx_bpf_dsq_insert_vtime",
     "scx_bpf_dsq_move_to_local___v2",
