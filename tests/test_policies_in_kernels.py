@@ -2,8 +2,8 @@
 four workloads to the end; a policy with a mistake ends with the kernel's reason.
 
 Method: four boots, of each kernel with two numbers of CPUs, load one policy after the other and
-play all workloads under each. A boot for each kernel loads all mistakes. Skipped, with the reason, without
-QEMU, kernels, clang or the guest.
+play all workloads under each. A boot for each kernel loads all mistakes. Skipped, with the
+reason, without QEMU, kernels, clang or the guest.
 
 `make kernel-table` (KERNELS=write) plays longer, and writes what comes of it into docs/kernels.md;
 there shares by nice value are compared with closed forms, and with plain earliest deadline first
