@@ -1,12 +1,13 @@
 //! Named tunable sets: the values that make several schedulers of one policy.
 //!
-//! They stand in `NAME.sets.toml` beside `NAME.bpf.c`; without that file a policy has none.
+//! They stand in `NAME.sets.toml` beside `NAME.bpf.c`; without that file a policy has none. A file
+//! that says `same_as = "OTHER"` stands for `OTHER.sets.toml`, for policies with the same tunables.
 //! Whoever names a set means nothing but its values, so a set decides no more than they do.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
@@ -15,6 +16,7 @@ use crate::object_file::Tunable;
 use crate::{Policy, PolicyError, spelling};
 
 const SUFFIX: &str = ".sets.toml";
+const SAME_AS: &str = "same_as";
 const KEYS: [&str; 4] = ["name", "description", "source", "tunables"];
 
 /// `eevdf@kernel` already means a kernel's own scheduler.
@@ -64,20 +66,54 @@ pub(crate) fn read(
     tunables: &[Tunable],
 ) -> Result<Vec<TunableSet>, PolicyError> {
     let path = source.with_file_name(format!("{policy}{SUFFIX}"));
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(cause) => return Err(PolicyError::Io { action: "read", path, cause }),
+    let Some(text) = text_of(&path)? else { return Ok(Vec::new()) };
+    let wrong = |reason| PolicyError::Sets { path: path.clone(), reason };
+    let table = table_of(&text).map_err(wrong)?;
+    let Some(other) = same_as(&table).map_err(wrong)? else {
+        return sets_of(&table, policy, tunables).map_err(wrong);
     };
-    sets_of(&text, policy, tunables).map_err(|reason| PolicyError::Sets { path, reason })
+    let path = source.with_file_name(format!("{other}{SUFFIX}"));
+    let text = text_of(&path)?.ok_or_else(|| {
+        wrong(format!(
+            "{SAME_AS} = {other:?}, and there is no {other}{SUFFIX} beside it\n\
+             hint: name the policy whose sets these are"
+        ))
+    })?;
+    let sets = table_of(&text).and_then(|table| sets_of(&table, policy, tunables));
+    sets.map_err(|reason| PolicyError::Sets { path, reason })
 }
 
-/// The sets that `text` holds, or a sentence on what is wrong with it.
-fn sets_of(text: &str, policy: &str, tunables: &[Tunable]) -> Result<Vec<TunableSet>, String> {
-    let table: Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| format!("is not TOML: {}", error.to_string().trim()))?;
-    refuse_unknown_keys(&table, &["set"], "the file")?;
+/// The text of a file; `None` if there is none.
+fn text_of(path: &PathBuf) -> Result<Option<String>, PolicyError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(PolicyError::Io { action: "read", path: path.clone(), cause }),
+    }
+}
+
+fn table_of(text: &str) -> Result<Table, String> {
+    let parsed: Result<Table, toml::de::Error> = text.parse();
+    parsed.map_err(|error| format!("is not TOML: {}", error.to_string().trim()))
+}
+
+/// The policy whose sets these are, if the file says so.
+fn same_as(table: &Table) -> Result<Option<String>, String> {
+    let Some(other) = table.get(SAME_AS) else { return Ok(None) };
+    refuse_unknown_keys(table, &[SAME_AS], "a file that is the same as another")?;
+    let is_sound = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match other.as_str() {
+        Some(name) if !name.is_empty() && name.chars().all(is_sound) => Ok(Some(name.to_owned())),
+        _ => Err(format!(
+            "{SAME_AS} = {other} is no name of a policy\n\
+             hint: name one of this folder, as in \"cfs\""
+        )),
+    }
+}
+
+/// The sets that a file holds, or a sentence on what is wrong with it.
+fn sets_of(table: &Table, policy: &str, tunables: &[Tunable]) -> Result<Vec<TunableSet>, String> {
+    refuse_unknown_keys(table, &["set"], "the file")?;
     let tables = table.get("set").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let tables: Option<Vec<&Table>> = tables.iter().map(Value::as_table).collect();
     let tables = tables.filter(|tables| !tables.is_empty());

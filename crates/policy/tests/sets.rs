@@ -134,3 +134,40 @@ fn a_file_that_leaves_something_out_or_says_too_much_is_refused() {
         assert!(found.starts_with(said), "{found}");
     }
 }
+
+#[test]
+fn a_file_may_stand_for_that_of_a_policy_with_the_same_tunables() {
+    let workshop = Workshop::new("cc");
+    let path = |policy: &str| workshop.path().join(format!("{policy}.sets.toml"));
+    let build = || workshop.build("everything", EVERYTHING);
+    fs::write(path("everything"), "same_as = \"original\"\n").unwrap();
+    assert!(build().unwrap_err().to_string().ends_with(
+        "everything.sets.toml: same_as = \"original\", and there is no original.sets.toml beside \
+         it\nhint: name the policy whose sets these are"
+    ));
+    fs::write(path("original"), file_with("slice_ns = 7")).unwrap();
+    let policy = build().unwrap();
+    assert_eq!(policy.set("1.0").unwrap().values, settings(&[("slice_ns", 7)]));
+    // What is wrong there is said to be there, and of this policy.
+    fs::write(path("original"), file_with("turn_ns = 7")).unwrap();
+    let said = build().unwrap_err().to_string();
+    let wrong = "original.sets.toml: set 1.0: policy everything has no tunable turn_ns";
+    assert!(said.contains(wrong), "{said}");
+    // One step, not a chain.
+    fs::write(path("original"), "same_as = \"everything\"\n").unwrap();
+    let said = build().unwrap_err().to_string();
+    assert!(said.contains("original.sets.toml: the file has an unknown key same_as"), "{said}");
+}
+
+#[test]
+fn a_file_that_stands_for_another_says_nothing_else() {
+    for (text, said) in [
+        ("same_as = \"cfs\"\nname = \"x\"\n", "a file that is the same as another has an unknown"),
+        ("same_as = 1\n", "same_as = 1 is no name of a policy\nhint: name one of this folder"),
+        ("same_as = \"\"\n", "same_as = \"\" is no name of a policy\nhint: name one of this fold"),
+        ("same_as = \"../cfs\"\n", "same_as = \"../cfs\" is no name of a policy\nhint: name one"),
+    ] {
+        let found = complaint(text);
+        assert!(found.starts_with(said), "{found}");
+    }
+}
