@@ -7,9 +7,8 @@
  * wait_runtime x 1024 / weight; the least key runs. A tick moves the running task to its new key,
  * and ends its turn once it is a granularity behind the first: a part of latency_ns that depends
  * on the number of tasks. Sleeping counts as waiting, up to the limit; that bonus is taken back
- * from whoever runs. The defaults are Linux 2.6.23. CFS as first merged, and as announced as far
- * as that is known, is as_announced=1 latency_ns=0 batch_wakeup_granularity_ns=10000000
- * runtime_limit_ns=8000000 sleeper_avg=1 load_fuzz=0 wake_idle=0.
+ * from whoever runs. The defaults are Linux 2.6.23; cfs_2007.sets.toml has CFS as first merged, and
+ * as announced as far as that is known.
  *
  * Guarantee: on one CPU hogs share by weight as long as no wait_runtime meets its limit, and equal
  * hogs take turns of latency_ns / n, at least min_granularity_ns, up to the next tick. Where a tick
@@ -17,8 +16,8 @@
  * counted: beside a nice-0 hog and with ticks of 4 ms, nice 15 has 0.7 % in place of 3.4 %.
  *
  * Ignored or approximated:
- *  1. Version 1 of April 2007 was not at hand. The first merge (July 2007) keeps its two numbers,
- *     key and wait_runtime; granularities and limits of version 1 may have differed.
+ *  1. The code of April 2007 was not at hand. The first merge (July 2007) keeps its two numbers,
+ *     key and wait_runtime; cfs_2007.sets.toml says what is known of granularities then.
  *  2. Key and wait_runtime are rounded down as in Linux, but by division, not by multiplication
  *     with rounded inverse weights. stat_granularity is 0.
  *  3. Groups, and PRECISE_CPU_LOAD: load is averaged over ticks as in 2.6.22.
@@ -50,8 +49,8 @@ const volatile u64 min_granularity_ns = 2 * NSEC_PER_MSEC;
 const volatile u64 wakeup_granularity_ns = 1 * NSEC_PER_MSEC;
 /* The same for a waking SCHED_BATCH task; ns, not scaled (2.6.23: 25 ms, first merge: 10 ms). */
 const volatile u64 batch_wakeup_granularity_ns = 25 * NSEC_PER_MSEC;
-/* Bound of wait_runtime either way; ns, before scaling by CPUs (2.6.23: the latency; its first
- * release candidates: four granularities). */
+/* Bound of wait_runtime either way; ns, before scaling by CPUs (2.6.23: the latency; first merge:
+ * four granularities). */
 const volatile u64 runtime_limit_ns = 20 * NSEC_PER_MSEC;
 /* The above are scaled by 1 + log2 of the number of CPUs, counted up to this; 1 is off. */
 const volatile u64 scale_cpus_max = 1024;

@@ -168,6 +168,9 @@ def test_list_policies_shows_every_set(command):
     assert [found["name"] for found in listed["cfs"]] == [
         "cfs-devel", "2.6.24", "2.6.31", "2.6.32", "3.6", "6.1",
     ]  # fmt: skip
+    assert listed["cfs_gavl"] == listed["cfs"]
+    assert [found["name"] for found in listed["cfs_2007"]] == ["announced", "2.6.23-rc1", "2.6.23"]
+    assert [found["name"] for found in listed["timering"]] == ["64-slots", "256-slots"]
     assert [found["name"] for found in listed["o1"]] == ["2.6.0", "2.6.22"]
     assert [found["name"] for found in listed["bfs"]] == ["304", "425"]
     assert [found["name"] for found in listed["eevdf"]] == ["6.6", "6.12"]

@@ -14,16 +14,8 @@ const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;
 const SWITCH_NS_MAX: u64 = 10 * US;
 
-/// CFS as first merged.
-const ANNOUNCED: [(&str, i64); 7] = [
-    ("as_announced", 1),
-    ("latency_ns", 0),
-    ("batch_wakeup_granularity_ns", 10_000_000),
-    ("runtime_limit_ns", 8_000_000),
-    ("sleeper_avg", 1),
-    ("load_fuzz", 0),
-    ("wake_idle", 0),
-];
+/// The set of CFS as first merged.
+const FIRST_MERGE: &str = "2.6.23-rc1";
 
 /// A nice-0 hog beside one of another nice value: the other's CPU time by that of the first,
 /// relative to their weights.
@@ -37,7 +29,9 @@ fn share_to_weight(policy: &str, nice: i8, hz: u32, tunables: &[(&str, i64)]) ->
 fn shares_are_proportional_to_weights_while_nobody_waits_too_long() {
     // A tick of nice 16 is paid back in 36 ms of the fair clock, of nice 17 in 45 ms; more than
     // twice the limit is not counted.
-    for (tunables, nice_max) in [(&[][..], 16), (&ANNOUNCED[..], 12)] {
+    let cfs = shipped("cfs_2007");
+    let first_merge = values_of_set(&cfs, FIRST_MERGE);
+    for (tunables, nice_max) in [(&[][..], 16), (&first_merge[..], 12)] {
         for nice in -20..=nice_max {
             let got = share_to_weight("cfs_2007", nice, HZ, tunables);
             assert!((got - 1.0).abs() < 0.015, "nice {nice}, {tunables:?}: {got}");
@@ -102,19 +96,21 @@ fn turns_grow_with_the_logarithm_of_the_number_of_cpus_to_100_ms() {
 #[test]
 fn as_first_merged_two_hogs_take_turns_of_twice_the_granularity() {
     let cfs = shipped("cfs_2007");
+    let first_merge = values_of_set(&cfs, FIRST_MERGE);
     let two = together(vec![hog("hog", 0), hog("hog", 0)]);
-    let result = outcome(&cfs, &machine(1, 10_000), &two, 5 * S, &ANNOUNCED);
+    let result = outcome(&cfs, &machine(1, 10_000), &two, 5 * S, &first_merge);
     assert_eq!(usual_stay_ticks(&result, "hog", 10_000), 41, "2 x 2 ms, and a tick of 0.1 ms");
-    let result = outcome(&cfs, &machine(1, HZ), &two, 5 * S, &ANNOUNCED);
+    let result = outcome(&cfs, &machine(1, HZ), &two, 5 * S, &first_merge);
     assert!((5..=6).contains(&usual_stay_ticks(&result, "hog", HZ)), "2 x 2 ms, to the next tick");
 }
 
 #[test]
 fn as_first_merged_n_hogs_take_turns_of_n_to_n_minus_1_granularities_on_average() {
     let cfs = shipped("cfs_2007");
+    let first_merge = values_of_set(&cfs, FIRST_MERGE);
     for nr in [2_u64, 3, 4, 8] {
         let workload = together((0..nr).map(|_| hog("hog", 0)).collect());
-        let result = outcome(&cfs, &machine(1, 10_000), &workload, 10 * S, &ANNOUNCED);
+        let result = outcome(&cfs, &machine(1, 10_000), &workload, 10 * S, &first_merge);
         let mean_ns = 10 * S / stays(&result, "hog").len() as u64;
         let expected_ns = 2 * MS * nr / (nr - 1);
         let bounds_ns = expected_ns..=expected_ns + 100 * US;
@@ -155,9 +151,8 @@ fn as_first_merged_credit_counts_for_less_if_the_weight_is_small() {
     };
     // It is credited with 16 ms x 110 / 1024. Its key is then 16 ms back, or 0.2 ms, less than
     // the granularity.
-    let no_bonus = [("sleeper_bonus", 0)];
-    let by_inverse = [&ANNOUNCED[1..], &no_bonus[..]].concat();
-    let by_weight = [&ANNOUNCED[..], &no_bonus[..]].concat();
+    let by_weight = [values_of_set(&cfs, FIRST_MERGE), vec![("sleeper_bonus", 0)]].concat();
+    let by_inverse = [&by_weight[..], &[("as_announced", 0)]].concat();
     assert!(latency_ns(&by_inverse) < 20 * US, "{}", latency_ns(&by_inverse));
     assert!(latency_ns(&by_weight) > 300 * US, "{}", latency_ns(&by_weight));
 }
@@ -203,13 +198,14 @@ fn a_waking_sleeper_preempts_a_hog_unless_the_granularity_forbids_it() {
     let latency = |tunables: &[(&str, i64)]| {
         outcome(&cfs, &machine(1, HZ), &workload, 20 * S, tunables).wakeup_latency_ns
     };
-    for tunables in [&[][..], &ANNOUNCED[..]] {
+    let first_merge = values_of_set(&cfs, FIRST_MERGE);
+    for tunables in [&[][..], &first_merge[..]] {
         let usual = latency(tunables);
         assert!(usual.count > 150, "{usual:?}");
         assert!(usual.p99 < 100 * US, "{usual:?}");
     }
     // In 2.6.23 the hog's turn is long over, and then there is no granularity.
-    let coarse = [&ANNOUNCED[..], &[("wakeup_granularity_ns", 1_000_000_000)]].concat();
+    let coarse = [&first_merge[..], &[("wakeup_granularity_ns", 1_000_000_000)]].concat();
     assert!(latency(&coarse).p50 > 300 * US, "{:?}", latency(&coarse));
 }
 
@@ -353,7 +349,8 @@ fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
 fn without_fuzz_three_hogs_on_two_cpus_stay_unequal_for_good() {
     let cfs = shipped("cfs_2007");
     let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0)]);
-    for tunables in [&[("load_fuzz", 0)][..], &ANNOUNCED[..]] {
+    let first_merge = values_of_set(&cfs, FIRST_MERGE);
+    for tunables in [&[("load_fuzz", 0)][..], &first_merge[..]] {
         let result = outcome(&cfs, &machine(2, HZ), &workload, 10 * S, tunables);
         let mut shares = ["a", "b", "c"].map(|name| share(&result, name));
         shares.sort_by(f64::total_cmp);

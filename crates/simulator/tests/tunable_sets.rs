@@ -41,7 +41,10 @@ fn a_set_that_says_it_is_the_defaults_is() {
             found.push(format!("{name}@{}", set.name));
         }
     }
-    assert_eq!(found, ["o1@2.6.0", "cfs@2.6.31", "bfs@304", "eevdf@6.12"]);
+    assert_eq!(
+        found,
+        ["o1@2.6.0", "cfs_2007@2.6.23", "cfs@2.6.31", "cfs_gavl@2.6.31", "bfs@304", "eevdf@6.12"]
+    );
 }
 
 #[test]
@@ -361,5 +364,45 @@ fn only_in_2_6_31_a_newly_idle_cpu_does_not_pull() {
         let ratio = result.makespan_ns as f64 / (4.5 * S as f64);
         let expected = if set.name == "2.6.31" { 4.0 / 3.0 } else { 1.0 };
         assert!((ratio - expected).abs() < 0.02, "{}: {ratio}", set.name);
+    }
+}
+
+// ---- cfs_2007 and timering ----------------------------------------------------------------------
+
+/// A turn of two hogs is twice the granularity while there is no latency, else half the latency,
+/// each times 1 + log2 of the CPUs, and ends at the first tick after it; here ticks of 0.1 ms.
+#[test]
+fn two_hogs_take_the_turns_of_each_state_of_the_first_cfs() {
+    let cfs = shipped("cfs_2007");
+    let workload = together(vec![pinned(hog("a", 0), 0), pinned(hog("b", 0), 0)]);
+    for (set, nr_cpus, turn_ms) in [
+        ("announced", 1, 4),
+        ("announced", 4, 4),
+        ("2.6.23-rc1", 1, 4),
+        ("2.6.23-rc1", 4, 12),
+        ("2.6.23", 1, 10),
+        ("2.6.23", 4, 30),
+    ] {
+        let tunables = values_of_set(&cfs, set);
+        let result = outcome(&cfs, &machine(nr_cpus, 10_000), &workload, 5 * S, &tunables);
+        let expected = 10 * turn_ms + 1;
+        assert_eq!(usual_stay_ticks(&result, "a", 10_000), expected, "{set}, {nr_cpus} CPUs");
+    }
+}
+
+/// Beside two hogs of nice 0 and with ticks of 4 ms, nice 19 leaps by 4 x 1024 / 15 = 273 ms. Where
+/// that is over the end of the ring it has a turn each time that the two have gone round.
+#[test]
+fn a_short_ring_gives_a_niced_hog_a_turn_a_round() {
+    let timering = shipped("timering");
+    let workload = together(vec![hog("zero", 0), hog("zero", 0), hog("nineteen", 19)]);
+    let due = weight(19) / (weight(19) + 2.0 * weight(0));
+    for (set, expected, tolerance) in
+        [("64-slots", 4.0 / (4.0 + 2.0 * 66.06), 0.15), ("256-slots", due, 0.05)]
+    {
+        let tunables = values_of_set(&timering, set);
+        let result = outcome(&timering, &machine(1, 250), &workload, 60 * S, &tunables);
+        let got = share(&result, "nineteen");
+        assert!((got / expected - 1.0).abs() < tolerance, "{set}: {got} in place of {expected}");
     }
 }
