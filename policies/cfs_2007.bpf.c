@@ -32,6 +32,7 @@
  */
 #include <scx/common.bpf.h>
 #include <scx/tunables.bpf.h>
+#include <scx/weights.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
@@ -85,15 +86,12 @@ const volatile u64 imbalance_percent = 125;
 const volatile u64 load_fuzz = 1024;
 
 #define CPUS_MAX 1024
-#define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 2
 #define PAST_LOADS 3
 #define IDLE_TICKS_MAX 16 /* (3/4)^16 of a load is nothing */
 #define GRANULARITY_MAX_NS (100 * NSEC_PER_MSEC)
 #define FAIR_CLOCK_START (1ULL << 40) /* away from 0, so that keys never wrap */
 #define PULL_STEPS_MAX 32
-#define BUSY_FACTOR_MAX 1000000
-#define IMBALANCE_PERCENT_MAX 100000
 #define LOAD_FUZZ_MAX (1ULL << 20)
 #define BALANCE_MIN_NS (1 * NSEC_PER_MSEC)
 #define BALANCE_MAX_NS (4 * NSEC_PER_MSEC)
@@ -103,14 +101,6 @@ const volatile u64 load_fuzz = 1024;
 #define IDLE_LOAD_INDEX 1
 #define BUSY_LOAD_INDEX 2
 #define NEWIDLE_LOAD_INDEX 2
-
-/* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
-static const u32 nice_weights[40] = {
-	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
-	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
-	1024,  820,   655,   526,   423,   335,   272,   215,   172,   137,
-	110,   87,    70,    56,    45,    36,    29,    23,    18,    15,
-};
 
 enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 
@@ -808,15 +798,6 @@ bool BPF_STRUCT_OPS(cfs_2007_yield, struct task_struct *from, struct task_struct
 
 /* ---- weights, tasks coming, the policy starting -------------------------------------------- */
 
-static u64 weight_of(const struct task_struct *p)
-{
-	u32 i = p->static_prio - MAX_RT_PRIO;
-
-	if (p->policy == SCHED_IDLE)
-		return IDLE_WEIGHT;
-	return nice_weights[i < ARRAY_SIZE(nice_weights) ? i : 20];
-}
-
 void BPF_STRUCT_OPS(cfs_2007_set_weight, struct task_struct *p, u32 weight)
 {
 	struct cfs_task *t = task_of(p);
@@ -829,7 +810,7 @@ void BPF_STRUCT_OPS(cfs_2007_set_weight, struct task_struct *p, u32 weight)
 	end_wait(t, q);
 	if (t->is_runnable)
 		count_out(t);
-	t->weight = weight_of(p);
+	t->weight = weight_of(p, IDLE_WEIGHT);
 	if (t->is_runnable)
 		count_in(t);
 	if (!q->is_busy || q->pid != p->pid) {
@@ -848,7 +829,7 @@ s32 BPF_STRUCT_OPS(cfs_2007_init_task, struct task_struct *p, struct scx_init_ta
 	if (!t)
 		return -ENOMEM;
 	t->cpu = scx_bpf_task_cpu(p);
-	t->weight = weight_of(p);
+	t->weight = weight_of(p, IDLE_WEIGHT);
 	t->is_new = true;
 	return 0;
 }

@@ -32,6 +32,7 @@
  */
 #include <scx/common.bpf.h>
 #include <scx/tunables.bpf.h>
+#include <scx/weights.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
@@ -61,20 +62,9 @@ const volatile u64 cache_nice_tries = 1;
 
 #define CPUS_MAX 1024
 #define SCALE_CPUS_MAX 8
-#define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 3
-#define FAILED_MAX 16 /* a weight shifted by more is 0 anyhow */
-#define BUSY_FACTOR_MAX 1000000
-#define IMBALANCE_PERCENT_MAX 100000
+#define FAILED_MAX 16               /* a weight shifted by more is 0 anyhow */
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that subtracting lag never wraps */
-
-/* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
-static const u32 nice_weights[40] = {
-	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
-	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
-	1024,  820,   655,   526,   423,   335,   272,   215,   172,   137,
-	110,   87,    70,    56,    45,    36,    29,    23,    18,    15,
-};
 
 enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 
@@ -777,15 +767,6 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 
 /* ---- weights, tasks coming, the policy starting -------------------------------------------- */
 
-static u64 weight_of(const struct task_struct *p)
-{
-	u32 i = p->static_prio - MAX_RT_PRIO;
-
-	if (p->policy == SCHED_IDLE)
-		return IDLE_WEIGHT;
-	return nice_weights[i < ARRAY_SIZE(nice_weights) ? i : 20];
-}
-
 /* Lag and request mean the same CPU time under another weight; q->lock is held. */
 static void reweight(struct eevdf_queue *q, struct eevdf_task *t, u64 weight)
 {
@@ -805,7 +786,7 @@ void BPF_STRUCT_OPS(eevdf_set_weight, struct task_struct *p, u32 weight)
 	struct eevdf_task *t = task_of(p);
 	u64 now = scx_bpf_now();
 	struct eevdf_queue *q;
-	u64 new_weight = weight_of(p);
+	u64 new_weight = weight_of(p, IDLE_WEIGHT);
 
 	if (!t || t->weight == new_weight)
 		return;
@@ -841,7 +822,7 @@ s32 BPF_STRUCT_OPS(eevdf_init_task, struct task_struct *p, struct scx_init_task_
 	if (!t)
 		return -ENOMEM;
 	t->cpu = scx_bpf_task_cpu(p);
-	t->weight = weight_of(p);
+	t->weight = weight_of(p, IDLE_WEIGHT);
 	t->is_new = true;
 	return 0;
 }

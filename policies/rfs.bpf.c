@@ -27,6 +27,7 @@
  */
 #include <scx/common.bpf.h>
 #include <scx/tunables.bpf.h>
+#include <scx/weights.bpf.h>
 
 char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
@@ -55,21 +56,11 @@ const volatile u64 busy_balance_ns = 64 * NSEC_PER_MSEC;
 const volatile u64 imbalance_percent = 125;
 
 #define CPUS_MAX 1024
-#define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 2
 #define INVERSE_SHIFT 32
 #define PART_SHIFT 22 /* 2^32 / 1024: a ns of nice 0 */
 #define CHARGE_MAX_NS (1ULL << 32)
-#define IMBALANCE_PERCENT_MAX 100000
 #define TIME_START (1ULL << 40) /* away from 0, so that subtracting never wraps */
-
-/* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
-static const u32 nice_weights[40] = {
-	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
-	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
-	1024,  820,   655,   526,   423,   335,   272,   215,   172,   137,
-	110,   87,    70,    56,    45,    36,    29,    23,    18,    15,
-};
 
 enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 
@@ -606,11 +597,7 @@ bool BPF_STRUCT_OPS(rfs_yield, struct task_struct *from, struct task_struct *to)
 
 static void set_weight_of(const struct task_struct *p, struct rfs_task *t)
 {
-	u32 i = p->static_prio - MAX_RT_PRIO;
-
-	t->weight = nice_weights[i < ARRAY_SIZE(nice_weights) ? i : 20];
-	if (p->policy == SCHED_IDLE)
-		t->weight = IDLE_WEIGHT;
+	t->weight = weight_of(p, IDLE_WEIGHT);
 	t->inverse = ((1ULL << INVERSE_SHIFT) + t->weight / 2) / max(t->weight, 1ULL);
 }
 

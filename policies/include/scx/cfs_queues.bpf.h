@@ -11,6 +11,7 @@
 #include <scx/common.bpf.h>
 #include <scx/topology.bpf.h>
 #include <scx/tunables.bpf.h>
+#include <scx/weights.bpf.h>
 
 /* Each task runs once in this time while few are runnable; ns, before scaling by CPUs. */
 const volatile u64 latency_ns = 20 * NSEC_PER_MSEC;
@@ -87,23 +88,12 @@ const volatile u64 migration_cost_ns = 500 * NSEC_PER_USEC;
 const volatile u64 cache_nice_tries = 1;
 
 #define CPUS_MAX TOPOLOGY_CPUS_MAX
-#define NICE_0_WEIGHT 1024
 #define IDLE_WEIGHT 3
 #define PAST_LOADS 3
 #define IDLE_TICKS_MAX 16           /* (3/4)^16 of a load is nothing */
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that sleeper credit never wraps */
 #define PULL_STEPS_MAX 32
-#define BUSY_FACTOR_MAX 1000000
-#define IMBALANCE_PERCENT_MAX 100000
 #define FAILED_MAX 16 /* a weight shifted by more is 0 anyhow */
-
-/* Weight of each nice value from -20 to 19; each step is a factor of about 1.25. */
-static const u32 nice_weights[40] = {
-	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
-	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,  1586,  1277,
-	1024,  820,   655,   526,   423,   335,   272,   215,   172,   137,
-	110,   87,    70,    56,    45,    36,    29,    23,    18,    15,
-};
 
 enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 

@@ -360,15 +360,6 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 
 /* ---- weights, tasks coming, the policy starting -------------------------------------------- */
 
-static u64 weight_of(const struct task_struct *p)
-{
-	u32 i = p->static_prio - MAX_RT_PRIO;
-
-	if (p->policy == SCHED_IDLE)
-		return IDLE_WEIGHT;
-	return nice_weights[i < ARRAY_SIZE(nice_weights) ? i : 20];
-}
-
 void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 {
 	struct cfs_task *t = task_of(p);
@@ -379,11 +370,11 @@ void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 	q = queue_of(t->cpu);
 	if (q->is_busy && q->pid == p->pid) {
 		charge(q, scx_bpf_now());
-		q->weight = weight_of(p);
+		q->weight = weight_of(p, IDLE_WEIGHT);
 	}
 	if (t->is_runnable)
 		count_out(t);
-	t->weight = weight_of(p);
+	t->weight = weight_of(p, IDLE_WEIGHT);
 	if (t->is_runnable)
 		count_in(t);
 }
@@ -395,7 +386,7 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	if (!t)
 		return -ENOMEM;
 	t->cpu = scx_bpf_task_cpu(p);
-	t->weight = weight_of(p);
+	t->weight = weight_of(p, IDLE_WEIGHT);
 	t->wakeup_ns_avg = scaled_wakeup_ns;
 	t->is_new = true;
 	return timeline_meet(t, p->pid);

@@ -10,6 +10,10 @@
 
 /* Longer than any time that schedulers count with; products of such times fit into 64 bits. */
 #define TUNABLE_NS_MAX (100 * NSEC_PER_SEC)
+/* A CPU that balances this many times less often never does; a load this many percent of another's
+ * is never met. Times and loads multiplied by them fit into 64 bits. */
+#define BUSY_FACTOR_MAX 1000000
+#define IMBALANCE_PERCENT_MAX 100000
 
 /* Whether a tunable is one of least..most. If not, the policy's error says so, and its init is to
  * return -EINVAL. */
