@@ -36,6 +36,7 @@ enum side { LEFT, RIGHT };
 struct gavl_node {
 	u32 child[2];
 	u32 parent;
+	u32 side;  /* on which it hangs below its parent */
 	s32 hdiff; /* height of the left subtree less height of the right one */
 };
 
@@ -43,6 +44,9 @@ struct gavl_tree {
 	u32 root;
 	u32 first;
 	u32 last;
+	/* Where a removal made a subtree lower; here, as the verifier need not follow it. */
+	u32 lower_parent;
+	u32 lower_side;
 };
 
 static struct gavl_node nodes[NODES_MAX];
@@ -75,9 +79,11 @@ static u32 child(u32 n, u32 side)
 	return node(n)->child[masked(side, 2)];
 }
 
-static u32 side_of(u32 parent, u32 n)
+/* Here and in sign_of a side is computed with. A comparison would make the kernel's verifier go
+ * through all that follows for each of the two sides, and that again at each level. */
+static u32 opposite(u32 side)
 {
-	return child(parent, LEFT) == n ? LEFT : RIGHT;
+	return side ^ 1;
 }
 
 /* The last node that is reached by always going to that side. */
@@ -100,7 +106,7 @@ static u32 neighbour(u32 n, u32 side)
 	u32 below = child(n, side), parent;
 
 	if (below)
-		return outermost(below, !side);
+		return outermost(below, opposite(side));
 	bpf_repeat(HEIGHT_MAX) {
 		parent = node(n)->parent;
 		if (!parent || child(parent, side) != n)
@@ -112,33 +118,33 @@ static u32 neighbour(u32 n, u32 side)
 
 /* ---- balance ------------------------------------------------------------------------------- */
 
+static s32 sign_of(u32 side)
+{
+	return 1 - 2 * (s32)side;
+}
+
 /* How much higher a node's subtree on that side is than the other one. */
 static s32 lean(u32 n, u32 side)
 {
-	return side == LEFT ? node(n)->hdiff : -node(n)->hdiff;
+	return sign_of(side) * node(n)->hdiff;
 }
 
 static void set_lean(u32 n, u32 side, s32 levels)
 {
-	node(n)->hdiff = side == LEFT ? levels : -levels;
+	node(n)->hdiff = sign_of(side) * levels;
 }
 
-/* Hangs `n`, which may be none, where `old` is: below `parent`, or as the root. */
-static void hang(struct gavl_tree *tree, u32 parent, u32 old, u32 n)
+/* Hangs `n`, which may be none, on that side of `parent`, or makes it the root if that is none. */
+static void hang(struct gavl_tree *tree, u32 parent, u32 side, u32 n)
 {
 	if (parent)
-		node(parent)->child[masked(side_of(parent, old), 2)] = n;
+		node(parent)->child[masked(side, 2)] = n;
 	else
 		tree->root = n;
-	if (n)
-		node(n)->parent = parent;
-}
-
-static void set_child(u32 n, u32 side, u32 below)
-{
-	node(n)->child[masked(side, 2)] = below;
-	if (below)
-		node(below)->parent = n;
+	if (!n)
+		return;
+	node(n)->parent = parent;
+	node(n)->side = side;
 }
 
 /* The child on that side and its parent `n` change places. Right for any difference of heights. */
@@ -147,9 +153,9 @@ static void rotate(struct gavl_tree *tree, u32 n, u32 side)
 	u32 up = child(n, side);
 	s32 lean_of_n = lean(n, side), lean_of_up = lean(up, side);
 
-	hang(tree, node(n)->parent, n, up);
-	set_child(n, side, child(up, !side));
-	set_child(up, !side, n);
+	hang(tree, node(n)->parent, node(n)->side, up);
+	hang(tree, n, side, child(up, opposite(side)));
+	hang(tree, up, opposite(side), n);
 	lean_of_n -= 1 + max(lean_of_up, 0);
 	lean_of_up += min(lean_of_n, 0) - 1;
 	set_lean(n, side, lean_of_n);
@@ -159,12 +165,12 @@ static void rotate(struct gavl_tree *tree, u32 n, u32 side)
 /* One step against a lean of two or more; whether the subtree became lower by it. */
 static bool straighten(struct gavl_tree *tree, u32 n, u32 side)
 {
-	u32 below = child(n, side);
+	u32 below = child(n, side), inner = child(below, opposite(side));
 	s32 lean_below = lean(below, side);
-	bool inner_leans = lean(child(below, !side), !side) > 0;
+	bool inner_leans = lean(inner, opposite(side)) > 0;
 
 	if (lean_below < 0)
-		rotate(tree, below, !side);
+		rotate(tree, below, opposite(side));
 	/* What was out of balance itself became lower by this, and that is the step. */
 	if (lean_below < -1 && inner_leans) {
 		set_lean(n, side, lean(n, side) - 1);
@@ -182,9 +188,9 @@ static void note_higher(struct gavl_tree *tree, u32 n)
 
 	bpf_repeat(HEIGHT_MAX) {
 		parent = node(n)->parent;
+		side = node(n)->side;
 		if (!parent)
 			break;
-		side = side_of(parent, n);
 		before = lean(parent, side);
 		set_lean(parent, side, before + 1);
 		if (before < 0 || (before > 0 && straighten(tree, parent, side)))
@@ -203,11 +209,11 @@ static void note_lower(struct gavl_tree *tree, u32 parent, u32 side, bool straig
 		if (!parent)
 			break;
 		above = node(parent)->parent;
-		side_above = above ? side_of(above, parent) : LEFT;
+		side_above = node(parent)->side;
 		before = lean(parent, side);
 		set_lean(parent, side, before - 1);
 		if (before == 0 ||
-		    (before < 0 && !(straightens && straighten(tree, parent, !side))))
+		    (before < 0 && !(straightens && straighten(tree, parent, opposite(side)))))
 			break;
 		parent = above;
 		side = side_above;
@@ -237,11 +243,7 @@ static bool order_insert(u32 cpu, u32 n)
 	node(n)->child[LEFT] = NO_NODE;
 	node(n)->child[RIGHT] = NO_NODE;
 	node(n)->hdiff = 0;
-	node(n)->parent = parent;
-	if (parent)
-		node(parent)->child[masked(side, 2)] = n;
-	else
-		tree->root = n;
+	hang(tree, parent, side, n);
 	if (is_first)
 		tree->first = n;
 	if (is_last)
@@ -250,49 +252,46 @@ static bool order_insert(u32 cpu, u32 n)
 	return true;
 }
 
-/* Nothing is rotated: what hangs on the right of the first takes its place. */
-static void cut_first(struct gavl_tree *tree)
-{
-	u32 n = tree->first, parent = node(n)->parent, right = child(n, RIGHT);
-
-	tree->first = right ? outermost(right, LEFT) : parent;
-	if (tree->last == n)
-		tree->last = NO_NODE;
-	hang(tree, parent, n, right);
-	note_lower(tree, parent, LEFT, false);
-}
-
 /* Puts the neighbour of `n` from its higher side in the place of `n`. */
 static void replace(struct gavl_tree *tree, u32 n)
 {
 	u32 side = node(n)->hdiff >= 0 ? LEFT : RIGHT;
-	u32 by = outermost(child(n, side), !side), parent = node(by)->parent;
+	u32 by = outermost(child(n, side), opposite(side)), parent = node(by)->parent;
 
-	hang(tree, parent, by, child(by, side));
-	hang(tree, node(n)->parent, n, by);
-	set_child(by, LEFT, child(n, LEFT));
-	set_child(by, RIGHT, child(n, RIGHT));
+	tree->lower_parent = parent == n ? by : parent;
+	tree->lower_side = node(by)->side;
+	hang(tree, parent, node(by)->side, child(by, side));
+	hang(tree, node(n)->parent, node(n)->side, by);
+	hang(tree, by, LEFT, child(n, LEFT));
+	hang(tree, by, RIGHT, child(n, RIGHT));
 	node(by)->hdiff = node(n)->hdiff;
-	if (parent == n)
-		note_lower(tree, by, side, true);
-	else
-		note_lower(tree, parent, !side, true);
 }
 
+/* Puts the only child of `n`, if it has one, in the place of `n`. */
+static void lift_child(struct gavl_tree *tree, u32 n)
+{
+	u32 left = child(n, LEFT);
+
+	tree->lower_parent = node(n)->parent;
+	tree->lower_side = node(n)->side;
+	hang(tree, node(n)->parent, node(n)->side, left ? left : child(n, RIGHT));
+}
+
+/* Cutting off the first rotates nothing: what hangs on its right takes its place. */
 static void order_remove(u32 cpu, u32 n)
 {
 	struct gavl_tree *tree = tree_of(cpu);
-	u32 left = child(n, LEFT), right = child(n, RIGHT), parent = node(n)->parent, side;
+	bool straightens = n != tree->first;
 
 	if (n == tree->first)
-		return cut_first(tree);
+		tree->first = neighbour(n, RIGHT);
 	if (n == tree->last)
 		tree->last = neighbour(n, LEFT);
-	if (left && right)
-		return replace(tree, n);
-	side = parent ? side_of(parent, n) : LEFT;
-	hang(tree, parent, n, left ? left : right);
-	note_lower(tree, parent, side, true);
+	if (child(n, LEFT) && child(n, RIGHT))
+		replace(tree, n);
+	else
+		lift_child(tree, n);
+	note_lower(tree, tree->lower_parent, tree->lower_side, straightens);
 }
 
 static u32 order_first(u32 cpu)

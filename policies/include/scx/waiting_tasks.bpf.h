@@ -17,6 +17,7 @@
 
 #define NODES_MAX 32768 /* a power of two */
 #define NO_NODE 0
+#define FIRST_NODE NODES_MAX
 
 /* Where a node is: nowhere, on its way from one CPU to another, or in CPU n's structure, n + 1. */
 #define PLACE_NONE 0
@@ -97,42 +98,60 @@ static s32 timeline_meet(struct cfs_task *t, s32 pid)
 	return 0;
 }
 
-/* Takes a node out of this CPU's structure if it is in it; whether it was. */
-static bool take_out(u32 cpu, u32 n, u32 to_place)
+/* ---- changing a CPU's structure ------------------------------------------------------------- */
+
+/* These two are not static: a kernel's verifier then goes through them once, for any arguments, and
+ * not from every call for what is known there, which for a tree was most of all that it did. */
+
+/* Takes a node, or FIRST_NODE, out of this CPU's structure; its pid, 0 if it was not in it, as
+ * NO_NODE never is. */
+__noinline s32 take_out(u32 cpu, u32 n, u32 to_place)
 {
 	struct timeline_lock *line = lock_of(cpu);
-	bool was_here;
+	s32 pid = 0;
+
+	if (!line)
+		return 0;
+	bpf_spin_lock(&line->lock);
+	if (n == FIRST_NODE)
+		n = order_first(cpu);
+	if (waiting_of(n)->place == cpu + 1) {
+		order_remove(cpu, n);
+		waiting_of(n)->place = to_place;
+		pid = waiting_of(n)->pid;
+	}
+	bpf_spin_unlock(&line->lock);
+	return pid;
+}
+
+/* Puts a node that is at `from_place` into this CPU's structure, unless it is there no more; false
+ * if the structure cannot hold it. */
+__noinline bool put_node_in(u32 cpu, u32 n, u32 from_place, u64 vruntime, u64 weight)
+{
+	struct timeline_lock *line = lock_of(cpu);
+	struct waiting *node = waiting_of(n);
+	bool has_place = true;
 
 	if (!line)
 		return false;
 	bpf_spin_lock(&line->lock);
-	was_here = waiting_of(n)->place == cpu + 1;
-	if (was_here) {
-		order_remove(cpu, n);
-		waiting_of(n)->place = to_place;
+	if (__sync_val_compare_and_swap(&node->place, from_place, cpu + 1) == from_place) {
+		node->vruntime = vruntime;
+		node->weight = weight;
+		has_place = order_insert(cpu, n);
 	}
 	bpf_spin_unlock(&line->lock);
-	return was_here;
+	return has_place;
 }
 
-/* Puts a node that is at `from_place` into this CPU's structure, unless it is there no more. */
+/* ---- where a task waits --------------------------------------------------------------------- */
+
+/* Puts a task that is at `from_place` into this CPU's structure, unless it is there no more. */
 static void put_in(u32 cpu, const struct cfs_task *t, u32 from_place)
 {
-	struct timeline_lock *line = lock_of(cpu);
-	struct waiting *node = waiting_of(t->number);
-	bool has_place = true;
-
-	if (!line)
-		return;
-	bpf_spin_lock(&line->lock);
-	if (__sync_val_compare_and_swap(&node->place, from_place, cpu + 1) == from_place) {
-		node->vruntime = t->vruntime;
-		node->weight = t->weight;
-		has_place = order_insert(cpu, t->number);
-	}
-	bpf_spin_unlock(&line->lock);
-	if (!has_place)
-		scx_bpf_error("the timeline of CPU %u has no place for %d", cpu, node->pid);
+	if (!put_node_in(cpu, t->number, from_place, t->vruntime, t->weight))
+		scx_bpf_error("the timeline of CPU %u has no place for %d", cpu,
+			      waiting_of(t->number)->pid);
 }
 
 /* Wherever a task waits, from now on it does not. */
@@ -242,23 +261,10 @@ static bool run_here(u32 cpu, struct task_struct *p)
 
 static bool timeline_run_first(u32 cpu)
 {
-	struct timeline_lock *line = lock_of(cpu);
-	struct task_struct *p;
+	s32 pid = take_out(cpu, FIRST_NODE, PLACE_NONE);
+	struct task_struct *p = pid ? bpf_task_from_pid(pid) : NULL;
 	bool runs = false;
-	s32 pid = 0;
-	u32 n;
 
-	if (!line)
-		return false;
-	bpf_spin_lock(&line->lock);
-	n = order_first(cpu);
-	if (n) {
-		order_remove(cpu, n);
-		waiting_of(n)->place = PLACE_NONE;
-		pid = waiting_of(n)->pid;
-	}
-	bpf_spin_unlock(&line->lock);
-	p = pid ? bpf_task_from_pid(pid) : NULL;
 	if (p) {
 		runs = run_here(cpu, p);
 		bpf_task_release(p);

@@ -24,15 +24,18 @@ static u64 rank_of(u32 n)
 	return waiting_of(n)->vruntime;
 }
 
-/* The height of a subtree; an error if a node has a wrong parent or difference. */
-static s32 height(u32 n, u32 parent)
+/* The height of a subtree; an error if a node has a wrong parent, side or difference. */
+static s32 height(u32 n, u32 parent, u32 side)
 {
 	s32 left, right;
 
 	if (!n)
 		return 0;
-	left = height(child(n, LEFT), n);
-	right = height(child(n, RIGHT), n);
+	left = height(child(n, LEFT), n, LEFT);
+	right = height(child(n, RIGHT), n, RIGHT);
+	if (parent && node(n)->side != side)
+		scx_bpf_error("step %llu: node %u hangs on side %u, not %u", step, n, node(n)->side,
+			      side);
 	if (node(n)->parent != parent || node(n)->hdiff != left - right)
 		scx_bpf_error("step %llu: node %u has parent %u and hdiff %d, not %u and %d", step,
 			      n, node(n)->parent, node(n)->hdiff, parent, left - right);
@@ -57,7 +60,7 @@ static s32 avl_levels(u32 nr)
 
 static void check_structure(void)
 {
-	levels_over = max(levels_over, height(trees[0].root, NO_NODE) - avl_levels(nr_model));
+	levels_over = max(levels_over, height(trees[0].root, NO_NODE, LEFT) - avl_levels(nr_model));
 }
 
 static void report(void)
