@@ -344,7 +344,8 @@ static u32 first_level(u32 cpu, u32 array)
 /* Whether interactive tasks must expire too, so that those who wait in the expired array run. */
 static bool expired_starve(const struct cpu *c, const struct task_struct *p, u64 now)
 {
-	u64 limit_ns = max_sleep_avg_ns() * c->nr_running + (is_2_6_22() ? 0 : tick_ns);
+	/* More ticks than the limit, that is at least one more. */
+	u64 limit_ns = max_sleep_avg_ns() * c->nr_running + tick_ns;
 
 	return (u32)p->static_prio > c->best_expired_prio ||
 	       (c->expired_at_ns && now - c->expired_at_ns >= limit_ns);
@@ -815,7 +816,8 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 	parent = task_of(p->real_parent);
 	if (!parent)
 		return;
-	if (t->keeps_slice)
+	/* 2.6.22 gives it back only where the parent is. */
+	if (t->keeps_slice && (!is_2_6_22() || t->cpu == parent->cpu))
 		parent->time_slice = min(parent->time_slice + t->time_slice, most);
 	if (t->sleep_avg_ns < parent->sleep_avg_ns)
 		parent->sleep_avg_ns =

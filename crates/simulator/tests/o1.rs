@@ -373,6 +373,28 @@ fn a_slice_that_a_child_has_not_used_returns_to_the_parent() {
     }
 }
 
+/// The parent has half of its slice when it waits for the child, and the whole again if what the
+/// child has not used comes back.
+#[test]
+fn in_2_6_22_an_unused_slice_returns_only_on_the_parents_own_cpu() {
+    let o1 = shipped("o1");
+    let parent = task("parent", 0, once(&[Op::Fork { template: 2 }, Op::Join, run(5 * S)]));
+    let [parent, rival] = [parent, hog("rival", 0)].map(|template| pinned(template, 0));
+    // Woken from an idle CPU, as by an interrupt, it is credited with all of its wait: 2.6.0 then
+    // gives it a second slice at once.
+    for (set, child_cpu, stay_ms) in
+        [("2.6.0", 1, 102 + 102), ("2.6.22", 0, 100), ("2.6.22", 1, 48)]
+    {
+        let child = pinned(task("child", 0, once(&[run(100 * US)])), child_cpu);
+        let workload = workload_of(vec![parent.clone(), rival.clone(), child], 2);
+        let tunables = values_of_set(&o1, set);
+        let result = outcome(&o1, &machine(2, HZ), &workload, 2 * S, &tunables);
+        let stays = stays_ms(&result, "parent");
+        let after_join = stays.iter().find(|ms| **ms > 0);
+        assert_eq!(after_join, Some(&stay_ms), "{set}, child on CPU {child_cpu}: {stays:?}");
+    }
+}
+
 #[test]
 fn who_yields_waits_for_all_active_slices_to_end() {
     let o1 = shipped("o1");
