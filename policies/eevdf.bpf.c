@@ -149,11 +149,6 @@ static struct eevdf_task *task_of(struct task_struct *p)
 
 /* ---- arithmetic: BPF divides unsigned numbers only ----------------------------------------- */
 
-static u64 weighted(u64 ns, u64 weight)
-{
-	return weight == NICE_0_WEIGHT ? ns : ns * NICE_0_WEIGHT / max(weight, 1ULL);
-}
-
 /* value x times / over, towards 0. */
 static s64 scaled(s64 value, u64 times, u64 over)
 {

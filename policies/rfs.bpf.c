@@ -138,11 +138,6 @@ static struct rfs_task *task_of(struct task_struct *p)
 
 /* ---- normalised time; q->lock is held ------------------------------------------------------ */
 
-static u64 weighted(u64 ns, u64 weight)
-{
-	return weight == NICE_0_WEIGHT ? ns : ns * NICE_0_WEIGHT / max(weight, 1ULL);
-}
-
 /* Adds ran_ns / weight; what is less than a ns is kept for the next time. */
 static void advance(struct norm *norm, u64 ran_ns, u64 inverse)
 {

@@ -207,11 +207,6 @@ static u64 since(u64 earlier, u64 later)
 	return time_delta(later, earlier);
 }
 
-static u64 weighted(u64 ns, u64 weight)
-{
-	return weight == NICE_0_WEIGHT ? ns : ns * NICE_0_WEIGHT / max(weight, 1ULL);
-}
-
 static u64 period_ns(u64 nr_running)
 {
 	return nr_running <= nr_latency ? scaled_latency_ns : nr_running * scaled_granularity_ns;

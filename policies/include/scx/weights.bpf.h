@@ -29,4 +29,10 @@ static u64 weight_of(const struct task_struct *p, u64 idle_weight)
 	return nice_weights[i < ARRAY_SIZE(nice_weights) ? i : 20];
 }
 
+/* CPU time as it counts for a task of that weight: the less it weighs, the more. */
+static inline u64 weighted(u64 ns, u64 weight)
+{
+	return weight == NICE_0_WEIGHT ? ns : ns * NICE_0_WEIGHT / max(weight, 1ULL);
+}
+
 #endif /* SCX_WEIGHTS_BPF_H */
