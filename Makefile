@@ -163,8 +163,8 @@ docs: setup ## Runs the documents' commands and writes what they print into them
 	DOCS=write pytest tests/test_docs.py
 
 .PHONY: kernel-table
-kernel-table: test-programs setup kernels guest ## Plays every policy on two kernels, for docs/kernels.md
-	KERNELS=write pytest -k page_is_written -s tests/test_policies_in_kernels.py
+kernel-table: test-programs setup kernels guest ## Plays policies, all or POLICY, on two kernels, for docs/kernels.md
+	KERNELS=write POLICY="$(POLICY)" pytest -k is_written -s tests/test_policies_in_kernels.py
 
 .PHONY: figures
 figures: demo test-programs ## Draws the README's figure again, from the demo's report

@@ -143,6 +143,7 @@ SOUND = {
     "cfs_2007": ("chain", "first_runs", "ping_pong", "yields"),
     "rfs": CALM,
     "cfs": (*CALM, "sleepers"),
+    "cfs_gavl": (*CALM, "sleepers"),
     "timering": CALM,
     "bfs": (*CALM, *HOGS),
     "eevdf": ("chain", "first_runs"),
