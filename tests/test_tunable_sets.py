@@ -189,6 +189,7 @@ def test_list_policies_shows_every_set(command):
         (("run", "cfs@2.6.33", *SCENARIO),
          ["unknown tunable set '2.6.33' of policy cfs", "did you mean 2.6.32", "valid: 2.6.24, "]),
         (("run", "cfs@", *SCENARIO), ["unknown tunable set '' of policy cfs", "valid: 2.6.24, "]),
+        (("run", "cfs_gavl@6.2", *SCENARIO), ["'6.2' of policy cfs_gavl", "did you mean 6.1"]),
         (("run", "fifo@1", *SCENARIO), ["'1' of policy fifo", "there is no tunable set here"]),
         (("run", "cfx@2.6.32", *SCENARIO), ["unknown policy 'cfx'", "did you mean cfs"]),
         (("run", "./no.bpf.c@x", *SCENARIO), ["policy file './no.bpf.c' does not exist"]),
@@ -214,6 +215,17 @@ def test_a_file_of_sets_that_is_wrong_is_refused_with_its_place(command, mine):
     message = refused(command("run", "./mine.bpf.c", *SCENARIO))
     assert f"{sets}: set fast: policy mine has no tunable slice_us" in message
     assert "did you mean slice_ns?" in message
+
+
+def test_a_policy_may_have_the_sets_of_another_one_beside_it(command, mine):
+    twin = mine.with_name("twin.bpf.c")
+    twin.write_text(mine.read_text())
+    twin.with_name("twin.sets.toml").write_text('same_as = "mine"\n')
+    record = data(command("run", "./twin.bpf.c@fast", *SCENARIO, "--json"))
+    assert record["manifest"]["tunables"] == {"slice_ns": 250_000}
+    mine.with_name("mine.sets.toml").unlink()
+    message = refused(command("run", "./twin.bpf.c@fast", *SCENARIO))
+    assert 'twin.sets.toml: same_as = "mine", and there is no mine.sets.toml beside it' in message
 
 
 # ---- real kernels -------------------------------------------------------------------------------
