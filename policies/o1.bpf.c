@@ -321,8 +321,8 @@ static u32 first_bit(u64 bits)
 
 /* The best list of an array that has tasks. Tasks also leave lists behind our back, so a bit is
  * only a hint; only its own CPU clears it, as what it clears and what enqueue sets are both under
- * that CPU's lock. */
-static u32 first_level(u32 cpu, u32 array)
+ * that CPU's lock. Not static: a kernel's verifier then goes through the loop once and for all. */
+__noinline u32 first_level(u32 cpu, u32 array)
 {
 	u64 *levels = &cpu_at(cpu)->levels[array & 1];
 
