@@ -312,7 +312,7 @@ def _failed(kind: str, message: str, at_ns: int = 0, cpu: int | None = None) -> 
 
 
 def _loop_text(loop: Loop) -> str:
-    took = f"after {loop.cpu_s:.0f} s of computing"
+    took = f"after {loop.limit_s:g} s of computing"
     if not loop.operation:
         return f"one event has not come to its end {took}, which is a fault of the simulator"
     return (

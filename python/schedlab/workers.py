@@ -32,13 +32,13 @@ Work = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Loop:
-    """Where a simulation was when it did not go on: see `_native.position`."""
+    """Where a simulation was that did not go on for so long: see `_native.position`."""
 
     run: int
     at_ns: int
     cpu: int
     operation: str
-    cpu_s: float
+    limit_s: float
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,8 @@ def _watch_for_loops(tell: Callable[[Loop], None]) -> None:
                 last, since_s = position, now_s
                 continue
             run, _, at_ns, cpu, operation = position
-            if now_s - since_s >= (LOOP_CPU_S if operation else STUCK_CPU_S):
-                tell(Loop(run, at_ns, cpu, operation, now_s - since_s))
+            limit_s = LOOP_CPU_S if operation else STUCK_CPU_S
+            if now_s - since_s >= limit_s:
+                tell(Loop(run, at_ns, cpu, operation, limit_s))
 
     threading.Thread(target=watch, daemon=True).start()
