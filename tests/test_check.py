@@ -87,7 +87,9 @@ def test_a_policy_that_ends_its_process_is_told_with_the_scenario(command, spoil
     done = command("check", spoilt("crasher", CRASH), "--only", "random", "--seeds", "100")
     assert done.returncode == 1
     assert "by signal 11" in done.stderr
-    [*_, words] = commands(done.stderr, "replay")
+    assert done.stderr.count("violated:") == 1, "what is the same is told once"
+    assert "the same in: random " in done.stderr
+    [words] = commands(done.stderr, "replay")
     again = command(*words)
     assert (again.returncode, "by signal 11" in again.stderr) == (1, True)
 

@@ -400,7 +400,10 @@ def _keep(violation: dict, policy: Checked, seed: int, orders: int, out: Path) -
 
 def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> None:
     """What was violated and how to see it again, on stderr; then how much holds."""
+    alike: dict[str, list[Mapping]] = {}
     for violation in violations:
+        alike.setdefault(violation["what"], []).append(violation)
+    for violation, *others in alike.values():
         click.echo(f"\nviolated: {violation['check']}: {violation['what']}", err=True)
         smallest = violation.get("smallest")
         if smallest:
@@ -413,6 +416,8 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
         click.echo(f"again: {violation['again']}", err=True)
         if violation["replay"]:
             click.echo(f"replay: {violation['replay']}", err=True)
+        if others:
+            click.echo(f"the same in: {', '.join(map(_place, others))}", err=True)
     counts = dict.fromkeys(("holds", "violated", "not_promised"), 0)
     for row in found.rows:
         counts[row["verdict"]] += 1
@@ -436,11 +441,17 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
         left_out += [_count(nr_random, "random scenario")] if nr_random else []
         parts.append("the rest left out")
         click.echo(
-            "\nnote: it takes seconds to see that a run does not come back, and several did not;"
-            f" left out: {', '.join(left_out)}",
+            "\nnote: the policy ends its process or does not come back, again and again,"
+            f" so this was left out: {', '.join(left_out)}",
             err=True,
         )
     click.echo(f"\n{policy.label}: {'; '.join(parts)}")
+
+
+def _place(violation: Mapping) -> str:
+    """Its scenario; of a random one its number too."""
+    seed = "" if violation["seed"] is None else f" {violation['seed']}"
+    return f"{violation['check']}{seed}"
 
 
 def _count(number: int, what: str, several: str | None = None) -> str:

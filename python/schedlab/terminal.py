@@ -504,7 +504,7 @@ def check_table(rows: Sequence[Mapping], random: Mapping, small: Sequence[Mappin
         all_of = "all of them" if scope["is_exhaustive"] else "there are more"
         what = f"{scope['tried']:,} orders of events, {all_of}; {scope['distinct']:,} schedules"
         # Nobody knows which orders were tried before one ended the process.
-        what = what if scope["tried"] else "ends"
+        what = what if scope["tried"] else CHECK_PROPERTIES["sound"][0]
         verdict = "VIOLATED" if scope["failed"] else "holds"
         table.add_row(scope["name"], what, "", "", verdict)
     if random["tried"]:
