@@ -243,7 +243,7 @@ def slow_text(cell: Cell) -> str:
     return (
         f"note: policy {cell.policy.label} with {cell.workload.name}{varied} on"
         f" {cell.machine.name}, seed {cell.seed}, is still running after {SLOW_AFTER_S:.0f} s:"
-        " the run may be large, or the policy may be looping; Ctrl-C stops it"
+        " the run may be large, or the policy may always find something to do; Ctrl-C stops it"
     )
 
 
