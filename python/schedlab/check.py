@@ -119,7 +119,7 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
     _make(trials, found, jobs or sweep.nr_cpus_usable(), tell)
     refusal = found.refusal()
     if refusal:
-        raise SchedlabError(f"policy {checked.label} does not begin: {refusal}", _allowed(settings))
+        raise SchedlabError(f"policy {checked.label} does not begin: {refusal}", _way_out(settings))
     _shrink(found, tell)
     violations = found.violations()
     for violation in violations:
@@ -297,10 +297,10 @@ class Findings:
         }
 
 
-def _allowed(settings: Sequence[str]) -> str | None:
-    """A way out for a policy that does not begin."""
+def _way_out(settings: Sequence[str]) -> str:
+    """What to do about a policy that does not begin."""
     if not settings:
-        return None
+        return "`schedlab run` shows what `init` prints with bpf_printk"
     return "`schedlab list policies -v` tells what the tunables that --set gives mean"
 
 
