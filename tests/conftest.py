@@ -1,6 +1,7 @@
 """What several test files need: the real command, a stand-in for the core, and made-up runs."""
 
 import os
+import signal
 import subprocess
 import sys
 import types
@@ -15,6 +16,8 @@ COMMAND_TIMEOUT_S = 300
 
 
 def pytest_configure(config):
+    # A shell's background ignores Ctrl-C from the beginning, and so would what tests start there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "stand_in: uses a stand-in for the compiled core; says nothing about simulation"
     )

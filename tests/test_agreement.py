@@ -140,7 +140,7 @@ SOUND = {
     "round_robin": (*CALM, *HOGS, "sleepers", "mixed"),
     "linux_2_4": (*CALM, *HOGS, "sleepers"),
     "o1": (*CALM, *HOGS, "sleepers", "forks"),
-    "cfs_2007": ("chain", "first_runs", "ping_pong", "yields"),
+    "cfs_2007": ("chain", "first_runs", "forks", "ping_pong", "yields"),
     "rfs": CALM,
     "cfs": (*CALM, "sleepers"),
     "cfs_gavl": (*CALM, "sleepers"),

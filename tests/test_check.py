@@ -21,6 +21,7 @@ QUICK = ("--seeds", "60", "--orders", "100")
 QUEUED = "	scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);\n"
 # Nice tasks that wake up are lost; a crash, and a loop of a policy, are of the same rare kind.
 LOST = "	if (p->static_prio > 130 && (enq_flags & SCX_ENQ_WAKEUP))\n		return;\n"
+LOOP = "	for (;;)\n		;\n"
 CRASH = "	if (p->static_prio > 136)\n		*(volatile int *)0 = 1;\n"
 
 
@@ -86,9 +87,85 @@ def test_a_policy_that_ends_its_process_is_told_with_the_scenario(command, spoil
     done = command("check", spoilt("crasher", CRASH), "--only", "random", "--seeds", "100")
     assert done.returncode == 1
     assert "by signal 11" in done.stderr
-    [*_, words] = commands(done.stderr, "replay")
+    assert done.stderr.count("violated:") == 1, "what is the same is told once"
+    assert "the same in: random " in done.stderr
+    [words] = commands(done.stderr, "replay")
     again = command(*words)
     assert (again.returncode, "by signal 11" in again.stderr) == (1, True)
+
+
+def test_a_policy_that_loops_is_told_with_the_scenario_and_not_tried_for_long(command, spoilt):
+    done = command("check", spoilt("looper", LOOP), "--jobs", "1", "--json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    names = [violation["check"] for violation in found["violations"]]
+    assert names == ["crowd", "shares"]
+    assert all("`enqueue`, called on CPU" in v["what"] for v in found["violations"])
+    assert "extreme" in found["untried"] and "small_turns" in found["untried"]
+    assert found["random"]["tried"] == 0
+
+
+def test_a_loop_in_one_random_scenario_is_found_among_many(command, spoilt):
+    policy = spoilt("looper", "	while (p->static_prio > 136)\n		;\n")
+    done = command("check", policy, "--only", "random", "--seeds", "50", "--quiet")
+    assert done.returncode == 1
+    [words] = commands(done.stderr, "again")
+    assert command(*words).returncode == 1, "it is this scenario"
+    [*_, seed] = words
+    if int(seed) > 1:
+        before = ("--only", "random", "--seeds", int(seed) - 1)
+        assert command("check", policy, *before).returncode == 0, "and no scenario before it"
+
+
+ENDLESS = """
+struct pacer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pacer);
+} pacers SEC(".maps");
+
+static int again(void *map, int *key, struct pacer *pacer)
+{
+	bpf_timer_start(&pacer->timer, 1, 0);
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(endless_init)
+{
+	u32 key = 0;
+	struct pacer *pacer = bpf_map_lookup_elem(&pacers, &key);
+
+	if (!pacer)
+		return -EINVAL;
+	bpf_timer_init(&pacer->timer, &pacers, 1);
+	bpf_timer_set_callback(&pacer->timer, again);
+	return bpf_timer_start(&pacer->timer, 1, 0);
+}
+
+SCX_OPS_DEFINE(endless_ops, .init = (void *)endless_init, .name = "endless");
+"""
+
+
+def test_a_policy_that_always_does_something_is_ended(command, tmp_path):
+    head = '#include <scx/common.bpf.h>\nchar _license[] SEC("license") = "GPL";\n'
+    (tmp_path / "endless.bpf.c").write_text(head + ENDLESS)
+    only = ("--only", "shares", "--only", "random", "--seeds", "200", "--jobs", "1")
+    done = command("check", "./endless.bpf.c", *only)
+    assert done.returncode == 1
+    assert "violated: shares: more than 10000000 events" in done.stderr
+    assert "left out" in done.stderr
+
+
+def test_a_policy_that_refuses_to_begin_is_one_error(command):
+    done = command("check", "timering", "--set", "slots=63", "--seeds", "100")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: policy timering does not begin: ")
+    assert "slots is 63" in done.stderr and done.stderr.count("slots") == 1
 
 
 def test_a_promise_is_asked_and_without_one_the_figure_is_shown(command, spoilt, tmp_path):
@@ -100,7 +177,7 @@ def test_a_promise_is_asked_and_without_one_the_figure_is_shown(command, spoilt,
     promises.write_text("[crowd]\nwait_ms_max = 10\nshare_error_percent_max = 1\n")
     done = command("check", policy, *only)
     assert done.returncode == 1
-    assert "violated: crowd: longest wait: 76.000 ms, promised 10" in done.stderr
+    assert "violated: crowd: longest wait: 76.000 ms, at most 10 ms" in done.stderr
     # What is promised of the defaults says nothing of other values.
     assert command("check", policy, *only, "--set", "slice_ns=5ms").returncode == 0
 
@@ -111,13 +188,13 @@ def test_a_promise_is_asked_even_where_another_is_not(command, tmp_path):
     (tmp_path / "fifo.promises.toml").write_text(promises)
     done = command("check", "./fifo.bpf.c", "--only", "crowd")
     assert done.returncode == 1
-    assert "violated: crowd: largest error of a share of CPU time: 1900.000 %" in done.stderr
+    assert "violated: crowd: largest error of a share of CPU time: 1,900.000 %" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[crowds]\nwait_ms_max = 1", "unknown section crowds"),
+        ("[crowds]\nwait_ms_max = 1", "unknown section [crowds]\nhint: did you mean [crowd]?"),
         ("[crowd]\nwaits = 1", "valid here: wait_ms_max, share_error_percent_max"),
         ("[crowd]\nwait_ms_max = -1", "write a number of 0 or more"),
     ],
@@ -168,7 +245,7 @@ def test_promises_of_another_directory_are_not_those_of_a_copy(command, tmp_path
     shutil.copy(ROOT / "policies" / "fifo.bpf.c", tmp_path)
     done = command("check", "./fifo.bpf.c", "--only", "crowd")
     assert done.returncode == 1, "a policy that says nothing promises that waits end"
-    assert "promised 30000" in done.stderr or "runnable task stall" in done.stderr
+    assert "at most 30,000 ms" in done.stderr or "runnable task stall" in done.stderr
 
 
 def test_what_is_to_be_typed_again_says_what_was_asked(command, tmp_path):

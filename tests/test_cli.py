@@ -247,9 +247,9 @@ def test_a_policy_that_crashes_is_a_failed_run(command, policy):
     assert command("run", path, *BUSY).stdout == ""
 
 
-def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
-    words = ["run", "cfs", "--workload", "hackbench", "--machine", "laptop", "--with", "groups=900"]
-    process = subprocess.Popen(
+def begin(environment, tmp_path, *words):
+    """Begins a command in a group of its own, for Ctrl-C reaches the whole group."""
+    return subprocess.Popen(
         [sys.executable, "-m", "schedlab", *words],
         cwd=tmp_path,
         env=environment,
@@ -258,6 +258,11 @@ def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
         text=True,
         start_new_session=True,
     )
+
+
+def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
+    words = ["run", "cfs", "--workload", "hackbench", "--machine", "laptop", "--with", "groups=900"]
+    process = begin(environment, tmp_path, *words)
     time.sleep(3)
     os.killpg(process.pid, signal.SIGINT)
     stdout, stderr = process.communicate(timeout=10)
@@ -286,22 +291,21 @@ def test_an_interrupt_while_the_command_loads_is_told_in_a_word(environment, del
     assert (process.returncode, stderr.lstrip("\n")) in ((130, "interrupted\n"), (0, ""))
 
 
-@pytest.mark.parametrize("verb", ["run", "compare"])
-def test_a_policy_that_never_comes_back_is_told_and_ctrl_c_ends_it(
-    policy, environment, tmp_path, verb
-):
-    words = [verb, policy("looper", "for (;;);"), *BUSY]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "schedlab", *words],
-        cwd=tmp_path,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+@pytest.mark.parametrize("words", [["run"], ["compare", "--repeat", "50"]])
+def test_a_policy_that_never_comes_back_is_ended_and_told(policy, command, words):
+    done = command(*words, policy("looper", "for (;;);"), *BUSY)
+    assert done.returncode == 1
+    [error] = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert error.startswith("error: policy looper failed at 0.0")
+    assert "`enqueue`, called on CPU " in error and error.endswith("refuse to load it")
+    assert ("of which were not tried" in done.stderr) == (words[0] == "compare")
+
+
+def test_a_run_that_takes_long_is_told_and_ctrl_c_ends_it(environment, tmp_path):
+    process = begin(environment, tmp_path, "run", "fifo", *BUSY[:-1], "loops=1000000")
     note = process.stderr.readline()
-    assert note.startswith("note: policy looper with hackbench on core2-t5600, seed 1")
-    assert "Ctrl-C stops it" in note and "looping" in note
+    assert note.startswith("note: policy fifo with hackbench on core2-t5600, seed 1")
+    assert "Ctrl-C stops it" in note
     os.killpg(process.pid, signal.SIGINT)
     rest = process.communicate(timeout=10)[1]
     assert process.returncode == 130
@@ -406,13 +410,7 @@ def test_an_edited_policy_runs_again_and_others_do_not(command, tmp_path):
 
 def test_a_terminated_comparison_ends_as_one_does_after_ctrl_c(tmp_path, environment):
     compare = ("compare", "cfs", *BUSY, "--repeat", "1", "--vary", "groups=30..69")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "schedlab", *compare],
-        cwd=tmp_path,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = begin(environment, tmp_path, *compare)
     wait_for_runs(tmp_path / "schedlab.db", 2)
     process.terminate()
     message = process.communicate(timeout=60)[1]
@@ -450,15 +448,7 @@ def test_ctrl_c_during_the_report_comes_after_the_table_and_loses_no_run(environ
 
 def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, environment, command):
     compare = ("compare", "cfs", *BUSY, "--repeat", "1", "--vary")
-    words = [sys.executable, "-m", "schedlab", *compare, "groups=30..69"]
-    process = subprocess.Popen(
-        words,
-        cwd=tmp_path,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = begin(environment, tmp_path, *compare, "groups=30..69")
     wait_for_runs(tmp_path / "schedlab.db", 2)
     os.killpg(process.pid, signal.SIGINT)
     message = process.communicate(timeout=60)[1]
@@ -467,7 +457,7 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, environm
     assert "Traceback" not in message
     assert message.endswith("\ninterrupted\n")
     assert f"{len(kept)} of 40 runs are kept in schedlab.db" in message
-    assert f"goes on from there: {shlex.join(['schedlab', *words[3:]])}" in message
+    assert f"goes on from there: {shlex.join(['schedlab', *compare, 'groups=30..69'])}" in message
     assert 2 <= len(kept) < 40
     values = f"groups=1,{','.join(kept)}"
     resumed = command(*compare, values, "--json")

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from schedlab import cells, sweep
+from schedlab import catalogue, cells, sweep, workers
 from schedlab.errors import ExperimentError
 from schedlab.sweep import Outcome
 
@@ -51,9 +51,19 @@ def answer(cell):
         os._exit(3)
     if name == "endless":
         time.sleep(3600)
+    if name == "loops" or (name == "loops_once" and cell.seed == 2):
+        loop(cell.seed)
     fault = "the file changed" if name == "faulty" else None
     result = {"status": "completed", "error": None, "digest": f"{name}{cell.seed}"}
     return Outcome({**result, "worker": os.getpid()}, fault, "", 1)
+
+
+def loop(run):
+    """Computes for ever, as a policy does that never returns from `enqueue`."""
+    workers.LOOP_CPU_S = 0.2
+    catalogue.native().position = lambda: (run, 7, 5_000, 1, "enqueue")
+    while True:
+        pass
 
 
 def run_cells(wanted, jobs):
@@ -116,6 +126,27 @@ def test_only_the_cell_that_dies_is_failed():
     assert [seed for (_, seed), o in sorted(found.items()) if sweep.is_crash(o.result)] == [2]
 
 
+def test_a_loop_is_told_with_its_place_and_fails_alone():
+    found = finished([cell(name, seed) for seed in range(5) for name in ("loops_once", "fifo")])
+    failed = {place: o.result for place, o in found.items() if o.result["status"] == "failed"}
+    [(place, result)] = failed.items()
+    assert place == ("loops_once", 2)
+    assert sweep.is_crash(result)
+    assert (result["run"], result["error"]["at_ns"], result["error"]["cpu"]) == (2, 5_000, 1)
+    assert result["error"]["message"].startswith("`enqueue`, called on CPU 1, has not returned")
+
+
+def test_a_policy_that_loops_again_and_again_is_not_tried_any_further():
+    found = finished([cell(name, seed) for seed in range(20) for name in ("loops", "fifo")])
+    looped = [place for place, o in found.items() if sweep.is_crash(o.result)]
+    untried = [place for place, o in found.items() if sweep.is_untried(o.result)]
+    # One was at work beside the last that may loop.
+    assert sweep.LOOPS_MAX <= len(looped) <= sweep.LOOPS_MAX + 1
+    assert len(looped) + len(untried) == 20
+    assert {name for name, _ in looped + untried} == {"loops"}
+    assert no_workers_left()
+
+
 def test_a_crash_is_recorded_with_its_replay_and_without_digest():
     [(done, outcome)] = run_cells([cell("segv", 7)], 1)
     record = sweep.record(done, outcome, "e1")
@@ -156,8 +187,6 @@ def test_giving_up_a_sweep_kills_workers_that_never_end():
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_an_interrupt_kills_workers_that_never_end(alone):
-    # Where tests run in the background of a shell, Ctrl-C is ignored from the beginning.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         if alone:

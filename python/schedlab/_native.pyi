@@ -146,6 +146,12 @@ def check_random(policy: Policy, tunables: dict[str, int], first: int, count: in
 def check_small(policy: Policy, tunables: dict[str, int], name: str, orders_max: int) -> str:
     """Tries a policy in a small scenario, in `orders_max` orders of events at most: JSON text."""
 
+def check_crashed(scenario: str, message: str, at_ns: int) -> str:
+    """What the call that tried this scenario would have answered, had its process not ended so.
+
+    The scenario goes by its name, or by the number of a random one.
+    """
+
 def shrink_random(policy: Policy, tunables: dict[str, int], seed: int, tries_max: int) -> str:
     """Makes a random scenario as small as it can be while the policy fails in it: JSON text.
 
@@ -191,14 +197,16 @@ def workload_parameters(path: str) -> list[Parameter]:
         If the file cannot be read.
     """
 
-def position() -> tuple[int, int, int] | None:
+def position() -> tuple[int, int, int, int, str] | None:
     """Where the simulation is that this process began last; None while there is none.
 
     Returns
     -------
     tuple
-        Events and operations of the policy that were begun so far, and of the last of them the
-        simulated time in ns and the CPU. Of a policy that never returns it does not change.
+        Which of several runs it is: the number of a random scenario, else 0. Events and operations
+        of the policy that were begun so far; and of the last of them the simulated time in ns, the
+        CPU, and the operation's name in C, empty for an event. Of a policy that never returns all
+        of it does not change.
     """
 
 def simulate(

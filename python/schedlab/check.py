@@ -117,6 +117,9 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
     found = Findings(checked)
     tell = Teller(len(trials), quiet)
     _make(trials, found, jobs or sweep.nr_cpus_usable(), tell)
+    refusal = found.refusal()
+    if refusal:
+        raise SchedlabError(f"policy {checked.label} does not begin: {refusal}", _way_out(settings))
     _shrink(found, tell)
     violations = found.violations()
     for violation in violations:
@@ -203,20 +206,32 @@ class Findings:
         self.random = {"tried": 0, "idle_ms_max": 0.0, "wait_ms_max": 0.0, "failed": []}
         # Of failing random scenarios, by their seeds, what is left of them.
         self.smallest: dict[int, dict] = {}
+        # What was not tried, because the policy never comes back.
+        self.untried: list[Trial] = []
 
     def wants(self, trial: Trial) -> bool:
-        """Whether a trial is still worth making: a policy that ends its process again and again is
-        not tried in ever more random scenarios, each in a process of its own."""
-        crashes = [f for f in self.random["failed"] if f["problem"]["kind"]["what"] == "crash"]
-        return trial.kind != "random" or len(crashes) < SHRUNK_MAX
+        """Whether a trial is still worth making: a policy that ends its process again and again, or
+        whose runs have no end, is not tried in ever more random scenarios."""
+        costly = [failed for failed in self.random["failed"] if _is_costly(failed["problem"])]
+        if trial.kind != "random" or len(costly) < SHRUNK_MAX:
+            return True
+        self.untried.append(trial)
+        return False
 
     def add(self, trial: Trial, outcome: sweep.Outcome) -> None:
         """Adds what came of a trial."""
-        if sweep.is_crash(outcome.result):
-            problem = {**outcome.result["error"], "kind": {"what": "crash"}}
-            self._add_crash(trial, problem)
+        if sweep.is_untried(outcome.result):
+            self.untried.append(trial)
             return
-        found = outcome.result["found"]
+        if not sweep.is_crash(outcome.result):
+            found = outcome.result["found"]
+        elif trial.kind == "shrink":
+            return
+        else:
+            error = outcome.result["error"]
+            scenario = trial.name or str(trial.seed)
+            native = catalogue.native()
+            found = json.loads(native.check_crashed(scenario, error["message"], error["at_ns"]))
         if trial.kind == "made":
             self.rows += found
         elif trial.kind == "small":
@@ -229,27 +244,16 @@ class Findings:
         elif found:
             self.smallest[trial.seed] = found
 
-    def _add_crash(self, trial: Trial, problem: dict) -> None:
-        message = problem["message"]
-        if trial.kind == "made":
-            self.rows.append(
-                {
-                    "check": trial.name,
-                    "property": "sound",
-                    "measured": None,
-                    "limit": None,
-                    "verdict": "violated",
-                    "detail": message,
-                    "problem": problem,
-                }
-            )
-        elif trial.kind == "small":
-            nothing = {"tried": 0, "distinct": 0, "is_exhaustive": False, "idle_ms_max": 0.0}
-            failed = {"choices": [], "problem": problem}
-            self.small.append({"name": trial.name, **nothing, "failed": failed})
-        elif trial.kind == "random":
-            self.random["tried"] += trial.count
-            self.random["failed"].append({"seed": trial.seed, "problem": problem})
+    def refusal(self) -> str | None:
+        """Why the policy did not even begin, if it did so nowhere."""
+        problems = [row["problem"] for row in self.rows if row["property"] == "sound"]
+        problems += [scope["failed"] and scope["failed"]["problem"] for scope in self.small]
+        problems += [failed["problem"] for failed in self.random["failed"]]
+        nr_began = self.random["tried"] - len(self.random["failed"])
+        refused = [problem for problem in problems if problem and _is_refusal(problem)]
+        if nr_began or not refused or len(refused) < len(problems):
+            return None
+        return refused[0]["message"]
 
     def violations(self) -> list[dict]:
         """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
@@ -285,6 +289,7 @@ class Findings:
             "rows": self.rows,
             "small": self.small,
             "random": self.random,
+            "untried": [trial.say() for trial in self.untried],
             "violations": [
                 {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
                 for v in violations
@@ -292,11 +297,29 @@ class Findings:
         }
 
 
+def _way_out(settings: Sequence[str]) -> str:
+    """What to do about a policy that does not begin."""
+    if not settings:
+        return "`schedlab run` shows what `init` prints with bpf_printk"
+    return "`schedlab list policies -v` tells what the tunables that --set gives mean"
+
+
 def _what(row: Mapping) -> str:
     if row["measured"] is None:
         return row["detail"]
     name, unit = terminal.CHECK_PROPERTIES[row["property"]]
-    return f"{name}: {row['measured']:.3f} {unit}, promised {row['limit']:g} ({row['detail']})"
+    measured, limit = f"{row['measured']:,.3f} {unit}", f"{row['limit']:,g} {unit}"
+    return f"{name}: {measured}, at most {limit} ({row['detail']})"
+
+
+def _is_refusal(problem: Mapping) -> bool:
+    return problem["kind"]["what"] == "refused"
+
+
+def _is_costly(problem: Mapping) -> bool:
+    """Whether it took seconds to see, and made smaller would take as many a try."""
+    kind = problem["kind"]
+    return kind["what"] == "crash" or kind.get("failure") == "limit"
 
 
 def _make(trials: Sequence[Trial], found: Findings, jobs: int, tell: Teller) -> None:
@@ -313,7 +336,9 @@ def _make(trials: Sequence[Trial], found: Findings, jobs: int, tell: Teller) -> 
 
 
 def _narrow(trial: Trial, outcome: sweep.Outcome, tell: Teller) -> tuple[Trial, sweep.Outcome]:
-    """The first of several random scenarios in which the policy ends its process."""
+    """The first of several random scenarios in which the policy ends its process or loops."""
+    if "run" in outcome.result:
+        return replace(trial, seed=outcome.result["run"], count=1), outcome
     while trial.count > 1:
         half = replace(trial, count=trial.count // 2)
         tried = sweep.run_alone(half, make_trial, tell.slow)
@@ -326,11 +351,11 @@ def _narrow(trial: Trial, outcome: sweep.Outcome, tell: Teller) -> tuple[Trial, 
 
 
 def _shrink(found: Findings, tell: Teller) -> None:
-    """Makes the first failing random scenario of each kind smaller, unless it ends processes."""
+    """Makes the first failing random scenario of each kind smaller, unless that takes too long."""
     kinds = []
     for failed in found.random["failed"]:
         kind = failed["problem"]["kind"]
-        if kind in kinds or kind["what"] == "crash" or len(kinds) == SHRUNK_MAX:
+        if kind in kinds or _is_costly(failed["problem"]) or len(kinds) == SHRUNK_MAX:
             continue
         kinds.append(kind)
         trial = Trial(found.policy, "shrink", "", failed["seed"])
@@ -375,7 +400,10 @@ def _keep(violation: dict, policy: Checked, seed: int, orders: int, out: Path) -
 
 def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> None:
     """What was violated and how to see it again, on stderr; then how much holds."""
+    alike: dict[str, list[Mapping]] = {}
     for violation in violations:
+        alike.setdefault(violation["what"], []).append(violation)
+    for violation, *others in alike.values():
         click.echo(f"\nviolated: {violation['check']}: {violation['what']}", err=True)
         smallest = violation.get("smallest")
         if smallest:
@@ -388,6 +416,8 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
         click.echo(f"again: {violation['again']}", err=True)
         if violation["replay"]:
             click.echo(f"replay: {violation['replay']}", err=True)
+        if others:
+            click.echo(f"the same in: {', '.join(map(_place, others))}", err=True)
     counts = dict.fromkeys(("holds", "violated", "not_promised"), 0)
     for row in found.rows:
         counts[row["verdict"]] += 1
@@ -405,7 +435,23 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
     if found.random["tried"]:
         failed = f"{len(found.random['failed']):,} failed"
         parts.append(f"{_count(found.random['tried'], 'random scenario')}, {failed}")
+    if found.untried:
+        nr_random = sum(trial.count for trial in found.untried if trial.kind == "random")
+        left_out = [trial.name for trial in found.untried if trial.kind != "random"]
+        left_out += [_count(nr_random, "random scenario")] if nr_random else []
+        parts.append("the rest left out")
+        click.echo(
+            "\nnote: the policy ends its process or does not come back, again and again,"
+            f" so this was left out: {', '.join(left_out)}",
+            err=True,
+        )
     click.echo(f"\n{policy.label}: {'; '.join(parts)}")
+
+
+def _place(violation: Mapping) -> str:
+    """Its scenario; of a random one its number too."""
+    seed = "" if violation["seed"] is None else f" {violation['seed']}"
+    return f"{violation['check']}{seed}"
 
 
 def _count(number: int, what: str, several: str | None = None) -> str:

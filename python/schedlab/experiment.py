@@ -258,7 +258,7 @@ def _label_tunables(given: Mapping[str, Mapping[str, str]], labels: list[str]) -
                 "--set",
                 f"{name}={value}",
                 "does not say of which policy",
-                f"write for example --set {labels[0]}.{name}={value}",
+                f"write --set POLICY.{name}={value}, where POLICY is one of {', '.join(labels)}",
             )
         if label and label not in labels:
             raise UnknownName("policy", label, labels, "in --set (it is not in this experiment)")

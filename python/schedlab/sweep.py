@@ -1,11 +1,12 @@
-"""Simulates many cells at once in worker processes; what dies is one failed cell, not the sweep.
+"""Simulates many cells at once in worker processes; what dies or loops is one failed cell.
 
 A simulation is a pure function, so the order of the results means nothing. Workers get plain
 values and rebuild policy, machine and workload from their paths; only the caller, who consumes
 the results one by one, writes anywhere.
 
-A policy is native code and may kill its process. The cells then in flight are suspects: each is
-run again in a process of its own, which shows the culprit; the rest of the sweep goes on.
+A policy is native code and may kill its process. If that had simulated other cells before, the one
+at which it died is run again in a process of its own, which shows the culprit; and so are all other
+cells of that policy. A policy that loops again and again is not tried any further.
 """
 
 from __future__ import annotations
@@ -13,23 +14,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from multiprocessing import connection
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from schedlab import catalogue
 from schedlab.cells import Cell
 from schedlab.errors import ExperimentError
 from schedlab.store import RunRecord
+from schedlab.workers import Crew, Ending, Loop
 
 # A worker keeps what it built last; a sweep visits one workload at a time.
 BUILT_MAX = 64
@@ -37,9 +34,9 @@ BUILT_MAX = 64
 REPLAY_STEP_NS = 100_000_000
 # A simulation that takes longer may be large, or its policy may never come back.
 SLOW_AFTER_S = 10.0
-SLOW_POLL_S = 0.5
-# No event and no operation takes nearly as long: the operation loops.
-STUCK_AFTER_S = 20.0
+# So many runs of a policy may loop before its others are not tried. Each takes seconds, and all are
+# to be made again when the policy is mended.
+LOOPS_MAX = 2
 
 
 @dataclass(frozen=True)
@@ -125,58 +122,6 @@ def _workload(path: str, parameters: tuple[tuple[str, str], ...]):
     return catalogue.load_workload(path, dict(parameters))
 
 
-def _end_with_parent() -> None:
-    """Makes this worker end when the coordinator does, even if that one was killed."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _begin_worker() -> None:
-    _end_with_parent()
-    # What has looped here will loop again alone, where there is somebody to tell.
-    _watch_for_loops(lambda at_ns, cpu: None)
-
-
-def _watch_for_loops(tell: Callable[[int, int], None]) -> None:
-    """Ends this process when an operation of the policy does not return; first `tell`s where."""
-    native = catalogue.native()
-
-    def watch() -> None:
-        last, since_s = None, time.monotonic()
-        while True:
-            time.sleep(SLOW_POLL_S)
-            position = native.position()
-            if position is None or position != last:
-                last, since_s = position, time.monotonic()
-            elif time.monotonic() - since_s >= STUCK_AFTER_S:
-                tell(*position[1:])
-                os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _answer(sender: connection.Connection, simulate: Simulate, cell: Cell) -> None:
-    _end_with_parent()
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    started_ns = time.monotonic_ns()
-
-    def tell(at_ns: int, cpu: int) -> None:
-        message = (
-            f"an operation of the policy has not returned for {STUCK_AFTER_S:.0f} s: it loops;"
-            " a kernel would refuse to load it"
-        )
-        result = _crash(message, at_ns, cpu)
-        sender.send(Outcome(result, None, started_at, time.monotonic_ns() - started_ns))
-
-    _watch_for_loops(tell)
-    sender.send(simulate(cell))
-
-
 # ---------------------------------------------------------------------------------------------
 # In the coordinator
 
@@ -214,23 +159,31 @@ def run_cells(
         If a worker met a fault of the user's files, such as a policy edited meanwhile.
     """
     waiting = deque(order(cells))
-    killers: list[Cell] = []
-    while waiting:
-        pool = _Pool(min(jobs, len(waiting)), simulate, claim, tell_slow)
-        suspects = yield from pool.run(waiting)
-        if not suspects and waiting:
-            # The pool broke with nothing in flight: still go on by at least one cell.
-            suspects = [waiting.popleft()]
-        for cell in filter(claim, suspects):
-            outcome = run_alone(cell, simulate, tell_slow)
-            yield cell, outcome
-            if is_crash(outcome.result):
-                # This policy has killed a process, so its other cells run alone, at the end.
-                mine = [other for other in waiting if other.policy == cell.policy]
-                killers += mine
-                waiting = deque(other for other in waiting if other.policy != cell.policy)
-    for cell in filter(claim, killers):
-        yield cell, run_alone(cell, simulate, tell_slow)
+    crew = Crew(jobs, simulate)
+    killers: list = []
+    loopers: list = []
+    with contextlib.closing(crew):
+        while waiting or crew.is_at_work:
+            while waiting and crew.has_room:
+                cell = waiting.popleft()
+                if not claim(cell):
+                    continue
+                if loopers.count(cell.policy) < LOOPS_MAX:
+                    crew.begin(cell, alone=cell.policy in killers)
+                else:
+                    yield cell, _untried()
+            for ending in crew.wait():
+                policy = ending.piece.policy
+                if ending.loop:
+                    loopers.append(policy)
+                if ending.exit_code is not None:
+                    killers.append(policy)
+                    if not ending.was_alone:
+                        waiting.appendleft(ending.piece)
+                        continue
+                yield ending.piece, _outcome(ending)
+            for cell in crew.at_work_for(SLOW_AFTER_S):
+                tell_slow(cell)
 
 
 def run_alone(
@@ -247,31 +200,8 @@ def run_alone(
     ExperimentError
         As `run_cells`.
     """
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(sender, simulate, cell))
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    started_ns = time.monotonic_ns()
-    with _interrupts_held():
-        process.start()
-    sender.close()
-    try:
-        while not receiver.poll(SLOW_POLL_S):
-            if time.monotonic_ns() - started_ns >= SLOW_AFTER_S * 1e9:
-                tell_slow(cell)
-        outcome = receiver.recv()
-    except EOFError:
-        outcome = None
-        process.join()
-    finally:
-        receiver.close()
-        if process.is_alive():
-            process.kill()
-        process.join()
-    if outcome is not None:
-        return _faultless(outcome)
-    result = _crash(_cause_of_death(process.exitcode))
-    return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
+    [(_, outcome)] = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, order=list)
+    return outcome
 
 
 def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
@@ -313,7 +243,7 @@ def slow_text(cell: Cell) -> str:
     return (
         f"note: policy {cell.policy.label} with {cell.workload.name}{varied} on"
         f" {cell.machine.name}, seed {cell.seed}, is still running after {SLOW_AFTER_S:.0f} s:"
-        " the run may be large, or the policy may be looping; Ctrl-C stops it"
+        " the run may be large, or the policy may always find something to do; Ctrl-C stops it"
     )
 
 
@@ -336,92 +266,42 @@ def is_crash(result: dict) -> bool:
     return bool(error) and error["kind"] == "crash"
 
 
-@dataclass
-class _Pool:
-    """Worker processes for many cells: `in_flight` has those at work, and when they began."""
-
-    jobs: int
-    simulate: Simulate
-    claim: Callable[[Cell], bool]
-    tell_slow: Callable[[Cell], None]
-    in_flight: dict[Future, tuple[Cell, float]] = field(default_factory=dict)
-
-    def run(self, waiting: deque[Cell]) -> Generator[tuple[Cell, Outcome], None, list[Cell]]:
-        """Takes cells off `waiting`; if a worker dies, returns the cells in flight."""
-        with _workers(self.jobs) as workers:
-            while waiting or self.in_flight:
-                broken = not self._submit(workers, waiting)
-                done = wait(self.in_flight, SLOW_POLL_S, return_when=FIRST_COMPLETED).done
-                if broken or any(isinstance(f.exception(), BrokenProcessPool) for f in done):
-                    break
-                for future in done:
-                    yield self.in_flight.pop(future)[0], _faultless(future.result())
-                for cell, began_s in self.in_flight.values():
-                    if time.monotonic() - began_s >= SLOW_AFTER_S:
-                        self.tell_slow(cell)
-            # The pool broke, or all is done. A broken pool fails every cell without a result.
-            suspects = []
-            for future, (cell, _) in self.in_flight.items():
-                if isinstance(future.exception(), BrokenProcessPool):
-                    suspects.append(cell)
-                else:
-                    yield cell, _faultless(future.result())
-        return suspects
-
-    def _submit(self, workers: ProcessPoolExecutor, waiting: deque[Cell]) -> bool:
-        """Keeps every worker busy, and no more, so that suspects are few. False if one died."""
-        while waiting and len(self.in_flight) < self.jobs:
-            if not self.claim(waiting[0]):
-                waiting.popleft()
-                continue
-            try:
-                with _interrupts_held():
-                    future = workers.submit(self.simulate, waiting[0])
-            except BrokenProcessPool:
-                return False
-            self.in_flight[future] = waiting.popleft(), time.monotonic()
-        return True
+def is_untried(result: dict) -> bool:
+    """Whether there was no run, because the policy had looped in others."""
+    error = result.get("error")
+    return bool(error) and error["kind"] == "untried"
 
 
-@contextlib.contextmanager
-def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Workers that start afresh (a fork would copy locks of other threads), and surely end."""
-    others = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
-    try:
-        yield pool
-    except BaseException:
-        for process in set(multiprocessing.active_children()) - others:
-            process.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+def _outcome(ending: Ending) -> Outcome:
+    """What came of a cell, also if there is no answer."""
+    if ending.answer is not None:
+        if ending.answer.fault is not None:
+            hint = "run the same command again: it goes on from here"
+            raise ExperimentError(ending.answer.fault, hint)
+        return ending.answer
+    if ending.loop:
+        result = _crash(_loop_text(ending.loop), ending.loop.at_ns, ending.loop.cpu)
+        result["run"] = ending.loop.run
+    else:
+        result = _crash(_cause_of_death(ending.exit_code))
+    started = datetime.now(UTC) - timedelta(microseconds=ending.wall_ns / 1e3)
+    return Outcome(result, None, started.isoformat(timespec="milliseconds"), ending.wall_ns)
 
 
-@contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C reaches the whole process group; a child started in here never hears of it.
-
-    A child inherits the mask. The coordinator hears of Ctrl-C a moment later, and ends it.
-    """
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
-def _faultless(outcome: Outcome) -> Outcome:
-    if outcome.fault is not None:
-        raise ExperimentError(outcome.fault, "run the same command again: it goes on from here")
-    return outcome
+def _untried() -> Outcome:
+    why = f"not tried, because the policy has looped in {LOOPS_MAX} runs before"
+    result = _failed("untried", why)
+    return Outcome(result, None, datetime.now(UTC).isoformat(timespec="milliseconds"), 0)
 
 
 def _crash(message: str, at_ns: int = 0, cpu: int | None = None) -> dict:
-    """The result of a run whose process died: no metrics, no digest."""
+    return _failed("crash", message, at_ns, cpu)
+
+
+def _failed(kind: str, message: str, at_ns: int = 0, cpu: int | None = None) -> dict:
+    """The result of a run without one: no metrics, no digest."""
     error = {
-        "kind": "crash",
+        "kind": kind,
         "message": message,
         "pid": None,
         "task": None,
@@ -429,6 +309,16 @@ def _crash(message: str, at_ns: int = 0, cpu: int | None = None) -> dict:
         "at_ns": at_ns,
     }
     return {"status": "failed", "error": error, "digest": ""}
+
+
+def _loop_text(loop: Loop) -> str:
+    took = f"after {loop.limit_s:g} s of computing"
+    if not loop.operation:
+        return f"one event has not come to its end {took}, which is a fault of the simulator"
+    return (
+        f"`{loop.operation}`, called on CPU {loop.cpu}, has not returned {took}: it loops;"
+        " a kernel would refuse to load it"
+    )
 
 
 def _cause_of_death(exit_code: int | None) -> str:

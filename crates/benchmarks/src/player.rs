@@ -85,7 +85,8 @@ const INTERRUPT_COUNTED_MS: i32 = 60_000;
 /// here; a task computes between birth and first operation (name, nice value, CPUs) and when it
 /// exits; a fork is numbered when it begins, in a simulation when it ends; a message to a pipe
 /// wakes a receiver only if the pipe was empty, and socket buffers round as the kernel rounds;
-/// initial tasks are woken by a timer, not as new tasks.
+/// initial tasks are woken by a timer, not as new tasks; who joins children that fork themselves
+/// or that are threads is woken by the last of them a moment before that one is gone.
 ///
 /// # Errors
 /// If the workload cannot be played here, a task fails or is killed, or `interrupted` says so.

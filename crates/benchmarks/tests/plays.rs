@@ -239,6 +239,35 @@ fn threads_share_a_process_where_they_share_an_address_space() {
 }
 
 #[test]
+fn who_joins_sleeps_once_however_many_children_there_are() {
+    let text = r#"
+        [templates.child]
+        program = [{ run = "10ms" }]
+        [templates.forking]
+        program = [{ fork = "child" }, { fork = "child" }, "join", { run = "1ms" }]
+        [[tasks]]
+        name = "plain"
+        program = [{ repeat = 3, do = [{ fork = "child" }, { fork = "child" }, "join"] }]
+        [[tasks]]
+        name = "mixed"
+        program = [{ fork = "child" }, { fork = "forking" }, { fork = "child" }, "join"]
+    "#;
+    let played = played(&written(text));
+    let end_ns = |task: u32| played.tasks[task as usize].exited_at_ns.unwrap();
+    let children = played.tasks.iter().filter_map(|task| Some((task.number, task.parent?)));
+    for (child, parent) in children {
+        assert!(end_ns(child) < end_ns(parent), "{child} of {parent}: {:?}", played.tasks);
+    }
+    let switches = |name: &str| {
+        let task = played.tasks.iter().find(|task| task.name == name);
+        task.unwrap().voluntary_switches
+    };
+    assert!(switches("plain") <= 3, "six children in three rounds: {:?}", played.tasks);
+    // Once for those who are tied to it, once for the one that forks itself.
+    assert!(switches("mixed") <= 2, "{:?}", played.tasks);
+}
+
+#[test]
 fn gates_large_messages_yields_and_nice_values_do_what_they_say() {
     let text = r#"
         [channels.wide]

@@ -4,7 +4,7 @@
 //! the laptop of `machines/`.
 
 use crate::facts::{Facts, Spell, final_nice};
-use crate::trial::{Outcome, ProblemKind, Scenario, Subject, name};
+use crate::trial::{Outcome, Problem, ProblemKind, Scenario, Subject, name};
 use crate::verdict::{Row, Verdict};
 use scenario::machine::{Cpu, Machine};
 use scenario::workload::Workload;
@@ -123,7 +123,7 @@ impl Check {
         let scenario = self.scenario();
         let outcome = subject.attempt(&scenario, seed, None);
         let wait_limit = subject.promises.limit(self.name, Ask::Wait.property());
-        let mut rows = vec![self.soundness(&outcome, wait_limit)];
+        let mut rows = vec![self.soundness(outcome.problem.clone(), wait_limit)];
         let broke_off = outcome.facts.tasks.is_empty();
         for &ask in self.asks.iter().filter(|_| !broke_off) {
             let (measured, detail) = measure(ask, &scenario.workload, &outcome, subject);
@@ -133,10 +133,14 @@ impl Check {
         rows
     }
 
+    /// What to say of it where there is no outcome, because of this problem.
+    pub fn broken_off(&self, problem: Problem) -> Vec<Row> {
+        vec![self.soundness(Some(problem), None)]
+    }
+
     /// Whether the run went well. That a task waits for ever is for the row on waits to judge, if
     /// the policy promises no end of waits.
-    fn soundness(&self, outcome: &Outcome, wait_limit: Option<f64>) -> Row {
-        let problem = outcome.problem.clone();
+    fn soundness(&self, problem: Option<Problem>, wait_limit: Option<f64>) -> Row {
         let stalled = ProblemKind::Failure(FailureKind::Stall);
         let verdict = match &problem {
             None => Verdict::Holds,

@@ -4,7 +4,7 @@
 //! kernel; that is not in any file. [`DEFAULTS`] is asked of a policy that does not say otherwise.
 //! A figure without a limit is shown and not judged.
 
-use crate::directed;
+use crate::{directed, explore};
 use policy::Policy;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -103,13 +103,7 @@ impl Promises {
                 promises.due = due_of(value)?;
                 continue;
             }
-            let known = properties(section).ok_or_else(|| {
-                let names: Vec<&str> = directed::ALL.iter().map(|check| check.name).collect();
-                format!(
-                    "has an unknown section {section}\nhint: {EVERYWHERE}, {}",
-                    names.join(", ")
-                )
-            })?;
+            let known = properties(section).ok_or_else(|| unknown_section(section))?;
             let table = value.as_table().ok_or_else(|| {
                 format!("has {section} = {value}\nhint: write a section [{section}]")
             })?;
@@ -168,6 +162,21 @@ fn due_of(value: &Value) -> Result<BTreeMap<i8, f64>, String> {
     Err(format!("says of {} nice values what they are due\n{hint}", found.len()))
 }
 
+/// What to say of a section that is not there.
+fn unknown_section(section: &str) -> String {
+    let sections: Vec<&str> =
+        directed::ALL.iter().map(|check| check.name).chain([EVERYWHERE, DUE]).collect();
+    let is_small = explore::ALL.iter().any(|scope| scope.name == section) || section == "random";
+    let hint = match policy::nearest(section, sections.iter().copied()) {
+        _ if is_small => {
+            format!("what holds in random and small scenarios stands in [{EVERYWHERE}]")
+        }
+        Some(nearest) => format!("did you mean [{nearest}]?"),
+        None => format!("there can be [{}]", sections.join("], [")),
+    };
+    format!("has an unknown section [{section}]\nhint: {hint}")
+}
+
 /// What may be promised in a section; none if there is no such section.
 fn properties(section: &str) -> Option<Vec<&'static str>> {
     if section == EVERYWHERE {
@@ -209,7 +218,9 @@ mod tests {
     #[test]
     fn what_nobody_can_check_is_refused_with_what_could_be() {
         for (text, part) in [
-            ("[crowds]\nwait_ms_max = 3", "crowd, "),
+            ("[crowds]\nwait_ms_max = 3", "section [crowds]\nhint: did you mean [crowd]?"),
+            ("[small_turns]\nidle_ms_max = 3", "stands in [everywhere]"),
+            ("[whenever]\nidle_ms_max = 3", "there can be [crowd], [shares], "),
             ("[crowd]\nwait_max = 3", "valid here: wait_ms_max"),
             ("[crowd]\nwait_ms_max = true", "a number of 0 or more"),
             ("[crowd]\nwait_ms_max = -1", "a number of 0 or more"),

@@ -1,7 +1,8 @@
 //! Random scenarios: whatever tasks do on whatever machine, a policy must cope.
 
-use crate::trial::{Problem, Scenario, Subject};
+use crate::trial::{Problem, ProblemKind, Scenario, Subject};
 use serde::Serialize;
+use simulator::FailureKind;
 
 /// What came of some random scenarios.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -25,22 +26,35 @@ pub struct Failed {
     pub problem: Problem,
 }
 
+impl Swarm {
+    /// What to say of random scenario `seed` where there is no outcome, because of this problem.
+    pub fn broken_off(seed: u64, problem: Problem) -> Swarm {
+        Swarm { tried: 1, failed: vec![Failed { seed, problem }], ..Swarm::default() }
+    }
+}
+
 /// Random scenario number `seed`, as its files would be read.
 pub fn scenario(seed: u64) -> Scenario {
     let (machine, workload) = scenario::random_scenario(seed);
     Scenario { machine, workload: workload.as_written() }
 }
 
-/// Tries the policy in the random scenarios `first`, `first + 1` … `first + count - 1`.
+/// Tries the policy in the random scenarios `first`, `first + 1` … `first + count - 1`. Stops at
+/// one that has no end: it takes seconds to see that, and others are most likely like it.
 pub fn try_seeds(subject: &Subject, first: u64, count: u64) -> Swarm {
     let mut swarm = Swarm::default();
     for seed in first..first.saturating_add(count) {
+        subject.begin(seed);
         let outcome = subject.attempt(&scenario(seed), seed, None);
         swarm.tried += 1;
         swarm.idle_ms_max = swarm.idle_ms_max.max(outcome.facts.idle.ns as f64 / 1e6);
         swarm.wait_ms_max = swarm.wait_ms_max.max(outcome.facts.wait.ns as f64 / 1e6);
         if let Some(problem) = subject.problem_of(&outcome) {
+            let is_endless = problem.kind == ProblemKind::Failure(FailureKind::Limit);
             swarm.failed.push(Failed { seed, problem });
+            if is_endless {
+                break;
+            }
         }
     }
     swarm

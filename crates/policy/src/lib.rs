@@ -23,6 +23,7 @@ pub use error::PolicyError;
 pub use load::{Loaded, LoadedMap};
 pub use object_file::{LoaderArray, MapDefinition, Tunable};
 pub use sets::TunableSet;
+pub use spelling::nearest;
 
 use object_file::Global;
 

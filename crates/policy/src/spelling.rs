@@ -2,10 +2,7 @@
 
 /// The candidate nearest to `word`, if its distance is at most a third of `word`'s length (and
 /// at least two edits are always forgiven). The first wins among equals.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = (word.chars().count() / 3).max(2);
     candidates
         .map(|candidate| (edits(word, candidate), candidate))

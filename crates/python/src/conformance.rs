@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use conformance::{Subject, directed, explore, replay, swarm};
+use conformance::{Problem, ProblemKind, Subject, directed, explore, replay, swarm};
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::{NativeError, Policy, PolicyError, present_run};
+use crate::{NativeError, Policy, PolicyError, watched};
 
 /// Does `work` with a policy that may be watched by [`crate::position`], and gives its answer as
 /// JSON; other Python threads go on meanwhile.
@@ -21,9 +21,8 @@ fn answer<T: Serialize + Send>(
     let progress = Arc::new(simulator::Progress::default());
     let subject = Subject::of(&policy.0, tunables, Some(Arc::clone(&progress)))
         .map_err(|error| PolicyError::new_err(error.to_string()))?;
-    *present_run() = Some(progress);
+    let _watched = watched(progress);
     let found = py.detach(|| work(&subject));
-    *present_run() = None;
     json(&found)
 }
 
@@ -86,6 +85,20 @@ pub fn check_small(
         let scope = explore::ALL.iter().find(|scope| scope.name == name);
         scope.map(|scope| scope.explore(subject, orders_max))
     })
+}
+
+/// What `check_made`, `check_small` or `check_random` would have answered of a scenario, by name
+/// or as the number of a random one, had it not ended its process like this.
+#[pyfunction]
+pub fn check_crashed(scenario: &str, message: String, at_ns: u64) -> PyResult<String> {
+    let problem = Problem { kind: ProblemKind::Crash, message, at_ns };
+    if let Ok(seed) = scenario.parse() {
+        return json(&swarm::Swarm::broken_off(seed, problem));
+    }
+    match directed::ALL.iter().find(|check| check.name == scenario) {
+        Some(check) => json(&check.broken_off(problem)),
+        None => json(&explore::Exploration::broken_off(problem)),
+    }
 }
 
 /// Makes random scenario `seed` as small as it can be while the policy fails in it in the same way.

@@ -248,12 +248,32 @@ fn present_run() -> MutexGuard<'static, Option<Arc<simulator::Progress>>> {
     PRESENT_RUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the simulation is that this process began last: events and operations of the policy that
-/// were begun, and the simulated time in ns and the CPU of the last. `None` while there is none.
+/// A simulation that can be watched from now on, until this is dropped.
+struct Watched;
+
+fn watched(progress: Arc<simulator::Progress>) -> Watched {
+    *present_run() = Some(progress);
+    Watched
+}
+
+impl Drop for Watched {
+    /// Also after a panic: whoever watches would take what stands still for a loop.
+    fn drop(&mut self) {
+        *present_run() = None;
+    }
+}
+
+/// Where a simulation is: which of several runs, steps, simulated time in ns, CPU, operation.
+type Position = (u64, u64, u64, u64, &'static str);
+
+/// Where the simulation is that this process began last: which of several runs it is, events and
+/// operations of the policy that were begun, and of the last of them the simulated time in ns, the
+/// CPU and the operation's name, empty for an event. `None` while there is no simulation.
 #[pyfunction]
-fn position() -> Option<(u64, u64, u64)> {
+fn position() -> Option<Position> {
     let position = present_run().as_ref()?.position();
-    Some((position.steps, position.began_at_ns, position.cpu))
+    let simulator::Position { run, steps, began_at_ns, cpu, operation } = position;
+    Some((run, steps, began_at_ns, cpu, operation.name()))
 }
 
 /// A line that a policy has printed, for whoever looks at this process's standard error.
@@ -288,9 +308,8 @@ fn simulate(
         progress: Some(Arc::clone(&progress)),
         ..simulator::Options::default()
     };
-    *present_run() = Some(progress);
+    let _watched = watched(progress);
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
-    *present_run() = None;
     let result = result.map_err(simulate_error)?;
     serde_json::to_string(&result).map_err(|error| NativeError::new_err(error.to_string()))
 }
@@ -316,7 +335,8 @@ fn simulate_error(error: SimulateError) -> PyErr {
 mod _native {
     #[pymodule_export]
     use super::conformance::{
-        check_files, check_made, check_names, check_random, check_small, shrink_random,
+        check_crashed, check_files, check_made, check_names, check_random, check_small,
+        shrink_random,
     };
     #[pymodule_export]
     use super::kernel::{

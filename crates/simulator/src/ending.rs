@@ -8,7 +8,7 @@ use crate::task::{Place, TaskId};
 use policy::abi;
 
 /// The most operations, ticks, timers and interrupts of a run.
-const EVENTS_MAX: u64 = 1 << 40;
+pub const EVENTS_MAX: u64 = 1 << 40;
 /// The most events at one time.
 const EVENTS_AT_ONCE_MAX: u64 = 1 << 20;
 
@@ -148,8 +148,8 @@ impl Kernel<'_> {
             );
             self.fail(FailureKind::Limit, message);
         }
-        if self.metrics.events > EVENTS_MAX {
-            self.fail(FailureKind::Limit, format!("more than {EVENTS_MAX} events"));
+        if self.metrics.events > self.events_max {
+            self.fail(FailureKind::Limit, format!("more than {} events", self.events_max));
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::agenda::{Agenda, NEVER_NS, Timers, When};
 use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
+use crate::ending::EVENTS_MAX;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
 use crate::kernel_calls::CALLS;
@@ -11,7 +12,7 @@ use crate::metrics::{Metrics, RunResult, Status};
 use crate::observation::Event;
 use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Channel, Gate, Outcome, Takes};
-use crate::progress::Progress;
+use crate::progress::{Operation, Progress};
 use crate::scheduling::OwnKicks;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{Place, TaskId, Tasks};
@@ -36,6 +37,8 @@ pub struct Setting {
     pub seed: u64,
     /// Stop at this time.
     pub until_ns: Option<u64>,
+    /// Fail after so many events.
+    pub events_max: Option<u64>,
     /// Record who ran where.
     pub timeline: bool,
     /// Record what happened.
@@ -65,11 +68,6 @@ impl<'a> Kernel<'a> {
         let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
         let maps = PolicyMaps::new(&policy.maps, nr_cpus)?;
         let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
-        let same_core = |a: usize| {
-            let core = machine.cpus[a].core;
-            let others = (0..nr_cpus).filter(move |&b| b != a && machine.cpus[b].core == core);
-            others.map(|b| b as u32).collect()
-        };
         let online = first_cpus(nr_cpus);
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
@@ -82,7 +80,7 @@ impl<'a> Kernel<'a> {
             workload,
             costs: machine.costs.clone(),
             distances: pairs.map(|(a, b)| machine.distance(a, b) as u8).collect(),
-            siblings: (0..nr_cpus).map(same_core).collect(),
+            siblings: siblings(machine),
             agenda: Agenda::new(nr_cpus + 1),
             timers: Timers::new(),
             pending_timers: 0,
@@ -110,6 +108,7 @@ impl<'a> Kernel<'a> {
             hz: setting.hz,
             sync_wakeups: setting.sync_wakeups,
             until_ns: setting.until_ns.unwrap_or(NEVER_NS),
+            events_max: setting.events_max.unwrap_or(EVENTS_MAX),
             event_ns: 0,
             events_at_once: 0,
             next_full_check: 0,
@@ -290,7 +289,7 @@ impl<'a> Kernel<'a> {
         self.charge(Spent::Kernel, self.costs.tick_ns);
         let Some(task) = self.cpus[cpu].current else { return };
         self.update_current();
-        self.call_with_task(self.ops.tick, task);
+        self.call_with_task(Operation::Tick, self.ops.tick, task);
         if self.tasks.seen(task).scx.slice == 0 {
             self.cpus[cpu].need_resched = true;
         }
@@ -503,4 +502,12 @@ fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
         online_cpus: std::ptr::null_mut(),
         calls: &raw const CALLS,
     }
+}
+
+/// For each CPU the other threads of its core.
+fn siblings(machine: &Machine) -> Vec<Vec<u32>> {
+    let core = |cpu: usize| machine.cpus[cpu].core;
+    let all = 0..machine.cpus.len();
+    let others = |a| all.clone().filter(move |&b| b != a && core(b) == core(a));
+    all.clone().map(|cpu| others(cpu).map(|other| other as u32).collect()).collect()
 }

@@ -6,13 +6,14 @@
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
+use crate::progress::Operation;
 use crate::task::TaskId;
 use policy::abi;
 use std::ptr::null_mut;
 
 impl Kernel<'_> {
     /// Charges an operation and opens this kernel to calls from the policy.
-    fn open(&mut self) {
+    fn open(&mut self, operation: Operation) {
         self.charge(Spent::Scheduler, self.costs.hook_ns);
         if !self.walked.is_empty() {
             for index in std::mem::take(&mut self.walked) {
@@ -24,14 +25,14 @@ impl Kernel<'_> {
         let host: *mut abi::Host = std::ptr::from_mut(self).cast();
         self.policy.set_host(host);
         if let Some(progress) = &self.progress {
-            progress.note(self.here(), self.host.now_ns);
+            progress.note(operation, self.here(), self.host.now_ns);
         }
     }
 
     /// `ops.init`; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
         let Some(init) = self.ops.init else { return 0 };
-        self.open();
+        self.open(Operation::Init);
         // SAFETY: the host pointer is set; the policy was compiled against the same layout.
         unsafe { init() }
     }
@@ -39,7 +40,7 @@ impl Kernel<'_> {
     /// `ops.exit`
     pub fn call_exit(&mut self, info: &mut abi::ExitInfo) {
         let Some(exit) = self.ops.exit else { return };
-        self.open();
+        self.open(Operation::Exit);
         // SAFETY: as above; `info` outlives the call.
         unsafe { exit(info) }
     }
@@ -48,7 +49,7 @@ impl Kernel<'_> {
     pub fn call_select_cpu(&mut self, task: TaskId, prev_cpu: i32, flags: u64) -> i32 {
         let select_cpu = self.ops.select_cpu.expect("checked by the caller");
         let p = self.tasks.address(task);
-        self.open();
+        self.open(Operation::SelectCpu);
         // SAFETY: as above; task structures never move.
         unsafe { select_cpu(p, prev_cpu, flags) }
     }
@@ -57,7 +58,7 @@ impl Kernel<'_> {
     pub fn call_dispatch(&mut self, cpu: usize, prev: Option<TaskId>) {
         let Some(dispatch) = self.ops.dispatch else { return };
         let prev = prev.map_or(null_mut(), |task| self.tasks.address(task));
-        self.open();
+        self.open(Operation::Dispatch);
         // SAFETY: as above.
         unsafe { dispatch(cpu as i32, prev) }
     }
@@ -67,7 +68,7 @@ impl Kernel<'_> {
         let Some(init_task) = self.ops.init_task else { return 0 };
         let p = self.tasks.address(task);
         let mut args = abi::InitTaskArgs { fork, cgroup: null_mut() };
-        self.open();
+        self.open(Operation::InitTask);
         // SAFETY: as above; `args` outlives the call.
         unsafe { init_task(p, &mut args) }
     }
@@ -77,7 +78,7 @@ impl Kernel<'_> {
         let Some(exit_task) = self.ops.exit_task else { return };
         let p = self.tasks.address(task);
         let mut args = abi::ExitTaskArgs { cancelled: false };
-        self.open();
+        self.open(Operation::ExitTask);
         // SAFETY: as above; `args` outlives the call.
         unsafe { exit_task(p, &mut args) }
     }
@@ -86,7 +87,7 @@ impl Kernel<'_> {
     pub fn call_stopping(&mut self, task: TaskId, runnable: bool) {
         let Some(stopping) = self.ops.stopping else { return };
         let p = self.tasks.address(task);
-        self.open();
+        self.open(Operation::Stopping);
         // SAFETY: as above.
         unsafe { stopping(p, runnable) }
     }
@@ -95,7 +96,7 @@ impl Kernel<'_> {
     pub fn call_yield(&mut self, task: TaskId) -> bool {
         let Some(yield_) = self.ops.yield_ else { return false };
         let p = self.tasks.address(task);
-        self.open();
+        self.open(Operation::Yield);
         // SAFETY: as above.
         unsafe { yield_(p, null_mut()) };
         true
@@ -106,7 +107,7 @@ impl Kernel<'_> {
         let Some(set_weight) = self.ops.set_weight else { return };
         let weight = self.tasks.seen(task).scx.weight;
         let p = self.tasks.address(task);
-        self.open();
+        self.open(Operation::SetWeight);
         // SAFETY: as above.
         unsafe { set_weight(p, weight) }
     }
@@ -114,34 +115,36 @@ impl Kernel<'_> {
     /// `ops.update_idle`
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
         let Some(update_idle) = self.ops.update_idle else { return };
-        self.open();
+        self.open(Operation::UpdateIdle);
         // SAFETY: as above.
         unsafe { update_idle(cpu as i32, idle) }
     }
 
-    /// An operation that takes a task and flags.
+    /// An operation that takes a task and flags, and which one it is.
     pub fn call_with_flags(
         &mut self,
+        which: Operation,
         operation: Option<unsafe extern "C" fn(*mut abi::Task, u64)>,
         task: TaskId,
         flags: u64,
     ) {
         let Some(operation) = operation else { return };
         let p = self.tasks.address(task);
-        self.open();
+        self.open(which);
         // SAFETY: as above.
         unsafe { operation(p, flags) }
     }
 
-    /// An operation that takes a task.
+    /// An operation that takes a task, and which one it is.
     pub fn call_with_task(
         &mut self,
+        which: Operation,
         operation: Option<unsafe extern "C" fn(*mut abi::Task)>,
         task: TaskId,
     ) {
         let Some(operation) = operation else { return };
         let p = self.tasks.address(task);
-        self.open();
+        self.open(which);
         // SAFETY: as above.
         unsafe { operation(p) }
     }
@@ -150,7 +153,7 @@ impl Kernel<'_> {
     pub fn call_timer(&mut self, index: u32) {
         let Some((callback, map, mut key, value)) = self.maps.timer_call(index) else { return };
         self.context = Context::Unlocked;
-        self.open();
+        self.open(Operation::Timer);
         // SAFETY: as above; the policy passed a callback of this type to bpf_timer_set_callback,
         // and map values never move.
         unsafe { callback(map, &mut key, value) };

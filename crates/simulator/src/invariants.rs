@@ -5,6 +5,7 @@
 
 use crate::agenda::When;
 use crate::kernel::Kernel;
+use crate::progress::Operation;
 
 /// Events between two checks that look at every task and queue.
 const FULL_CHECK_EVERY: u64 = 1 << 16;
@@ -40,7 +41,7 @@ impl Kernel<'_> {
         assert!(in_order, "time went back: {next:?} after {when:?}");
         self.check_limits(when.at_ns);
         if let Some(progress) = &self.progress {
-            progress.note(self.here(), when.at_ns);
+            progress.note(Operation::None, self.here(), when.at_ns);
         }
         if self.metrics.events >= self.next_full_check {
             self.next_full_check = self.metrics.events + FULL_CHECK_EVERY;

@@ -150,6 +150,8 @@ pub struct Kernel<'a> {
     pub sync_wakeups: bool,
     /// Nothing happens after this time.
     pub until_ns: u64,
+    /// More events than this are a failure.
+    pub events_max: u64,
     /// Time of the last event taken, and how many were taken at that time.
     pub event_ns: u64,
     /// See `event_ns`.

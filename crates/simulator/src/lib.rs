@@ -34,7 +34,7 @@ pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
 pub use observation::{Event, Observation};
-pub use progress::{PRINTS_MAX, Position, Progress};
+pub use progress::{Operation, PRINTS_MAX, Position, Progress};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
 
@@ -50,6 +50,9 @@ pub struct Options {
     pub seed: u64,
     /// Stop at this simulated time in ns.
     pub until_ns: Option<u64>,
+    /// Fail after so many events: a run that needs more repeats something in next to no time, such
+    /// as a timer of a nanosecond. Without it there is a limit that no run lives to see.
+    pub events_max: Option<u64>,
     /// Record who ran where; memory then grows with the length of the run.
     pub timeline: bool,
     /// Record what happened to tasks and CPUs; memory then grows with the length of the run.
@@ -116,6 +119,7 @@ pub fn simulate(
     let setting = engine::Setting {
         seed: options.seed,
         until_ns: options.until_ns,
+        events_max: options.events_max,
         timeline: options.timeline,
         observe: options.observe,
         choices: options.choices.clone(),

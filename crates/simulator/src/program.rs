@@ -13,6 +13,7 @@ use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Kernel, Timer};
 use crate::metrics::name_of;
+use crate::progress::Operation;
 use crate::requests::Releases;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::task::{NICE_WEIGHTS, Place, TaskId, nice_weight, scx_weight};
@@ -377,7 +378,7 @@ impl Kernel<'_> {
             let message = format!("ops.init_task() failed ({result}) for {label}");
             return self.fail_about(task, FailureKind::PolicyExit, message);
         }
-        self.call_with_task(self.ops.enable, task);
+        self.call_with_task(Operation::Enable, self.ops.enable, task);
         self.call_set_weight(task);
     }
 
@@ -400,7 +401,7 @@ impl Kernel<'_> {
     /// Tells the policy that a task is gone (`sched_ext_free`): after the switch from it, so that
     /// `dispatch` still knows it.
     pub fn forget(&mut self, task: TaskId) {
-        self.call_with_task(self.ops.disable, task);
+        self.call_with_task(Operation::Disable, self.ops.disable, task);
         self.call_exit_task(task);
         self.maps.forget_task(self.tasks.seen_mut(task));
     }

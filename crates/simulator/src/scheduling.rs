@@ -9,6 +9,7 @@ use crate::dispatch_queue::{GLOBAL, LOCAL};
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::observation::Event;
+use crate::progress::Operation;
 use crate::task::{Place, TaskId};
 
 /// Why `select_cpu` is called, and flags of `enqueue`: `SCX_WAKE_*`, `SCX_ENQ_*`.
@@ -93,7 +94,7 @@ impl Kernel<'_> {
         self.metrics.woke(now_ns, task, cpu, wake_flags & flags::WAKE_FORK != 0);
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_with_flags(self.ops.runnable, task, enq_flags);
+        self.call_with_flags(Operation::Runnable, self.ops.runnable, task, enq_flags);
         match direct {
             Some(insertion) => {
                 let flags = insertion.flags | enq_flags;
@@ -157,7 +158,7 @@ impl Kernel<'_> {
             return self.insert(insertion, cpu);
         }
         self.context = Context::Enqueueing { task, direct: None };
-        self.call_with_flags(self.ops.enqueue, task, enq_flags);
+        self.call_with_flags(Operation::Enqueue, self.ops.enqueue, task, enq_flags);
         let context = std::mem::replace(&mut self.context, Context::Plain);
         match context {
             Context::Enqueueing { direct: Some(insertion), .. } => {
@@ -383,7 +384,7 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).state = 1;
         self.switching = true;
         self.call_stopping(task, false);
-        self.call_with_flags(self.ops.quiescent, task, flags::DEQ_SLEEP);
+        self.call_with_flags(Operation::Quiescent, self.ops.quiescent, task, flags::DEQ_SLEEP);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         self.end_stay(task, true);
         self.tasks.move_to(task, place);
@@ -395,15 +396,15 @@ impl Kernel<'_> {
     pub fn change_current(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
         self.update_current();
         self.call_stopping(task, false);
-        self.call_with_flags(self.ops.quiescent, task, flags::DEQ_CHANGE);
+        self.call_with_flags(Operation::Quiescent, self.ops.quiescent, task, flags::DEQ_CHANGE);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         change(self);
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_with_flags(self.ops.runnable, task, flags::ENQ_CHANGE);
+        self.call_with_flags(Operation::Runnable, self.ops.runnable, task, flags::ENQ_CHANGE);
         self.charge(Spent::Scheduler, 2 * self.costs.dsq_op_ns);
         let cpu = self.here();
         self.cpus[cpu].exec_start_ns = self.host.now_ns;
-        self.call_with_task(self.ops.running, task);
+        self.call_with_task(Operation::Running, self.ops.running, task);
     }
 
     /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).
@@ -424,7 +425,7 @@ impl Kernel<'_> {
             self.leave_idle();
         }
         self.cpus[cpu].exec_start_ns = self.host.now_ns;
-        self.call_with_task(self.ops.running, next);
+        self.call_with_task(Operation::Running, self.ops.running, next);
         self.charge_switch(next);
         let now_ns = self.host.now_ns;
         self.cpus[cpu].activity = Activity::Syscall;

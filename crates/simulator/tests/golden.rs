@@ -136,30 +136,6 @@ program = [{ run = "10ms" }]
     ..PLAIN
 };
 
-const CFS_2007: Scene = Scene {
-    policy: "cfs_2007",
-    until_ns: 160 * MS,
-    tasks: r#"
-[[tasks]]
-name = "s"
-program = [{ sleep = "65500us" }, { run = "5ms" }, { fork = "c" }, { run = "8ms" }]
-
-[[tasks]]
-name = "a"
-program = [{ run = "10s" }]
-
-[[tasks]]
-name = "b"
-start = "4500us"
-nice = 5
-program = [{ run = "10s" }]
-
-[templates.c]
-program = [{ run = "20ms" }]
-"#,
-    ..PLAIN
-};
-
 const RFS: Scene = Scene {
     policy: "rfs",
     until_ns: 80 * MS,
@@ -208,6 +184,8 @@ program = [{ run = "20ms" }]
 "#,
     ..PLAIN
 };
+
+const CFS_2007: Scene = Scene { policy: "cfs_2007", ..CFS };
 
 const CFS_GAVL: Scene = Scene { policy: "cfs_gavl", ..CFS };
 
@@ -293,59 +271,28 @@ program = [{ run = "5ms" }]
     ..PLAIN
 };
 
-#[test]
-fn fifo_decides_as_its_golden_timeline_says() {
-    check(&FIFO);
+/// A test a policy: they fail apart, by their policy's name.
+macro_rules! golden_timelines {
+    ($($name:ident: $scene:expr,)*) => {$(
+        #[test]
+        fn $name() {
+            check(&$scene);
+        }
+    )*};
 }
 
-#[test]
-fn round_robin_decides_as_its_golden_timeline_says() {
-    check(&ROUND_ROBIN);
-}
-
-#[test]
-fn linux_2_4_decides_as_its_golden_timeline_says() {
-    check(&LINUX_2_4);
-}
-
-#[test]
-fn o1_decides_as_its_golden_timeline_says() {
-    check(&O1);
-}
-
-#[test]
-fn cfs_2007_decides_as_its_golden_timeline_says() {
-    check(&CFS_2007);
-}
-
-#[test]
-fn rfs_decides_as_its_golden_timeline_says() {
-    check(&RFS);
-}
-
-#[test]
-fn cfs_decides_as_its_golden_timeline_says() {
-    check(&CFS);
-}
-
-#[test]
-fn cfs_gavl_decides_as_its_golden_timeline_says() {
-    check(&CFS_GAVL);
-}
-
-#[test]
-fn timering_decides_as_its_golden_timeline_says() {
-    check(&TIMERING);
-}
-
-#[test]
-fn bfs_decides_as_its_golden_timeline_says() {
-    check(&BFS);
-}
-
-#[test]
-fn eevdf_decides_as_its_golden_timeline_says() {
-    check(&EEVDF);
+golden_timelines! {
+    fifo_decides_as_its_golden_timeline_says: FIFO,
+    round_robin_decides_as_its_golden_timeline_says: ROUND_ROBIN,
+    linux_2_4_decides_as_its_golden_timeline_says: LINUX_2_4,
+    o1_decides_as_its_golden_timeline_says: O1,
+    cfs_2007_decides_as_its_golden_timeline_says: CFS_2007,
+    rfs_decides_as_its_golden_timeline_says: RFS,
+    cfs_decides_as_its_golden_timeline_says: CFS,
+    cfs_gavl_decides_as_its_golden_timeline_says: CFS_GAVL,
+    timering_decides_as_its_golden_timeline_says: TIMERING,
+    bfs_decides_as_its_golden_timeline_says: BFS,
+    eevdf_decides_as_its_golden_timeline_says: EEVDF,
 }
 
 const RULE: &str =

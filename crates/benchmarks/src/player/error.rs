@@ -26,6 +26,8 @@ pub enum Step {
     Send,
     /// A task receives.
     Receive,
+    /// A task waits for the end of its children.
+    Join,
     /// A task died without having ended; the error is the signal, 0 if that is not known.
     Death,
 }
@@ -34,7 +36,7 @@ impl Step {
     /// The step with this number.
     pub(crate) fn of(number: u8) -> Option<Step> {
         use Step::*;
-        [Group, Create, Report, Nice, Affinity, Class, Memory, Fork, Send, Receive, Death]
+        [Group, Create, Report, Nice, Affinity, Class, Memory, Fork, Send, Receive, Join, Death]
             .into_iter()
             .find(|step| *step as u8 == number)
     }
@@ -52,6 +54,7 @@ impl Step {
             Step::Fork => "could not fork",
             Step::Send => "could not send",
             Step::Receive => "could not receive",
+            Step::Join => "could not wait for its children",
             Step::Death => "died before its end",
         }
     }
@@ -68,7 +71,7 @@ impl Step {
             Step::Affinity => "give `cpus` that are online and allowed to this process",
             Step::Class => "the class `ext` needs a kernel with sched_ext",
             Step::Memory => "send smaller messages or free memory",
-            Step::Send | Step::Receive => "see the error's number in errno(3)",
+            Step::Send | Step::Receive | Step::Join => "see the error's number in errno(3)",
             Step::Death => "was it killed for lack of memory? `dmesg` tells",
         }
     }

@@ -343,6 +343,21 @@ pub fn private_memory(bytes: usize) -> Result<&'static mut [u8], i32> {
     }
 }
 
+/// Makes two sockets: whoever reads from one sees its end when nobody holds the other any more.
+pub fn socket_pair() -> Result<(i32, i32), i32> {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: there is room for two descriptors.
+    checked(i64::from(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) }))?;
+    Ok((ends[0], ends[1]))
+}
+
+/// Closes a descriptor that the caller has from [`socket_pair`], or its process's parent had.
+pub fn close(descriptor: i32) {
+    // SAFETY: a plain number; the caller owns it and forgets it.
+    unsafe { libc::close(descriptor) };
+}
+
 /// Reads what is there, waiting for at least a byte.
 pub fn read(descriptor: i32, into: &mut [u8]) -> Result<usize, i32> {
     // SAFETY: `into` is valid for its length.

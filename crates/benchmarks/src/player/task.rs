@@ -55,8 +55,10 @@ enum Body {
 enum Birth {
     /// It was there before time 0.
     Initial,
-    /// Another task forked it.
+    /// Another task forked it, whom it tells of its end.
     Forked,
+    /// The same, but the kernel tells: see [`Ties`].
+    Tied,
 }
 
 /// Work that initial tasks do before their start, so that their first work is like all other.
@@ -102,7 +104,8 @@ impl Setting<'_> {
                 self.or_give_up(other, started.map_err(|errno| (Step::Create, errno)));
             }
         }
-        self.live(task, if first { Body::FirstThread } else { Body::Process }, Birth::Initial);
+        let body = if first { Body::FirstThread } else { Body::Process };
+        self.live(task, body, Birth::Initial);
         if first { system::exit_first_thread() } else { system::exit_process(0) }
     }
 
@@ -198,7 +201,7 @@ impl Setting<'_> {
     }
 
     /// Life of a forked task whose slot its parent has filled in.
-    fn live_as_child(&self, task: u32, body: Body) {
+    fn live_as_child(&self, task: u32, body: Body, birth: Birth) {
         let parent = self.slot(task).parent.load(SeqCst) - 1;
         let template = |task: u32| self.slot(task).template.load(SeqCst) as usize;
         let (own, inherited) = (template(task), template(parent));
@@ -215,7 +218,7 @@ impl Setting<'_> {
             let result = system::set_affinity(&self.cpus_of(own));
             self.or_give_up(task, result.map_err(|errno| (Step::Affinity, errno)));
         }
-        self.live(task, body, Birth::Forked);
+        self.live(task, body, birth);
     }
 
     // ---- life -----------------------------------------------------------------------------------
@@ -233,6 +236,8 @@ impl Setting<'_> {
             setting: self,
             task,
             slot: self.slot(task),
+            body,
+            children: None,
             program: &self.workload.templates[template].program,
             pc: 0,
             rounds: [0; LOOP_DEPTH_MAX],
@@ -255,11 +260,11 @@ impl Setting<'_> {
             }
         };
         self.or_give_up(task, result);
-        self.end(task, body);
+        self.end(task, body, birth);
     }
 
     /// Leaves the result behind, then tells parent and conductor.
-    fn end(&self, task: u32, body: Body) {
+    fn end(&self, task: u32, body: Body, birth: Birth) {
         let (play, slot) = (self.stage.play(), self.slot(task));
         let (voluntary, involuntary) = system::switches();
         slot.voluntary.set(voluntary);
@@ -268,7 +273,7 @@ impl Setting<'_> {
         slot.exited_at_ns.store(system::now_ns(), SeqCst);
         if let Some(parent) = slot.parent.load(SeqCst).checked_sub(1) {
             let children = &self.slot(parent).children;
-            if children.fetch_sub(1, SeqCst) == 1 {
+            if children.fetch_sub(1, SeqCst) == 1 && birth != Birth::Tied {
                 system::futex_wake(children, system::EVERY_BIT);
             }
         }
@@ -281,9 +286,9 @@ impl Setting<'_> {
         }
     }
 
-    /// Forks a child of `template` for `parent`. Children are numbered in the order in which
-    /// their forks begin.
-    fn fork(&self, parent: u32, template: u32) -> Result<(), Failed> {
+    /// Gives a child of `template` that `parent` is about to fork its number and its slot. Children
+    /// are numbered in the order in which their forks begin.
+    fn number_child(&self, parent: u32, template: u32) -> u32 {
         let play = self.stage.play();
         let task = play.nr_tasks.fetch_add(1, SeqCst);
         let (slot, own) = (self.slot(task), self.slot(parent));
@@ -293,17 +298,7 @@ impl Setting<'_> {
         slot.born_at_ns.store(system::now_ns(), SeqCst);
         own.children.fetch_add(1, SeqCst);
         play.alive.fetch_add(1, SeqCst);
-        let failed = |errno| (Step::Fork, errno);
-        if self.workload.templates[template as usize].address_space.is_some() {
-            return system::start_thread(forked_thread, task as usize).map_err(failed);
-        }
-        match system::fork().map_err(failed)? {
-            Fork::Parent(_) => Ok(()),
-            Fork::Child => {
-                self.live_as_child(task, Body::Process);
-                system::exit_process(0)
-            }
-        }
+        task
     }
 }
 
@@ -326,7 +321,7 @@ extern "C" fn initial_thread(task: *mut libc::c_void) -> *mut libc::c_void {
 }
 
 extern "C" fn forked_thread(task: *mut libc::c_void) -> *mut libc::c_void {
-    setting_of_process().live_as_child(task as u32, Body::Thread);
+    setting_of_process().live_as_child(task as u32, Body::Thread, Birth::Forked);
     std::ptr::null_mut()
 }
 
@@ -351,11 +346,27 @@ fn first_of(cpus: &Cpus) -> Cpus {
     first
 }
 
+/// Two sockets that tie children to their parent: each child holds one until the kernel closes it
+/// near the end of the child's exit, and nobody writes. So the parent, who reads from the other, is
+/// woken by the last child to die and by no other. What a child says before it exits comes too
+/// early, for tearing a process down takes long; wait(2) is woken by every child; and with a pipe
+/// the last child would hold a lock that the parent needs when it wakes.
+///
+/// A child that forks is not tied: until they first run, its own children would hold its end too.
+#[derive(Clone, Copy, Debug)]
+struct Ties {
+    parents: i32,
+    childrens: i32,
+}
+
 /// A task on its way through its program.
 struct Life<'a> {
     setting: &'a Setting<'a>,
     task: u32,
     slot: &'a Slot,
+    body: Body,
+    /// To the children that it has forked since it last joined.
+    children: Option<Ties>,
     program: &'a [Op],
     pc: usize,
     /// Rounds still to run of the loops it is in, this one included.
@@ -380,8 +391,8 @@ impl Life<'_> {
             Op::WakeAll { gate } => setting.stage.gate(gate).open(),
             Op::Wait { gate } => setting.stage.gate(gate).wait(),
             Op::Yield => system::give_way(),
-            Op::Fork { template } => setting.fork(self.task, template)?,
-            Op::Join => self.join(),
+            Op::Fork { template } => self.fork(template)?,
+            Op::Join => self.join()?,
             Op::Nice(nice) => {
                 self.slot.nice.store(nice.into(), SeqCst);
                 system::set_nice(nice.into()).map_err(|errno| (Step::Nice, errno))?;
@@ -460,11 +471,54 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn join(&mut self) {
+    fn fork(&mut self, template: u32) -> Result<(), Failed> {
+        let setting = self.setting;
+        let child = &setting.workload.templates[template as usize];
+        let failed = |errno| (Step::Fork, errno);
+        // Tasks that share a process would hold the ties of each other's children.
+        let is_tied = self.body == Body::Process
+            && !child.program.iter().any(|op| matches!(op, Op::Fork { .. }));
+        if is_tied && self.children.is_none() {
+            let (parents, childrens) = system::socket_pair().map_err(failed)?;
+            self.children = Some(Ties { parents, childrens });
+        }
+        let task = setting.number_child(self.task, template);
+        if child.address_space.is_some() {
+            return system::start_thread(forked_thread, task as usize).map_err(failed);
+        }
+        match system::fork().map_err(failed)? {
+            Fork::Parent(_) => Ok(()),
+            Fork::Child => {
+                if let Some(Ties { parents, childrens }) = self.children {
+                    system::close(parents);
+                    if !is_tied {
+                        system::close(childrens);
+                    }
+                }
+                let birth = if is_tied { Birth::Tied } else { Birth::Forked };
+                setting.live_as_child(task, Body::Process, birth);
+                system::exit_process(0)
+            }
+        }
+    }
+
+    fn join(&mut self) -> Result<(), Failed> {
+        if let Some(Ties { parents, childrens }) = self.children.take() {
+            system::close(childrens);
+            let ended = loop {
+                match system::read(parents, &mut self.buffer[..1]) {
+                    Err(libc::EINTR) => {}
+                    ended => break ended,
+                }
+            };
+            system::close(parents);
+            ended.map_err(|errno| (Step::Join, errno))?;
+        }
+        // Who is not tied tells of its end; the others have.
         loop {
             let children = self.slot.children.load(SeqCst);
             if children == 0 {
-                return;
+                return Ok(());
             }
             system::futex_wait(&self.slot.children, children, system::EVERY_BIT, None);
         }
