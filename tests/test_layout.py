@@ -110,7 +110,8 @@ MODULES = {
     "catalogue": {"errors", "_native"},
     "statistics": set(),
     "store": {"errors"},
-    "experiment": {"catalogue", "errors", "store"},
+    "claimed": {"errors"},
+    "experiment": {"catalogue", "claimed", "errors", "store"},
     "platforms": {"bpf", "catalogue", "errors", "store"},
     "cells": {"bpf", "catalogue", "errors", "experiment", "platforms", "store"},
     "sweep": {"catalogue", "cells", "errors", "store"},
@@ -120,6 +121,8 @@ MODULES = {
     "weights": set(),
     "interactivity": {"statistics", "store", "study"},
     "fairness": {"interactivity", "statistics", "study", "weights"},
+    "headline": {"fairness", "interactivity", "statistics", "study", "terminal"},
+    "verdicts": {"fairness", "statistics", "study"},
     "plots": {"statistics"},
     "interactivity_plots": {"plots"},
     "timeline_plot": {"plots"},
@@ -134,6 +137,7 @@ MODULES = {
     "report": {
         "errors",
         "fairness",
+        "headline",
         "interactivity",
         "plots",
         "report_figures",
@@ -141,6 +145,7 @@ MODULES = {
         "store",
         "study",
         "timeline_plot",
+        "verdicts",
     },
     "timelines": {
         "cells",
@@ -152,6 +157,7 @@ MODULES = {
         "sweep",
         "timeline_plot",
     },
+    "verdicts_table": {"terminal", "verdicts"},
     "interactivity_table": {"fairness", "interactivity", "statistics", "study", "terminal"},
     "report_verb": {
         "catalogue",
@@ -164,6 +170,7 @@ MODULES = {
         "terminal",
         "timeline_plot",
         "timelines",
+        "verdicts",
     },
     "terminal": {
         "cells",
