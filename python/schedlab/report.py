@@ -146,7 +146,7 @@ def render(
     looks = plots.looks_of(study.policies)
     for form in (number, factor, interval, p_value, points, message_of, *CLAIM_FORMS):
         environment.filters[form.__name__] = form
-    split_rows = _split_rows(study)
+    split_rows, told = _split_rows(study), told_panels(study)
     latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)
     return environment.get_template("report.html").render(
         title=title,
@@ -161,7 +161,7 @@ def render(
         study=study,
         looks=looks,
         baseline=study.policies[0],
-        summary=summary(study),
+        summary=summary(study, told),
         **figures_of(study, looks, split_rows, latencies, found, shares, timelines),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
@@ -173,6 +173,8 @@ def render(
         percentiles=PERCENTILES,
         quantile_levels=QUANTILE_LEVELS,
         number_form=number,
+        percent_form="{:.2f}".format,
+        is_time_equal=len(told) == len(study.panels),
         factor_form=factor,
         digest_characters=DIGEST_CHARACTERS_SHOWN,
         confidence_percent=round(100 * CONFIDENCE),
@@ -184,17 +186,23 @@ def render(
 # --- words and numbers ----------------------------------------------------------------------------
 
 
-def summary(study: Study) -> dict[str, str | list[tuple[str, str]]]:
-    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`."""
-    told = told_panels(study)
+def summary(
+    study: Study, told: Mapping[str, str] | None = None
+) -> dict[str, str | list[tuple[str, str]]]:
+    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`.
+
+    `told` is what `headline.told_panels` gives, for who has it already.
+    """
+    told = told_panels(study) if told is None else told
+    is_time_equal = len(told) == len(study.panels)
     return {
-        "opening": " ".join(_opening_sentences(study)),
+        "opening": " ".join(_opening_sentences(study, is_time_equal)),
         "panels": [(p.name, told.get(p.name) or _panel_sentence(study, p)) for p in study.panels],
         "growth": _growth_sentence(study),
     }
 
 
-def _opening_sentences(study: Study) -> list[str]:
+def _opening_sentences(study: Study, is_time_equal: bool) -> list[str]:
     made = [*study.completed, *study.incomplete]
     machines = {record.machine for record in made}
     what = "measured run" if measured_on(made) else "simulated run"
@@ -208,7 +216,9 @@ def _opening_sentences(study: Study) -> list[str]:
         for cell in panel.cells
         for comparison in cell.comparisons.values()
     ]
-    if words:
+    if words and is_time_equal:
+        sentences.append("Their times are equal; what tells them apart stands first.")
+    elif words:
         counts = ", ".join(f"{words.count(word)} {word.value}" for word in Verdict)
         sentences.append(
             f"Of {_count(len(words), 'comparison')} with {study.policies[0]}: {counts}; "
