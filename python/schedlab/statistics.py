@@ -211,9 +211,9 @@ def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
     return replace(
         plain,
         mean=100 * share,
-        # Rounding may lead a hair beyond the ends.
-        low=None if low is None else max(0.0, 100 * float(low)),
-        high=None if high is None else min(100.0, 100 * float(high)),
+        # Rounding may lead a hair beyond the ends, and past a mean that is one.
+        low=None if low is None else min(100 * share, max(0.0, 100 * float(low))),
+        high=None if high is None else max(100 * share, min(100.0, 100 * float(high))),
     )
 
 
