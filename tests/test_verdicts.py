@@ -136,7 +136,7 @@ def test_each_of_several_counterparts_is_a_place(study):
     [judged] = judge(definition(claim | {"over": {"n": [1, 4]}}), study(times))
     assert [found.simulated for found in judged.found] == [2.0, 0.5]
     assert judged.verdict == NOT
-    assert verdict_text(judged) == "not reproduced (1 of 2 places are)"
+    assert verdict_text(judged) == "not reproduced; it is in 1 of 2 places"
     assert simulated_text(judged) == "0.500 to 2.000"
 
 
@@ -145,7 +145,7 @@ def test_a_place_that_was_not_run_leaves_the_claim_open(study):
     times = {("old", "small", 1): (1.0,) * 3, ("new", "small", 1): (1.0,) * 3}
     [judged] = judge(definition(claim), study(times))
     assert judged.verdict == UNKNOWN
-    assert verdict_text(judged) == "cannot tell (1 of 2 places are), 1 were run"
+    assert verdict_text(judged) == "cannot tell; it is in 1 of 2 places, of which 1 were run"
     assert judge(definition(claim), study({("old", "small", 1): (1.0,) * 3})) == []
 
 

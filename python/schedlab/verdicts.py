@@ -232,9 +232,9 @@ def verdict_text(judged: Judged) -> str:
     text = str(judged.verdict)
     nr_same = sum(one.verdict == Verdict.REPRODUCED for one in judged.found)
     if judged.nr_places > 1 and judged.verdict != Verdict.REPRODUCED:
-        text += f" ({nr_same} of {judged.nr_places} places are)"
+        text += f"; it is in {nr_same} of {judged.nr_places} places"
         if len(judged.found) < judged.nr_places:
-            text += f", {len(judged.found)} were run"
+            text += f", of which {len(judged.found)} were run"
     return text
 
 
