@@ -22,6 +22,7 @@ SMALLER = {
     "counter_2009": (["--vary", "n=2,3", "--repeat", "2"], 3 * 2),
     "counter_2009_mechanisms": (["--vary", "n=3", "--repeat", "2"], 6),
     "compile_2009": (["--vary", "jobs=2", "--repeat", "1"], 3),
+    "nice_2007": (["--repeat", "3"], 4),
     "lat_ctx_2007": (["--repeat", "1"], 3),
     "study_2012_make": (["--machine", "e5200", "--repeat", "1"], 2),
     "study_2012_compress": (["--machine", "x3360", "--repeat", "1"], 2),
@@ -29,6 +30,9 @@ SMALLER = {
     "hackbench_2003": (["--vary", "groups=50", "--machine", "osdl-1", "--repeat", "1"], 2),
     "demo": (["--vary", "groups=5", "--machine", "osdl-2", "--repeat", "1"], 4),
 }
+
+# A question of our own, and a claim that stands in a sentence.
+WITHOUT_TABLE = {"demo", "nice_2007"}
 
 
 def shipped(name):
@@ -71,7 +75,7 @@ def test_an_experiment_names_what_there_is(name):
     assert asked.repeats >= 3, "intervals need three repetitions"
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "demo"])
+@pytest.mark.parametrize("name", sorted({*EXPERIMENTS} - WITHOUT_TABLE))
 def test_every_cell_of_a_published_study_has_a_published_time(name):
     grid = cells.expand(shipped(name))
     simulated = {
@@ -178,11 +182,14 @@ def test_a_part_of_an_experiment_runs_and_reports_published_beside_simulated(
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     title = shipped(name).title
     assert title in html and title in done.stdout
-    if name == "demo":
+    claims = shipped(name).claims
+    assert ("what others claimed" in done.stdout) == bool(claims)
+    assert ('data-table="claims"' in html) == bool(claims)
+    if name in WITHOUT_TABLE:
         assert "Published beside simulated" not in html
         assert "what others measured" not in done.stdout
         return
-    rows = done.stdout.split("what others measured")[1]
+    rows = done.stdout.split("what others measured")[1].split("what others claimed")[0]
     row = r"^ +(\S+), (\S+?)(?:, \w+ = (\d+))? +\S+ +\S+ +m?s +[+-]\d+\.\d %"
     shown = re.findall(row, rows, re.M)
     times = published(name)
@@ -269,6 +276,26 @@ def test_how_policies_stand_to_each_other_and_the_order_of_all_are_shown(command
     assert f"order of all 4 times: Kendall's τ = {tau:.2f}" in out
 
 
+def test_the_claim_of_the_rfs_thread_is_reproduced_with_an_interval(command):
+    data = json.loads(compare(command, "nice_2007", "--json").stdout)
+    starved, *fair = data["claims"]
+    assert {claim["verdict"] for claim in data["claims"]} == {"reproduced"}
+    [found] = starved["places"]
+    assert (found["published"], starved["unit"]) == (0.7, "%")
+    assert 0.65 < found["low"] < found["simulated"] < found["high"] < 0.75
+    for claim in fair:
+        assert claim["places"][0]["simulated"] == pytest.approx(100 * 36 / 1060, rel=0.01)
+
+
+def test_a_claim_is_judged_anew_with_other_tunables_and_left_out_of_other_workloads(command):
+    changed = ("--set", "cfs_2007.runtime_limit_ns=90ms")
+    data = json.loads(compare(command, "nice_2007", *changed, "--json").stdout)
+    assert data["claims"][0]["verdict"] == "not reproduced"
+    done = compare(command, "nice_2007", "--with", "other=10", "--repeat", "1")
+    assert "what others claimed" not in done.stdout
+    assert "note: published times" in done.stderr
+
+
 def test_an_option_wins_over_what_a_file_says_of_one_machine(command):
     options = ("--machine", "e5200", "--repeat", "1", "--with", "jobs=1", "--json")
     data = json.loads(compare(command, "study_2012_make", *options).stdout)
@@ -305,7 +332,7 @@ def test_a_report_made_again_from_the_store_has_the_published_times(command, tmp
     again = command("report", "runs.db", "--output", "again.html")
     assert again.returncode == 0, again.stderr
     first, second = ((tmp_path / f"{name}.html").read_text() for name in ("first", "again"))
-    assert "Published beside simulated" in first
+    assert "Published beside simulated" in first and 'data-table="claims"' in first
     assert first == second
 
 

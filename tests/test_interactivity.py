@@ -267,6 +267,20 @@ def test_missed_deadlines_are_a_percentage_of_each_run(run_of, tmp_path):
     assert "Response times and deadlines</h2>" in html
 
 
+def test_the_interval_of_missed_deadlines_reaches_below_nothing(run_of, tmp_path):
+    records = [
+        run_of(seed=seed, requests=[group(deadlines=50, missed=missed)])
+        for seed, missed in enumerate((0, 0, 1))
+    ]
+    [row] = requests(study_of(records))
+    assert 0 < row.missed.low < row.missed.mean == pytest.approx(2 / 3) < row.missed.high
+    html = html_of(tmp_path, records)
+    assert f"[{row.missed.low:.2f}, {row.missed.high:.2f}]" in html
+    [figure] = figures_in(html, "deadlines")
+    error = figure["data"][0]["error_y"]
+    assert figure["data"][0]["y"][0] - error["arrayminus"][0] == pytest.approx(row.missed.low)
+
+
 def test_requests_without_deadlines_have_response_times_only(run_of, tmp_path):
     record = run_of(requests=[group("web", response=delays(4_000_000))])
     [row] = requests(study_of([record]))

@@ -110,7 +110,8 @@ MODULES = {
     "catalogue": {"errors", "_native"},
     "statistics": set(),
     "store": {"errors"},
-    "experiment": {"catalogue", "errors", "store"},
+    "claimed": {"errors"},
+    "experiment": {"catalogue", "claimed", "errors", "store"},
     "platforms": {"bpf", "catalogue", "errors", "store"},
     "cells": {"bpf", "catalogue", "errors", "experiment", "platforms", "store"},
     "workers": {"catalogue"},
@@ -121,6 +122,8 @@ MODULES = {
     "weights": set(),
     "interactivity": {"statistics", "store", "study"},
     "fairness": {"interactivity", "statistics", "study", "weights"},
+    "headline": {"fairness", "interactivity", "statistics", "study", "terminal"},
+    "verdicts": {"fairness", "statistics", "study"},
     "plots": {"statistics"},
     "interactivity_plots": {"plots"},
     "timeline_plot": {"plots"},
@@ -135,6 +138,7 @@ MODULES = {
     "report": {
         "errors",
         "fairness",
+        "headline",
         "interactivity",
         "plots",
         "report_figures",
@@ -142,6 +146,7 @@ MODULES = {
         "store",
         "study",
         "timeline_plot",
+        "verdicts",
     },
     "timelines": {
         "cells",
@@ -153,6 +158,7 @@ MODULES = {
         "sweep",
         "timeline_plot",
     },
+    "verdicts_table": {"terminal", "verdicts"},
     "interactivity_table": {"fairness", "interactivity", "statistics", "study", "terminal"},
     "report_verb": {
         "catalogue",
@@ -165,6 +171,7 @@ MODULES = {
         "terminal",
         "timeline_plot",
         "timelines",
+        "verdicts",
     },
     "terminal": {
         "cells",

@@ -17,6 +17,7 @@ from schedlab.statistics import (
     growth_exponent,
     holm,
     log_estimate,
+    percent_estimate,
     rank_agreement,
     ratio,
     verdict,
@@ -355,3 +356,50 @@ def test_a_log_estimate_is_the_estimate_of_the_logarithms(values):
 def test_a_log_estimate_needs_positive_values():
     with pytest.raises(ValueError, match="positive"):
         log_estimate([1.0, 0.0, 2.0])
+
+
+# --- percentages of what was counted in runs ------------------------------------------------------
+
+
+def test_where_runs_agree_a_percentage_has_wilsons_interval_of_all_trials():
+    found = percent_estimate([5, 5, 5, 5], [50, 50, 50, 50])
+    expected = stats.binomtest(20, 200).proportion_ci(0.95, method="wilson")
+    assert found.mean == 10
+    assert (found.low, found.high) == pytest.approx((100 * expected.low, 100 * expected.high))
+
+
+@pytest.mark.parametrize("runs", [[0, 0, 0], [0, 0, 1], [1, 9, 0], [9, 10, 10], [10, 10, 10]])
+def test_the_interval_of_a_percentage_stays_between_0_and_100_and_has_a_width(runs):
+    found = percent_estimate(runs, [10] * len(runs))
+    assert 0 <= found.low <= found.mean <= found.high <= 100
+    assert found.low < found.high
+
+
+def test_runs_that_differ_more_than_chance_widen_the_interval():
+    alike, apart = (
+        percent_estimate(counts, [100] * 4) for counts in ([19, 20, 20, 21], [0, 0, 40, 40])
+    )
+    assert alike.mean == apart.mean == 20
+    assert apart.high - apart.low > 2 * (alike.high - alike.low)
+
+
+def test_a_percentage_covers_the_truth_though_deadlines_are_missed_in_bursts():
+    # Each run has a share of its own: beta-distributed about 5 %.
+    random, seed = np.random.default_rng(7), 7
+    shares = random.beta(2, 38, size=(2_000, 5))
+    intervals = [percent_estimate(random.binomial(200, of), [200] * 5) for of in shares]
+    covered = np.mean([found.low <= 5 <= found.high for found in intervals])
+    assert covered > 0.92, f"seed {seed}"
+
+
+def test_a_percentage_of_few_runs_has_no_interval():
+    assert percent_estimate([1, 2], [4, 4]).low is None
+    assert percent_estimate([1, 2], [4, 2]).mean == 50
+
+
+@pytest.mark.parametrize(
+    ("counts", "totals"), [([3], [2]), ([0], [0]), ([-1], [2]), ([1, 1], [2]), ([], [])]
+)
+def test_a_count_that_is_not_within_its_total_is_refused(counts, totals):
+    with pytest.raises(ValueError, match=r"totals|counts"):
+        percent_estimate(counts, totals)

@@ -257,3 +257,15 @@ def test_a_misspelt_pair_is_refused_before_anything_runs(command, tmp_path):
     assert not (tmp_path / "schedlab.db").exists()
     done = command("compare", "cfs", *SLEEPERS, "--scenario", "osdl-2")
     assert (done.returncode, "add --report" in done.stderr) == (2, True)
+
+
+def test_one_policy_twice_is_no_pair(command, tmp_path):
+    twice = ("--timeline", "cfs", "cfs")
+    done = command("compare", "cfs", "o1", *SLEEPERS, "--report", "r.html", *twice)
+    assert done.returncode == 2
+    assert "--timeline: 'cfs cfs' is one policy twice" in done.stderr
+    assert "hint: name another beside it: o1" in done.stderr
+    assert not (tmp_path / "schedlab.db").exists()
+    command("compare", "cfs", "o1", *SLEEPERS, "--store", "s.db")
+    done = command("report", "s.db", "-o", "r.html", *twice)
+    assert (done.returncode, "is one policy twice" in done.stderr) == (2, True)

@@ -8,10 +8,12 @@ wherever a name does. After either, `@SET` names one of the policy's tunable set
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -188,15 +190,32 @@ def values_of_set(policy, name: str | None) -> dict[str, int]:
 
     Raises
     ------
-    UnknownName
-        If the policy has no such set.
+    SchedlabError
+        If the policy has no such set; UnknownName where it has others.
     """
     if name is None:
         return {}
     known = {found["name"]: found["tunables"] for found in policy.sets}
+    if not known:
+        having = ", ".join(f"{other}@{name}" for other in _policies_with_set(name))
+        raise SchedlabError(
+            f"policy {policy.name} has no tunable sets, so there is no {policy.name}@{name}",
+            f"write {policy.name}" + (f"; there is {having}" if having else ""),
+        )
     if name not in known:
         raise UnknownName("tunable set", name, known, f"of policy {policy.name}")
     return known[name]
+
+
+def _policies_with_set(name: str) -> list[str]:
+    """The shipped policies that have a set of this name."""
+    found = []
+    for policy, source in names(POLICIES).items():
+        with contextlib.suppress(OSError, tomllib.TOMLDecodeError):
+            sets = tomllib.loads(source.with_name(f"{policy}.sets.toml").read_text("utf-8"))
+            if any(one.get("name") == name for one in sets.get("set", ())):
+                found.append(policy)
+    return found
 
 
 def native() -> ModuleType:

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from schedlab import catalogue
+from schedlab import catalogue, claimed
+from schedlab.claimed import Claim
 from schedlab.errors import BadValue, ExperimentError, UnknownName
 from schedlab.store import canonical_json
 
@@ -39,6 +40,7 @@ OPTION_KEYS = (
     "repeat",
     "seed",
     "published",
+    "claims",
 )
 PUBLISHED_KEYS = ("table", "source", "makespan", "vary", "policies", "machines")
 PUBLISHED_KEYS_OPTIONAL = ("ideal", "parts")
@@ -118,13 +120,14 @@ class Experiment:
     title: str = ""
     description: str = ""
     published: Published | None = None
+    claims: tuple[Claim, ...] = ()
     vm: VmChoice | None = None
 
     @property
     def definition(self) -> dict:
         """All of it as plain JSON values; `vm` is there only if it is not simulated, and
-        `machine_parameters` only if there are any."""
-        optional = ("vm", "machine_parameters")
+        `machine_parameters` and `claims` only if there are any."""
+        optional = ("vm", "machine_parameters", "claims")
         return {k: v for k, v in asdict(self).items() if v or k not in optional}
 
     @property
@@ -187,12 +190,13 @@ def build(options: Mapping) -> Experiment:
         title=options.get("title", ""),
         description=options.get("description", ""),
         published=options.get("published"),
+        claims=options.get("claims", ()),
         vm=options.get("vm"),
     )
 
 
 def of_definition(definition: Mapping) -> Experiment:
-    """The experiment that a store has the definition of; what others published is left out."""
+    """The experiment that a store has the definition of, without what others published."""
     choices = [PolicyChoice(**choice) for choice in definition["policies"]]
     vm = definition.get("vm")
     return Experiment(
@@ -202,6 +206,7 @@ def of_definition(definition: Mapping) -> Experiment:
             "machines": tuple(definition["machines"]),
             "varied": {name: tuple(values) for name, values in definition["varied"].items()},
             "published": None,
+            "claims": (),
             "vm": vm and VmChoice(vm["kernel"], tuple(vm["cpus"]), vm["deterministic"]),
         }
     )
@@ -467,6 +472,14 @@ def read_options(path: Path) -> dict:
             raise UnknownName("machine", name, machines, place)
     if "published" in options:
         options["published"] = _read_published(path, options)
+    if "claims" in options:
+        known = {
+            "policy": [_policy_choice(text).label for text in options.get("policies", ())],
+            "machine": machines,
+            **options.get("vary", {}),
+        }
+        ideal = options["published"].ideal if "published" in options else None
+        options["claims"] = claimed.read(f"{path}: claim", options["claims"], known, ideal)
     return options
 
 
@@ -477,6 +490,8 @@ def _file_value(place: str, key: str, value: object) -> object:
     if key in ("name", "title", "description", "workload"):
         if not isinstance(value, str):
             raise BadValue(place, value, "is not a text")
+        return value
+    if key == "claims":
         return value
     if key in ("policies", "machine"):
         items = [value] if isinstance(value, str) else value

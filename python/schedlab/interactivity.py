@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedlab.statistics import Estimate, estimate, log_estimate, mean_ecdf
+from schedlab.statistics import (
+    Estimate,
+    estimate,
+    log_estimate,
+    mean_ecdf,
+    percent_estimate,
+)
 
 if TYPE_CHECKING:
     from schedlab.store import RunRecord
@@ -42,7 +48,7 @@ class Delays:
 class Requests:
     """The requests that tasks of one name released, under one policy in one cell.
 
-    `deadlines` and `missed` are means over runs: how many there were, and what percentage passed
+    `deadlines` is how many there were, a mean over runs, `missed` what percentage of all passed
     before the request was done; None where none had a deadline. `delays` are the response times,
     from release to done, None where none was done.
     """
@@ -92,7 +98,8 @@ def requests(study: Study) -> list[Requests]:
                 groups.setdefault(group["name"], []).append(group)
         for name, found in groups.items():
             due = [group for group in found if group.get("deadlines")]
-            missed = [100 * group["deadline_misses"] / group["deadlines"] for group in due]
+            missed = [group["deadline_misses"] for group in due]
+            deadlines = [group["deadlines"] for group in due]
             delays = _delays(panel, cell, policy, [group.get("response_ns") for group in found])
             rows.append(
                 Requests(
@@ -100,8 +107,8 @@ def requests(study: Study) -> list[Requests]:
                     cell.x,
                     policy,
                     name,
-                    estimate([group["deadlines"] for group in due]) if due else None,
-                    estimate(missed) if due else None,
+                    estimate(deadlines) if due else None,
+                    percent_estimate(missed, deadlines) if due else None,
                     delays,
                 )
             )

@@ -14,7 +14,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.terminal import format_ns, print_table
+from schedlab.terminal import format_ns, print_columns
 
 if TYPE_CHECKING:
     from schedlab.fairness import ShareErrors
@@ -38,18 +38,22 @@ def print_interactivity(study: Study) -> None:
     if not rows:
         return
     click.echo(_legend(study, rows, shares))
+    print_columns(study.policies, lambda policies: _table(study, rows, policies))
+
+
+def _table(study: Study, rows: Sequence[Row], policies: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE)
     table.add_column("machine", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for policy in study.policies:
+    for policy in policies:
         table.add_column(policy, justify="right")
     for panel in study.panels:
         mine = [row for row in rows if row[0] == panel.name]
         for index, (name, metric, texts) in enumerate(mine):
-            cells = (escape(texts.get(policy, "–")) for policy in study.policies)
+            cells = (escape(texts.get(policy, "–")) for policy in policies)
             table.add_row(escape("" if index else name), escape(metric), *cells)
         table.add_section()
-    print_table(table)
+    return table
 
 
 def interactivity_json(study: Study) -> dict[str, list[dict]]:
@@ -121,7 +125,7 @@ def _request_rows(found: Sequence[Requests]) -> list[Row]:
     for name in dict.fromkeys(row.name for row in found):
         mine = [row for row in found if row.name == name]
         late = [row for row in mine if row.missed]
-        rows += _rows(late, {f"{name}: deadlines missed, %": lambda row: _percent_text(row.missed)})
+        rows += _rows(late, {f"{name}: deadlines missed, %": lambda row: _missed_text(row.missed)})
         rows += _rows(
             [row for row in mine if row.delays],
             {
@@ -157,6 +161,14 @@ def _delay_text(found: Estimate) -> str:
     if found.low is None or found.high is None or found.low == found.high:
         return text
     return f"{text} ×÷ {found.high / found.mean:.2f}"
+
+
+def _missed_text(found: Estimate) -> str:
+    """A percentage and the ends of its interval, from which it is not equally far."""
+    text = f"{found.mean:.2f}"
+    if found.low is None or found.high is None:
+        return text
+    return f"{text} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _percent_text(found: Estimate) -> str:

@@ -18,6 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from schedlab import plots
 from schedlab.fairness import share_errors
+from schedlab.headline import overlap, told_panels
 from schedlab.interactivity import PERCENTILES, last_runs, requests, wakeup_latencies
 from schedlab.plots import CPU_PARTS
 from schedlab.report_figures import figures_of
@@ -41,7 +42,16 @@ from schedlab.study import (
     number,
     p_value,
     points,
+    rank_text,
     study_of,
+)
+from schedlab.verdicts import (
+    Judged,
+    bounds_text,
+    place_text,
+    published_text,
+    simulated_text,
+    verdict_text,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +59,7 @@ if TYPE_CHECKING:
     from schedlab.timeline_plot import Timelines
 
 DIGEST_CHARACTERS_SHOWN = 12
+CLAIM_FORMS = (published_text, simulated_text, bounds_text, verdict_text, place_text)
 
 
 def write_report(
@@ -99,9 +110,13 @@ def write_study(
     published: Mapping[str, Published] | None = None,
     description: str = "",
     timelines: Timelines | None = None,
+    judged: Sequence[Judged] = (),
 ) -> None:
-    """As `write_report`, of runs that somebody has grouped already, which takes a while."""
-    html = render(study, title, command, published, description, timelines)
+    """As `write_report`, of runs that somebody has grouped already, which takes a while.
+
+    `judged` is what `verdicts.judge` says of them.
+    """
+    html = render(study, title, command, published, description, timelines, judged)
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -118,8 +133,9 @@ def render(
     published: Mapping[str, Published] | None = None,
     description: str = "",
     timelines: Timelines | None = None,
+    judged: Sequence[Judged] = (),
 ) -> str:
-    """The report as one HTML text; see `write_report`."""
+    """The report as one HTML text; see `write_study`."""
     environment = Environment(
         loader=PackageLoader("schedlab", "templates"),
         autoescape=True,
@@ -128,22 +144,24 @@ def render(
         lstrip_blocks=True,
     )
     looks = plots.looks_of(study.policies)
-    for form in (number, factor, interval, p_value, points, message_of):
+    for form in (number, factor, interval, p_value, points, message_of, *CLAIM_FORMS):
         environment.filters[form.__name__] = form
-    split_rows = _split_rows(study)
+    split_rows, told = _split_rows(study), told_panels(study)
     latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)
     return environment.get_template("report.html").render(
         title=title,
         description=description,
         command=command,
         published=published or {},
+        ranks=rank_text(published) if published else "",
+        claims=judged,
         ideals=list(
             dict.fromkeys(row.ideal.meaning for row in (published or {}).values() if row.ideal)
         ),
         study=study,
         looks=looks,
         baseline=study.policies[0],
-        summary=summary(study),
+        summary=summary(study, told),
         **figures_of(study, looks, split_rows, latencies, found, shares, timelines),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
@@ -155,6 +173,8 @@ def render(
         percentiles=PERCENTILES,
         quantile_levels=QUANTILE_LEVELS,
         number_form=number,
+        percent_form="{:.2f}".format,
+        is_time_equal=len(told) == len(study.panels),
         factor_form=factor,
         digest_characters=DIGEST_CHARACTERS_SHOWN,
         confidence_percent=round(100 * CONFIDENCE),
@@ -166,16 +186,23 @@ def render(
 # --- words and numbers ----------------------------------------------------------------------------
 
 
-def summary(study: Study) -> dict[str, str | list[tuple[str, str]]]:
-    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`."""
+def summary(
+    study: Study, told: Mapping[str, str] | None = None
+) -> dict[str, str | list[tuple[str, str]]]:
+    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`.
+
+    `told` is what `headline.told_panels` gives, for who has it already.
+    """
+    told = told_panels(study) if told is None else told
+    is_time_equal = len(told) == len(study.panels)
     return {
-        "opening": " ".join(_opening_sentences(study)),
-        "panels": [(panel.name, _panel_sentence(study, panel)) for panel in study.panels],
+        "opening": " ".join(_opening_sentences(study, is_time_equal)),
+        "panels": [(p.name, told.get(p.name) or _panel_sentence(study, p)) for p in study.panels],
         "growth": _growth_sentence(study),
     }
 
 
-def _opening_sentences(study: Study) -> list[str]:
+def _opening_sentences(study: Study, is_time_equal: bool) -> list[str]:
     made = [*study.completed, *study.incomplete]
     machines = {record.machine for record in made}
     what = "measured run" if measured_on(made) else "simulated run"
@@ -189,7 +216,9 @@ def _opening_sentences(study: Study) -> list[str]:
         for cell in panel.cells
         for comparison in cell.comparisons.values()
     ]
-    if words:
+    if words and is_time_equal:
+        sentences.append("Their times are equal; what tells them apart stands first.")
+    elif words:
         counts = ", ".join(f"{words.count(word)} {word.value}" for word in Verdict)
         sentences.append(
             f"Of {_count(len(words), 'comparison')} with {study.policies[0]}: {counts}; "
@@ -215,7 +244,10 @@ def _lost(incomplete: Sequence[RunRecord]) -> str:
 
 
 def _panel_sentence(study: Study, panel: Panel) -> str:
-    """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere."""
+    """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere.
+
+    For panels that tell policies apart somewhere; of the others see `headline`.
+    """
     cells = [cell for cell in panel.cells if cell.makespan]
     if not cells:
         return "no run completed."
@@ -238,6 +270,14 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
     if close:
         verb = "is" if len(close) == 1 else "are"
         text += f"; {_listed(close)} {verb} less than {100 * THRESHOLD:g} % above it"
+    unsure = [
+        name
+        for name in order[1:]
+        if name not in close and overlap([last.makespan[best], last.makespan[name]])
+    ]
+    if unsure:
+        verb = "is" if len(unsure) == 1 else "are"
+        text += f"; {_listed(unsure)} {verb} above it by less than the intervals"
     return text + "." + (_elsewhere(best, cells, study.axis) if len(cells) > 1 else "")
 
 

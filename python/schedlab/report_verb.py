@@ -154,6 +154,7 @@ def write(
 ) -> None:
     """Writes a report; `looked_at` and `scenario` are what its timeline shows."""
     from schedlab import report
+    from schedlab.verdicts import judge
 
     try:
         report.write_study(
@@ -164,6 +165,7 @@ def write(
             told.published,
             told.definition.get("description", ""),
             _timelines(told, looked_at or (), scenario or "", quiet),
+            judge(told.definition, told.study),
         )
     except OSError as error:
         raise SchedlabError(

@@ -163,6 +163,60 @@ def log_estimate(values: ArrayLike) -> Estimate:
     )
 
 
+def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
+    """How many of all there were, in percent, with an interval that stays within 0 to 100.
+
+    Wilson's interval, made for independent trials. What happens inside a run is not independent,
+    so the number of trials is replaced by the number of independent ones that would vary as much
+    as the runs do, never more than there were, and less by what Student's t is wider than a
+    normal distribution for so few runs. Where all runs agree, the trials are taken as they are.
+
+    Parameters
+    ----------
+    counts, totals : array_like, shape (n_runs,)
+        Whole numbers, one a run, 0 <= count <= total, total > 0.
+
+    Returns
+    -------
+    Estimate
+        In percent; `mean` is all counts over all totals, everything else of the runs' percentages.
+        An interval from three runs on; where no run counted anything it begins at 0 and has a
+        width.
+
+    Raises
+    ------
+    ValueError
+        If there is no run, the lengths differ, or a count is not within its total.
+
+    Notes
+    -----
+    Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
+    J. American Statistical Association 22, 1927; E. L. Korn and B. I. Graubard, "Confidence
+    intervals for proportions with small expected number of positive counts estimated from survey
+    data", Survey Methodology 24, 1998 (the effective number of trials); W. G. Cochran, "Sampling
+    Techniques", 3rd edition 1977, 3.12 (the variance of a proportion over clusters).
+    """
+    x, n = _finite_sample(counts, "counts"), _finite_sample(totals, "totals")
+    if x.size != n.size or not np.all((x >= 0) & (x <= n) & (n > 0)):
+        raise ValueError(f"counts {counts!r} are not within totals {totals!r}, each above 0")
+    plain = estimate(100 * x / n)
+    share = float(np.sum(x) / np.sum(n))
+    low = high = None
+    if x.size >= RUNS_FOR_INTERVAL_MIN:
+        trials = _independent_trials(x, n, share)
+        # Loading it takes longer than a comparison without deadlines needs.
+        from statsmodels.stats.proportion import proportion_confint
+
+        low, high = proportion_confint(share * trials, trials, 1 - CONFIDENCE, method="wilson")
+    return replace(
+        plain,
+        mean=100 * share,
+        # Rounding may lead a hair beyond the ends, and past a mean that is one.
+        low=None if low is None else min(100 * share, max(0.0, 100 * float(low))),
+        high=None if high is None else max(100 * share, min(100.0, 100 * float(high))),
+    )
+
+
 def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     """How many times b the values of a are, by Welch's t test on logarithms.
 
@@ -433,6 +487,20 @@ def mean_ecdf(
         cumulated = np.concatenate([[0.0], np.cumsum(run[:, 1])]) / np.sum(run[:, 1])
         shares += cumulated[np.searchsorted(run[:, 0], values, side="right")]
     return values, shares / len(found)
+
+
+def _independent_trials(
+    counts: NDArray[np.float64], totals: NDArray[np.float64], share: float
+) -> float:
+    """How many independent trials tell a share as well as these runs do; see `percent_estimate`."""
+    n_runs, trials = counts.size, float(np.sum(totals))
+    residuals = counts - share * totals
+    variance = n_runs / (n_runs - 1) * float(np.sum(residuals**2)) / trials**2
+    if variance == 0:  # nothing says that trials of a run depend on each other
+        return trials
+    level = 0.5 + CONFIDENCE / 2
+    wider = float(stats.t.ppf(level, n_runs - 1) / stats.norm.ppf(level))
+    return min(trials, share * (1 - share) / variance) / wider**2
 
 
 def _finite_sample(values: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -216,6 +216,16 @@ def rank_agreement_of(published: Mapping[str, Published]) -> RankAgreement | Non
     return RankAgreement(len(rows), tau, nr_pairs, nr_same)
 
 
+def rank_text(published: Mapping[str, Published]) -> str:
+    """`rank_agreement_of` in a line, of at least one published time."""
+    found = rank_agreement_of(published)
+    tau = "not defined" if found.tau is None else f"{found.tau:.2f}"
+    text = f"order of all {found.n} times: Kendall's τ = {tau}"
+    if found.nr_pairs:
+        text += f"; the same policy is faster in {found.nr_same} of {found.nr_pairs} pairs"
+    return text
+
+
 def _simulated_places(study: Study) -> tuple[dict[str, Estimate], dict[str, int]]:
     """Makespan of every cell and policy, and the CPUs of its machine, by place."""
     makespans, nr_cpus = {}, {}

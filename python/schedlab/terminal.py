@@ -11,13 +11,15 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from schedlab.cells import Cell
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 # Wide enough for ten policies; a table is only as wide as its contents.
 PIPED_COLUMNS = 240
+UNBOUNDED_COLUMNS = 10_000
 TIMELINE_ROWS_MAX = 1_000
 EVIDENCE_LINES_MAX = 30
 MEASURED_NOTE = (
@@ -47,14 +50,48 @@ def print_json(data: object) -> None:
     click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def print_text(text: str) -> None:
+    """A paragraph on stdout, broken between words where a terminal is narrower than it."""
+    text = text.strip()
+    if sys.stdout.isatty():
+        text = textwrap.fill(text, Console().width, break_on_hyphens=False)
+    click.echo(f"{text}\n")
+
+
 def print_table(table: Table) -> None:
     """A table on stdout; piped, it has all the room it needs and no blanks at line ends."""
-    width = None if sys.stdout.isatty() else PIPED_COLUMNS
-    console = Console(highlight=False, width=width)
+    console = _console()
     # Not printed by rich itself, which would exit with a code of its own on a broken pipe.
     with console.capture() as capture:
         console.print(table)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def print_columns(columns: Sequence[str], build: Callable[[Sequence[str]], Table]) -> None:
+    """A table with a column for each name, in as many parts as the terminal's width asks for.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names, in order.
+    build : callable
+        A table of some of them, with what stands to their left, which every part repeats.
+    """
+    console = _console()
+    unbounded = console.options.update(width=UNBOUNDED_COLUMNS)
+    rest = list(columns)
+    while rest:
+        nr = len(rest)
+        while nr > 1 and (
+            Measurement.get(console, unbounded, build(rest[:nr])).maximum > console.width
+        ):
+            nr -= 1
+        print_table(build(rest[:nr]))
+        rest = rest[nr:]
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
 
 
 def report_failures(records: Sequence[RunRecord]) -> None:
@@ -250,18 +287,24 @@ def print_timeline(record: RunRecord) -> None:
 
 
 def print_study(
-    study: Study, title: str, description: str, published: Mapping[str, Published]
+    study: Study,
+    title: str,
+    description: str,
+    published: Mapping[str, Published],
+    first: Mapping[str, str],
 ) -> None:
     """A row a machine and varied value: mean, half-width, and ratio to the first policy.
 
-    Below it what `study.published_beside` found.
+    Above it `headline.told_panels`, below it what `study.published_beside` found.
     """
-    from schedlab.study import over_first
+    from schedlab.study import over_first, rank_text
 
     for text in filter(None, (title, description)):
-        click.echo(f"{text.strip()}\n")
+        print_text(text)
+    for name, sentence in first.items():
+        print_text(f"{name}: {sentence}")
     click.echo(_study_legend(study))
-    print_table(_study_table(study))
+    print_columns(study.policies, lambda policies: _study_table(study, policies))
     _print_platforms(study)
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
@@ -271,18 +314,7 @@ def print_study(
         if not any(row.ideal for row in published.values()) and over_first(published):
             click.echo("×: over the time of the first policy of the same place and side")
         click.echo("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
-        click.echo(_rank_text(published))
-
-
-def _rank_text(published: Mapping[str, Published]) -> str:
-    from schedlab.study import rank_agreement_of
-
-    found = rank_agreement_of(published)
-    tau = "not defined" if found.tau is None else f"{found.tau:.2f}"
-    text = f"order of all {found.n} times: Kendall's τ = {tau}"
-    if found.nr_pairs:
-        text += f"; the same policy is faster in {found.nr_same} of {found.nr_pairs} pairs"
-    return text
+        click.echo(f"{rank_text(published)}\n")
 
 
 def _print_platforms(study: Study) -> None:
@@ -319,20 +351,20 @@ def _published_table(published: Mapping[str, Published]) -> Table:
     return table
 
 
-def _study_table(study: Study) -> Table:
+def _study_table(study: Study, policies: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE)
     table.add_column("machine", no_wrap=True)
     table.add_column(study.axis or "", justify="right", no_wrap=True)
-    for policy in study.policies:
+    for policy in policies:
         table.add_column(policy, justify="right")
     for panel in study.panels:
         for index, cell in enumerate(panel.cells):
             name = panel.name if index == 0 else ""
             x = "" if cell.x is None else str(cell.x)
-            texts = (escape(_cell_text(cell, policy)) for policy in study.policies)
+            texts = (escape(_cell_text(cell, policy)) for policy in policies)
             table.add_row(escape(name), escape(x), *texts)
         if panel.growth:
-            texts = (escape(_growth_text(panel.growth.get(name))) for name in study.policies)
+            texts = (escape(_growth_text(panel.growth.get(name))) for name in policies)
             table.add_row("", "growth", *texts)
         table.add_section()
     return table

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schedlab.cells import Cell
-from schedlab.errors import NoTimeline, UnknownName
+from schedlab.errors import BadValue, NoTimeline, UnknownName
 from schedlab.interactivity import sleeps
 from schedlab.statistics import THRESHOLD
 from schedlab.sweep import simulate_cell
@@ -53,8 +53,8 @@ def choose(study: Study, policies: Sequence[str] = (), scenario: str = "") -> Pa
 
     Raises
     ------
-    UnknownName
-        As `refuse_unknown`.
+    UnknownName, BadValue
+        As `refuse_unknown`: a policy or scenario that is not there, or one policy twice.
     NoTimeline
         If no run of what is asked for was completed in a simulation.
     """
@@ -121,7 +121,7 @@ def record_timelines(pair: Pair, cells: Sequence[Cell]) -> Timelines:
 
 
 def refuse_unknown(cells: Sequence[Cell], policies: Sequence[str], scenario: str) -> None:
-    """Raises UnknownName where `choose` would, before any of the cells has run."""
+    """Raises UnknownName or BadValue where `choose` would, before any of the cells has run."""
     places = [(cell.machine.name, cell.workload.varied) for cell in cells]
     labels = list(dict.fromkeys(cell.policy.label for cell in cells))
     _refuse_unknown(policies, scenario, labels, places)
@@ -133,6 +133,14 @@ def _refuse_unknown(
     for policy in policies:
         if policy not in labels:
             raise UnknownName("policy", policy, labels, "in --timeline")
+    if len(set(policies)) < len(policies):
+        others = [label for label in labels if label not in policies]
+        raise BadValue(
+            "--timeline",
+            " ".join(policies),
+            "is one policy twice, and a pair is drawn to compare two",
+            f"name another beside it: {', '.join(others)}" if others else None,
+        )
     if scenario and not any(_fits(place, scenario) for place in places):
         valid = dict.fromkeys(_name_of(place) for place in places)
         raise UnknownName("scenario", scenario, valid, "in --scenario")

@@ -33,6 +33,7 @@ from schedlab import (
     report_verb,
     sweep,
     terminal,
+    verdicts_table,
 )
 from schedlab.cells import expand
 from schedlab.comparison import Comparison, Notes
@@ -364,8 +365,8 @@ def _merge(file: str | None, given: Mapping) -> dict:
     what_is_run = ("workload", "with", "with_machine")
     if any((options.get(key) or None) != of_file.get(key) for key in what_is_run):
         # What the file says of itself no longer holds.
-        said = [options.pop(key, None) for key in ("title", "description", "published")]
-        if said[-1]:
+        said = [options.pop(k, None) for k in ("title", "description", "claims", "published")]
+        if any(said[-2:]):
             click.echo("note: published times are left out: this is another workload", err=True)
     return options
 
@@ -387,17 +388,23 @@ def _note_identical(records: Sequence[RunRecord]) -> None:
 
 def _print_answer(comparison: Comparison, as_json: bool) -> tuple[Study, dict[str, Published]]:
     """Prints what came of an experiment, and gives it with what others published."""
+    from schedlab.headline import told_panels
     from schedlab.study import published_beside, study_of
+    from schedlab.verdicts import judge
 
     asked, records = comparison.asked, comparison.records
     study = study_of(records)
     published = published_beside(asked.definition, study)
+    judged = judge(asked.definition, study)
     if as_json:
         reused = comparison.nr_reused + comparison.nr_of_others
         told = terminal.study_json(asked, study, records, reused, published)
-        terminal.print_json(told | interactivity_table.interactivity_json(study))
+        told |= interactivity_table.interactivity_json(study)
+        terminal.print_json(told | verdicts_table.verdicts_json(judged))
     else:
-        terminal.print_study(study, asked.title, asked.description, published)
+        first = told_panels(study)
+        terminal.print_study(study, asked.title, asked.description, published, first)
+        verdicts_table.print_verdicts(judged)
         interactivity_table.print_interactivity(study)
     return study, published
 

@@ -1,0 +1,63 @@
+"""Claims and their verdicts as `compare` prints them: a table for people, the same as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from schedlab.terminal import print_table
+
+if TYPE_CHECKING:
+    from schedlab.verdicts import Judged
+
+SAYS_COLUMNS_MAX = 56
+
+
+def print_verdicts(judged: Sequence[Judged]) -> None:
+    """A row a claim, and what decides; nothing where an experiment holds no claims."""
+    from schedlab.verdicts import bounds_text, published_text, simulated_text, verdict_text
+
+    if not judged:
+        return
+    click.echo("what others claimed")
+    table = Table(box=box.SIMPLE)
+    table.add_column("claim", max_width=SAYS_COLUMNS_MAX)
+    for column in ("published", "simulated", "claimed"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict", max_width=SAYS_COLUMNS_MAX)
+    for one in judged:
+        forms = (published_text, simulated_text, bounds_text, verdict_text)
+        table.add_row(escape(one.says), *(escape(form(one)) for form in forms))
+    print_table(table)
+    click.echo(
+        "verdict: reproduced if the 95 % interval [ ] lies within what is claimed, not reproduced"
+        " if outside it;\nof several places: the smallest and the largest, and all must agree\n"
+    )
+
+
+def verdicts_json(judged: Sequence[Judged]) -> dict[str, list[dict]]:
+    """The same with every place; ratios, or percentages where `unit` is %."""
+    from schedlab.verdicts import verdict_text
+
+    return {
+        "claims": [
+            {
+                "says": one.says,
+                "unit": one.unit,
+                "verdict": str(one.verdict),
+                "told": verdict_text(one),
+                "nr_places": one.nr_places,
+                "places": [
+                    {**dataclasses.asdict(found), "verdict": str(found.verdict)}
+                    for found in one.found
+                ],
+            }
+            for one in judged
+        ]
+    }

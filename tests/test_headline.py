@@ -1,0 +1,173 @@
+"""Goal: where runs are equally long nobody is called faster, and what differs is told first.
+
+Method: made-up runs with times that are equal, overlap or differ, and with deadlines, response
+times, shares and latencies whose order is known; the report's page and the terminal's table.
+"""
+
+import re
+
+import pytest
+from schedlab import terminal
+from schedlab.headline import equal_times, overlap, told_panels
+from schedlab.report import summary, write_report
+from schedlab.statistics import estimate
+from schedlab.study import study_of
+
+COUNTS = {"count": 2, "mean": 1, "p50": 1, "p90": 1}
+
+
+@pytest.fixture
+def run_of(make_record):
+    """Makes up a run of so many seconds; `slow_ms` are the slowest wake-ups and responses."""
+
+    def make(
+        policy, seconds=1.0, seed=1, slow_ms=1, requests=None, shares=None, x=None, wakes=True
+    ):
+        slow = COUNTS | {"p99": slow_ms * 10**6, "max": slow_ms * 10**6, "histogram": []}
+        groups = [
+            {"name": str(nice), "nice": nice, "count": 1, "pinned": False,
+             "run_ns": int(share * 1e9), "wait_ns": int((1 - share) * 1e9)}
+            for nice, share in (shares or {}).items()
+        ]  # fmt: skip
+        result = {
+            "status": "completed", "error": None, "makespan_ns": int(seconds * 1e9),
+            "elapsed_ns": 10**9, "nr_cpus": 1, "nr_tasks": 2, "wakeups": 9 if wakes else 0,
+            "switches": None,
+            "wakeup_latency_ns": slow, "task_groups": groups,
+            "requests": [
+                {"name": name, "deadlines": 100, "deadline_misses": missed, "response_ns": slow}
+                for name, missed in (requests or {}).items()
+            ],
+        }  # fmt: skip
+        return make_record(
+            policy=policy, seed=seed, result=result, varied={} if x is None else {"n": x}
+        )
+
+    return make
+
+
+def told(records):
+    return told_panels(study_of(records)).get("osdl-1")
+
+
+@pytest.mark.parametrize(
+    ("times", "equal"),
+    [
+        ({"a": [1, 1, 1], "b": [1, 1, 1]}, True),
+        ({"a": [1, 1, 1], "b": [1.009, 1.009, 1.009]}, True),
+        ({"a": [1, 1, 1], "b": [1.02, 1.02, 1.02]}, False),
+        ({"a": [1, 1.1, 1.2], "b": [1.1, 1.2, 1.3]}, True),
+        ({"a": [1, 1.1, 1.2], "b": [2.1, 2.2, 2.3]}, False),
+        ({"a": [1], "b": [1.5]}, False),
+        ({"a": [1], "b": [1]}, True),
+        ({"a": [1, 1, 1]}, False),
+    ],
+)
+def test_times_are_equal_by_their_intervals_or_a_percent(run_of, times, equal):
+    records = [run_of(p, s, seed) for p, all_s in times.items() for seed, s in enumerate(all_s)]
+    [cell] = study_of(records).panels[0].cells
+    assert equal_times(cell) == equal
+    assert (told(records) is not None) == equal
+
+
+def test_intervals_overlap_if_one_value_lies_in_all():
+    near, far = estimate([1.0, 1.1, 1.2]), estimate([5.0, 5.1, 5.2])
+    assert overlap([near, near]) and not overlap([near, near, far])
+    assert not overlap([estimate([1.0])] * 2)
+
+
+def test_missed_deadlines_are_told_before_all_else(run_of):
+    runs = {"cfs": (1, {"audio": 0, "video": 2}), "o1": (9, {"audio": 0, "video": 30})}
+    records = [
+        run_of(policy, seed=seed, slow_ms=slow_ms, requests=missed)
+        for policy, (slow_ms, missed) in runs.items()
+        for seed in range(3)
+    ]
+    sentence = told(records)
+    assert sentence.startswith(
+        "no policy is faster: all take 1.000 s. Missed deadlines (video): from"
+    )
+    assert re.search(
+        r"from 2\.00 % \[0\.\d\d, \d\.\d\d\] under cfs to 30\.00 % \[.*\] under o1", sentence
+    )
+
+
+def test_where_no_deadline_is_missed_response_times_are_told(run_of):
+    records = [run_of(p, slow_ms=ms, requests={"key": 0}) for p, ms in (("cfs", 3), ("o1", 7))]
+    assert (
+        "No deadline was missed. 99th percentile of response time (key): from 3.000 ms under cfs"
+        in (told(records))
+    )
+
+
+def test_shares_are_told_before_latencies(run_of):
+    shares = {"fair": {0: 0.5, 5: 0.5}, "fairer": {0: 0.7, 5: 0.3}}
+    records = [run_of(policy, shares=of) for policy, of in shares.items()]
+    assert "Largest error of a share of CPU time: from " in told(records)
+    records = [run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 3), ("o1", 7), ("bfs", 3))]
+    assert told(records).endswith(
+        "wake-up latency: from 3.000 ms under cfs and 1 more to 7.000 ms under o1."
+    )
+
+
+def test_where_nothing_differs_it_says_so(run_of):
+    records = [run_of(policy, wakes=False) for policy in ("cfs", "o1")]
+    assert told(records).endswith("Nothing else that was measured tells them apart.")
+
+
+def test_a_panel_that_differs_somewhere_keeps_its_sentence(run_of):
+    records = [run_of(p, s, x=x) for x, both in ((1, (1, 2)), (2, (1, 1)))
+               for p, s in zip(("cfs", "o1"), both, strict=True)]  # fmt: skip
+    assert told(records) is None
+    records = [run_of(p, x=x) for x in (1, 2) for p in ("cfs", "o1")]
+    assert "no policy is faster at any n; at n = 2 all take 1.000 s" in told(records)
+
+
+def test_the_summary_names_no_winner_of_equal_times(run_of):
+    found = summary(
+        study_of([run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 2), ("o1", 1))])
+    )
+    [(_, sentence)] = found["panels"]
+    assert "lowest mean time" not in sentence and "no policy is faster" in sentence
+    assert "Their times are equal" in found["opening"]
+
+
+def test_who_is_above_the_best_by_less_than_the_intervals_is_told(run_of):
+    times = {"cfs": [1.0, 1.1, 1.2], "o1": [1.1, 1.2, 1.3], "fifo": [3.0, 3.0, 3.0]}
+    records = [run_of(p, s, seed) for p, all_s in times.items() for seed, s in enumerate(all_s)]
+    [(_, sentence)] = summary(study_of(records))["panels"]
+    assert "o1 is above it by less than the intervals" in sentence
+    assert "fifo" not in sentence.split("is above it by less")[0].rpartition(";")[2]
+
+
+def test_a_wide_table_is_printed_in_parts_that_fit(run_of, monkeypatch, capsys):
+    policies = [f"policy_{number}" for number in range(11)]
+    records = [run_of(p, 1 + at, seed) for at, p in enumerate(policies) for seed in range(3)]
+    study = study_of(records)
+    for width in (80, 120, 1000):
+        monkeypatch.setattr(terminal, "PIPED_COLUMNS", width)
+        terminal.print_study(study, "", "", {}, {})
+        lines = capsys.readouterr().out.splitlines()
+        table = lines[2:]
+        assert max(map(len, table)) <= width
+        heads = [line.split() for line in table if line.split()[:1] == ["machine"]]
+        assert [name for head in heads for name in head[1:]] == policies
+        assert (len(heads) == 1) == (width == 1000)
+        assert sum("osdl-1" in line for line in table) == len(heads)
+
+
+def test_claims_stand_in_the_report(run_of, tmp_path):
+    from schedlab.report import write_study
+    from schedlab.verdicts import Found, Judged
+
+    found = [Found(f"at {place}", 1.5, 1.4, 1.6, 2.0, 1.0, None) for place in "ab"]
+    judged = [Judged("o1 is <slower>", "", 2, found), Judged("less memory", "", 0, (), "no memory")]
+    study = study_of([run_of("cfs", 1), run_of("o1", 2)])
+    write_study(tmp_path / "r.html", study, "t", "c", judged=judged)
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    table = html.split('data-table="claims"')[1].split("</table>")[0]
+    assert "o1 is &lt;slower&gt;" in table and "<summary>2 places</summary>" in table
+    assert ">reproduced</td><td>1.500 [1.400, 1.600]</td><td>2.000</td><td>≥ 1.000</td>" in table
+    assert "cannot tell: no memory" in table and 'href="#claims"' in html
+    write_report(tmp_path / "r.html", [run_of("cfs", 1)], "t", "c")
+    assert 'id="claims"' not in (tmp_path / "r.html").read_text(encoding="utf-8")
