@@ -123,6 +123,10 @@ test: test-programs setup check ## Everything that must hold, of Rust, C, Python
 	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) cargo test --locked -p kernel --features bpf --lib
 	pytest -n auto --dist loadgroup
 
+.PHONY: test-race
+test-race: ## The run queues' long tests: large sizes, ten million random operations each
+	cargo test --release --locked -p runqueue -- --ignored
+
 .PHONY: check
 check: test-programs setup ## Formats, lints and the layout rules; changes nothing
 	cargo fmt --all --check

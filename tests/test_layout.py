@@ -91,6 +91,9 @@ UNSAFE_FILES = (
     "crates/kernel/src/guest/clocks.rs",
     "crates/policy/src/*.rs",
     "crates/runqueue/src/*.rs",
+    # The vector forms of the exact time ring.
+    "crates/runqueue/src/exact_time_ring/lanes.rs",
+    "crates/runqueue/src/exact_time_ring/lanes/avx512.rs",
     "crates/simulator/src/engine.rs",
     "crates/simulator/src/hooks.rs",
     "crates/simulator/src/kernel_calls.rs",

@@ -1,0 +1,574 @@
+//! The exact time ring: the time ring of 2007 without its errors, and with the small sizes, where
+//! run queues live, done by vectors.
+//!
+//! Idea: sort late, and only what is small and warm. Three tiers, by how many items are queued:
+//!
+//! 1. up to 33 (17 without AVX-512): a *window*, sorted, in a few vectors, and the newest entry
+//!    pending beside it. A pop and the push that follows it are one pass of `max(A[i], min(p,
+//!    A[i + 1]))`, with no branch that depends on keys ([`window`]).
+//! 2. more, queued in order, as round robin does: a *run*, appended to at its end.
+//! 3. more, in any order: a *ring* of slots. A push appends to the slot of its key, unsorted. When
+//!    a slot's time comes, its some ten entries are put in order at once, by counting for each how
+//!    many are smaller, into the *front*, from which pops take. What lies beyond the ring waits in
+//!    an overflow, what is too much for one slot is divided into a finer rung ([`ring`]). Slots
+//!    are made longer or shorter when they hold too few or too many.
+//!
+//! Why it is exact: entries of one key are always in one list, in order of arrival, and move from
+//! list to list in that order; and each boundary splits all keys, `front < limit <= current <
+//! current_end <= rungs < slots of the ring < overflow < beyond`, where an entry equal to a
+//! boundary that has younger ones behind it is on its earlier side.
+//!
+//! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
+//! the number of items or the spread of keys has changed by a factor; remove O(1) in the ring, one
+//! pass in window and front; a walk is n pops and pushes. Memory: one line an item, 32 to 80 bytes
+//! for chunks, and 12 a slot. Nothing is allocated after it was made.
+//!
+//! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
+//! happen.
+//!
+//! Source: time ring, D. Libenzi, linux-kernel, April 2007; rungs, Tang, Goh, Thng, "Ladder
+//! queue", ACM TOMACS 15(3), 2005; slots whose length follows the density of keys, R. Brown,
+//! "Calendar queues", CACM 31(10), 1988. The window's formula and the rest are this project's own.
+
+mod chunks;
+mod forms;
+mod front;
+mod lanes;
+mod ring;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use crate::arena::Arena;
+use crate::before;
+use crate::run_queue::{NONE, RunQueue, walk_by_popping};
+use chunks::{Bucket, CHUNK, Chunk, Chunks, HOLE, Place, Slot};
+pub use forms::{ExactTimeRingAvx2, ExactTimeRingAvx512, ExactTimeRingScalar};
+use front::{Front, LONG};
+pub use lanes::Lanes;
+use ring::{Opened, Ring};
+use window::Window;
+
+/// How far keys may be from the base. Twice this is less than half of all keys, so a key that is
+/// further away than it seems is seen to be far away.
+const FAR: u64 = 1 << 60;
+/// Most entries that are sorted at once.
+const SORTED_MAX: u32 = 2 * CHUNK as u32;
+/// Capacities from here on do not fit into the first cache: items are fetched before they leave.
+const FETCHED_FROM: usize = 512;
+
+#[derive(Clone, Debug)]
+struct Node {
+    key: u64,
+    /// Where its entry waits, unless that is in the window or the front.
+    place: Place,
+    queued: bool,
+}
+
+type Nodes = Arena<Node>;
+
+/// Where entries are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tier {
+    /// All in the window.
+    Window,
+    /// In the front, and behind it in `current`, which is in order.
+    Run,
+    /// In the front, in `current`, in the ring.
+    Ring,
+}
+
+/// The exact time ring.
+#[derive(Clone, Debug)]
+pub struct ExactTimeRing {
+    tier: Tier,
+    /// Items queued, those in `beyond` not among them.
+    near: usize,
+    base: u64,
+    /// Keys below it belong to the front.
+    limit: i64,
+    /// Keys from here on do not belong to `current`.
+    current_end: i64,
+    /// Pushes in a row whose key was not below the one before.
+    ascending: u64,
+    last_key: i64,
+    ring: Ring,
+    chunks: Chunks,
+    nodes: Arena<Node>,
+    window: Window,
+    front: Front,
+    current: Bucket,
+    beyond: Vec<u32>,
+    order: Vec<u32>,
+}
+
+impl ExactTimeRing {
+    /// An empty queue that uses these lanes.
+    ///
+    /// # Panics
+    /// If the processor does not have them.
+    pub fn new(capacity: usize, lanes: Lanes) -> Self {
+        assert!(lanes.is_here(), "this processor has no {lanes:?}");
+        let ring = Ring::new(capacity);
+        // Twice as many entries as items, as stale ones are swept away when they are more than
+        // half, and for each list a chunk that is partly empty.
+        let chunks = (2 * capacity + 256) / CHUNK + ring.lists().min(2 * capacity + 256) + 16;
+        ExactTimeRing {
+            tier: Tier::Window,
+            near: 0,
+            base: 0,
+            limit: 0,
+            current_end: HOLE,
+            ascending: 0,
+            last_key: 0,
+            ring,
+            chunks: Chunks::new(chunks),
+            nodes: Arena::new(capacity, Node { key: 0, place: Place::NONE, queued: false }),
+            window: Window::new(lanes),
+            front: Front::new(lanes),
+            current: Bucket::EMPTY,
+            beyond: Vec::with_capacity(capacity),
+            order: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// Queues an entry whose key is not far from the base.
+    #[inline(always)]
+    fn push_near(&mut self, key: i64, tag: u64) {
+        match self.tier {
+            Tier::Window => {
+                if self.window.is_full() {
+                    self.leave_window();
+                    self.push_run(key, tag);
+                } else {
+                    self.window.push(key, tag);
+                }
+            }
+            Tier::Ring => {
+                self.ascending = if key >= self.last_key { self.ascending + 1 } else { 0 };
+                self.last_key = key;
+                match self.ring.push(&mut self.chunks, key, tag) {
+                    Some(place) => self.nodes[tag as u32].place = place,
+                    None => self.push_soon(key, tag),
+                }
+            }
+            Tier::Run => self.push_run(key, tag),
+        }
+    }
+
+    /// The window's first half becomes the front, the other half a run behind it.
+    #[cold]
+    #[inline(never)]
+    fn leave_window(&mut self) {
+        let (front, chunks, nodes) = (&mut self.front, &mut self.chunks, &mut self.nodes);
+        let mut all = Bucket::EMPTY;
+        self.window.take_all(|key, tag| {
+            nodes[tag as u32].place = chunks.push(&mut all, key, tag);
+        });
+        // The first chunk is half of a full window or all of it.
+        let first = chunks.detach_first(&mut all);
+        front.copy(chunks.get(first));
+        chunks.give_back(first);
+        self.current = all;
+        self.limit = front.keys()[front.len() - 1];
+        self.current_end = HOLE;
+        self.tier = Tier::Run;
+    }
+
+    #[inline(always)]
+    fn push_run(&mut self, key: i64, tag: u64) {
+        if key < self.limit {
+            self.push_front(key, tag);
+            return;
+        }
+        self.nodes[tag as u32].place = self.chunks.push(&mut self.current, key, tag);
+        if !self.current.sorted {
+            self.leave_run();
+        }
+    }
+
+    /// An entry came out of order: all behind the front go into the ring.
+    #[cold]
+    #[inline(never)]
+    fn leave_run(&mut self) {
+        let all = std::mem::replace(&mut self.current, Bucket::EMPTY);
+        self.build(all);
+    }
+
+    fn build(&mut self, all: Bucket) {
+        let (served, end) =
+            self.ring.build(&mut self.chunks, &mut self.nodes, all, self.near as u64, self.limit);
+        self.current = served;
+        self.current_end = end;
+        self.tier = Tier::Ring;
+        self.ascending = 0;
+    }
+
+    /// Queues an entry that belongs to the slot that is being served, or before it.
+    #[inline(never)]
+    fn push_soon(&mut self, key: i64, tag: u64) {
+        if key < self.limit {
+            self.push_front(key, tag);
+            return;
+        }
+        let place = if key < self.current_end {
+            Some(self.chunks.push(&mut self.current, key, tag))
+        } else {
+            self.ring.push_rung(&mut self.chunks, key, tag)
+        };
+        debug_assert!(place.is_some(), "rungs reach to the end of the slot that they divide");
+        self.nodes[tag as u32].place = place.unwrap_or(Place::NONE);
+    }
+
+    #[inline(always)]
+    fn push_front(&mut self, key: i64, tag: u64) {
+        if self.front.len() >= LONG {
+            self.cut_front();
+            if key >= self.limit {
+                self.push_near(key, tag);
+                return;
+            }
+        }
+        self.front.insert(key, tag);
+    }
+
+    /// Puts the front's second half before everything else in `current`.
+    #[cold]
+    #[inline(never)]
+    fn cut_front(&mut self) {
+        let (chunks, current, limit) = (&mut self.chunks, &mut self.current, &mut self.limit);
+        let nodes = &mut self.nodes;
+        self.front.cut(|keys, tags| {
+            *limit = keys[0];
+            chunks.prepend(current, keys, tags, |tag, place| nodes[tag as u32].place = place);
+        });
+    }
+
+    /// Fills the empty front with what comes next. `false`: nothing is left.
+    #[inline(never)]
+    fn refill(&mut self) -> bool {
+        loop {
+            if self.current.head != NONE {
+                self.serve_current();
+            } else if self.tier == Tier::Run || !self.open() {
+                return false;
+            }
+            if !self.front.is_empty() {
+                return true;
+            }
+        }
+    }
+
+    fn serve_current(&mut self) {
+        if self.current.sorted {
+            let chunk = self.chunks.detach_first(&mut self.current);
+            self.front.copy(self.chunks.get(chunk));
+            self.chunks.give_back(chunk);
+            self.limit = self.front.keys().last().copied().unwrap_or(self.limit);
+            return;
+        }
+        let entries = self.current.entries;
+        if entries > SORTED_MAX {
+            let (low, high) = ring::bounds(&self.chunks, self.current.head);
+            // Equal keys are in order; so is nothing at all.
+            self.current.sorted = low >= high;
+            if low < high {
+                let old = std::mem::replace(&mut self.current, Bucket::EMPTY);
+                let (chunks, nodes) = (&mut self.chunks, &mut self.nodes);
+                self.ring.divide(chunks, nodes, old, (low, high), self.current_end);
+                self.current_end = low;
+            }
+            return;
+        }
+        let mut head = self.current.head;
+        let chunks = &self.chunks;
+        let lists = std::iter::from_fn(|| {
+            let chunk = (head != NONE).then(|| chunks.get(head))?;
+            head = chunks.after(head);
+            Some(chunk)
+        });
+        let pairs = |chunk: &Chunk| std::iter::zip(chunk.keys, chunk.tags);
+        self.front.collect(lists.flat_map(pairs));
+        self.chunks.clear(&mut self.current);
+        self.limit = self.current_end;
+    }
+
+    /// Opens the next slot; small ones go to the front at once. `false`: there is none.
+    #[inline(always)]
+    fn open(&mut self) -> bool {
+        let near = self.near as u64;
+        if (self.ring.is_out_of_tune(near) || self.ascending > near) && !self.ring.has_rungs() {
+            return self.rebuild();
+        }
+        let opened = self.ring.open(&mut self.chunks, &mut self.nodes);
+        let Opened::Slot(mut slot, end) = opened else { return false };
+        self.current_end = end;
+        if slot.entries > SORTED_MAX {
+            self.chunks.join(&mut self.current, &mut slot);
+            self.current.sorted = false;
+        } else {
+            self.take(slot);
+            self.limit = end;
+        }
+        true
+    }
+
+    /// Sorts a small slot into the front.
+    #[inline(always)]
+    fn take(&mut self, slot: Slot) {
+        let (first, second) = self.chunks.split_first(slot.head);
+        let places = slot.entries as usize;
+        let mut removed = self.chunks.removed(first);
+        if places <= CHUNK {
+            self.front.sort(self.chunks.get(first), &Chunk::BLANK, places, removed);
+        } else {
+            removed += self.chunks.removed(second);
+            let (first, second_chunk) = (self.chunks.get(first), self.chunks.get(second));
+            self.front.sort(first, second_chunk, places, removed);
+            self.chunks.give_back(second);
+        }
+        self.chunks.give_back(first);
+        if self.beyond.capacity() >= FETCHED_FROM {
+            self.fetch();
+        }
+    }
+
+    /// Asks for the cache lines of the items that come next.
+    #[inline(always)]
+    fn fetch(&self) {
+        for &tag in self.front.tags() {
+            lanes::fetch(&self.nodes[tag as u32]);
+        }
+    }
+
+    /// Makes the ring's slots shorter or longer, or leaves the ring if all is in order.
+    #[cold]
+    #[inline(never)]
+    fn rebuild(&mut self) -> bool {
+        let ordered = self.ascending > self.near as u64;
+        self.ascending = 0;
+        let mut all = self.ring.collect(&mut self.chunks);
+        let (low, high) = ring::bounds(&self.chunks, all.head);
+        if low > high {
+            self.chunks.clear(&mut all);
+            return false;
+        }
+        all.sorted = ordered && self.chunks.is_sorted(&all);
+        if all.sorted {
+            self.current = all;
+            self.tier = Tier::Run;
+        } else {
+            self.build(all);
+        }
+        true
+    }
+
+    /// Refills the front, or leaves it for the window if few items are left.
+    #[cold]
+    #[inline(never)]
+    fn refill_or_leave(&mut self) {
+        if self.near > self.window.again() {
+            let filled = self.refill();
+            debug_assert!(filled, "items are queued");
+            return;
+        }
+        while self.refill() {
+            while !self.front.is_empty() {
+                let key = self.front.keys()[0];
+                self.window.append(key, self.front.pop());
+            }
+        }
+        self.tier = Tier::Window;
+    }
+
+    /// Queues an item whose key is far from the base, or for which the base says nothing.
+    #[cold]
+    #[inline(never)]
+    fn push_far(&mut self, item: u32, key: u64) {
+        if let Some(first) = self.peek() {
+            let first = self.nodes[first].key;
+            let sooner = before(key, first);
+            let moved = first.wrapping_sub(self.base).wrapping_add(FAR / 2) > FAR;
+            if sooner || moved {
+                self.rebase(if sooner { key } else { first });
+            }
+        } else {
+            self.base = key;
+        }
+        self.place(item, key);
+    }
+
+    fn place(&mut self, item: u32, key: u64) {
+        let place = key.wrapping_sub(self.base);
+        if place.wrapping_add(FAR) <= 2 * FAR {
+            self.near += 1;
+            self.push_near(place as i64, u64::from(item));
+        } else {
+            self.beyond.push(item);
+        }
+    }
+
+    /// Takes out all items that are near, in order, and all holes; the window is next.
+    fn drain(&mut self) -> Vec<u32> {
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        while self.near > 0 {
+            order.push(self.pop_near());
+        }
+        if self.tier != Tier::Window {
+            let left = self.refill();
+            debug_assert!(!left, "only holes are left");
+        }
+        self.tier = Tier::Window;
+        order
+    }
+
+    /// Queues items again that `drain` took out.
+    fn refill_from(&mut self, order: Vec<u32>) {
+        for &item in &order {
+            self.place(item, self.nodes[item].key);
+        }
+        self.order = order;
+    }
+
+    /// Measures all keys from another base.
+    #[cold]
+    #[inline(never)]
+    fn rebase(&mut self, base: u64) {
+        let mut order = self.drain();
+        order.append(&mut self.beyond);
+        self.base = base;
+        self.refill_from(order);
+    }
+
+    /// Nothing is near: measures from the first key beyond.
+    #[cold]
+    #[inline(never)]
+    fn go_beyond(&mut self) -> bool {
+        let keys = self.beyond.iter().map(|item| self.nodes[*item].key);
+        let first = keys.reduce(|first, key| if before(key, first) { key } else { first });
+        let Some(first) = first else { return false };
+        self.rebase(first);
+        true
+    }
+
+    #[inline(always)]
+    fn pop_near(&mut self) -> u32 {
+        let tag = match self.tier {
+            Tier::Window => self.window.pop(),
+            _ => {
+                if self.front.is_empty() {
+                    self.refill_or_leave();
+                    if self.tier == Tier::Window { self.window.pop() } else { self.front.pop() }
+                } else {
+                    self.front.pop()
+                }
+            }
+        };
+        self.near -= 1;
+        tag as u32
+    }
+
+    /// Holes are more than entries: makes their places free.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&mut self) {
+        let order = self.drain();
+        self.refill_from(order);
+    }
+}
+
+impl RunQueue for ExactTimeRing {
+    const NAME: &'static str = "exact_time_ring";
+
+    fn with_capacity(capacity: usize) -> Self {
+        ExactTimeRing::new(capacity, Lanes::detect())
+    }
+
+    #[inline(always)]
+    fn push(&mut self, item: u32, key: u64) {
+        let node = &mut self.nodes[item];
+        assert!(!node.queued, "item {item} is queued already");
+        node.queued = true;
+        node.key = key;
+        let tag = u64::from(item);
+        let place = key.wrapping_sub(self.base);
+        if place.wrapping_add(FAR) > 2 * FAR || (self.near == 0 && !self.beyond.is_empty()) {
+            self.push_far(item, key);
+            return;
+        }
+        self.near += 1;
+        self.push_near(place as i64, tag);
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Option<u32> {
+        if self.near == 0 && !self.go_beyond() {
+            return None;
+        }
+        let item = self.pop_near();
+        self.nodes[item].queued = false;
+        Some(item)
+    }
+
+    fn peek(&mut self) -> Option<u32> {
+        if self.near == 0 && !self.go_beyond() {
+            return None;
+        }
+        if self.tier != Tier::Window && self.front.is_empty() {
+            self.refill_or_leave();
+        }
+        let tag = if self.tier == Tier::Window { self.window.first() } else { self.front.first() };
+        Some(tag as u32)
+    }
+
+    fn remove(&mut self, item: u32) {
+        let node = &mut self.nodes[item];
+        assert!(node.queued, "item {item} is not queued");
+        node.queued = false;
+        let tag = u64::from(item);
+        let place = node.key.wrapping_sub(self.base);
+        if place.wrapping_add(FAR) > 2 * FAR {
+            self.beyond.retain(|other| *other != item);
+            return;
+        }
+        self.near -= 1;
+        if self.tier == Tier::Window {
+            self.window.remove(tag);
+            return;
+        }
+        if place as i64 <= self.limit && self.front.remove(tag) {
+            return;
+        }
+        self.chunks.remove(node.place, tag);
+        if self.chunks.holes() > self.near + 64 {
+            self.sweep();
+        }
+    }
+
+    #[inline(always)]
+    fn key(&self, item: u32) -> u64 {
+        self.nodes[item].key
+    }
+
+    fn contains(&self, item: u32) -> bool {
+        self.nodes[item].queued
+    }
+
+    fn len(&self) -> usize {
+        self.near + self.beyond.len()
+    }
+
+    fn for_each(&mut self, visit: &mut dyn FnMut(u32, u64)) {
+        let mut order = Vec::new();
+        walk_by_popping(self, &mut order, visit);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes()
+            + self.chunks.memory_bytes()
+            + self.ring.memory_bytes()
+            + (self.order.capacity() + self.beyond.capacity()) * 4
+            + size_of::<Self>()
+    }
+}

@@ -1,0 +1,259 @@
+//! The loops over many keys at once, in three forms: plain Rust, the same built for AVX2, and
+//! AVX-512 by hand, where a compiler does not find what matters. Which one runs is settled when a
+//! queue is made.
+
+use super::chunks::{CHUNK, Chunk, HOLE};
+use super::window::{PLACES, Sorted};
+
+/// What the processor can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// Nothing is asked of it.
+    Scalar,
+    /// 256-bit vectors.
+    Avx2,
+    /// 512-bit vectors with masks.
+    Avx512,
+}
+
+impl Lanes {
+    /// The widest that this processor has.
+    #[must_use]
+    pub fn detect() -> Self {
+        [Lanes::Avx512, Lanes::Avx2]
+            .into_iter()
+            .find(|lanes| lanes.is_here())
+            .unwrap_or(Lanes::Scalar)
+    }
+
+    /// Whether this processor has them.
+    #[must_use]
+    pub fn is_here(self) -> bool {
+        match self {
+            Lanes::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Lanes::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Lanes::Avx512 => {
+                Lanes::Avx2.is_here()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512dq")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+}
+
+macro_rules! dispatch {
+    ($lanes:expr, $name:ident ( $($arg:expr),* )) => {
+        match $lanes {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a queue is made with these lanes only if the processor has them.
+            Lanes::Avx512 => unsafe { avx512::$name($($arg),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Lanes::Avx2 => unsafe { avx2::$name($($arg),*) },
+            _ => plain::$name($($arg),*),
+        }
+    };
+}
+
+/// Takes the first of `count` sorted entries out and puts another in, behind all that are not
+/// after it: `R[i] = max(A[i], min(entry, A[i + 1]))`. An entry with the key `HOLE` only closes
+/// the gap.
+#[inline(always)]
+pub(super) fn replace_first(lanes: Lanes, sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
+    dispatch!(lanes, replace_first(sorted, count, key, tag));
+}
+
+/// Puts an entry among `count` sorted ones, behind all that are not after it:
+/// `R[i] = min(A[i], max(entry, A[i - 1]))`.
+#[inline(always)]
+pub(super) fn insert(lanes: Lanes, sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
+    dispatch!(lanes, insert(sorted, count, key, tag));
+}
+
+/// Takes the entry `out` away and puts another in, which may have the key `HOLE`. Returns whether
+/// `out` was there; if not, nothing changed.
+#[inline(always)]
+pub(super) fn replace(
+    lanes: Lanes,
+    sorted: &mut Sorted,
+    count: usize,
+    out: u64,
+    key: i64,
+    tag: u64,
+) -> bool {
+    dispatch!(lanes, replace(sorted, count, out, key, tag))
+}
+
+/// As [`insert`], into the first `PLACES` of the front. Whatever is not an entry before those of
+/// the front may be spoilt, behind them are holes.
+#[inline(always)]
+pub(super) fn insert_front(lanes: Lanes, keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
+    dispatch!(lanes, insert_front(keys, tags, key, tag));
+}
+
+/// Writes the `entries` of one or two chunks to `to_keys` and `to_tags` in order, those of the
+/// first chunk first where keys are equal. Holes follow.
+#[inline(always)]
+pub(super) fn sort_chunks(
+    lanes: Lanes,
+    first: &Chunk,
+    second: &Chunk,
+    entries: usize,
+    to_keys: &mut [i64],
+    to_tags: &mut [u64],
+) {
+    dispatch!(lanes, sort_chunks(first, second, entries, to_keys, to_tags));
+}
+
+/// Asks for a cache line that will be written to soon.
+#[inline(always)]
+pub(super) fn fetch<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads and writes nothing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>((&raw const *place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
+/// The loops in plain Rust, which compilers turn into vectors as far as they can.
+mod plain {
+    use super::*;
+
+    #[inline(always)]
+    pub fn replace_first(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
+        let Sorted { keys, tags } = sorted;
+        let (mut here, mut here_tag) = (keys[0], tags[0]);
+        for place in 0..count.min(PLACES) {
+            let (next, next_tag) = (keys[place + 1], tags[place + 1]);
+            let low = if next <= key { next } else { key };
+            let low_tag = if next <= key { next_tag } else { tag };
+            keys[place] = if here > low { here } else { low };
+            tags[place] = if here > low { here_tag } else { low_tag };
+            (here, here_tag) = (next, next_tag);
+        }
+    }
+
+    #[inline(always)]
+    pub fn insert(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
+        let Sorted { keys, tags } = sorted;
+        let (mut before, mut before_tag) = (i64::MIN, 0);
+        for place in 0..=count.min(PLACES) {
+            let (here, here_tag) = (keys[place], tags[place]);
+            let low = if before <= key { key } else { before };
+            let low_tag = if before <= key { tag } else { before_tag };
+            keys[place] = if here <= key { here } else { low };
+            tags[place] = if here <= key { here_tag } else { low_tag };
+            (before, before_tag) = (here, here_tag);
+        }
+    }
+
+    #[inline(always)]
+    pub fn replace(sorted: &mut Sorted, count: usize, out: u64, key: i64, tag: u64) -> bool {
+        let count = count.min(PLACES);
+        let Some(place) = sorted.tags[..count].iter().position(|other| *other == out) else {
+            return false;
+        };
+        sorted.keys.copy_within(place + 1..count + 1, place);
+        sorted.tags.copy_within(place + 1..count + 1, place);
+        sorted.keys[count - 1] = HOLE;
+        if key != HOLE {
+            insert(sorted, count - 1, key, tag);
+        }
+        true
+    }
+
+    #[inline(always)]
+    pub fn insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
+        let (keys, tags) = (&mut keys[..PLACES], &mut tags[..PLACES]);
+        // From behind: places before the front's first entry may hold anything.
+        let mut place = PLACES - 1;
+        while place > 0 && keys[place - 1] > key {
+            keys[place] = keys[place - 1];
+            tags[place] = tags[place - 1];
+            place -= 1;
+        }
+        keys[place] = key;
+        tags[place] = tag;
+    }
+
+    #[inline(always)]
+    pub fn sort_chunks(
+        first: &Chunk,
+        second: &Chunk,
+        entries: usize,
+        to_keys: &mut [i64],
+        to_tags: &mut [u64],
+    ) {
+        match entries {
+            0..=8 => rank::<8>(first, second, to_keys, to_tags),
+            9..=16 => rank::<16>(first, second, to_keys, to_tags),
+            _ => rank::<32>(first, second, to_keys, to_tags),
+        }
+    }
+
+    /// A place's rank is how many keys are smaller, or equal and before it.
+    #[inline(always)]
+    fn rank<const COUNT: usize>(
+        first: &Chunk,
+        second: &Chunk,
+        to_keys: &mut [i64],
+        to_tags: &mut [u64],
+    ) {
+        let chunk = |place: usize| if place < CHUNK { first } else { second };
+        let keys: [i64; COUNT] = std::array::from_fn(|place| chunk(place).keys[place % CHUNK]);
+        let tags: [u64; COUNT] = std::array::from_fn(|place| chunk(place).tags[place % CHUNK]);
+        let mut ranks = [0u64; COUNT];
+        for other in 0..COUNT {
+            for place in 0..COUNT {
+                let first =
+                    (keys[other] < keys[place]) | ((keys[other] == keys[place]) & (other < place));
+                ranks[place] += u64::from(first);
+            }
+        }
+        let (to_keys, to_tags) = (&mut to_keys[..COUNT], &mut to_tags[..COUNT]);
+        for place in 0..COUNT {
+            let rank = ranks[place] as usize % COUNT;
+            to_keys[rank] = keys[place];
+            to_tags[rank] = tags[place];
+        }
+    }
+}
+
+/// The plain loops, built for AVX2.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::*;
+
+    macro_rules! widen {
+        ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
+            #[target_feature(enable = "avx2,bmi1,bmi2")]
+            pub fn $name($($arg: $type),*) -> $result {
+                plain::$name($($arg),*)
+            }
+        )*};
+    }
+
+    widen! {
+        replace_first(sorted: &mut Sorted, count: usize, key: i64, tag: u64) -> ();
+        insert(sorted: &mut Sorted, count: usize, key: i64, tag: u64) -> ();
+        replace(sorted: &mut Sorted, count: usize, out: u64, key: i64, tag: u64) -> bool;
+        insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) -> ();
+        sort_chunks(first: &Chunk, second: &Chunk, entries: usize, to_keys: &mut [i64],
+            to_tags: &mut [u64]) -> ();
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;

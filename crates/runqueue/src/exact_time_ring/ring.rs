@@ -1,0 +1,399 @@
+//! The third tier: a ring of slots, each a stretch of keys, and what does not fit into it.
+//!
+//! This is the time ring of 2007 made exact. A slot is a list of entries in order of arrival; it
+//! is sorted when its time has come, when it is small and warm. Entries beyond the ring's end do
+//! not share the last slot, they wait in an overflow, and come into the ring before any entry
+//! that is queued later can reach the same slot. A slot that became too full is divided into the
+//! slots of a finer rung.
+
+use super::Nodes;
+use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
+use crate::run_queue::NONE;
+
+/// Entries that a slot should have when its time comes.
+const AIM: u64 = 10;
+/// Entries in a slot, on average, with which its stretch stays as it is. The larger is more than
+/// twice the smaller, so that a stretch of half or twice the length is not changed back.
+const FEW: u64 = 6;
+const MANY: u64 = 15;
+/// Fewest slots of the ring.
+const SLOTS_MIN: usize = 64;
+/// Most slots of the ring: more, and their ends no longer stay in the cache.
+const SLOTS_MAX: usize = 1 << 16;
+/// Most slots of a rung.
+const RUNG_SLOTS_MAX: u32 = 256;
+/// Rungs there can be at once: the slots of each stretch over at most a quarter of what those of
+/// the one before do, and keys have 64 bits.
+const RUNGS_MAX: usize = 34;
+/// Slots of all rungs together: a rung of 256 takes 7 bits of the keys, one of 8 takes 2.
+const RUNG_SLOTS: usize = (64 / 7 + 2) * RUNG_SLOTS_MAX as usize;
+
+/// A division of one slot.
+#[derive(Clone, Copy, Debug)]
+struct Rung {
+    start: i64,
+    /// Keys from here on belong to what is before this rung.
+    end: i64,
+    shift: u32,
+    slots: u32,
+    /// The next slot to be opened.
+    at: u32,
+    /// Where its slots begin among those of all rungs.
+    first: u32,
+}
+
+/// The ring, its overflow and its rungs.
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    /// log2 of the keys that a slot stretches over.
+    shift: u32,
+    /// The number of the slot that is being served: `key >> shift`.
+    at: i64,
+    /// The number of the first slot that is not in the ring.
+    end: i64,
+    slots: Box<[Slot]>,
+    occupied: Box<[u64]>,
+    mask: usize,
+    overflow: Bucket,
+    /// No key in the overflow is below it.
+    overflow_low: i64,
+    rungs: Vec<Rung>,
+    rung_slots: Box<[Slot]>,
+    /// Since the last tuning: slots opened, entries in them.
+    opened: u64,
+    opened_entries: u64,
+    /// How many entries there were at the last tuning, and how many more slots must be opened
+    /// before the next.
+    tuned_for: u64,
+    patience: u64,
+}
+
+/// What `open` found.
+pub(super) enum Opened {
+    /// A slot, and the first key that is not in its stretch.
+    Slot(Slot, i64),
+    /// Nothing: no entry is left.
+    Nothing,
+}
+
+impl Ring {
+    pub fn new(capacity: usize) -> Self {
+        let slots = (capacity / 2).next_power_of_two().clamp(SLOTS_MIN, SLOTS_MAX);
+        Ring {
+            shift: 0,
+            at: 0,
+            end: 0,
+            slots: vec![Slot::EMPTY; slots].into_boxed_slice(),
+            occupied: vec![0; slots.div_ceil(64)].into_boxed_slice(),
+            mask: SLOTS_MIN - 1,
+            overflow: Bucket::EMPTY,
+            overflow_low: HOLE,
+            rungs: Vec::with_capacity(RUNGS_MAX),
+            rung_slots: vec![Slot::EMPTY; RUNG_SLOTS].into_boxed_slice(),
+            opened: 0,
+            opened_entries: 0,
+            tuned_for: 0,
+            patience: 0,
+        }
+    }
+
+    /// Chunks that can be partly empty at one time.
+    pub fn lists(&self) -> usize {
+        self.slots.len() + self.rung_slots.len()
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.slots)
+            + size_of_val(&*self.occupied)
+            + size_of_val(&*self.rung_slots)
+            + self.rungs.capacity() * size_of::<Rung>()
+    }
+
+    /// Queues an entry behind the slot that is being served. `None`: it belongs to that slot, or
+    /// before it, and the caller has to find its place.
+    #[inline(always)]
+    pub fn push(&mut self, chunks: &mut Chunks, key: i64, tag: u64) -> Option<Place> {
+        let number = key >> self.shift;
+        if number <= self.at {
+            return None;
+        }
+        if number < self.end {
+            return Some(self.append(chunks, number, key, tag));
+        }
+        self.overflow_low = self.overflow_low.min(key);
+        Some(chunks.push(&mut self.overflow, key, tag))
+    }
+
+    #[inline(always)]
+    fn append(&mut self, chunks: &mut Chunks, number: i64, key: i64, tag: u64) -> Place {
+        let index = number as usize & self.mask;
+        let (place, first) = chunks.append(&mut self.slots[index], key, tag);
+        if first {
+            self.occupied[index / 64] |= 1 << (index % 64);
+        }
+        place
+    }
+
+    /// Queues an entry in a rung, if its key is in one and behind the slot that is being served.
+    #[inline(always)]
+    pub fn push_rung(&mut self, chunks: &mut Chunks, key: i64, tag: u64) -> Option<Place> {
+        let rung = self.rungs.iter().rev().find(|rung| key < rung.end)?;
+        let slot = ((key - rung.start) as u64 >> rung.shift).min(u64::from(rung.slots) - 1);
+        debug_assert!(slot >= u64::from(rung.at));
+        let slot = &mut self.rung_slots[rung.first as usize + slot as usize];
+        Some(chunks.append(slot, key, tag).0)
+    }
+
+    /// How many divisions of divisions there are.
+    #[cfg(test)]
+    pub fn depth(&self) -> usize {
+        self.rungs.len()
+    }
+
+    /// log2 of what a slot stretches over.
+    #[cfg(test)]
+    pub fn slot_bits(&self) -> u32 {
+        self.shift
+    }
+
+    /// Whether a divided slot has slots left.
+    pub fn has_rungs(&self) -> bool {
+        !self.rungs.is_empty()
+    }
+
+    /// The next slot that is not empty, of the finest rung if there is one.
+    pub fn open(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) -> Opened {
+        while let Some(rung) = self.rungs.last_mut() {
+            let slot = &mut self.rung_slots[(rung.first + rung.at) as usize];
+            rung.at += 1;
+            let slot = std::mem::replace(slot, Slot::EMPTY);
+            let end = if rung.at == rung.slots {
+                let end = rung.end;
+                self.rungs.pop();
+                end
+            } else {
+                rung.start + (i64::from(rung.at) << rung.shift)
+            };
+            if slot.entries > 0 {
+                return Opened::Slot(slot, end);
+            }
+        }
+        loop {
+            if let Some(number) = self.first_occupied() {
+                let index = number as usize & self.mask;
+                self.at = number;
+                self.occupied[index / 64] &= !(1 << (index % 64));
+                let slot = std::mem::replace(&mut self.slots[index], Slot::EMPTY);
+                self.opened += 1;
+                self.opened_entries += u64::from(slot.entries);
+                self.advance(chunks, nodes);
+                return Opened::Slot(slot, (number + 1) << self.shift);
+            }
+            if self.overflow.entries == 0 {
+                return Opened::Nothing;
+            }
+            self.at = (self.overflow_low >> self.shift) - 1;
+            self.end = self.at + 1;
+            self.advance(chunks, nodes);
+        }
+    }
+
+    /// Moves the ring's end on: as far as the ring reaches if nothing in the overflow would have
+    /// to come in, otherwise when half of the ring is behind.
+    #[inline(always)]
+    fn advance(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) {
+        let end = self.at + 1 + self.mask as i64;
+        if self.overflow_low >= self.start_of(end) {
+            self.end = end;
+        } else if self.end - self.at <= (self.mask / 2) as i64 + 1 {
+            self.end = end;
+            self.take_in(chunks, nodes);
+        }
+    }
+
+    /// The first key of a slot, `HOLE` if there are no such keys.
+    #[inline(always)]
+    fn start_of(&self, number: i64) -> i64 {
+        if number > HOLE >> self.shift { HOLE } else { number << self.shift }
+    }
+
+    /// Moves entries from the overflow into the ring.
+    #[cold]
+    #[inline(never)]
+    fn take_in(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) {
+        let mut old = std::mem::replace(&mut self.overflow, Bucket::EMPTY);
+        let bound = self.start_of(self.end);
+        self.overflow_low = HOLE;
+        while old.head != NONE {
+            let chunk = chunks.detach_first(&mut old);
+            for place in 0..CHUNK {
+                let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
+                if key < bound {
+                    nodes[tag as u32].place = self.append(chunks, key >> self.shift, key, tag);
+                } else if key != HOLE {
+                    self.overflow_low = self.overflow_low.min(key);
+                    nodes[tag as u32].place = chunks.push(&mut self.overflow, key, tag);
+                }
+            }
+            chunks.give_back(chunk);
+        }
+    }
+
+    /// The number of the first slot that is not empty.
+    fn first_occupied(&self) -> Option<i64> {
+        let from = self.at + 1;
+        let (slots, start) = (self.mask + 1, from as usize & self.mask);
+        let words = slots.div_ceil(64);
+        let (word, bit) = (start / 64, start % 64);
+        let here = self.occupied[word] >> bit;
+        if here != 0 {
+            return Some(from + i64::from(here.trailing_zeros()));
+        }
+        for step in 1..=words {
+            let bits = self.occupied[(word + step) % words];
+            if bits != 0 {
+                let index = (word + step) % words * 64 + bits.trailing_zeros() as usize;
+                return Some(from + (index.wrapping_sub(start) & self.mask) as i64);
+            }
+        }
+        None
+    }
+
+    /// Divides entries with keys from `low` to `high`, which differ, into the slots of a new
+    /// rung; keys from `end` on are not theirs.
+    pub fn divide(
+        &mut self,
+        chunks: &mut Chunks,
+        nodes: &mut Nodes,
+        mut old: Bucket,
+        (low, high): (i64, i64),
+        end: i64,
+    ) {
+        let aim = old.entries / 8;
+        let slots = aim.next_power_of_two().clamp(8, RUNG_SLOTS_MAX);
+        let span = (high - low) as u64;
+        let shift = (span / u64::from(slots)).checked_ilog2().map_or(0, |bits| bits + 1);
+        let first = self.rungs.last().map_or(0, |rung| rung.first + rung.slots);
+        while old.head != NONE {
+            let chunk = chunks.detach_first(&mut old);
+            for place in 0..CHUNK {
+                let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
+                if key != HOLE {
+                    let slot = (key - low) as u64 >> shift;
+                    let slot = &mut self.rung_slots[first as usize + slot as usize];
+                    nodes[tag as u32].place = chunks.append(slot, key, tag).0;
+                }
+            }
+            chunks.give_back(chunk);
+        }
+        self.rungs.push(Rung { start: low, end, shift, slots, at: 0, first });
+    }
+
+    /// Whether the ring's slots should have another size. No slot may be open.
+    #[inline(always)]
+    pub fn is_out_of_tune(&self, entries: u64) -> bool {
+        let grew = entries > 4 * self.tuned_for || 4 * entries < self.tuned_for;
+        grew || (self.opened > self.patience && {
+            let each = self.opened_entries / self.opened;
+            !(FEW..=MANY).contains(&each)
+        })
+    }
+
+    /// Takes all entries out: those of equal keys in their order, all in order if every entry
+    /// came in order.
+    pub fn collect(&mut self, chunks: &mut Chunks) -> Bucket {
+        let mut all = Bucket::EMPTY;
+        while let Some(number) = self.first_occupied() {
+            let index = number as usize & self.mask;
+            self.at = number;
+            self.occupied[index / 64] &= !(1 << (index % 64));
+            chunks.join(&mut all, &mut self.slots[index]);
+        }
+        chunks.join_bucket(&mut all, &mut self.overflow);
+        self.overflow_low = HOLE;
+        all
+    }
+
+    /// Fills the empty ring with these entries, none of which is below `limit`. Returns those
+    /// that belong to the slot that is being served, and the first key that does not.
+    pub fn build(
+        &mut self,
+        chunks: &mut Chunks,
+        nodes: &mut Nodes,
+        mut all: Bucket,
+        entries: u64,
+        limit: i64,
+    ) -> (Bucket, i64) {
+        debug_assert!(self.rungs.is_empty() && self.overflow.entries == 0);
+        let (shift, mask) = (self.shift, self.mask);
+        let each = self.opened_entries / self.opened.max(1);
+        if self.opened > self.patience && !(FEW..=MANY).contains(&each) {
+            // What came is known better than what will.
+            let finer = each.max(1).ilog2() as i32 - 3;
+            self.shift = (self.shift as i32 - finer).clamp(0, 60) as u32;
+        } else {
+            self.tune(chunks, &all);
+        }
+        let slots = (entries as usize / 2).next_power_of_two();
+        self.mask = slots.clamp(SLOTS_MIN, self.slots.len()) - 1;
+        let again = shift == self.shift && mask == self.mask;
+        let low = bounds(chunks, all.head).0.min(HOLE - 1);
+        self.at = ((limit - 1) >> self.shift).max((low >> self.shift) - 1);
+        self.end = self.at + 1 + self.mask as i64;
+        self.patience =
+            if again { (2 * self.patience + 64).min(1 << 40) } else { (entries / 8).max(64) };
+        self.tuned_for = entries;
+        (self.opened, self.opened_entries) = (0, 0);
+        let mut served = Bucket::EMPTY;
+        while all.head != NONE {
+            let chunk = chunks.detach_first(&mut all);
+            for place in 0..CHUNK {
+                let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
+                if key != HOLE {
+                    let place = self.push(chunks, key, tag);
+                    nodes[tag as u32].place =
+                        place.unwrap_or_else(|| chunks.push(&mut served, key, tag));
+                }
+            }
+            chunks.give_back(chunk);
+        }
+        (served, (self.at + 1) << self.shift)
+    }
+
+    /// Chooses the stretch of a slot by how densely the keys lie that come next: those in the
+    /// smallest power of two from the first key on that has a part of all.
+    fn tune(&mut self, chunks: &Chunks, all: &Bucket) {
+        let low = bounds(chunks, all.head).0;
+        let mut nearer = [0u64; 65];
+        let mut chunk = all.head;
+        while chunk != NONE {
+            for &key in chunks.get(chunk).keys.iter().filter(|key| **key != HOLE) {
+                nearer[64 - ((key - low) as u64).leading_zeros() as usize] += 1;
+            }
+            chunk = chunks.after(chunk);
+        }
+        let entries = nearer.iter().sum::<u64>();
+        let (mut sum, mut bits) = (nearer[0], 0);
+        while bits < 64 && sum < (entries / 16).max(2 * AIM).min(entries) {
+            bits += 1;
+            sum += nearer[bits];
+        }
+        // A slot stretches over 2^bits * AIM / sum, rounded to a power of two.
+        let rough = (u128::from(AIM) << bits) * 3 / 2 / u128::from(sum.max(1));
+        self.shift = rough.max(1).ilog2().min(60);
+    }
+}
+
+/// Smallest and largest key in a list of chunks.
+pub(super) fn bounds(chunks: &Chunks, head: u32) -> (i64, i64) {
+    let (mut low, mut high) = (HOLE, i64::MIN);
+    let mut chunk = head;
+    while chunk != NONE {
+        for &key in &chunks.get(chunk).keys {
+            low = low.min(key);
+            high = high.max(if key == HOLE { i64::MIN } else { key });
+        }
+        chunk = chunks.after(chunk);
+    }
+    (low, high)
+}

@@ -1,0 +1,322 @@
+//! Goal: the traps that exact order is lost in, one by one.
+//!
+//! Method: each test drives the queue into the state that is the trap, says from inside that it
+//! got there, and compares every pop with a sorted model; in each form that this processor has.
+
+use super::*;
+use crate::hold::Random;
+use std::collections::BTreeMap;
+
+/// Runs a test in all forms.
+fn in_each_form(test: impl Fn(Lanes)) {
+    [Lanes::Scalar, Lanes::Avx2, Lanes::Avx512]
+        .into_iter()
+        .filter(|form| form.is_here())
+        .for_each(test);
+}
+
+/// A queue beside its model: key's distance from `ORIGIN` and arrival give the item.
+struct Checked {
+    queue: ExactTimeRing,
+    model: BTreeMap<(i64, u64), u32>,
+    place: Vec<(i64, u64)>,
+    arrivals: u64,
+}
+
+/// Keys begin shortly before the wrap-around.
+const ORIGIN: u64 = 0u64.wrapping_sub(1000);
+
+impl Checked {
+    fn new(form: Lanes, capacity: usize) -> Self {
+        Checked {
+            queue: ExactTimeRing::new(capacity, form),
+            model: BTreeMap::new(),
+            place: vec![(0, 0); capacity],
+            arrivals: 0,
+        }
+    }
+
+    fn push(&mut self, item: u32, distance: i64) {
+        self.arrivals += 1;
+        self.place[item as usize] = (distance, self.arrivals);
+        self.model.insert((distance, self.arrivals), item);
+        self.queue.push(item, ORIGIN.wrapping_add(distance as u64));
+    }
+
+    fn remove(&mut self, item: u32) {
+        self.model.remove(&self.place[item as usize]);
+        self.queue.remove(item);
+    }
+
+    /// Pops and says which item it was and its distance.
+    fn pop(&mut self) -> Option<(u32, i64)> {
+        let first = self.model.pop_first().map(|((distance, _), item)| (item, distance));
+        assert_eq!(self.queue.pop(), first.map(|(item, _)| item));
+        assert_eq!(self.queue.len(), self.model.len());
+        first
+    }
+
+    fn pop_all(&mut self) {
+        while self.pop().is_some() {}
+    }
+}
+
+#[test]
+fn rungs_nest() {
+    in_each_form(|form| {
+        // Each power of two ten times: whatever is split, nearly all fall into the first bucket.
+        let mut queue = Checked::new(form, 5000);
+        let mut random = Random::new(1);
+        for item in 0..4500u32 {
+            let power = item % 45;
+            queue.push(item, (1 << power) + random.below(1 << (power / 2)) as i64);
+        }
+        let mut deepest = 0;
+        while let Some((item, distance)) = queue.pop() {
+            deepest = deepest.max(queue.queue.ring.depth());
+            if distance < 1 << 20 && item.is_multiple_of(3) {
+                queue.push(item, distance * 2 + 1);
+            }
+        }
+        assert!(deepest >= 2, "{deepest} rungs at once");
+    });
+}
+
+#[test]
+fn thousands_of_equal_keys_stay_in_order_of_arrival() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 5000);
+        (0..4000).for_each(|item| queue.push(item, 5000));
+        (4000..5000).for_each(|item| queue.push(item, i64::from(item)));
+        // Half are queued again with the same key, behind all the others.
+        for round in 0..6000 {
+            let Some((item, distance)) = queue.pop() else { break };
+            if distance == 5000 && round % 2 == 0 {
+                queue.push(item, 5000);
+            }
+        }
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn a_front_that_overflows_keeps_ties_with_what_was_spilled_before() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 8000);
+        (0..1000).for_each(|item| queue.push(item, 1 << 30));
+        // Storms: ever lower keys, in pairs that tie, more than the front can hold.
+        let mut next = 1000;
+        for storm in 0..14 {
+            for number in 0..500i64 {
+                queue.push(next, (1 << 29) - storm * 250 - number / 2);
+                next += 1;
+            }
+            assert_ne!(queue.queue.current.head, NONE, "the front was cut");
+            (0..100).for_each(|_| assert!(queue.pop().is_some()));
+        }
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn equal_keys_at_the_limit_stay_in_order_when_the_front_overflows_twice() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 3000);
+        (0..500).for_each(|item| queue.push(item, 1 << 20));
+        for item in 500..2500 {
+            queue.push(item, i64::from(item % 3));
+        }
+        assert_ne!(queue.queue.current.head, NONE, "the front was cut");
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn far_keys_come_down_level_by_level() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 2000);
+        let mut random = Random::new(3);
+        for item in 0..2000 {
+            let power = random.below(61);
+            queue.push(item, random.below(1 << power) as i64);
+        }
+        // Each pop queues an equal key again, on whatever level it is by now.
+        for round in 0..6000u64 {
+            let Some((item, distance)) = queue.pop() else { break };
+            let target = queue.model.keys().nth(round as usize % 50).map_or(distance, |key| key.0);
+            queue.push(item, target.max(distance));
+        }
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn the_widest_and_the_narrowest_slots_work() {
+    in_each_form(|form| {
+        for (spread, slot_bits) in [(4, 0..=2), (61, 40..=60)] {
+            let mut queue = Checked::new(form, 1000);
+            let mut random = Random::new(4);
+            (0..1000).for_each(|item| queue.push(item, random.below(1 << spread) as i64));
+            // Slots get their length when the first one is opened.
+            (0..40).for_each(|_| assert!(queue.pop().is_some()));
+            let shift = queue.queue.ring.slot_bits();
+            assert!(slot_bits.contains(&shift), "2^{shift}");
+            queue.pop_all();
+        }
+    });
+}
+
+#[test]
+fn the_width_of_slots_is_tuned_when_keys_change_their_scale() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 2000);
+        (0..2000).for_each(|item| queue.push(item, 0));
+        let mut random = Random::new(5);
+        let mut widest = 0;
+        for _ in 0..60_000 {
+            if let Some((item, distance)) = queue.pop() {
+                queue.push(item, distance + random.below(1 << 40) as i64);
+                widest = widest.max(queue.queue.ring.slot_bits());
+            }
+        }
+        assert!(widest > 30, "{widest}");
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn keys_go_past_the_wrap_around_on_every_level() {
+    in_each_form(|form| {
+        for scale in [4, 10, 20, 30, 45, 58] {
+            let mut queue = Checked::new(form, 700);
+            let mut random = Random::new(scale);
+            (0..700).for_each(|item| queue.push(item, random.below(1 << scale) as i64));
+            // Items enough pass the wrap-around at a distance of 1000; the widest go round it.
+            for _ in 0..5000 {
+                let Some((item, distance)) = queue.pop() else { break };
+                queue.push(item, distance + random.below(1 << scale) as i64);
+            }
+            queue.pop_all();
+        }
+    });
+}
+
+#[test]
+fn keys_go_all_the_way_round() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 300);
+        let mut random = Random::new(6);
+        let mut model: BTreeMap<u128, u32> = BTreeMap::new();
+        let mut passed: u128 = 0;
+        for item in 0..300 {
+            let ahead = u128::from(random.below(1 << 59)) << 10 | u128::from(item);
+            model.insert(ahead, item);
+            queue.queue.push(item, (ahead >> 10) as u64);
+        }
+        // Some times around 2^64, with 128-bit keys in the model.
+        for round in 300u128..200_000 {
+            let Some((key, item)) = model.pop_first() else { break };
+            assert_eq!(queue.queue.pop(), Some(item));
+            passed = key >> 10;
+            let ahead = passed + u128::from(random.below(1 << 59));
+            model.insert(ahead << 10 | (round % 1024), item);
+            queue.queue.push(item, ahead as u64);
+            if model.len() < 300 {
+                break;
+            }
+        }
+        assert!(passed >> 64 >= 8, "went round {} times", passed >> 64);
+    });
+}
+
+#[test]
+fn an_item_that_comes_and_goes_uses_no_place_up() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 400);
+        (0..400).for_each(|item| queue.push(item, i64::from(item * 37 % 400) << 20));
+        // Far more often than there are places.
+        for round in 0..50_000 {
+            queue.remove(399);
+            queue.push(399, (300 + round % 7) << 20);
+        }
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn what_was_removed_from_the_middle_of_a_run_stays_away() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 200);
+        (0..200).for_each(|item| queue.push(item, i64::from(item / 3)));
+        assert_eq!(queue.queue.tier, Tier::Run);
+        (0..200).filter(|item| item % 5 == 2).for_each(|item| queue.remove(item));
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn removals_leave_a_bounded_number_of_entries() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 1000);
+        let mut random = Random::new(7);
+        (0..1000).for_each(|item| queue.push(item, random.below(1 << 30) as i64));
+        for _ in 0..50_000 {
+            let item = random.below(1000) as u32;
+            queue.remove(item);
+            queue.push(item, random.below(1 << 30) as i64);
+            assert!(queue.queue.chunks.holes() <= 1000 + 64);
+        }
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn a_queue_that_grows_and_shrinks_changes_its_form_and_keeps_order() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 200);
+        let mut random = Random::new(8);
+        let (mut changes, mut tier) = (0, Tier::Window);
+        for round in 0..20_000u64 {
+            let growing = (round / 150).is_multiple_of(2);
+            let item = random.below(200) as u32;
+            if growing && !queue.queue.contains(item) {
+                let now = queue.model.keys().next().map_or(0, |key| key.0);
+                queue.push(item, now + random.below(1 << 12) as i64);
+            } else {
+                queue.pop();
+            }
+            changes += usize::from(queue.queue.tier != tier);
+            tier = queue.queue.tier;
+        }
+        assert!(changes > 20, "{changes}");
+    });
+}
+
+#[test]
+fn a_push_before_the_next_bucket_is_not_lost() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 3000);
+        // A slot that is split, with a wide gap between its keys.
+        (0..1000).for_each(|item| queue.push(item, i64::from(item % 40)));
+        (1000..2000).for_each(|item| queue.push(item, 100_000 + i64::from(item)));
+        for item in 2000..3000 {
+            queue.pop();
+            queue.push(item, 500 + i64::from(item) * 30);
+        }
+        queue.pop_all();
+    });
+}
+
+#[test]
+#[should_panic(expected = "item 3 is queued already")]
+fn pushing_a_queued_item_panics() {
+    let mut queue = ExactTimeRing::new(4, Lanes::Scalar);
+    queue.push(3, 1);
+    queue.push(3, 2);
+}
+
+#[test]
+#[should_panic(expected = "item 3 is not queued")]
+fn removing_an_item_that_is_not_queued_panics() {
+    ExactTimeRing::new(4, Lanes::Scalar).remove(3);
+}
