@@ -5,6 +5,7 @@ use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
 use crate::failure::FailureKind;
+use crate::hotplug::BOOT_CPU;
 use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
 use crate::kernel_calls::CALLS;
 use crate::metrics::{Metrics, RunResult, Status};
@@ -57,6 +58,7 @@ impl<'a> Kernel<'a> {
     /// A machine with the policy loaded and no task yet.
     pub fn new(
         policy: policy::Loaded,
+        load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
         machine: &'a Machine,
         workload: &'a Workload,
         setting: Setting,
@@ -70,13 +72,15 @@ impl<'a> Kernel<'a> {
             let others = (0..nr_cpus).filter(move |&b| b != a && machine.cpus[b].core == core);
             others.map(|b| b as u32).collect()
         };
-        let online = first_cpus(nr_cpus);
+        let all = first_cpus(nr_cpus);
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
         let mut kernel = Box::new(Kernel {
             host: empty_host(nr_cpus, setting.hz),
             tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,
             policy,
+            load,
+            nr_restarts: 0,
             ops,
             machine,
             workload,
@@ -92,7 +96,7 @@ impl<'a> Kernel<'a> {
             queues: DispatchQueues::new(nr_cpus, nr_nodes),
             nr_queued: 0,
             next_seq: 0,
-            masks: Box::new(Masks { idle_cpus: online, idle_cores: online, online }),
+            masks: Box::new(Masks { idle_cpus: all, idle_cores: all, online: all, possible: all }),
             context: Context::Plain,
             buffer: Vec::new(),
             walked: Vec::new(),
@@ -110,6 +114,8 @@ impl<'a> Kernel<'a> {
             hz: setting.hz,
             sync_wakeups: setting.sync_wakeups,
             until_ns: setting.until_ns.unwrap_or(NEVER_NS),
+            began_ns: 0,
+            distributed_cpu: 0,
             event_ns: 0,
             events_at_once: 0,
             next_full_check: 0,
@@ -122,6 +128,7 @@ impl<'a> Kernel<'a> {
         kernel.host.idle_cpus = &raw mut kernel.masks.idle_cpus;
         kernel.host.idle_cores = &raw mut kernel.masks.idle_cores;
         kernel.host.online_cpus = &raw mut kernel.masks.online;
+        kernel.host.possible_cpus = &raw mut kernel.masks.possible;
         kernel.set_current();
         Ok(kernel)
     }
@@ -174,6 +181,9 @@ impl<'a> Kernel<'a> {
             self.admit(task, false);
             self.add_timer(initial.start_at_ns, Timer::Start(task));
         }
+        for (number, change) in self.workload.changes.iter().enumerate() {
+            self.add_timer(change.at_ns, Timer::Change(number as u32));
+        }
         self.add_timer(self.watchdog_timeout_ns() / 2, Timer::Watchdog);
     }
 
@@ -190,13 +200,13 @@ impl<'a> Kernel<'a> {
             }
         }
         if kind.cpus.is_none() || allowed.weight() == 0 {
-            allowed = self.masks.online;
+            allowed = self.masks.possible;
         }
         let space = self.address_space_for(kind.address_space);
         let mm = &raw mut *self.address_spaces[space as usize];
         let random = Random::new(self.seed, self.tasks.len() as u64);
-        let everywhere = allowed == self.masks.online;
-        let shared = if everywhere { &raw const self.masks.online } else { std::ptr::null() };
+        let everywhere = allowed == self.masks.possible;
+        let shared = if everywhere { &raw const self.masks.possible } else { std::ptr::null() };
         let task = self.tasks.add(template, kind, &allowed, shared, mm, random);
         if kind.cpus.is_none() {
             // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
@@ -325,11 +335,16 @@ impl<'a> Kernel<'a> {
 
     /// The CPU that a timer interrupts; none if it interrupts nobody, or not any more.
     pub fn cpu_of(&self, timer: Timer) -> Option<usize> {
-        match timer {
-            Timer::Watchdog => None,
-            Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation),
-            Timer::Start(task) | Timer::Sleep(task) => Some(self.tasks.seen(task).cpu as usize),
-        }
+        let cpu = match timer {
+            Timer::Watchdog => return None,
+            Timer::Change(number) => return Some(self.cpu_of_change(number)),
+            Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation)?,
+            Timer::Start(task) | Timer::Sleep(task) | Timer::Affinity(task, _) => {
+                self.tasks.seen(task).cpu as usize
+            }
+        };
+        // Of a CPU that goes another one takes the timers over (`hrtimers_cpu_dying`).
+        Some(if self.cpus[cpu].is_online { cpu } else { BOOT_CPU })
     }
 
     /// Timers of the active CPU that have come due meanwhile belong to the same interrupt: whom
@@ -387,7 +402,8 @@ impl<'a> Kernel<'a> {
                     return; // It was cancelled or set anew while it was late.
                 }
             }
-            _ => self.pending_timers -= 1,
+            Timer::Start(_) | Timer::Sleep(_) => self.pending_timers -= 1,
+            Timer::Change(_) | Timer::Affinity(..) | Timer::Watchdog => {}
         }
         self.charge(Spent::Kernel, self.costs.timer_ns);
         match timer {
@@ -397,6 +413,8 @@ impl<'a> Kernel<'a> {
             }
             Timer::Sleep(task) => self.wake_up(task, WAKE_TTWU),
             Timer::Policy(index, _) => self.call_timer(index),
+            Timer::Change(number) => self.make_change(number),
+            Timer::Affinity(task, number) => self.change_affinity_of(task, number),
             Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
         }
     }
@@ -419,7 +437,7 @@ impl<'a> Kernel<'a> {
                 self.plan_end_of_work(cpu);
                 self.publish(cpu);
             }
-            Activity::Idle => self.publish(cpu),
+            Activity::Idle | Activity::Offline => self.publish(cpu),
         }
     }
 
@@ -455,7 +473,7 @@ impl<'a> Kernel<'a> {
             }
             self.cpus[cpu].ends = When::NEVER;
             self.account(cpu, ends_ns);
-            self.host.now_ns = ends_ns;
+            (self.began_ns, self.host.now_ns) = (ends_ns, ends_ns);
             self.conclude();
         }
         self.publish(cpu);
@@ -501,6 +519,7 @@ fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
         idle_cpus: std::ptr::null_mut(),
         idle_cores: std::ptr::null_mut(),
         online_cpus: std::ptr::null_mut(),
+        possible_cpus: std::ptr::null_mut(),
         calls: &raw const CALLS,
     }
 }

@@ -111,6 +111,28 @@ impl Kernel<'_> {
         unsafe { set_weight(p, weight) }
     }
 
+    /// `ops.set_cpumask`
+    pub fn call_set_cpumask(&mut self, task: TaskId) {
+        let Some(set_cpumask) = self.ops.set_cpumask else { return };
+        let p = self.tasks.address(task);
+        let mask = self.tasks.seen(task).cpus_ptr;
+        self.open();
+        // SAFETY: as above; the mask is the task's own or the kernel's, which never move.
+        unsafe { set_cpumask(p, mask) }
+    }
+
+    /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one.
+    pub fn call_hotplug(&mut self, cpu: usize, online: bool) -> bool {
+        let operation = if online { self.ops.cpu_online } else { self.ops.cpu_offline };
+        let Some(operation) = operation else { return false };
+        self.context = Context::Unlocked;
+        self.open();
+        // SAFETY: as above.
+        unsafe { operation(cpu as i32) };
+        self.context = Context::Plain;
+        true
+    }
+
     /// `ops.update_idle`
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
         let Some(update_idle) = self.ops.update_idle else { return };

@@ -10,7 +10,10 @@ use scenario::machine::Distance;
 impl Kernel<'_> {
     fn whole_core_idle(&self, cpu: usize) -> bool {
         let idle = &self.masks.idle_cpus;
-        idle.has(cpu) && self.siblings[cpu].iter().all(|&sibling| idle.has(sibling as usize))
+        // A sibling that is offline is no part of the core.
+        let is_idle =
+            |&sibling: &u32| idle.has(sibling as usize) || !self.masks.online.has(sibling as usize);
+        idle.has(cpu) && self.siblings[cpu].iter().all(is_idle)
     }
 
     /// Marks a CPU idle.
@@ -83,8 +86,7 @@ impl Kernel<'_> {
         }
         match self.pick_idle(&allowed, false) {
             Some(cpu) => (cpu, true),
-            None if allowed.has(prev) => (prev, false),
-            None => (allowed.intersection(&self.masks.online).next().unwrap_or(prev), false),
+            None => (prev, false),
         }
     }
 

@@ -8,6 +8,7 @@
 //! the sched_ext core; `kernel_calls` is what the policy may call; `invariants` is what must hold
 //! after every event.
 
+mod affinity;
 mod agenda;
 mod choices;
 mod cpu;
@@ -16,6 +17,7 @@ mod ending;
 mod engine;
 mod failure;
 mod hooks;
+mod hotplug;
 mod idle;
 mod invariants;
 mod kernel;
@@ -27,13 +29,14 @@ mod program;
 mod progress;
 mod queueing;
 mod requests;
+mod restart;
 mod scheduling;
 mod task;
 
 pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
-pub use observation::{Event, Observation};
+pub use observation::{Allowed, Event, Observation};
 pub use progress::{PRINTS_MAX, Position, Progress};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
@@ -112,7 +115,8 @@ pub fn simulate(
     let topology = topology_arrays(machine);
     let arrays: Vec<(&str, &[u8])> =
         topology.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
-    let loaded = policy.load(&options.tunables, &arrays)?;
+    let load = || policy.load(&options.tunables, &arrays);
+    let loaded = load()?;
     let setting = engine::Setting {
         seed: options.seed,
         until_ns: options.until_ns,
@@ -123,10 +127,11 @@ pub fn simulate(
         sync_wakeups: machine.sync_wakeups_for(&policy.name),
         progress: options.progress.clone(),
     };
-    let kernel = kernel::Kernel::new(loaded, machine, workload, setting).map_err(|unknown| {
-        let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
-        SimulateError::Map { policy, map, reason }
-    })?;
+    let kernel =
+        kernel::Kernel::new(loaded, &load, machine, workload, setting).map_err(|unknown| {
+            let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
+            SimulateError::Map { policy, map, reason }
+        })?;
     Ok(kernel.run())
 }
 

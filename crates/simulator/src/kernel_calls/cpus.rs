@@ -37,6 +37,9 @@ pub(super) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) 
         kicks.preempts |= flags & KICK_PREEMPT != 0;
         return;
     }
+    if !k.masks.online.has(cpu) && cpu != k.here() {
+        return;
+    }
     let current = k.cpus[cpu].current;
     if flags & KICK_IDLE != 0 && current.is_some() {
         return;
@@ -137,7 +140,7 @@ pub(super) unsafe extern "C" fn pick_any_cpu(
     let k = unsafe { kernel(host) };
     // SAFETY: a CPU mask that the policy holds.
     let allowed = unsafe { *allowed };
-    allowed.intersection(&k.masks.online).next().map_or(-errno::EBUSY, |cpu| cpu as i32)
+    allowed.intersection(&k.masks.possible).next().map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
 pub(super) unsafe extern "C" fn cpu_curr(host: *mut Host, cpu: i32) -> *mut Task {
