@@ -3,14 +3,15 @@
 //! The order of steps follows Linux 6.12, kernel/sched/core.c (`sched_cpu_deactivate`,
 //! `balance_push`, `sched_cpu_activate`) and kernel/sched/ext.c (`handle_hotplug`). What differs:
 //! the kernel waits until the last task that belongs to a CPU's run queue has left it, wherever the
-//! policy keeps the task; here the CPU is gone at once, and what the policy forgets stays where it
-//! is until the watchdog finds it, as it does in the kernel.
+//! policy keeps the task. Here the CPU is gone at once, and pushes on what it is still given; what
+//! the policy forgets stays where it is until the watchdog finds it, as it does in the kernel.
 
 use crate::agenda::When;
 use crate::cpu::Activity;
 use crate::kernel::{Kernel, Timer};
 use crate::observation::Event;
 use crate::scheduling::flags;
+use crate::task::TaskId;
 use scenario::workload::ChangeKind;
 
 /// The CPU that never goes: it does what belongs to no other CPU.
@@ -90,13 +91,20 @@ impl Kernel<'_> {
         while self.failure.is_none()
             && let Some(task) = self.take_local_or_global()
         {
-            self.tasks.seen_mut(task).cpu = cpu as i32;
-            self.call_with_task(self.ops.running, task);
-            self.call_stopping(task, true);
             self.push(self.queues.local(cpu), task, flags::ENQ_HEAD, false);
-            let to = self.fallback_cpu(task, cpu);
-            self.migrate(task, to);
+            self.push_away(task, cpu);
         }
+    }
+
+    /// Moves a task in the own queue of a CPU that goes to another CPU.
+    pub fn push_away(&mut self, task: TaskId, from: usize) {
+        self.call_with_task(self.ops.running, task);
+        self.call_stopping(task, true);
+        // Where its affinity has to be widened, it comes back into that queue meanwhile.
+        let activity = std::mem::replace(&mut self.cpus[from].activity, Activity::Idle);
+        let to = self.fallback_cpu(task, from);
+        self.cpus[from].activity = activity;
+        self.migrate(task, to);
     }
 
     /// Timers that the active CPU did not come to go to the one that takes over.

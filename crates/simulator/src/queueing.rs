@@ -1,6 +1,6 @@
 //! How tasks get into dispatch queues and out of them.
 
-use crate::cpu::Spent;
+use crate::cpu::{Activity, Spent};
 use crate::dispatch_queue::{BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, Standing};
 use crate::failure::FailureKind;
 use crate::kernel::{Insertion, Kernel};
@@ -144,6 +144,10 @@ impl Kernel<'_> {
     /// What follows when a task enters a CPU's own queue (`local_dsq_post_enq`).
     fn entered_local(&mut self, cpu: usize, task: TaskId, enq_flags: u64) {
         self.tasks.seen_mut(task).cpu = cpu as i32;
+        if self.cpus[cpu].activity == Activity::Offline {
+            // A kernel's CPU waits for the last of its tasks before it goes, and pushes it away.
+            return self.push_away(task, cpu);
+        }
         match self.cpus[cpu].current {
             None => {
                 if !(self.scheduling && cpu == self.here()) {
