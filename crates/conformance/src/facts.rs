@@ -174,11 +174,7 @@ impl<'a> Watch<'a> {
     }
 
     fn set_cpus(&mut self, task: TaskNumber, allowed: Allowed, at_ns: u64) {
-        let waits = self.waits[task as usize].is_some();
-        if waits {
-            self.count_waiting(task, -1, at_ns);
-        }
-        self.cpus[task as usize] = match allowed {
+        let cpus = match allowed {
             Allowed::Set(set) => self.workload.cpu_sets[set as usize].clone(),
             Allowed::Change(number) => match &self.workload.changes[number as usize].what {
                 ChangeKind::Affinity { cpus, .. } => cpus.clone(),
@@ -186,8 +182,19 @@ impl<'a> Watch<'a> {
             },
             Allowed::All => None,
         };
-        if waits {
-            self.count_waiting(task, 1, at_ns);
+        let before = std::mem::replace(&mut self.cpus[task as usize], cpus);
+        if self.waits[task as usize].is_none() {
+            return;
+        }
+        // A CPU that goes on to waste its time must not seem to begin anew.
+        for cpu in 0..self.idle.len() {
+            let could = before.as_ref().is_none_or(|cpus| cpus.contains(&(cpu as u32)));
+            let can = self.may_run(task, cpu as u32);
+            if could != can {
+                let change = if can { 1 } else { -1 };
+                self.nr_waiting[cpu] = self.nr_waiting[cpu].saturating_add_signed(change);
+                self.update(cpu, at_ns);
+            }
         }
     }
 
@@ -329,6 +336,31 @@ tasks = [
     fn a_task_in_the_wrong_place_is_seen() {
         let found = facts(&[(5, Event::Woke { task: 0 }), (7, Event::Taken { task: 0, cpu: 1 })]);
         assert_eq!(found.misplaced, Some((0, 1, 7)));
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_wastes_nothing_and_runs_nobody() {
+        let gone = |cpu| Event::Hotplug { cpu, online: false };
+        let found = facts(&[
+            (10, Event::Woke { task: 1 }),
+            (30, gone(1)),
+            (40, Event::Taken { task: 1, cpu: 0 }),
+        ]);
+        assert_eq!(found.idle, Spell { ns: 30, from_ns: 10, whose: 0 }, "CPU 1 wasted 20");
+        let found = facts(&[(5, gone(1)), (7, Event::Taken { task: 1, cpu: 1 })]);
+        assert_eq!(found.misplaced, Some((1, 1, 7)));
+    }
+
+    #[test]
+    fn who_was_told_to_run_elsewhere_may() {
+        let all = Event::Affinity { task: 0, allowed: Allowed::All };
+        let found = facts(&[(5, Event::Woke { task: 0 }), (20, all)]);
+        assert_eq!(found.idle, Spell { ns: 95, from_ns: 5, whose: 0 }, "CPU 0 could all the time");
+        let busy = [(0, Event::Woke { task: 1 }), (0, Event::Taken { task: 1, cpu: 0 })];
+        let found = facts(&[&busy[..], &[(5, Event::Woke { task: 0 }), (20, all)]].concat());
+        assert_eq!(found.idle, Spell { ns: 80, from_ns: 20, whose: 1 }, "CPU 1 may help from then");
+        let found = facts(&[(5, all), (7, Event::Taken { task: 0, cpu: 1 })]);
+        assert_eq!(found.misplaced, None);
     }
 
     #[test]
