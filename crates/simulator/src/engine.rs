@@ -6,6 +6,7 @@ use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
 use crate::failure::FailureKind;
 use crate::hotplug::BOOT_CPU;
+use crate::idle::Neighbours;
 use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
 use crate::kernel_calls::CALLS;
 use crate::metrics::{Metrics, RunResult, Status};
@@ -87,6 +88,7 @@ impl<'a> Kernel<'a> {
             costs: machine.costs.clone(),
             distances: pairs.map(|(a, b)| machine.distance(a, b) as u8).collect(),
             siblings: (0..nr_cpus).map(same_core).collect(),
+            neighbours: Neighbours::new(&machine.cpus),
             agenda: Agenda::new(nr_cpus + 1),
             timers: Timers::new(),
             pending_timers: 0,

@@ -72,6 +72,7 @@ impl Kernel<'_> {
             self.restart(cpu, false);
         }
         self.host.nr_online_cpus -= 1;
+        self.neighbours.update(&self.masks.online);
         // The last that it runs is its idle task: it counts as idle until somebody claims it.
         self.become_idle();
         self.hand_over_timers();
@@ -123,6 +124,7 @@ impl Kernel<'_> {
     fn go_online(&mut self) {
         let cpu = self.here();
         self.masks.online.set(cpu);
+        self.neighbours.update(&self.masks.online);
         self.host.nr_online_cpus += 1;
         self.cpus[cpu].activity = Activity::Idle;
         let is_told = self.call_hotplug(cpu, true);

@@ -9,6 +9,7 @@ use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::{DispatchQueues, Lock};
 use crate::failure::{Failure, FailureKind};
+use crate::idle::Neighbours;
 use crate::metrics::Metrics;
 use crate::policy_maps::PolicyMaps;
 use crate::program::Gate;
@@ -100,6 +101,8 @@ pub struct Kernel<'a> {
     pub distances: Vec<u8>,
     /// CPUs that share a core, by CPU, itself excluded.
     pub siblings: Vec<Vec<u32>>,
+    /// CPUs among which a task is kept.
+    pub neighbours: Neighbours,
     /// What happens next.
     pub agenda: Agenda,
     /// Sleeping timers; their first is the agenda's last place.

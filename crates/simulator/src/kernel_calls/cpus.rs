@@ -78,7 +78,7 @@ pub(super) unsafe extern "C" fn select_cpu_and(
     host: *mut Host,
     task: *mut Task,
     prev_cpu: i32,
-    _wake_flags: u64,
+    wake_flags: u64,
     allowed: *const CpuMask,
     flags: u64,
 ) -> i32 {
@@ -92,10 +92,11 @@ pub(super) unsafe extern "C" fn select_cpu_and(
     for (word, own) in mask.bits.iter_mut().zip(k.tasks.seen(task).cpus_mask.bits) {
         *word &= own;
     }
-    if prev_cpu >= 0 && mask.has(prev_cpu as usize) && k.claim_idle(prev_cpu as usize) {
-        return prev_cpu;
-    }
-    k.pick_idle(&mask, flags & PICK_IDLE_CORE != 0).map_or(-errno::EBUSY, |cpu| cpu as i32)
+    let Some(prev) = usize::try_from(prev_cpu).ok().filter(|&cpu| cpu < k.cpus.len()) else {
+        return -errno::EINVAL;
+    };
+    let found = k.select_idle(&mask, prev, wake_flags, flags & PICK_IDLE_CORE != 0);
+    found.map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
 pub(super) unsafe extern "C" fn test_and_clear_cpu_idle(host: *mut Host, cpu: i32) -> bool {
