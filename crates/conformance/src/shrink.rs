@@ -115,7 +115,7 @@ impl Search<'_> {
     }
 }
 
-// ---- what is done from outside --------------------------------------------------------------------
+// ---- what is done from outside ------------------------------------------------------------------
 
 /// Without one change from outside, or with it at a rounder time. A CPU's going and coming back are
 /// left out together, so that what remains makes sense.

@@ -98,7 +98,7 @@ impl<'a> Kernel<'a> {
             queues: DispatchQueues::new(nr_cpus, nr_nodes),
             nr_queued: 0,
             next_seq: 0,
-            masks: Box::new(Masks { idle_cpus: all, idle_cores: all, online: all, possible: all }),
+            masks: Box::new(Masks::of(all)),
             context: Context::Plain,
             buffer: Vec::new(),
             walked: Vec::new(),
@@ -127,10 +127,7 @@ impl<'a> Kernel<'a> {
             alive: 0,
             nr_runnable: 0,
         });
-        kernel.host.idle_cpus = &raw mut kernel.masks.idle_cpus;
-        kernel.host.idle_cores = &raw mut kernel.masks.idle_cores;
-        kernel.host.online_cpus = &raw mut kernel.masks.online;
-        kernel.host.possible_cpus = &raw mut kernel.masks.possible;
+        kernel.show_masks();
         kernel.set_current();
         Ok(kernel)
     }

@@ -28,6 +28,13 @@ impl Kernel<'_> {
         }
     }
 
+    /// Puts another copy of the policy in the place of the present one.
+    pub fn adopt(&mut self, loaded: policy::Loaded) {
+        // SAFETY: the loader promises a valid table as long as `loaded` lives; it is copied here.
+        self.ops = unsafe { *loaded.ops };
+        self.policy = loaded;
+    }
+
     /// `ops.init`; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
         let Some(init) = self.ops.init else { return 0 };

@@ -196,6 +196,13 @@ pub struct Masks {
     pub possible: abi::CpuMask,
 }
 
+impl Masks {
+    /// The masks of a machine all of whose CPUs are online and idle.
+    pub fn of(all: abi::CpuMask) -> Self {
+        Masks { idle_cpus: all, idle_cores: all, online: all, possible: all }
+    }
+}
+
 /// The idle task of a CPU.
 pub fn idle_task(cpu: usize) -> Box<abi::Task> {
     const PF_IDLE: u32 = 2;
@@ -213,6 +220,14 @@ impl Kernel<'_> {
     /// The active CPU.
     pub fn here(&self) -> usize {
         self.host.cpu as usize
+    }
+
+    /// Lets the policy see the masks, which never move.
+    pub fn show_masks(&mut self) {
+        self.host.idle_cpus = &raw mut self.masks.idle_cpus;
+        self.host.idle_cores = &raw mut self.masks.idle_cores;
+        self.host.online_cpus = &raw mut self.masks.online;
+        self.host.possible_cpus = &raw mut self.masks.possible;
     }
 
     /// How far apart two CPUs are, as an index into costs by distance.

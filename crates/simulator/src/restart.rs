@@ -105,9 +105,7 @@ impl Kernel<'_> {
         };
         let maps = PolicyMaps::new(&loaded.maps, self.cpus.len());
         self.maps = maps.unwrap_or_else(|_| unreachable!("the first copy had the same maps"));
-        // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
-        self.ops = unsafe { *loaded.ops };
-        self.policy = loaded;
+        self.adopt(loaded);
         self.spin_locks.clear();
         self.queues.destroy_all();
         let is_kept = |timer| !matches!(timer, Timer::Policy(..));

@@ -116,7 +116,10 @@ fn a_policy_that_keeps_the_waiting_to_itself_is_asked_for_them() {
 #[test]
 fn a_task_that_binds_itself_elsewhere_is_off_its_cpu_before_its_next_step() {
     let text = r#"
-tasks = [{ name = "t", cpus = [0], program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }] }]
+[[tasks]]
+name = "t"
+cpus = [0]
+program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }]
 "#;
     let (result, lines) = watched("told", &workload(text), None, &[]);
     let expected = [
