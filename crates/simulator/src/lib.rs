@@ -72,6 +72,9 @@ pub enum SimulateError {
     /// The policy cannot be loaded with these tunables.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
+    /// The workload names CPUs that the machine lacks.
+    #[error(transparent)]
+    Workload(#[from] scenario::ScenarioError),
     /// The policy has a map that the simulator lacks.
     #[error("policy {policy}: map {map} has {reason}")]
     Map {
@@ -100,7 +103,8 @@ pub enum SimulateError {
 /// kernel's message.
 ///
 /// # Errors
-/// If the policy cannot be loaded or the machine cannot be simulated.
+/// If the policy cannot be loaded, the machine cannot be simulated, or it lacks CPUs that the
+/// workload names.
 pub fn simulate(
     policy: &policy::Policy,
     machine: &Machine,
@@ -112,6 +116,7 @@ pub fn simulate(
         let (machine, max) = (machine.name.clone(), policy::abi::CPUS_MAX);
         return Err(SimulateError::Cpus { machine, cpus: nr_cpus, max });
     }
+    workload.check_on(machine)?;
     let topology = topology_arrays(machine);
     let arrays: Vec<(&str, &[u8])> =
         topology.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();

@@ -259,6 +259,18 @@ fn what_a_policy_forgets_on_a_cpu_that_is_gone_is_a_stall() {
     assert!(failure.message.contains("dispatch queue 0x1"), "{}", failure.message);
 }
 
+#[test]
+fn a_workload_that_takes_down_what_is_not_there_is_refused() {
+    let text = r#"
+tasks = [{ name = "t", program = [{ run = "1ms" }] }]
+hotplug = [{ at = "1ms", cpu = 2, state = "offline" }]
+"#;
+    let options = Options::default();
+    let refused = simulate(&shipped("fifo"), &costless(2, 1000), &workload(text), &options);
+    let error = refused.expect_err("there are CPUs 0 and 1").to_string();
+    assert!(error.contains("CPU 2 goes offline at 1ms, and there are 2 (0 to 1)"), "{error}");
+}
+
 // ---- loading the policy again -------------------------------------------------------------------
 
 #[test]
