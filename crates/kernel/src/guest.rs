@@ -16,6 +16,7 @@ mod signals;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use crate::job::{JOB_PATH, Job, Play, PolicyJob, Work};
@@ -117,6 +118,8 @@ struct Run<'a> {
 
 /// Times that a policy is loaded again because the kernel asks for it, at the most.
 const RESTARTS_MAX: u32 = 1000;
+/// Times that this is tried each time.
+const RESTART_TRIES_MAX: u32 = 5;
 
 impl Run<'_> {
     /// Loads a policy where there is none.
@@ -222,11 +225,19 @@ impl Run<'_> {
         self.policy = None;
         self.nr_restarts += 1;
         self.port.send(&Record::Restarted(exit));
-        let loaded = self.load_once(&present);
-        if let Err(refusal) = &loaded {
+        for _ in 1..RESTART_TRIES_MAX {
+            match self.load_once(&present) {
+                Ok(()) => return true,
+                // Another CPU came or went while it was enabled, which ends it before it begins.
+                Err(refusal) if refusal.stage() == Stage::Attach => thread::sleep(LOOK_EVERY),
+                Err(_) => break,
+            }
+        }
+        let last = self.load_once(&present);
+        if let Err(refusal) = &last {
             self.refuse(refusal);
         }
-        loaded.is_ok()
+        last.is_ok()
     }
 
     /// A signal that cannot be asked for is none; the limit of time remains.
