@@ -34,6 +34,7 @@
  * 0.304 on the linux-kernel mailing list, 16 October 2009. Constants and rules only.
  */
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/topology.bpf.h>
 #include <scx/tunables.bpf.h>
 
@@ -302,7 +303,7 @@ static s32 best_idle_cpu(const struct task_struct *p)
 
 	bpf_for(cpu, 0, nr_cpus) {
 		if (!bpf_cpumask_test_cpu((u32)cpu, idle_cpus) ||
-		    !bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr))
+		    !bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || !cpu_is_online((u32)cpu))
 			continue;
 		rank = idle_rank(home, cpu, bpf_cpumask_test_cpu((u32)cpu, idle_cores));
 		if (rank < best_rank) {
@@ -573,6 +574,19 @@ static u64 scaled_interval_ms(void)
 	return rr_interval_ms * doublings;
 }
 
+/* The others find in the queues what this CPU leaves; nobody sticks to it any more. */
+void BPF_STRUCT_OPS(bfs_cpu_offline, s32 cpu)
+{
+	cpu_record(cpu)->sticky_pid = 0;
+	give_back_stranded(CLASS_NORMAL, cpu);
+	give_back_stranded(CLASS_IDLEPRIO, cpu);
+}
+
+/* It looks into the queues as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(bfs_cpu_online, s32 cpu)
+{
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 {
 	u64 interval_ms;
@@ -614,6 +628,8 @@ SCX_OPS_DEFINE(bfs_ops,
 	       .yield = (void *)bfs_yield,
 	       .init_task = (void *)bfs_init_task,
 	       .exit_task = (void *)bfs_exit_task,
+	       .cpu_online = (void *)bfs_cpu_online,
+	       .cpu_offline = (void *)bfs_cpu_offline,
 	       .init = (void *)bfs_init,
 	       .exit = (void *)bfs_exit,
 	       .name = "bfs");

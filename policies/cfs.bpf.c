@@ -123,4 +123,16 @@ static void timeline_pull(u32 from, u32 here, struct cfs_queue *q, u64 now)
 	}
 }
 
-SCX_OPS_DEFINE(cfs_ops, CFS_OPS, .name = "cfs");
+/* The core takes the tasks of this CPU's queue to other CPUs, as migrate_dead_tasks did. */
+void BPF_STRUCT_OPS(cfs_cpu_offline, s32 cpu)
+{
+	give_back_all((u64)cpu);
+}
+
+/* It balances as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(cfs_cpu_online, s32 cpu)
+{
+}
+
+SCX_OPS_DEFINE(cfs_ops, CFS_OPS, .cpu_online = (void *)cfs_cpu_online,
+	       .cpu_offline = (void *)cfs_cpu_offline, .name = "cfs");

@@ -31,6 +31,7 @@
  * I. Molnar, "Modular Scheduler Core and Completely Fair Scheduler", linux-kernel, 13 April 2007.
  */
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/tunables.bpf.h>
 #include <scx/weights.bpf.h>
 
@@ -500,7 +501,8 @@ static u32 idle_cpu_for(struct task_struct *p, u32 target)
 	if (queue_of(target)->nr_running != 1)
 		return target;
 	bpf_for(cpu, 0, nr_cpus) {
-		if (!queue_of(cpu)->nr_running && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!queue_of(cpu)->nr_running && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    cpu_is_online(cpu))
 			return cpu;
 	}
 	return target;
@@ -742,7 +744,8 @@ static void let_idle_cpus_balance(const struct cfs_queue *q, u64 now)
 
 		if (!nr_waiting)
 			break;
-		if (other->nr_running || !has_passed(other->balanced_at_ns, idle_balance_ns, now))
+		if (other->nr_running || !has_passed(other->balanced_at_ns, idle_balance_ns, now) ||
+		    !cpu_is_online(cpu))
 			continue;
 		other->reason = BALANCE_IDLE;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -886,6 +889,17 @@ void BPF_STRUCT_OPS(cfs_2007_exit, struct scx_exit_info *info)
 	UEI_RECORD(uei, info);
 }
 
+/* The core takes the tasks of this CPU's queue to other CPUs, as migrate_dead_tasks did. */
+void BPF_STRUCT_OPS(cfs_2007_cpu_offline, s32 cpu)
+{
+	give_back_all((u64)cpu);
+}
+
+/* It balances as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(cfs_2007_cpu_online, s32 cpu)
+{
+}
+
 SCX_OPS_DEFINE(cfs_2007_ops, .select_cpu = (void *)cfs_2007_select_cpu,
 	       .enqueue = (void *)cfs_2007_enqueue, .dispatch = (void *)cfs_2007_dispatch,
 	       .tick = (void *)cfs_2007_tick, .runnable = (void *)cfs_2007_runnable,
@@ -893,4 +907,6 @@ SCX_OPS_DEFINE(cfs_2007_ops, .select_cpu = (void *)cfs_2007_select_cpu,
 	       .quiescent = (void *)cfs_2007_quiescent, .yield = (void *)cfs_2007_yield,
 	       .set_weight = (void *)cfs_2007_set_weight,
 	       .init_task = (void *)cfs_2007_init_task, .init = (void *)cfs_2007_init,
+	       .cpu_online = (void *)cfs_2007_cpu_online,
+	       .cpu_offline = (void *)cfs_2007_cpu_offline,
 	       .exit = (void *)cfs_2007_exit, .name = "cfs_2007");

@@ -20,6 +20,7 @@
  *  3. When the first is cut off, the library's stored code adds to what the nodes note, where the
  *     left side became lower. The order stays right by that, the balance does not; here it is
  *     subtracted.
+ *  4. When a CPU comes or goes the kernel ends the policy, and its loader begins it anew.
  *
  * Source: P. Pisa, GAVL of the library uLUt, 2001 to 2004, and his comparison with CFS's queue and
  * D. Libenzi's time ring, linux-kernel, April 2007; for the rules: see cfs.bpf.c.

@@ -32,6 +32,7 @@
  * Dominion University TR-95-22, 1995.
  */
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/tunables.bpf.h>
 #include <scx/weights.bpf.h>
 
@@ -412,7 +413,8 @@ static s32 least_loaded_cpu(struct task_struct *p, s32 cpu)
 	bpf_for(other, 0, nr_cpus) {
 		struct eevdf_queue *q = queue_of(other);
 
-		if (q && q->average.load < load_min && bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
+		if (q && q->average.load < load_min && bpf_cpumask_test_cpu(other, p->cpus_ptr) &&
+		    cpu_is_online(other)) {
 			load_min = q->average.load;
 			cpu = other;
 		}
@@ -705,7 +707,7 @@ static void let_idle_cpus_balance(u64 nr_waiting, u64 now)
 		if (!nr_waiting)
 			break;
 		if (!other || other->nr_running ||
-		    !is_due(other->balanced_at_ns, idle_balance_ns, now))
+		    !is_due(other->balanced_at_ns, idle_balance_ns, now) || !cpu_is_online(cpu))
 			continue;
 		other->reason = BALANCE_IDLE;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -868,10 +870,23 @@ void BPF_STRUCT_OPS(eevdf_exit, struct scx_exit_info *info)
 	UEI_RECORD(uei, info);
 }
 
+/* The core takes the tasks of this CPU's queue to other CPUs, as migrate_dead_tasks did. */
+void BPF_STRUCT_OPS(eevdf_cpu_offline, s32 cpu)
+{
+	give_back_all((u64)cpu);
+}
+
+/* It balances as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(eevdf_cpu_online, s32 cpu)
+{
+}
+
 SCX_OPS_DEFINE(eevdf_ops, .select_cpu = (void *)eevdf_select_cpu, .enqueue = (void *)eevdf_enqueue,
 	       .dispatch = (void *)eevdf_dispatch, .tick = (void *)eevdf_tick,
 	       .runnable = (void *)eevdf_runnable, .running = (void *)eevdf_running,
 	       .stopping = (void *)eevdf_stopping, .quiescent = (void *)eevdf_quiescent,
 	       .yield = (void *)eevdf_yield, .set_weight = (void *)eevdf_set_weight,
 	       .init_task = (void *)eevdf_init_task, .init = (void *)eevdf_init,
+	       .cpu_online = (void *)eevdf_cpu_online,
+	       .cpu_offline = (void *)eevdf_cpu_offline,
 	       .exit = (void *)eevdf_exit, .name = "eevdf");

@@ -31,6 +31,7 @@
  * kernel/timer.c, kernel/fork.c, kernel/exit.c; 2.4.18 lies between them.
  */
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
@@ -219,7 +220,7 @@ static s32 claim_idle_cpu(struct task_struct *p, const struct task *t)
 		u64 at_ns = (s32)cpu == t->processor ? 0 : cpu_at(cpu)->scheduled_at_ns + 1;
 
 		if (at_ns < oldest_ns && bpf_cpumask_test_cpu(cpu, idle) &&
-		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_online(cpu)) {
 			oldest_ns = at_ns;
 			best = (s32)cpu;
 		}
@@ -557,6 +558,17 @@ void BPF_STRUCT_OPS(linux_2_4_exit_task, struct task_struct *p, struct scx_exit_
 	parent->account.counter = min(parent->account.counter + t->account.counter, most);
 }
 
+/* The others find in the list what this CPU leaves. */
+void BPF_STRUCT_OPS(linux_2_4_cpu_offline, s32 cpu)
+{
+	give_back_stranded(RUN_QUEUE, cpu);
+}
+
+/* It looks at the list as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(linux_2_4_cpu_online, s32 cpu)
+{
+}
+
 static bool tunables_are_sound(void)
 {
 	return tunable_is_within(tick_ns, NSEC_PER_USEC, NSEC_PER_SEC) &&
@@ -591,6 +603,8 @@ SCX_OPS_DEFINE(linux_2_4_ops,
 	       .init_task = (void *)linux_2_4_init_task,
 	       .set_weight = (void *)linux_2_4_set_weight,
 	       .exit_task = (void *)linux_2_4_exit_task,
+	       .cpu_online = (void *)linux_2_4_cpu_online,
+	       .cpu_offline = (void *)linux_2_4_cpu_offline,
 	       .init = (void *)linux_2_4_init,
 	       .exit = (void *)linux_2_4_exit,
 	       .name = "linux_2_4");

@@ -31,6 +31,7 @@
  * kernel/sched.c.
  */
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
@@ -490,6 +491,7 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	if (t->cpu != (u32)scx_bpf_task_cpu(p)) {
 		move_to_cpu(t, scx_bpf_task_cpu(p));
 		t->array = cpu_at(t->cpu)->active;
+		t->place = PLACE_LAST;
 	}
 	c = cpu_at(t->cpu);
 	preempts = t->prio < c->prio && !t->is_sync;
@@ -598,7 +600,7 @@ static int wake_idle_cpus(void *map, u32 *key, struct clockwork *clockwork)
 	bpf_for(cpu, 0, nr_cpus) {
 		if (!nr_waiting)
 			break;
-		if (bpf_cpumask_test_cpu(cpu, idle)) {
+		if (bpf_cpumask_test_cpu(cpu, idle) && cpu_is_online(cpu)) {
 			scx_bpf_kick_cpu((s32)cpu, SCX_KICK_IDLE);
 			nr_waiting--;
 		}
@@ -850,6 +852,21 @@ static s32 start_timer(void)
 	return bpf_timer_start(&clockwork->timer, idle_balance_ns, 0);
 }
 
+/* The core takes the tasks of both arrays to other CPUs, as migrate_dead_tasks did. */
+void BPF_STRUCT_OPS(o1_cpu_offline, s32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, 2 * LEVELS) {
+		give_back_all(list_of((u32)cpu, i < LEVELS, i < LEVELS ? i : i - LEVELS));
+	}
+}
+
+/* It pulls as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(o1_cpu_online, s32 cpu)
+{
+}
+
 static bool tunables_are_sound(void)
 {
 	return tunable_is_within(tick_ns, NSEC_PER_USEC, TICK_NS_MAX) &&
@@ -902,6 +919,8 @@ SCX_OPS_DEFINE(o1_ops,
 	       .init_task = (void *)o1_init_task,
 	       .set_weight = (void *)o1_set_weight,
 	       .exit_task = (void *)o1_exit_task,
+	       .cpu_online = (void *)o1_cpu_online,
+	       .cpu_offline = (void *)o1_cpu_offline,
 	       .init = (void *)o1_init,
 	       .exit = (void *)o1_exit,
 	       .name = "o1");

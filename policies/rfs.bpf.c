@@ -26,6 +26,7 @@
  * to 2 September 2007; commit e9acbff6, "sched: introduce se->vruntime", Linux 2.6.24.
  */
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/tunables.bpf.h>
 #include <scx/weights.bpf.h>
 
@@ -542,7 +543,7 @@ static void let_idle_cpus_balance(u64 nr_waiting, u64 now)
 		if (!nr_waiting)
 			break;
 		if (!other || other->nr_running ||
-		    !has_passed(other->balanced_at_ns, idle_balance_ns, now))
+		    !has_passed(other->balanced_at_ns, idle_balance_ns, now) || !cpu_is_online(cpu))
 			continue;
 		other->reason = BALANCE_IDLE;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -681,10 +682,23 @@ void BPF_STRUCT_OPS(rfs_exit, struct scx_exit_info *info)
 	UEI_RECORD(uei, info);
 }
 
+/* The core takes the tasks of this CPU's queue to other CPUs, as migrate_dead_tasks did. */
+void BPF_STRUCT_OPS(rfs_cpu_offline, s32 cpu)
+{
+	give_back_all((u64)cpu);
+}
+
+/* It balances as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(rfs_cpu_online, s32 cpu)
+{
+}
+
 SCX_OPS_DEFINE(rfs_ops, .select_cpu = (void *)rfs_select_cpu, .enqueue = (void *)rfs_enqueue,
 	       .dispatch = (void *)rfs_dispatch, .tick = (void *)rfs_tick,
 	       .runnable = (void *)rfs_runnable, .running = (void *)rfs_running,
 	       .stopping = (void *)rfs_stopping, .quiescent = (void *)rfs_quiescent,
 	       .yield = (void *)rfs_yield, .set_weight = (void *)rfs_set_weight,
 	       .init_task = (void *)rfs_init_task, .init = (void *)rfs_init,
+	       .cpu_online = (void *)rfs_cpu_online,
+	       .cpu_offline = (void *)rfs_cpu_offline,
 	       .exit = (void *)rfs_exit, .name = "rfs");

@@ -9,6 +9,7 @@
  * Source: L. Kleinrock, "Analysis of a time-shared processor", 1964.
  */
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/tunables.bpf.h>
 
 char _license[] SEC("license") = "GPL";
@@ -27,7 +28,7 @@ s32 BPF_STRUCT_OPS(round_robin_select_cpu, struct task_struct *p, s32 prev_cpu, 
 	bool is_idle = false;
 	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 
-	if (is_idle)
+	if (is_idle && cpu_is_online((u32)cpu))
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
 }
@@ -40,7 +41,7 @@ void BPF_STRUCT_OPS(round_robin_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert(p, SHARED_DSQ, slice_ns, enq_flags);
 
 	/* A CPU may have gone idle since select_cpu looked; queueing wakes nobody. */
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	cpu = pick_idle_online_cpu(p);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
@@ -51,6 +52,17 @@ void BPF_STRUCT_OPS(round_robin_dispatch, s32 cpu, struct task_struct *prev)
 	/* With nobody waiting prev takes another turn. The default slice is far longer. */
 	if (!scx_bpf_dsq_move_to_local(SHARED_DSQ) && prev)
 		prev->scx.slice = slice_ns;
+}
+
+/* The others find in the queue what this CPU leaves. */
+void BPF_STRUCT_OPS(round_robin_cpu_offline, s32 cpu)
+{
+	give_back_stranded(SHARED_DSQ, cpu);
+}
+
+/* It looks into the queue as soon as it can. Without this operation the kernel ends the policy. */
+void BPF_STRUCT_OPS(round_robin_cpu_online, s32 cpu)
+{
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(round_robin_init)
@@ -69,6 +81,8 @@ SCX_OPS_DEFINE(round_robin_ops,
 	       .select_cpu = (void *)round_robin_select_cpu,
 	       .enqueue = (void *)round_robin_enqueue,
 	       .dispatch = (void *)round_robin_dispatch,
+	       .cpu_online = (void *)round_robin_cpu_online,
+	       .cpu_offline = (void *)round_robin_cpu_offline,
 	       .init = (void *)round_robin_init,
 	       .exit = (void *)round_robin_exit,
 	       .name = "round_robin");

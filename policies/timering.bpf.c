@@ -23,6 +23,7 @@
  *     becomes of times before the base, or where an empty ring begins; 1, 3 and, for the last, the
  *     slot of the next task are assumed.
  *  5. There may be 32767 tasks; the simulator charges the lock of a ring, but no step in it.
+ *  6. When a CPU comes or goes the kernel ends the policy, and its loader begins it anew.
  *
  * Source: D. Libenzi's time ring, measured beside CFS's queue and P. Pisa's GAVL tree,
  * linux-kernel, April 2007; for the rules: see cfs.bpf.c.

@@ -67,7 +67,9 @@ def result_of(
             f"its tasks had not ended after {limit_s:.0f} s in the guest",
             "a smaller workload, or --until TIME to measure a part of it",
         )
-    return _metrics(played, schedule, timeline)
+    result = _metrics(played, schedule, timeline)
+    nr_restarts = sum(record["record"] == "restarted" for record in records)
+    return {**result, "restarts": nr_restarts} if nr_restarts else result
 
 
 def printed(records: Sequence[Mapping]) -> list[str]:

@@ -204,6 +204,7 @@ class Shown:
         tell: dict[str, Callable[[Mapping], None]] = {
             "booted": self._booted,
             "attached": self._attached,
+            "restarted": self._restarted,
             "started": self._started,
             "counters": self._counters,
         }
@@ -241,6 +242,11 @@ class Shown:
             f"{self.policy} schedules {self.kernel}, verified and attached in {ready_s:.2f} s;"
             " Ctrl-C gives the machine back",
             err=True,
+        )
+
+    def _restarted(self, record: Mapping) -> None:
+        click.echo(
+            f"{self.policy} is loaded again, as the kernel asks: {record['message']}", err=True
         )
 
     def _started(self, record: Mapping) -> None:

@@ -198,6 +198,8 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
         f"{_count(result['switches'])}: {result['voluntary_switches']:,} voluntary,"
         f" {result['involuntary_switches']:,} involuntary",
     )
+    if result.get("restarts"):
+        yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
     yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
     yield "wake-up latency", _spread(result["wakeup_latency_ns"])
     if result.get("requests"):

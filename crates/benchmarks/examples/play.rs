@@ -1,7 +1,7 @@
 //! Plays a workload's file on this machine's own scheduler.
 //!
 //! cargo run --release -p benchmarks --example play -- WORKLOAD.toml [--seed N] [--json]
-//!     [--limit-s N] [--instructions] [--ext] [NAME=VALUE ...]
+//!     [--limit-s N] [--instructions] [--ext] [--hotplug] [NAME=VALUE ...]
 
 use benchmarks::{Class, Options, Pace, Played, play};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: play WORKLOAD.toml [--seed N] [--limit-s N] [--json] \
-                     [--instructions] [--ext] [NAME=VALUE ...]";
+                     [--instructions] [--ext] [--hotplug] [NAME=VALUE ...]";
 
 /// What the command line asks for.
 struct Wanted {
@@ -38,6 +38,7 @@ fn wanted() -> Option<Wanted> {
             "--json" => wanted.json = true,
             "--instructions" => wanted.options.pace = Pace::Instructions,
             "--ext" => wanted.options.class = Class::Ext,
+            "--hotplug" => wanted.options.hotplug = true,
             _ => match argument.split_once('=') {
                 Some((name, value)) => {
                     wanted.parameters.insert(name.to_string(), value.to_string());

@@ -4,6 +4,7 @@
 //! happens in a child of it, the conductor. [`play`] says where a play and a simulation of the
 //! same workload must differ.
 
+mod changes;
 pub mod channel;
 mod conductor;
 pub mod error;
@@ -13,9 +14,10 @@ mod stage;
 mod system;
 mod task;
 
+use changes::has_hotplug;
 use error::{PlayError, Step, Who};
 use pace::Burner;
-use scenario::workload::{Op, TaskTemplate, Workload};
+use scenario::workload::{ChangeKind, CpuSet, Op, TaskTemplate, Workload};
 use score::{Played, Status};
 use serde::{Deserialize, Serialize};
 use stage::{Ending, Stage};
@@ -61,12 +63,16 @@ pub struct Options {
     /// caller's: `interrupted` is asked in it, and may load a policy for tasks that are as new to
     /// it as those of a simulation.
     pub lead_ns: u64,
+    /// Whether CPUs of this machine may be taken down, which needs root and touches all that runs
+    /// here. They are brought up again at the end, unless the player is killed.
+    pub hotplug: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let limit_ns = 60_000_000_000;
-        Options { seed: 0, limit_ns, pace: Pace::default(), class: Class::default(), lead_ns: 0 }
+        let (pace, class) = (Pace::default(), Class::default());
+        Options { seed: 0, limit_ns, pace, class, lead_ns: 0, hotplug: false }
     }
 }
 
@@ -102,6 +108,9 @@ pub fn play(
     check_cpus(workload, &all_cpus)?;
     check_address_spaces(workload)?;
     check_requests(workload)?;
+    if has_hotplug(workload) && !options.hotplug {
+        return Err(PlayError::Hotplug { workload: workload.name.clone() });
+    }
     let channels = channel::make_channels(workload)?;
     let stage = Stage::new(workload.nr_gates as usize)
         .map_err(|errno| PlayError::system("cannot map the memory of all tasks", errno))?;
@@ -184,18 +193,36 @@ fn failed(stage: &Stage, workload: &Workload) -> PlayError {
 fn check_cpus(workload: &Workload, all_cpus: &Cpus) -> Result<(), PlayError> {
     let is_here =
         |cpu: u32| all_cpus.get(cpu as usize / 64).is_some_and(|word| word & 1 << (cpu % 64) != 0);
-    for kind in &workload.templates {
-        let cpus = kind.cpus.as_deref().unwrap_or_default();
+    for (task, cpus) in all_cpu_sets(workload) {
+        let cpus = cpus.as_deref().unwrap_or_default();
         if !cpus.iter().all(|&cpu| is_here(cpu)) {
             return Err(PlayError::Cpus {
                 workload: workload.name.clone(),
-                task: kind.name.clone(),
+                task: task.to_string(),
                 cpus: cpus.to_vec(),
                 here: (0..all_cpus.len() as u32 * 64).filter(|&cpu| is_here(cpu)).collect(),
             });
         }
     }
     Ok(())
+}
+
+/// All sets of CPUs that tasks are ever bound to, with the tasks' names.
+fn all_cpu_sets(workload: &Workload) -> Vec<(&str, &CpuSet)> {
+    let mut found = Vec::new();
+    for kind in &workload.templates {
+        found.push((kind.name.as_str(), &kind.cpus));
+        let binds = |op: &Op| match *op {
+            Op::Affinity { set } => Some((kind.name.as_str(), &workload.cpu_sets[set as usize])),
+            _ => None,
+        };
+        found.extend(kind.program.iter().filter_map(binds));
+    }
+    found.extend(workload.changes.iter().filter_map(|change| match &change.what {
+        ChangeKind::Affinity { task, cpus } => Some((task.as_str(), cpus)),
+        ChangeKind::Hotplug { .. } => None,
+    }));
+    found
 }
 
 /// A task can have a child in its own address space or in a new one, nowhere else.

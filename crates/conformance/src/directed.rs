@@ -77,7 +77,7 @@ macro_rules! check {
 }
 
 /// Every scenario, in the order in which they are shown.
-pub const ALL: [Check; 15] = [
+pub const ALL: [Check; 17] = [
     check!("crowd", 1, [Ask::Wait, SHARE]),
     check!("shares", 1, [Ask::Wait, SHARE]),
     check!("shares_smp", 2, [Ask::Wait, SHARE]),
@@ -93,6 +93,8 @@ pub const ALL: [Check; 15] = [
     check!("pipes", 2, [Ask::Wait, Ask::Idle]),
     check!("yields", 1, [Ask::Wait]),
     check!("fork_bomb", 2, [Ask::Wait, Ask::Idle]),
+    check!("hotplug", 3, [Ask::Wait, Ask::Idle]),
+    check!("affinity", 3, [Ask::Wait, Ask::Idle]),
 ];
 
 /// A machine with the costs of a laptop of today and cores that share one cache.

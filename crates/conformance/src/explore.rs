@@ -33,13 +33,14 @@ macro_rules! scope {
 }
 
 /// Every small scenario, in the order in which they are shown.
-pub const ALL: [Scope; 6] = [
+pub const ALL: [Scope; 7] = [
     scope!("small_turns", 2),
     scope!("small_sleeps", 2),
     scope!("small_gates", 2),
     scope!("small_pipes", 2),
     scope!("small_masks", 3),
     scope!("small_forks", 3),
+    scope!("small_hotplug", 2),
 ];
 
 /// What came of the orders of a small scenario.

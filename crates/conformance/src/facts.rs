@@ -1,8 +1,8 @@
 //! What was seen in a run: waits, idle CPUs, places, CPU time.
 
 use scenario::machine::Machine;
-use scenario::workload::{Op, TaskTemplate, Workload};
-use simulator::{Event, Observation, RunResult};
+use scenario::workload::{ChangeKind, CpuSet, Op, TaskTemplate, Workload};
+use simulator::{Allowed, Event, Observation, RunResult};
 
 /// A task, for whom somebody else has a name.
 pub type TaskNumber = u32;
@@ -99,6 +99,10 @@ struct Watch<'a> {
     waits: Vec<Option<(u64, bool)>>,
     /// Since when each task runs.
     runs: Vec<Option<u64>>,
+    /// Which CPUs each task may run on.
+    cpus: Vec<CpuSet>,
+    /// Which CPUs are online.
+    online: Vec<bool>,
     /// Which CPUs are idle.
     idle: Vec<bool>,
     /// Since when each CPU looks for a task.
@@ -116,6 +120,8 @@ impl<'a> Watch<'a> {
             facts: Facts::default(),
             waits: Vec::new(),
             runs: Vec::new(),
+            cpus: Vec::new(),
+            online: vec![true; nr_cpus],
             idle: vec![true; nr_cpus],
             looks: vec![None; nr_cpus],
             nr_waiting: vec![0; nr_cpus],
@@ -128,6 +134,7 @@ impl<'a> Watch<'a> {
             Event::Created { template, .. } => {
                 let template = template as usize;
                 self.facts.tasks.push(TaskFacts { template, ..TaskFacts::default() });
+                self.cpus.push(self.workload.templates[template].cpus.clone());
                 self.waits.push(None);
                 self.runs.push(None);
             }
@@ -138,7 +145,8 @@ impl<'a> Watch<'a> {
                 self.set_idle(cpu as usize, false, looks_since_ns);
                 self.end_wait(task, at_ns);
                 self.runs[task as usize] = Some(at_ns);
-                if !self.may_run(task, cpu) && self.facts.misplaced.is_none() {
+                let may_run = self.online[cpu as usize] && self.may_run(task, cpu);
+                if !may_run && self.facts.misplaced.is_none() {
                     self.facts.misplaced = Some((task, cpu, at_ns));
                 }
             }
@@ -153,12 +161,41 @@ impl<'a> Watch<'a> {
                 self.looks[cpu as usize] = None;
                 self.set_idle(cpu as usize, true, at_ns);
             }
+            Event::Hotplug { cpu, online } => {
+                self.online[cpu as usize] = online;
+                self.update(cpu as usize, at_ns);
+            }
+            Event::Affinity { task, allowed } => self.set_cpus(task, allowed, at_ns),
         }
     }
 
     fn may_run(&self, task: TaskNumber, cpu: u32) -> bool {
-        let template = &self.workload.templates[self.facts.tasks[task as usize].template];
-        template.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+        self.cpus[task as usize].as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+    }
+
+    fn set_cpus(&mut self, task: TaskNumber, allowed: Allowed, at_ns: u64) {
+        let cpus = match allowed {
+            Allowed::Set(set) => self.workload.cpu_sets[set as usize].clone(),
+            Allowed::Change(number) => match &self.workload.changes[number as usize].what {
+                ChangeKind::Affinity { cpus, .. } => cpus.clone(),
+                ChangeKind::Hotplug { .. } => unreachable!("only changes of affinity are named"),
+            },
+            Allowed::All => None,
+        };
+        let before = std::mem::replace(&mut self.cpus[task as usize], cpus);
+        if self.waits[task as usize].is_none() {
+            return;
+        }
+        // A CPU that goes on to waste its time must not seem to begin anew.
+        for cpu in 0..self.idle.len() {
+            let could = before.as_ref().is_none_or(|cpus| cpus.contains(&(cpu as u32)));
+            let can = self.may_run(task, cpu as u32);
+            if could != can {
+                let change = if can { 1 } else { -1 };
+                self.nr_waiting[cpu] = self.nr_waiting[cpu].saturating_add_signed(change);
+                self.update(cpu, at_ns);
+            }
+        }
     }
 
     fn begin_wait(&mut self, task: TaskNumber, at_ns: u64, woken: bool) {
@@ -198,7 +235,7 @@ impl<'a> Watch<'a> {
 
     /// Whether the time of `cpu` is wasted from now on.
     fn update(&mut self, cpu: usize, at_ns: u64) {
-        let wasted = self.idle[cpu] && self.nr_waiting[cpu] > 0;
+        let wasted = self.online[cpu] && self.idle[cpu] && self.nr_waiting[cpu] > 0;
         match (wasted, self.wasted_since[cpu]) {
             (true, None) => self.wasted_since[cpu] = Some(at_ns),
             (false, Some(since_ns)) => {
@@ -299,6 +336,31 @@ tasks = [
     fn a_task_in_the_wrong_place_is_seen() {
         let found = facts(&[(5, Event::Woke { task: 0 }), (7, Event::Taken { task: 0, cpu: 1 })]);
         assert_eq!(found.misplaced, Some((0, 1, 7)));
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_wastes_nothing_and_runs_nobody() {
+        let gone = |cpu| Event::Hotplug { cpu, online: false };
+        let found = facts(&[
+            (10, Event::Woke { task: 1 }),
+            (30, gone(1)),
+            (40, Event::Taken { task: 1, cpu: 0 }),
+        ]);
+        assert_eq!(found.idle, Spell { ns: 30, from_ns: 10, whose: 0 }, "CPU 1 wasted 20");
+        let found = facts(&[(5, gone(1)), (7, Event::Taken { task: 1, cpu: 1 })]);
+        assert_eq!(found.misplaced, Some((1, 1, 7)));
+    }
+
+    #[test]
+    fn who_was_told_to_run_elsewhere_may() {
+        let all = Event::Affinity { task: 0, allowed: Allowed::All };
+        let found = facts(&[(5, Event::Woke { task: 0 }), (20, all)]);
+        assert_eq!(found.idle, Spell { ns: 95, from_ns: 5, whose: 0 }, "CPU 0 could all the time");
+        let busy = [(0, Event::Woke { task: 1 }), (0, Event::Taken { task: 1, cpu: 0 })];
+        let found = facts(&[&busy[..], &[(5, Event::Woke { task: 0 }), (20, all)]].concat());
+        assert_eq!(found.idle, Spell { ns: 80, from_ns: 20, whose: 1 }, "CPU 1 may help from then");
+        let found = facts(&[(5, all), (7, Event::Taken { task: 0, cpu: 1 })]);
+        assert_eq!(found.misplaced, None);
     }
 
     #[test]

@@ -5,8 +5,11 @@
 
 use crate::explore;
 use crate::trial::Scenario;
-use scenario::machine::Cpu;
-use scenario::workload::{Amount, InitialTask, Op, Repeat, TaskTemplate, Workload};
+use scenario::machine::{Cpu, Machine};
+use scenario::workload::{
+    Amount, Change, ChangeKind, InitialTask, Op, Repeat, TaskTemplate, Workload,
+};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod steps;
@@ -35,7 +38,7 @@ pub fn shrink(
     loop {
         let before = search.smallest.clone();
         search.drop_tasks();
-        for changes in [machines, templates, unused_parts] {
+        for changes in [disturbances, machines, templates, unused_parts] {
             search.take_all(changes);
         }
         if search.smallest == before || search.is_exhausted() {
@@ -60,7 +63,8 @@ impl Search<'_> {
 
     /// Keeps a smaller scenario if it fails alike.
     fn takes(&mut self, candidate: Scenario) -> bool {
-        let Scenario { machine, workload } = candidate;
+        let Scenario { machine, mut workload } = candidate;
+        drop_idle_changes(&machine, &mut workload);
         let candidate =
             Scenario { machine: machine.with_digest(), workload: workload.as_written() };
         let is_sound = candidate.workload.check().is_ok()
@@ -111,6 +115,76 @@ impl Search<'_> {
     }
 }
 
+// ---- what is done from outside ------------------------------------------------------------------
+
+/// Without one change from outside, or with it at a rounder time. A CPU's going and coming back are
+/// left out together, so that what remains makes sense.
+fn disturbances(scenario: &Scenario) -> Vec<Scenario> {
+    let changes = &scenario.workload.changes;
+    let with = |changes: Vec<Change>| {
+        let mut smaller = scenario.clone();
+        smaller.workload.changes = changes;
+        smaller.workload.changes.sort_by_key(|change| change.at_ns);
+        smaller
+    };
+    let mut found = vec![with(Vec::new())];
+    for (number, change) in changes.iter().enumerate() {
+        let mut fewer = changes.clone();
+        fewer.remove(number);
+        if let ChangeKind::Hotplug { cpu, online: false } = change.what {
+            let back = ChangeKind::Hotplug { cpu, online: true };
+            if let Some(place) = fewer[number..].iter().position(|later| later.what == back) {
+                fewer.remove(number + place);
+            }
+        }
+        found.push(with(fewer));
+    }
+    found.extend(with_lower_cpu(changes).map(with));
+    for (number, change) in changes.iter().enumerate() {
+        let ms = 1_000_000;
+        for at_ns in [change.at_ns / (10 * ms) * 10 * ms, change.at_ns / ms * ms] {
+            if at_ns < change.at_ns {
+                let mut rounder = changes.clone();
+                rounder[number].at_ns = at_ns;
+                found.push(with(rounder));
+            }
+        }
+    }
+    found
+}
+
+/// The same with the lowest CPU that stays in the place of a higher one that goes, so that the
+/// machine needs fewer.
+fn with_lower_cpu(changes: &[Change]) -> Option<Vec<Change>> {
+    let plugged = |change: &Change| match change.what {
+        ChangeKind::Hotplug { cpu, .. } => Some(cpu),
+        ChangeKind::Affinity { .. } => None,
+    };
+    let goes: BTreeSet<u32> = changes.iter().filter_map(plugged).collect();
+    let high = *goes.last()?;
+    let low = (1..high).find(|cpu| !goes.contains(cpu))?;
+    let mut lower = changes.to_vec();
+    for change in &mut lower {
+        if let ChangeKind::Hotplug { cpu, .. } = &mut change.what
+            && *cpu == high
+        {
+            *cpu = low;
+        }
+    }
+    Some(lower)
+}
+
+/// Leaves out changes of CPUs and tasks that there are no more.
+fn drop_idle_changes(machine: &Machine, workload: &mut Workload) {
+    let nr_cpus = machine.cpus.len() as u32;
+    let names: BTreeSet<&str> =
+        workload.templates.iter().map(|template| template.name.as_str()).collect();
+    workload.changes.retain(|change| match &change.what {
+        ChangeKind::Hotplug { cpu, .. } => *cpu < nr_cpus,
+        ChangeKind::Affinity { task, .. } => names.contains(task.as_str()),
+    });
+}
+
 // ---- machines -----------------------------------------------------------------------------------
 
 /// Simpler machines: fewer CPUs, one cache for all, no costs.
@@ -122,6 +196,14 @@ fn machines(scenario: &Scenario) -> Vec<Scenario> {
         smaller.machine.cpus = (0..nr_cpus as u32).map(core).collect();
         for template in &mut smaller.workload.templates {
             template.cpus = template.cpus.as_deref().map(|cpus| within(cpus, nr_cpus as u32));
+        }
+        for set in &mut smaller.workload.cpu_sets {
+            *set = set.as_deref().map(|cpus| within(cpus, nr_cpus as u32));
+        }
+        for change in &mut smaller.workload.changes {
+            if let ChangeKind::Affinity { cpus: Some(cpus), .. } = &mut change.what {
+                *cpus = within(cpus, nr_cpus as u32);
+            }
         }
         smaller
     };

@@ -5,7 +5,7 @@
 use conformance::shrink::shrink;
 use conformance::{ProblemKind, Scenario, Subject, explore, replay, swarm};
 use policy::Policy;
-use scenario::workload::Op;
+use scenario::workload::{Change, ChangeKind, Op};
 use simulator::FailureKind;
 use std::path::{Path, PathBuf};
 
@@ -80,6 +80,36 @@ fn what_a_failure_does_not_need_is_left_out() {
         assert_eq!((workload.channels.len(), workload.nr_gates), (0, 0), "seed {seed}");
     }
     assert!(nr_shrunk > 3, "only {nr_shrunk} scenarios were of use");
+}
+
+/// Whether a CPU goes and a task binds itself.
+fn is_disturbed_twice(scenario: &Scenario) -> bool {
+    let goes = |change: &Change| matches!(change.what, ChangeKind::Hotplug { online: false, .. });
+    let workload = &scenario.workload;
+    let started = workload.initial.iter().map(|task| task.template as usize);
+    let mut ops = started.flat_map(|template| workload.templates[template].program.iter());
+    workload.changes.iter().any(goes) && ops.any(|op| matches!(op, Op::Affinity { .. }))
+}
+
+#[test]
+fn of_what_is_done_from_outside_only_what_a_failure_needs_is_kept() {
+    let mut nr_shrunk = 0;
+    for whole in (0..200).map(swarm::scenario).filter(is_disturbed_twice).take(2) {
+        nr_shrunk += 1;
+        let name = whole.workload.name.clone();
+        let found = shrink(&whole, 100_000, &mut is_disturbed_twice);
+        assert!(!found.is_cut_short, "{name}");
+        let Scenario { machine, workload } = found.scenario;
+        assert_eq!((machine.cpus.len(), workload.initial.len()), (2, 1), "{name}");
+        let program = &workload.templates[0].program;
+        assert!(matches!(program[..], [Op::Affinity { .. }]), "{name}: {workload:?}");
+        let gone = ChangeKind::Hotplug { cpu: 1, online: false };
+        let [Change { at_ns, what }] = &workload.changes[..] else {
+            panic!("{name}: {workload:?}")
+        };
+        assert!(*what == gone && at_ns.is_multiple_of(10_000_000), "{name}: {what:?} at {at_ns}");
+    }
+    assert_eq!(nr_shrunk, 2, "only {nr_shrunk} scenarios were of use");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod signals;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use crate::job::{JOB_PATH, Job, Play, PolicyJob, Work};
@@ -83,7 +84,9 @@ pub fn run_job_file(path: &Path, port: &mut Port) -> io::Result<Outcome> {
 ///
 /// If the process may not handle signals.
 pub fn run_job(job: &Job, port: &mut Port) -> io::Result<Outcome> {
-    let mut run = Run { job, port, signals: Signals::block()?, policy: None, interrupted: false };
+    let signals = Signals::block()?;
+    let mut run =
+        Run { job, port, signals, policy: None, present: None, nr_restarts: 0, interrupted: false };
     run.port.send(&Record::Booted(booted()));
     if run.pause(Duration::from_nanos(job.settle_ns))? {
         return Ok(Outcome::Done);
@@ -106,12 +109,28 @@ struct Run<'a> {
     port: &'a mut Port,
     signals: Signals,
     policy: Option<LoadedPolicy>,
+    /// What `policy` was loaded from.
+    present: Option<PolicyJob>,
+    /// Times that it was loaded again since.
+    nr_restarts: u32,
     interrupted: bool,
 }
+
+/// Times that a policy is loaded again because the kernel asks for it, at the most.
+const RESTARTS_MAX: u32 = 1000;
+/// Times that this is tried each time.
+const RESTART_TRIES_MAX: u32 = 5;
 
 impl Run<'_> {
     /// Loads a policy where there is none.
     fn load(&mut self, policy: &PolicyJob) -> Result<(), LoadError> {
+        self.load_once(policy)?;
+        self.present = Some(policy.clone());
+        self.nr_restarts = 0;
+        Ok(())
+    }
+
+    fn load_once(&mut self, policy: &PolicyJob) -> Result<(), LoadError> {
         let reach = if self.job.isolated_plays { Reach::Willing } else { Reach::AsWritten };
         let mut loaded = loader::load_for(reach, &policy.object, &policy.set)?;
         if std::process::id() == 1 {
@@ -195,8 +214,35 @@ impl Run<'_> {
         Ok(if succeeded { Outcome::Done } else { Outcome::Failed })
     }
 
+    /// Loads the policy again if the kernel ended it and asks for that: it does so to a policy that
+    /// does not hear of CPUs which come and go. Whether it was loaded.
+    fn restart_if_asked(&mut self) -> bool {
+        let Some(exit) = self.policy.as_ref().and_then(LoadedPolicy::exit) else { return false };
+        let Some(present) = self.present.clone() else { return false };
+        if !exit.asks_for_restart() || self.nr_restarts >= RESTARTS_MAX {
+            return false;
+        }
+        self.policy = None;
+        self.nr_restarts += 1;
+        self.port.send(&Record::Restarted(exit));
+        for _ in 1..RESTART_TRIES_MAX {
+            match self.load_once(&present) {
+                Ok(()) => return true,
+                // Another CPU came or went while it was enabled, which ends it before it begins.
+                Err(refusal) if refusal.stage() == Stage::Attach => thread::sleep(LOOK_EVERY),
+                Err(_) => break,
+            }
+        }
+        let last = self.load_once(&present);
+        if let Err(refusal) = &last {
+            self.refuse(refusal);
+        }
+        last.is_ok()
+    }
+
     /// A signal that cannot be asked for is none; the limit of time remains.
     fn is_told_to_stop(&mut self) -> bool {
+        self.restart_if_asked();
         self.watch(Some(Duration::ZERO)).is_ok_and(|wake| wake == Wake::Stop)
     }
 
@@ -251,7 +297,8 @@ impl Run<'_> {
             if let Some(found) = counters.due(self.policy.as_ref()) {
                 self.port.send(&Record::Counters(found));
             }
-            if self.policy.as_ref().is_some_and(|policy| policy.exit().is_some()) {
+            let has_ended = |policy: &LoadedPolicy| policy.exit().is_some();
+            if self.policy.as_ref().is_some_and(has_ended) && !self.restart_if_asked() {
                 return Ok(true);
             }
         }
@@ -265,6 +312,9 @@ impl Run<'_> {
     }
 
     fn report_ejection(&mut self) -> bool {
+        if self.restart_if_asked() {
+            return false;
+        }
         let Some(exit) = self.policy.as_ref().and_then(LoadedPolicy::exit) else { return false };
         self.policy = None;
         self.port.send(&Record::Ejected(exit));

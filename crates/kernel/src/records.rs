@@ -24,6 +24,9 @@ pub enum Record {
     Refused(Refused),
     /// The kernel ended the policy by itself and went back to its own scheduler.
     Ejected(Exit),
+    /// The kernel ended the policy because a CPU came or went, and asked for it once more: it is
+    /// loaded again.
+    Restarted(Exit),
     /// The policy ended because we asked for it.
     Detached(Exit),
     /// A piece of work begins.

@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Version of the layout; a policy built from other headers is refused.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 /// CPUs in a mask.
 pub const CPUS_MAX: usize = 1024;
 /// Task-storage maps a policy may have.
@@ -251,6 +251,7 @@ pub struct Host {
     pub idle_cpus: *mut CpuMask,
     pub idle_cores: *mut CpuMask,
     pub online_cpus: *mut CpuMask,
+    pub possible_cpus: *mut CpuMask,
     pub calls: *const HostCalls,
 }
 

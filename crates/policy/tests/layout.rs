@@ -78,7 +78,7 @@ fn queues_and_maps() -> String {
 fn host() -> String {
     assertions!("struct scx_host", Host, {
         now_ns, cpu, nr_cpu_ids, hz, nr_online_cpus, current, idle_cpus, idle_cores, online_cpus,
-        calls,
+        possible_cpus, calls,
     }) + &assertions!("struct scx_host_calls", HostCalls, {
         create_dsq, destroy_dsq, dsq_insert, dsq_insert_vtime, dsq_nr_queued, dsq_move_to_local,
         dsq_move, dsq_move_set_slice, dsq_move_set_vtime, iter_new, iter_fill, iter_destroy,

@@ -230,6 +230,7 @@ fn host() -> abi::Host {
         idle_cpus: ptr::null_mut(),
         idle_cores: ptr::null_mut(),
         online_cpus: ptr::null_mut(),
+        possible_cpus: ptr::null_mut(),
         calls: ptr::null(),
     }
 }

@@ -326,7 +326,7 @@ fn simulate_error(error: SimulateError) -> PyErr {
     let message = error.to_string();
     match error {
         SimulateError::Policy(_) | SimulateError::Map { .. } => PolicyError::new_err(message),
-        SimulateError::Cpus { .. } => ScenarioError::new_err(message),
+        SimulateError::Cpus { .. } | SimulateError::Workload(_) => ScenarioError::new_err(message),
     }
 }
 

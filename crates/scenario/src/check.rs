@@ -3,9 +3,12 @@
 //! A checked workload cannot index outside its lists, cannot loop without time passing, cannot
 //! run for ever unless it says when to stop, and cannot ask for a message that never fits.
 
+use crate::changes::{change_beyond, check_changes};
 use crate::error::ScenarioError;
 use crate::machine::Machine;
-use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload};
+use crate::workload::{
+    Amount, CpuSet, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload,
+};
 
 /// The most tasks a workload may create, forked ones included.
 pub const TASKS_MAX: u64 = 1_000_000;
@@ -31,6 +34,8 @@ pub(crate) enum Place {
     Template(usize, &'static str),
     /// An operation of a template's program.
     Op(usize, usize),
+    /// A change from outside.
+    Change(usize),
 }
 
 /// What is wrong, where, and the way out.
@@ -43,7 +48,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    fn new(
+    pub fn new(
         place: Place,
         value: impl Into<String>,
         problem: impl Into<String>,
@@ -67,6 +72,7 @@ impl Workload {
                 Place::Channel(i, key) => format!("channels[{i}].{key}"),
                 Place::Template(i, key) => format!("templates[{i}].{key}"),
                 Place::Op(i, op) => format!("templates[{i}].program[{op}]"),
+                Place::Change(i) => format!("changes[{i}]"),
             },
             value: found.value,
             problem: found.problem,
@@ -80,22 +86,31 @@ impl Workload {
     /// [`ScenarioError::DoesNotFit`] with the first task that has none.
     pub fn check_on(&self, machine: &Machine) -> Result<(), ScenarioError> {
         let nr_cpus = machine.cpus.len();
-        let missing = |template: &&TaskTemplate| {
-            template.cpus.as_ref().is_some_and(|cpus| cpus.iter().any(|&c| c as usize >= nr_cpus))
+        let problem = self.templates.iter().find_map(|template| {
+            let who = format!("task `{}` may run on CPUs", template.name);
+            let binds = |op: &Op| match op {
+                Op::Affinity { set } => missing(&self.cpu_sets[*set as usize], nr_cpus),
+                _ => None,
+            };
+            missing(&template.cpus, nr_cpus)
+                .or_else(|| template.program.iter().find_map(binds))
+                .map(|cpus| format!("{who} {cpus:?}"))
+        });
+        let Some(problem) = problem.or_else(|| change_beyond(self, nr_cpus)) else {
+            return Ok(());
         };
-        let Some(template) = self.templates.iter().find(missing) else { return Ok(()) };
-        let cpus = template.cpus.as_deref().unwrap_or_default();
         Err(ScenarioError::DoesNotFit {
             workload: self.name.clone(),
             machine: machine.name.clone(),
-            problem: format!(
-                "task `{}` may run on CPUs {cpus:?}, and there are {nr_cpus} (0 to {})",
-                template.name,
-                nr_cpus - 1
-            ),
-            hint: "use a machine with more CPUs, or change `cpus` of the task".to_string(),
+            problem: format!("{problem}, and there are {nr_cpus} (0 to {})", nr_cpus - 1),
+            hint: "use a machine with more CPUs, or name other CPUs in the workload".to_string(),
         })
     }
+}
+
+/// The CPUs of a set that has one which a machine of `nr_cpus` CPUs lacks.
+pub(crate) fn missing(cpus: &CpuSet, nr_cpus: usize) -> Option<&[u32]> {
+    cpus.as_deref().filter(|cpus| cpus.iter().any(|&cpu| cpu as usize >= nr_cpus))
 }
 
 /// The first problem of `workload`, if it has one.
@@ -120,6 +135,7 @@ pub(crate) fn find_problem(workload: &Workload) -> Result<(), Problem> {
         check_ops(workload, i, &template.program)?;
         check_loops(workload, i, &template.program)?;
     }
+    check_changes(workload)?;
     check_forks(workload)
 }
 
@@ -187,6 +203,7 @@ fn check_ops(workload: &Workload, template: usize, program: &[Op]) -> Result<(),
                 (gate, workload.nr_gates as usize)
             }
             Op::Fork { template } => (template, workload.templates.len()),
+            Op::Affinity { set } => (set, workload.cpu_sets.len()),
             _ => (0, 1),
         };
         let found = if index as usize >= len {
@@ -208,6 +225,7 @@ fn described(op: &Op) -> String {
         Op::Send { bytes, .. } => format!("a message of {bytes} bytes"),
         Op::Recv { bytes, .. } => format!("a read of {bytes} bytes"),
         Op::Release { .. } => "a release".to_string(),
+        Op::Affinity { .. } => "a set of CPUs".to_string(),
         Op::Loop { repeat: Repeat::Forever, .. } => "\"forever\"".to_string(),
         Op::Loop { repeat: Repeat::WhileChildren, .. } => "\"while-children\"".to_string(),
         other => format!("{other:?}"),
@@ -232,6 +250,11 @@ fn op_problem(workload: &Workload, op: &Op) -> Option<(String, &'static str)> {
         }
         Op::Nice(nice) if !(-20..=19).contains(&nice) => {
             Some(("no such nice value".to_string(), "use a nice value from -20 to 19"))
+        }
+        Op::Affinity { set }
+            if workload.cpu_sets[set as usize].as_ref().is_some_and(|cpus| cpus.is_empty()) =>
+        {
+            Some(("the task may run nowhere".to_string(), "list at least one CPU, or \"all\""))
         }
         Op::Release { every, .. } if every.is_always_zero() => {
             Some(("all releases are at one time".to_string(), "give it some time"))

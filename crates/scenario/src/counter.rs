@@ -79,6 +79,8 @@ impl Counter {
             initial: vec![InitialTask { template: PARENT, start_at_ns: 0 }],
             channels: Vec::new(),
             nr_gates: 0,
+            cpu_sets: Vec::new(),
+            changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),
         }

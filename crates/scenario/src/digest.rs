@@ -5,7 +5,7 @@
 //! tasks are kept, because a policy can read them (`comm`).
 
 use crate::machine::Machine;
-use crate::workload::{Amount, Op, Quantiles, Repeat, TaskTemplate, Workload};
+use crate::workload::{Amount, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload};
 use sha2::{Digest, Sha256};
 
 impl Machine {
@@ -58,7 +58,7 @@ fn encode_machine(out: &mut Encoder, machine: &Machine) {
 fn encode_workload(out: &mut Encoder, workload: &Workload) {
     out.number(workload.templates.len() as u64);
     for template in &workload.templates {
-        encode_template(out, template);
+        encode_template(out, template, &workload.cpu_sets);
     }
     out.number(workload.initial.len() as u64);
     for task in &workload.initial {
@@ -74,12 +74,23 @@ fn encode_workload(out: &mut Encoder, workload: &Workload) {
     }
     out.number(workload.nr_gates.into());
     out.optional(workload.stop_at_ns);
+    // Last and only if there are any: workloads without them keep the digests that they had.
+    for change in &workload.changes {
+        out.number(change.at_ns);
+        match &change.what {
+            ChangeKind::Hotplug { cpu, online } => {
+                out.tagged(1).pair(*cpu, u32::from(*online));
+            }
+            ChangeKind::Affinity { task, cpus } => {
+                out.tagged(2).text(task);
+                encode_cpus(out, cpus);
+            }
+        }
+    }
 }
 
-fn encode_template(out: &mut Encoder, template: &TaskTemplate) {
-    out.text(&template.name);
-    out.signed(template.nice);
-    match &template.cpus {
+fn encode_cpus(out: &mut Encoder, cpus: &CpuSet) {
+    match cpus {
         None => out.tag(0),
         Some(cpus) => {
             out.tag(1);
@@ -87,13 +98,19 @@ fn encode_template(out: &mut Encoder, template: &TaskTemplate) {
             cpus.iter().for_each(|&cpu| out.number(cpu.into()));
         }
     }
+}
+
+fn encode_template(out: &mut Encoder, template: &TaskTemplate, cpu_sets: &[CpuSet]) {
+    out.text(&template.name);
+    out.signed(template.nice);
+    encode_cpus(out, &template.cpus);
     out.optional(template.address_space.map(u64::from));
     out.number(template.footprint_kib.into());
     out.number(template.program.len() as u64);
-    template.program.iter().for_each(|op| encode_op(out, op));
+    template.program.iter().for_each(|op| encode_op(out, op, cpu_sets));
 }
 
-fn encode_op(out: &mut Encoder, op: &Op) {
+fn encode_op(out: &mut Encoder, op: &Op, cpu_sets: &[CpuSet]) {
     match *op {
         Op::Run(amount) => encode_amount(out.tagged(1), amount),
         Op::Sleep(amount) => encode_amount(out.tagged(2), amount),
@@ -118,6 +135,13 @@ fn encode_op(out: &mut Encoder, op: &Op) {
             out.number(deadline_ns);
         }
         Op::Done => out.tag(17),
+        // The CPUs themselves: a set's number has no meaning of its own.
+        Op::Affinity { set } => {
+            out.tag(18);
+            if let Some(cpus) = cpu_sets.get(set as usize) {
+                encode_cpus(out, cpus);
+            }
+        }
     }
 }
 

@@ -97,6 +97,8 @@ impl Ffmpeg {
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
             channels: Vec::new(),
             nr_gates: Gates::EACH * self.threads,
+            cpu_sets: Vec::new(),
+            changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),
         }

@@ -144,6 +144,8 @@ impl Hackbench {
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
             channels,
             nr_gates: 1,
+            cpu_sets: Vec::new(),
+            changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),
         }

@@ -67,6 +67,8 @@ impl LatCtx {
             initial: vec![InitialTask { template: 0, start_at_ns: 0 }],
             channels: vec![self.pipe; self.n as usize],
             nr_gates: 0,
+            cpu_sets: Vec::new(),
+            changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),
         }

@@ -1,6 +1,7 @@
 //! What a simulation runs: a machine and a workload, and the files they are read from.
 
 pub mod builder;
+mod changes;
 pub mod check;
 mod counter;
 mod digest;
@@ -16,6 +17,7 @@ mod machine_file;
 mod parameters;
 mod program_file;
 pub mod random;
+mod random_changes;
 mod reading;
 pub mod workload;
 mod workload_file;

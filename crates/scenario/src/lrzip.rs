@@ -75,6 +75,8 @@ impl Lrzip {
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
             channels: Vec::new(),
             nr_gates: FIRST_TURN + self.blocks + 1,
+            cpu_sets: Vec::new(),
+            changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),
         }

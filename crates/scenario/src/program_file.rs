@@ -4,13 +4,15 @@
 //! reported by its place in the file.
 
 use crate::builder::ProgramBuilder;
+use crate::changes::read_cpu_set;
 use crate::check::PROGRAM_OPS_MAX;
 use crate::error::{ScenarioError, choices, nearest};
 use crate::reading::{Node, TableNode};
 use crate::workload::{
-    Amount, LOOP_DEPTH_MAX, NO_DEADLINE_NS, Op, Program, QUANTILE_LEVELS_PERMILLE, Quantiles,
-    Repeat,
+    Amount, CpuSet, LOOP_DEPTH_MAX, NO_DEADLINE_NS, Op, Program, QUANTILE_LEVELS_PERMILLE,
+    Quantiles, Repeat,
 };
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// The largest number of rounds of a loop.
@@ -21,11 +23,13 @@ const SIGMA_PERMILLE_MAX: u64 = 10_000;
 /// The most that a recording is scaled by: a million times.
 const SCALE_PERMILLE_MAX: u32 = 1_000_000_000;
 
-const VERBS: [&str; 10] =
-    ["run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "release"];
-const STEP_KEYS: [&str; 14] = [
-    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "release",
-    "repeat", "do", "bytes", "deadline",
+const VERBS: [&str; 11] = [
+    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity",
+    "release",
+];
+const STEP_KEYS: [&str; 15] = [
+    "run", "sleep", "send", "recv", "wake", "wake_all", "wait", "fork", "nice", "affinity",
+    "release", "repeat", "do", "bytes", "deadline",
 ];
 const WORDS: [&str; 5] = ["yield", "join", "mark", "done", "exit"];
 const AMOUNT_KEYS: [&str; 5] = ["uniform", "exponential", "normal", "log_normal", "quantiles"];
@@ -55,6 +59,8 @@ pub(crate) struct Names {
     pub gates: Ranges,
     /// Index of each named template.
     pub templates: BTreeMap<String, u32>,
+    /// CPUs that programs read so far bind their tasks to.
+    pub cpu_sets: RefCell<Vec<CpuSet>>,
 }
 
 /// A program with the place in the file of each of its operations.
@@ -180,6 +186,7 @@ impl ProgramReader<'_> {
             "wake_all" => Op::WakeAll { gate: self.gate(value)? },
             "wait" => Op::Wait { gate: self.gate(value)? },
             "nice" => Op::Nice(value.integer(-20..=19)? as i8),
+            "affinity" => Op::Affinity { set: self.cpu_set(value)? },
             "release" => Op::Release { every: duration(value)?, deadline_ns: deadline_ns(table)? },
             _ => Op::Fork { template: self.template(value)? },
         })
@@ -251,6 +258,17 @@ impl ProgramReader<'_> {
             return Err(node.bad(format!("index {index} of {count} {what}s"), hint));
         }
         Ok(first + index)
+    }
+
+    /// Number of a set of CPUs; a new one if it is the first of its kind.
+    fn cpu_set(&self, node: &Node) -> Result<u32, ScenarioError> {
+        let cpus = read_cpu_set(node)?;
+        let mut sets = self.names.cpu_sets.borrow_mut();
+        let known = sets.iter().position(|set| *set == cpus);
+        Ok(known.unwrap_or_else(|| {
+            sets.push(cpus);
+            sets.len() - 1
+        }) as u32)
     }
 
     fn template(&self, node: &Node) -> Result<u32, ScenarioError> {

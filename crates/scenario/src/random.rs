@@ -10,10 +10,13 @@
 //! * Pools (many senders and receivers of one channel) consist of tasks that do nothing else
 //!   that blocks, and send as many bytes as they receive.
 //! * Children only compute, sleep and yield, so that joining them ends.
+//!
+//! In some of them CPUs come and go, and tasks change their affinity: see `random_changes`.
 
 use crate::builder::ProgramBuilder;
 use crate::draw::Random;
 use crate::machine::{Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
+use crate::random_changes::disturb;
 use crate::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +39,9 @@ const FORKS_MAX: u64 = 4;
 /// The machine and workload number `seed`. The same seed gives the same ones everywhere.
 pub fn random_scenario(seed: u64) -> (Machine, Workload) {
     let machine = random_machine(seed, &mut Random::new(seed, 0));
-    let workload = Draft::new(seed, machine.cpus.len() as u64).build();
+    let nr_cpus = machine.cpus.len() as u64;
+    let workload = Draft::new(seed, nr_cpus).build();
+    let workload = disturb(seed, nr_cpus, workload).with_digest();
     (machine, workload)
 }
 
@@ -360,10 +365,11 @@ impl Draft {
             initial,
             channels: self.channels,
             nr_gates: self.nr_gates,
+            cpu_sets: Vec::new(),
+            changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),
         }
-        .with_digest()
     }
 
     fn template(&mut self, name: &str, program: Program) -> TaskTemplate {

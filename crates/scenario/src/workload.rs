@@ -129,6 +129,12 @@ pub enum Op {
     Join,
     /// Change the task's own nice value.
     Nice(i8),
+    /// Change the CPUs that the task itself may run on (sched_setaffinity). Refused, so without
+    /// effect, if none of them is online.
+    Affinity {
+        /// Index into `Workload::cpu_sets`.
+        set: u32,
+    },
     /// Start of a loop; `end` is the index of its `End`.
     Loop {
         /// How often.
@@ -152,6 +158,9 @@ pub const NO_DEADLINE_NS: u64 = u64::MAX;
 
 /// The deepest nesting of loops in a program.
 pub const LOOP_DEPTH_MAX: usize = 4;
+
+/// CPUs that a task may run on, in increasing order; all of them if `None`. Not empty.
+pub type CpuSet = Option<Arc<[u32]>>;
 
 /// A list of operations that tasks of the same kind share.
 pub type Program = Arc<[Op]>;
@@ -179,8 +188,8 @@ pub struct TaskTemplate {
     pub program: Program,
     /// Nice value, -20 to 19.
     pub nice: i8,
-    /// CPUs it may run on; all of them if `None`. Not empty.
-    pub cpus: Option<Arc<[u32]>>,
+    /// CPUs it may run on.
+    pub cpus: CpuSet,
     /// Tasks with the same number share an address space; `None` makes one of its own.
     pub address_space: Option<u32>,
     /// Memory it touches whenever it runs.
@@ -194,6 +203,34 @@ pub struct InitialTask {
     pub template: u32,
     /// When it becomes runnable.
     pub start_at_ns: u64,
+}
+
+/// Something that is done to the machine or to tasks from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When, counted from the start of the run.
+    pub at_ns: u64,
+    /// What is done.
+    pub what: ChangeKind,
+}
+
+/// What a [`Change`] does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// A CPU is taken down or brought up.
+    Hotplug {
+        /// Its number; never 0, which stays up.
+        cpu: u32,
+        /// Whether it is up afterwards.
+        online: bool,
+    },
+    /// All tasks of one name that live then may run on these CPUs only (sched_setaffinity).
+    Affinity {
+        /// The name.
+        task: String,
+        /// The CPUs.
+        cpus: CpuSet,
+    },
 }
 
 /// Tasks and what they do, ready to run.
@@ -213,6 +250,10 @@ pub struct Workload {
     pub channels: Vec<Channel>,
     /// Number of gates.
     pub nr_gates: u32,
+    /// CPUs that tasks bind themselves to, see [`Op::Affinity`].
+    pub cpu_sets: Vec<CpuSet>,
+    /// What is done from outside, in the order of time.
+    pub changes: Vec<Change>,
     /// The run is stopped (successfully) at this time, for workloads that would never end.
     pub stop_at_ns: Option<u64>,
     /// Digest of everything that can influence a run (not of names and descriptions).

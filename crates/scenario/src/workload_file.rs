@@ -1,5 +1,6 @@
 //! Reads a workload from its TOML file: a built-in with its parameters, or tasks written out.
 
+use crate::changes::{read_changes, read_cpus};
 use crate::check::{CHANNELS_MAX, Place, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem};
 use crate::error::{ScenarioError, choices};
 use crate::parameters::{Parameter, Settings, declared, effective, shown};
@@ -9,12 +10,21 @@ use crate::workload::{Channel, InitialTask, TaskTemplate, Workload};
 use crate::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use toml::Table;
 
 const BUILTIN_KEYS: [&str; 4] = ["description", "source", "builtin", "parameters"];
-const FREE_KEYS: [&str; 8] =
-    ["description", "source", "parameters", "channels", "gates", "templates", "tasks", "stop"];
+const FREE_KEYS: [&str; 10] = [
+    "description",
+    "source",
+    "parameters",
+    "channels",
+    "gates",
+    "templates",
+    "tasks",
+    "hotplug",
+    "affinity",
+    "stop",
+];
 const CHANNEL_KEYS: [&str; 5] =
     ["count", "capacity_bytes", "overhead_bytes", "wake_senders_at_bytes", "sync_wakeups"];
 const TEMPLATE_KEYS: [&str; 5] = ["nice", "cpus", "address_space", "footprint_kib", "program"];
@@ -150,6 +160,7 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
     for task in root.need("tasks", hint)?.elements()? {
         read_task(&task, &names, &mut draft)?;
     }
+    let (changes, change_places) = read_changes(root)?;
     let workload = Workload {
         name: String::new(),
         description: String::new(),
@@ -158,6 +169,8 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
         initial: draft.initial,
         channels: draft.channels,
         nr_gates,
+        cpu_sets: names.cpu_sets.into_inner(),
+        changes,
         stop_at_ns: root.get("stop")?.map(|stop| read_stop(&stop)).transpose()?,
         digest: String::new(),
     };
@@ -168,6 +181,7 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
             Place::Channel(i, key) => format!("{}.{key}", draft.channel_places[i]),
             Place::Template(i, key) => format!("{}.{key}", draft.template_places[i].0),
             Place::Op(i, op) => draft.template_places[i].1[op].clone(),
+            Place::Change(i) => change_places[i].clone(),
         },
         value: found.value,
         problem: found.problem,
@@ -296,17 +310,4 @@ fn add_template(
     });
     draft.template_places.push((node.path.clone(), placed.places));
     Ok(placed.depends_on_instance)
-}
-
-/// CPU numbers in increasing order, each once.
-fn read_cpus(node: &Node) -> Result<Arc<[u32]>, ScenarioError> {
-    let last = crate::machine::CPUS_MAX as u32 - 1;
-    let mut cpus = node
-        .elements()?
-        .iter()
-        .map(|cpu| cpu.unsigned_32(0, last))
-        .collect::<Result<Vec<u32>, _>>()?;
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus.into())
 }

@@ -3,6 +3,7 @@
 //! Whoever finds something in a scenario that no file describes, such as a random one, can so keep
 //! it and run it again.
 
+use crate::changes::{cpus_text, write_changes};
 use crate::machine::{Costs, Cpu, DISTANCES, Machine};
 use crate::workload::{
     Amount, NO_DEADLINE_NS, Op, Program, Quantiles, Repeat, TaskTemplate, Workload,
@@ -78,6 +79,7 @@ pub fn workload_text(workload: &Workload, source: &str) -> String {
         write_template(&mut text, template, workload);
     }
     write_tasks(&mut text, workload);
+    write_changes(&mut text, workload);
     text
 }
 
@@ -211,6 +213,9 @@ fn step(op: &Op, workload: &Workload) -> String {
         }
         Op::Join => "\"join\"".to_string(),
         Op::Nice(nice) => format!("{{ nice = {nice} }}"),
+        Op::Affinity { set } => {
+            format!("{{ affinity = {} }}", cpus_text(&workload.cpu_sets[*set as usize]))
+        }
         Op::Loop { repeat, .. } => {
             let repeat = match repeat {
                 Repeat::Times(amount) => amount_of(amount, |number| number.to_string()),
@@ -251,7 +256,7 @@ fn quoted_duration(ns: u64) -> String {
 }
 
 /// A time in the largest unit of which it is a whole number.
-fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
     let (unit, unit_ns) = units
         .into_iter()
@@ -260,7 +265,7 @@ fn duration(ns: u64) -> String {
     format!("{}{unit}", ns / unit_ns)
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use scenario::machine::{Distance, Machine};
-use scenario::workload::{Amount, Channel, NO_DEADLINE_NS, Op, Quantiles, Repeat, Workload};
+use scenario::workload::{
+    Amount, Change, ChangeKind, Channel, NO_DEADLINE_NS, Op, Quantiles, Repeat, Workload,
+};
 use scenario::{parse_machine, parse_workload};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,6 +97,7 @@ fn every_step_becomes_its_operation() {
     let steps = "[{ run = \"1.5ms\" }, { sleep = \"2us\" }, { send = \"c\", bytes = 7 }, \
          { recv = \"c\", bytes = 8 }, { wake = \"x\" }, { wake_all = \"y\" }, { wait = \"y\" }, \
          \"yield\", { fork = \"child\" }, \"join\", { nice = -5 }, \"mark\", \"exit\", \
+         { affinity = [2, 1, 2] }, { affinity = \"all\" }, { affinity = [1, 2] }, \
          { repeat = 3, do = [{ repeat = \"while-children\", do = [{ run = \"1ns\" }] }] }, \
          { repeat = \"forever\", do = [{ sleep = \"1ns\" }] }, { release = \"1ms\" }, \
          { release = { exponential = \"2ns\" }, deadline = \"3ns\" }, \"done\"]";
@@ -115,14 +118,17 @@ fn every_step_becomes_its_operation() {
             Op::Nice(-5),
             Op::Mark,
             Op::Exit,
-            Op::Loop { repeat: times(3), end: 17 },
-            Op::Loop { repeat: Repeat::WhileChildren, end: 16 },
+            Op::Affinity { set: 0 },
+            Op::Affinity { set: 1 },
+            Op::Affinity { set: 0 },
+            Op::Loop { repeat: times(3), end: 20 },
+            Op::Loop { repeat: Repeat::WhileChildren, end: 19 },
             Op::Run(Amount::Fixed(1)),
-            Op::End { start: 14 },
-            Op::End { start: 13 },
-            Op::Loop { repeat: Repeat::Forever, end: 20 },
+            Op::End { start: 17 },
+            Op::End { start: 16 },
+            Op::Loop { repeat: Repeat::Forever, end: 23 },
             Op::Sleep(Amount::Fixed(1)),
-            Op::End { start: 18 },
+            Op::End { start: 21 },
             Op::Release { every: Amount::Fixed(1_000_000), deadline_ns: NO_DEADLINE_NS },
             Op::Release { every: Amount::Exponential { mean: 2 }, deadline_ns: 3 },
             Op::Done,
@@ -251,6 +257,22 @@ fn each_field_of_a_workload_changes_the_digest() {
         change(&|w| w.templates[2].address_space = Some(0)),
         change(&|w| w.templates[2].footprint_kib += 1),
     ];
+    let hotplug = |at_ns, cpu, online| Change { at_ns, what: ChangeKind::Hotplug { cpu, online } };
+    let affinity = |task: &str, cpus: &[u32]| {
+        let what = ChangeKind::Affinity { task: task.to_string(), cpus: Some(cpus.into()) };
+        Change { at_ns: 1, what }
+    };
+    let changes =
+        [hotplug(1, 1, false), hotplug(2, 1, false), hotplug(1, 2, false), hotplug(1, 1, true)]
+            .into_iter()
+            .chain([affinity("a", &[0]), affinity("b", &[0]), affinity("a", &[1])]);
+    digests.extend(changes.map(|one| change(&|w| w.changes = vec![one.clone()])));
+    for cpus in [None, Some([0].into()), Some([1].into())] {
+        digests.push(change(&|w| {
+            w.cpu_sets = vec![cpus.clone()];
+            w.templates[2].program = [Op::Affinity { set: 0 }].into();
+        }));
+    }
     let amounts = [
         Amount::Fixed(1),
         Amount::Uniform { low: 1, high: 0 },

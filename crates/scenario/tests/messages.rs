@@ -175,8 +175,25 @@ fn a_task_bound_to_a_cpu_that_is_not_there_does_not_fit() {
     assert_eq!(
         bound("[3, 1]").check_on(&machine).unwrap_err().to_string(),
         "workload w does not fit machine m: task `a` may run on CPUs [1, 3], and there are 2 \
-         (0 to 1)\nhint: use a machine with more CPUs, or change `cpus` of the task"
+         (0 to 1)\nhint: use a machine with more CPUs, or name other CPUs in the workload"
     );
+    let says = |more: &str| {
+        let task = "name = \"a\"\nprogram = [{ affinity = [1, 2] }]\n";
+        let found = workload(&free("", &format!("{task}{more}")), "").unwrap();
+        found.check_on(&machine).unwrap_err().to_string()
+    };
+    assert!(says("").contains("task `a` may run on CPUs [1, 2], and there are 2"), "{}", says(""));
+    let hotplug = "[[hotplug]]\nat = \"5ms\"\ncpu = 2\nstate = \"offline\"";
+    let affinity = "[[affinity]]\nat = \"5ms\"\ntask = \"child\"\ncpus = [7]";
+    for (more, part) in [
+        (hotplug, "CPU 2 goes offline at 5ms, and there are 2"),
+        (affinity, "task `child` is bound to CPUs [7], and there are 2"),
+    ] {
+        let text = format!("[\"exit\"]\n{more}");
+        let found = workload(&free("", &format!("name = \"a\"\nprogram = {text}")), "").unwrap();
+        let error = found.check_on(&machine).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 /// Each way in which a workload made in Rust can be wrong.

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use scenario::random::{RANDOM_CPUS_MAX, RANDOM_TASKS_MAX, RANDOM_WORK_NS_MAX};
-use scenario::workload::{Amount, Op, Repeat, Workload};
+use scenario::workload::{Amount, Change, ChangeKind, Op, Repeat, Workload};
 use scenario::{Random, random_scenario};
 
 const SEEDS: u64 = 1000;
@@ -183,7 +183,7 @@ impl Model<'_> {
                 }
             }
             Op::Exit => return self.exit(t),
-            Op::Join | Op::Yield | Op::Nice(_) | Op::Mark => {}
+            Op::Join | Op::Yield | Op::Nice(_) | Op::Affinity { .. } | Op::Mark => {}
             Op::Release { .. } | Op::Done => panic!("random workloads have no requests"),
         }
         self.tasks[t].at += 1;
@@ -277,6 +277,30 @@ fn random_workloads_stay_within_their_budget_of_work() {
         total_ns += work_ns;
     }
     assert!(total_ns / SEEDS > RANDOM_WORK_NS_MAX / 40, "they hardly do anything: {total_ns}");
+}
+
+#[test]
+fn some_random_workloads_are_disturbed_in_each_way_and_most_are_not() {
+    let mut counts = [0; 4];
+    for seed in 0..SEEDS {
+        let workload = random_scenario(seed).1;
+        let plugs = |change: &Change| matches!(change.what, ChangeKind::Hotplug { .. });
+        let mut ops = workload.templates.iter().flat_map(|kind| kind.program.iter());
+        let seen = [
+            workload.changes.iter().any(plugs),
+            workload.changes.iter().any(|change| !plugs(change)),
+            ops.any(|op| matches!(op, Op::Affinity { .. })),
+        ];
+        counts[3] += u64::from(seen == [false; 3]);
+        for (count, seen) in counts.iter_mut().zip(seen) {
+            *count += u64::from(seen);
+        }
+    }
+    // One in five of those with more than one CPU, which are seven in eight.
+    for count in &counts[..3] {
+        assert!((SEEDS / 9..SEEDS / 4).contains(count), "{counts:?} of {SEEDS}");
+    }
+    assert!(counts[3] > SEEDS / 2, "{counts:?} of {SEEDS}");
 }
 
 #[test]

@@ -148,6 +148,8 @@ fn workload(programs: Vec<Program>, nr_channels: u32, stop_at_ns: Option<u64>) -
         templates: programs.into_iter().map(template).collect(),
         channels: vec![channel; nr_channels as usize],
         nr_gates: 0,
+        cpu_sets: Vec::new(),
+        changes: Vec::new(),
         stop_at_ns,
         digest: String::new(),
     }

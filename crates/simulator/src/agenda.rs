@@ -158,6 +158,11 @@ impl<T: Ord + Copy> Timers<T> {
         self.heap = entries.into();
     }
 
+    /// Forgets those that are not to be kept. O(pending).
+    pub fn retain(&mut self, mut keeps: impl FnMut(T) -> bool) {
+        self.heap.retain(|Reverse((_, what))| keeps(*what));
+    }
+
     /// The first one, which stays.
     pub fn peek(&self) -> Option<(When, T)> {
         self.heap.peek().map(|Reverse(entry)| *entry)

@@ -19,10 +19,12 @@ pub enum Spent {
     LockWait = 3,
     /// Nothing to run.
     Idle = 4,
+    /// It was offline.
+    Offline = 5,
 }
 
 /// Kinds of [`Spent`].
-pub const SPENT_KINDS: usize = 5;
+pub const SPENT_KINDS: usize = 6;
 
 /// What a CPU does between events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub enum Activity {
     Work,
     /// Its task is in a system call; preemption waits for its end.
     Syscall,
+    /// Nothing: it is offline.
+    Offline,
 }
 
 /// One CPU.
@@ -57,6 +61,10 @@ pub struct Cpu {
     pub late: When,
     /// Whether it is to pick a task at the next chance.
     pub need_resched: bool,
+    /// Whether it may run tasks (`scx_rq_online`).
+    pub is_online: bool,
+    /// Whether it is to go offline at the next chance, instead of picking a task.
+    pub leaves: bool,
     /// Up to when the current task's slice and run time are accounted for.
     pub exec_start_ns: u64,
     /// Where its time went.
@@ -82,6 +90,8 @@ impl Cpu {
             late_timers: VecDeque::new(),
             late: When::NEVER,
             need_resched: false,
+            is_online: true,
+            leaves: false,
             exec_start_ns: 0,
             spent_ns: [0; SPENT_KINDS],
             speed_permille,

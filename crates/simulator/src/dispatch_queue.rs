@@ -284,6 +284,12 @@ impl DispatchQueues {
         }
     }
 
+    /// Forgets all of the policy's queues, which must be empty.
+    pub fn destroy_all(&mut self) {
+        self.small.fill(NO_QUEUE);
+        self.large.clear();
+    }
+
     /// Index of the policy's queue with this number.
     pub fn find(&self, id: u64) -> Option<u32> {
         if id < SMALL_IDS {

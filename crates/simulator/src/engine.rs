@@ -6,6 +6,8 @@ use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
 use crate::ending::EVENTS_MAX;
 use crate::failure::FailureKind;
+use crate::hotplug::BOOT_CPU;
+use crate::idle::Neighbours;
 use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
 use crate::kernel_calls::CALLS;
 use crate::metrics::{Metrics, RunResult, Status};
@@ -60,6 +62,7 @@ impl<'a> Kernel<'a> {
     /// A machine with the policy loaded and no task yet.
     pub fn new(
         policy: policy::Loaded,
+        load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
         machine: &'a Machine,
         workload: &'a Workload,
         setting: Setting,
@@ -68,19 +71,22 @@ impl<'a> Kernel<'a> {
         let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
         let maps = PolicyMaps::new(&policy.maps, nr_cpus)?;
         let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
-        let online = first_cpus(nr_cpus);
+        let all = first_cpus(nr_cpus);
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
         let mut kernel = Box::new(Kernel {
             host: empty_host(nr_cpus, setting.hz),
             tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,
             policy,
+            load,
+            nr_restarts: 0,
             ops,
             machine,
             workload,
             costs: machine.costs.clone(),
             distances: pairs.map(|(a, b)| machine.distance(a, b) as u8).collect(),
             siblings: siblings(machine),
+            neighbours: Neighbours::new(&machine.cpus),
             agenda: Agenda::new(nr_cpus + 1),
             timers: Timers::new(),
             pending_timers: 0,
@@ -90,7 +96,7 @@ impl<'a> Kernel<'a> {
             queues: DispatchQueues::new(nr_cpus, nr_nodes),
             nr_queued: 0,
             next_seq: 0,
-            masks: Box::new(Masks { idle_cpus: online, idle_cores: online, online }),
+            masks: Box::new(Masks::of(all)),
             context: Context::Plain,
             buffer: Vec::new(),
             walked: Vec::new(),
@@ -109,6 +115,8 @@ impl<'a> Kernel<'a> {
             sync_wakeups: setting.sync_wakeups,
             until_ns: setting.until_ns.unwrap_or(NEVER_NS),
             events_max: setting.events_max.unwrap_or(EVENTS_MAX),
+            began_ns: 0,
+            distributed_cpu: 0,
             event_ns: 0,
             events_at_once: 0,
             next_full_check: 0,
@@ -118,9 +126,7 @@ impl<'a> Kernel<'a> {
             alive: 0,
             nr_runnable: 0,
         });
-        kernel.host.idle_cpus = &raw mut kernel.masks.idle_cpus;
-        kernel.host.idle_cores = &raw mut kernel.masks.idle_cores;
-        kernel.host.online_cpus = &raw mut kernel.masks.online;
+        kernel.show_masks();
         kernel.set_current();
         Ok(kernel)
     }
@@ -173,6 +179,9 @@ impl<'a> Kernel<'a> {
             self.admit(task, false);
             self.add_timer(initial.start_at_ns, Timer::Start(task));
         }
+        for (number, change) in self.workload.changes.iter().enumerate() {
+            self.add_timer(change.at_ns, Timer::Change(number as u32));
+        }
         self.add_timer(self.watchdog_timeout_ns() / 2, Timer::Watchdog);
     }
 
@@ -189,13 +198,13 @@ impl<'a> Kernel<'a> {
             }
         }
         if kind.cpus.is_none() || allowed.weight() == 0 {
-            allowed = self.masks.online;
+            allowed = self.masks.possible;
         }
         let space = self.address_space_for(kind.address_space);
         let mm = &raw mut *self.address_spaces[space as usize];
         let random = Random::new(self.seed, self.tasks.len() as u64);
-        let everywhere = allowed == self.masks.online;
-        let shared = if everywhere { &raw const self.masks.online } else { std::ptr::null() };
+        let everywhere = allowed == self.masks.possible;
+        let shared = if everywhere { &raw const self.masks.possible } else { std::ptr::null() };
         let task = self.tasks.add(template, kind, &allowed, shared, mm, random);
         if kind.cpus.is_none() {
             // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
@@ -324,11 +333,16 @@ impl<'a> Kernel<'a> {
 
     /// The CPU that a timer interrupts; none if it interrupts nobody, or not any more.
     pub fn cpu_of(&self, timer: Timer) -> Option<usize> {
-        match timer {
-            Timer::Watchdog => None,
-            Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation),
-            Timer::Start(task) | Timer::Sleep(task) => Some(self.tasks.seen(task).cpu as usize),
-        }
+        let cpu = match timer {
+            Timer::Watchdog => return None,
+            Timer::Change(number) => return Some(self.cpu_of_change(number)),
+            Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation)?,
+            Timer::Start(task) | Timer::Sleep(task) | Timer::Affinity(task, _) => {
+                self.tasks.seen(task).cpu as usize
+            }
+        };
+        // Of a CPU that goes another one takes the timers over (`hrtimers_cpu_dying`).
+        Some(if self.cpus[cpu].is_online { cpu } else { BOOT_CPU })
     }
 
     /// Timers of the active CPU that have come due meanwhile belong to the same interrupt: whom
@@ -386,7 +400,8 @@ impl<'a> Kernel<'a> {
                     return; // It was cancelled or set anew while it was late.
                 }
             }
-            _ => self.pending_timers -= 1,
+            Timer::Start(_) | Timer::Sleep(_) => self.pending_timers -= 1,
+            Timer::Change(_) | Timer::Affinity(..) | Timer::Watchdog => {}
         }
         self.charge(Spent::Kernel, self.costs.timer_ns);
         match timer {
@@ -396,6 +411,8 @@ impl<'a> Kernel<'a> {
             }
             Timer::Sleep(task) => self.wake_up(task, WAKE_TTWU),
             Timer::Policy(index, _) => self.call_timer(index),
+            Timer::Change(number) => self.make_change(number),
+            Timer::Affinity(task, number) => self.change_affinity_of(task, number),
             Timer::Watchdog => unreachable!("the watchdog belongs to no CPU"),
         }
     }
@@ -418,7 +435,7 @@ impl<'a> Kernel<'a> {
                 self.plan_end_of_work(cpu);
                 self.publish(cpu);
             }
-            Activity::Idle => self.publish(cpu),
+            Activity::Idle | Activity::Offline => self.publish(cpu),
         }
     }
 
@@ -454,7 +471,7 @@ impl<'a> Kernel<'a> {
             }
             self.cpus[cpu].ends = When::NEVER;
             self.account(cpu, ends_ns);
-            self.host.now_ns = ends_ns;
+            (self.began_ns, self.host.now_ns) = (ends_ns, ends_ns);
             self.conclude();
         }
         self.publish(cpu);
@@ -500,6 +517,7 @@ fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
         idle_cpus: std::ptr::null_mut(),
         idle_cores: std::ptr::null_mut(),
         online_cpus: std::ptr::null_mut(),
+        possible_cpus: std::ptr::null_mut(),
         calls: &raw const CALLS,
     }
 }

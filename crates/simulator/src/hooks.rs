@@ -29,6 +29,13 @@ impl Kernel<'_> {
         }
     }
 
+    /// Puts another copy of the policy in the place of the present one.
+    pub fn adopt(&mut self, loaded: policy::Loaded) {
+        // SAFETY: the loader promises a valid table as long as `loaded` lives; it is copied here.
+        self.ops = unsafe { *loaded.ops };
+        self.policy = loaded;
+    }
+
     /// `ops.init`; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
         let Some(init) = self.ops.init else { return 0 };
@@ -110,6 +117,28 @@ impl Kernel<'_> {
         self.open(Operation::SetWeight);
         // SAFETY: as above.
         unsafe { set_weight(p, weight) }
+    }
+
+    /// `ops.set_cpumask`
+    pub fn call_set_cpumask(&mut self, task: TaskId) {
+        let Some(set_cpumask) = self.ops.set_cpumask else { return };
+        let p = self.tasks.address(task);
+        let mask = self.tasks.seen(task).cpus_ptr;
+        self.open(Operation::SetCpumask);
+        // SAFETY: as above; the mask is the task's own or the kernel's, which never move.
+        unsafe { set_cpumask(p, mask) }
+    }
+
+    /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one.
+    pub fn call_hotplug(&mut self, cpu: usize, online: bool) -> bool {
+        let operation = if online { self.ops.cpu_online } else { self.ops.cpu_offline };
+        let Some(operation) = operation else { return false };
+        self.context = Context::Unlocked;
+        self.open(if online { Operation::CpuOnline } else { Operation::CpuOffline });
+        // SAFETY: as above.
+        unsafe { operation(cpu as i32) };
+        self.context = Context::Plain;
+        true
     }
 
     /// `ops.update_idle`

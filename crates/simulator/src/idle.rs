@@ -5,12 +5,80 @@ use crate::kernel::Kernel;
 use crate::scheduling::flags::WAKE_SYNC;
 use crate::task::TaskId;
 use policy::abi::CpuMask;
-use scenario::machine::Distance;
+use scenario::machine::{Cpu, Distance};
+
+/// Which CPUs share what, as far as that decides which idle CPU is taken.
+#[derive(Debug)]
+pub struct Neighbours {
+    /// Of each CPU, its own included.
+    caches: Vec<CpuMask>,
+    nodes: Vec<CpuMask>,
+    by_cache: bool,
+    by_node: bool,
+}
+
+impl Neighbours {
+    /// Those of a machine whose CPUs are all online.
+    pub fn new(cpus: &[Cpu]) -> Self {
+        let sharing = |part: fn(&Cpu) -> u32| {
+            let mut masks = vec![CpuMask::EMPTY; cpus.len()];
+            for (mask, own) in masks.iter_mut().zip(cpus) {
+                let same = (0..cpus.len()).filter(|&other| part(&cpus[other]) == part(own));
+                same.for_each(|other| mask.set(other));
+            }
+            masks
+        };
+        let mut neighbours = Neighbours {
+            caches: sharing(|cpu| cpu.cache),
+            nodes: sharing(|cpu| cpu.node),
+            by_cache: false,
+            by_node: false,
+        };
+        neighbours.update(&(0..cpus.len()).fold(CpuMask::EMPTY, |mut all, cpu| {
+            all.set(cpu);
+            all
+        }));
+        neighbours
+    }
+
+    /// Caches count if there are several with more than one CPU; nodes if there are several that
+    /// are not just those of the caches (`scx_idle_update_selcpu_topology`).
+    pub fn update(&mut self, online: &CpuMask) {
+        let nr_online = online.weight();
+        let nr_online_of = |mask: &CpuMask| both(mask, online).weight();
+        // A cache of a single CPU is no scheduling domain.
+        let cache = |cpu: usize| Some(nr_online_of(&self.caches[cpu])).filter(|&nr| nr > 1);
+        let node = |cpu: usize| nr_online_of(&self.nodes[cpu]);
+        let mut cpus = online.intersection(online);
+        let Some(first) = cpus.next() else { return };
+        let by_cache = cache(first).is_some_and(|nr| nr < nr_online);
+        let differ = |cpu: usize| cache(cpu) != Some(node(cpu));
+        let by_node = node(first) < nr_online && online.intersection(online).any(differ);
+        (self.by_cache, self.by_node) = (by_cache, by_node);
+    }
+
+    /// Where to look for an idle CPU before all others, the nearest first.
+    fn near(&self, cpu: usize) -> [Option<CpuMask>; 2] {
+        [self.by_cache.then(|| self.caches[cpu]), self.by_node.then(|| self.nodes[cpu])]
+    }
+}
+
+/// The CPUs that both masks hold.
+fn both(a: &CpuMask, b: &CpuMask) -> CpuMask {
+    let mut mask = *a;
+    for (word, other) in mask.bits.iter_mut().zip(b.bits) {
+        *word &= other;
+    }
+    mask
+}
 
 impl Kernel<'_> {
     fn whole_core_idle(&self, cpu: usize) -> bool {
         let idle = &self.masks.idle_cpus;
-        idle.has(cpu) && self.siblings[cpu].iter().all(|&sibling| idle.has(sibling as usize))
+        // A sibling that is offline is no part of the core.
+        let is_idle =
+            |&sibling: &u32| idle.has(sibling as usize) || !self.masks.online.has(sibling as usize);
+        idle.has(cpu) && self.siblings[cpu].iter().all(is_idle)
     }
 
     /// Marks a CPU idle.
@@ -55,37 +123,71 @@ impl Kernel<'_> {
     }
 
     /// The kernel's own choice of a CPU for a task that wakes up, and whether that CPU was idle
-    /// and is now claimed (`scx_select_cpu_dfl`).
+    /// and is now claimed (`scx_bpf_select_cpu_dfl`).
     pub fn select_cpu_default(&mut self, task: TaskId, prev: usize, wake: u64) -> (usize, bool) {
         let allowed = self.tasks.seen(task).cpus_mask;
-        let here = self.here();
-        if wake & WAKE_SYNC != 0 && allowed.has(here) {
-            let near = self.distance(here, prev) <= Distance::Cache as usize;
-            if near && allowed.has(prev) && self.claim_idle(prev) {
-                return (prev, true);
-            }
-            let local = self.queues.local(here);
-            let some_idle = allowed.intersection(&self.masks.idle_cpus).next().is_some();
-            if some_idle && self.queues.get(local).len() == 0 && self.cpus[here].current.is_some() {
-                return (here, true);
-            }
+        match self.select_idle(&allowed, prev, wake, false) {
+            Some(cpu) => (cpu, true),
+            None => (prev, false),
+        }
+    }
+
+    /// An idle CPU of `allowed` for a task that last ran on `prev`, which is claimed, or the
+    /// waker's CPU after a synchronous wake-up: a whole idle core before a part of one, and each
+    /// time `prev`, then its cache, then its node, then any (`scx_select_cpu_dfl`).
+    pub fn select_idle(
+        &mut self,
+        allowed: &CpuMask,
+        prev: usize,
+        wake: u64,
+        core_only: bool,
+    ) -> Option<usize> {
+        if let Some(cpu) = self.select_for_sync(allowed, prev, wake) {
+            return Some(cpu);
         }
         let has_smt = !self.siblings[prev].is_empty();
-        if has_smt && allowed.has(prev) && self.masks.idle_cores.has(prev) {
-            self.mark_busy(prev);
-            return (prev, true);
-        }
-        if has_smt && let Some(cpu) = self.pick_idle(&allowed, true) {
-            return (cpu, true);
+        if has_smt {
+            if allowed.has(prev) && self.masks.idle_cores.has(prev) {
+                self.mark_busy(prev);
+                return Some(prev);
+            }
+            if let Some(cpu) = self.pick_idle_near(allowed, prev, true) {
+                return Some(cpu);
+            }
+            if core_only {
+                return None;
+            }
         }
         if allowed.has(prev) && self.claim_idle(prev) {
-            return (prev, true);
+            return Some(prev);
         }
-        match self.pick_idle(&allowed, false) {
-            Some(cpu) => (cpu, true),
-            None if allowed.has(prev) => (prev, false),
-            None => (allowed.intersection(&self.masks.online).next().unwrap_or(prev), false),
+        self.pick_idle_near(allowed, prev, false)
+    }
+
+    fn select_for_sync(&mut self, allowed: &CpuMask, prev: usize, wake: u64) -> Option<usize> {
+        let here = self.here();
+        if wake & WAKE_SYNC == 0 || !allowed.has(here) {
+            return None;
         }
+        let near = self.distance(here, prev) <= Distance::Cache as usize;
+        if near && allowed.has(prev) && self.claim_idle(prev) {
+            return Some(prev);
+        }
+        let local = self.queues.local(here);
+        let some_idle = allowed.intersection(&self.masks.idle_cpus).next().is_some();
+        let takes_over =
+            some_idle && self.queues.get(local).len() == 0 && self.cpus[here].current.is_some();
+        takes_over.then_some(here)
+    }
+
+    /// Claims an idle CPU of `allowed`, the nearest to `prev` first.
+    fn pick_idle_near(&mut self, allowed: &CpuMask, prev: usize, core_only: bool) -> Option<usize> {
+        let near = self.neighbours.near(prev);
+        let found = near.into_iter().flatten().find_map(|near| {
+            let near = both(&near, allowed);
+            self.pick_idle(&near, core_only)
+        });
+        found.or_else(|| self.pick_idle(allowed, core_only))
     }
 
     /// Recomputes how fast the siblings of `cpu` compute, after it became busy or idle.

@@ -9,6 +9,7 @@ use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::{DispatchQueues, Lock};
 use crate::failure::{Failure, FailureKind};
+use crate::idle::Neighbours;
 use crate::metrics::Metrics;
 use crate::policy_maps::PolicyMaps;
 use crate::program::Gate;
@@ -32,6 +33,10 @@ pub enum Timer {
     Policy(u32, u32),
     /// The watchdog looks for stalled tasks.
     Watchdog,
+    /// `Workload::changes` of this number is made.
+    Change(u32),
+    /// That change reaches a task which was running on another CPU.
+    Affinity(TaskId, u32),
 }
 
 impl Timer {
@@ -80,6 +85,10 @@ pub struct Kernel<'a> {
     pub host: abi::Host,
     /// The policy's private copy.
     pub policy: policy::Loaded,
+    /// Makes another one.
+    pub load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
+    /// Times that the policy was loaded again, see `restart`.
+    pub nr_restarts: u64,
     /// Its operations.
     pub ops: abi::Ops,
     /// The machine.
@@ -92,6 +101,8 @@ pub struct Kernel<'a> {
     pub distances: Vec<u8>,
     /// CPUs that share a core, by CPU, itself excluded.
     pub siblings: Vec<Vec<u32>>,
+    /// CPUs among which a task is kept.
+    pub neighbours: Neighbours,
     /// What happens next.
     pub agenda: Agenda,
     /// Sleeping timers; their first is the agenda's last place.
@@ -111,7 +122,7 @@ pub struct Kernel<'a> {
     pub nr_queued: u32,
     /// Order of insertions into dispatch queues.
     pub next_seq: u64,
-    /// Idle CPUs, cores all of whose CPUs are idle, all CPUs.
+    /// Idle CPUs, cores all of whose CPUs are idle, CPUs that are online, all CPUs.
     pub masks: Box<Masks>,
     /// Whether the built-in idle tracking works.
     pub tracks_idle: bool,
@@ -152,6 +163,10 @@ pub struct Kernel<'a> {
     pub until_ns: u64,
     /// More events than this are a failure.
     pub events_max: u64,
+    /// When the present event began.
+    pub began_ns: u64,
+    /// The CPU that `any_online_of` chose last.
+    pub distributed_cpu: usize,
     /// Time of the last event taken, and how many were taken at that time.
     pub event_ns: u64,
     /// See `event_ns`.
@@ -177,8 +192,17 @@ pub struct Masks {
     pub idle_cpus: abi::CpuMask,
     /// CPUs whose whole core is idle.
     pub idle_cores: abi::CpuMask,
-    /// All CPUs.
+    /// CPUs that are online (`cpu_online_mask`).
     pub online: abi::CpuMask,
+    /// All CPUs; tasks that may run everywhere point to it.
+    pub possible: abi::CpuMask,
+}
+
+impl Masks {
+    /// The masks of a machine all of whose CPUs are online and idle.
+    pub fn of(all: abi::CpuMask) -> Self {
+        Masks { idle_cpus: all, idle_cores: all, online: all, possible: all }
+    }
 }
 
 /// The idle task of a CPU.
@@ -200,6 +224,14 @@ impl Kernel<'_> {
         self.host.cpu as usize
     }
 
+    /// Lets the policy see the masks, which never move.
+    pub fn show_masks(&mut self) {
+        self.host.idle_cpus = &raw mut self.masks.idle_cpus;
+        self.host.idle_cores = &raw mut self.masks.idle_cores;
+        self.host.online_cpus = &raw mut self.masks.online;
+        self.host.possible_cpus = &raw mut self.masks.possible;
+    }
+
     /// How far apart two CPUs are, as an index into costs by distance.
     pub fn distance(&self, a: usize, b: usize) -> usize {
         usize::from(self.distances[a * self.cpus.len() + b])
@@ -210,6 +242,7 @@ impl Kernel<'_> {
         let clock_ns = self.cpus[cpu].clock_ns;
         assert!(at_ns >= clock_ns, "CPU {cpu} is busy until {clock_ns} ns, not free at {at_ns} ns");
         self.account(cpu, at_ns);
+        self.began_ns = at_ns;
         self.host.now_ns = at_ns;
         self.host.cpu = cpu as i32;
         self.set_current();
@@ -223,6 +256,7 @@ impl Kernel<'_> {
             Activity::Idle => Spent::Idle,
             Activity::Work => Spent::Work,
             Activity::Syscall => Spent::Kernel,
+            Activity::Offline => Spent::Offline,
         };
         cpu.spent_ns[spent as usize] += passed_ns;
         cpu.clock_ns = to_ns;
@@ -232,11 +266,11 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether a task may run on a CPU of the machine. Most tasks share the mask of all CPUs, and
-    /// then one look at the pointer will do.
+    /// Whether a task may run on a CPU of the machine, be it online or not. Most tasks share the
+    /// mask of all CPUs, and then one look at the pointer will do.
     pub fn may_run_on(&self, task: TaskId, cpu: usize) -> bool {
         let seen = self.tasks.seen(task);
-        std::ptr::eq(seen.cpus_ptr, &raw const self.masks.online) || seen.cpus_mask.has(cpu)
+        std::ptr::eq(seen.cpus_ptr, &raw const self.masks.possible) || seen.cpus_mask.has(cpu)
     }
 
     /// Tells the policy which task runs on the active CPU.

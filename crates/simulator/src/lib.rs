@@ -8,6 +8,7 @@
 //! the sched_ext core; `kernel_calls` is what the policy may call; `invariants` is what must hold
 //! after every event.
 
+mod affinity;
 mod agenda;
 mod choices;
 mod cpu;
@@ -16,6 +17,7 @@ mod ending;
 mod engine;
 mod failure;
 mod hooks;
+mod hotplug;
 mod idle;
 mod invariants;
 mod kernel;
@@ -27,13 +29,14 @@ mod program;
 mod progress;
 mod queueing;
 mod requests;
+mod restart;
 mod scheduling;
 mod task;
 
 pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
-pub use observation::{Event, Observation};
+pub use observation::{Allowed, Event, Observation};
 pub use progress::{Operation, PRINTS_MAX, Position, Progress};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
@@ -72,6 +75,9 @@ pub enum SimulateError {
     /// The policy cannot be loaded with these tunables.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
+    /// The workload names CPUs that the machine lacks.
+    #[error(transparent)]
+    Workload(#[from] scenario::ScenarioError),
     /// The policy has a map that the simulator lacks.
     #[error("policy {policy}: map {map} has {reason}")]
     Map {
@@ -100,7 +106,8 @@ pub enum SimulateError {
 /// kernel's message.
 ///
 /// # Errors
-/// If the policy cannot be loaded or the machine cannot be simulated.
+/// If the policy cannot be loaded, the machine cannot be simulated, or it lacks CPUs that the
+/// workload names.
 pub fn simulate(
     policy: &policy::Policy,
     machine: &Machine,
@@ -112,10 +119,12 @@ pub fn simulate(
         let (machine, max) = (machine.name.clone(), policy::abi::CPUS_MAX);
         return Err(SimulateError::Cpus { machine, cpus: nr_cpus, max });
     }
+    workload.check_on(machine)?;
     let topology = topology_arrays(machine);
     let arrays: Vec<(&str, &[u8])> =
         topology.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
-    let loaded = policy.load(&options.tunables, &arrays)?;
+    let load = || policy.load(&options.tunables, &arrays);
+    let loaded = load()?;
     let setting = engine::Setting {
         seed: options.seed,
         until_ns: options.until_ns,
@@ -127,10 +136,11 @@ pub fn simulate(
         sync_wakeups: machine.sync_wakeups_for(&policy.name),
         progress: options.progress.clone(),
     };
-    let kernel = kernel::Kernel::new(loaded, machine, workload, setting).map_err(|unknown| {
-        let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
-        SimulateError::Map { policy, map, reason }
-    })?;
+    let kernel =
+        kernel::Kernel::new(loaded, &load, machine, workload, setting).map_err(|unknown| {
+            let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
+            SimulateError::Map { policy, map, reason }
+        })?;
     Ok(kernel.run())
 }
 

@@ -279,6 +279,14 @@ pub struct CpuTime {
     pub lock_wait: u64,
     /// Nothing to run.
     pub idle: u64,
+    /// The CPU was offline.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub offline: u64,
+}
+
+/// Whether there is nothing to say of a number that most runs lack.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl CpuTime {
@@ -295,12 +303,13 @@ impl CpuTime {
             scheduler: sums[Spent::Scheduler as usize],
             lock_wait: sums[Spent::LockWait as usize],
             idle: sums[Spent::Idle as usize],
+            offline: sums[Spent::Offline as usize],
         }
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.work + self.kernel + self.scheduler + self.lock_wait + self.idle
+        self.work + self.kernel + self.scheduler + self.lock_wait + self.idle + self.offline
     }
 }
 
@@ -364,6 +373,10 @@ pub struct RunResult {
     pub ticks: u64,
     /// Interrupts between CPUs.
     pub interrupts: u64,
+    /// Times that the kernel ended the policy because a CPU came or went, which it does to one
+    /// without `cpu_online` or `cpu_offline`, and that the policy was loaded again.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub restarts: u64,
     /// Where the CPUs' time went.
     pub cpu_time_ns: CpuTime,
     /// Uninterrupted stays on a CPU.
@@ -410,6 +423,8 @@ pub struct Ending {
     pub elapsed_ns: u64,
     /// Which CPUs went first.
     pub choices: Vec<Choice>,
+    /// Times that the policy was loaded again.
+    pub nr_restarts: u64,
 }
 
 /// Turns counters into a result.
@@ -443,6 +458,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         wakeups: metrics.wakeups,
         ticks: metrics.ticks,
         interrupts: metrics.interrupts,
+        restarts: ending.nr_restarts,
         cpu_time_ns: CpuTime::of(cpus),
         run_ns: metrics.run_ns.quantiles(),
         wait_ns: metrics.wait_ns.quantiles(),

@@ -43,6 +43,31 @@ pub enum Event {
         /// The CPU.
         cpu: u32,
     },
+    /// A CPU came or went.
+    Hotplug {
+        /// The CPU.
+        cpu: u32,
+        /// Whether it may run tasks from now on.
+        online: bool,
+    },
+    /// The CPUs that a task may run on have changed.
+    Affinity {
+        /// Its number.
+        task: TaskId,
+        /// Where they are listed.
+        allowed: Allowed,
+    },
+}
+
+/// Who says which CPUs a task may run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// The task itself, by `Workload::cpu_sets` of this number.
+    Set(u32),
+    /// `Workload::changes` of this number.
+    Change(u32),
+    /// The kernel, which allows all because no CPU that was allowed is online.
+    All,
 }
 
 /// Something that happened, and when. Events of one CPU are in the order of their times; those of

@@ -13,6 +13,7 @@ use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Kernel, Timer};
 use crate::metrics::name_of;
+use crate::observation::Allowed;
 use crate::progress::Operation;
 use crate::requests::Releases;
 use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
@@ -169,7 +170,11 @@ impl Kernel<'_> {
             Op::Fork { .. } => costs.fork_ns,
             Op::Exit => costs.exit_ns,
             Op::Wait { .. } | Op::Join => entry_ns,
-            Op::Wake { .. } | Op::WakeAll { .. } | Op::Yield | Op::Nice(_) => costs.syscall_ns,
+            Op::Wake { .. }
+            | Op::WakeAll { .. }
+            | Op::Yield
+            | Op::Nice(_)
+            | Op::Affinity { .. } => costs.syscall_ns,
             Op::Run(_) | Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => 0,
         }
         .max(1)
@@ -239,6 +244,7 @@ impl Kernel<'_> {
                 }
             }
             Op::Nice(nice) => self.renice(task, i32::from(nice)),
+            Op::Affinity { set } => self.set_affinity(task, Allowed::Set(set)),
             Op::Exit => return Outcome::Ends,
             Op::Loop { .. } | Op::End { .. } | Op::Mark | Op::Done => {
                 unreachable!("these take no time")
@@ -369,9 +375,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Introduces a task to the policy (`scx_init_task`, `scx_enable_task`).
+    /// A new task comes to the policy.
     pub fn admit(&mut self, task: TaskId, fork: bool) {
         self.tasks.seen_mut(task).start_time = self.host.now_ns;
+        self.introduce(task, fork);
+    }
+
+    /// Introduces a task to the policy (`scx_init_task`, `scx_enable_task`).
+    pub fn introduce(&mut self, task: TaskId, fork: bool) {
         let result = self.call_init_task(task, fork);
         if result != 0 {
             let label = self.tasks.label(task);
@@ -380,6 +391,10 @@ impl Kernel<'_> {
         }
         self.call_with_task(Operation::Enable, self.ops.enable, task);
         self.call_set_weight(task);
+        if !fork {
+            // The policy has not seen how its mask came about (`switching_to_scx`).
+            self.call_set_cpumask(task);
+        }
     }
 
     /// The books of a task that has just left its CPU for good (`exit_notify`).

@@ -1,6 +1,6 @@
 //! How tasks get into dispatch queues and out of them.
 
-use crate::cpu::Spent;
+use crate::cpu::{Activity, Spent};
 use crate::dispatch_queue::{BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, Standing};
 use crate::failure::FailureKind;
 use crate::kernel::{Insertion, Kernel};
@@ -47,7 +47,15 @@ impl Kernel<'_> {
                 return None;
             }
         };
-        self.check_local_target(task, cpu).then(|| self.queues.local(cpu))
+        if !self.check_local_target(task, cpu) {
+            return None;
+        }
+        let home = self.tasks.seen(task).cpu as usize;
+        if cpu != home && !self.cpus[cpu].is_online {
+            // CPUs may go at any time, so this is no fault of the policy's.
+            return Some(self.queues.global(self.machine.cpus[home].node as usize));
+        }
+        Some(self.queues.local(cpu))
     }
 
     /// Whether a task may be put into a CPU's own queue; a failure if not.
@@ -57,7 +65,8 @@ impl Kernel<'_> {
             self.fail_about(task, FailureKind::BadCpu, message);
             return false;
         }
-        if !self.may_run_on(task, cpu) {
+        // Where a task is already it may stay until the kernel itself moves it.
+        if !self.may_run_on(task, cpu) && self.tasks.seen(task).cpu != cpu as i32 {
             let label = self.tasks.label(task);
             let message = format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {label}");
             self.fail_about(task, FailureKind::BadCpu, message);
@@ -135,6 +144,10 @@ impl Kernel<'_> {
     /// What follows when a task enters a CPU's own queue (`local_dsq_post_enq`).
     fn entered_local(&mut self, cpu: usize, task: TaskId, enq_flags: u64) {
         self.tasks.seen_mut(task).cpu = cpu as i32;
+        if self.cpus[cpu].activity == Activity::Offline {
+            // A kernel's CPU waits for the last of its tasks before it goes, and pushes it away.
+            return self.push_away(task, cpu);
+        }
         match self.cpus[cpu].current {
             None => {
                 if !(self.scheduling && cpu == self.here()) {
@@ -198,7 +211,11 @@ impl Kernel<'_> {
     /// at.
     fn first_allowed(&self, index: u32, cpu: usize) -> (Option<TaskId>, u64) {
         let queue = self.queues.get(index);
-        let may_run = |task: &TaskId| self.may_run_on(*task, cpu);
+        // A CPU that goes takes only what belongs to its run queue.
+        let may_run = |task: &TaskId| match self.cpus[cpu].is_online {
+            true => self.may_run_on(*task, cpu),
+            false => self.tasks.seen(*task).cpu == cpu as i32,
+        };
         if let Some(first) = queue.first().filter(may_run) {
             return (Some(first), 1);
         }

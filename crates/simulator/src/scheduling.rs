@@ -36,6 +36,12 @@ pub mod flags {
     pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3;
     /// It comes back after that: `ENQUEUE_RESTORE | ENQUEUE_NOCLOCK`.
     pub const ENQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+    /// The task leaves its CPU's run queue for another's: `DEQUEUE_NOCLOCK`.
+    pub const DEQ_MIGRATED: u64 = 1 << 3;
+    /// It comes to that: `ENQUEUE_MIGRATED`.
+    pub const ENQ_MIGRATED: u64 = 1 << 6;
+    /// The task changes its scheduler: `DEQUEUE_SAVE | DEQUEUE_MOVE`, the same for `ENQUEUE_`.
+    pub const CHANGE_CLASS: u64 = 1 << 1 | 1 << 2;
     /// `SCX_TASK_QUEUED`: the task is runnable.
     pub const TASK_QUEUED: u32 = 1 << 0;
     /// `SCX_OPS_ENQ_LAST`
@@ -113,8 +119,9 @@ impl Kernel<'_> {
         let seen = self.tasks.seen(task);
         let prev_cpu = seen.cpu;
         if seen.nr_cpus_allowed == 1 {
-            let only = seen.cpus_mask.intersection(&self.masks.online).next();
-            return (only.expect("tasks are allowed somewhere"), None, false);
+            let only = seen.cpus_mask.intersection(&self.masks.possible).next();
+            let only = only.expect("tasks are allowed somewhere");
+            return (self.allowed_or_fallback(task, only), None, false);
         }
         if self.ops.select_cpu.is_none() {
             let (cpu, idle) = self.select_cpu_default(task, prev_cpu as usize, wake);
@@ -122,7 +129,7 @@ impl Kernel<'_> {
             if idle {
                 self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
             }
-            return (cpu, direct, true);
+            return (self.allowed_or_fallback(task, cpu), direct, true);
         }
         self.context = Context::Enqueueing { task, direct: None };
         let chosen = self.call_select_cpu(task, prev_cpu, wake);
@@ -135,23 +142,18 @@ impl Kernel<'_> {
             self.fail_about(task, FailureKind::BadCpu, message);
             return (prev_cpu as usize, direct, true);
         }
-        if self.may_run_on(task, chosen as usize) {
-            return (chosen as usize, direct, true);
-        }
-        let allowed = &self.tasks.seen(task).cpus_mask;
-        // select_fallback_rq: the kernel takes any CPU the task may use.
-        let fallback = if allowed.has(prev_cpu as usize) {
-            prev_cpu as usize
-        } else {
-            allowed.intersection(&self.masks.online).next().expect("tasks are allowed somewhere")
-        };
-        (fallback, direct, true)
+        (self.allowed_or_fallback(task, chosen as usize), direct, true)
     }
 
     /// Gives a runnable task that is nowhere to the policy (`do_enqueue_task`).
     pub fn enqueue(&mut self, task: TaskId, enq_flags: u64) {
         let cpu = self.tasks.seen(task).cpu as usize;
         self.tasks.state_mut(task).enqueued_on = Some(cpu as u32);
+        if !self.cpus[cpu].is_online {
+            // The policy has been told that this CPU is gone, and is not asked.
+            self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
+            return self.push(self.queues.local(cpu), task, enq_flags, false);
+        }
         if self.ops.enqueue.is_none() {
             self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
             let insertion = Insertion { task, dsq: GLOBAL, flags: enq_flags, by_vtime: false };
@@ -176,11 +178,16 @@ impl Kernel<'_> {
 
     /// Brings the current task's slice and run time up to date (`update_curr_scx`).
     pub fn update_current(&mut self) {
+        self.update_current_of(self.here());
+    }
+
+    /// The same for any CPU; the clock of another one may be ahead of the active one's.
+    pub fn update_current_of(&mut self, cpu: usize) {
         let now_ns = self.host.now_ns;
-        let cpu = &mut self.cpus[self.host.cpu as usize];
+        let cpu = &mut self.cpus[cpu];
         let Some(task) = cpu.current else { return };
-        let ran_ns = now_ns - cpu.exec_start_ns;
-        cpu.exec_start_ns = now_ns;
+        let ran_ns = now_ns.saturating_sub(cpu.exec_start_ns);
+        cpu.exec_start_ns += ran_ns;
         let seen = self.tasks.seen_mut(task);
         seen.se.sum_exec_runtime += ran_ns;
         if seen.scx.slice != SLICE_INF {
@@ -194,6 +201,15 @@ impl Kernel<'_> {
     pub fn schedule(&mut self) {
         let cpu = self.here();
         self.update_current();
+        if self.cpus[cpu].leaves {
+            return self.go_offline();
+        }
+        if let Some(task) = self.cpus[cpu].current
+            && self.could_go_on(task)
+            && !self.may_run_on(task, cpu)
+        {
+            self.expel(task);
+        }
         self.metrics.observe(self.host.now_ns, Event::Looks { cpu: cpu as u32 });
         let own = self.queues.local(cpu);
         self.lock_queue(own);
@@ -282,12 +298,12 @@ impl Kernel<'_> {
     }
 
     /// Whether a CPU's current task has not blocked.
-    fn could_go_on(&self, current: TaskId) -> bool {
+    pub fn could_go_on(&self, current: TaskId) -> bool {
         matches!(self.tasks.state(current).place, Place::Running(_))
     }
 
     /// The head of the active CPU's own queue, refilled from the global one if it is empty.
-    fn take_local_or_global(&mut self) -> Option<TaskId> {
+    pub fn take_local_or_global(&mut self) -> Option<TaskId> {
         let cpu = self.here();
         let local = self.queues.local(cpu);
         if self.queues.get(local).len() == 0 {
@@ -332,7 +348,7 @@ impl Kernel<'_> {
     }
 
     /// Puts a task that was running and still could back into the queues (`put_prev_task_scx`).
-    fn put_back(&mut self, prev: TaskId, enq_flags: u64) {
+    pub fn put_back(&mut self, prev: TaskId, enq_flags: u64) {
         let cpu = self.here();
         self.update_current();
         self.call_stopping(prev, true);
@@ -347,7 +363,7 @@ impl Kernel<'_> {
     }
 
     /// Leaves the active CPU without its task.
-    fn vacate(&mut self, task: TaskId) {
+    pub fn vacate(&mut self, task: TaskId) {
         let cpu = self.here();
         self.cpus[cpu].current = None;
         self.cpus[cpu].activity = Activity::Idle;
@@ -478,7 +494,7 @@ impl Kernel<'_> {
 
     // ---- idle, interrupts -------------------------------------------------------------------
 
-    fn become_idle(&mut self) {
+    pub fn become_idle(&mut self) {
         let cpu = self.here();
         let newly = self.cpus[cpu].tick != When::NEVER;
         self.cpus[cpu].activity = Activity::Idle;
@@ -517,6 +533,9 @@ impl Kernel<'_> {
     pub fn interrupt(&mut self, cpu: usize) {
         if self.cpus[cpu].interrupt.at_ns != NEVER_NS {
             return; // One is under way already.
+        }
+        if self.cpus[cpu].activity == Activity::Offline {
+            return; // It hears nothing.
         }
         if cpu != self.here() {
             self.charge(Spent::Scheduler, self.costs.ipi_send_ns);

@@ -9,6 +9,7 @@
 #define SCX_CFS_QUEUES_BPF_H
 
 #include <scx/common.bpf.h>
+#include <scx/hotplug.bpf.h>
 #include <scx/topology.bpf.h>
 #include <scx/tunables.bpf.h>
 #include <scx/weights.bpf.h>

@@ -310,7 +310,8 @@ static void let_idle_cpus_balance(const struct cfs_queue *q, u64 now)
 
 		if (!nr_waiting)
 			break;
-		if (other->nr_running || !is_due(other->balanced_at_ns, idle_balance_ns, now))
+		if (other->nr_running || !is_due(other->balanced_at_ns, idle_balance_ns, now) ||
+		    !cpu_is_online(cpu))
 			continue;
 		other->reason = BALANCE_IDLE;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -210,7 +210,7 @@ static s32 idlest_cpu(struct task_struct *p, u32 here, u64 now)
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpus) {
-		if (cpu == here || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (cpu == here || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !cpu_is_online(cpu))
 			continue;
 		load = target_load(cpu, fork_load_index, now);
 		if (load < load_min) {
@@ -266,7 +266,7 @@ static s32 idle_cpu_near(struct task_struct *p, u32 target, u32 prev)
 		return prev;
 	bpf_for(cpu, 0, nr_cpus) {
 		if (!queue_of(cpu)->nr_running && cpu_distance(cpu, target) <= DISTANCE_CACHE &&
-		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_online(cpu))
 			return cpu;
 	}
 	return target;

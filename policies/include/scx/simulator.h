@@ -9,7 +9,7 @@
 #ifndef SCX_SIMULATOR_H
 #define SCX_SIMULATOR_H
 
-#define SCX_ABI_VERSION 1
+#define SCX_ABI_VERSION 2
 #define SCX_CPUS_MAX 1024
 #define SCX_STORAGE_MAX 8 /* task-storage maps of one policy */
 #define SCX_ITER_CHUNK 32 /* tasks an iterator fetches at once */
@@ -235,6 +235,7 @@ struct scx_host {
 	struct cpumask *idle_cpus;
 	struct cpumask *idle_cores;
 	struct cpumask *online_cpus;
+	struct cpumask *possible_cpus;
 	const struct scx_host_calls *calls;
 };
 

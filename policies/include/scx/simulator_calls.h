@@ -293,7 +293,7 @@ static inline const struct cpumask *scx_bpf_get_online_cpumask(void)
 
 static inline const struct cpumask *scx_bpf_get_possible_cpumask(void)
 {
-	return scx_host->online_cpus;
+	return scx_host->possible_cpus;
 }
 
 static inline void scx_bpf_put_cpumask(const struct cpumask *mask)

@@ -5,6 +5,7 @@
 //! left behind: the conductor is told when its caller dies, and the leader of the tasks' group
 //! kills the group when the conductor dies.
 
+use crate::player::changes::{Changes, bring_all_up};
 use crate::player::error::Step;
 use crate::player::stage::{Ending, Failure, Start};
 use crate::player::system::{self, Fork};
@@ -64,6 +65,7 @@ pub fn conduct(setting: &Setting, caller: i32, limit_ns: u64) -> ! {
     setting.become_the_play();
     let ending = lead(setting, limit_ns);
     end_all(setting);
+    bring_all_up(setting.workload);
     play.ending.store(ending as u32, SeqCst);
     system::exit_process(0)
 }
@@ -263,6 +265,7 @@ fn wait_for_end(setting: &Setting, limit_ns: u64) -> Ending {
     let stop_at_ns = setting.workload.stop_at_ns.map_or(u64::MAX, after_start);
     let limit_at_ns = after_start(limit_ns);
     let mut next_round_ns = after_start(ROUND_NS_MIN);
+    let mut changes = Changes::new(setting, start_at_ns);
     loop {
         let news = play.news.load(SeqCst);
         let now_ns = system::now_ns();
@@ -281,12 +284,16 @@ fn wait_for_end(setting: &Setting, limit_ns: u64) -> Ending {
         if ASKED_TO_END.load(SeqCst) {
             return Ending::Interrupted;
         }
+        if let Err(failure) = changes.make_due() {
+            play.fail(failure);
+            return Ending::Failed;
+        }
         if now_ns >= next_round_ns {
             look_for_dead(setting);
             let alive = u64::from(play.alive.load(SeqCst));
             next_round_ns = system::now_ns() + ROUND_NS_MIN.max(alive * ROUND_NS_A_TASK);
         }
-        let wake_at_ns = stop_at_ns.min(limit_at_ns).min(next_round_ns);
+        let wake_at_ns = stop_at_ns.min(limit_at_ns).min(next_round_ns).min(changes.due_at_ns());
         system::futex_wait(&play.news, news, system::EVERY_BIT, Some(wake_at_ns));
     }
 }

@@ -30,15 +30,17 @@ pub enum Step {
     Join,
     /// A task died without having ended; the error is the signal, 0 if that is not known.
     Death,
+    /// A CPU is taken down or brought up.
+    Hotplug,
 }
 
 impl Step {
     /// The step with this number.
     pub(crate) fn of(number: u8) -> Option<Step> {
         use Step::*;
-        [Group, Create, Report, Nice, Affinity, Class, Memory, Fork, Send, Receive, Join, Death]
-            .into_iter()
-            .find(|step| *step as u8 == number)
+        let tasks = [Nice, Affinity, Class, Memory, Fork, Send, Receive, Join, Death];
+        let own = [Group, Create, Report, Hotplug];
+        own.into_iter().chain(tasks).find(|step| *step as u8 == number)
     }
 
     /// What could not be done.
@@ -56,6 +58,7 @@ impl Step {
             Step::Receive => "could not receive",
             Step::Join => "could not wait for its children",
             Step::Death => "died before its end",
+            Step::Hotplug => "a CPU could not be taken down or brought up",
         }
     }
 
@@ -73,6 +76,10 @@ impl Step {
             Step::Memory => "send smaller messages or free memory",
             Step::Send | Step::Receive | Step::Join => "see the error's number in errno(3)",
             Step::Death => "was it killed for lack of memory? `dmesg` tells",
+            Step::Hotplug => {
+                "it needs root, a kernel with CONFIG_HOTPLUG_CPU, and a file `online` of that \
+                 CPU in /sys/devices/system/cpu"
+            }
         }
     }
 }
@@ -108,6 +115,15 @@ pub enum PlayError {
         workload: String,
         /// Name of the template.
         task: String,
+    },
+    /// It takes CPUs down, and nobody said that it may.
+    #[error(
+        "workload {workload} takes CPUs of this machine down, which touches all that runs here\n\
+         hint: play it in a virtual machine (`--on vm`), simulate it, or allow it explicitly"
+    )]
+    Hotplug {
+        /// The workload.
+        workload: String,
     },
     /// A task is bound to CPUs that are not here.
     #[error(

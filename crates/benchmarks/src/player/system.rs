@@ -298,9 +298,14 @@ pub fn affinity() -> Result<Cpus, i32> {
 
 /// Says which CPUs the calling thread may run on.
 pub fn set_affinity(cpus: &Cpus) -> Result<(), i32> {
+    set_affinity_of(0, cpus)
+}
+
+/// Says which CPUs a thread may run on; 0 is the calling one.
+pub fn set_affinity_of(tid: i32, cpus: &Cpus) -> Result<(), i32> {
     // SAFETY: the kernel reads the size it is given.
     checked(unsafe {
-        libc::syscall(libc::SYS_sched_setaffinity, 0, size_of::<Cpus>(), cpus.as_ptr())
+        libc::syscall(libc::SYS_sched_setaffinity, tid, size_of::<Cpus>(), cpus.as_ptr())
     })
     .map(drop)
 }

@@ -3,6 +3,7 @@
 //! Nothing here allocates, because a task may be the fork of a program with many threads.
 
 use crate::player::Class;
+use crate::player::changes::cpus_of;
 use crate::player::channel::Ends;
 use crate::player::error::Step;
 use crate::player::pace::Burner;
@@ -188,16 +189,7 @@ impl Setting<'_> {
     }
 
     fn cpus_of(&self, template: usize) -> Cpus {
-        match &self.workload.templates[template].cpus {
-            None => self.all_cpus,
-            Some(cpus) => {
-                let mut set: Cpus = [0; 16];
-                for &cpu in cpus.iter() {
-                    set[cpu as usize / 64] |= 1 << (cpu % 64);
-                }
-                set
-            }
-        }
+        cpus_of(&self.workload.templates[template].cpus, &self.all_cpus)
     }
 
     /// Life of a forked task whose slot its parent has filled in.
@@ -214,7 +206,8 @@ impl Setting<'_> {
             let result = system::set_nice(nice).map_err(|errno| (Step::Nice, errno));
             self.or_give_up(task, result);
         }
-        if self.workload.templates[own].cpus != self.workload.templates[inherited].cpus {
+        let changes = !self.workload.changes.is_empty() || !self.workload.cpu_sets.is_empty();
+        if changes || self.workload.templates[own].cpus != self.workload.templates[inherited].cpus {
             let result = system::set_affinity(&self.cpus_of(own));
             self.or_give_up(task, result.map_err(|errno| (Step::Affinity, errno)));
         }
@@ -397,6 +390,7 @@ impl Life<'_> {
                 self.slot.nice.store(nice.into(), SeqCst);
                 system::set_nice(nice.into()).map_err(|errno| (Step::Nice, errno))?;
             }
+            Op::Affinity { set } => self.bind(set)?,
             Op::Loop { repeat, end } => self.enter_loop(repeat, end as usize),
             Op::End { start } => self.end_round(start as usize),
             Op::Mark => setting.stage.play().mark(),
@@ -404,6 +398,15 @@ impl Life<'_> {
             Op::Exit => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Where none of the CPUs is online the kernel refuses, and nothing changes.
+    fn bind(&self, set: u32) -> Result<(), Failed> {
+        let cpus = cpus_of(&self.setting.workload.cpu_sets[set as usize], &self.setting.all_cpus);
+        match system::set_affinity(&cpus) {
+            Ok(()) | Err(libc::EINVAL) => Ok(()),
+            Err(errno) => Err((Step::Affinity, errno)),
+        }
     }
 
     fn has_children(&self) -> bool {

@@ -55,7 +55,8 @@ fn options(request: &job::Play, limit: Option<Duration>, loading: Option<Duratio
         lead_ns: lead_ns.unwrap_or(default.lead_ns),
         class: if loading.is_some() { Class::Ext } else { Class::Normal },
         limit_ns: limit_ns.unwrap_or(default.limit_ns),
+        // The machine is a virtual one, and the guest its only user.
+        hotplug: true,
         pace: if request.counts_instructions { Pace::Instructions } else { Pace::CpuTime },
-        ..default
     }
 }

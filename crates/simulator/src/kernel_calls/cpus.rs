@@ -37,6 +37,9 @@ pub(super) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) 
         kicks.preempts |= flags & KICK_PREEMPT != 0;
         return;
     }
+    if !k.masks.online.has(cpu) && cpu != k.here() {
+        return;
+    }
     let current = k.cpus[cpu].current;
     if flags & KICK_IDLE != 0 && current.is_some() {
         return;
@@ -75,7 +78,7 @@ pub(super) unsafe extern "C" fn select_cpu_and(
     host: *mut Host,
     task: *mut Task,
     prev_cpu: i32,
-    _wake_flags: u64,
+    wake_flags: u64,
     allowed: *const CpuMask,
     flags: u64,
 ) -> i32 {
@@ -89,10 +92,11 @@ pub(super) unsafe extern "C" fn select_cpu_and(
     for (word, own) in mask.bits.iter_mut().zip(k.tasks.seen(task).cpus_mask.bits) {
         *word &= own;
     }
-    if prev_cpu >= 0 && mask.has(prev_cpu as usize) && k.claim_idle(prev_cpu as usize) {
-        return prev_cpu;
-    }
-    k.pick_idle(&mask, flags & PICK_IDLE_CORE != 0).map_or(-errno::EBUSY, |cpu| cpu as i32)
+    let Some(prev) = usize::try_from(prev_cpu).ok().filter(|&cpu| cpu < k.cpus.len()) else {
+        return -errno::EINVAL;
+    };
+    let found = k.select_idle(&mask, prev, wake_flags, flags & PICK_IDLE_CORE != 0);
+    found.map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
 pub(super) unsafe extern "C" fn test_and_clear_cpu_idle(host: *mut Host, cpu: i32) -> bool {
@@ -137,7 +141,7 @@ pub(super) unsafe extern "C" fn pick_any_cpu(
     let k = unsafe { kernel(host) };
     // SAFETY: a CPU mask that the policy holds.
     let allowed = unsafe { *allowed };
-    allowed.intersection(&k.masks.online).next().map_or(-errno::EBUSY, |cpu| cpu as i32)
+    allowed.intersection(&k.masks.possible).next().map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
 pub(super) unsafe extern "C" fn cpu_curr(host: *mut Host, cpu: i32) -> *mut Task {

@@ -30,6 +30,8 @@ pub fn workload_of_jobs(jobs: &[Job]) -> Workload {
             .collect(),
         channels: Vec::new(),
         nr_gates: 0,
+        cpu_sets: Vec::new(),
+        changes: Vec::new(),
         stop_at_ns: None,
         digest: String::new(),
     }

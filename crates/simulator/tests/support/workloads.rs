@@ -132,6 +132,8 @@ pub fn workload_of(templates: Vec<TaskTemplate>, nr_initial: u32) -> Workload {
         initial: (0..nr_initial).map(|template| InitialTask { template, start_at_ns: 0 }).collect(),
         channels: vec![channel; channels.max().unwrap_or(0) as usize],
         nr_gates: gates.max().unwrap_or(0),
+        cpu_sets: Vec::new(),
+        changes: Vec::new(),
         stop_at_ns: Some(STOP_AT_NS),
         digest: String::new(),
         templates,

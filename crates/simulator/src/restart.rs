@@ -1,0 +1,150 @@
+//! A policy that the kernel ends because a CPU came or went, and that is loaded again.
+//!
+//! The kernel does so to a policy without `cpu_online` or `cpu_offline`, and asks for a restart by
+//! its exit code; loaders follow. All tasks leave the policy, a new copy begins, with its globals
+//! and maps as they were at first, and gets all tasks back (Linux 6.12, kernel/sched/ext.c:
+//! `scx_ops_disable_workfn`, `scx_ops_enable`). What is left out is the time between, in which the
+//! kernel's own scheduler runs the tasks: here tasks stay where they are, and none passes.
+
+use crate::failure::FailureKind;
+use crate::kernel::{Kernel, Timer};
+use crate::policy_maps::PolicyMaps;
+use crate::progress::Operation;
+use crate::scheduling::{SLICE_DFL_NS, flags};
+use crate::task::{Place, TaskId};
+use policy::abi;
+use std::ffi::CString;
+
+/// `SCX_EXIT_UNREG_KERN`
+const UNREGISTERED_BY_KERNEL: u32 = 66;
+/// `SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG`
+const RESTART_FOR_HOTPLUG: i64 = 1 << 48 | 1 << 32;
+
+impl Kernel<'_> {
+    /// Ends the policy because `cpu` goes offline or online, and loads it again.
+    pub fn restart(&mut self, cpu: usize, online: bool) {
+        self.nr_restarts += 1;
+        let tasks: Vec<TaskId> = (0..self.tasks.len() as TaskId)
+            .filter(|&task| self.tasks.state(task).place != Place::Exited)
+            .collect();
+        for &task in &tasks {
+            self.withdraw(task);
+        }
+        self.say_why(cpu, online);
+        if self.failure.is_some() || !self.replace_policy() {
+            return;
+        }
+        let result = self.call_init();
+        if result != 0 && self.failure.is_none() {
+            let message = format!("ops.init() failed ({result}) when the policy was loaded again");
+            self.fail(FailureKind::PolicyExit, message);
+        }
+        for &task in &tasks {
+            if self.failure.is_some() {
+                return;
+            }
+            self.introduce(task, false);
+        }
+        for &task in &tasks {
+            if self.failure.is_none() {
+                self.give_back(task);
+            }
+        }
+        for other in 0..self.cpus.len() {
+            if self.cpus[other].is_online && other != self.here() {
+                self.interrupt(other);
+            }
+        }
+        self.cpus[cpu].need_resched = true;
+    }
+
+    /// Takes a task from the policy; one that runs goes on.
+    fn withdraw(&mut self, task: TaskId) {
+        let is_runnable = match self.tasks.state(task).place {
+            Place::Custody | Place::Queued(_) => {
+                self.take_out(task, flags::CHANGE_CLASS);
+                true
+            }
+            Place::Running(cpu) => {
+                self.update_current_of(cpu as usize);
+                self.call_stopping(task, false);
+                true
+            }
+            _ => false,
+        };
+        if is_runnable {
+            self.call_with_flags(
+                Operation::Quiescent,
+                self.ops.quiescent,
+                task,
+                flags::CHANGE_CLASS,
+            );
+            self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
+        }
+        self.call_with_task(Operation::Disable, self.ops.disable, task);
+        self.call_exit_task(task);
+        self.maps.forget_task(self.tasks.seen_mut(task));
+    }
+
+    /// `ops.exit`
+    fn say_why(&mut self, cpu: usize, online: bool) {
+        let going = if online { "online" } else { "offline" };
+        let message = CString::new(format!("cpu {cpu} going {going}, exiting scheduler"));
+        let message = message.unwrap_or_default();
+        let mut info = abi::ExitInfo {
+            kind: UNREGISTERED_BY_KERNEL,
+            exit_code: RESTART_FOR_HOTPLUG,
+            reason: c"unregistered from the main kernel".as_ptr(),
+            msg: message.as_ptr(),
+        };
+        self.call_exit(&mut info);
+    }
+
+    /// A new copy of the policy in the place of the old one; whether there is one.
+    fn replace_policy(&mut self) -> bool {
+        let loaded = match (self.load)() {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                self.fail(FailureKind::PolicyExit, format!("it cannot be loaded again: {error}"));
+                return false;
+            }
+        };
+        let maps = PolicyMaps::new(&loaded.maps, self.cpus.len());
+        self.maps = maps.unwrap_or_else(|_| unreachable!("the first copy had the same maps"));
+        self.adopt(loaded);
+        self.spin_locks.clear();
+        self.queues.destroy_all();
+        let is_kept = |timer| !matches!(timer, Timer::Policy(..));
+        self.timers.retain(is_kept);
+        self.agenda.set(self.cpus.len(), self.timers.first());
+        for cpu in &mut self.cpus {
+            cpu.late_timers.retain(|&timer| is_kept(timer));
+            if cpu.late_timers.is_empty() {
+                cpu.late = crate::agenda::When::NEVER;
+            }
+        }
+        for cpu in 0..self.cpus.len() {
+            self.publish(cpu);
+        }
+        true
+    }
+
+    /// Gives a runnable task to the new policy; one that runs keeps its CPU.
+    fn give_back(&mut self, task: TaskId) {
+        let place = self.tasks.state(task).place;
+        if !matches!(place, Place::Moving | Place::Running(_)) {
+            return;
+        }
+        self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
+        if place == Place::Moving {
+            let home = self.tasks.seen(task).cpu as usize;
+            self.tasks.seen_mut(task).cpu = self.allowed_or_fallback(task, home) as i32;
+        }
+        self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
+        self.call_with_flags(Operation::Runnable, self.ops.runnable, task, flags::CHANGE_CLASS);
+        match place {
+            Place::Moving => self.enqueue(task, flags::CHANGE_CLASS),
+            _ => self.call_with_task(Operation::Running, self.ops.running, task),
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Goal: CPUs that come and go, and tasks whose affinity changes, are treated as by a kernel.
+//! Method: two small policies that print each operation, on machines where only decisions show,
+//! against the order of operations in Linux 6.12 (kernel/sched/core.c and ext.c), and closed forms
+//! of when tasks end.
+
+mod support;
+
+use scenario::workload::Workload;
+use simulator::{FailureKind, Options, Progress, RunResult, Status, simulate};
+use std::cell::RefCell;
+use std::sync::Arc;
+use support::{MS, POLICIES, attempt, compile, costless, group, outcome, parsed, shipped};
+
+thread_local! {
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn keep(line: &str) {
+    let said = line.split_once("bpf_trace_printk: ").map_or(line, |(_, said)| said);
+    LINES.with_borrow_mut(|lines| lines.push(said.to_owned()));
+}
+
+/// A run on two CPUs that cost nothing, and what the policy printed.
+fn watched(
+    policy: &str,
+    workload: &Workload,
+    until_ns: Option<u64>,
+    tunables: &[(&str, i64)],
+) -> (RunResult, Vec<String>) {
+    LINES.take();
+    let policy = compile(&format!("crates/simulator/tests/hotplug/{policy}.bpf.c"));
+    let options = Options {
+        until_ns,
+        timeline: true,
+        progress: Some(Arc::new(Progress::showing(keep))),
+        tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        ..Options::default()
+    };
+    let result = simulate(&policy, &costless(2, 1000), workload, &options);
+    (result.unwrap_or_else(|error| panic!("{error}")), LINES.take())
+}
+
+fn workload(text: &str) -> Workload {
+    parsed(&format!("description = \"own\"\nsource = \"own\"\n{text}"))
+}
+
+/// The lines after the first that is `from`, as far as `count`.
+fn after<'a>(lines: &'a [String], from: &str, count: usize) -> Vec<&'a str> {
+    let first = lines.iter().position(|line| line == from);
+    let first = first.unwrap_or_else(|| panic!("no {from}: {lines:#?}"));
+    lines[first..].iter().take(count).map(String::as_str).collect()
+}
+
+// ---- affinity -----------------------------------------------------------------------------------
+
+const SLEEPER: &str = r#"
+tasks = [{ name = "t", program = [{ run = "1ms" }, { sleep = "5ms" }, { run = "1ms" }] }]
+affinity = [{ at = "3ms", task = "t", cpus = [0] }]
+"#;
+
+#[test]
+fn of_a_task_that_sleeps_only_the_mask_changes() {
+    let (result, lines) = watched("told", &workload(SLEEPER), None, &[]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    let expected = [
+        "quiescent t 1",
+        "set_cpumask t 10",
+        "runnable t 1", // Bound to one CPU: select_cpu is not asked.
+        "enqueue t 1 on 0",
+        "running t on 0",
+    ];
+    assert_eq!(after(&lines, "quiescent t 1", 5), expected, "{lines:#?}");
+}
+
+const WAITER: &str = r#"
+tasks = [
+    { name = "h", cpus = [1], program = [{ run = "10ms" }] },
+    { name = "w", cpus = [1], program = [{ run = "1ms" }] },
+]
+affinity = [{ at = "3ms", task = "w", cpus = [0] }]
+"#;
+
+#[test]
+fn a_task_that_waits_is_queued_again_and_then_moved() {
+    let expected = [
+        "quiescent w 10",
+        "set_cpumask w 10",
+        "runnable w 10",
+        "enqueue w 10 on 1",
+        "enqueue w 64 on 0",
+        "running w on 0",
+    ];
+    let (result, lines) = watched("told", &workload(WAITER), None, &[]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    assert_eq!(after(&lines, "quiescent w 10", 6), expected, "{lines:#?}");
+    assert_eq!(group(&result, "w").last_exit_ns, 4 * MS + 1, "it had waited for 3 ms");
+}
+
+#[test]
+fn a_policy_that_keeps_the_waiting_to_itself_is_asked_for_them() {
+    let expected = [
+        "dequeue w 10",
+        "quiescent w 10",
+        "set_cpumask w 10",
+        "runnable w 10",
+        "enqueue w 10 on 1",
+        "dequeue w 8",
+        "enqueue w 64 on 0",
+        "running w on 0",
+    ];
+    let (result, lines) = watched("told", &workload(WAITER), None, &[("holds", 1)]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    assert_eq!(after(&lines, "dequeue w 10", 8), expected, "{lines:#?}");
+}
+
+#[test]
+fn a_task_that_binds_itself_elsewhere_is_off_its_cpu_before_its_next_step() {
+    let text = r#"
+[[tasks]]
+name = "t"
+cpus = [0]
+program = [{ run = "1ms" }, { affinity = [1] }, { run = "1ms" }]
+"#;
+    let (result, lines) = watched("told", &workload(text), None, &[]);
+    let expected = [
+        "stopping t 0",
+        "quiescent t 10",
+        "set_cpumask t 01",
+        "runnable t 10",
+        "running t on 0",
+        "stopping t 1",
+        "enqueue t 64 on 1", // The rest of its slice had put it back without asking.
+        "running t on 1",
+    ];
+    assert_eq!(after(&lines, "stopping t 0", 8), expected, "{lines:#?}");
+    let stays: Vec<_> = result.timeline.expect("asked for").iter().map(|stay| stay.2).collect();
+    assert_eq!(stays, [0, 1]);
+}
+
+#[test]
+fn a_change_reaches_a_task_that_runs_on_another_cpu() {
+    let text = r#"
+tasks = [{ name = "t", cpus = [1], program = [{ run = "10ms" }] }]
+affinity = [{ at = "3ms", task = "t", cpus = [0] }]
+"#;
+    let (result, _) = watched("told", &workload(text), None, &[]);
+    let timeline = result.timeline.expect("asked for");
+    assert_eq!(timeline, [(0, 3 * MS, 1, 1), (3 * MS, 10 * MS + 1, 0, 1)]);
+}
+
+#[test]
+fn a_mask_without_any_cpu_that_is_online_is_refused() {
+    let text = r#"
+tasks = [{ name = "t", cpus = [0], program = [{ run = "10ms" }] }]
+hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
+affinity = [{ at = "3ms", task = "t", cpus = [1] }]
+"#;
+    let (result, lines) = watched("told", &workload(text), None, &[]);
+    assert_eq!(group(&result, "t").last_exit_ns, 10 * MS + 1);
+    let masks = lines.iter().filter(|line| line.starts_with("set_cpumask"));
+    assert_eq!(masks.count(), 1, "{lines:#?}");
+}
+
+// ---- CPUs that come and go ----------------------------------------------------------------------
+
+/// Tasks with odd pids begin on CPU 1: b runs there and c waits. Nobody is bound.
+const THREE: &str = r#"
+tasks = [
+    { name = "b", program = [{ run = "10ms" }] },
+    { name = "a", program = [{ run = "10ms" }] },
+    { name = "c", program = [{ run = "10ms" }] },
+]
+hotplug = [{ at = "4ms", cpu = 1, state = "offline" }]
+"#;
+
+#[test]
+fn tasks_of_a_cpu_that_goes_are_pushed_away_one_by_one() {
+    let (result, lines) = watched("told", &workload(THREE), None, &[]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    let expected = [
+        "stopping b 1",
+        "cpu_offline 1, online 11", // It counts as online until its tasks are gone.
+        "running b on 1",
+        "stopping b 1",
+        "enqueue b 64 on 0",
+        "running c on 1",
+        "stopping c 1",
+        "enqueue c 64 on 0",
+    ];
+    assert_eq!(after(&lines, "stopping b 1", 8), expected, "{lines:#?}");
+    // 30 ms of work, of which CPU 1 did 4 ms; every exit takes 1 ns.
+    assert_eq!(result.elapsed_ns, 26 * MS + 3);
+    assert_eq!(result.cpu_time_ns.offline, 22 * MS + 3);
+    assert_eq!(result.restarts, 0);
+    let after_ns = |stay: &&(u64, u64, u32, u32)| stay.2 == 1 && stay.1 > 4 * MS;
+    assert_eq!(result.timeline.expect("asked for").iter().find(after_ns), None);
+}
+
+#[test]
+fn a_task_whose_only_cpu_goes_may_run_everywhere_from_then_on() {
+    let text = r#"
+tasks = [{ name = "t", cpus = [1], program = [{ run = "10ms" }] }]
+hotplug = [
+    { at = "4ms", cpu = 1, state = "offline" },
+    { at = "6ms", cpu = 1, state = "online" },
+]
+"#;
+    let (result, lines) = watched("told", &workload(text), None, &[]);
+    let expected = [
+        "cpu_offline 1, online 11",
+        "running t on 1",
+        "stopping t 1",
+        "quiescent t 10",
+        "set_cpumask t 11",
+        "runnable t 10",
+        "enqueue t 64 on 0",
+        "running t on 0",
+        "cpu_online 1, online 11",
+    ];
+    assert_eq!(after(&lines, "cpu_offline 1, online 11", 9), expected, "{lines:#?}");
+    assert_eq!(group(&result, "t").last_exit_ns, 10 * MS + 1);
+    assert_eq!(result.cpu_time_ns.offline, 2 * MS);
+}
+
+#[test]
+fn whoever_sleeps_while_its_cpu_goes_wakes_up_on_another() {
+    let text = r#"
+tasks = [{ name = "t", program = [{ run = "1ms" }, { sleep = "5ms" }, { run = "1ms" }] }]
+hotplug = [{ at = "3ms", cpu = 1, state = "offline" }]
+"#;
+    let (result, lines) = watched("told", &workload(text), None, &[]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    // The policy still says CPU 1, and the kernel finds another one.
+    assert!(lines.contains(&"enqueue t 1025 on 0".to_owned()), "{lines:#?}");
+    let times: Vec<_> = result.timeline.expect("asked for").iter().map(|s| (s.0, s.2)).collect();
+    assert_eq!(times[0], (0, 1));
+    assert_eq!(times[1].1, 0);
+}
+
+#[test]
+fn what_is_meant_for_a_cpu_that_is_gone_is_for_everybody() {
+    let text = r#"
+tasks = [{ name = "t", start = "2ms", program = [{ run = "1ms" }] }]
+hotplug = [{ at = "1ms", cpu = 1, state = "offline" }]
+"#;
+    // Nobody is woken for the global queue, so a kick must do it; the one of CPU 1 does nothing.
+    let (result, _) = watched("told", &workload(text), None, &[("aims_at", 1), ("kicks", 1)]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    let timeline = result.timeline.expect("asked for");
+    assert_eq!(timeline, [(2 * MS, 3 * MS + 1, 0, 1)]);
+}
+
+#[test]
+fn what_a_policy_forgets_on_a_cpu_that_is_gone_is_a_stall() {
+    let (result, _) = watched("told", &workload(THREE), None, &[("drains", 0)]);
+    let failure = result.error.expect("c is forgotten");
+    assert_eq!(failure.kind, FailureKind::Stall);
+    assert!(failure.message.contains("c[3] failed to run"), "{}", failure.message);
+    assert!(failure.message.contains("dispatch queue 0x1"), "{}", failure.message);
+}
+
+#[test]
+fn a_workload_that_takes_down_what_is_not_there_is_refused() {
+    let text = r#"
+tasks = [{ name = "t", program = [{ run = "1ms" }] }]
+hotplug = [{ at = "1ms", cpu = 2, state = "offline" }]
+"#;
+    let options = Options::default();
+    let refused = simulate(&shipped("fifo"), &costless(2, 1000), &workload(text), &options);
+    let error = refused.expect_err("there are CPUs 0 and 1").to_string();
+    assert!(error.contains("CPU 2 goes offline at 1ms, and there are 2 (0 to 1)"), "{error}");
+}
+
+// ---- loading the policy again -------------------------------------------------------------------
+
+#[test]
+fn a_policy_that_does_not_hear_of_cpus_begins_again() {
+    let text = r#"
+tasks = [{ name = "t", count = 2, program = [{ run = "10ms" }] }]
+hotplug = [
+    { at = "4ms", cpu = 1, state = "offline" },
+    { at = "8ms", cpu = 1, state = "online" },
+]
+"#;
+    let (result, lines) = watched("untold", &workload(text), None, &[]);
+    assert_eq!((result.status, &result.error), (Status::Completed, &None));
+    assert_eq!(result.restarts, 2);
+    let begin = ["init after 0 tasks", "init_task t, known 0", "init_task t, known 0"];
+    let end = |what: &str| {
+        ["exit_task t".to_owned(), "exit_task t".to_owned(), format!("exit 66, code {what}")]
+    };
+    // RSN_HOTPLUG and ACT_RESTART; the timer of 3 ms begins anew with the policy.
+    let code = "1000100000000: cpu 1 going";
+    let mut expected: Vec<String> = begin.map(str::to_owned).into();
+    expected.push("timer".into());
+    expected.extend(end(&format!("{code} offline, exiting scheduler")));
+    expected.extend(begin.map(str::to_owned));
+    expected.push("timer".into());
+    expected.extend(end(&format!("{code} online, exiting scheduler")));
+    expected.extend(begin.map(str::to_owned));
+    assert_eq!(lines[..expected.len()], expected, "{lines:#?}");
+    // One goes on alone from 4 to 8 ms; the other has 6 ms left then.
+    assert_eq!(group(&result, "t").first_exit_ns, 10 * MS + 1);
+    assert_eq!(group(&result, "t").last_exit_ns, 14 * MS + 1);
+}
+
+#[test]
+fn equal_runs_with_restarts_are_equal() {
+    let text = r#"
+tasks = [{ name = "t", count = 9, program = [{ repeat = 40, do = [
+    { run = { exponential = "1ms" } }, { sleep = { exponential = "1ms" } },
+] }] }]
+hotplug = [
+    { at = "4ms", cpu = 2, state = "offline" },
+    { at = "8ms", cpu = 1, state = "offline" },
+    { at = "20ms", cpu = 2, state = "online" },
+    { at = "30ms", cpu = 1, state = "online" },
+]
+affinity = [{ at = "6ms", task = "t", cpus = [0, 2] }, { at = "25ms", task = "t", cpus = "all" }]
+"#;
+    let workload = workload(text);
+    for name in POLICIES {
+        let policy = shipped(name);
+        let machine = support::machine(3, 1000);
+        let first = attempt(&policy, &machine, &workload, 7);
+        assert_eq!((first.status, &first.error), (Status::Completed, &None), "{name}");
+        let second = attempt(&policy, &machine, &workload, 7);
+        assert_eq!(first.digest, second.digest, "{name}");
+    }
+}
+
+#[test]
+fn work_is_conserved_whatever_comes_and_goes() {
+    let text = r#"
+tasks = [
+    { name = "free", count = 3, program = [{ run = "40ms" }] },
+    { name = "bound", cpus = [1], program = [{ run = "40ms" }] },
+]
+hotplug = [
+    { at = "10ms", cpu = 1, state = "offline" },
+    { at = "30ms", cpu = 1, state = "online" },
+]
+"#;
+    let workload = workload(text);
+    for name in POLICIES {
+        let result = outcome(&shipped(name), &costless(2, 1000), &workload, None, &[]);
+        assert_eq!(result.status, Status::Completed, "{name}");
+        // 160 ms of work and four exits of 1 ns.
+        assert_eq!(result.cpu_time_ns.work, 160 * MS, "{name}");
+        assert_eq!(result.cpu_time_ns.offline, 20 * MS, "{name}");
+        let stays = result.timeline.expect("asked for");
+        let misplaced =
+            |stay: &&(u64, u64, u32, u32)| stay.2 == 1 && stay.0 < 30 * MS && stay.1 > 10 * MS;
+        assert_eq!(stays.iter().find(misplaced), None, "{name}");
+    }
+}
