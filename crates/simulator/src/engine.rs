@@ -68,11 +68,6 @@ impl<'a> Kernel<'a> {
         let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
         let maps = PolicyMaps::new(&policy.maps, nr_cpus)?;
         let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
-        let same_core = |a: usize| {
-            let core = machine.cpus[a].core;
-            let others = (0..nr_cpus).filter(move |&b| b != a && machine.cpus[b].core == core);
-            others.map(|b| b as u32).collect()
-        };
         let all = first_cpus(nr_cpus);
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
@@ -87,7 +82,7 @@ impl<'a> Kernel<'a> {
             workload,
             costs: machine.costs.clone(),
             distances: pairs.map(|(a, b)| machine.distance(a, b) as u8).collect(),
-            siblings: (0..nr_cpus).map(same_core).collect(),
+            siblings: (0..nr_cpus).map(|cpu| siblings_of(machine, cpu)).collect(),
             neighbours: Neighbours::new(&machine.cpus),
             agenda: Agenda::new(nr_cpus + 1),
             timers: Timers::new(),
@@ -499,6 +494,13 @@ impl<'a> Kernel<'a> {
             }
         }
     }
+}
+
+/// The other CPUs of a CPU's core.
+fn siblings_of(machine: &Machine, cpu: usize) -> Vec<u32> {
+    let is_one =
+        |&other: &usize| other != cpu && machine.cpus[other].core == machine.cpus[cpu].core;
+    (0..machine.cpus.len()).filter(is_one).map(|other| other as u32).collect()
 }
 
 fn first_cpus(nr_cpus: usize) -> abi::CpuMask {
