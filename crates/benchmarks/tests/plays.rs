@@ -455,3 +455,44 @@ fn a_class_that_the_kernel_lacks_is_refused_by_its_name() {
         Err(other) => panic!("{other}"),
     }
 }
+
+// ---- what happens from outside ------------------------------------------------------------------
+
+/// The CPUs of task 150, as the kernel lists them, in the middle of a play; no other test has one.
+fn cpus_in_play(text: &str) -> String {
+    let mut seen = String::new();
+    let options = Options { seed: 7, limit_ns: 60_000 * MS, ..Options::default() };
+    play(&written(text), &options, &mut || {
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let file = |name: &str| std::fs::read_to_string(entry.path().join(name));
+            let is_ours = file("stat").is_ok_and(|stat| stat.contains(" (t150) "));
+            if let (true, Ok(status)) = (is_ours, file("status")) {
+                let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
+                seen = line.unwrap_or_default().split('\t').next_back().unwrap_or("").to_string();
+            }
+        }
+        false
+    })
+    .unwrap();
+    seen
+}
+
+#[test]
+fn a_task_binds_itself_and_others_are_told_where_to_run() {
+    let own = "tasks = [{ name = \"b\", count = 150, program = [\"exit\"] }, \
+               { name = \"a\", program = [{ affinity = [0] }, { sleep = \"700ms\" }] }]";
+    assert_eq!(cpus_in_play(own), "0");
+    let told = "tasks = [{ name = \"b\", count = 150, program = [\"exit\"] }, \
+                { name = \"a\", program = [{ sleep = \"700ms\" }] }]\n\
+                affinity = [{ at = \"1ms\", task = \"a\", cpus = [0] }]";
+    assert_eq!(cpus_in_play(told), "0");
+}
+
+#[test]
+fn cpus_of_this_machine_are_not_taken_down_unasked() {
+    let text = "tasks = [{ name = \"a\", program = [\"exit\"] }]\n\
+                hotplug = [{ at = \"1ms\", cpu = 1, state = \"offline\" }]";
+    let message = refused(&written(text)).to_string();
+    assert!(message.contains("takes CPUs of this machine down"), "{message}");
+    assert!(message.contains("--on vm"), "{message}");
+}
