@@ -57,6 +57,19 @@ def faults(row: list[str]) -> list[str]:
     return wrong
 
 
+def test_what_cannot_be_shown_stands_beside_the_policies():
+    readme = (ROOT / "policies/README.md").read_text()
+    unshown = [
+        (name, row[0])
+        for name, rows in sections(PAGE.read_text()).items()
+        for row in rows
+        if row[3].startswith(REASON)
+    ]
+    assert unshown
+    for name, behaviour in unshown:
+        assert f"| `{name}` | {behaviour} |" in readme, f"{name}: {behaviour}"
+
+
 def test_every_row_has_tests_that_exist_or_a_reason():
     wrong = {
         name: found
