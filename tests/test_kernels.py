@@ -33,6 +33,8 @@ CALLS = [
     "scx_bpf_dsq_nr_queued",
     "scx_bpf_error_bstr",
     "scx_bpf_get_idle_cpumask",
+    "scx_bpf_get_online_cpumask",
+    "scx_bpf_put_cpumask",
     "scx_bpf_get_idle_smtmask",
     "scx_bpf_kick_cpu",
     "scx_bpf_nr_cpu_ids",

@@ -2,7 +2,7 @@
 
 /// Calls that no policy does without: of each, the names that kernels have had for it, newest
 /// first. `include/scx/kernel_variants.bpf.h` takes the first that the running kernel has.
-pub(super) const NEEDED: [&[&str]; 25] = [
+pub(super) const NEEDED: [&[&str]; 27] = [
     &["scx_bpf_create_dsq"],
     &["scx_bpf_dispatch_cancel"],
     &["scx_bpf_dsq_insert___v2", "scx_bpf_dsq_insert", "scx_bpf_dispatch"],
@@ -16,9 +16,11 @@ pub(super) const NEEDED: [&[&str]; 25] = [
     &["scx_bpf_error_bstr"],
     &["scx_bpf_get_idle_cpumask"],
     &["scx_bpf_get_idle_smtmask"],
+    &["scx_bpf_get_online_cpumask"],
     &["scx_bpf_kick_cpu"],
     &["scx_bpf_nr_cpu_ids"],
     &["scx_bpf_pick_idle_cpu"],
+    &["scx_bpf_put_cpumask"],
     &["scx_bpf_put_idle_cpumask"],
     &["scx_bpf_select_cpu_dfl"],
     &["scx_bpf_task_cpu"],
