@@ -100,6 +100,7 @@ impl<'a> Kernel<'a> {
             context: Context::Plain,
             buffer: Vec::new(),
             walked: Vec::new(),
+            stranded: Vec::new(),
             scheduling: false,
             switching: false,
             own_kicks: OwnKicks::default(),

@@ -138,6 +138,7 @@ impl Kernel<'_> {
         // SAFETY: as above.
         unsafe { operation(cpu as i32) };
         self.context = Context::Plain;
+        self.push_stranded();
         true
     }
 
@@ -187,5 +188,6 @@ impl Kernel<'_> {
         // and map values never move.
         unsafe { callback(map, &mut key, value) };
         self.context = Context::Plain;
+        self.push_stranded();
     }
 }

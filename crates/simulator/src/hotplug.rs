@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, Timer};
 use crate::observation::Event;
 use crate::progress::Operation;
 use crate::scheduling::flags;
-use crate::task::TaskId;
+use crate::task::{Place, TaskId};
 use scenario::workload::ChangeKind;
 
 /// The CPU that never goes: it does what belongs to no other CPU.
@@ -95,6 +95,19 @@ impl Kernel<'_> {
         {
             self.push(self.queues.local(cpu), task, flags::ENQ_HEAD, false);
             self.push_away(task, cpu);
+        }
+    }
+
+    /// Moves those who came into the own queue of a CPU that is gone while the policy walked.
+    pub fn push_stranded(&mut self) {
+        if !self.walked.is_empty() {
+            return;
+        }
+        for task in std::mem::take(&mut self.stranded) {
+            let from = self.tasks.seen(task).cpu as usize;
+            if self.tasks.state(task).place == Place::Queued(self.queues.local(from)) {
+                self.push_away(task, from);
+            }
         }
     }
 

@@ -132,6 +132,8 @@ pub struct Kernel<'a> {
     pub buffer: Vec<Insertion>,
     /// Queues whose locks walks of the policy's hold now, innermost last.
     pub walked: Vec<u32>,
+    /// Tasks that a policy, in the middle of a walk, gave to the own queue of a CPU that is gone.
+    pub stranded: Vec<TaskId>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
     pub scheduling: bool,
     /// Whether its task has blocked or it is choosing: what it tells itself comes afterwards.

@@ -146,7 +146,13 @@ impl Kernel<'_> {
         self.tasks.seen_mut(task).cpu = cpu as i32;
         if self.cpus[cpu].activity == Activity::Offline {
             // A kernel's CPU waits for the last of its tasks before it goes, and pushes it away.
-            return self.push_away(task, cpu);
+            // Operations of the policy that belong to that wait for the end of a walk.
+            if self.walked.is_empty() {
+                self.push_away(task, cpu);
+            } else {
+                self.stranded.push(task);
+            }
+            return;
         }
         match self.cpus[cpu].current {
             None => {

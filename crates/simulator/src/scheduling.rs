@@ -275,6 +275,7 @@ impl Kernel<'_> {
                 self.call_dispatch(cpu, prev);
                 let dispatched = self.flush_buffer();
                 self.context = Context::Plain;
+                self.push_stranded();
                 if self.failure.is_some() {
                     break;
                 }

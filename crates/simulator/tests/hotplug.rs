@@ -354,3 +354,26 @@ hotplug = [
         assert_eq!(stays.iter().find(misplaced), None, "{name}");
     }
 }
+
+#[test]
+fn a_walk_may_give_back_tasks_of_a_cpu_that_is_long_gone() {
+    // When CPU 1 goes, some of those who wait ran last on CPU 2, which has gone before.
+    let text = r#"
+        tasks = [
+            { name = "t", count = 6, cpus = [1, 2], program = [{ run = "30ms" }] },
+        ]
+        hotplug = [
+            { at = "20ms", cpu = 2, state = "offline" },
+            { at = "21ms", cpu = 1, state = "offline" },
+        ]
+    "#;
+    let workload = workload(text);
+    for policy in POLICIES {
+        let loaded = shipped(policy);
+        let options = Options { timeline: true, ..Options::default() };
+        let result = simulate(&loaded, &costless(3, 1000), &workload, &options);
+        let result = result.unwrap_or_else(|error| panic!("{policy}: {error}"));
+        assert_eq!((result.status, &result.error), (Status::Completed, &None), "{policy}");
+        assert_eq!(group(&result, "t").count, 6, "{policy}");
+    }
+}
