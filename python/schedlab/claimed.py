@@ -135,7 +135,8 @@ def _refuse_contradictions(place: str, claim: Claim, ideal: str | None) -> None:
 
 def _everywhere(place: str, raw: object, known: Mapping[str, list]) -> tuple[Place, ...]:
     """Whole places: what a table does not name has every value that the experiment gives it."""
-    rest = {name: values for name, values in known.items() if name not in (raw or ())}
+    named = raw if isinstance(raw, dict) else {}
+    rest = {name: values for name, values in known.items() if name not in named}
     return tuple(
         {**found, **dict(zip(rest, values, strict=True))}
         for found in _places(place, raw, known)
@@ -152,6 +153,8 @@ def _places(place: str, raw: object, known: Mapping[str, list]) -> tuple[Place, 
         if name not in known:
             raise UnknownName("name", name, known, f"in {place}")
         listed[name] = value if isinstance(value, list) else [value]
+        if not listed[name]:
+            raise BadValue(f"{place}.{name}", value, "is empty", CLAIM_HINT)
         for one in listed[name]:
             if one not in known[name] or isinstance(one, bool):
                 valid = map(str, known[name])

@@ -153,9 +153,9 @@ class _Worker:
         return Ending(self.piece, answer, loop, exit_code, self.nr_begun == 1, wall_ns)
 
     def end(self) -> None:
-        self.link.close()
         if self.is_busy:
             self.process.kill()
+        self.link.close()
         self.process.join(GONE_AFTER_S)
         if self.process.is_alive():
             self.process.kill()
@@ -194,11 +194,12 @@ def _serve(link: connection.Connection, work: Work) -> None:
     while True:
         try:
             piece = link.recv()
-        except EOFError:
+            answer = work(piece)
+            with speaking:
+                link.send((answer, None))
+        except (EOFError, ConnectionError):
+            # Nobody listens any more.
             return
-        answer = work(piece)
-        with speaking:
-            link.send((answer, None))
 
 
 def _end_with_parent() -> None:

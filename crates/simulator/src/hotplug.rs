@@ -15,6 +15,9 @@ use crate::scheduling::flags;
 use crate::task::{Place, TaskId};
 use scenario::workload::ChangeKind;
 
+/// How long a change waits for the one before it, each time that it finds that not done.
+const RETRY_NS: u64 = 100_000;
+
 /// The CPU that never goes: it does what belongs to no other CPU.
 pub const BOOT_CPU: usize = 0;
 
@@ -33,18 +36,16 @@ impl Kernel<'_> {
             return self.change_affinity(number);
         };
         let cpu = self.here();
-        match (online, self.cpus[cpu].leaves) {
-            (false, _) => {
+        let state = &mut self.cpus[cpu];
+        match (online, state.is_online) {
+            (false, true) if !state.leaves => {
                 // A kernel thread of this CPU does it, as soon as it gets the CPU.
-                self.cpus[cpu].leaves = true;
-                self.cpus[cpu].need_resched = true;
+                state.leaves = true;
+                state.need_resched = true;
             }
             (true, false) => self.go_online(),
-            // It has not gone yet: its task is in a system call. One change waits for the other.
-            (true, true) => {
-                let at_ns = self.cpus[cpu].ends.at_ns.max(self.host.now_ns) + 1;
-                self.add_timer(at_ns, Timer::Change(number));
-            }
+            // The change before this one is not over: its task is in a system call.
+            _ => self.add_timer(self.host.now_ns + RETRY_NS, Timer::Change(number)),
         }
     }
 

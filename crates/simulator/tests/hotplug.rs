@@ -9,7 +9,9 @@ use scenario::workload::Workload;
 use simulator::{FailureKind, Options, Progress, RunResult, Status, simulate};
 use std::cell::RefCell;
 use std::sync::Arc;
-use support::{MS, POLICIES, attempt, compile, costless, group, outcome, parsed, shipped};
+use support::{
+    MS, POLICIES, attempt, compile, costless, group, outcome, parsed, shipped, shipped_machine,
+};
 
 thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -375,5 +377,37 @@ fn a_walk_may_give_back_tasks_of_a_cpu_that_is_long_gone() {
         let result = result.unwrap_or_else(|error| panic!("{policy}: {error}"));
         assert_eq!((result.status, &result.error), (Status::Completed, &None), "{policy}");
         assert_eq!(group(&result, "t").count, 6, "{policy}");
+    }
+}
+
+/// A CPU of two goes at 5 ms and changes again that much later, twice.
+fn changes_after(gap_ns: u64, runs: &str) -> Workload {
+    workload(&format!(
+        r#"
+        tasks = [{{ name = "t", count = {runs}, program = [{{ run = "30ms" }}] }}]
+        hotplug = [
+            {{ at = "5ms", cpu = 1, state = "offline" }},
+            {{ at = "{}ns", cpu = 1, state = "online" }},
+            {{ at = "6ms", cpu = 1, state = "offline" }},
+            {{ at = "20ms", cpu = 1, state = "online" }},
+        ]
+        "#,
+        5 * MS + gap_ns
+    ))
+}
+
+#[test]
+fn a_cpu_that_goes_and_comes_back_at_once_is_there_and_changes_stay_in_order() {
+    let fifo = shipped("fifo");
+    let laptop = shipped_machine("osdl-2");
+    for runs in ["1", "12"] {
+        for gap_ns in [1, 500, 5_000, 20_000] {
+            let result =
+                simulate(&fifo, &laptop, &changes_after(gap_ns, runs), &Options::default());
+            let result = result.unwrap_or_else(|error| panic!("{gap_ns} ns: {error}"));
+            assert_eq!((result.status, &result.error), (Status::Completed, &None), "{gap_ns} ns");
+            let offline_ns = result.cpu_time_ns.offline;
+            assert!((14 * MS..16 * MS).contains(&offline_ns), "{gap_ns} ns: {offline_ns}");
+        }
     }
 }
