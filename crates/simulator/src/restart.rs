@@ -24,11 +24,14 @@ impl Kernel<'_> {
     /// Ends the policy because `cpu` goes offline or online, and loads it again.
     pub fn restart(&mut self, cpu: usize, online: bool) {
         self.nr_restarts += 1;
-        let tasks: Vec<TaskId> = (0..self.tasks.len() as TaskId)
-            .filter(|&task| self.tasks.state(task).place != Place::Exited)
-            .collect();
+        let (gone, tasks): (Vec<TaskId>, Vec<TaskId>) = (0..self.tasks.len() as TaskId)
+            .partition(|&task| self.tasks.state(task).place == Place::Exited);
         for &task in &tasks {
             self.withdraw(task);
+        }
+        // Whose last switch is not over yet leaves with them, and is nothing to the next one.
+        for task in gone {
+            self.forget(task);
         }
         self.say_why(cpu, online);
         if self.failure.is_some() || !self.replace_policy() {

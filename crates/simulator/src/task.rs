@@ -130,6 +130,8 @@ pub struct State {
     pub parent: Option<TaskId>,
     /// Whether it waits for its children to exit.
     pub joining: bool,
+    /// It is gone, and the policy has been told.
+    pub is_forgotten: bool,
     /// Number of its address space.
     pub address_space: u32,
     /// Position in a first-in-first-out queue.
@@ -335,6 +337,7 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
         children: 0,
         parent: None,
         joining: false,
+        is_forgotten: false,
         address_space: 0,
         fifo_position: 0,
         queued_at: 0,

@@ -411,3 +411,24 @@ fn a_cpu_that_goes_and_comes_back_at_once_is_there_and_changes_stay_in_order() {
         }
     }
 }
+
+#[test]
+fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() {
+    // The exits of CPU 1's tasks take long, and it goes in the middle of one, whenever that is.
+    let cfs_gavl = shipped("cfs_gavl");
+    let machine = shipped_machine("osdl-2");
+    for at_us in (5_000..5_400).step_by(20) {
+        let workload = workload(&format!(
+            r#"
+            tasks = [
+                {{ name = "t", count = 60, cpus = [1], program = [{{ run = "100us" }}] }},
+                {{ name = "h", count = 20, program = [{{ run = "2ms" }}] }},
+            ]
+            hotplug = [{{ at = "{at_us}us", cpu = 1, state = "offline" }}]
+            "#
+        ));
+        let result = simulate(&cfs_gavl, &machine, &workload, &Options::default());
+        let result = result.unwrap_or_else(|error| panic!("{at_us} us: {error}"));
+        assert_eq!((result.status, &result.error), (Status::Completed, &None), "{at_us} us");
+    }
+}
