@@ -71,7 +71,6 @@ impl<'a> Kernel<'a> {
         let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
         let maps = PolicyMaps::new(&policy.maps, nr_cpus)?;
         let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
-        let all = first_cpus(nr_cpus);
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
         let mut kernel = Box::new(Kernel {
@@ -96,7 +95,7 @@ impl<'a> Kernel<'a> {
             queues: DispatchQueues::new(nr_cpus, nr_nodes),
             nr_queued: 0,
             next_seq: 0,
-            masks: Box::new(Masks::of(all)),
+            masks: Box::new(Masks::of(first_cpus(nr_cpus))),
             context: Context::Plain,
             buffer: Vec::new(),
             walked: Vec::new(),
