@@ -46,7 +46,7 @@ use chunks::{Bucket, CHUNK, Chunk, Chunks, HOLE, Place, Slot};
 pub use forms::{ExactTimeRingAvx2, ExactTimeRingAvx512, ExactTimeRingScalar};
 use front::{Front, LONG};
 pub use lanes::Lanes;
-use ring::{Opened, Ring};
+use ring::Ring;
 use window::Window;
 
 /// How far keys may be from the base. Twice this is less than half of all keys, so a key that is
@@ -98,8 +98,11 @@ pub struct ExactTimeRing {
     window: Window,
     front: Front,
     current: Bucket,
+    /// Items whose keys are too far from the base, in order of arrival.
     beyond: Vec<u32>,
+    /// Room for all items in order, for draining, and for a walk, which may drain.
     order: Vec<u32>,
+    walked: Vec<u32>,
 }
 
 impl ExactTimeRing {
@@ -110,7 +113,7 @@ impl ExactTimeRing {
     pub fn new(capacity: usize, lanes: Lanes) -> Self {
         assert!(lanes.is_here(), "this processor has no {lanes:?}");
         let ring = Ring::new(capacity);
-        // Twice as many entries as items, as stale ones are swept away when they are more than
+        // Twice as many entries as items, as holes are swept away when they are more than
         // half, and for each list a chunk that is partly empty.
         let chunks = (2 * capacity + 256) / CHUNK + ring.lists().min(2 * capacity + 256) + 16;
         ExactTimeRing {
@@ -129,6 +132,7 @@ impl ExactTimeRing {
             current: Bucket::EMPTY,
             beyond: Vec::with_capacity(capacity),
             order: Vec::with_capacity(capacity),
+            walked: Vec::with_capacity(capacity),
         }
     }
 
@@ -280,16 +284,9 @@ impl ExactTimeRing {
             }
             return;
         }
-        let mut head = self.current.head;
-        let chunks = &self.chunks;
-        let lists = std::iter::from_fn(|| {
-            let chunk = (head != NONE).then(|| chunks.get(head))?;
-            head = chunks.after(head);
-            Some(chunk)
-        });
-        let pairs = |chunk: &Chunk| std::iter::zip(chunk.keys, chunk.tags);
-        self.front.collect(lists.flat_map(pairs));
-        self.chunks.clear(&mut self.current);
+        let (chunks, current) = (&mut self.chunks, &mut self.current);
+        let all = std::iter::from_fn(|| chunks.take_first(current));
+        self.front.collect(all.flat_map(|chunk| std::iter::zip(chunk.keys, chunk.tags)));
         self.limit = self.current_end;
     }
 
@@ -301,7 +298,7 @@ impl ExactTimeRing {
             return self.rebuild();
         }
         let opened = self.ring.open(&mut self.chunks, &mut self.nodes);
-        let Opened::Slot(mut slot, end) = opened else { return false };
+        let Some((mut slot, end)) = opened else { return false };
         self.current_end = end;
         if slot.entries > SORTED_MAX {
             self.chunks.join(&mut self.current, &mut slot);
@@ -316,7 +313,7 @@ impl ExactTimeRing {
     /// Sorts a small slot into the front.
     #[inline(always)]
     fn take(&mut self, slot: Slot) {
-        let (first, second) = self.chunks.split_first(slot.head);
+        let (first, second) = (slot.head, self.chunks.after(slot.head));
         let places = slot.entries as usize;
         let mut removed = self.chunks.removed(first);
         if places <= CHUNK {
@@ -560,15 +557,16 @@ impl RunQueue for ExactTimeRing {
     }
 
     fn for_each(&mut self, visit: &mut dyn FnMut(u32, u64)) {
-        let mut order = Vec::new();
-        walk_by_popping(self, &mut order, visit);
+        let mut walked = std::mem::take(&mut self.walked);
+        walk_by_popping(self, &mut walked, visit);
+        self.walked = walked;
     }
 
     fn memory_bytes(&self) -> usize {
         self.nodes.memory_bytes()
             + self.chunks.memory_bytes()
             + self.ring.memory_bytes()
-            + (self.order.capacity() + self.beyond.capacity()) * 4
+            + (self.order.capacity() + self.walked.capacity() + self.beyond.capacity()) * 4
             + size_of::<Self>()
     }
 }

@@ -21,6 +21,11 @@ pub(super) struct Chunk {
 
 impl Chunk {
     pub const BLANK: Chunk = Chunk { keys: [HOLE; CHUNK], tags: [0; CHUNK] };
+
+    /// Its entries, key and tag, in order of arrival.
+    pub fn entries(&self) -> impl Iterator<Item = (i64, u64)> {
+        std::iter::zip(self.keys, self.tags).filter(|entry| entry.0 != HOLE)
+    }
 }
 
 /// A list of chunks, of which only the last has free places.
@@ -283,6 +288,14 @@ impl Chunks {
         }
     }
 
+    /// Takes the first chunk out of a bucket: a copy of it, whose place is free again.
+    pub fn take_first(&mut self, bucket: &mut Bucket) -> Option<Chunk> {
+        let chunk = (bucket.head != NONE).then(|| self.detach_first(bucket))?;
+        let copy = self.chunks[chunk as usize].clone();
+        self.give_back(chunk);
+        Some(copy)
+    }
+
     /// Takes the first chunk away from a bucket that has one; the caller gives it back.
     pub fn detach_first(&mut self, bucket: &mut Bucket) -> u32 {
         let chunk = bucket.head;
@@ -295,11 +308,5 @@ impl Chunks {
             bucket.head = self.next[chunk as usize];
         }
         chunk
-    }
-
-    /// The same for a list of which only the head is known: its first chunk, and the rest.
-    #[inline(always)]
-    pub fn split_first(&self, head: u32) -> (u32, u32) {
-        (head, self.next[head as usize])
     }
 }

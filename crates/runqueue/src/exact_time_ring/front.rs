@@ -101,7 +101,7 @@ impl Front {
         }
     }
 
-    /// Puts one more entry into a front that is being filled; `sort_all` follows.
+    /// Fills the empty front with entries in any order, at most `LONG`; holes are passed over.
     pub fn collect(&mut self, entries: impl Iterator<Item = (i64, u64)>) {
         self.reset();
         for (key, tag) in entries.filter(|entry| entry.0 != HOLE) {
@@ -110,7 +110,7 @@ impl Front {
             self.tail += 1;
         }
         self.arrays.keys[self.tail..].fill(HOLE);
-        // Insertion keeps equal keys in order; this is for odd cases, of at most 64 entries.
+        // Insertion keeps equal keys in order; few come this way.
         for place in HEADROOM + 1..self.tail {
             let mut at = place;
             while at > HEADROOM && self.arrays.keys[at - 1] > self.arrays.keys[at] {

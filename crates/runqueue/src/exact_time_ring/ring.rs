@@ -7,7 +7,7 @@
 //! slots of a finer rung.
 
 use super::Nodes;
-use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
+use super::chunks::{Bucket, Chunks, HOLE, Place, Slot};
 use crate::run_queue::NONE;
 
 /// Entries that a slot should have when its time comes.
@@ -66,14 +66,6 @@ pub(super) struct Ring {
     /// before the next.
     tuned_for: u64,
     patience: u64,
-}
-
-/// What `open` found.
-pub(super) enum Opened {
-    /// A slot, and the first key that is not in its stretch.
-    Slot(Slot, i64),
-    /// Nothing: no entry is left.
-    Nothing,
 }
 
 impl Ring {
@@ -161,8 +153,9 @@ impl Ring {
         !self.rungs.is_empty()
     }
 
-    /// The next slot that is not empty, of the finest rung if there is one.
-    pub fn open(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) -> Opened {
+    /// The next slot that is not empty, of the finest rung if there is one, and the first key that
+    /// is not in its stretch. `None`: no entry is left.
+    pub fn open(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) -> Option<(Slot, i64)> {
         while let Some(rung) = self.rungs.last_mut() {
             let slot = &mut self.rung_slots[(rung.first + rung.at) as usize];
             rung.at += 1;
@@ -175,7 +168,7 @@ impl Ring {
                 rung.start + (i64::from(rung.at) << rung.shift)
             };
             if slot.entries > 0 {
-                return Opened::Slot(slot, end);
+                return Some((slot, end));
             }
         }
         loop {
@@ -187,10 +180,10 @@ impl Ring {
                 self.opened += 1;
                 self.opened_entries += u64::from(slot.entries);
                 self.advance(chunks, nodes);
-                return Opened::Slot(slot, (number + 1) << self.shift);
+                return Some((slot, (number + 1) << self.shift));
             }
             if self.overflow.entries == 0 {
-                return Opened::Nothing;
+                return None;
             }
             self.at = (self.overflow_low >> self.shift) - 1;
             self.end = self.at + 1;
@@ -224,18 +217,15 @@ impl Ring {
         let mut old = std::mem::replace(&mut self.overflow, Bucket::EMPTY);
         let bound = self.start_of(self.end);
         self.overflow_low = HOLE;
-        while old.head != NONE {
-            let chunk = chunks.detach_first(&mut old);
-            for place in 0..CHUNK {
-                let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
-                if key < bound {
-                    nodes[tag as u32].place = self.append(chunks, key >> self.shift, key, tag);
-                } else if key != HOLE {
+        while let Some(chunk) = chunks.take_first(&mut old) {
+            for (key, tag) in chunk.entries() {
+                nodes[tag as u32].place = if key < bound {
+                    self.append(chunks, key >> self.shift, key, tag)
+                } else {
                     self.overflow_low = self.overflow_low.min(key);
-                    nodes[tag as u32].place = chunks.push(&mut self.overflow, key, tag);
-                }
+                    chunks.push(&mut self.overflow, key, tag)
+                };
             }
-            chunks.give_back(chunk);
         }
     }
 
@@ -274,17 +264,12 @@ impl Ring {
         let span = (high - low) as u64;
         let shift = (span / u64::from(slots)).checked_ilog2().map_or(0, |bits| bits + 1);
         let first = self.rungs.last().map_or(0, |rung| rung.first + rung.slots);
-        while old.head != NONE {
-            let chunk = chunks.detach_first(&mut old);
-            for place in 0..CHUNK {
-                let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
-                if key != HOLE {
-                    let slot = (key - low) as u64 >> shift;
-                    let slot = &mut self.rung_slots[first as usize + slot as usize];
-                    nodes[tag as u32].place = chunks.append(slot, key, tag).0;
-                }
+        while let Some(chunk) = chunks.take_first(&mut old) {
+            for (key, tag) in chunk.entries() {
+                let slot = (key - low) as u64 >> shift;
+                let slot = &mut self.rung_slots[first as usize + slot as usize];
+                nodes[tag as u32].place = chunks.append(slot, key, tag).0;
             }
-            chunks.give_back(chunk);
         }
         self.rungs.push(Rung { start: low, end, shift, slots, at: 0, first });
     }
@@ -345,17 +330,12 @@ impl Ring {
         self.tuned_for = entries;
         (self.opened, self.opened_entries) = (0, 0);
         let mut served = Bucket::EMPTY;
-        while all.head != NONE {
-            let chunk = chunks.detach_first(&mut all);
-            for place in 0..CHUNK {
-                let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
-                if key != HOLE {
-                    let place = self.push(chunks, key, tag);
-                    nodes[tag as u32].place =
-                        place.unwrap_or_else(|| chunks.push(&mut served, key, tag));
-                }
+        while let Some(chunk) = chunks.take_first(&mut all) {
+            for (key, tag) in chunk.entries() {
+                let place = self.push(chunks, key, tag);
+                nodes[tag as u32].place =
+                    place.unwrap_or_else(|| chunks.push(&mut served, key, tag));
             }
-            chunks.give_back(chunk);
         }
         (served, (self.at + 1) << self.shift)
     }
