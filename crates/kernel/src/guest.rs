@@ -145,7 +145,7 @@ impl Run<'_> {
     }
 
     fn refuse(&mut self, refusal: &LoadError) -> Outcome {
-        self.port.send(&Record::Refused(refusal.refused()));
+        self.port.send(&refusal.record());
         // An object or a tunable that is wrong is the caller's fault, not the kernel's verdict.
         if refusal.stage() == Stage::Open { Outcome::Failed } else { Outcome::PolicyFailed }
     }

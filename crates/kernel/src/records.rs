@@ -170,6 +170,12 @@ impl Exit {
         self.kind >= Self::FIRST_ERROR_KIND
     }
 
+    /// Whether the policy, which had begun, broke a rule. One that could not begin says so of its
+    /// own: `ops.init() failed`, `ops.init_task() failed`.
+    pub fn breaks_a_rule(&self) -> bool {
+        self.is_error() && !self.message.starts_with("ops.")
+    }
+
     /// Whether the kernel asks to have the policy loaded once more, as after CPU hotplug.
     pub fn asks_for_restart(&self) -> bool {
         !self.is_error() && self.code & Self::RESTART_CODE != 0
@@ -337,6 +343,15 @@ mod tests {
         assert!(exit(1024, 0).is_error() && !exit(67, 0).is_error());
         assert!(exit(66, 0x1_0001_0000_0000).asks_for_restart());
         assert!(!exit(64, 0).asks_for_restart());
+    }
+
+    #[test]
+    fn who_cannot_begin_breaks_no_rule() {
+        let exit = |kind, message: &str| Exit { kind, message: message.into(), ..Exit::default() };
+        assert!(exit(1024, "non-existent DSQ 0x1 for a[1]").breaks_a_rule());
+        assert!(exit(1025, "").breaks_a_rule());
+        assert!(!exit(1024, "ops.init_task() failed (-12) for a[1]").breaks_a_rule());
+        assert!(!exit(66, "cpu 1 going offline").breaks_a_rule());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::reason;
 use super::status::Status;
-use crate::records::{Exit, Refused, Stage, shortened};
+use crate::records::{Exit, Record, Refused, Stage, shortened};
 
 /// Why a policy does not schedule the machine.
 #[derive(Debug, Error)]
@@ -138,8 +138,16 @@ impl LoadError {
         LoadError::Attach { reason, hint, log: format!("{kernel_log}{loader_log}") }
     }
 
-    /// The record that tells whoever watches.
-    pub fn refused(&self) -> Refused {
+    /// The record that tells whoever watches. Who breaks a rule while the kernel still hands tasks
+    /// over is ejected, just like one who breaks it a moment later.
+    pub fn record(&self) -> Record {
+        match self {
+            LoadError::Ended { exit } if exit.breaks_a_rule() => Record::Ejected((**exit).clone()),
+            _ => Record::Refused(self.refused()),
+        }
+    }
+
+    fn refused(&self) -> Refused {
         Refused {
             stage: self.stage(),
             reason: self.to_string(),
