@@ -35,8 +35,9 @@
 //! | [`RadixWheel`] | O(1) | O(1) amortised | O(1) | for dense keys and ties |
 //! | [`ExactTimeRing`] | O(1) | O(1) amortised | O(1) amortised | where its code can be afforded |
 //!
-//! [`Fifo`] and [`Ordered`] are the simulator's: they hand out positions and cursors, which a
-//! scan of a dispatch queue needs and a run queue does not.
+//! [`Fifo`], [`Ordered`] and [`Tournament`] are the simulator's: the first two hand out positions
+//! and cursors, which a scan of a dispatch queue needs and a run queue does not; the last holds one
+//! key a CPU. `examples/simulator_queues.rs` compares them with others at their jobs.
 
 mod arena;
 mod binary_heap;
@@ -58,6 +59,7 @@ mod red_black_tree;
 mod run_queue;
 mod skip_list;
 mod time_ring;
+mod tournament;
 
 pub use binary_heap::BinaryHeap;
 pub use bitmap_levels::{BitmapLevels, LEVELS};
@@ -76,3 +78,4 @@ pub use red_black_tree::RedBlackTree;
 pub use run_queue::{RunQueue, before};
 pub use skip_list::{LANES_MAX, SkipList, SkipListMuqss, SkipListOf};
 pub use time_ring::TimeRing;
+pub use tournament::Tournament;

@@ -7,6 +7,7 @@
 //! timers together have one, so a tournament over a handful of fixed places serves better than a
 //! heap: rescheduling replaces a place's entry and leaves nothing stale behind.
 
+use runqueue::Tournament;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -52,23 +53,20 @@ impl PartialOrd for When {
     }
 }
 
+/// What holds the next event of each CPU. `docs/speed.md` says what it was compared with.
+type NextEvents = Tournament<When>;
+
 /// The next event of each place: places `0..nr_cpus` are the CPUs, `nr_cpus` is the timers.
 #[derive(Debug)]
 pub struct Agenda {
-    /// A complete binary tree in an array: `nodes[1]` is the root, the places follow the inner
-    /// nodes; every inner node repeats the earlier of its children.
-    nodes: Vec<(When, u32)>,
-    leaves: usize,
-    next_turn: u64,
+    next: NextEvents,
+    last_turn: u64,
 }
 
 impl Agenda {
     /// An empty agenda of `places` places.
     pub fn new(places: usize) -> Self {
-        let leaves = places.next_power_of_two();
-        let nodes =
-            (0..2 * leaves).map(|node| (When::NEVER, node.saturating_sub(leaves) as u32)).collect();
-        Agenda { nodes, leaves, next_turn: 0 }
+        Agenda { next: NextEvents::new(places, When::NEVER), last_turn: 0 }
     }
 
     /// A turn behind all turns given so far.
@@ -76,39 +74,23 @@ impl Agenda {
         if at_ns == NEVER_NS {
             return When::NEVER;
         }
-        self.next_turn += 1;
-        When { at_ns, turn: self.next_turn }
+        self.last_turn += 1;
+        When { at_ns, turn: self.last_turn }
     }
 
     /// Sets the next event of `place`. O(log places).
     pub fn set(&mut self, place: usize, when: When) {
-        let mut node = self.leaves + place;
-        if self.nodes[node].0 == when {
-            return;
-        }
-        self.nodes[node].0 = when;
-        while node > 1 {
-            let (here, beside) = (self.nodes[node], self.nodes[node ^ 1]);
-            node /= 2;
-            self.nodes[node] = if beside.0 < here.0 { beside } else { here };
-        }
+        self.next.set(place, when);
     }
 
     /// The earliest event and its place.
     pub fn first(&self) -> (When, usize) {
-        let (when, place) = self.nodes[1];
-        (when, place as usize)
+        self.next.first()
     }
 
     /// Time of the earliest event of any other place than `place`. O(log places).
     pub fn earliest_beside(&self, place: usize) -> u64 {
-        let mut node = self.leaves + place;
-        let mut earliest = NEVER_NS;
-        while node > 1 {
-            earliest = earliest.min(self.nodes[node ^ 1].0.at_ns);
-            node /= 2;
-        }
-        earliest
+        self.next.first_beside(place).at_ns
     }
 }
 
@@ -176,34 +158,9 @@ impl<T: Ord + Copy> Timers<T> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: events come in time order, ties in the order of scheduling. Method: a plain sort.
+    //! Goal: ties go in the order of scheduling; `Tournament` has a test of the order of times.
 
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn first_is_the_minimum(
-            places in 1usize..70,
-            updates in prop::collection::vec((0usize..70, 0u64..50), 1..300),
-        ) {
-            let mut agenda = Agenda::new(places);
-            let mut model = vec![When::NEVER; places];
-            for (place, at_ns) in updates {
-                let place = place % places;
-                let when = agenda.turn(if at_ns == 0 { NEVER_NS } else { at_ns });
-                agenda.set(place, when);
-                model[place] = when;
-                let first = *model.iter().min().expect("there is a place");
-                prop_assert_eq!(agenda.first().0, first);
-                if first != When::NEVER {
-                    prop_assert_eq!(model[agenda.first().1], first);
-                }
-                let beside = (0..places).filter(|&p| p != place).map(|p| model[p].at_ns).min();
-                prop_assert_eq!(agenda.earliest_beside(place), beside.unwrap_or(NEVER_NS));
-            }
-        }
-    }
 
     #[test]
     fn ties_go_to_whichever_was_scheduled_first() {
