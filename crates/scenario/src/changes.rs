@@ -82,15 +82,17 @@ fn read_time(table: &TableNode) -> Result<u64, ScenarioError> {
 
 /// A list of CPU numbers, or `"all"`.
 pub(crate) fn read_cpu_set(node: &Node) -> Result<CpuSet, ScenarioError> {
-    match node.value().as_str() {
-        Some(ALL) => Ok(None),
-        Some(word) => Err(node.bad("no such set of CPUs", choices("lists, or", word, &[ALL]))),
-        None => Ok(Some(read_cpus(node)?)),
+    if node.value().as_str() == Some(ALL) {
+        return Ok(None);
     }
+    if !node.value().is_array() {
+        return Err(node.bad("not a set of CPUs", "list them, as in [0, 2], or write \"all\""));
+    }
+    Ok(Some(read_cpus(node)?))
 }
 
 /// CPU numbers in increasing order, each once.
-pub(crate) fn read_cpus(node: &Node) -> Result<Arc<[u32]>, ScenarioError> {
+fn read_cpus(node: &Node) -> Result<Arc<[u32]>, ScenarioError> {
     let last = CPUS_MAX as u32 - 1;
     let mut cpus = node
         .elements()?

@@ -3,7 +3,7 @@
 //! A checked workload cannot index outside its lists, cannot loop without time passing, cannot
 //! run for ever unless it says when to stop, and cannot ask for a message that never fits.
 
-use crate::changes::check_changes;
+use crate::changes::{NO_CPUS_HINT, check_changes, cpus_text};
 use crate::error::ScenarioError;
 use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload};
 
@@ -147,8 +147,8 @@ fn check_template(i: usize, template: &TaskTemplate) -> Result<(), Problem> {
         return wrong("nice", template.nice.to_string(), "no such nice value", hint);
     }
     if template.cpus.as_ref().is_some_and(|cpus| cpus.is_empty()) {
-        let hint = "list at least one CPU, or leave `cpus` out for all of them".to_string();
-        return wrong("cpus", "[]".to_string(), "the task may run nowhere", hint);
+        let problem = "the task may run nowhere";
+        return wrong("cpus", "[]".to_string(), problem, NO_CPUS_HINT.to_string());
     }
     let nr_ops = template.program.len();
     if nr_ops > PROGRAM_OPS_MAX {
@@ -179,19 +179,26 @@ fn check_ops(workload: &Workload, template: usize, program: &[Op]) -> Result<(),
             op_problem(workload, op)
         };
         if let Some((problem, hint)) = found {
-            return Err(Problem::new(Place::Op(template, i), described(op), problem, hint));
+            return Err(Problem::new(
+                Place::Op(template, i),
+                described(workload, op),
+                problem,
+                hint,
+            ));
         }
     }
     Ok(())
 }
 
 /// An operation as a message shows it.
-fn described(op: &Op) -> String {
+fn described(workload: &Workload, op: &Op) -> String {
     match op {
         Op::Send { bytes, .. } => format!("a message of {bytes} bytes"),
         Op::Recv { bytes, .. } => format!("a read of {bytes} bytes"),
         Op::Release { .. } => "a release".to_string(),
-        Op::Affinity { .. } => "a set of CPUs".to_string(),
+        Op::Affinity { set } => {
+            workload.cpu_sets.get(*set as usize).map_or(format!("set {set}"), cpus_text)
+        }
         Op::Loop { repeat: Repeat::Forever, .. } => "\"forever\"".to_string(),
         Op::Loop { repeat: Repeat::WhileChildren, .. } => "\"while-children\"".to_string(),
         other => format!("{other:?}"),
@@ -220,7 +227,7 @@ fn op_problem(workload: &Workload, op: &Op) -> Option<(String, &'static str)> {
         Op::Affinity { set }
             if workload.cpu_sets[set as usize].as_ref().is_some_and(|cpus| cpus.is_empty()) =>
         {
-            Some(("the task may run nowhere".to_string(), "list at least one CPU, or \"all\""))
+            Some(("the task may run nowhere".to_string(), NO_CPUS_HINT))
         }
         Op::Release { every, .. } if every.is_always_zero() => {
             Some(("all releases are at one time".to_string(), "give it some time"))
@@ -259,7 +266,7 @@ struct OpenLoop {
 /// Loops are nested properly, not too deep, take time, and end unless the run is stopped.
 fn check_loops(workload: &Workload, template: usize, program: &[Op]) -> Result<(), Problem> {
     let wrong = |op: usize, problem: &str, hint: String| {
-        Err(Problem::new(Place::Op(template, op), described(&program[op]), problem, hint))
+        Err(Problem::new(Place::Op(template, op), described(workload, &program[op]), problem, hint))
     };
     let mut open: Vec<OpenLoop> = Vec::new();
     for (i, op) in program.iter().enumerate() {

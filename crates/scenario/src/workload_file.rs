@@ -1,6 +1,6 @@
 //! Reads a workload from its TOML file: a built-in with its parameters, or tasks written out.
 
-use crate::changes::{ChangeKeys, read_changes, read_cpus};
+use crate::changes::{ChangeKeys, read_changes, read_cpu_set};
 use crate::check::{CHANNELS_MAX, Place, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem};
 use crate::error::{ScenarioError, choices};
 use crate::fit::{self, Origin};
@@ -109,6 +109,15 @@ fn workload_of(
 }
 
 fn read_builtin(root: &TableNode) -> Result<Workload, ScenarioError> {
+    for key in FREE_KEYS.iter().filter(|key| !BUILTIN_KEYS.contains(key)) {
+        if let Some(node) = root.get(key)? {
+            let builtin = root.need("builtin", "")?.value().to_string();
+            return Err(node.bad(
+                format!("a workload with builtin = {builtin} brings its own tasks and all else"),
+                format!("leave out {key}, or leave out builtin and write all of it out"),
+            ));
+        }
+    }
     root.check_keys(&BUILTIN_KEYS)?;
     let names = BUILTINS.map(|builtin| builtin.name);
     let node = root.need("builtin", "name a built-in workload")?;
@@ -316,7 +325,7 @@ fn add_template(
         name: name.to_string(),
         program: placed.program,
         nice: table.get("nice")?.map_or(Ok(0), |nice| nice.integer(-20..=19))? as i8,
-        cpus: table.get("cpus")?.map(|cpus| read_cpus(&cpus)).transpose()?,
+        cpus: table.get("cpus")?.map_or(Ok(None), |cpus| read_cpu_set(&cpus))?,
         address_space,
         footprint_kib: table
             .get("footprint_kib")?
