@@ -72,6 +72,76 @@ def test_wrong_input_is_refused_with_its_value_and_a_way_out(command, words, par
         assert part in message
 
 
+FREE = 'description = "d"\nsource = "own"\n[[tasks]]\nname = "a"\nprogram = ["exit"]\n'
+STEP = 'description = "d"\nsource = "own"\n[[tasks]]\nname = "a"\nprogram = [{ affinity = [] }]\n'
+BUILTIN = 'description = "d"\nsource = "own"\nbuiltin = "counter"\n'
+GONE = '[[hotplug]]\nat = "{at}"\ncpu = {cpu}\nstate = "offline"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            FREE + GONE.format(at="1ms", cpu=1).replace("[[hotplug]]", "[hotplug]"),
+            "`hotplug` is a table of {at, cpu, state}: one table where a list of them is needed",
+        ),
+        (
+            FREE + '[[affinity]]\nat = "1ms"\ntask = "a"\ncpus = "every"\n',
+            '`affinity[0].cpus` is "every": not a set of CPUs',
+        ),
+        (STEP, "`tasks[0].program[0].affinity` is []: the task may run nowhere"),
+        (
+            FREE + GONE.format(at="1ms", cpu=0),
+            "`hotplug[0].cpu` is 0: it has to stay up, somebody must run the tasks",
+        ),
+        (
+            FREE + GONE.format(at="5 parsecs", cpu=1),
+            '`hotplug[0].at` is "5 parsecs": `parsecs` is no unit of time here',
+        ),
+        (
+            BUILTIN + GONE.format(at="1ms", cpu=1),
+            '`hotplug` is [{ at = "1ms", cpu = 1, state = "offline" }]: a workload with builtin ='
+            ' "counter" brings its own tasks and all else',
+        ),
+        (
+            FREE + GONE.format(at="1ms", cpu=8),
+            "`hotplug[0].cpu` is 8: CPU 8 goes offline at 1ms, and machine laptop has only"
+            " CPUs 0 to 7",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_workload_is_one_sentence_and_a_way_out(command, tmp_path, text, says):
+    (tmp_path / "mine.toml").write_text(text)
+    message = refused(command("run", "fifo", "--workload", "mine.toml", "--machine", "laptop"))
+    first, second = message.splitlines()
+    assert first == f"error: {tmp_path / 'mine.toml'}: {says}"
+    assert second.startswith("hint: ")
+
+
+def test_a_workload_that_one_of_many_machines_is_too_small_for_begins_nowhere(command, tmp_path):
+    (tmp_path / "mine.toml").write_text(FREE + GONE.format(at="1ms", cpu=3))
+    machines = ("--machine", "server-96", "--machine", "laptop", "--machine", "osdl-2")
+    message = refused(command("compare", "fifo", "bfs", "--workload", "mine.toml", *machines))
+    assert message == (
+        f"error: {tmp_path / 'mine.toml'}: `hotplug[0].cpu` is 3: CPU 3 goes offline at 1ms, and"
+        " machine osdl-2 has only CPUs 0 and 1\n"
+        "hint: name CPUs 0 and 1 only, or use a machine with more\n"
+    )
+    assert not (tmp_path / "schedlab.db").exists()
+
+
+def test_a_varied_value_that_the_machine_is_too_small_for_is_named_with_its_option(
+    command, tmp_path
+):
+    text = FREE + GONE.format(at="1ms", cpu='"$gone"')
+    text += '[parameters.gone]\ndefault = 1\ndoc = "d"\n'
+    (tmp_path / "mine.toml").write_text(text)
+    words = ("--workload", "mine.toml", "--machine", "osdl-2", "--vary", "gone=1..2")
+    message = refused(command("compare", "fifo", *words))
+    assert message.startswith("error: --vary gone=2: ")
+    assert "`hotplug[0].cpu (from parameter gone)` is 2: CPU 2 goes offline" in message
+
+
 @pytest.mark.parametrize(
     ("words", "kind", "suffix"),
     [

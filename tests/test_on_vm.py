@@ -293,7 +293,7 @@ def test_cpus_are_a_number_or_a_topology(text):
 
 def cell(label="fifo", seed=1, platform=PLATFORM, kernel=None):
     policy = ChosenPolicy(label, label, label, "", f"d-{label}", {}, {}, kernel, f"/{label}.o")
-    machine = ChosenMachine("m", platform.machine, "", platform.digest, platform)
+    machine = ChosenMachine("m", platform.machine, "", platform.digest, platform.nr_cpus, platform)
     workload = ChosenWorkload("w", "w", "/w.toml", "dw", {"n": "1"}, {"n": "1"}, {})
     return Cell(policy, machine, workload, seed, None, "1.0")
 

@@ -32,7 +32,7 @@ def importable(monkeypatch):
 def cell(policy="fifo", seed=1, groups=10):
     return cells.Cell(
         policy=cells.ChosenPolicy(policy, policy, policy, f"/{policy}.bpf.c", "p", {}, {"a": 1}),
-        machine=cells.ChosenMachine("osdl-1", "osdl-1", "/osdl-1.toml", "m"),
+        machine=cells.ChosenMachine("osdl-1", "osdl-1", "/osdl-1.toml", "m", 1),
         workload=cells.ChosenWorkload(
             "hackbench", "hackbench", "/hackbench.toml", "w", {}, {}, {"groups": groups}
         ),
@@ -169,6 +169,15 @@ def test_a_fault_of_the_users_files_ends_the_sweep():
         finished([cell("faulty")])
     with pytest.raises(ExperimentError, match="the file changed"):
         sweep.run_alone(cell("faulty"), answer, ignore)
+
+
+def test_only_a_file_that_changed_is_a_reason_to_run_the_command_again(core):
+    with pytest.raises(ExperimentError) as caught:
+        finished([cell("faulty")])
+    assert caught.value.hint is None
+    outcome = sweep.simulate_cell(cell("fifo"))
+    assert outcome.fault == "/fifo.bpf.c changed while the experiment was running"
+    assert outcome.hint == sweep.AGAIN_HINT
 
 
 def no_workers_left():

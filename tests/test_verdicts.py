@@ -146,7 +146,42 @@ def test_a_place_that_was_not_run_leaves_the_claim_open(study):
     [judged] = judge(definition(claim), study(times))
     assert judged.verdict == UNKNOWN
     assert verdict_text(judged) == "cannot tell; it is in 1 of 2 places, of which 1 were run"
-    assert judge(definition(claim), study({("old", "small", 1): (1.0,) * 3})) == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        ({"of": {"n": 4}, "over": {"policy": "old"}, "at_most": 2}, "nothing of it was run"),
+        (
+            {"of": {"n": 1}, "over": {"n": 4}, "at_most": 2},
+            "there is nothing that it could be held against",
+        ),
+        (
+            {"of": {"n": 1}, "share_of_nice": 5, "at_most": 2},
+            "no run has a share of CPU time for nice 5",
+        ),
+    ],
+)
+def test_a_claim_that_meets_no_run_says_so(study, claim, why):
+    runs = study({("new", "small", 1): (1.0,) * 3})
+    [judged] = judge(definition({"says": "s"} | claim), runs)
+    assert (judged.verdict, list(judged.found)) == (UNKNOWN, [])
+    assert verdict_text(judged) == f"cannot tell: {why}"
+    assert (simulated_text(judged), bounds_text(judged)) == ("", "")
+
+
+def test_equal_numbers_are_equal_however_they_are_written(study):
+    times = {("old", "small", 1): (1.0,) * 3, ("old", "small", 2): (2.0,) * 3}
+    claim = {"says": "s", "of": {"policy": "old", "machine": "small", "n": 2.0}}
+    claim |= {"over": {"n": [1.0]}, "at_most": 2}
+    told = definition(claim)
+    [judged] = judge(told, study(times))
+    [found] = judged.found
+    assert (found.where, found.simulated, judged.verdict) == ("old, small, n = 2", 2.0, REPRODUCED)
+    # A store may hold what an earlier schedlab has read.
+    stored = {**told["claims"][0], "of": [{**told["claims"][0]["of"][0], "n": 2.0}]}
+    [judged] = judge(told | {"claims": [stored]}, study(times))
+    assert judged.verdict == REPRODUCED
 
 
 def test_within_is_a_factor_about_the_published_ratio(study):
@@ -206,7 +241,8 @@ def test_a_share_of_cpu_time_is_in_percent(make_record):
     assert (published_text(judged), bounds_text(judged)) == ("0.70 %", "0.65 to 1.20 %")
     assert place_text(judged, found).startswith("old, small, n = 1: 0.80 % [")
     missing = claim | {"share_of_nice": 14}
-    assert judge(definition(missing), runs) == []
+    [judged] = judge(definition(missing), runs)
+    assert verdict_text(judged) == "cannot tell: no run has a share of CPU time for nice 14"
 
 
 def test_what_the_model_lacks_is_told_without_runs(study):

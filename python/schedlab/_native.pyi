@@ -121,6 +121,8 @@ class Workload:
     @property
     def parameters(self) -> dict[str, str]:
         """Every parameter and its value, defaults included, in the order of the file."""
+    def check_cpus(self, machine: str, nr_cpus: int) -> None:
+        """Raises ScenarioError if it names a CPU beyond the `nr_cpus` of a machine of that name."""
 
 def check_names() -> tuple[list[str], list[str]]:
     """Names of the scenarios of `check` that ask a question each, and of the small ones."""

@@ -1,8 +1,9 @@
 """The runs that an experiment asks for, with every file found, read and digested.
 
 `expand` turns an experiment into cells: plain values that worker processes can be sent. It
-compiles policies and reads machines and workloads, so a wrong name, parameter or tunable is found
-before anything is simulated.
+compiles policies, reads machines and workloads and holds each of these against each of those, so a
+wrong name, parameter or tunable, or a CPU that a machine lacks, is found before anything is
+simulated.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class ChosenMachine:
     name: str
     path: str
     digest: str
+    nr_cpus: int
     platform: Platform | None = None
 
 
@@ -198,13 +200,13 @@ def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
         own = [catalogue.own_scheduler(choice.policy) for choice in experiment.policies]
         kernel = own[0][1] if all(found and found[1] for found in own) else None
     found = [platforms.find_platform(kernel, cpus, vm.deterministic) for cpus in vm.cpus]
-    return [ChosenMachine(p.machine, p.machine, "", p.digest, p) for p in found]
+    return [ChosenMachine(p.machine, p.machine, "", p.digest, p.nr_cpus, p) for p in found]
 
 
 def _choose_machine(text: str) -> ChosenMachine:
     path = catalogue.find(catalogue.MACHINES, text)
     machine = catalogue.load_machine(path)
-    return ChosenMachine(text, machine.name, str(path), machine.digest)
+    return ChosenMachine(text, machine.name, str(path), machine.digest, machine.nr_cpus)
 
 
 def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[ChosenWorkload]:
@@ -219,7 +221,7 @@ def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[Ch
         varied = dict(zip(experiment.varied, values, strict=True))
         given = {name: str(value) for name, value in varied.items()}
         given = {**experiment.parameters, **on_machine, **given}
-        workload = _load_workload(path, given, experiment)
+        workload = _load_workload(path, given, experiment, machine)
         workloads.append(
             ChosenWorkload(
                 experiment.workload,
@@ -239,8 +241,13 @@ def _is_too_large(number: str) -> bool:
     return len(number) > DIGITS_MAX or abs(int(number)) > NUMBER_MAX
 
 
-def _load_workload(path: Path, given: Mapping[str, str], experiment: Experiment):
-    """The workload; an error says which option the core found wrong, not only which parameter."""
+def _load_workload(
+    path: Path, given: Mapping[str, str], experiment: Experiment, machine: ChosenMachine
+):
+    """The workload, which the machine has the CPUs for.
+
+    An error says which option the core found wrong, not only which parameter.
+    """
     places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
     for name, text in given.items():
         if WHOLE_NUMBER.fullmatch(text) and _is_too_large(text):
@@ -252,7 +259,9 @@ def _load_workload(path: Path, given: Mapping[str, str], experiment: Experiment)
                 " `schedlab list workloads -v` tells what they mean",
             )
     try:
-        return catalogue.load_workload(path, dict(given))
+        workload = catalogue.load_workload(path, dict(given))
+        workload.check_cpus(machine.name, machine.nr_cpus)
+        return workload
     except catalogue.native().ScenarioError as error:
         message, _, hint = str(error).partition("\nhint: ")
         for name, text in given.items():

@@ -152,13 +152,15 @@ def _places(place: str, raw: object, known: Mapping[str, list]) -> tuple[Place, 
     for name, value in raw.items():
         if name not in known:
             raise UnknownName("name", name, known, f"in {place}")
-        listed[name] = value if isinstance(value, list) else [value]
-        if not listed[name]:
+        raw_values = value if isinstance(value, list) else [value]
+        if not raw_values:
             raise BadValue(f"{place}.{name}", value, "is empty", CLAIM_HINT)
-        for one in listed[name]:
+        for one in raw_values:
             if one not in known[name] or isinstance(one, bool):
                 valid = map(str, known[name])
                 raise UnknownName(name, str(one), valid, f"in {place} (not in this experiment)")
+        # As the experiment has it: 2.0 is 2.
+        listed[name] = [known[name][known[name].index(one)] for one in raw_values]
     return tuple(dict(zip(listed, values, strict=True)) for values in product(*listed.values()))
 
 

@@ -113,14 +113,13 @@ def run_on_kernel(
 
 
 def _play(workload: Path, platform: Platform, seed: int, parameters: Mapping[str, str]) -> dict:
-    nr_cpus = int(platform.cpus.split(",")[0])
     return {
         "kind": "play",
         "workload": f"/{workload.name}",
         "set": dict(parameters),
         "seed": seed,
         "counts_instructions": platform.deterministic,
-        "record_kib_per_cpu": RECORD_KIB // nr_cpus,
+        "record_kib_per_cpu": RECORD_KIB // platform.nr_cpus,
     }
 
 
@@ -132,7 +131,7 @@ def measure_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> sw
     """Makes the run of one cell, as `sweep.simulate_cell` does for simulations."""
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     started_ns = time.monotonic_ns()
-    result, fault = None, None
+    result, fault, hint = None, None, None
     try:
         _refuse_changes(cell)
         result = run_on_kernel(
@@ -147,15 +146,17 @@ def measure_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> sw
             prints=prints,
         )
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
-        fault = str(error)
-    return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns)
+        fault, hint = str(error), getattr(error, "hint", None)
+    return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns, hint)
 
 
 def _refuse_changes(cell: Cell) -> None:
     """Raises SchedlabError if the workload is no longer what the experiment began with."""
     now = catalogue.load_workload(cell.workload.path, dict(cell.workload.parameters))
     if now.digest != cell.workload.digest:
-        raise SchedlabError(f"{cell.workload.path} changed while the experiment was running")
+        raise SchedlabError(
+            f"{cell.workload.path} changed while the experiment was running", sweep.AGAIN_HINT
+        )
 
 
 def random_order(cells: Sequence[Cell]) -> list[Cell]:

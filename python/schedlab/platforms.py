@@ -67,6 +67,11 @@ class Platform:
         return dataclasses.asdict(self)
 
     @property
+    def nr_cpus(self) -> int:
+        """How many CPUs it has."""
+        return int(self.cpus.split(",")[0])
+
+    @property
     def backend(self) -> str:
         """The word for it in a store."""
         return VM_DETERMINISTIC if self.deterministic else VM

@@ -37,16 +37,22 @@ SLOW_AFTER_S = 10.0
 # So many runs of a policy may loop before its others are not tried. Each takes seconds, and all are
 # to be made again when the policy is mended.
 LOOPS_MAX = 2
+# What to do where a file changed while the sweep was at work: its digest is another from now on.
+AGAIN_HINT = "run the same command again: it goes on from here"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: the result, or why there can be none (`fault`, the user's)."""
+    """What a worker sends back: the result, or why there can be none (`fault`, the user's).
+
+    `hint` is the way out of a fault that does not say it itself.
+    """
 
     result: dict | None
     fault: str | None
     started_at: str
     wall_ns: int
+    hint: str | None = None
 
 
 Simulate = Callable[[Cell], Outcome]
@@ -83,7 +89,8 @@ def simulate_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> O
             policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, prints
         )
     except (native.NativeError, ExperimentError) as error:
-        return Outcome(None, str(error), started_at, time.monotonic_ns() - started_ns)
+        hint = getattr(error, "hint", None)
+        return Outcome(None, str(error), started_at, time.monotonic_ns() - started_ns, hint)
     except BaseException as error:
         # PyO3 raises a panic of the core as a BaseException of a class it does not export.
         if type(error).__name__ != "PanicException":
@@ -103,7 +110,7 @@ def _build(cell: Cell):
         (cell.workload.path, workload.digest, cell.workload.digest),
     ):
         if digest != expected:
-            raise ExperimentError(f"{path} changed while the experiment was running")
+            raise ExperimentError(f"{path} changed while the experiment was running", AGAIN_HINT)
     return policy, machine, workload
 
 
@@ -276,8 +283,7 @@ def _outcome(ending: Ending) -> Outcome:
     """What came of a cell, also if there is no answer."""
     if ending.answer is not None:
         if ending.answer.fault is not None:
-            hint = "run the same command again: it goes on from here"
-            raise ExperimentError(ending.answer.fault, hint)
+            raise ExperimentError(ending.answer.fault, ending.answer.hint)
         return ending.answer
     if ending.loop:
         result = _crash(_loop_text(ending.loop), ending.loop.at_ns, ending.loop.cpu)

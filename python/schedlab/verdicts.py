@@ -62,7 +62,8 @@ class Found:
 class Judged:
     """A claim and what was found of it; `nr_places` are all that it is about, run or not.
 
-    `why` is the reason where the model contains nothing of it, else empty.
+    `why` is the reason where nothing was found: the model contains nothing of it, or it was not
+    run. Else it is empty.
     """
 
     says: str
@@ -83,7 +84,7 @@ class Judged:
 
 
 def judge(definition: Mapping, study: Study) -> list[Judged]:
-    """What the runs say of each claim, without those of which no place was run.
+    """What the runs say of each claim, also of those of which no place was run.
 
     Parameters
     ----------
@@ -105,8 +106,8 @@ def judge(definition: Mapping, study: Study) -> list[Judged]:
         pairs = [(of, {**of, **over}) for of in claim["of"] for over in claim["over"] or ({},)]
         found = [runs.found(claim, of, over) for of, over in pairs]
         there = [one for one in found if one]
-        if there:
-            judged.append(Judged(claim["says"], "%" if is_share else "", len(pairs), there))
+        why = "" if there else runs.why_nothing(claim)
+        judged.append(Judged(claim["says"], "%" if is_share else "", len(pairs), there, why))
     return judged
 
 
@@ -153,6 +154,14 @@ class _Runs:
         low, high = (None if end is None else end / scale for end in (compared.low, compared.high))
         return Found(_text(of), compared.ratio / scale, low, high, published, *bounds)
 
+    def why_nothing(self, claim: Mapping) -> str:
+        """Why there is no number of a claim that names places."""
+        if not any(_key(of) in self.cells for of in claim["of"]):
+            return "nothing of it was run"
+        if claim["share_of_nice"] is not None:
+            return f"no run has a share of CPU time for nice {claim['share_of_nice']}"
+        return "there is nothing that it could be held against"
+
     def _share(self, claim: Mapping, of: Mapping) -> Found | None:
         cell, policy = self.cells.get(_key(of), (None, ""))
         if cell is None:
@@ -185,7 +194,8 @@ def _bounds(claim: Mapping, published: float | None) -> tuple[float | None, floa
 
 
 def _key(place: Mapping) -> tuple:
-    return tuple(sorted((name, str(value)) for name, value in place.items()))
+    """What equal places have in common; equal numbers are equal, however they are written."""
+    return tuple(sorted(place.items()))
 
 
 def _text(place: Mapping) -> str:

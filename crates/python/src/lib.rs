@@ -187,6 +187,11 @@ impl Workload {
         Ok(dict)
     }
 
+    /// Raises `ScenarioError` if the workload names a CPU beyond the `nr_cpus` of `machine`.
+    fn check_cpus(&self, machine: &str, nr_cpus: usize) -> PyResult<()> {
+        self.0.check_cpus(machine, nr_cpus).map_err(scenario_error)
+    }
+
     fn __repr__(&self) -> String {
         format!("<Workload {} {}>", self.0.name, self.0.digest)
     }

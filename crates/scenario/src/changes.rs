@@ -2,7 +2,7 @@
 //!
 //! `[[hotplug]]` and `[[affinity]]` of a workload's file become one list in the order of time.
 
-use crate::check::{Place, Problem, missing};
+use crate::check::{Place, Problem};
 use crate::error::{ScenarioError, choices};
 use crate::machine::CPUS_MAX;
 use crate::reading::{Node, TableNode};
@@ -20,20 +20,27 @@ const AFFINITY_KEYS: [&str; 3] = ["at", "task", "cpus"];
 const STATES: [&str; 2] = ["offline", "online"];
 /// What stands for every CPU that there is.
 const ALL: &str = "all";
+/// The way out for a task that may run nowhere.
+pub(crate) const NO_CPUS_HINT: &str = "list at least one CPU, or write \"all\"";
 
 // ---- reading ------------------------------------------------------------------------------------
 
-/// The changes of a file in the order of time, and the key of each.
-pub(crate) fn read_changes(root: &TableNode) -> Result<(Vec<Change>, Vec<String>), ScenarioError> {
+/// The path in the file of each key of a change.
+pub(crate) type ChangeKeys = BTreeMap<&'static str, String>;
+
+/// The changes of a file in the order of time, and their keys.
+pub(crate) fn read_changes(
+    root: &TableNode,
+) -> Result<(Vec<Change>, Vec<ChangeKeys>), ScenarioError> {
     let mut found = Vec::new();
     if let Some(node) = root.get("hotplug")? {
         for element in node.elements()? {
-            found.push((read_hotplug(&element)?, element.path.clone()));
+            found.push(read_hotplug(&element)?);
         }
     }
     if let Some(node) = root.get("affinity")? {
         for element in node.elements()? {
-            found.push((read_affinity(&element)?, element.path.clone()));
+            found.push(read_affinity(&element)?);
         }
     }
     // A stable sort: of one time CPUs change first, and else the file's order counts.
@@ -41,7 +48,7 @@ pub(crate) fn read_changes(root: &TableNode) -> Result<(Vec<Change>, Vec<String>
     Ok(found.into_iter().unzip())
 }
 
-fn read_hotplug(node: &Node) -> Result<Change, ScenarioError> {
+fn read_hotplug(node: &Node) -> Result<(Change, ChangeKeys), ScenarioError> {
     let table = node.table(&HOTPLUG_KEYS)?;
     let at_ns = read_time(&table)?;
     let hint = "say which CPU, such as cpu = 1";
@@ -52,15 +59,21 @@ fn read_hotplug(node: &Node) -> Result<Change, ScenarioError> {
         "offline" => false,
         word => return Err(state.bad("no such state", choices("states", word, &STATES))),
     };
-    Ok(Change { at_ns, what: ChangeKind::Hotplug { cpu, online } })
+    let change = Change { at_ns, what: ChangeKind::Hotplug { cpu, online } };
+    Ok((change, keys(&table, &HOTPLUG_KEYS)?))
 }
 
-fn read_affinity(node: &Node) -> Result<Change, ScenarioError> {
+fn read_affinity(node: &Node) -> Result<(Change, ChangeKeys), ScenarioError> {
     let table = node.table(&AFFINITY_KEYS)?;
     let at_ns = read_time(&table)?;
     let task = table.need("task", "name the task")?.text()?.to_string();
     let cpus = read_cpu_set(&table.need("cpus", "list CPUs, or write cpus = \"all\"")?)?;
-    Ok(Change { at_ns, what: ChangeKind::Affinity { task, cpus } })
+    let change = Change { at_ns, what: ChangeKind::Affinity { task, cpus } };
+    Ok((change, keys(&table, &AFFINITY_KEYS)?))
+}
+
+fn keys(table: &TableNode, all: &[&'static str]) -> Result<ChangeKeys, ScenarioError> {
+    all.iter().map(|key| Ok((*key, table.need(key, "")?.path))).collect()
 }
 
 fn read_time(table: &TableNode) -> Result<u64, ScenarioError> {
@@ -69,15 +82,17 @@ fn read_time(table: &TableNode) -> Result<u64, ScenarioError> {
 
 /// A list of CPU numbers, or `"all"`.
 pub(crate) fn read_cpu_set(node: &Node) -> Result<CpuSet, ScenarioError> {
-    match node.value().as_str() {
-        Some(ALL) => Ok(None),
-        Some(word) => Err(node.bad("no such set of CPUs", choices("lists, or", word, &[ALL]))),
-        None => Ok(Some(read_cpus(node)?)),
+    if node.value().as_str() == Some(ALL) {
+        return Ok(None);
     }
+    if !node.value().is_array() {
+        return Err(node.bad("not a set of CPUs", "list them, as in [0, 2], or write \"all\""));
+    }
+    Ok(Some(read_cpus(node)?))
 }
 
 /// CPU numbers in increasing order, each once.
-pub(crate) fn read_cpus(node: &Node) -> Result<Arc<[u32]>, ScenarioError> {
+fn read_cpus(node: &Node) -> Result<Arc<[u32]>, ScenarioError> {
     let last = CPUS_MAX as u32 - 1;
     let mut cpus = node
         .elements()?
@@ -93,8 +108,8 @@ pub(crate) fn read_cpus(node: &Node) -> Result<Arc<[u32]>, ScenarioError> {
 
 /// The first change that cannot be made.
 pub(crate) fn check_changes(workload: &Workload) -> Result<(), Problem> {
-    let wrong = |i: usize, value: String, problem: String, hint: &str| {
-        Err(Problem::new(Place::Change(i), value, problem, hint))
+    let wrong = |i, key, value: String, problem: String, hint: &str| {
+        Err(Problem::new(Place::Change(i, key), value, problem, hint))
     };
     if workload.changes.len() > CHANGES_MAX {
         let number = workload.changes.len().to_string();
@@ -105,21 +120,20 @@ pub(crate) fn check_changes(workload: &Workload) -> Result<(), Problem> {
     let mut states: BTreeMap<u32, (bool, Option<u64>)> = BTreeMap::new();
     let mut before_ns = 0;
     for (i, Change { at_ns, what }) in workload.changes.iter().enumerate() {
-        let when = format!("at {}", duration(*at_ns));
+        let when = quoted(&duration(*at_ns));
         if *at_ns < before_ns {
-            return wrong(i, when, "earlier than the one before".into(), "sort changes by time");
+            let problem = "earlier than the one before".to_string();
+            return wrong(i, "at", when, problem, "sort changes by time");
         }
         before_ns = *at_ns;
         if workload.stop_at_ns.is_some_and(|stop_ns| *at_ns >= stop_ns) {
             let problem = "the run has ended by then".to_string();
-            return wrong(i, when, problem, "make it earlier, or `stop` later");
+            return wrong(i, "at", when, problem, "make it earlier, or `stop` later");
         }
         match what {
             ChangeKind::Hotplug { cpu, online } => {
                 let state = states.entry(*cpu).or_insert((true, None));
-                if let Some((problem, hint)) = hotplug_problem(*cpu, *online, *at_ns, *state) {
-                    return wrong(i, format!("CPU {cpu} {when}"), problem, hint);
-                }
+                check_hotplug(i, *cpu, *online, *at_ns, *state)?;
                 *state = (*online, Some(*at_ns));
             }
             ChangeKind::Affinity { task, cpus } => {
@@ -127,11 +141,11 @@ pub(crate) fn check_changes(workload: &Workload) -> Result<(), Problem> {
                     let names: Vec<&str> =
                         workload.templates.iter().map(|kind| kind.name.as_str()).collect();
                     let hint = choices("tasks", task, &names);
-                    return wrong(i, quoted(task), "no task has this name".into(), &hint);
+                    return wrong(i, "task", quoted(task), "no task has this name".into(), &hint);
                 }
                 if cpus.as_ref().is_some_and(|cpus| cpus.is_empty()) {
-                    let problem = "the tasks may run nowhere".to_string();
-                    return wrong(i, "[]".into(), problem, "list at least one CPU, or \"all\"");
+                    let problem = format!("task `{task}` may run nowhere");
+                    return wrong(i, "cpus", "[]".into(), problem, NO_CPUS_HINT);
                 }
             }
         }
@@ -140,42 +154,29 @@ pub(crate) fn check_changes(workload: &Workload) -> Result<(), Problem> {
 }
 
 /// What is wrong with taking `cpu` down or up at `at_ns`, given its state and since when.
-fn hotplug_problem(
+fn check_hotplug(
+    i: usize,
     cpu: u32,
     online: bool,
     at_ns: u64,
     (is_online, since_ns): (bool, Option<u64>),
-) -> Option<(String, &'static str)> {
-    if cpu == 0 {
+) -> Result<(), Problem> {
+    let at = duration(at_ns);
+    let state = STATES[usize::from(online)];
+    let (key, value, problem, hint) = if cpu == 0 {
         // Linux may be built to let it go, but x86 has not allowed it since 6.5.
-        return Some((
-            "CPU 0 has to stay up: somebody must run the tasks".to_string(),
-            "take another CPU down",
-        ));
-    }
-    if is_online == online {
-        let state = STATES[usize::from(online)];
-        return Some((format!("it is {state} already"), "let it change its state each time"));
-    }
-    if since_ns == Some(at_ns) {
-        let problem = "it changes twice at one time".to_string();
-        return Some((problem, "give it some time between the two"));
-    }
-    None
-}
-
-/// The change that names a CPU which a machine of `nr_cpus` CPUs lacks, in words.
-pub(crate) fn change_beyond(workload: &Workload, nr_cpus: usize) -> Option<String> {
-    workload.changes.iter().find_map(|change| match &change.what {
-        ChangeKind::Hotplug { cpu, online } => (*cpu as usize >= nr_cpus).then(|| {
-            let at = duration(change.at_ns);
-            format!("CPU {cpu} goes {} at {at}", STATES[usize::from(*online)])
-        }),
-        ChangeKind::Affinity { task, cpus } => {
-            let cpus = missing(cpus, nr_cpus)?;
-            Some(format!("task `{task}` is bound to CPUs {cpus:?}"))
-        }
-    })
+        let problem = "it has to stay up, somebody must run the tasks".to_string();
+        ("cpu", cpu.to_string(), problem, "take another CPU down")
+    } else if is_online == online {
+        let problem = format!("CPU {cpu} is {state} already at {at}");
+        ("state", quoted(state), problem, "let it change its state each time")
+    } else if since_ns == Some(at_ns) {
+        let problem = format!("CPU {cpu} changes twice at this time");
+        ("at", quoted(&at), problem, "give it some time between the two")
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(Place::Change(i, key), value, problem, hint))
 }
 
 // ---- writing ------------------------------------------------------------------------------------

@@ -3,12 +3,9 @@
 //! A checked workload cannot index outside its lists, cannot loop without time passing, cannot
 //! run for ever unless it says when to stop, and cannot ask for a message that never fits.
 
-use crate::changes::{change_beyond, check_changes};
+use crate::changes::{NO_CPUS_HINT, check_changes, cpus_text};
 use crate::error::ScenarioError;
-use crate::machine::Machine;
-use crate::workload::{
-    Amount, CpuSet, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload,
-};
+use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload};
 
 /// The most tasks a workload may create, forked ones included.
 pub const TASKS_MAX: u64 = 1_000_000;
@@ -24,7 +21,7 @@ pub const FORK_DEPTH_MAX: usize = 64;
 pub const TASK_NAME_BYTES_MAX: usize = 15;
 
 /// Where in a workload a problem is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// The workload as a whole.
     Whole,
@@ -34,8 +31,21 @@ pub(crate) enum Place {
     Template(usize, &'static str),
     /// An operation of a template's program.
     Op(usize, usize),
-    /// A change from outside.
-    Change(usize),
+    /// A key of a change from outside.
+    Change(usize, &'static str),
+}
+
+impl Place {
+    /// Its name where there is no file.
+    pub fn key(self) -> String {
+        match self {
+            Place::Whole => "workload".to_string(),
+            Place::Channel(i, key) => format!("channels[{i}].{key}"),
+            Place::Template(i, key) => format!("templates[{i}].{key}"),
+            Place::Op(i, op) => format!("templates[{i}].program[{op}]"),
+            Place::Change(i, key) => format!("changes[{i}].{key}"),
+        }
+    }
 }
 
 /// What is wrong, where, and the way out.
@@ -65,52 +75,8 @@ impl Workload {
     /// [`ScenarioError::BadValue`] with the first thing that is wrong, such as
     /// `templates[3].program[5]`. O(size of the workload).
     pub fn check(&self) -> Result<(), ScenarioError> {
-        find_problem(self).map_err(|found| ScenarioError::BadValue {
-            file: format!("workload {}", self.name),
-            key: match found.place {
-                Place::Whole => "workload".to_string(),
-                Place::Channel(i, key) => format!("channels[{i}].{key}"),
-                Place::Template(i, key) => format!("templates[{i}].{key}"),
-                Place::Op(i, op) => format!("templates[{i}].program[{op}]"),
-                Place::Change(i) => format!("changes[{i}]"),
-            },
-            value: found.value,
-            problem: found.problem,
-            hint: found.hint,
-        })
+        find_problem(self).map_err(|found| self.error_of(found))
     }
-
-    /// Whether every task of the workload has a CPU on `machine` that it may run on.
-    ///
-    /// # Errors
-    /// [`ScenarioError::DoesNotFit`] with the first task that has none.
-    pub fn check_on(&self, machine: &Machine) -> Result<(), ScenarioError> {
-        let nr_cpus = machine.cpus.len();
-        let problem = self.templates.iter().find_map(|template| {
-            let who = format!("task `{}` may run on CPUs", template.name);
-            let binds = |op: &Op| match op {
-                Op::Affinity { set } => missing(&self.cpu_sets[*set as usize], nr_cpus),
-                _ => None,
-            };
-            missing(&template.cpus, nr_cpus)
-                .or_else(|| template.program.iter().find_map(binds))
-                .map(|cpus| format!("{who} {cpus:?}"))
-        });
-        let Some(problem) = problem.or_else(|| change_beyond(self, nr_cpus)) else {
-            return Ok(());
-        };
-        Err(ScenarioError::DoesNotFit {
-            workload: self.name.clone(),
-            machine: machine.name.clone(),
-            problem: format!("{problem}, and there are {nr_cpus} (0 to {})", nr_cpus - 1),
-            hint: "use a machine with more CPUs, or name other CPUs in the workload".to_string(),
-        })
-    }
-}
-
-/// The CPUs of a set that has one which a machine of `nr_cpus` CPUs lacks.
-pub(crate) fn missing(cpus: &CpuSet, nr_cpus: usize) -> Option<&[u32]> {
-    cpus.as_deref().filter(|cpus| cpus.iter().any(|&cpu| cpu as usize >= nr_cpus))
 }
 
 /// The first problem of `workload`, if it has one.
@@ -181,8 +147,8 @@ fn check_template(i: usize, template: &TaskTemplate) -> Result<(), Problem> {
         return wrong("nice", template.nice.to_string(), "no such nice value", hint);
     }
     if template.cpus.as_ref().is_some_and(|cpus| cpus.is_empty()) {
-        let hint = "list at least one CPU, or leave `cpus` out for all of them".to_string();
-        return wrong("cpus", "[]".to_string(), "the task may run nowhere", hint);
+        let problem = "the task may run nowhere";
+        return wrong("cpus", "[]".to_string(), problem, NO_CPUS_HINT.to_string());
     }
     let nr_ops = template.program.len();
     if nr_ops > PROGRAM_OPS_MAX {
@@ -213,19 +179,26 @@ fn check_ops(workload: &Workload, template: usize, program: &[Op]) -> Result<(),
             op_problem(workload, op)
         };
         if let Some((problem, hint)) = found {
-            return Err(Problem::new(Place::Op(template, i), described(op), problem, hint));
+            return Err(Problem::new(
+                Place::Op(template, i),
+                described(workload, op),
+                problem,
+                hint,
+            ));
         }
     }
     Ok(())
 }
 
 /// An operation as a message shows it.
-fn described(op: &Op) -> String {
+fn described(workload: &Workload, op: &Op) -> String {
     match op {
         Op::Send { bytes, .. } => format!("a message of {bytes} bytes"),
         Op::Recv { bytes, .. } => format!("a read of {bytes} bytes"),
         Op::Release { .. } => "a release".to_string(),
-        Op::Affinity { .. } => "a set of CPUs".to_string(),
+        Op::Affinity { set } => {
+            workload.cpu_sets.get(*set as usize).map_or(format!("set {set}"), cpus_text)
+        }
         Op::Loop { repeat: Repeat::Forever, .. } => "\"forever\"".to_string(),
         Op::Loop { repeat: Repeat::WhileChildren, .. } => "\"while-children\"".to_string(),
         other => format!("{other:?}"),
@@ -254,7 +227,7 @@ fn op_problem(workload: &Workload, op: &Op) -> Option<(String, &'static str)> {
         Op::Affinity { set }
             if workload.cpu_sets[set as usize].as_ref().is_some_and(|cpus| cpus.is_empty()) =>
         {
-            Some(("the task may run nowhere".to_string(), "list at least one CPU, or \"all\""))
+            Some(("the task may run nowhere".to_string(), NO_CPUS_HINT))
         }
         Op::Release { every, .. } if every.is_always_zero() => {
             Some(("all releases are at one time".to_string(), "give it some time"))
@@ -293,7 +266,7 @@ struct OpenLoop {
 /// Loops are nested properly, not too deep, take time, and end unless the run is stopped.
 fn check_loops(workload: &Workload, template: usize, program: &[Op]) -> Result<(), Problem> {
     let wrong = |op: usize, problem: &str, hint: String| {
-        Err(Problem::new(Place::Op(template, op), described(&program[op]), problem, hint))
+        Err(Problem::new(Place::Op(template, op), described(workload, &program[op]), problem, hint))
     };
     let mut open: Vec<OpenLoop> = Vec::new();
     for (i, op) in program.iter().enumerate() {

@@ -80,6 +80,7 @@ impl Counter {
             channels: Vec::new(),
             nr_gates: 0,
             cpu_sets: Vec::new(),
+            origin: Default::default(),
             changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),

@@ -3,7 +3,7 @@
 /// The longest duration a file may state: 1,000 hours.
 pub const DURATION_NS_MAX: u64 = 3_600_000 * 1_000_000_000;
 
-/// Units, longest name first where one is the end of another.
+/// Units and their length in ns.
 const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
 /// What to write for a duration; ends every message about one.
@@ -15,10 +15,18 @@ pub(crate) const DURATION_HINT: &str =
 /// # Errors
 /// A sentence about what is wrong with the text.
 pub(crate) fn parse_duration_ns(text: &str) -> Result<u64, String> {
-    let (number, unit_ns) = UNITS
+    let unit_at = text.trim_end_matches(char::is_alphabetic).len();
+    let (number, unit) = (text[..unit_at].trim_end(), &text[unit_at..]);
+    if number.is_empty() {
+        return Err("a duration needs a number".to_string());
+    }
+    if unit.is_empty() {
+        return Err("a duration needs a unit".to_string());
+    }
+    let (_, unit_ns) = *UNITS
         .iter()
-        .find_map(|(unit, ns)| Some((text.strip_suffix(unit)?.trim_end(), *ns)))
-        .ok_or("a duration needs a unit")?;
+        .find(|(known, _)| *known == unit)
+        .ok_or_else(|| format!("`{unit}` is no unit of time here"))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     if !is_number(whole) || !is_number(fraction) {
@@ -71,8 +79,14 @@ mod tests {
     fn everything_else_is_refused_with_its_reason() {
         for (text, problem) in [
             ("3", "a duration needs a unit"),
-            ("", "a duration needs a unit"),
-            ("ms", "`` is not a decimal number of 0 or more"),
+            ("3.5", "a duration needs a unit"),
+            ("", "a duration needs a number"),
+            ("ms", "a duration needs a number"),
+            ("soon", "a duration needs a number"),
+            ("5 parsecs", "`parsecs` is no unit of time here"),
+            ("5ss", "`ss` is no unit of time here"),
+            ("5\u{b5}s", "`\u{b5}s` is no unit of time here"),
+            ("5 + 1 ms", "`5 + 1` is not a decimal number of 0 or more"),
             ("-1ms", "`-1` is not a decimal number of 0 or more"),
             ("1.ms", "`1.` is not a decimal number of 0 or more"),
             ("1e3ms", "`1e3` is not a decimal number of 0 or more"),

@@ -74,18 +74,6 @@ pub enum ScenarioError {
         /// The nearest parameter and all that there are.
         hint: String,
     },
-    /// A workload that asks for what the machine does not have.
-    #[error("workload {workload} does not fit machine {machine}: {problem}\nhint: {hint}")]
-    DoesNotFit {
-        /// Name of the workload.
-        workload: String,
-        /// Name of the machine.
-        machine: String,
-        /// What is missing, with its value.
-        problem: String,
-        /// The way out.
-        hint: String,
-    },
 }
 
 /// The names that are valid where `name` was found, with the nearest one first if it is near.

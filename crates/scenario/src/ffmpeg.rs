@@ -98,6 +98,7 @@ impl Ffmpeg {
             channels: Vec::new(),
             nr_gates: Gates::EACH * self.threads,
             cpu_sets: Vec::new(),
+            origin: Default::default(),
             changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),

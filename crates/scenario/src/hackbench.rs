@@ -145,6 +145,7 @@ impl Hackbench {
             channels,
             nr_gates: 1,
             cpu_sets: Vec::new(),
+            origin: Default::default(),
             changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),

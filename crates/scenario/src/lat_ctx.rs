@@ -68,6 +68,7 @@ impl LatCtx {
             channels: vec![self.pipe; self.n as usize],
             nr_gates: 0,
             cpu_sets: Vec::new(),
+            origin: Default::default(),
             changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),

@@ -76,6 +76,7 @@ impl Lrzip {
             channels: Vec::new(),
             nr_gates: FIRST_TURN + self.blocks + 1,
             cpu_sets: Vec::new(),
+            origin: Default::default(),
             changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),

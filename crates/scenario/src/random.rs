@@ -366,6 +366,7 @@ impl Draft {
             channels: self.channels,
             nr_gates: self.nr_gates,
             cpu_sets: Vec::new(),
+            origin: Default::default(),
             changes: Vec::new(),
             stop_at_ns: None,
             digest: String::new(),

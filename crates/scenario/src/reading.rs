@@ -152,15 +152,23 @@ impl<'a> Node<'a> {
 
     /// The elements of an array.
     pub fn elements(&self) -> Result<Vec<Node<'a>>, ScenarioError> {
-        let array = self
-            .value
-            .as_array()
-            .ok_or_else(|| self.bad("not a list", "write a list in square brackets"))?;
+        let array = self.value.as_array().ok_or_else(|| self.no_list())?;
         array
             .iter()
             .enumerate()
             .map(|(i, value)| Node::new(self.document, format!("{}[{i}]", self.path), value))
             .collect()
+    }
+
+    /// What to say of a value that should be a list. A section with single brackets is a table.
+    fn no_list(&self) -> ScenarioError {
+        let is_section = self.value.is_table() && !self.path.contains(['.', '[', ' ']);
+        if is_section {
+            let hint = format!("write [[{}]], in double brackets, above each", self.path);
+            self.bad("one table where a list of them is needed", hint)
+        } else {
+            self.bad("not a list", "write a list in square brackets")
+        }
     }
 
     /// A table that may have the keys of `valid` and no others.

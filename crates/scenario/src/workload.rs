@@ -4,6 +4,7 @@
 //! (finite buffers of bytes) and gates (tokens to wait for). Nothing here says which CPU runs
 //! what: that is the policy's business.
 
+use crate::fit::Origin;
 use std::sync::Arc;
 
 /// A number drawn from the run's seed, or fixed.
@@ -254,6 +255,8 @@ pub struct Workload {
     pub cpu_sets: Vec<CpuSet>,
     /// What is done from outside, in the order of time.
     pub changes: Vec<Change>,
+    /// Where it is written, for messages.
+    pub origin: Origin,
     /// The run is stopped (successfully) at this time, for workloads that would never end.
     pub stop_at_ns: Option<u64>,
     /// Digest of everything that can influence a run (not of names and descriptions).

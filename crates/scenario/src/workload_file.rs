@@ -1,8 +1,9 @@
 //! Reads a workload from its TOML file: a built-in with its parameters, or tasks written out.
 
-use crate::changes::{read_changes, read_cpus};
+use crate::changes::{ChangeKeys, read_changes, read_cpu_set};
 use crate::check::{CHANNELS_MAX, Place, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem};
 use crate::error::{ScenarioError, choices};
+use crate::fit::{self, Origin};
 use crate::parameters::{Parameter, Settings, declared, effective, shown};
 use crate::program_file::{Names, Ranges, read_program};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
@@ -96,7 +97,9 @@ fn workload_of(
     let description = root.need("description", "say in a sentence what the tasks do")?;
     root.need("source", "say where it comes from, or \"own\"")?.text()?;
     let values = document.parameters.iter().map(|(name, value)| (name.clone(), shown(value)));
+    let origin = Origin { file: Some(document.file.clone()), keys: workload.origin.keys };
     let workload = Workload {
+        origin,
         name: stem(&document.file),
         description: description.text()?.to_string(),
         parameters: values.collect(),
@@ -106,6 +109,15 @@ fn workload_of(
 }
 
 fn read_builtin(root: &TableNode) -> Result<Workload, ScenarioError> {
+    for key in FREE_KEYS.iter().filter(|key| !BUILTIN_KEYS.contains(key)) {
+        if let Some(node) = root.get(key)? {
+            let builtin = root.need("builtin", "")?.value().to_string();
+            return Err(node.bad(
+                format!("a workload with builtin = {builtin} brings its own tasks and all else"),
+                format!("leave out {key}, or leave out builtin and write all of it out"),
+            ));
+        }
+    }
     root.check_keys(&BUILTIN_KEYS)?;
     let names = BUILTINS.map(|builtin| builtin.name);
     let node = root.need("builtin", "name a built-in workload")?;
@@ -138,6 +150,20 @@ struct Draft {
     template_places: Vec<(String, Vec<String>)>,
     initial: Vec<InitialTask>,
     address_spaces: BTreeMap<String, u32>,
+    change_keys: Vec<ChangeKeys>,
+}
+
+impl Draft {
+    /// The key in the file of a place in the workload.
+    fn key(&self, place: Place) -> String {
+        match place {
+            Place::Whole => "tasks".to_string(),
+            Place::Channel(i, key) => format!("{}.{key}", self.channel_places[i]),
+            Place::Template(i, key) => format!("{}.{key}", self.template_places[i].0),
+            Place::Op(i, op) => self.template_places[i].1[op].clone(),
+            Place::Change(i, key) => self.change_keys[i][key].clone(),
+        }
+    }
 }
 
 fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
@@ -160,33 +186,30 @@ fn read_free(root: &TableNode) -> Result<Workload, ScenarioError> {
     for task in root.need("tasks", hint)?.elements()? {
         read_task(&task, &names, &mut draft)?;
     }
-    let (changes, change_places) = read_changes(root)?;
-    let workload = Workload {
+    let changes;
+    (changes, draft.change_keys) = read_changes(root)?;
+    let mut workload = Workload {
         name: String::new(),
         description: String::new(),
         parameters: Vec::new(),
-        templates: draft.templates,
-        initial: draft.initial,
-        channels: draft.channels,
+        templates: std::mem::take(&mut draft.templates),
+        initial: std::mem::take(&mut draft.initial),
+        channels: std::mem::take(&mut draft.channels),
         nr_gates,
         cpu_sets: names.cpu_sets.into_inner(),
         changes,
+        origin: Origin::default(),
         stop_at_ns: root.get("stop")?.map(|stop| read_stop(&stop)).transpose()?,
         digest: String::new(),
     };
     find_problem(&workload).map_err(|found| ScenarioError::BadValue {
         file: root.file().to_string(),
-        key: match found.place {
-            Place::Whole => "tasks".to_string(),
-            Place::Channel(i, key) => format!("{}.{key}", draft.channel_places[i]),
-            Place::Template(i, key) => format!("{}.{key}", draft.template_places[i].0),
-            Place::Op(i, op) => draft.template_places[i].1[op].clone(),
-            Place::Change(i) => change_places[i].clone(),
-        },
+        key: draft.key(found.place),
         value: found.value,
         problem: found.problem,
         hint: found.hint,
     })?;
+    workload.origin.keys = fit::places(&workload).map(|at| (at, draft.key(at))).collect();
     Ok(workload)
 }
 
@@ -302,7 +325,7 @@ fn add_template(
         name: name.to_string(),
         program: placed.program,
         nice: table.get("nice")?.map_or(Ok(0), |nice| nice.integer(-20..=19))? as i8,
-        cpus: table.get("cpus")?.map(|cpus| read_cpus(&cpus)).transpose()?,
+        cpus: table.get("cpus")?.map_or(Ok(None), |cpus| read_cpu_set(&cpus))?,
         address_space,
         footprint_kib: table
             .get("footprint_kib")?

@@ -189,6 +189,8 @@ fn tasks_of_one_kind_share_a_template_unless_they_use_their_number() {
     let same = &pairs.templates[3];
     assert_eq!((same.nice, same.footprint_kib, same.address_space), (4, 8, None));
     assert_eq!(same.cpus.as_deref(), Some(&[0, 2][..]));
+    let anywhere = workload(&PAIRS.replace("[2, 0, 2]", "\"all\""), &[]);
+    assert!(anywhere.templates.iter().all(|template| template.cpus.is_none()));
     assert_eq!(pairs.initial[0].start_at_ns, 5_000_000);
     let plain = Channel {
         capacity_bytes: 100,

@@ -165,35 +165,54 @@ fn text_that_is_not_toml_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_task_bound_to_a_cpu_that_is_not_there_does_not_fit() {
+fn a_cpu_that_is_not_there_is_named_with_its_file_and_key() {
     let machine = parse_machine("m.toml", &shipped("machines/osdl-2.toml")).unwrap();
-    let bound = |cpus: &str| {
-        let task = format!("name = \"a\"\ncpus = {cpus}\nprogram = [\"exit\"]");
-        workload(&free("", &task), "").unwrap()
+    let fits = |task: &str| {
+        workload(&free("", &format!("name = \"a\"\n{task}")), "").unwrap().check_on(&machine)
     };
-    assert_eq!(bound("[1, 0]").check_on(&machine), Ok(()));
-    assert_eq!(
-        bound("[3, 1]").check_on(&machine).unwrap_err().to_string(),
-        "workload w does not fit machine m: task `a` may run on CPUs [1, 3], and there are 2 \
-         (0 to 1)\nhint: use a machine with more CPUs, or name other CPUs in the workload"
-    );
-    let says = |more: &str| {
-        let task = "name = \"a\"\nprogram = [{ affinity = [1, 2] }]\n";
-        let found = workload(&free("", &format!("{task}{more}")), "").unwrap();
-        found.check_on(&machine).unwrap_err().to_string()
-    };
-    assert!(says("").contains("task `a` may run on CPUs [1, 2], and there are 2"), "{}", says(""));
-    let hotplug = "[[hotplug]]\nat = \"5ms\"\ncpu = 2\nstate = \"offline\"";
-    let affinity = "[[affinity]]\nat = \"5ms\"\ntask = \"child\"\ncpus = [7]";
-    for (more, part) in [
-        (hotplug, "CPU 2 goes offline at 5ms, and there are 2"),
-        (affinity, "task `child` is bound to CPUs [7], and there are 2"),
+    assert_eq!(fits("cpus = [1, 0]\nprogram = [\"exit\"]"), Ok(()));
+    let other = "[[hotplug]]\nat = \"1ms\"\ncpu = 1\nstate = \"offline\"\n";
+    let hotplug = "[[hotplug]]\nat = \"5ms\"\ncpu = 2\nstate = \"offline\"\n";
+    let affinity = "[[affinity]]\nat = \"5ms\"\ntask = \"child\"\ncpus = [7]\n";
+    let exits = "program = [\"exit\"]";
+    for (task, what) in [
+        (
+            format!("cpus = [3, 1]\n{exits}"),
+            "`tasks[0].cpus` is [1, 3]: task `a` is bound to CPU 3",
+        ),
+        (
+            "program = [\"yield\", { repeat = 2, do = [{ affinity = [1, 2] }] }]".to_string(),
+            "`tasks[0].program[1].do[0].affinity` is [1, 2]: task `a` is bound to CPU 2",
+        ),
+        // Written later, and earlier in time.
+        (format!("{exits}\n{hotplug}{other}"), "`hotplug[0].cpu` is 2: CPU 2 goes offline at 5ms"),
+        (
+            format!("{exits}\n{affinity}"),
+            "`affinity[0].cpus` is [7]: task `child` is bound to CPU 7 at 5ms",
+        ),
     ] {
-        let text = format!("[\"exit\"]\n{more}");
-        let found = workload(&free("", &format!("name = \"a\"\nprogram = {text}")), "").unwrap();
-        let error = found.check_on(&machine).unwrap_err().to_string();
-        assert!(error.contains(part), "{error}");
+        assert_eq!(
+            fits(&task).unwrap_err().to_string(),
+            format!(
+                "w.toml: {what}, and machine m has only CPUs 0 and 1\n\
+                 hint: name CPUs 0 and 1 only, or use a machine with more"
+            )
+        );
     }
+}
+
+#[test]
+fn a_workload_made_by_hand_names_its_own_parts() {
+    let mut made = SMALL.build();
+    made.templates[2].cpus = Some([0, 4].into());
+    let says = |nr_cpus| made.check_cpus("m", nr_cpus).unwrap_err().to_string();
+    assert!(made.check_cpus("m", 5).is_ok());
+    assert_eq!(
+        says(1).lines().next().unwrap(),
+        "workload hackbench: `templates[2].cpus` is [0, 4]: task `receiver` is bound to CPU 4, and \
+         machine m has only CPU 0"
+    );
+    assert!(says(4).contains("has only CPUs 0 to 3\n"), "{}", says(4));
 }
 
 /// Each way in which a workload made in Rust can be wrong.

@@ -149,6 +149,7 @@ fn workload(programs: Vec<Program>, nr_channels: u32, stop_at_ns: Option<u64>) -
         channels: vec![channel; nr_channels as usize],
         nr_gates: 0,
         cpu_sets: Vec::new(),
+        origin: Default::default(),
         changes: Vec::new(),
         stop_at_ns,
         digest: String::new(),

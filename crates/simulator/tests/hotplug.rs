@@ -5,6 +5,7 @@
 
 mod support;
 
+use scenario::machine::Machine;
 use scenario::workload::Workload;
 use simulator::{FailureKind, Options, Progress, RunResult, Status, simulate};
 use std::cell::RefCell;
@@ -29,6 +30,16 @@ fn watched(
     until_ns: Option<u64>,
     tunables: &[(&str, i64)],
 ) -> (RunResult, Vec<String>) {
+    watched_on(&costless(2, 1000), policy, workload, until_ns, tunables)
+}
+
+fn watched_on(
+    machine: &Machine,
+    policy: &str,
+    workload: &Workload,
+    until_ns: Option<u64>,
+    tunables: &[(&str, i64)],
+) -> (RunResult, Vec<String>) {
     LINES.take();
     let policy = compile(&format!("crates/simulator/tests/hotplug/{policy}.bpf.c"));
     let options = Options {
@@ -38,7 +49,7 @@ fn watched(
         tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
         ..Options::default()
     };
-    let result = simulate(&policy, &costless(2, 1000), workload, &options);
+    let result = simulate(&policy, machine, workload, &options);
     (result.unwrap_or_else(|error| panic!("{error}")), LINES.take())
 }
 
@@ -380,45 +391,45 @@ fn a_walk_may_give_back_tasks_of_a_cpu_that_is_long_gone() {
     }
 }
 
-/// A CPU of two goes at 5 ms and changes again that much later, twice.
-fn changes_after(gap_ns: u64, runs: &str) -> Workload {
-    workload(&format!(
-        r#"
-        tasks = [{{ name = "t", count = {runs}, program = [{{ run = "30ms" }}] }}]
-        hotplug = [
-            {{ at = "5ms", cpu = 1, state = "offline" }},
-            {{ at = "{}ns", cpu = 1, state = "online" }},
-            {{ at = "6ms", cpu = 1, state = "offline" }},
-            {{ at = "20ms", cpu = 1, state = "online" }},
-        ]
-        "#,
-        5 * MS + gap_ns
-    ))
+/// A CPU of two is taken down and up by turns at these times, beside so many hogs: how long it was
+/// away in all.
+fn away_ns(at_ns: &[u64], hogs: u32) -> u64 {
+    let mut text =
+        format!("tasks = [{{ name = \"t\", count = {hogs}, program = [{{ run = \"30ms\" }}] }}]\n");
+    for (i, at_ns) in at_ns.iter().enumerate() {
+        let state = if i % 2 == 0 { "offline" } else { "online" };
+        text += &format!("[[hotplug]]\nat = \"{at_ns}ns\"\ncpu = 1\nstate = \"{state}\"\n");
+    }
+    let (fifo, machine) = (shipped("fifo"), shipped_machine("osdl-2"));
+    let result = simulate(&fifo, &machine, &workload(&text), &Options::default());
+    let result = result.unwrap_or_else(|error| panic!("{at_ns:?}: {error}"));
+    assert_eq!((result.status, &result.error), (Status::Completed, &None), "{at_ns:?}");
+    result.cpu_time_ns.offline
 }
 
 #[test]
 fn a_cpu_that_goes_and_comes_back_at_once_is_there_and_changes_stay_in_order() {
-    let fifo = shipped("fifo");
-    let laptop = shipped_machine("osdl-2");
-    for runs in ["1", "12"] {
+    // A change that comes while the one before is not over asks again each 100 us.
+    const LATE_NS: u64 = 250_000;
+    for hogs in [1, 12] {
         for gap_ns in [1, 500, 5_000, 20_000] {
-            let result =
-                simulate(&fifo, &laptop, &changes_after(gap_ns, runs), &Options::default());
-            let result = result.unwrap_or_else(|error| panic!("{gap_ns} ns: {error}"));
-            assert_eq!((result.status, &result.error), (Status::Completed, &None), "{gap_ns} ns");
-            let offline_ns = result.cpu_time_ns.offline;
-            assert!((14 * MS..16 * MS).contains(&offline_ns), "{gap_ns} ns: {offline_ns}");
+            let back_at_ns = 5 * MS + gap_ns;
+            let away = away_ns(&[5 * MS, back_at_ns, 6 * MS, 20 * MS], hogs);
+            assert!((14 * MS..14 * MS + LATE_NS).contains(&away), "{gap_ns} ns: {away}");
+            // The third comes while the second still waits, and must not overtake it.
+            for next_ns in [1, 10_000] {
+                let away = away_ns(&[5 * MS, back_at_ns, back_at_ns + next_ns, 20 * MS], hogs);
+                let expected = 15 * MS - 2 * LATE_NS..15 * MS;
+                assert!(expected.contains(&away), "{gap_ns} ns, {next_ns} ns: {away}");
+            }
         }
     }
 }
 
-#[test]
-fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() {
-    // The exits of CPU 1's tasks take long, and it goes in the middle of one, whenever that is.
-    let cfs_gavl = shipped("cfs_gavl");
-    let machine = shipped_machine("osdl-2");
-    for at_us in (5_000..5_400).step_by(20) {
-        let workload = workload(&format!(
+/// The exits of CPU 1's tasks take long, and it goes in the middle of one, whenever that is.
+fn going_amid_exits() -> impl Iterator<Item = (u64, Workload)> {
+    (5_000..5_400).step_by(20).map(|at_us| {
+        let text = format!(
             r#"
             tasks = [
                 {{ name = "t", count = 60, cpus = [1], program = [{{ run = "100us" }}] }},
@@ -426,9 +437,34 @@ fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() 
             ]
             hotplug = [{{ at = "{at_us}us", cpu = 1, state = "offline" }}]
             "#
-        ));
+        );
+        (at_us, workload(&text))
+    })
+}
+
+#[test]
+fn a_task_that_ends_while_its_policy_is_loaded_again_is_not_known_to_the_next() {
+    let cfs_gavl = shipped("cfs_gavl");
+    let machine = shipped_machine("osdl-2");
+    for (at_us, workload) in going_amid_exits() {
         let result = simulate(&cfs_gavl, &machine, &workload, &Options::default());
         let result = result.unwrap_or_else(|error| panic!("{at_us} us: {error}"));
         assert_eq!((result.status, &result.error), (Status::Completed, &None), "{at_us} us");
+    }
+}
+
+#[test]
+fn each_load_of_a_policy_says_farewell_to_the_tasks_that_it_was_told_of() {
+    let machine = shipped_machine("osdl-2");
+    for (at_us, workload) in going_amid_exits() {
+        let (result, lines) = watched_on(&machine, "untold", &workload, None, &[]);
+        assert_eq!((result.status, result.restarts), (Status::Completed, 1), "{at_us} us");
+        let begins = |line: &&String| line.starts_with("init after");
+        assert_eq!(lines.iter().filter(begins).count(), 2, "{at_us} us");
+        let second_at = lines.iter().rposition(|line| begins(&line)).unwrap_or_default();
+        for load in [&lines[..second_at], &lines[second_at..]] {
+            let count = |what: &str| load.iter().filter(|line| line.starts_with(what)).count();
+            assert_eq!(count("init_task"), count("exit_task"), "{at_us} us: {load:#?}");
+        }
     }
 }

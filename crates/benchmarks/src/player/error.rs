@@ -127,7 +127,7 @@ pub enum PlayError {
     },
     /// A task is bound to CPUs that are not here.
     #[error(
-        "workload {workload}: task `{task}` may run on CPUs {cpus:?}, and this process may use \
+        "workload {workload}: task `{task}` is bound to CPUs {cpus:?}, and this process may use \
          {here:?}\nhint: change `cpus` of the task, or play where there are more CPUs"
     )]
     Cpus {

@@ -31,6 +31,7 @@ pub fn workload_of_jobs(jobs: &[Job]) -> Workload {
         channels: Vec::new(),
         nr_gates: 0,
         cpu_sets: Vec::new(),
+        origin: Default::default(),
         changes: Vec::new(),
         stop_at_ns: None,
         digest: String::new(),

@@ -133,6 +133,7 @@ pub fn workload_of(templates: Vec<TaskTemplate>, nr_initial: u32) -> Workload {
         channels: vec![channel; channels.max().unwrap_or(0) as usize],
         nr_gates: gates.max().unwrap_or(0),
         cpu_sets: Vec::new(),
+        origin: Default::default(),
         changes: Vec::new(),
         stop_at_ns: Some(STOP_AT_NS),
         digest: String::new(),
