@@ -10,7 +10,7 @@ pub(super) const LONG: usize = 64;
 /// Places: headroom, a full front, and what loops over whole vectors may write behind it.
 const PLACES: usize = HEADROOM + LONG + 40;
 /// Places that a refill prepares for insertions by vectors.
-const PREPARED: usize = 32;
+pub(super) const PREPARED: usize = 32;
 
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]

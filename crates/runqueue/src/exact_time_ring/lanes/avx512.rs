@@ -2,7 +2,8 @@
 //! and moved by one lane in registers: a load that straddles two earlier stores waits for both.
 
 use super::super::chunks::{CHUNK, Chunk};
-use super::super::window::{PLACES, Sorted};
+use super::super::front::PREPARED;
+use super::super::packed::{PLACES, Sorted};
 use std::arch::x86_64::*;
 
 #[inline]
@@ -33,24 +34,54 @@ fn store_tags(to: &mut [u64], at: usize, value: __m512i) {
     unsafe { _mm512_storeu_epi64(to[at..at + 8].as_mut_ptr().cast(), value) }
 }
 
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn min(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn max(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_castpd_si512(_mm512_max_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b)))
+}
+
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn replace_first(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-    let Sorted { keys, tags } = sorted;
-    let entry = _mm512_set1_epi64(key);
-    let entry_tag = _mm512_set1_epi64(tag as i64);
-    let (mut here, mut here_tag) = (load(keys, 0), load_tags(tags, 0));
+pub fn replace_first(sorted: &mut Sorted, count: usize, entry: u64) {
+    let entry = _mm512_set1_epi64(entry as i64);
+    let mut here = load_tags(sorted, 0);
     for at in (0..count.min(PLACES)).step_by(8) {
-        let (next, next_tag) = (load(keys, at + 8), load_tags(tags, at + 8));
+        let next = load_tags(sorted, at + 8);
         let shifted = _mm512_alignr_epi64::<1>(next, here);
-        let shifted_tag = _mm512_alignr_epi64::<1>(next_tag, here_tag);
-        let result = _mm512_max_epi64(here, _mm512_min_epi64(entry, shifted));
-        let later = _mm512_cmple_epi64_mask(here, entry);
-        let earlier = _mm512_cmple_epi64_mask(shifted, entry);
-        let result_tag = _mm512_mask_mov_epi64(here_tag, later, entry_tag);
-        let result_tag = _mm512_mask_mov_epi64(result_tag, earlier, shifted_tag);
-        store(keys, at, result);
-        store_tags(tags, at, result_tag);
-        (here, here_tag) = (next, next_tag);
+        store_tags(sorted, at, max(here, min(entry, shifted)));
+        here = next;
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+pub fn insert(sorted: &mut Sorted, count: usize, entry: u64) {
+    let entry = _mm512_set1_epi64(entry as i64);
+    let mut before = _mm512_setzero_si512();
+    for at in (0..=count.min(PLACES)).step_by(8) {
+        let here = load_tags(sorted, at);
+        let shifted = _mm512_alignr_epi64::<7>(here, before);
+        store_tags(sorted, at, min(here, max(entry, shifted)));
+        before = here;
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+pub fn replace(sorted: &mut Sorted, count: usize, out: u64, entry: u64) {
+    let (out, entry) = (_mm512_set1_epi64(out as i64), _mm512_set1_epi64(entry as i64));
+    let (mut old, mut before) = (load_tags(sorted, 0), _mm512_setzero_si512());
+    for at in (0..count.min(PLACES)).step_by(8) {
+        let next = load_tags(sorted, at + 8);
+        // All from the one that leaves on move up by one.
+        let moves = _mm512_cmpge_epi64_mask(old, out);
+        let here = _mm512_mask_alignr_epi64::<1>(old, moves, next, old);
+        let shifted = _mm512_alignr_epi64::<7>(here, before);
+        store_tags(sorted, at, min(here, max(entry, shifted)));
+        (old, before) = (next, here);
     }
 }
 
@@ -67,63 +98,18 @@ fn moved_up(here: [__m512i; 2], before: [__m512i; 2], entry: [__m512i; 2]) -> [_
     [_mm512_mask_mov_epi64(key, stays, here[0]), _mm512_mask_mov_epi64(tag, stays, here[1])]
 }
 
-/// The first `places` of `keys` and `tags`, in vectors.
-#[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-fn insert_in(keys: &mut [i64], tags: &mut [u64], places: usize, key: i64, tag: u64) {
+pub fn insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
+    let (keys, tags) = (&mut keys[..PREPARED], &mut tags[..PREPARED]);
     let entry = [_mm512_set1_epi64(key), _mm512_set1_epi64(tag as i64)];
     let mut before = [_mm512_set1_epi64(i64::MIN), _mm512_setzero_si512()];
-    for at in (0..places).step_by(8) {
+    for at in (0..PREPARED).step_by(8) {
         let here = [load(keys, at), load_tags(tags, at)];
         let result = moved_up(here, before, entry);
         store(keys, at, result[0]);
         store_tags(tags, at, result[1]);
         before = here;
     }
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn insert(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-    insert_in(&mut sorted.keys, &mut sorted.tags, count.min(PLACES) + 1, key, tag);
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
-    insert_in(&mut keys[..PLACES], &mut tags[..PLACES], PLACES, key, tag);
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn replace(sorted: &mut Sorted, count: usize, out: u64, key: i64, tag: u64) -> bool {
-    let Sorted { keys, tags } = sorted;
-    let count = count.min(PLACES);
-    let wanted = _mm512_set1_epi64(out as i64);
-    let mut found = 0u64;
-    for at in (0..count).step_by(8) {
-        found |= u64::from(_mm512_cmpeq_epi64_mask(load_tags(tags, at), wanted)) << at;
-    }
-    // Places behind the last entry may hold tags of entries long gone.
-    found &= (1u64 << count) - 1;
-    if found == 0 {
-        return false;
-    }
-    // All from the one that leaves on move up by one.
-    let moves = found.wrapping_neg();
-    let entry = [_mm512_set1_epi64(key), _mm512_set1_epi64(tag as i64)];
-    let mut before = [_mm512_set1_epi64(i64::MIN), _mm512_setzero_si512()];
-    for at in (0..count).step_by(8) {
-        let (old, next) = (load(keys, at), load(keys, at + 8));
-        let (old_tag, next_tag) = (load_tags(tags, at), load_tags(tags, at + 8));
-        let mask = (moves >> at) as u8;
-        let here = [
-            _mm512_mask_alignr_epi64::<1>(old, mask, next, old),
-            _mm512_mask_alignr_epi64::<1>(old_tag, mask, next_tag, old_tag),
-        ];
-        let result = moved_up(here, before, entry);
-        store(keys, at, result[0]);
-        store_tags(tags, at, result[1]);
-        before = here;
-    }
-    true
 }
 
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
