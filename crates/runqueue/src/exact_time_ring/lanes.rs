@@ -1,5 +1,5 @@
-//! The loops over many keys at once, in three forms: plain Rust, the same built for AVX2, and
-//! AVX-512 by hand, where a compiler does not find what matters. Which one runs is settled when a
+//! The loops over many keys at once, in three forms: plain Rust, and by hand for AVX2
+//! and AVX-512, where a compiler does not find what matters. Which one runs is settled when a
 //! queue is made.
 
 use super::chunks::{CHUNK, Chunk};
@@ -236,29 +236,7 @@ mod plain {
     }
 }
 
-/// The plain loops, built for AVX2.
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use super::*;
-
-    macro_rules! widen {
-        ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
-            #[target_feature(enable = "avx2,bmi1,bmi2")]
-            pub fn $name($($arg: $type),*) -> $result {
-                plain::$name($($arg),*)
-            }
-        )*};
-    }
-
-    widen! {
-        replace_first(sorted: &mut Sorted, count: usize, entry: u64) -> ();
-        insert(sorted: &mut Sorted, count: usize, entry: u64) -> ();
-        replace(sorted: &mut Sorted, count: usize, out: u64, entry: u64) -> ();
-        insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) -> ();
-        sort_chunks(first: &Chunk, second: &Chunk, entries: usize, to_keys: &mut [i64],
-            to_tags: &mut [u64]) -> ();
-    }
-}
-
+mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;

@@ -65,7 +65,7 @@ impl Packed {
             next_slot: 0,
             places: match lanes {
                 Lanes::Avx512 => PLACES,
-                Lanes::Avx2 => PLACES / 2,
+                Lanes::Avx2 => PLACES * 3 / 4,
                 Lanes::Scalar => PLACES / 4,
             },
             lanes,
