@@ -302,6 +302,9 @@ impl ExactTimeRing {
             let (low, high) = ring::bounds(&self.chunks, self.current.head);
             // Equal keys are in order; so is nothing at all.
             self.current.sorted = low >= high;
+            if low == high {
+                self.ring.forgive();
+            }
             if low < high {
                 let old = std::mem::replace(&mut self.current, Bucket::EMPTY);
                 let (chunks, nodes) = (&mut self.chunks, &mut self.nodes);
@@ -351,6 +354,9 @@ impl ExactTimeRing {
             self.chunks.give_back(second);
         }
         self.chunks.give_back(first);
+        if self.front.is_level() {
+            self.ring.forgive();
+        }
         if self.beyond.capacity() >= FETCHED_FROM {
             self.fetch();
         }

@@ -55,6 +55,12 @@ impl Front {
         tag
     }
 
+    /// Whether all keys are equal.
+    #[inline(always)]
+    pub fn is_level(&self) -> bool {
+        !self.is_empty() && self.arrays.keys[self.head] == self.arrays.keys[self.tail - 1]
+    }
+
     pub fn keys(&self) -> &[i64] {
         &self.arrays.keys[self.head..self.tail]
     }
