@@ -48,6 +48,7 @@ use front::{Front, LONG};
 pub use lanes::Lanes;
 use packed::{NEAR, Packed};
 use ring::Ring;
+use std::ops::Range;
 
 /// How far keys may be from the base. Twice this is less than half of all keys, so a key that is
 /// further away than it seems is seen to be far away.
@@ -327,30 +328,30 @@ impl ExactTimeRing {
             return self.rebuild();
         }
         let opened = self.ring.open(&mut self.chunks, &mut self.nodes);
-        let Some((mut slot, end)) = opened else { return false };
-        self.current_end = end;
+        let Some((mut slot, stretch)) = opened else { return false };
+        self.current_end = stretch.end;
         if slot.entries > SORTED_MAX {
             self.chunks.join(&mut self.current, &mut slot);
             self.current.sorted = false;
         } else {
-            self.take(slot);
-            self.limit = end;
+            self.take(slot, &stretch);
+            self.limit = stretch.end;
         }
         true
     }
 
     /// Sorts a small slot into the front.
     #[inline(always)]
-    fn take(&mut self, slot: Slot) {
+    fn take(&mut self, slot: Slot, stretch: &Range<i64>) {
         let (first, second) = (slot.head, self.chunks.after(slot.head));
         let places = slot.entries as usize;
         let mut removed = self.chunks.removed(first);
         if places <= CHUNK {
-            self.front.sort(self.chunks.get(first), &Chunk::BLANK, places, removed);
+            self.front.sort(self.chunks.get(first), &Chunk::BLANK, places, removed, stretch);
         } else {
             removed += self.chunks.removed(second);
             let (first, second_chunk) = (self.chunks.get(first), self.chunks.get(second));
-            self.front.sort(first, second_chunk, places, removed);
+            self.front.sort(first, second_chunk, places, removed, stretch);
             self.chunks.give_back(second);
         }
         self.chunks.give_back(first);

@@ -2,6 +2,7 @@
 
 use super::chunks::{CHUNK, Chunk, HOLE};
 use super::lanes::{self, Lanes};
+use std::ops::Range;
 
 /// Places before the first entry after a refill.
 const HEADROOM: usize = 8;
@@ -78,14 +79,21 @@ impl Front {
     }
 
     /// Fills the empty front with the entries of one or two chunks, in order: of the first so many
-    /// places, less those removed.
+    /// places, less those removed. Their keys are in this stretch.
     #[inline(always)]
-    pub fn sort(&mut self, first: &Chunk, second: &Chunk, places: usize, removed: usize) {
+    pub fn sort(
+        &mut self,
+        first: &Chunk,
+        second: &Chunk,
+        places: usize,
+        removed: usize,
+        stretch: &Range<i64>,
+    ) {
         self.reset();
         let Arrays { keys, tags } = &mut self.arrays;
         keys[HEADROOM..HEADROOM + PREPARED + 8].fill(HOLE);
         let (keys, tags) = (&mut keys[HEADROOM..], &mut tags[HEADROOM..]);
-        lanes::sort_chunks(self.lanes, first, second, places, keys, tags);
+        lanes::sort_chunks(self.lanes, first, second, places, stretch, keys, tags);
         self.tail = HEADROOM + places - removed;
     }
 

@@ -5,6 +5,7 @@
 use super::chunks::{CHUNK, Chunk};
 use super::front::PREPARED;
 use super::packed::{PLACES, Sorted};
+use std::ops::Range;
 
 /// What the processor can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,18 +93,19 @@ pub(super) fn insert_front(lanes: Lanes, keys: &mut [i64], tags: &mut [u64], key
     dispatch!(lanes, insert_front(keys, tags, key, tag));
 }
 
-/// Writes the `entries` of one or two chunks to `to_keys` and `to_tags` in order, those of the
-/// first chunk first where keys are equal. Holes follow.
+/// Writes the `entries` of one or two chunks, whose keys are in this stretch, to `to_keys` and
+/// `to_tags` in order, those of the first chunk first where keys are equal. Holes follow.
 #[inline(always)]
 pub(super) fn sort_chunks(
     lanes: Lanes,
     first: &Chunk,
     second: &Chunk,
     entries: usize,
+    stretch: &Range<i64>,
     to_keys: &mut [i64],
     to_tags: &mut [u64],
 ) {
-    dispatch!(lanes, sort_chunks(first, second, entries, to_keys, to_tags));
+    dispatch!(lanes, sort_chunks(first, second, entries, stretch, to_keys, to_tags));
 }
 
 /// Asks for a cache line that will be written to soon.
@@ -198,6 +200,7 @@ mod plain {
         first: &Chunk,
         second: &Chunk,
         entries: usize,
+        _stretch: &Range<i64>,
         to_keys: &mut [i64],
         to_tags: &mut [u64],
     ) {

@@ -9,6 +9,7 @@
 use super::Nodes;
 use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
 use crate::run_queue::NONE;
+use std::ops::Range;
 
 /// Entries that a slot should have when its time comes.
 const AIM: u64 = 10;
@@ -156,12 +157,14 @@ impl Ring {
         !self.rungs.is_empty()
     }
 
-    /// The next slot that is not empty, of the finest rung if there is one, and the first key that
-    /// is not in its stretch. `None`: no entry is left.
-    pub fn open(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) -> Option<(Slot, i64)> {
+    /// The next slot that is not empty, of the finest rung if there is one, and its stretch of
+    /// keys. `None`: no entry is left.
+    #[inline(always)]
+    pub fn open(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) -> Option<(Slot, Range<i64>)> {
         self.counted = 0;
         while let Some(rung) = self.rungs.last_mut() {
             let slot = &mut self.rung_slots[(rung.first + rung.at) as usize];
+            let start = rung.start + (i64::from(rung.at) << rung.shift);
             rung.at += 1;
             let slot = std::mem::replace(slot, Slot::EMPTY);
             let end = if rung.at == rung.slots {
@@ -172,7 +175,7 @@ impl Ring {
                 rung.start + (i64::from(rung.at) << rung.shift)
             };
             if slot.entries > 0 {
-                return Some((slot, end));
+                return Some((slot, start..end));
             }
         }
         loop {
@@ -185,7 +188,7 @@ impl Ring {
                 self.opened += 1;
                 self.opened_entries += self.counted;
                 self.advance(chunks, nodes);
-                return Some((slot, (number + 1) << self.shift));
+                return Some((slot, number << self.shift..(number + 1) << self.shift));
             }
             if self.overflow.entries == 0 {
                 return None;
@@ -301,10 +304,9 @@ impl Ring {
     #[inline(always)]
     pub fn is_out_of_tune(&self, entries: u64) -> bool {
         let grew = entries > 4 * self.tuned_for || 4 * entries < self.tuned_for;
-        grew || (self.opened > self.patience && {
-            let each = self.opened_entries / self.opened;
-            !(FEW..=MANY).contains(&each)
-        })
+        // Multiplied, as to divide takes long.
+        let (few, many) = (FEW * self.opened, (MANY + 1) * self.opened);
+        grew || (self.opened > self.patience && !(few..many).contains(&self.opened_entries))
     }
 
     /// Takes all entries out: those of equal keys in their order, all in order if every entry

@@ -5,6 +5,7 @@ use super::super::chunks::Chunk;
 use super::super::packed::{PLACES, Sorted};
 use super::plain;
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -92,8 +93,9 @@ pub fn sort_chunks(
     first: &Chunk,
     second: &Chunk,
     entries: usize,
+    stretch: &Range<i64>,
     to_keys: &mut [i64],
     to_tags: &mut [u64],
 ) {
-    plain::sort_chunks(first, second, entries, to_keys, to_tags);
+    plain::sort_chunks(first, second, entries, stretch, to_keys, to_tags);
 }

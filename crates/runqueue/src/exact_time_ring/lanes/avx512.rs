@@ -5,6 +5,11 @@ use super::super::chunks::{CHUNK, Chunk};
 use super::super::front::PREPARED;
 use super::super::packed::{PLACES, Sorted};
 use std::arch::x86_64::*;
+use std::ops::Range;
+
+/// Keys in a stretch of so many bits are sorted as numbers of 32 bits, 16 in a vector: the key's
+/// distance from the start, and below it in 5 bits the place, which keeps equal keys in order.
+const NEAR_BITS: u32 = 26;
 
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -117,9 +122,18 @@ pub fn sort_chunks(
     first: &Chunk,
     second: &Chunk,
     entries: usize,
+    stretch: &Range<i64>,
     to_keys: &mut [i64],
     to_tags: &mut [u64],
 ) {
+    if stretch.end - stretch.start <= 1 << NEAR_BITS {
+        if entries <= CHUNK {
+            sort_one(first, stretch.start, to_keys, to_tags);
+        } else {
+            sort_two(first, second, stretch.start, to_keys, to_tags);
+        }
+        return;
+    }
     match entries {
         0..=8 => rank::<1>(first, second, to_keys, to_tags),
         9..=16 => rank::<2>(first, second, to_keys, to_tags),
@@ -168,6 +182,107 @@ fn rank<const VECTORS: usize>(
         unsafe {
             _mm512_i64scatter_epi64::<8>(to_keys.as_mut_ptr().cast(), rank[vector], keys[vector]);
             _mm512_i64scatter_epi64::<8>(to_tags.as_mut_ptr().cast(), rank[vector], tags);
+        }
+    }
+}
+
+/// The numbers that the entries of a chunk are sorted as, whose first place has this number. Holes
+/// are behind all others.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn numbers(chunk: &Chunk, start: i64, place: i32) -> __m512i {
+    let start = _mm512_set1_epi64(start);
+    let low = _mm512_cvtusepi64_epi32(_mm512_sub_epi64(load(&chunk.keys, 0), start));
+    let high = _mm512_cvtusepi64_epi32(_mm512_sub_epi64(load(&chunk.keys, 8), start));
+    let distances = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+    let distances = _mm512_min_epu32(distances, _mm512_set1_epi32(1 << NEAR_BITS));
+    let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let places = _mm512_add_epi32(places, _mm512_set1_epi32(place));
+    _mm512_or_si512(_mm512_slli_epi32::<5>(distances), places)
+}
+
+/// One step of sorting: each number beside its partner, of which the masked lanes keep the larger.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn step(numbers: __m512i, partners: __m512i, larger: __mmask16) -> __m512i {
+    let smaller = _mm512_min_epu32(numbers, partners);
+    _mm512_mask_max_epu32(smaller, larger, numbers, partners)
+}
+
+/// The lanes in reverse.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn reverse(numbers: __m512i) -> __m512i {
+    let lanes = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    _mm512_permutexvar_epi32(lanes, numbers)
+}
+
+/// Steps with partners 4, 2 and 1 lanes away.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn merge_eight(numbers: __m512i) -> __m512i {
+    let numbers = step(numbers, _mm512_shuffle_i32x4::<0b10_11_00_01>(numbers, numbers), 0xf0f0);
+    merge_four(numbers)
+}
+
+/// Steps with partners 2 and 1 lanes away.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn merge_four(numbers: __m512i) -> __m512i {
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b01_00_11_10>(numbers), 0xcccc);
+    step(numbers, _mm512_shuffle_epi32::<0b10_11_00_01>(numbers), 0xaaaa)
+}
+
+/// Sorts 16 numbers: K. Batcher's bitonic network, 1968, with the first step of each merge against
+/// the other half in reverse, so that all steps have the smaller number in the lower lane.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn sort_numbers(numbers: __m512i) -> __m512i {
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b10_11_00_01>(numbers), 0xaaaa);
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b00_01_10_11>(numbers), 0xcccc);
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b10_11_00_01>(numbers), 0xaaaa);
+    let fours = _mm512_shuffle_epi32::<0b00_01_10_11>(numbers);
+    let eights = _mm512_shuffle_i32x4::<0b10_11_00_01>(fours, fours);
+    let numbers = merge_four(step(numbers, eights, 0xf0f0));
+    merge_eight(step(numbers, reverse(numbers), 0xff00))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn sort_one(chunk: &Chunk, start: i64, to_keys: &mut [i64], to_tags: &mut [u64]) {
+    let sorted = sort_numbers(numbers(chunk, start, 0));
+    let halves = [_mm512_castsi512_si256(sorted), _mm512_extracti64x4_epi64::<1>(sorted)];
+    let keys = [load(&chunk.keys, 0), load(&chunk.keys, 8)];
+    let tags = [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)];
+    for (half, at) in halves.into_iter().zip([0, 8]) {
+        // Of each number its lowest four bits count here.
+        let places = _mm512_cvtepu32_epi64(half);
+        store(to_keys, at, _mm512_permutex2var_epi64(keys[0], places, keys[1]));
+        store_tags(to_tags, at, _mm512_permutex2var_epi64(tags[0], places, tags[1]));
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn sort_two(first: &Chunk, second: &Chunk, start: i64, to_keys: &mut [i64], to_tags: &mut [u64]) {
+    let low = sort_numbers(numbers(first, start, 0));
+    let high = reverse(sort_numbers(numbers(second, start, CHUNK as i32)));
+    let sorted = [_mm512_min_epu32(low, high), _mm512_max_epu32(low, high)];
+    let keys = [first, second].map(|chunk| [load(&chunk.keys, 0), load(&chunk.keys, 8)]);
+    let tags = [first, second].map(|chunk| [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)]);
+    for (numbers, at) in sorted.into_iter().zip([0, 16]) {
+        let partners = _mm512_shuffle_i32x4::<0b01_00_11_10>(numbers, numbers);
+        let numbers = merge_eight(step(numbers, partners, 0xff00));
+        let halves = [_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64::<1>(numbers)];
+        for (half, at) in halves.into_iter().zip([at, at + 8]) {
+            let places = _mm512_cvtepu32_epi64(half);
+            let later = _mm512_test_epi64_mask(places, _mm512_set1_epi64(CHUNK as i64));
+            let [ours, theirs] =
+                keys.map(|keys| _mm512_permutex2var_epi64(keys[0], places, keys[1]));
+            store(to_keys, at, _mm512_mask_mov_epi64(ours, later, theirs));
+            let [ours, theirs] =
+                tags.map(|tags| _mm512_permutex2var_epi64(tags[0], places, tags[1]));
+            store_tags(to_tags, at, _mm512_mask_mov_epi64(ours, later, theirs));
         }
     }
 }
