@@ -3,9 +3,9 @@
 //!
 //! Idea: sort late, and only what is small and warm. Three tiers, by how many items are queued:
 //!
-//! 1. up to 33 (17 without AVX-512): a *window*, sorted, in a few vectors, and the newest entry
-//!    pending beside it. A pop and the push that follows it are one pass of `max(A[i], min(p,
-//!    A[i + 1]))`, with no branch that depends on keys ([`window`]).
+//! 1. up to 128 (64 with AVX2, 32 without vectors): *packed*, one number each, sorted, and the
+//!    newest entry pending beside them. A pop and the push that follows it are one pass of
+//!    `max(A[i], min(p, A[i + 1]))`, with no branch that depends on keys ([`packed`]).
 //! 2. more, queued in order, as round robin does: a *run*, appended to at its end.
 //! 3. more, in any order: a *ring* of slots. A push appends to the slot of its key, unsorted. When
 //!    a slot's time comes, its some ten entries are put in order at once, by counting for each how
@@ -20,7 +20,7 @@
 //!
 //! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
 //! the number of items or the spread of keys has changed by a factor; remove O(1) in the ring, one
-//! pass in window and front; a walk is n pops and pushes. Memory: one line an item, 32 to 80 bytes
+//! pass in the first tier and the front; a walk is n pops and pushes. Memory: one line an item, 32 to 80 bytes
 //! for chunks, and 12 a slot. Nothing is allocated after it was made.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
@@ -34,10 +34,10 @@ mod chunks;
 mod forms;
 mod front;
 mod lanes;
+mod packed;
 mod ring;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use crate::arena::Arena;
 use crate::before;
@@ -46,21 +46,26 @@ use chunks::{Bucket, CHUNK, Chunk, Chunks, HOLE, Place, Slot};
 pub use forms::{ExactTimeRingAvx2, ExactTimeRingAvx512, ExactTimeRingScalar};
 use front::{Front, LONG};
 pub use lanes::Lanes;
+use packed::{NEAR, Packed};
 use ring::Ring;
-use window::Window;
+use std::ops::Range;
 
 /// How far keys may be from the base. Twice this is less than half of all keys, so a key that is
 /// further away than it seems is seen to be far away.
 const FAR: u64 = 1 << 60;
 /// Most entries that are sorted at once.
 const SORTED_MAX: u32 = 2 * CHUNK as u32;
+/// More items than this that come in order are better off as a run.
+const RUN_MIN: usize = 48;
+/// Refills after which keys that were too far apart for the first tier may be closer together.
+const PATIENCE: u32 = 1000;
 /// Capacities from here on do not fit into the first cache: items are fetched before they leave.
 const FETCHED_FROM: usize = 512;
 
 #[derive(Clone, Debug)]
 struct Node {
     key: u64,
-    /// Where its entry waits, unless that is in the window or the front.
+    /// Where its entry waits, unless that is in the front.
     place: Place,
     queued: bool,
 }
@@ -70,8 +75,8 @@ type Nodes = Arena<Node>;
 /// Where entries are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tier {
-    /// All in the window.
-    Window,
+    /// All in the first tier.
+    Packed,
     /// In the front, and behind it in `current`, which is in order.
     Run,
     /// In the front, in `current`, in the ring.
@@ -92,10 +97,12 @@ pub struct ExactTimeRing {
     /// Pushes in a row whose key was not below the one before.
     ascending: u64,
     last_key: i64,
+    /// Refills before the first tier is tried again, as keys were too far apart for it.
+    patience: u32,
     ring: Ring,
     chunks: Chunks,
     nodes: Arena<Node>,
-    window: Window,
+    packed: Packed,
     front: Front,
     current: Bucket,
     /// Items whose keys are too far from the base, in order of arrival.
@@ -117,17 +124,18 @@ impl ExactTimeRing {
         // half, and for each list a chunk that is partly empty.
         let chunks = (2 * capacity + 256) / CHUNK + ring.lists().min(2 * capacity + 256) + 16;
         ExactTimeRing {
-            tier: Tier::Window,
+            tier: Tier::Packed,
             near: 0,
             base: 0,
             limit: 0,
             current_end: HOLE,
             ascending: 0,
             last_key: 0,
+            patience: 0,
             ring,
             chunks: Chunks::new(chunks),
             nodes: Arena::new(capacity, Node { key: 0, place: Place::NONE, queued: false }),
-            window: Window::new(lanes),
+            packed: Packed::new(lanes),
             front: Front::new(lanes),
             current: Bucket::EMPTY,
             beyond: Vec::with_capacity(capacity),
@@ -140,12 +148,14 @@ impl ExactTimeRing {
     #[inline(always)]
     fn push_near(&mut self, key: i64, tag: u64) {
         match self.tier {
-            Tier::Window => {
-                if self.window.is_full() {
-                    self.leave_window();
-                    self.push_run(key, tag);
+            Tier::Packed => {
+                if self.near > self.packed.places() || self.packed.is_out_of_slots() {
+                    self.make_room();
+                }
+                if self.tier == Tier::Packed {
+                    self.packed.push(&mut self.nodes, key, tag as u32);
                 } else {
-                    self.window.push(key, tag);
+                    self.push_run(key, tag);
                 }
             }
             Tier::Ring => {
@@ -160,23 +170,33 @@ impl ExactTimeRing {
         }
     }
 
-    /// The window's first half becomes the front, the other half a run behind it.
+    /// The first tier is full, or needs new slots; then it also sees whether items come in order.
     #[cold]
     #[inline(never)]
-    fn leave_window(&mut self) {
-        let (front, chunks, nodes) = (&mut self.front, &mut self.chunks, &mut self.nodes);
+    fn make_room(&mut self) {
+        let near = self.near;
+        if near > self.packed.places()
+            || (self.packed.number_anew(&mut self.nodes) && near > RUN_MIN)
+        {
+            self.leave_packed();
+        }
+    }
+
+    /// The first entries become the front, the others a run behind it.
+    #[cold]
+    #[inline(never)]
+    fn leave_packed(&mut self) {
+        let (chunks, nodes) = (&mut self.chunks, &mut self.nodes);
         let mut all = Bucket::EMPTY;
-        self.window.take_all(|key, tag| {
-            nodes[tag as u32].place = chunks.push(&mut all, key, tag);
+        self.packed.take_all(|key, item| {
+            nodes[item].place = chunks.push(&mut all, key, u64::from(item));
         });
-        // The first chunk is half of a full window or all of it.
-        let first = chunks.detach_first(&mut all);
-        front.copy(chunks.get(first));
-        chunks.give_back(first);
-        self.current = all;
-        self.limit = front.keys()[front.len() - 1];
-        self.current_end = HOLE;
+        (self.current, self.current_end) = (all, HOLE);
+        self.limit = -(FAR as i64);
         self.tier = Tier::Run;
+        if self.current.head != NONE {
+            self.serve_current();
+        }
     }
 
     #[inline(always)]
@@ -191,12 +211,19 @@ impl ExactTimeRing {
         }
     }
 
-    /// An entry came out of order: all behind the front go into the ring.
+    /// An entry came out of order: all behind the front go into the ring, or everything into the
+    /// first tier if there is room.
     #[cold]
     #[inline(never)]
     fn leave_run(&mut self) {
+        let (low, high) = ring::bounds(&self.chunks, self.current.head);
+        let low = self.front.keys().first().map_or(low, |first| low.min(*first));
         let all = std::mem::replace(&mut self.current, Bucket::EMPTY);
         self.build(all);
+        let far = if self.beyond.is_empty() { low } else { 0 };
+        if self.near <= self.packed.places() && low.abs_diff(far).max(high.abs_diff(far)) < NEAR {
+            self.pack();
+        }
     }
 
     fn build(&mut self, all: Bucket) {
@@ -276,6 +303,9 @@ impl ExactTimeRing {
             let (low, high) = ring::bounds(&self.chunks, self.current.head);
             // Equal keys are in order; so is nothing at all.
             self.current.sorted = low >= high;
+            if low == high {
+                self.ring.forgive();
+            }
             if low < high {
                 let old = std::mem::replace(&mut self.current, Bucket::EMPTY);
                 let (chunks, nodes) = (&mut self.chunks, &mut self.nodes);
@@ -298,33 +328,36 @@ impl ExactTimeRing {
             return self.rebuild();
         }
         let opened = self.ring.open(&mut self.chunks, &mut self.nodes);
-        let Some((mut slot, end)) = opened else { return false };
-        self.current_end = end;
+        let Some((mut slot, stretch)) = opened else { return false };
+        self.current_end = stretch.end;
         if slot.entries > SORTED_MAX {
             self.chunks.join(&mut self.current, &mut slot);
             self.current.sorted = false;
         } else {
-            self.take(slot);
-            self.limit = end;
+            self.take(slot, &stretch);
+            self.limit = stretch.end;
         }
         true
     }
 
     /// Sorts a small slot into the front.
     #[inline(always)]
-    fn take(&mut self, slot: Slot) {
+    fn take(&mut self, slot: Slot, stretch: &Range<i64>) {
         let (first, second) = (slot.head, self.chunks.after(slot.head));
         let places = slot.entries as usize;
         let mut removed = self.chunks.removed(first);
         if places <= CHUNK {
-            self.front.sort(self.chunks.get(first), &Chunk::BLANK, places, removed);
+            self.front.sort(self.chunks.get(first), &Chunk::BLANK, places, removed, stretch);
         } else {
             removed += self.chunks.removed(second);
             let (first, second_chunk) = (self.chunks.get(first), self.chunks.get(second));
-            self.front.sort(first, second_chunk, places, removed);
+            self.front.sort(first, second_chunk, places, removed, stretch);
             self.chunks.give_back(second);
         }
         self.chunks.give_back(first);
+        if self.front.is_level() {
+            self.ring.forgive();
+        }
         if self.beyond.capacity() >= FETCHED_FROM {
             self.fetch();
         }
@@ -360,22 +393,34 @@ impl ExactTimeRing {
         true
     }
 
-    /// Refills the front, or leaves it for the window if few items are left.
+    /// Refills the front, or leaves it for the first tier if few items are left.
     #[cold]
     #[inline(never)]
     fn refill_or_leave(&mut self) {
-        if self.near > self.window.again() {
+        // Half of what it takes to come here, so that a queue whose length sways does not move to
+        // and fro.
+        let few = if self.tier == Tier::Run { RUN_MIN / 2 } else { self.packed.places() / 2 };
+        self.patience = self.patience.saturating_sub(1);
+        if self.near <= few && self.patience == 0 {
+            self.pack();
+            // Keys too far apart remain so for a while.
+            self.patience = if self.tier == Tier::Packed { 0 } else { PATIENCE };
+        }
+        if self.tier != Tier::Packed && self.front.is_empty() {
             let filled = self.refill();
             debug_assert!(filled, "items are queued");
-            return;
         }
-        while self.refill() {
-            while !self.front.is_empty() {
-                let key = self.front.keys()[0];
-                self.window.append(key, self.front.pop());
-            }
+    }
+
+    /// Moves all items into the first tier, or as many into a run as are too far from the first.
+    #[cold]
+    #[inline(never)]
+    fn pack(&mut self) {
+        let order = self.drain();
+        if let Some(&first) = order.first().filter(|_| self.beyond.is_empty()) {
+            self.base = self.nodes[first].key;
         }
-        self.tier = Tier::Window;
+        self.refill_from(order);
     }
 
     /// Queues an item whose key is far from the base, or for which the base says nothing.
@@ -385,7 +430,8 @@ impl ExactTimeRing {
         if let Some(first) = self.peek() {
             let first = self.nodes[first].key;
             let sooner = before(key, first);
-            let moved = first.wrapping_sub(self.base).wrapping_add(FAR / 2) > FAR;
+            let reach = self.reach();
+            let moved = first.wrapping_sub(self.base).wrapping_add(reach / 2) > reach;
             if sooner || moved {
                 self.rebase(if sooner { key } else { first });
             }
@@ -395,28 +441,43 @@ impl ExactTimeRing {
         self.place(item, key);
     }
 
-    fn place(&mut self, item: u32, key: u64) {
-        let place = key.wrapping_sub(self.base);
-        if place.wrapping_add(FAR) <= 2 * FAR {
-            self.near += 1;
-            self.push_near(place as i64, u64::from(item));
-        } else {
-            self.beyond.push(item);
-        }
+    /// How far from the base a key may be for now.
+    #[inline(always)]
+    fn reach(&self) -> u64 {
+        if self.tier == Tier::Packed { NEAR } else { FAR }
     }
 
-    /// Takes out all items that are near, in order, and all holes; the window is next.
+    fn place(&mut self, item: u32, key: u64) {
+        let place = key.wrapping_sub(self.base);
+        if place.wrapping_add(FAR) > 2 * FAR {
+            self.beyond.push(item);
+            return;
+        }
+        if self.tier == Tier::Packed && place.wrapping_add(NEAR) > 2 * NEAR {
+            self.leave_packed();
+        }
+        self.near += 1;
+        self.push_near(place as i64, u64::from(item));
+    }
+
+    /// Takes out all items that are near, in order, and all holes; the first tier is next.
     fn drain(&mut self) -> Vec<u32> {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        while self.near > 0 {
-            order.push(self.pop_near());
+        if self.tier == Tier::Packed {
+            self.packed.take_all(|_, item| order.push(item));
+        } else {
+            loop {
+                while !self.front.is_empty() {
+                    order.push(self.front.pop() as u32);
+                }
+                if !self.refill() {
+                    break;
+                }
+            }
         }
-        if self.tier != Tier::Window {
-            let left = self.refill();
-            debug_assert!(!left, "only holes are left");
-        }
-        self.tier = Tier::Window;
+        self.near = 0;
+        self.tier = Tier::Packed;
         order
     }
 
@@ -451,19 +512,15 @@ impl ExactTimeRing {
 
     #[inline(always)]
     fn pop_near(&mut self) -> u32 {
-        let tag = match self.tier {
-            Tier::Window => self.window.pop(),
-            _ => {
-                if self.front.is_empty() {
-                    self.refill_or_leave();
-                    if self.tier == Tier::Window { self.window.pop() } else { self.front.pop() }
-                } else {
-                    self.front.pop()
-                }
-            }
+        if self.tier != Tier::Packed && self.front.is_empty() {
+            self.refill_or_leave();
+        }
+        let item = match self.tier {
+            Tier::Packed => self.packed.pop(),
+            _ => self.front.pop() as u32,
         };
         self.near -= 1;
-        tag as u32
+        item
     }
 
     /// Holes are more than entries: makes their places free.
@@ -488,14 +545,13 @@ impl RunQueue for ExactTimeRing {
         assert!(!node.queued, "item {item} is queued already");
         node.queued = true;
         node.key = key;
-        let tag = u64::from(item);
-        let place = key.wrapping_sub(self.base);
-        if place.wrapping_add(FAR) > 2 * FAR || (self.near == 0 && !self.beyond.is_empty()) {
+        let (place, reach) = (key.wrapping_sub(self.base), self.reach());
+        if place.wrapping_add(reach) > 2 * reach || (self.near == 0 && !self.beyond.is_empty()) {
             self.push_far(item, key);
             return;
         }
         self.near += 1;
-        self.push_near(place as i64, tag);
+        self.push_near(place as i64, u64::from(item));
     }
 
     #[inline(always)]
@@ -512,11 +568,13 @@ impl RunQueue for ExactTimeRing {
         if self.near == 0 && !self.go_beyond() {
             return None;
         }
-        if self.tier != Tier::Window && self.front.is_empty() {
+        if self.tier != Tier::Packed && self.front.is_empty() {
             self.refill_or_leave();
         }
-        let tag = if self.tier == Tier::Window { self.window.first() } else { self.front.first() };
-        Some(tag as u32)
+        Some(match self.tier {
+            Tier::Packed => self.packed.first(),
+            _ => self.front.first() as u32,
+        })
     }
 
     fn remove(&mut self, item: u32) {
@@ -530,8 +588,8 @@ impl RunQueue for ExactTimeRing {
             return;
         }
         self.near -= 1;
-        if self.tier == Tier::Window {
-            self.window.remove(tag);
+        if self.tier == Tier::Packed {
+            self.packed.remove(place as i64, node.place);
             return;
         }
         if place as i64 <= self.limit && self.front.remove(tag) {

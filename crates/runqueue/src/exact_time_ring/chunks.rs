@@ -86,9 +86,9 @@ pub(super) struct Chunks {
     holes: usize,
 }
 
-/// Where an entry waits, for its item to remember.
+/// Where an entry waits, for its item to remember: in a chunk, or in the first tier's table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(u32);
+pub(super) struct Place(pub u32);
 
 impl Place {
     pub const NONE: Place = Place(u32::MAX);

@@ -2,6 +2,7 @@
 
 use super::chunks::{CHUNK, Chunk, HOLE};
 use super::lanes::{self, Lanes};
+use std::ops::Range;
 
 /// Places before the first entry after a refill.
 const HEADROOM: usize = 8;
@@ -10,7 +11,7 @@ pub(super) const LONG: usize = 64;
 /// Places: headroom, a full front, and what loops over whole vectors may write behind it.
 const PLACES: usize = HEADROOM + LONG + 40;
 /// Places that a refill prepares for insertions by vectors.
-const PREPARED: usize = 32;
+pub(super) const PREPARED: usize = 32;
 
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
@@ -55,6 +56,12 @@ impl Front {
         tag
     }
 
+    /// Whether all keys are equal.
+    #[inline(always)]
+    pub fn is_level(&self) -> bool {
+        !self.is_empty() && self.arrays.keys[self.head] == self.arrays.keys[self.tail - 1]
+    }
+
     pub fn keys(&self) -> &[i64] {
         &self.arrays.keys[self.head..self.tail]
     }
@@ -72,14 +79,21 @@ impl Front {
     }
 
     /// Fills the empty front with the entries of one or two chunks, in order: of the first so many
-    /// places, less those removed.
+    /// places, less those removed. Their keys are in this stretch.
     #[inline(always)]
-    pub fn sort(&mut self, first: &Chunk, second: &Chunk, places: usize, removed: usize) {
+    pub fn sort(
+        &mut self,
+        first: &Chunk,
+        second: &Chunk,
+        places: usize,
+        removed: usize,
+        stretch: &Range<i64>,
+    ) {
         self.reset();
         let Arrays { keys, tags } = &mut self.arrays;
         keys[HEADROOM..HEADROOM + PREPARED + 8].fill(HOLE);
         let (keys, tags) = (&mut keys[HEADROOM..], &mut tags[HEADROOM..]);
-        lanes::sort_chunks(self.lanes, first, second, places, keys, tags);
+        lanes::sort_chunks(self.lanes, first, second, places, stretch, keys, tags);
         self.tail = HEADROOM + places - removed;
     }
 

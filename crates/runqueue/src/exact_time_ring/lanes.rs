@@ -1,9 +1,11 @@
-//! The loops over many keys at once, in three forms: plain Rust, the same built for AVX2, and
-//! AVX-512 by hand, where a compiler does not find what matters. Which one runs is settled when a
+//! The loops over many keys at once, in three forms: plain Rust, and by hand for AVX2
+//! and AVX-512, where a compiler does not find what matters. Which one runs is settled when a
 //! queue is made.
 
-use super::chunks::{CHUNK, Chunk, HOLE};
-use super::window::{PLACES, Sorted};
+use super::chunks::{CHUNK, Chunk};
+use super::front::PREPARED;
+use super::packed::{PLACES, Sorted};
+use std::ops::Range;
 
 /// What the processor can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,54 +66,46 @@ macro_rules! dispatch {
     };
 }
 
-/// Takes the first of `count` sorted entries out and puts another in, behind all that are not
-/// after it: `R[i] = max(A[i], min(entry, A[i + 1]))`. An entry with the key `HOLE` only closes
-/// the gap.
+/// Takes the first of `count` sorted entries out and puts another in:
+/// `R[i] = max(A[i], min(entry, A[i + 1]))`. `NOTHING` only closes the gap.
 #[inline(always)]
-pub(super) fn replace_first(lanes: Lanes, sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-    dispatch!(lanes, replace_first(sorted, count, key, tag));
+pub(super) fn replace_first(lanes: Lanes, sorted: &mut Sorted, count: usize, entry: u64) {
+    dispatch!(lanes, replace_first(sorted, count, entry));
 }
 
-/// Puts an entry among `count` sorted ones, behind all that are not after it:
-/// `R[i] = min(A[i], max(entry, A[i - 1]))`.
+/// Puts an entry among `count` sorted ones: `R[i] = min(A[i], max(entry, A[i - 1]))`.
 #[inline(always)]
-pub(super) fn insert(lanes: Lanes, sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-    dispatch!(lanes, insert(sorted, count, key, tag));
+pub(super) fn insert(lanes: Lanes, sorted: &mut Sorted, count: usize, entry: u64) {
+    dispatch!(lanes, insert(sorted, count, entry));
 }
 
-/// Takes the entry `out` away and puts another in, which may have the key `HOLE`. Returns whether
-/// `out` was there; if not, nothing changed.
+/// Takes the entry `out`, which must be there, out of `count` sorted ones, and puts another in,
+/// as the two above do.
 #[inline(always)]
-pub(super) fn replace(
-    lanes: Lanes,
-    sorted: &mut Sorted,
-    count: usize,
-    out: u64,
-    key: i64,
-    tag: u64,
-) -> bool {
-    dispatch!(lanes, replace(sorted, count, out, key, tag))
+pub(super) fn replace(lanes: Lanes, sorted: &mut Sorted, count: usize, out: u64, entry: u64) {
+    dispatch!(lanes, replace(sorted, count, out, entry));
 }
 
-/// As [`insert`], into the first `PLACES` of the front. Whatever is not an entry before those of
-/// the front may be spoilt, behind them are holes.
+/// Puts an entry into the first `PREPARED` places of the front, behind all that are not after it.
+/// Whatever is not an entry before those of the front may be spoilt, behind them are holes.
 #[inline(always)]
 pub(super) fn insert_front(lanes: Lanes, keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
     dispatch!(lanes, insert_front(keys, tags, key, tag));
 }
 
-/// Writes the `entries` of one or two chunks to `to_keys` and `to_tags` in order, those of the
-/// first chunk first where keys are equal. Holes follow.
+/// Writes the `entries` of one or two chunks, whose keys are in this stretch, to `to_keys` and
+/// `to_tags` in order, those of the first chunk first where keys are equal. Holes follow.
 #[inline(always)]
 pub(super) fn sort_chunks(
     lanes: Lanes,
     first: &Chunk,
     second: &Chunk,
     entries: usize,
+    stretch: &Range<i64>,
     to_keys: &mut [i64],
     to_tags: &mut [u64],
 ) {
-    dispatch!(lanes, sort_chunks(first, second, entries, to_keys, to_tags));
+    dispatch!(lanes, sort_chunks(first, second, entries, stretch, to_keys, to_tags));
 }
 
 /// Asks for a cache line that will be written to soon.
@@ -131,54 +125,67 @@ pub(super) fn fetch<T>(place: &T) {
 mod plain {
     use super::*;
 
+    // As floating-point numbers, of which compilers make vectors of any processor.
     #[inline(always)]
-    pub fn replace_first(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-        let Sorted { keys, tags } = sorted;
-        let (mut here, mut here_tag) = (keys[0], tags[0]);
-        for place in 0..count.min(PLACES) {
-            let (next, next_tag) = (keys[place + 1], tags[place + 1]);
-            let low = if next <= key { next } else { key };
-            let low_tag = if next <= key { next_tag } else { tag };
-            keys[place] = if here > low { here } else { low };
-            tags[place] = if here > low { here_tag } else { low_tag };
-            (here, here_tag) = (next, next_tag);
-        }
+    fn min(a: u64, b: u64) -> u64 {
+        let (a, b) = (f64::from_bits(a), f64::from_bits(b));
+        (if a < b { a } else { b }).to_bits()
     }
 
     #[inline(always)]
-    pub fn insert(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-        let Sorted { keys, tags } = sorted;
-        let (mut before, mut before_tag) = (i64::MIN, 0);
-        for place in 0..=count.min(PLACES) {
-            let (here, here_tag) = (keys[place], tags[place]);
-            let low = if before <= key { key } else { before };
-            let low_tag = if before <= key { tag } else { before_tag };
-            keys[place] = if here <= key { here } else { low };
-            tags[place] = if here <= key { here_tag } else { low_tag };
-            (before, before_tag) = (here, here_tag);
-        }
+    fn max(a: u64, b: u64) -> u64 {
+        let (a, b) = (f64::from_bits(a), f64::from_bits(b));
+        (if a > b { a } else { b }).to_bits()
+    }
+
+    /// The eight numbers from `at` on.
+    #[inline(always)]
+    fn eight(from: &[u64], at: usize) -> [u64; 8] {
+        std::array::from_fn(|lane| from[at..at + 8][lane])
     }
 
     #[inline(always)]
-    pub fn replace(sorted: &mut Sorted, count: usize, out: u64, key: i64, tag: u64) -> bool {
-        let count = count.min(PLACES);
-        let Some(place) = sorted.tags[..count].iter().position(|other| *other == out) else {
-            return false;
-        };
-        sorted.keys.copy_within(place + 1..count + 1, place);
-        sorted.tags.copy_within(place + 1..count + 1, place);
-        sorted.keys[count - 1] = HOLE;
-        if key != HOLE {
-            insert(sorted, count - 1, key, tag);
+    pub fn replace_first(sorted: &mut Sorted, count: usize, entry: u64) {
+        for at in (0..count.min(PLACES)).step_by(8) {
+            let (here, next) = (eight(sorted, at), eight(sorted, at + 1));
+            for lane in 0..8 {
+                sorted[at..at + 8][lane] = max(here[lane], min(entry, next[lane]));
+            }
         }
-        true
+    }
+
+    /// How many of the first `count` are smaller.
+    #[inline(always)]
+    fn smaller(sorted: &Sorted, count: usize, entry: u64) -> usize {
+        let entry = f64::from_bits(entry);
+        let sorted = &sorted[..count.min(PLACES)];
+        sorted.iter().map(|other| u64::from(f64::from_bits(*other) < entry)).sum::<u64>() as usize
+    }
+
+    #[inline(always)]
+    pub fn insert(sorted: &mut Sorted, count: usize, entry: u64) {
+        let to = smaller(sorted, count, entry);
+        sorted.copy_within(to..count, to + 1);
+        sorted[to] = entry;
+    }
+
+    #[inline(always)]
+    pub fn replace(sorted: &mut Sorted, count: usize, out: u64, entry: u64) {
+        let (from, to) = (smaller(sorted, count, out), smaller(sorted, count, entry));
+        if from < to {
+            sorted.copy_within(from + 1..to, from);
+            sorted[to - 1] = entry;
+        } else {
+            sorted.copy_within(to..from, to + 1);
+            sorted[to] = entry;
+        }
     }
 
     #[inline(always)]
     pub fn insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
-        let (keys, tags) = (&mut keys[..PLACES], &mut tags[..PLACES]);
+        let (keys, tags) = (&mut keys[..PREPARED], &mut tags[..PREPARED]);
         // From behind: places before the front's first entry may hold anything.
-        let mut place = PLACES - 1;
+        let mut place = PREPARED - 1;
         while place > 0 && keys[place - 1] > key {
             keys[place] = keys[place - 1];
             tags[place] = tags[place - 1];
@@ -193,6 +200,7 @@ mod plain {
         first: &Chunk,
         second: &Chunk,
         entries: usize,
+        _stretch: &Range<i64>,
         to_keys: &mut [i64],
         to_tags: &mut [u64],
     ) {
@@ -231,29 +239,7 @@ mod plain {
     }
 }
 
-/// The plain loops, built for AVX2.
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use super::*;
-
-    macro_rules! widen {
-        ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
-            #[target_feature(enable = "avx2,bmi1,bmi2")]
-            pub fn $name($($arg: $type),*) -> $result {
-                plain::$name($($arg),*)
-            }
-        )*};
-    }
-
-    widen! {
-        replace_first(sorted: &mut Sorted, count: usize, key: i64, tag: u64) -> ();
-        insert(sorted: &mut Sorted, count: usize, key: i64, tag: u64) -> ();
-        replace(sorted: &mut Sorted, count: usize, out: u64, key: i64, tag: u64) -> bool;
-        insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) -> ();
-        sort_chunks(first: &Chunk, second: &Chunk, entries: usize, to_keys: &mut [i64],
-            to_tags: &mut [u64]) -> ();
-    }
-}
-
+mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;

@@ -9,6 +9,7 @@
 use super::Nodes;
 use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
 use crate::run_queue::NONE;
+use std::ops::Range;
 
 /// Entries that a slot should have when its time comes.
 const AIM: u64 = 10;
@@ -62,6 +63,8 @@ pub(super) struct Ring {
     /// Since the last tuning: slots opened, entries in them.
     opened: u64,
     opened_entries: u64,
+    /// What the slot opened last added to them.
+    counted: u64,
     /// How many entries there were at the last tuning, and how many more slots must be opened
     /// before the next.
     tuned_for: u64,
@@ -84,6 +87,7 @@ impl Ring {
             rung_slots: vec![Slot::EMPTY; RUNG_SLOTS].into_boxed_slice(),
             opened: 0,
             opened_entries: 0,
+            counted: 0,
             tuned_for: 0,
             patience: 0,
         }
@@ -153,11 +157,14 @@ impl Ring {
         !self.rungs.is_empty()
     }
 
-    /// The next slot that is not empty, of the finest rung if there is one, and the first key that
-    /// is not in its stretch. `None`: no entry is left.
-    pub fn open(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) -> Option<(Slot, i64)> {
+    /// The next slot that is not empty, of the finest rung if there is one, and its stretch of
+    /// keys. `None`: no entry is left.
+    #[inline(always)]
+    pub fn open(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) -> Option<(Slot, Range<i64>)> {
+        self.counted = 0;
         while let Some(rung) = self.rungs.last_mut() {
             let slot = &mut self.rung_slots[(rung.first + rung.at) as usize];
+            let start = rung.start + (i64::from(rung.at) << rung.shift);
             rung.at += 1;
             let slot = std::mem::replace(slot, Slot::EMPTY);
             let end = if rung.at == rung.slots {
@@ -168,7 +175,7 @@ impl Ring {
                 rung.start + (i64::from(rung.at) << rung.shift)
             };
             if slot.entries > 0 {
-                return Some((slot, end));
+                return Some((slot, start..end));
             }
         }
         loop {
@@ -177,10 +184,11 @@ impl Ring {
                 self.at = number;
                 self.occupied[index / 64] &= !(1 << (index % 64));
                 let slot = std::mem::replace(&mut self.slots[index], Slot::EMPTY);
+                self.counted = u64::from(slot.entries);
                 self.opened += 1;
-                self.opened_entries += u64::from(slot.entries);
+                self.opened_entries += self.counted;
                 self.advance(chunks, nodes);
-                return Some((slot, (number + 1) << self.shift));
+                return Some((slot, number << self.shift..(number + 1) << self.shift));
             }
             if self.overflow.entries == 0 {
                 return None;
@@ -283,14 +291,22 @@ impl Ring {
         self.rungs.push(Rung { start: low, end, shift, slots, at: 0, first });
     }
 
+    /// All keys in the slot opened last were equal: many of them say nothing about its stretch.
+    pub fn forgive(&mut self) {
+        if self.counted > MANY {
+            self.opened -= 1;
+            self.opened_entries -= self.counted;
+            self.counted = 0;
+        }
+    }
+
     /// Whether the ring's slots should have another size. No slot may be open.
     #[inline(always)]
     pub fn is_out_of_tune(&self, entries: u64) -> bool {
         let grew = entries > 4 * self.tuned_for || 4 * entries < self.tuned_for;
-        grew || (self.opened > self.patience && {
-            let each = self.opened_entries / self.opened;
-            !(FEW..=MANY).contains(&each)
-        })
+        // Multiplied, as to divide takes long.
+        let (few, many) = (FEW * self.opened, (MANY + 1) * self.opened);
+        grew || (self.opened > self.patience && !(few..many).contains(&self.opened_entries))
     }
 
     /// Takes all entries out: those of equal keys in their order, all in order if every entry
@@ -361,6 +377,8 @@ impl Ring {
             }
             chunk = chunks.after(chunk);
         }
+        // However many have the first key, that says only where one is.
+        nearer[0] = nearer[0].min(1);
         let entries = nearer.iter().sum::<u64>();
         let (mut sum, mut bits) = (nearer[0], 0);
         while bits < 64 && sum < (entries / 16).max(2 * AIM).min(entries) {

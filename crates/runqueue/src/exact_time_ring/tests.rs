@@ -273,12 +273,12 @@ fn removals_leave_a_bounded_number_of_entries() {
 #[test]
 fn a_queue_that_grows_and_shrinks_changes_its_form_and_keeps_order() {
     in_each_form(|form| {
-        let mut queue = Checked::new(form, 200);
+        let mut queue = Checked::new(form, 1000);
         let mut random = Random::new(8);
-        let (mut changes, mut tier) = (0, Tier::Window);
-        for round in 0..20_000u64 {
-            let growing = (round / 150).is_multiple_of(2);
-            let item = random.below(200) as u32;
+        let (mut changes, mut tier) = (0, Tier::Packed);
+        for round in 0..40_000u64 {
+            let growing = (round / 800).is_multiple_of(2);
+            let item = random.below(1000) as u32;
             if growing && !queue.queue.contains(item) {
                 let now = queue.model.keys().next().map_or(0, |key| key.0);
                 queue.push(item, now + random.below(1 << 12) as i64);

@@ -2,8 +2,14 @@
 //! and moved by one lane in registers: a load that straddles two earlier stores waits for both.
 
 use super::super::chunks::{CHUNK, Chunk};
-use super::super::window::{PLACES, Sorted};
+use super::super::front::PREPARED;
+use super::super::packed::{PLACES, Sorted};
 use std::arch::x86_64::*;
+use std::ops::Range;
+
+/// Keys in a stretch of so many bits are sorted as numbers of 32 bits, 16 in a vector: the key's
+/// distance from the start, and below it in 5 bits the place, which keeps equal keys in order.
+const NEAR_BITS: u32 = 26;
 
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -33,24 +39,54 @@ fn store_tags(to: &mut [u64], at: usize, value: __m512i) {
     unsafe { _mm512_storeu_epi64(to[at..at + 8].as_mut_ptr().cast(), value) }
 }
 
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn min(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn max(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_castpd_si512(_mm512_max_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b)))
+}
+
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn replace_first(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-    let Sorted { keys, tags } = sorted;
-    let entry = _mm512_set1_epi64(key);
-    let entry_tag = _mm512_set1_epi64(tag as i64);
-    let (mut here, mut here_tag) = (load(keys, 0), load_tags(tags, 0));
+pub fn replace_first(sorted: &mut Sorted, count: usize, entry: u64) {
+    let entry = _mm512_set1_epi64(entry as i64);
+    let mut here = load_tags(sorted, 0);
     for at in (0..count.min(PLACES)).step_by(8) {
-        let (next, next_tag) = (load(keys, at + 8), load_tags(tags, at + 8));
+        let next = load_tags(sorted, at + 8);
         let shifted = _mm512_alignr_epi64::<1>(next, here);
-        let shifted_tag = _mm512_alignr_epi64::<1>(next_tag, here_tag);
-        let result = _mm512_max_epi64(here, _mm512_min_epi64(entry, shifted));
-        let later = _mm512_cmple_epi64_mask(here, entry);
-        let earlier = _mm512_cmple_epi64_mask(shifted, entry);
-        let result_tag = _mm512_mask_mov_epi64(here_tag, later, entry_tag);
-        let result_tag = _mm512_mask_mov_epi64(result_tag, earlier, shifted_tag);
-        store(keys, at, result);
-        store_tags(tags, at, result_tag);
-        (here, here_tag) = (next, next_tag);
+        store_tags(sorted, at, max(here, min(entry, shifted)));
+        here = next;
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+pub fn insert(sorted: &mut Sorted, count: usize, entry: u64) {
+    let entry = _mm512_set1_epi64(entry as i64);
+    let mut before = _mm512_setzero_si512();
+    for at in (0..=count.min(PLACES)).step_by(8) {
+        let here = load_tags(sorted, at);
+        let shifted = _mm512_alignr_epi64::<7>(here, before);
+        store_tags(sorted, at, min(here, max(entry, shifted)));
+        before = here;
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+pub fn replace(sorted: &mut Sorted, count: usize, out: u64, entry: u64) {
+    let (out, entry) = (_mm512_set1_epi64(out as i64), _mm512_set1_epi64(entry as i64));
+    let (mut old, mut before) = (load_tags(sorted, 0), _mm512_setzero_si512());
+    for at in (0..count.min(PLACES)).step_by(8) {
+        let next = load_tags(sorted, at + 8);
+        // All from the one that leaves on move up by one.
+        let moves = _mm512_cmpge_epi64_mask(old, out);
+        let here = _mm512_mask_alignr_epi64::<1>(old, moves, next, old);
+        let shifted = _mm512_alignr_epi64::<7>(here, before);
+        store_tags(sorted, at, min(here, max(entry, shifted)));
+        (old, before) = (next, here);
     }
 }
 
@@ -67,13 +103,12 @@ fn moved_up(here: [__m512i; 2], before: [__m512i; 2], entry: [__m512i; 2]) -> [_
     [_mm512_mask_mov_epi64(key, stays, here[0]), _mm512_mask_mov_epi64(tag, stays, here[1])]
 }
 
-/// The first `places` of `keys` and `tags`, in vectors.
-#[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-fn insert_in(keys: &mut [i64], tags: &mut [u64], places: usize, key: i64, tag: u64) {
+pub fn insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
+    let (keys, tags) = (&mut keys[..PREPARED], &mut tags[..PREPARED]);
     let entry = [_mm512_set1_epi64(key), _mm512_set1_epi64(tag as i64)];
     let mut before = [_mm512_set1_epi64(i64::MIN), _mm512_setzero_si512()];
-    for at in (0..places).step_by(8) {
+    for at in (0..PREPARED).step_by(8) {
         let here = [load(keys, at), load_tags(tags, at)];
         let result = moved_up(here, before, entry);
         store(keys, at, result[0]);
@@ -83,57 +118,22 @@ fn insert_in(keys: &mut [i64], tags: &mut [u64], places: usize, key: i64, tag: u
 }
 
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn insert(sorted: &mut Sorted, count: usize, key: i64, tag: u64) {
-    insert_in(&mut sorted.keys, &mut sorted.tags, count.min(PLACES) + 1, key, tag);
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
-    insert_in(&mut keys[..PLACES], &mut tags[..PLACES], PLACES, key, tag);
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-pub fn replace(sorted: &mut Sorted, count: usize, out: u64, key: i64, tag: u64) -> bool {
-    let Sorted { keys, tags } = sorted;
-    let count = count.min(PLACES);
-    let wanted = _mm512_set1_epi64(out as i64);
-    let mut found = 0u64;
-    for at in (0..count).step_by(8) {
-        found |= u64::from(_mm512_cmpeq_epi64_mask(load_tags(tags, at), wanted)) << at;
-    }
-    // Places behind the last entry may hold tags of entries long gone.
-    found &= (1u64 << count) - 1;
-    if found == 0 {
-        return false;
-    }
-    // All from the one that leaves on move up by one.
-    let moves = found.wrapping_neg();
-    let entry = [_mm512_set1_epi64(key), _mm512_set1_epi64(tag as i64)];
-    let mut before = [_mm512_set1_epi64(i64::MIN), _mm512_setzero_si512()];
-    for at in (0..count).step_by(8) {
-        let (old, next) = (load(keys, at), load(keys, at + 8));
-        let (old_tag, next_tag) = (load_tags(tags, at), load_tags(tags, at + 8));
-        let mask = (moves >> at) as u8;
-        let here = [
-            _mm512_mask_alignr_epi64::<1>(old, mask, next, old),
-            _mm512_mask_alignr_epi64::<1>(old_tag, mask, next_tag, old_tag),
-        ];
-        let result = moved_up(here, before, entry);
-        store(keys, at, result[0]);
-        store_tags(tags, at, result[1]);
-        before = here;
-    }
-    true
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
 pub fn sort_chunks(
     first: &Chunk,
     second: &Chunk,
     entries: usize,
+    stretch: &Range<i64>,
     to_keys: &mut [i64],
     to_tags: &mut [u64],
 ) {
+    if stretch.end - stretch.start <= 1 << NEAR_BITS {
+        if entries <= CHUNK {
+            sort_one(first, stretch.start, to_keys, to_tags);
+        } else {
+            sort_two(first, second, stretch.start, to_keys, to_tags);
+        }
+        return;
+    }
     match entries {
         0..=8 => rank::<1>(first, second, to_keys, to_tags),
         9..=16 => rank::<2>(first, second, to_keys, to_tags),
@@ -182,6 +182,107 @@ fn rank<const VECTORS: usize>(
         unsafe {
             _mm512_i64scatter_epi64::<8>(to_keys.as_mut_ptr().cast(), rank[vector], keys[vector]);
             _mm512_i64scatter_epi64::<8>(to_tags.as_mut_ptr().cast(), rank[vector], tags);
+        }
+    }
+}
+
+/// The numbers that the entries of a chunk are sorted as, whose first place has this number. Holes
+/// are behind all others.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn numbers(chunk: &Chunk, start: i64, place: i32) -> __m512i {
+    let start = _mm512_set1_epi64(start);
+    let low = _mm512_cvtusepi64_epi32(_mm512_sub_epi64(load(&chunk.keys, 0), start));
+    let high = _mm512_cvtusepi64_epi32(_mm512_sub_epi64(load(&chunk.keys, 8), start));
+    let distances = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+    let distances = _mm512_min_epu32(distances, _mm512_set1_epi32(1 << NEAR_BITS));
+    let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let places = _mm512_add_epi32(places, _mm512_set1_epi32(place));
+    _mm512_or_si512(_mm512_slli_epi32::<5>(distances), places)
+}
+
+/// One step of sorting: each number beside its partner, of which the masked lanes keep the larger.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn step(numbers: __m512i, partners: __m512i, larger: __mmask16) -> __m512i {
+    let smaller = _mm512_min_epu32(numbers, partners);
+    _mm512_mask_max_epu32(smaller, larger, numbers, partners)
+}
+
+/// The lanes in reverse.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn reverse(numbers: __m512i) -> __m512i {
+    let lanes = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    _mm512_permutexvar_epi32(lanes, numbers)
+}
+
+/// Steps with partners 4, 2 and 1 lanes away.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn merge_eight(numbers: __m512i) -> __m512i {
+    let numbers = step(numbers, _mm512_shuffle_i32x4::<0b10_11_00_01>(numbers, numbers), 0xf0f0);
+    merge_four(numbers)
+}
+
+/// Steps with partners 2 and 1 lanes away.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn merge_four(numbers: __m512i) -> __m512i {
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b01_00_11_10>(numbers), 0xcccc);
+    step(numbers, _mm512_shuffle_epi32::<0b10_11_00_01>(numbers), 0xaaaa)
+}
+
+/// Sorts 16 numbers: K. Batcher's bitonic network, 1968, with the first step of each merge against
+/// the other half in reverse, so that all steps have the smaller number in the lower lane.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn sort_numbers(numbers: __m512i) -> __m512i {
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b10_11_00_01>(numbers), 0xaaaa);
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b00_01_10_11>(numbers), 0xcccc);
+    let numbers = step(numbers, _mm512_shuffle_epi32::<0b10_11_00_01>(numbers), 0xaaaa);
+    let fours = _mm512_shuffle_epi32::<0b00_01_10_11>(numbers);
+    let eights = _mm512_shuffle_i32x4::<0b10_11_00_01>(fours, fours);
+    let numbers = merge_four(step(numbers, eights, 0xf0f0));
+    merge_eight(step(numbers, reverse(numbers), 0xff00))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn sort_one(chunk: &Chunk, start: i64, to_keys: &mut [i64], to_tags: &mut [u64]) {
+    let sorted = sort_numbers(numbers(chunk, start, 0));
+    let halves = [_mm512_castsi512_si256(sorted), _mm512_extracti64x4_epi64::<1>(sorted)];
+    let keys = [load(&chunk.keys, 0), load(&chunk.keys, 8)];
+    let tags = [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)];
+    for (half, at) in halves.into_iter().zip([0, 8]) {
+        // Of each number its lowest four bits count here.
+        let places = _mm512_cvtepu32_epi64(half);
+        store(to_keys, at, _mm512_permutex2var_epi64(keys[0], places, keys[1]));
+        store_tags(to_tags, at, _mm512_permutex2var_epi64(tags[0], places, tags[1]));
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn sort_two(first: &Chunk, second: &Chunk, start: i64, to_keys: &mut [i64], to_tags: &mut [u64]) {
+    let low = sort_numbers(numbers(first, start, 0));
+    let high = reverse(sort_numbers(numbers(second, start, CHUNK as i32)));
+    let sorted = [_mm512_min_epu32(low, high), _mm512_max_epu32(low, high)];
+    let keys = [first, second].map(|chunk| [load(&chunk.keys, 0), load(&chunk.keys, 8)]);
+    let tags = [first, second].map(|chunk| [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)]);
+    for (numbers, at) in sorted.into_iter().zip([0, 16]) {
+        let partners = _mm512_shuffle_i32x4::<0b01_00_11_10>(numbers, numbers);
+        let numbers = merge_eight(step(numbers, partners, 0xff00));
+        let halves = [_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64::<1>(numbers)];
+        for (half, at) in halves.into_iter().zip([at, at + 8]) {
+            let places = _mm512_cvtepu32_epi64(half);
+            let later = _mm512_test_epi64_mask(places, _mm512_set1_epi64(CHUNK as i64));
+            let [ours, theirs] =
+                keys.map(|keys| _mm512_permutex2var_epi64(keys[0], places, keys[1]));
+            store(to_keys, at, _mm512_mask_mov_epi64(ours, later, theirs));
+            let [ours, theirs] =
+                tags.map(|tags| _mm512_permutex2var_epi64(tags[0], places, tags[1]));
+            store_tags(to_tags, at, _mm512_mask_mov_epi64(ours, later, theirs));
         }
     }
 }
