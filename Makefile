@@ -107,6 +107,11 @@ guest: ## Builds schedlab-guest, which loads policies into kernels and plays wor
 		--bin schedlab-guest
 	@echo "built $(GUEST)"
 
+.PHONY: runqueue-c
+runqueue-c: ## Builds the run queues for C: target/release/libschedlab_runqueue.a
+	cargo build --release --locked -p runqueue_c
+	@echo "its header: crates/runqueue_c/include/schedlab_runqueue.h"
+
 .PHONY: kernels
 kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
 	schedlab kernels fetch
@@ -123,7 +128,7 @@ demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a re
 test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
 	@# Without a mirror of Debian the tests that boot kernels are skipped, and say so.
 	$(MAKE) kernels || echo "note: no kernels could be fetched" >&2
-	$(MAKE) guest
+	$(MAKE) guest runqueue-c
 	cargo test --workspace --locked
 	@# What needs libelf is a feature, which the workspace is built without.
 	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) cargo test --locked -p kernel --features bpf --lib

@@ -30,6 +30,7 @@ TAB_COLUMNS = 8
 # Crate: the schedlab crates it may use, the libraries it may use.
 CRATES = {
     "runqueue": (set(), set()),
+    "runqueue_c": ({"runqueue"}, set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
     "policy": (set(), {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"}),
     "simulator": (
@@ -94,6 +95,8 @@ UNSAFE_FILES = (
     # The vector forms of the exact time ring.
     "crates/runqueue/src/exact_time_ring/lanes.rs",
     "crates/runqueue/src/exact_time_ring/lanes/avx512.rs",
+    # The functions that C calls, and nothing else.
+    "crates/runqueue_c/src/lib.rs",
     "crates/simulator/src/engine.rs",
     "crates/simulator/src/hooks.rs",
     "crates/simulator/src/kernel_calls.rs",
