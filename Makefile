@@ -24,7 +24,7 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 CORE_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
 	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -not -path '*/tests/*' \
 		-not -path '*/examples/*' -not -path '*/benches/*')
-C_SOURCES = $(shell find policies tests crates -name '*.bpf.c' -o -name '*.h' -path 'policies/*')
+C_SOURCES = $(shell find policies tests crates -name '*.[ch]' -o -name '*.cpp')
 
 # The guest's program is linked statically: there is no library in a virtual machine. Cargo takes
 # such flags only where the target is named.
@@ -33,10 +33,16 @@ GUEST := target/$(GUEST_TARGET)/release/schedlab-guest
 LIBRARIES := /usr/lib/x86_64-linux-gnu
 LIBELF := $(LIBRARIES)/libelf.a
 
+# The run queues of the race that C++ has, and the compiler that builds them.
+PEER_PROGRAMS := c++ /usr/include/boost/intrusive/set.hpp
+PEER_PACKAGES := g++ libboost-dev
+
 # What only the tests need: clang builds every policy as BPF, chromium opens the report, QEMU boots
 # kernels, cpio reads the initramfs that we write, libelf and zlib are linked into the guest.
-TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIBELF)
-TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio libelf-dev
+TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIBELF) \
+	$(PEER_PROGRAMS)
+TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio \
+	libelf-dev $(PEER_PACKAGES)
 
 .PHONY: help
 help: ## Lists the targets
@@ -101,6 +107,11 @@ guest: ## Builds schedlab-guest, which loads policies into kernels and plays wor
 		--bin schedlab-guest
 	@echo "built $(GUEST)"
 
+.PHONY: runqueue-c
+runqueue-c: ## Builds the run queues for C: target/release/libschedlab_runqueue.a
+	cargo build --release --locked -p runqueue_c
+	@echo "its header: crates/runqueue_c/include/schedlab_runqueue.h"
+
 .PHONY: kernels
 kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
 	schedlab kernels fetch
@@ -117,7 +128,7 @@ demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a re
 test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
 	@# Without a mirror of Debian the tests that boot kernels are skipped, and say so.
 	$(MAKE) kernels || echo "note: no kernels could be fetched" >&2
-	$(MAKE) guest
+	$(MAKE) guest runqueue-c
 	cargo test --workspace --locked
 	@# What needs libelf is a feature, which the workspace is built without.
 	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) cargo test --locked -p kernel --features bpf --lib

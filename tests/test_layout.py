@@ -30,6 +30,7 @@ TAB_COLUMNS = 8
 # Crate: the schedlab crates it may use, the libraries it may use.
 CRATES = {
     "runqueue": (set(), set()),
+    "runqueue_c": ({"runqueue"}, set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
     "policy": (set(), {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"}),
     "simulator": (
@@ -94,6 +95,8 @@ UNSAFE_FILES = (
     # The vector forms of the exact time ring.
     "crates/runqueue/src/exact_time_ring/lanes.rs",
     "crates/runqueue/src/exact_time_ring/lanes/avx512.rs",
+    # The functions that C calls, and nothing else.
+    "crates/runqueue_c/src/lib.rs",
     "crates/simulator/src/engine.rs",
     "crates/simulator/src/hooks.rs",
     "crates/simulator/src/kernel_calls.rs",
@@ -479,6 +482,9 @@ def function_lengths(path: str, text: str) -> list[tuple[str, int, int]]:
         return [_python_length(node) for node in ast.walk(ast.parse(text)) if _is_function(node)]
     found = []
     for node in nodes(tree(path, text), "function_item", "function_definition"):
+        # C's grammar takes a namespace in a header for C++ for a function.
+        if node.text.startswith(b"namespace"):
+            continue
         name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
         length = node.end_point.row - node.start_point.row + 1
         found.append((name.text.decode().split("(")[0], node.start_point.row + 1, length))

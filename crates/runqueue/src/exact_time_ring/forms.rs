@@ -9,12 +9,16 @@ macro_rules! form {
         $(#[$doc])*
         ///
         /// # Panics
-        /// When it is made, if the processor does not have the lanes: ask [`Lanes::is_here`].
+        /// When it is made, if the processor does not have the lanes: ask `is_here`.
         #[derive(Clone, Debug)]
         pub struct $name(ExactTimeRing);
 
         impl RunQueue for $name {
             const NAME: &'static str = $title;
+
+            fn is_here() -> bool {
+                $lanes.is_here()
+            }
 
             fn with_capacity(capacity: usize) -> Self {
                 $name(ExactTimeRing::new(capacity, $lanes))
