@@ -133,10 +133,11 @@ def remarks(published: Published, standings: Sequence[Standing]) -> list[str]:
         return []
     today = _holds(standings)
     said = [
-        "The program of 2007 could not be found. Its posts do not say by how much a key grew, how the random"
-        " numbers came about, how many slots the ring had and how wide they were, or whether filling"
-        " the queue was timed. Here keys grow by 1 to 2^22, all alike, and filling is not timed. So"
-        " compare ratios; cycles of 2007 and ticks of today have only the loop in common.",
+        "The program of 2007 could not be found. Its posts do not say by how much a key grew, how"
+        " the random numbers came about, how many slots the ring had and how wide they were, or"
+        " whether filling the queue was timed. Here keys grow by 1 to 2^22, all alike, and filling"
+        " is not timed. So compare ratios; cycles of 2007 and ticks of today have only the loop in"
+        " common.",
         _flat_remark(published, today),
     ]
     said += filter(None, [_sign_remark(published, today)])
@@ -147,11 +148,11 @@ def _flat_remark(published: Published, today: Mapping[int, Standing]) -> str:
     machine, of = next((machine, of) for machine, of in published.cycles.items() if GAVL_2007 in of)
     gavl, ring = of[GAVL_2007], of[RING_2007]
     text = (
-        f"On the {machine} the GAVL tree took {gavl[FLAT_FROM]:.0f} cycles with {FLAT_FROM} tasks and"
-        f" {gavl[FLAT_TO]:.0f} with {FLAT_TO:,}, while the ring beside it, which looks at no other"
-        f" task, went from {ring[FLAT_FROM]:.0f} to {ring[FLAT_TO]:.0f}. A tree of 17 levels that"
-        " misses caches cannot cost what one of 7 does: nobody has explained it, and most likely it"
-        " is a fault of the test."
+        f"On the {machine} the GAVL tree took {gavl[FLAT_FROM]:.0f} cycles with {FLAT_FROM} tasks"
+        f" and {gavl[FLAT_TO]:.0f} with {FLAT_TO:,}, while the ring beside it, which looks at no"
+        f" other task, went from {ring[FLAT_FROM]:.0f} to {ring[FLAT_TO]:.0f}. A tree of 17 levels"
+        " that misses caches cannot cost what one of 7 does: nobody has explained it, and most"
+        " likely it is a fault of the test."
     )
     ends = [today[n] for n in (FLAT_FROM, FLAT_TO) if n in today]
     rows = [row for one in ends if (row := _today(one, GAVL_2007))]
@@ -185,6 +186,6 @@ def _sign_remark(published: Published, today: Mapping[int, Standing]) -> str | N
     )
     before, after = (tree.ticks.median / row.ticks.median for row in (wrong, right))
     return (
-        f"{text} The red-black tree's time over GAVL's was {then:.2f} in 2007, when its author wrote"
-        f" WORSE beside it; here it is {before:.2f} with the error and {after:.2f} without."
+        f"{text} The red-black tree's time over GAVL's was {then:.2f} in 2007, when its author"
+        f" wrote WORSE beside it; here it is {before:.2f} with the error and {after:.2f} without."
     )

@@ -119,7 +119,7 @@ def _middle_text(row: Row | None) -> str:
 
 
 def _compared_text(found: Compared | None, aims: Iterable[Aim], with_interval: bool = False) -> str:
-    """A ratio, and the mark of the aim that it is about; a blank in its place where there is none."""
+    """A ratio, and the mark of the aim that it is about, or a blank in its place."""
     if found is None:
         return f"{DASH}  "
     text = ratio_text(found.ratio)
