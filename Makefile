@@ -24,7 +24,7 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 CORE_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
 	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -not -path '*/tests/*' \
 		-not -path '*/examples/*' -not -path '*/benches/*')
-C_SOURCES = $(shell find policies tests crates -name '*.bpf.c' -o -name '*.h' -path 'policies/*')
+C_SOURCES = $(shell find policies tests crates -name '*.[ch]' -o -name '*.cpp')
 
 # The guest's program is linked statically: there is no library in a virtual machine. Cargo takes
 # such flags only where the target is named.
@@ -33,10 +33,16 @@ GUEST := target/$(GUEST_TARGET)/release/schedlab-guest
 LIBRARIES := /usr/lib/x86_64-linux-gnu
 LIBELF := $(LIBRARIES)/libelf.a
 
+# The run queues of the race that C++ has, and the compiler that builds them.
+PEER_PROGRAMS := c++ /usr/include/boost/intrusive/set.hpp
+PEER_PACKAGES := g++ libboost-dev
+
 # What only the tests need: clang builds every policy as BPF, chromium opens the report, QEMU boots
 # kernels, cpio reads the initramfs that we write, libelf and zlib are linked into the guest.
-TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIBELF)
-TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio libelf-dev
+TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIBELF) \
+	$(PEER_PROGRAMS)
+TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio \
+	libelf-dev $(PEER_PACKAGES)
 
 .PHONY: help
 help: ## Lists the targets

@@ -509,6 +509,9 @@ def function_lengths(path: str, text: str) -> list[tuple[str, int, int]]:
         return [_python_length(node) for node in ast.walk(ast.parse(text)) if _is_function(node)]
     found = []
     for node in nodes(tree(path, text), "function_item", "function_definition"):
+        # C's grammar takes a namespace in a header for C++ for a function.
+        if node.text.startswith(b"namespace"):
+            continue
         name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
         length = node.end_point.row - node.start_point.row + 1
         found.append((name.text.decode().split("(")[0], node.start_point.row + 1, length))
