@@ -66,7 +66,7 @@ def test_a_ratio_is_of_times_of_one_round():
 
 def test_the_best_peer_is_exact_takes_part_and_is_not_ours():
     rows = [
-        row("null", rounds(1.0)),
+        row("fifo", rounds(1.0)),
         row("time_ring", rounds(5.0)),
         row("exact_time_ring", rounds(20.0)),
         row("exact_time_ring_scalar", rounds(22.0)),

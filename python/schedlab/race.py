@@ -34,6 +34,9 @@ WORKLOADS = {
 KEYS = ("uniform", "constant", "exponential", "bimodal", "ties", "weighted", "wide", "biased")
 ORDERS = ("rotating", "abcba")
 
+# What the source of a queue begins with that came in a shared object.
+PLUGIN_PREFIX = "plugin:"
+
 # Every size that was published in 2007; the largest of all is only in a full race.
 SIZES_PUBLISHED = (1, 2, 4, 8, 10, 16, 32, 64, 100, 1_000, 10_000, 100_000)
 SIZES_FULL = (*SIZES_PUBLISHED, 1_000_000)
@@ -283,6 +286,4 @@ def peers() -> list[Path]:
 
 def _race_directory() -> Path:
     """Where the race keeps what is compiled when it is used."""
-    data = catalogue.data_directory()
-    in_checkout = data / "crates" / "race"
-    return in_checkout if in_checkout.is_dir() else data / "race"
+    return catalogue.data_directory() / "crates" / "race"

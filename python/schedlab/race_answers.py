@@ -21,8 +21,6 @@ RED_BLACK = "red_black_tree"
 GAVL = "gavl_tree"
 GAVL_PUBLISHED = "gavl_tree_published"
 TIME_RING = "time_ring"
-# A loop without a queue, which no queue can be faster than.
-FLOOR = "null"
 
 # The aims of the exact time ring: its time at most so many times that of the best exact peer.
 AIM_USUAL, AIM_ONE, AIM_TWO, AIM_CONSTANT = 0.5, 1.0, 0.75, 1.0
@@ -144,7 +142,7 @@ def _row(found: Mapping) -> Row:
         source=found["source"],
         rounds=rounds,
         ticks=median_estimate(rounds) if rounds else None,
-        bytes_per_item=found["bytes_per_item"],
+        bytes_per_item=None if found["left_out"] else found["bytes_per_item"],
         instructions=found["instructions_per_loop"],
         cache_misses=found["cache_misses_per_loop"],
         single=found["single"],
@@ -153,7 +151,7 @@ def _row(found: Mapping) -> Row:
 
 
 def _is_rival(row: Row) -> bool:
-    return row.is_exact and row.ticks is not None and row.structure != FLOOR
+    return row.is_exact and row.ticks is not None
 
 
 def _fastest(rows: Iterable[Row]) -> Row | None:

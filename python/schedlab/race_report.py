@@ -16,9 +16,8 @@ from plotly.offline import get_plotlyjs
 
 from schedlab.errors import SchedlabError
 from schedlab.plots import Point
-from schedlab.race import Heat, Machine
+from schedlab.race import PLUGIN_PREFIX, Heat, Machine
 from schedlab.race_answers import (
-    FLOOR,
     GAVL,
     OURS,
     RED_BLACK,
@@ -44,8 +43,7 @@ from schedlab.race_table import (
     unit_of,
 )
 
-SHOWN_ALWAYS = (OURS, RED_BLACK, GAVL, TIME_RING, FLOOR)
-PLUGIN_PREFIX = "plugin:"
+SHOWN_ALWAYS = (OURS, RED_BLACK, GAVL, TIME_RING)
 TAIL = "p999"
 
 
@@ -165,7 +163,7 @@ def curves_of(found: Sequence[Standing], machine: Machine, published: Published)
     asked = found[0].heat.asked
     is_loop_of_2007 = (asked.workload, asked.keys) == ("hold", "uniform")
     largest = found[-1].rows
-    sizes = [largest[name].bytes_per_item for name in shown if name in largest and name != FLOOR]
+    sizes = [largest[name].bytes_per_item for name in shown if name in largest]
     return Curves(
         today=today,
         shown=shown,

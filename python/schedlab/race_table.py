@@ -63,7 +63,7 @@ def print_race(standings: Sequence[Standing], machine: Machine) -> None:
 
 def unit_of(heat: Heat) -> str:
     """What the numbers of a heat are."""
-    what = "one operation" if heat.asked.workload == "single" else "a loop"
+    what = "an operation" if heat.result["per"] == "operation" else "a loop"
     if heat.result["clock"] == "tsc":
         return f"ticks of the time stamp counter {what}"
     return f"nanoseconds {what}"

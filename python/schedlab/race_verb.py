@@ -226,9 +226,15 @@ def _structures(given: Sequence[str], plugins: Sequence[Plugin]) -> tuple[str, .
     """
     if not given:
         return None
-    known = [entrant["name"] for entrant in json.loads(catalogue.native().race_entrants())]
-    _refuse_unknown("structure", given, known)
-    return tuple(dict.fromkeys(given))
+    paths = [plugin.path for plugin in plugins]
+    entrants = json.loads(catalogue.native().race_entrants(paths))
+    _refuse_unknown("structure", given, [entrant["structure"] for entrant in entrants])
+    guests = [
+        entrant["structure"]
+        for entrant in entrants
+        if entrant["source"].startswith(race.PLUGIN_PREFIX)
+    ]
+    return tuple(dict.fromkeys([*given, *guests]))
 
 
 def _plugins(files: Sequence[Path], peers: bool) -> tuple[Plugin, ...]:
