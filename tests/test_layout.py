@@ -57,8 +57,12 @@ CRATES = {
             "thiserror",
         },
     ),
+    "race": (
+        {"runqueue"},
+        {"libloading", "nix", "serde", "serde_json", "sha2", "thiserror"},
+    ),
     "python": (
-        {"conformance", "kernel", "policy", "runqueue", "scenario", "simulator"},
+        {"conformance", "kernel", "policy", "race", "runqueue", "scenario", "simulator"},
         {"pyo3", "serde", "serde_json"},
     ),
 }
@@ -90,6 +94,9 @@ UNSAFE_FILES = (
     # The rate of the kernel's clock, which no library sets.
     "crates/kernel/src/guest/clocks.rs",
     "crates/policy/src/*.rs",
+    # Loading queues in C and C++, and reading a counter.
+    "crates/race/src/plugin.rs",
+    "crates/race/src/clock.rs",
     "crates/runqueue/src/*.rs",
     # The vector forms of the exact time ring.
     "crates/runqueue/src/exact_time_ring/lanes.rs",

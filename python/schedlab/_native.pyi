@@ -4,6 +4,7 @@ Objects are cheap to make again and cannot be pickled: a worker process makes it
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, TypedDict, final
 
 class NativeError(Exception):
@@ -31,6 +32,12 @@ class VmError(NativeError):
     """A virtual machine cannot be started.
 
     The text names the value and a way out. What happens to it later is its end, not an error.
+    """
+
+class RaceError(NativeError):
+    """A heat of run queues cannot be run, or a plug-in is none, or not what it says.
+
+    The text names the value and a way out.
     """
 
 class Tunable(TypedDict):
@@ -398,4 +405,40 @@ def boot(
     ------
     KernelError, VmError
         If there is no such kernel, no QEMU, or a value cannot be used.
+    """
+
+def race_entrants(plugins: list[str] = ...) -> str:
+    """Who can take part in the run-queue race, as JSON: a list with one object for each.
+
+    `structure`, `exact`, `can_remove`, `source` ("schedlab", "rust_std" or "plugin:FILE"), and
+    `left_out`: why it cannot run on this machine, or "".
+
+    Raises
+    ------
+    RaceError
+        If one of `plugins`, which are paths of shared objects, is none.
+    """
+
+def race_heat(spec_json: str) -> str:
+    """Runs one heat of the run-queue race; both texts are JSON objects.
+
+    Of the heat only `workload` must be given: hold, hold_remove, cold, single, markov, up_down,
+    storm, mass_exit, drain, fork_burst or trace. The rest: `keys`, `n`, `queues`, `loops`, `rounds`,
+    `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`, `plugins`, `trace`. The result has
+    the heat as `spec` with what was chosen, what its ticks are counted `per`, `ticks_per_s`,
+    `clock`, `cpu`, `counters`, and a row for each entrant. A signal is answered between rounds.
+
+    Raises
+    ------
+    RaceError
+        If the heat asks for what is not there, or an entrant is not as exact as it says.
+    """
+
+def race_compile(source: str, include_dir: str, cache_dir: str) -> Path:
+    """Builds a plug-in in C or C++ as a shared object, unless `cache_dir` has it: its path.
+
+    Raises
+    ------
+    RaceError
+        If it does not compile; the compiler's own words are part of the text.
     """

@@ -6,6 +6,7 @@
 
 mod conformance;
 mod kernel;
+mod race;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -344,6 +345,8 @@ mod _native {
         kernels_damaged, kernels_default_series, kernels_fetch, kernels_find, kernels_list,
         kernels_on_this_machine, kvm_obstacle,
     };
+    #[pymodule_export]
+    use super::race::{RaceError, race_compile, race_entrants, race_heat};
     #[pymodule_export]
     use super::{
         Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,

@@ -95,6 +95,11 @@ impl Random {
         Random(seed)
     }
 
+    /// What [`new`](Self::new) takes to go on from here.
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     /// The next 64 bits.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
@@ -141,6 +146,16 @@ impl Increments {
         }
     }
 
+    /// What was drawn, for loops written in another language.
+    pub fn table(&self) -> &[u64; INCREMENTS] {
+        &self.table
+    }
+
+    /// By how much each of 64 items in a row is slowed down, in 1024ths; `None` if all are alike.
+    pub fn slowness(&self) -> Option<&[u64; 64]> {
+        self.weighted.then_some(&self.slowness)
+    }
+
     /// What loop number `round` adds to the key of `item`; `WEIGHTED` says that items differ.
     #[inline(always)]
     pub fn of<const WEIGHTED: bool>(&self, round: usize, item: u32) -> u64 {
@@ -155,6 +170,11 @@ impl Increments {
     /// Queues `items` with keys from `start` on, as far ahead as they would be after a long time:
     /// a long increment is met with the probability of its length, anywhere inside it.
     pub fn fill<Q: RunQueue>(&self, queue: &mut Q, items: u32, start: u64, seed: u64) {
+        self.first_keys(items, start, seed, |item, key| queue.push(item, key));
+    }
+
+    /// Shows each of `items` and the key that [`fill`](Self::fill) queues it with.
+    pub fn first_keys(&self, items: u32, start: u64, seed: u64, mut show: impl FnMut(u32, u64)) {
         let mut random = Random::new(seed);
         let longest = self.table.iter().copied().max().unwrap_or(1);
         for item in 0..items {
@@ -170,7 +190,7 @@ impl Increments {
             if self.ticking {
                 ahead = ahead >> TICK_SHIFT << TICK_SHIFT;
             }
-            queue.push(item, start.wrapping_add(ahead));
+            show(item, start.wrapping_add(ahead));
         }
     }
 

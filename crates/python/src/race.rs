@@ -1,0 +1,61 @@
+//! The run-queue race, as Python sees it: JSON text both ways.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+use crate::NativeError;
+
+pyo3::create_exception!(
+    schedlab._native,
+    RaceError,
+    NativeError,
+    "A heat cannot be run, or a plug-in is none, or not what it says."
+);
+
+fn race_error(error: race::RaceError) -> PyErr {
+    RaceError::new_err(error.to_string())
+}
+
+fn json(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| NativeError::new_err(error.to_string()))
+}
+
+/// Runs one heat; other Python threads go on meanwhile, and signals are answered between rounds.
+#[pyfunction]
+pub fn race_heat(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let spec = race::HeatSpec::from_json(spec_json).map_err(race_error)?;
+    let mut interrupt = None;
+    let heat = py.detach(|| {
+        race::heat(&spec, &mut || match Python::attach(|py| py.check_signals()) {
+            Ok(()) => true,
+            Err(error) => {
+                interrupt = Some(error);
+                false
+            }
+        })
+    });
+    match (heat, interrupt) {
+        (Ok(heat), _) => json(&heat),
+        (Err(race::RaceError::Stopped), Some(interrupt)) => Err(interrupt),
+        (Err(error), _) => Err(race_error(error)),
+    }
+}
+
+/// Who can take part, the queues of plug-ins included: a list.
+#[pyfunction]
+#[pyo3(signature = (plugins=Vec::new()))]
+pub fn race_entrants(plugins: Vec<PathBuf>) -> PyResult<String> {
+    json(&race::entrants(&plugins).map_err(race_error)?)
+}
+
+/// Builds a plug-in's source into `cache_dir`, or takes it from there: the shared object's path.
+#[pyfunction]
+pub fn race_compile(
+    py: Python<'_>,
+    source: PathBuf,
+    include_dir: PathBuf,
+    cache_dir: PathBuf,
+) -> PyResult<PathBuf> {
+    py.detach(|| race::plugin::compile(&source, &include_dir, &cache_dir)).map_err(race_error)
+}

@@ -1,0 +1,295 @@
+//! One entrant on its way through a workload: its queues, and the time that they take.
+
+mod bursts;
+mod steady;
+
+use std::collections::VecDeque;
+
+use runqueue::hold::{Increments, Keys, Random};
+
+use crate::clock;
+use crate::counters::Counters;
+use crate::heat::{Percentiles, Single};
+use crate::order::{self, Pops};
+use crate::raced::Raced;
+use crate::trace::Trace;
+use crate::{HeatSpec, RaceError, Workload};
+
+/// Turns before anything is timed, beyond three for each item, so that the queue has forgotten
+/// how it was filled.
+const WARM_UP_LOOPS: u64 = 20_000;
+/// Items of all queues together, at least, where a queue is emptied at once: the clock is too
+/// coarse for one removal.
+const REMOVED_AT_ONCE: u32 = 1024;
+
+/// What all entrants of a heat have in common.
+pub struct Setting {
+    /// What is done.
+    pub workload: Workload,
+    /// Items in a queue.
+    pub n: u32,
+    /// Loops or operations of a round, about.
+    pub loops: u64,
+    /// What is added to keys.
+    pub increments: Increments,
+    /// Recorded operations, for [`Workload::Trace`].
+    pub trace: Option<Trace>,
+    queues: u32,
+    seed: u64,
+    /// What reading the clock costs, in ticks.
+    overhead: u64,
+}
+
+impl Setting {
+    /// The setting of a heat with every number filled in.
+    pub fn new(spec: &HeatSpec, keys: Keys, n: u32, trace: Option<Trace>) -> Self {
+        Setting {
+            workload: spec.workload,
+            n,
+            loops: spec.loops.unwrap_or(1),
+            increments: Increments::new(keys, spec.seed),
+            trace,
+            queues: spec.queues,
+            seed: spec.seed,
+            overhead: clock::overhead(),
+        }
+    }
+
+    /// Whether entrants must be able to remove.
+    pub fn removes(&self) -> bool {
+        match self.workload {
+            Workload::HoldRemove | Workload::MassExit => true,
+            Workload::Trace => self.trace.as_ref().is_some_and(Trace::removes),
+            _ => false,
+        }
+    }
+
+    /// How many items come at a time, in bursts.
+    fn burst(&self) -> u32 {
+        (self.n / 4).max(1)
+    }
+
+    /// How many items a queue must have room for.
+    fn capacity(&self) -> u32 {
+        match self.workload {
+            Workload::Markov => self.n + (self.n / 2).max(1),
+            Workload::Storm | Workload::ForkBurst => self.n + self.burst(),
+            _ => self.n,
+        }
+    }
+
+    fn nr_queues(&self) -> u32 {
+        match self.workload {
+            Workload::Cold => self.queues,
+            Workload::Drain => 2,
+            Workload::MassExit => (REMOVED_AT_ONCE / self.n).max(1),
+            _ => 1,
+        }
+    }
+
+    /// Whether this queue is full to begin with.
+    fn is_filled(&self, queue: u32) -> bool {
+        self.workload == Workload::Cold || (queue == 0 && self.workload != Workload::Trace)
+    }
+}
+
+/// A stretch that is measured: its ticks, and what the processor counts if it is asked to.
+pub struct Meter<'c> {
+    /// Ticks between all beginnings and ends.
+    pub ticks: u64,
+    begun: u64,
+    overhead: u64,
+    counters: Option<&'c mut Counters>,
+}
+
+impl<'c> Meter<'c> {
+    /// Nothing measured yet.
+    pub fn new(setting: &Setting, counters: Option<&'c mut Counters>) -> Self {
+        Meter { ticks: 0, begun: 0, overhead: setting.overhead, counters }
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            counters.begin();
+        }
+        self.begun = clock::ticks();
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        self.ticks += clock::ticks().saturating_sub(self.begun).saturating_sub(self.overhead);
+        if let Some(counters) = &mut self.counters {
+            counters.end();
+        }
+    }
+}
+
+/// An entrant whose type is forgotten.
+pub trait Runner {
+    /// Compares the order of many pops with the reference, or records it if this is the
+    /// reference. Comes first, with fresh queues.
+    fn examine(&mut self, pops: &mut Pops);
+
+    /// Brings the queues into the state in which they are measured.
+    fn warm_up(&mut self);
+
+    /// One round; returns how many loops or operations were measured.
+    fn run(&mut self, meter: &mut Meter) -> u64;
+
+    /// Bytes for each item that there is room for.
+    fn bytes_per_item(&self) -> f64;
+
+    /// What operations took that were timed alone, if any were.
+    fn single(&mut self) -> Option<Single>;
+}
+
+/// An entrant's queues and where it is.
+struct Course<'s, Q> {
+    setting: &'s Setting,
+    queues: Vec<Q>,
+    /// Which increment is next.
+    round: u64,
+    random: Random,
+    /// The key of the item that was served last.
+    now: u64,
+    /// Items that are not queued, in the order in which they left.
+    free: VecDeque<u32>,
+    /// Whether items come or leave, in [`Workload::Markov`], and how many are queued.
+    inserting: bool,
+    queued: u32,
+    /// What keys move on by when a queue is emptied and filled again.
+    span: u64,
+    /// Ticks of pops and of the pushes after them.
+    pops: Vec<u32>,
+    pushes: Vec<u32>,
+}
+
+/// An entrant with queues that `make` makes for so many items.
+///
+/// # Errors
+///
+/// What `make` says.
+pub fn runner<'s, Q: Raced + 's>(
+    setting: &'s Setting,
+    make: &dyn Fn(u32) -> Result<Q, RaceError>,
+) -> Result<Box<dyn Runner + 's>, RaceError> {
+    let mut queues = Vec::new();
+    for number in 0..setting.nr_queues() {
+        let mut queue = make(setting.capacity())?;
+        if setting.is_filled(number) {
+            let seed = setting.seed.wrapping_add(2 + u64::from(number));
+            setting.increments.first_keys(setting.n, 0, seed, |item, key| queue.push(item, key));
+        }
+        queues.push(queue);
+    }
+    Ok(Box::new(Course {
+        setting,
+        queues,
+        round: 0,
+        random: Random::new(setting.seed.wrapping_add(9)),
+        now: 0,
+        free: (setting.n..setting.capacity()).collect(),
+        inserting: false,
+        queued: setting.n,
+        span: 0,
+        pops: Vec::new(),
+        pushes: Vec::new(),
+    }))
+}
+
+impl<Q: Raced> Runner for Course<'_, Q> {
+    fn examine(&mut self, pops: &mut Pops) {
+        // What differs is in `pops`; nothing else comes of it.
+        let _ = order::examine(&mut self.queues[0], self.setting, pops);
+    }
+
+    fn warm_up(&mut self) {
+        let turns = 3 * u64::from(self.setting.n) * self.queues.len() as u64 + WARM_UP_LOOPS;
+        let mut meter = Meter::new(self.setting, None);
+        match self.setting.workload {
+            Workload::Hold | Workload::Single => self.hold(turns, &mut meter),
+            Workload::HoldRemove => self.hold_remove(turns, &mut meter),
+            Workload::Cold => self.cold(turns, &mut meter),
+            Workload::Markov | Workload::Storm | Workload::ForkBurst => {
+                self.hold(turns, &mut meter);
+                self.run(&mut meter);
+            }
+            Workload::Drain => {
+                self.measure_span();
+                self.run(&mut meter);
+            }
+            Workload::UpDown | Workload::MassExit | Workload::Trace => {
+                self.empty();
+                self.run(&mut meter);
+            }
+        }
+    }
+
+    fn run(&mut self, meter: &mut Meter) -> u64 {
+        let loops = self.setting.loops;
+        match self.setting.workload {
+            Workload::Hold => self.hold(loops, meter),
+            Workload::HoldRemove => self.hold_remove(loops, meter),
+            Workload::Cold => self.cold(loops, meter),
+            Workload::Single => self.single_operations(loops, meter),
+            Workload::Markov => self.markov(loops, meter),
+            Workload::UpDown => return self.up_down(loops, meter),
+            Workload::Storm => return self.storm(loops, meter),
+            Workload::MassExit => return self.mass_exit(loops, meter),
+            Workload::Drain => return self.drain(loops, meter),
+            Workload::ForkBurst => return self.fork_burst(loops, meter),
+            Workload::Trace => return self.replay(loops, meter),
+        }
+        loops
+    }
+
+    fn bytes_per_item(&self) -> f64 {
+        let bytes: u64 = self.queues.iter().map(Raced::memory_bytes).sum();
+        let room = u64::from(self.setting.capacity()) * self.queues.len() as u64;
+        bytes as f64 / room as f64
+    }
+
+    fn single(&mut self) -> Option<Single> {
+        let mut both: Vec<u32> =
+            self.pops.iter().zip(&self.pushes).map(|(pop, push)| pop + push).collect();
+        Some(Single {
+            both: Percentiles::of(&mut both)?,
+            pop: Percentiles::of(&mut self.pops)?,
+            push: Percentiles::of(&mut self.pushes)?,
+        })
+    }
+}
+
+impl<Q: Raced> Course<'_, Q> {
+    /// The next item is served: it leaves and time moves on to its key.
+    #[inline(always)]
+    fn serve(&mut self) -> Option<u32> {
+        let item = self.queues[0].pop()?;
+        self.now = self.queues[0].key(item);
+        Some(item)
+    }
+
+    /// A turn: the next item is served and queued again.
+    #[inline(always)]
+    fn turn(&mut self) {
+        let Some(item) = self.serve() else { return };
+        let key = self.now.wrapping_add(self.next_increment(item));
+        self.queues[0].push(item, key);
+    }
+
+    #[inline(always)]
+    fn next_increment(&mut self, item: u32) -> u64 {
+        self.round += 1;
+        crate::raced::increment(&self.setting.increments, self.round, item)
+    }
+
+    /// Nothing is queued any more.
+    fn empty(&mut self) {
+        for queue in &mut self.queues {
+            while let Some(item) = queue.pop() {
+                self.now = queue.key(item);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Exact order is verified in each heat, before anything is timed.
+//!
+//! A plain queue's pops are the reference. Every exact entrant goes through the same operations,
+//! with keys of the heat, and each of its pops must give the same item with the same key.
+
+use runqueue::hold::{Random, mix};
+
+use crate::course::Setting;
+use crate::raced::{Raced, increment};
+use crate::trace::Operation;
+
+/// Turns of each kind.
+const TURNS: u64 = 10_000;
+/// Items that are taken out at the end, if there are so many.
+const TAKEN_MAX: u32 = 20_000;
+/// Items that come at once, at the most.
+const BURST_MAX: u32 = 5_000;
+/// Keys of a burst that nearly ties are less than this apart.
+const NEARLY: u64 = 16;
+
+/// The item that was popped and its key; `None` from an empty queue.
+pub type Popped = Option<(u32, u64)>;
+
+/// The pops of an entrant, compared with those of the reference as they come.
+pub struct Pops<'r> {
+    hash: u64,
+    count: usize,
+    recorded: Vec<Popped>,
+    reference: Option<&'r [Popped]>,
+    /// The first pop that was another one: its number from 1, what it was, what it should be.
+    pub different: Option<(usize, Popped, Popped)>,
+}
+
+impl<'r> Pops<'r> {
+    /// Of the reference.
+    pub fn recording() -> Self {
+        Pops { hash: 0, count: 0, recorded: Vec::new(), reference: None, different: None }
+    }
+
+    /// Of an entrant that must give the same.
+    pub fn like(reference: &'r [Popped]) -> Self {
+        Pops { reference: Some(reference), ..Pops::recording() }
+    }
+
+    /// What was recorded.
+    pub fn into_recorded(self) -> Vec<Popped> {
+        self.recorded
+    }
+
+    /// What all who give the same order have alike.
+    pub fn hash(&self) -> String {
+        format!("{:016x}", self.hash)
+    }
+
+    /// Notes a pop; `None` if it is another one than the reference's.
+    fn note(&mut self, popped: Popped) -> Option<()> {
+        let (item, key) = popped.unwrap_or((u32::MAX, 0));
+        self.hash = mix(self.hash, item, key);
+        self.count += 1;
+        let Some(reference) = self.reference else {
+            self.recorded.push(popped);
+            return Some(());
+        };
+        let expected = reference.get(self.count - 1).copied().flatten();
+        if popped != expected {
+            self.different = Some((self.count, popped, expected));
+            return None;
+        }
+        Some(())
+    }
+
+    /// Pops and notes it; `None` if it is not what the reference gave.
+    fn pop<Q: Raced>(&mut self, queue: &mut Q, items: u32) -> Option<(u32, u64)> {
+        let popped = queue.pop();
+        // A plug-in may say any number, but it is not asked for the key of one that is no item.
+        let popped = popped.map(|item| (item, if item < items { queue.key(item) } else { 0 }));
+        self.note(popped)?;
+        popped
+    }
+}
+
+/// Takes `queue`, which holds items 0 to n - 1 and nothing was done with, through every operation
+/// of the heat. It holds the same items afterwards, unless the heat replays a trace: then it was
+/// empty and is so again. `None` as soon as a pop differs.
+pub fn examine<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> Option<()> {
+    if setting.trace.is_some() {
+        return replay(queue, setting, pops);
+    }
+    let (n, increments) = (setting.n, &setting.increments);
+    let mut random = Random::new(TURNS);
+    turns(queue, setting, 0..TURNS, pops)?;
+    if setting.removes() {
+        for round in 0..TURNS {
+            turns(queue, setting, round..round + 1, pops)?;
+            let sleeper = random.below(u64::from(n)) as u32;
+            let key = queue.key(sleeper);
+            queue.remove(sleeper);
+            queue.push(sleeper, key);
+        }
+    }
+    // The loops that are timed: a plug-in has its own, whose pops are not seen here but later.
+    queue.hold(increments, TURNS, TURNS);
+    if setting.removes() {
+        queue.hold_and_remove(n, increments, 2 * TURNS, TURNS, &mut random);
+    }
+    bursts(queue, setting, &mut random, pops)?;
+    turns(queue, setting, 0..TURNS, pops)?;
+    take_and_return(queue, n, pops)
+}
+
+fn turns<Q: Raced>(
+    queue: &mut Q,
+    setting: &Setting,
+    rounds: std::ops::Range<u64>,
+    pops: &mut Pops,
+) -> Option<()> {
+    for round in rounds {
+        let (item, key) = pops.pop(queue, setting.n)?;
+        queue.push(item, key.wrapping_add(increment(&setting.increments, round, item)));
+    }
+    Some(())
+}
+
+/// Some leave and come back: once in front of all others, once nearly at the same time.
+fn bursts<Q: Raced>(
+    queue: &mut Q,
+    setting: &Setting,
+    random: &mut Random,
+    pops: &mut Pops,
+) -> Option<()> {
+    let burst = (setting.n / 4).clamp(1, BURST_MAX);
+    let leave = |queue: &mut Q, pops: &mut Pops| {
+        (0..burst).map(|_| pops.pop(queue, setting.n)).collect::<Option<Vec<_>>>()
+    };
+    for (item, key) in leave(queue, pops)? {
+        queue.push(item, key.wrapping_sub(increment(&setting.increments, key, item)));
+    }
+    let left = leave(queue, pops)?;
+    let now = left.last().map_or(0, |&(_, key)| key);
+    for (item, _) in left {
+        queue.push(item, now.wrapping_add(random.below(NEARLY)));
+    }
+    Some(())
+}
+
+/// Takes out what there is, or much of it, and puts it back in the same order.
+fn take_and_return<Q: Raced>(queue: &mut Q, n: u32, pops: &mut Pops) -> Option<()> {
+    let taken = (0..n.min(TAKEN_MAX)).map(|_| pops.pop(queue, n)).collect::<Option<Vec<_>>>()?;
+    if n <= TAKEN_MAX {
+        // Nothing was doubled.
+        pops.note(queue.pop().map(|item| (item, 0)))?;
+    }
+    for (item, key) in taken {
+        queue.push(item, key);
+    }
+    Some(())
+}
+
+fn replay<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> Option<()> {
+    let mut queued = 0u32;
+    for &operation in setting.trace.iter().flat_map(|trace| &trace.operations) {
+        match operation {
+            Operation::Push { item, key } => {
+                queue.push(item, key);
+                queued += 1;
+            }
+            Operation::Pop => {
+                pops.pop(queue, setting.n)?;
+                queued -= 1;
+            }
+            Operation::Remove { item } => {
+                queue.remove(item);
+                queued -= 1;
+            }
+        }
+    }
+    for _ in 0..queued {
+        pops.pop(queue, setting.n)?;
+    }
+    pops.note(queue.pop().map(|item| (item, 0)))
+}

@@ -1,0 +1,120 @@
+//! A plug-in's source becomes a shared object, once for each text it can have.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use crate::RaceError;
+
+/// As our own structures are built: optimised, and for every processor of the architecture.
+const FLAGS: [&str; 4] = ["-O3", "-fPIC", "-shared", "-fdiagnostics-color=never"];
+
+/// Builds the plug-in in `source`, C (.c) or C++ (.cpp, .cc, .cxx), or takes it from `cache_dir` if
+/// the same text was built before. Returns the shared object's path.
+///
+/// `include_dir` has `schedlab_race.h`. The compiler is `$CC` or `$CXX`, `cc` or `c++` by default.
+///
+/// # Errors
+///
+/// [`RaceError`] if the source does not compile, with the compiler's own words, or if a file or
+/// the compiler cannot be used.
+pub fn compile(source: &Path, include_dir: &Path, cache_dir: &Path) -> Result<PathBuf, RaceError> {
+    let ending = source.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let (variable, usual) = match ending {
+        "c" => ("CC", "cc"),
+        "cpp" | "cc" | "cxx" => ("CXX", "c++"),
+        _ => return Err(RaceError::NotASource { path: source.to_owned() }),
+    };
+    // A compiler would say the same, but of a file that it calls its own.
+    fs::metadata(source).map_err(|cause| io_error("read", source, cause))?;
+    let named = std::env::var(variable).unwrap_or_default();
+    let command = if named.trim().is_empty() { usual.to_owned() } else { named.trim().to_owned() };
+    let build = Build { command, variable, source, include_dir };
+
+    fs::create_dir_all(cache_dir).map_err(|cause| io_error("create", cache_dir, cause))?;
+    let name = source.file_stem().unwrap_or_default().to_string_lossy();
+    let object = cache_dir.join(format!("{name}-{}.so", build.digest()?));
+    if !object.exists() {
+        build.store(&object)?;
+    }
+    Ok(object)
+}
+
+struct Build<'a> {
+    command: String,
+    variable: &'static str,
+    source: &'a Path,
+    include_dir: &'a Path,
+}
+
+impl Build<'_> {
+    /// Digest of the text after preprocessing and of what else decides the object.
+    fn digest(&self) -> Result<String, RaceError> {
+        let text = self.translate(&["-E", "-P"], None)?.stdout;
+        let version = self.run(&[OsStr::new("--version")])?.stdout;
+        let mut hasher = Sha256::new();
+        let flags = FLAGS.join(" ");
+        for part in [&text, &version, self.command.as_bytes(), flags.as_bytes()] {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Ok(hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Builds the object beside where it will be and moves it there: it is there whole or not.
+    fn store(&self, object: &Path) -> Result<(), RaceError> {
+        static BUILDS: AtomicU64 = AtomicU64::new(0);
+        let number = BUILDS.fetch_add(1, Ordering::Relaxed);
+        let unfinished = object.with_extension(format!("{}.{number}.tmp", std::process::id()));
+        let built = self.translate(&[], Some(&unfinished)).and_then(|_| {
+            fs::rename(&unfinished, object).map_err(|cause| io_error("write", object, cause))
+        });
+        if built.is_err() {
+            // Nothing may be there; the reason of the failure is what matters.
+            let _ = fs::remove_file(&unfinished);
+        }
+        built
+    }
+
+    fn translate(&self, mode: &[&str], object: Option<&Path>) -> Result<Output, RaceError> {
+        let flags = FLAGS.iter().chain(mode).map(OsStr::new);
+        let include = [OsStr::new("-I"), self.include_dir.as_os_str()];
+        let object = object.iter().flat_map(|path| [OsStr::new("-o"), path.as_os_str()]);
+        let arguments = flags.chain(include).chain(object).chain([self.source.as_os_str()]);
+        let output = self.run(&arguments.collect::<Vec<_>>())?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        Err(RaceError::Compilation {
+            path: self.source.to_owned(),
+            compiler: self.command.clone(),
+            output: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
+        })
+    }
+
+    fn run(&self, arguments: &[&OsStr]) -> Result<Output, RaceError> {
+        let mut words = self.command.split_whitespace();
+        let program = words.next().unwrap_or_default();
+        let output = Command::new(program)
+            .args(words)
+            .args(arguments)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .output();
+        output.map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound => {
+                RaceError::CompilerMissing { command: program.to_owned(), variable: self.variable }
+            }
+            _ => io_error("run", Path::new(program), cause),
+        })
+    }
+}
+
+fn io_error(action: &'static str, path: &Path, cause: std::io::Error) -> RaceError {
+    RaceError::Io { action, path: path.to_owned(), cause }
+}

@@ -1,0 +1,239 @@
+//! One heat from beginning to end.
+
+use runqueue::RedBlackTree;
+
+use crate::counters::{self, Counted, Counters};
+use crate::course::{self, Meter, Runner, Setting};
+use crate::entrants::{self, Entrant};
+use crate::heat::{Heat, Row};
+use crate::order::{Popped, Pops};
+use crate::pin::Pinned;
+use crate::spec::Order;
+use crate::trace::Trace;
+use crate::{HeatSpec, RaceError, Workload, clock};
+use runqueue::RunQueue;
+
+/// Items of a heat that does not say how many.
+const ITEMS: u32 = 100;
+
+/// Runs one heat: one workload, one size, all entrants.
+///
+/// This thread stays on one CPU meanwhile. Each entrant's order is verified, its queue is brought
+/// into a steady state, and then the entrants take turns, so that whatever disturbs the machine
+/// disturbs all of them alike. `watch` is asked before each entrant gets ready and between rounds
+/// whether to go on.
+///
+/// # Errors
+///
+/// [`RaceError`] if the heat asks for what is not there, if an entrant that calls itself exact is
+/// not, or [`RaceError::Stopped`].
+pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, RaceError> {
+    let keys = spec.keys()?;
+    let trace = recorded(spec)?;
+    let n = spec.n.or(trace.as_ref().map(|trace| trace.items)).unwrap_or(ITEMS);
+    let recorded = trace.as_ref().map_or(0, |trace| trace.operations.len() as u64);
+    let mut spec = spec.filled_in(n, recorded)?;
+    let entrants = entrants::asked_for(&spec)?;
+    let setting = Setting::new(&spec, keys, n, trace);
+    let (racing, resting): (Vec<_>, Vec<_>) = entrants
+        .into_iter()
+        .map(|entrant| (entrant.left_out(&setting, keys), entrant))
+        .partition(|(left_out, _)| left_out.is_empty());
+    if racing.is_empty() {
+        return Err(nobody_left(&setting, &resting));
+    }
+
+    let pinned = Pinned::to(spec.cpu)?;
+    let mut field = Vec::new();
+    let reference = reference(&setting)?;
+    for (_, entrant) in &racing {
+        if !watch() {
+            return Err(RaceError::Stopped);
+        }
+        field.push(Racer::ready(entrant, &setting, &reference)?);
+    }
+    for round in 0..spec.rounds as usize {
+        if !watch() {
+            return Err(RaceError::Stopped);
+        }
+        run_round(&mut field, &setting, spec.order, round);
+    }
+    let mut counters = Counters::of_this_thread();
+    let counting = counters::state_of(&counters);
+    if let Ok(counters) = &mut counters {
+        field.iter_mut().for_each(|racer| racer.count(&setting, counters));
+    }
+
+    let cpu = pinned.cpu;
+    spec.cpu = Some(cpu);
+    let raced = field.into_iter().map(Racer::into_row);
+    let rows = raced.chain(resting.into_iter().map(|(why, entrant)| row(&entrant, why)));
+    Ok(Heat {
+        rows: rows.collect(),
+        per: spec.workload.per(),
+        spec,
+        ticks_per_s: clock::ticks_per_s(),
+        clock: clock::NAME,
+        cpu,
+        counters: counting,
+    })
+}
+
+/// The trace of a heat that replays one.
+fn recorded(spec: &HeatSpec) -> Result<Option<Trace>, RaceError> {
+    match (&spec.trace, spec.workload) {
+        (Some(path), Workload::Trace) => Trace::read(path, spec.n).map(Some),
+        (None, Workload::Trace) => {
+            Err(RaceError::TraceAndWorkload { found: "the workload trace needs a trace".into() })
+        }
+        (Some(path), workload) => Err(RaceError::TraceAndWorkload {
+            found: format!("the workload {} takes no trace: {}", workload.name(), path.display()),
+        }),
+        (None, _) => Ok(None),
+    }
+}
+
+fn nobody_left(setting: &Setting, resting: &[(String, Entrant)]) -> RaceError {
+    let reason =
+        |(why, entrant): &(String, Entrant)| format!("  {}: {why}", entrant.facts.structure);
+    RaceError::NobodyLeft {
+        workload: setting.workload.name(),
+        n: setting.n,
+        reasons: resting.iter().map(reason).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// The pops that every exact entrant must give.
+fn reference(setting: &Setting) -> Result<Vec<Popped>, RaceError> {
+    let mut pops = Pops::recording();
+    let make = |capacity| Ok(RedBlackTree::with_capacity(capacity as usize));
+    course::runner::<RedBlackTree>(setting, &make)?.examine(&mut pops);
+    Ok(pops.into_recorded())
+}
+
+/// An entrant in a heat.
+struct Racer<'s> {
+    runner: Box<dyn Runner + 's>,
+    row: Row,
+    /// Loops or operations of the round that was counted, and its counts.
+    counted: Option<(u64, Counted)>,
+}
+
+impl<'s> Racer<'s> {
+    /// Verified and warmed up.
+    fn ready(
+        entrant: &Entrant,
+        setting: &'s Setting,
+        reference: &[Popped],
+    ) -> Result<Self, RaceError> {
+        let mut runner = entrant.start(setting)?;
+        let mut row = row(entrant, String::new());
+        if entrant.facts.exact {
+            row.order_hash = Some(verify(entrant, runner.as_mut(), reference)?);
+        }
+        runner.warm_up();
+        Ok(Racer { runner, row, counted: None })
+    }
+
+    /// A stretch: ticks of a loop or an operation.
+    fn run(&mut self, setting: &Setting) -> f64 {
+        let mut meter = Meter::new(setting, None);
+        let loops = self.runner.run(&mut meter);
+        meter.ticks as f64 / loops as f64
+    }
+
+    /// A stretch that is counted and not timed.
+    fn count(&mut self, setting: &Setting, counters: &mut Counters) {
+        let loops = self.runner.run(&mut Meter::new(setting, Some(counters)));
+        self.counted = counters.take().map(|counted| (loops, counted));
+    }
+
+    fn into_row(mut self) -> Row {
+        self.row.bytes_per_item = self.runner.bytes_per_item();
+        self.row.single = self.runner.single();
+        if let Some((loops, counted)) = self.counted {
+            let per_loop = |count: u64| count as f64 / loops as f64;
+            self.row.instructions_per_loop = Some(per_loop(counted.instructions));
+            self.row.cache_misses_per_loop = counted.cache_misses.map(per_loop);
+        }
+        self.row
+    }
+}
+
+/// The hash of the entrant's order, which is the reference's.
+fn verify(
+    entrant: &Entrant,
+    runner: &mut dyn Runner,
+    reference: &[Popped],
+) -> Result<String, RaceError> {
+    let mut pops = Pops::like(reference);
+    runner.examine(&mut pops);
+    let Some((pop, was, expected)) = pops.different else { return Ok(pops.hash()) };
+    let said = |popped: Popped| match popped {
+        Some((item, key)) => format!("item {item} with key {key}"),
+        None => "nothing".to_owned(),
+    };
+    Err(RaceError::Order {
+        structure: entrant.facts.structure.clone(),
+        origin: entrant.facts.source.clone(),
+        reference: RedBlackTree::NAME,
+        pop,
+        was: said(was),
+        expected: said(expected),
+    })
+}
+
+fn row(entrant: &Entrant, left_out: String) -> Row {
+    let facts = &entrant.facts;
+    Row {
+        structure: facts.structure.clone(),
+        exact: facts.exact,
+        source: facts.source.clone(),
+        ticks_per_loop: Vec::new(),
+        instructions_per_loop: None,
+        cache_misses_per_loop: None,
+        bytes_per_item: 0.0,
+        single: None,
+        order_hash: None,
+        left_out,
+    }
+}
+
+/// Everybody runs; each gets one more figure.
+fn run_round(field: &mut [Racer], setting: &Setting, order: Order, round: usize) {
+    let mut figures = vec![(0.0, 0u32); field.len()];
+    for place in places(order, field.len(), round) {
+        figures[place].0 += field[place].run(setting);
+        figures[place].1 += 1;
+    }
+    for (racer, (sum, times)) in field.iter_mut().zip(figures) {
+        racer.row.ticks_per_loop.push(sum / f64::from(times));
+    }
+}
+
+/// Who runs when in a round of so many entrants.
+fn places(order: Order, entrants: usize, round: usize) -> Vec<usize> {
+    match order {
+        Order::Rotating => (0..entrants).map(|step| (round + step) % entrants).collect(),
+        Order::Abcba => (0..entrants).chain((0..entrants - 1).rev()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the orders are those that are promised. Method: three entrants.
+
+    use super::*;
+
+    #[test]
+    fn each_round_begins_with_another_entrant() {
+        let rounds = [0, 1, 2, 3].map(|round| places(Order::Rotating, 3, round));
+        assert_eq!(rounds, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
+    }
+
+    #[test]
+    fn the_order_of_2007_goes_there_and_back() {
+        assert_eq!(places(Order::Abcba, 3, 1), [0, 1, 2, 1, 0]);
+        assert_eq!(places(Order::Abcba, 1, 0), [0]);
+    }
+}

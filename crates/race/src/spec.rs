@@ -1,0 +1,282 @@
+//! What is asked of a heat: one workload, one size, and who takes part.
+
+use std::path::PathBuf;
+
+use runqueue::hold::{ALL_KEYS, Keys};
+use serde::{Deserialize, Serialize};
+
+use crate::RaceError;
+
+/// The most items that are raced, all queues of an entrant together: 64 bytes each, and more.
+pub const ITEMS_MAX: u64 = 1 << 24;
+/// The most rounds of a heat.
+pub const ROUNDS_MAX: u32 = 10_000;
+/// The most loops of a round.
+pub const LOOPS_MAX: u64 = 1 << 32;
+
+/// What is done with the queues. Names are part of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// The loop of 2007: the first item leaves and is queued again with a later key.
+    Hold,
+    /// As hold, and each loop a random item leaves and is queued again with the key it had.
+    HoldRemove,
+    /// As hold, each loop in a random one of many queues, so that caches are cold.
+    Cold,
+    /// As hold, each operation timed alone.
+    Single,
+    /// Items come and leave by a chain of two states, around n of them.
+    Markov,
+    /// n items come, then all leave.
+    UpDown,
+    /// n items; a quarter as many wake up with low keys, run, and a quarter sleeps.
+    Storm,
+    /// n items are removed in a random order.
+    MassExit,
+    /// All items of one queue are moved to another.
+    Drain,
+    /// n items; a quarter as many come with nearly equal keys, run, and a quarter exits.
+    ForkBurst,
+    /// The operations of a file.
+    Trace,
+}
+
+/// All workloads, in the order of tables.
+pub const WORKLOADS: [Workload; 11] = [
+    Workload::Hold,
+    Workload::HoldRemove,
+    Workload::Cold,
+    Workload::Single,
+    Workload::Markov,
+    Workload::UpDown,
+    Workload::Storm,
+    Workload::MassExit,
+    Workload::Drain,
+    Workload::ForkBurst,
+    Workload::Trace,
+];
+
+impl Workload {
+    /// The workload's name in heats and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::Hold => "hold",
+            Workload::HoldRemove => "hold_remove",
+            Workload::Cold => "cold",
+            Workload::Single => "single",
+            Workload::Markov => "markov",
+            Workload::UpDown => "up_down",
+            Workload::Storm => "storm",
+            Workload::MassExit => "mass_exit",
+            Workload::Drain => "drain",
+            Workload::ForkBurst => "fork_burst",
+            Workload::Trace => "trace",
+        }
+    }
+
+    /// All names, for messages.
+    pub fn names() -> String {
+        WORKLOADS.map(Workload::name).join(", ")
+    }
+
+    /// What its ticks are counted for: a "loop" (a pop and a push, and what belongs to them) or
+    /// an "operation" (a push, a pop or a removal).
+    pub fn per(self) -> &'static str {
+        match self {
+            Workload::Hold | Workload::HoldRemove | Workload::Cold | Workload::Single => "loop",
+            _ => "operation",
+        }
+    }
+
+    /// Loops or operations of a round, if nobody says how many: long enough to be measured, short
+    /// enough that nobody disturbs most rounds. Workloads that fill and empty do so at least once.
+    fn loops(self, n: u64, queues: u64, recorded: u64) -> u64 {
+        match self {
+            Workload::Hold | Workload::HoldRemove => (n / 4).clamp(20_000, 250_000),
+            Workload::Cold => (queues * n / 4).clamp(20_000, 250_000),
+            Workload::Single => (n / 4).clamp(50_000, 250_000),
+            Workload::Markov => (n / 2).clamp(40_000, 500_000),
+            Workload::UpDown | Workload::Drain => (2 * n).max(40_000),
+            Workload::Storm | Workload::ForkBurst | Workload::MassExit => n.max(40_000),
+            Workload::Trace => recorded.max(20_000),
+        }
+    }
+}
+
+/// In which order the entrants of a round run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Each round begins with another entrant.
+    #[default]
+    Rotating,
+    /// A B C B A, as in April 2007: all but the last entrant run twice a round, and the mean of
+    /// both counts.
+    Abcba,
+}
+
+/// One heat. As JSON, everything but `workload` has a default.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeatSpec {
+    /// What is done.
+    pub workload: Workload,
+    /// Name of the distribution of what is added to keys; see [`runqueue::hold::Keys`].
+    #[serde(default = "uniform")]
+    pub keys: String,
+    /// Items in a queue; `None`: 100, or as many as the trace has.
+    #[serde(default)]
+    pub n: Option<u32>,
+    /// Queues that an entrant has, for [`Workload::Cold`]; 1 otherwise.
+    #[serde(default = "one")]
+    pub queues: u32,
+    /// Loops or operations of a round, about; `None`: what suits the workload.
+    #[serde(default)]
+    pub loops: Option<u64>,
+    /// Rounds, each of which gives every entrant one figure.
+    #[serde(default = "nine")]
+    pub rounds: u32,
+    /// Who runs when.
+    #[serde(default)]
+    pub order: Order,
+    /// Names of those who take part; `None`: everybody, plug-ins included.
+    #[serde(default)]
+    pub structures: Option<Vec<String>>,
+    /// The CPU that the heat runs on; `None`: the last one that this process may use.
+    #[serde(default)]
+    pub cpu: Option<usize>,
+    /// Seed of keys and choices.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// Shared objects with further entrants.
+    #[serde(default)]
+    pub plugins: Vec<PathBuf>,
+    /// The recorded operations, for [`Workload::Trace`].
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
+}
+
+fn uniform() -> String {
+    Keys::Uniform.name().to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn nine() -> u32 {
+    9
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+impl HeatSpec {
+    /// The heat with all defaults.
+    pub fn new(workload: Workload, n: u32) -> Self {
+        HeatSpec {
+            workload,
+            keys: uniform(),
+            n: Some(n),
+            queues: one(),
+            loops: None,
+            rounds: nine(),
+            order: Order::Rotating,
+            structures: None,
+            cpu: None,
+            seed: first_seed(),
+            plugins: Vec::new(),
+            trace: None,
+        }
+    }
+
+    /// Reads a heat from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`RaceError::Spec`] if it is no JSON, names something unknown, or lacks the workload.
+    pub fn from_json(text: &str) -> Result<Self, RaceError> {
+        serde_json::from_str(text).map_err(|cause| RaceError::Spec { cause })
+    }
+
+    /// The distribution that `keys` names.
+    pub(crate) fn keys(&self) -> Result<Keys, RaceError> {
+        let found = ALL_KEYS.into_iter().find(|keys| keys.name() == self.keys);
+        found.ok_or_else(|| RaceError::UnknownKeys {
+            name: self.keys.clone(),
+            known: ALL_KEYS.map(Keys::name).join(", "),
+        })
+    }
+
+    /// The heat with every number chosen: a trace has `recorded` operations.
+    pub(crate) fn filled_in(&self, n: u32, recorded: u64) -> Result<Self, RaceError> {
+        let mut spec = self.clone();
+        if spec.workload != Workload::Cold && spec.queues != 1 {
+            let hint = "only the workload `cold` has more than one queue".to_owned();
+            return Err(number("queues", u64::from(spec.queues), hint));
+        }
+        let items = u64::from(n) * u64::from(spec.queues);
+        in_range("n", u64::from(n), 1, ITEMS_MAX)?;
+        in_range("queues", u64::from(spec.queues), 1, ITEMS_MAX)?;
+        in_range("n * queues", items, 1, ITEMS_MAX)?;
+        in_range("rounds", u64::from(spec.rounds), 1, u64::from(ROUNDS_MAX))?;
+        let usual = spec.workload.loops(u64::from(n), u64::from(spec.queues), recorded);
+        let loops = spec.loops.unwrap_or(usual);
+        in_range("loops", loops, 1, LOOPS_MAX)?;
+        (spec.n, spec.loops) = (Some(n), Some(loops));
+        Ok(spec)
+    }
+}
+
+fn in_range(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), RaceError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(number(what, value, format!("{least} to {most} will do")))
+}
+
+fn number(what: &'static str, value: u64, hint: String) -> RaceError {
+    RaceError::Number { what, value, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is wrong in a heat is said. Method: wrong heats.
+
+    use super::*;
+
+    #[test]
+    fn names_of_workloads_are_those_of_json() {
+        for workload in WORKLOADS {
+            let spec = HeatSpec::from_json(&format!(r#"{{"workload": "{}"}}"#, workload.name()));
+            assert_eq!(spec.expect("a workload").workload, workload);
+        }
+    }
+
+    #[test]
+    fn a_heat_that_cannot_be_read_says_what_there_is() {
+        for text in [r#"{"workload": "sprint"}"#, r#"{"workload": "hold", "size": 3}"#, "{}", "x"] {
+            let error = HeatSpec::from_json(text).expect_err(text).to_string();
+            assert!(error.contains("hold_remove, cold"), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_raced_are_named() {
+        let wrong = |change: &dyn Fn(&mut HeatSpec)| {
+            let mut spec = HeatSpec::new(Workload::Hold, 10);
+            change(&mut spec);
+            let n = spec.n.unwrap_or(0);
+            spec.filled_in(n, 0).expect_err("a wrong number").to_string()
+        };
+        assert!(wrong(&|spec| spec.n = Some(0)).contains("n = 0"));
+        assert!(wrong(&|spec| spec.n = Some(u32::MAX)).contains("n = 4294967295"));
+        assert!(wrong(&|spec| spec.rounds = 0).contains("rounds = 0"));
+        assert!(wrong(&|spec| spec.loops = Some(0)).contains("loops = 0"));
+        assert!(wrong(&|spec| spec.queues = 4).contains("queues = 4"));
+        let keys = HeatSpec { keys: "prime".into(), ..HeatSpec::new(Workload::Hold, 10) };
+        assert!(keys.keys().expect_err("unknown").to_string().contains("prime"));
+    }
+}
