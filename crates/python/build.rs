@@ -1,12 +1,21 @@
 //! Copies what schedlab ships as files to where maturin takes the wheel's `schedlab/data` from.
 //!
 //! Policies, machines, workloads, experiments and published tables lie at the root of the
-//! repository, where people look for them; an installed package needs them beside its modules.
+//! repository, where people look for them; an installed package needs them beside its modules. So
+//! it does what is compiled when queues of others race.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const SHIPPED: [&str; 5] = ["policies", "machines", "workloads", "experiments", "published"];
+const SHIPPED: [&str; 7] = [
+    "policies",
+    "machines",
+    "workloads",
+    "experiments",
+    "published",
+    "crates/race/include",
+    "crates/race/peers",
+];
 
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).ok_or(io::ErrorKind::NotFound);

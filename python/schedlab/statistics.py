@@ -129,6 +129,41 @@ def estimate(values: ArrayLike) -> Estimate:
     )
 
 
+def median_estimate(values: ArrayLike) -> Estimate:
+    """As `estimate`, but `low` and `high` bound the median, whatever the distribution is.
+
+    For measurements on real hardware, which a neighbour or an interrupt makes longer and nothing
+    makes shorter: their mean tells of the neighbour.
+
+    Parameters
+    ----------
+    values : array_like, shape (n_runs,)
+        One finite number a run, in any unit.
+
+    Returns
+    -------
+    Estimate
+        In the unit of `values`. The bounds are values of the sample, by the sign test, and None
+        for fewer than six values, of which not even all make an interval of 95 %.
+
+    Raises
+    ------
+    ValueError
+        If there is no value, or one is not finite.
+
+    Notes
+    -----
+    Source: W. R. Thompson, "On confidence ranges for the median and other expectation
+    distributions for populations of unknown distribution form", Annals of Mathematical
+    Statistics 7, 1936.
+    """
+    plain = estimate(values)
+    test = stats.quantile_test(np.asarray(values, dtype=np.float64), q=plain.median, p=0.5)
+    bounds = test.confidence_interval(CONFIDENCE)
+    low, high = (None if np.isnan(bound) else float(bound) for bound in bounds)
+    return replace(plain, low=low, high=high)
+
+
 def log_estimate(values: ArrayLike) -> Estimate:
     """The centre of skewed positive values: geometric mean, with the t interval of the logarithms.
 

@@ -6,7 +6,8 @@ simulation that gives another digest than its stored twin is an error (`DigestMi
 
 Three tables: `runs` (what ran and what came of it), `experiments` (the questions asked), and
 `experiment_runs` (which run fills which place of which experiment, so that experiments share
-runs, and a run of an edited policy takes the place of the old one without deleting it).
+runs, and a run of an edited policy takes the place of the old one without deleting it). `heats`
+adds a fourth for races.
 """
 
 from __future__ import annotations
@@ -234,7 +235,7 @@ class Store:
         StoreError
             If it cannot be written.
         """
-        with self._transaction():
+        with self.transaction():
             for record in records:
                 row = self._row(record.key)
                 if row is None or not row["result_digest"]:
@@ -246,7 +247,7 @@ class Store:
 
     def add_experiment(self, experiment: StoredExperiment) -> None:
         """Notes that an experiment is asked, before its runs are added; again is no error."""
-        with self._transaction():
+        with self.transaction():
             self._database.execute(
                 "INSERT OR REPLACE INTO experiments VALUES (?, ?, ?, ?, ?)",
                 (
@@ -315,6 +316,21 @@ class Store:
                 for row in self._database.execute(query, parameters)
             ]
 
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that is done to the database inside is committed together, or not at all.
+
+        For modules that keep a table of their own here.
+        """
+        with self._errors():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+                self._database.execute("COMMIT")
+            finally:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+
     def _refuse_wrong_path(self, read_only: bool) -> None:
         if self.path.is_dir():
             raise StoreError(f"store {self.path} is a directory", "name a file in it")
@@ -360,7 +376,7 @@ class Store:
     def _create(self) -> None:
         # WAL lets a report be made from a store while a sweep writes to it.
         self._database.execute("PRAGMA journal_mode = WAL")
-        with self._transaction():
+        with self.transaction():
             # A sweep started at the same moment may have been faster.
             if self._pragma("application_id") == APPLICATION_ID:
                 return
@@ -371,7 +387,7 @@ class Store:
 
     def _add_platforms(self) -> None:
         """From format 1, when everything was simulated."""
-        with self._transaction():
+        with self.transaction():
             if self._pragma("user_version") == 1:
                 self._database.execute(
                     "ALTER TABLE runs ADD COLUMN platform TEXT NOT NULL DEFAULT 'null'"
@@ -431,17 +447,6 @@ class Store:
                     run,
                 ),
             )
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._errors():
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._database.execute("COMMIT")
-            finally:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

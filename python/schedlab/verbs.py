@@ -29,6 +29,7 @@ from schedlab import (
     listing,
     load,
     on_vm,
+    race_verb,
     referee,
     report_verb,
     sweep,
@@ -113,6 +114,7 @@ schedlab.add_command(check.check_verb)
 schedlab.add_command(doctor.doctor_verb)
 schedlab.add_command(referee.agree_verb)
 schedlab.add_command(load.load_verb)
+schedlab.add_command(race_verb.race_verb)
 schedlab.add_command(report_verb.report_verb)
 schedlab.add_command(
     Verbs(

@@ -1,0 +1,289 @@
+"""What is asked in a race of run queues: which workloads, keys and sizes, and who takes part.
+
+A heat is one workload with one distribution of keys at one size: all structures meet in it, round
+by round, and only within a heat are times compared. A race is a list of heats. The core runs
+them; here they are planned, named and given the key under which a store keeps them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab import catalogue
+from schedlab.errors import BadValue, SchedlabError
+from schedlab.store import canonical_json
+
+WORKLOADS = {
+    "hold": "take the first item, give it a later key, queue it again: the loop of 2007",
+    "hold_remove": "hold, and a random item is taken out and queued again: sleep and wake",
+    "cold": "hold over many queues in random order, so that none is in the caches",
+    "single": "one operation at a time, each timed by itself: percentiles",
+    "markov": "pushes and pops by a two-state chain around n items",
+    "up_down": "fill to n items, then empty",
+    "storm": "n/4 items wake up at once with low keys and are served",
+    "mass_exit": "all n items are removed in random order",
+    "drain": "everything of one queue is moved into another",
+    "fork_burst": "n/4 pushes of nearly equal keys, then served",
+    "trace": "the operations of a file, see --trace",
+}
+KEYS = ("uniform", "constant", "exponential", "bimodal", "ties", "weighted", "wide", "biased")
+ORDERS = ("rotating", "abcba")
+
+# What the source of a queue begins with that came in a shared object.
+PLUGIN_PREFIX = "plugin:"
+
+# Every size that was published in 2007; the largest of all is only in a full race.
+SIZES_PUBLISHED = (1, 2, 4, 8, 10, 16, 32, 64, 100, 1_000, 10_000, 100_000)
+SIZES_FULL = (*SIZES_PUBLISHED, 1_000_000)
+SIZES_OTHER = (10, 100, 1_000, 10_000, 100_000)
+SIZES_COLD = (4, 10, 64, 100)
+SIZE_MAX = 1 << 24
+# Queues that are visited at random: as many items as leave every cache but the last.
+COLD_ITEMS = 1 << 18
+COLD_QUEUES_MAX = 1 << 14
+ROUNDS = 9
+SEED = 1
+
+CPUINFO = Path("/proc/cpuinfo")
+CACHES = Path("/sys/devices/system/cpu")
+_CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A shared object whose queues take part; `digest` is that of its bytes."""
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one heat asks. `n` is items a queue, None for those of a trace.
+
+    `loops` and `cpu` are None where the core chooses, `structures` is None for everybody; `trace`
+    and `trace_digest` are empty but for the workload `trace`.
+    """
+
+    workload: str
+    keys: str
+    n: int | None
+    queues: int
+    structures: tuple[str, ...] | None = None
+    loops: int | None = None
+    rounds: int = ROUNDS
+    order: str = ORDERS[0]
+    cpu: int | None = None
+    seed: int = SEED
+    plugins: tuple[Plugin, ...] = ()
+    trace: str = ""
+    trace_digest: str = ""
+
+    @property
+    def spec(self) -> dict:
+        """The heat as the core takes it."""
+        return {
+            **self._same,
+            "plugins": [plugin.path for plugin in self.plugins],
+            "trace": self.trace or None,
+        }
+
+    def key(self, cpu_model: str, version: str) -> str:
+        """Under what the store keeps the heat: what was asked, of which machine and core."""
+        asked = {
+            **self._same,
+            "plugins": [plugin.digest for plugin in self.plugins],
+            "trace": self.trace_digest,
+        }
+        return canonical_json({"asked": asked, "cpu_model": cpu_model, "version": version})
+
+    @property
+    def _same(self) -> dict:
+        return {
+            "workload": self.workload,
+            "keys": self.keys,
+            "n": self.n,
+            "queues": self.queues,
+            "loops": self.loops,
+            "rounds": self.rounds,
+            "order": self.order,
+            "structures": None if self.structures is None else list(self.structures),
+            "cpu": self.cpu,
+            "seed": self.seed,
+        }
+
+    @property
+    def title(self) -> str:
+        """What heats of different sizes have in common, as a heading."""
+        return self.workload if self.workload == "trace" else f"{self.workload}, {self.keys} keys"
+
+    @property
+    def size(self) -> str:
+        """The size as a column's name: items, and queues where there are many."""
+        if self.n is None:
+            return "all"
+        return f"{self.n:,}" if self.queues == 1 else f"{self.n:,}×{self.queues:,}"
+
+    @property
+    def weight(self) -> float:
+        """How long it takes beside others: filling and warming up grow with the items."""
+        return 1 + (self.n or 0) * self.queues / 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """A heat that was raced: `result` is what the core gave.
+
+    `load` is how many tasks the machine ran or had waiting in the minute before, this one not
+    counted for most of it; None where the system does not tell.
+    """
+
+    asked: Asked
+    result: Mapping
+    raced_at: str
+    load: float | None
+    is_reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The processor: its model, and name and bytes of each level of data cache, first to last."""
+
+    cpu_model: str
+    caches: tuple[tuple[str, int], ...]
+
+
+def plan(
+    workloads: Sequence[str], keys: Sequence[str], sizes: Sequence[int], full: bool, is_traced: bool
+) -> list[tuple[str, str, int | None, int]]:
+    """Workload, keys, n and queues of every heat; what is empty is chosen here.
+
+    Raises
+    ------
+    SchedlabError
+        If the workload `trace` is asked for without a trace.
+    """
+    if not workloads:
+        wanted = WORKLOADS if full else ("trace",) if is_traced else ("hold",)
+        workloads = [name for name in wanted if is_traced or name != "trace"]
+    if "trace" in workloads and not is_traced:
+        raise SchedlabError(
+            "--workload trace: there is no trace to play",
+            "give its file with --trace; docs/guides/race.md shows the format",
+        )
+    heats = []
+    for workload in dict.fromkeys(workloads):
+        if workload == "trace":
+            heats.append((workload, KEYS[0], None, 1))
+            continue
+        drawn = keys or (KEYS if full and workload == "hold" else KEYS[:1])
+        for name in dict.fromkeys(drawn):
+            heats += [
+                (workload, name, n, queues_of(workload, n))
+                for n in dict.fromkeys(sizes or _usual_sizes(workload, full))
+            ]
+    return heats
+
+
+def _usual_sizes(workload: str, full: bool) -> Sequence[int]:
+    if workload == "hold":
+        return SIZES_FULL if full else SIZES_PUBLISHED
+    return SIZES_COLD if workload == "cold" else SIZES_OTHER
+
+
+def queues_of(workload: str, n: int) -> int:
+    """How many queues of n items a workload has: one, or as many as leave the caches."""
+    if workload != "cold":
+        return 1
+    fitting = max(2, COLD_ITEMS // n)
+    return min(COLD_QUEUES_MAX, 1 << (fitting.bit_length() - 1))
+
+
+def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
+    """Sizes as people write them, separated by commas: `10`, `1000`, `1_000`, `1,2,4`."""
+    sizes = []
+    for word in ",".join(texts).split(",") if texts else ():
+        if not re.fullmatch(r"[0-9][0-9_]*", word.strip()):
+            raise BadValue(place, word, "is not a whole number", "write -n 10 or -n 1,10,1000")
+        n = int(word)
+        if not 1 <= n <= SIZE_MAX:
+            raise BadValue(place, word, f"is not from 1 to {SIZE_MAX:,}", "write -n 10")
+        sizes.append(n)
+    return sizes
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file's bytes.
+
+    Raises
+    ------
+    SchedlabError
+        If the file cannot be read.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SchedlabError(
+            f"{path} cannot be read: {error.strerror}", "give the path of a file that can be"
+        ) from error
+
+
+# ---- this machine -------------------------------------------------------------------------------
+
+
+def this_machine(cpu: int | None = None) -> Machine:
+    """The processor that this runs on, and the caches of one of its CPUs."""
+    return Machine(_cpu_model(), _caches(CACHES / f"cpu{cpu or 0}" / "cache"))
+
+
+def _cpu_model() -> str:
+    """As the kernel names it; where it does not, as on some ARM machines, the instruction set."""
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", CPUINFO.read_text("utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _caches(directory: Path) -> tuple[tuple[str, int], ...]:
+    """The data caches of a CPU; nothing where the system does not tell."""
+    found = []
+    for index in sorted(directory.glob("index*")):
+        try:
+            level, kind, size = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
+            )
+        except OSError:
+            continue
+        if kind != "Instruction" and size[-1:] in _CACHE_UNITS:
+            name = f"L{level}d" if kind == "Data" else f"L{level}"
+            found.append((name, int(size[:-1]) * _CACHE_UNITS[size[-1]]))
+    return tuple(found)
+
+
+# ---- who takes part -----------------------------------------------------------------------------
+
+
+def plugin_of(path: Path) -> Plugin:
+    """A shared object as it takes part."""
+    return Plugin(str(path), digest_of(path))
+
+
+def header_directory() -> Path:
+    """Where `schedlab_race.h` lies, which anybody's queue includes."""
+    return _race_directory() / "include"
+
+
+def peers() -> list[Path]:
+    """The sources of the queues of well-known C++ libraries."""
+    return sorted((_race_directory() / "peers").glob("*.cpp"))
+
+
+def _race_directory() -> Path:
+    """Where the race keeps what is compiled when it is used."""
+    return catalogue.data_directory() / "crates" / "race"

@@ -1,0 +1,356 @@
+"""The verb `schedlab race`: which run queue is fastest at your size?
+
+Heats are raced one after the other by the core, each is kept in the store the moment it ends, and
+the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue, race, terminal
+from schedlab.errors import SchedlabError, UnknownName
+from schedlab.heats import Heats, StoredHeat
+from schedlab.race import Asked, Heat, Plugin
+from schedlab.store import DEFAULT_PATH, Store
+
+LOOPS_MAX = 10**9
+ROUNDS_MAX = 10_000
+CPUS_MAX = 4096
+OBJECT_SUFFIX = ".so"
+SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
+
+
+@click.command("race")
+@click.option(
+    "-n",
+    "sizes",
+    multiple=True,
+    metavar="N[,N…]",
+    help="Items in a queue.  [default: the sizes published in 2007, 1 to 100,000]",
+)
+@click.option(
+    "-l",
+    "--loops",
+    type=click.IntRange(1, LOOPS_MAX),
+    help="Loops a round, as in 2007.  [default: so many that a round takes a few milliseconds]",
+)
+@click.option(
+    "--workload",
+    "workloads",
+    multiple=True,
+    metavar="NAME",
+    help=f"What the queue is put through: {', '.join(race.WORKLOADS)}.  [default: hold]",
+)
+@click.option(
+    "--keys",
+    multiple=True,
+    metavar="NAME",
+    help=f"How keys grow: {', '.join(race.KEYS)}.  [default: uniform]",
+)
+@click.option(
+    "--structure",
+    "structures",
+    multiple=True,
+    metavar="NAME",
+    help="Who takes part; repeatable.  [default: all]",
+)
+@click.option(
+    "--with",
+    "files",
+    multiple=True,
+    metavar="FILE.c|.cpp|.so",
+    type=click.Path(path_type=Path),
+    help="Your own queue, written against schedlab_race.h; repeatable.",
+)
+@click.option("--peers", is_flag=True, help="Also the queues of the C++ library and of Boost.")
+@click.option(
+    "--order",
+    default=race.ORDERS[0],
+    show_default=True,
+    metavar="|".join(race.ORDERS),
+    help="Who runs when in a round; abcba is the order of 2007.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, ROUNDS_MAX),
+    default=race.ROUNDS,
+    show_default=True,
+    help="How often each runs; an interval takes six.",
+)
+@click.option(
+    "--cpu", type=click.IntRange(0, CPUS_MAX), help="The CPU to race on.  [default: the core's]"
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**62),
+    default=race.SEED,
+    show_default=True,
+    help="Of all keys.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Recorded operations to play: push ITEM KEY, pop, remove ITEM, one a line.",
+)
+@click.option("--full", is_flag=True, help="All workloads, keys and sizes: takes long.")
+@click.option("--again", is_flag=True, help="Race anew what the store has already.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_PATH,
+    show_default=True,
+    help="Keeps every heat; heats already in it are not raced again.",
+)
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write an HTML page with figures here.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
+@terminal.json_option
+def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
+    """Race run queues: which one is fastest at your size?
+
+    Without options the loop of 2007 at the sizes published then, in about a minute or two. All
+    structures meet in every round, on one CPU; compare times of one heat only. Every heat is kept
+    in the store at once: after Ctrl-C the same command goes on where it stopped.
+    """
+    from schedlab.report_verb import refuse_unwritable
+
+    if report_path:
+        refuse_unwritable(report_path, store)
+    asked = _ask(**options)
+    machine = race.this_machine(options["cpu"])
+    command = shlex.join(["schedlab", *sys.argv[1:]])
+    with Store(store) as kept:
+        meeting = Meeting(asked, Heats(kept), machine.cpu_model, catalogue.core_version(), again)
+        try:
+            meeting.race(quiet)
+        except KeyboardInterrupt:
+            click.echo(
+                f"\n{meeting.nr_kept} of {len(asked)} heats are kept in {store}; the same command"
+                f" goes on from there{' without --again' * again}: {command}",
+                err=True,
+            )
+            raise
+    if not quiet:
+        reused = len(asked) - meeting.nr_raced
+        click.echo(f"{meeting.nr_raced} heats raced, {reused} reused from {store}", err=True)
+    _tell(meeting.heats, machine, as_json)
+    if report_path:
+        from schedlab.race_report import write
+
+        write(report_path, meeting.heats, machine, command)
+        if not quiet:
+            click.echo(f"report: {report_path}", err=True)
+    return 0
+
+
+def _tell(heats: Sequence[Heat], machine: race.Machine, as_json: bool) -> None:
+    """The answer on stdout. Statistics are loaded only now, because that takes a while."""
+    from schedlab import race_answers, race_published, race_table
+
+    found = race_answers.standings(heats)
+    published = race_published.read_published()
+    rows = race_published.beside(published, found)
+    remarks = race_published.remarks(published, found)
+    if as_json:
+        terminal.print_json(race_table.race_json(found, machine, rows, remarks))
+    else:
+        race_table.print_race(found, machine)
+        race_table.print_published(rows, remarks)
+
+
+# ---- what is asked ------------------------------------------------------------------------------
+
+
+def _ask(
+    sizes, loops, workloads, keys, structures, files, peers, order, rounds, cpu, seed, trace, full
+) -> list[Asked]:
+    """The heats that the options ask for."""
+    for kind, given, known in (
+        ("workload", workloads, race.WORKLOADS),
+        ("distribution of keys", keys, race.KEYS),
+        ("order", [order], race.ORDERS),
+    ):
+        _refuse_unknown(kind, given, known)
+    wanted = race.parse_sizes("-n", sizes)
+    digest = "" if trace is None else race.digest_of(trace)
+    heats = race.plan(workloads, keys, wanted, full, trace is not None)
+    plugins = _plugins(files, peers)
+    names = _structures(structures, plugins)
+    return [
+        Asked(
+            workload=workload,
+            keys=drawn,
+            n=n,
+            queues=queues,
+            structures=names,
+            loops=loops,
+            rounds=rounds,
+            order=order,
+            cpu=cpu,
+            seed=seed,
+            plugins=plugins,
+            trace=str(trace) if workload == "trace" else "",
+            trace_digest=digest if workload == "trace" else "",
+        )
+        for workload, drawn, n, queues in heats
+    ]
+
+
+def _refuse_unknown(kind: str, given: Sequence[str], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UnknownName(kind, name, known)
+
+
+def _structures(given: Sequence[str], plugins: Sequence[Plugin]) -> tuple[str, ...] | None:
+    """Who takes part, by name; None, which is everybody, if nobody is named.
+
+    A plug-in was named by its file, so its queues take part whoever else is named.
+    """
+    if not given:
+        return None
+    paths = [plugin.path for plugin in plugins]
+    entrants = json.loads(catalogue.native().race_entrants(paths))
+    _refuse_unknown("structure", given, [entrant["structure"] for entrant in entrants])
+    guests = [
+        entrant["structure"]
+        for entrant in entrants
+        if entrant["source"].startswith(race.PLUGIN_PREFIX)
+    ]
+    return tuple(dict.fromkeys([*given, *guests]))
+
+
+def _plugins(files: Sequence[Path], peers: bool) -> tuple[Plugin, ...]:
+    """The shared objects of the user's queues, and of the shipped peers; sources are compiled."""
+    sources = [*files, *(race.peers() if peers else ())]
+    return tuple(race.plugin_of(_object_of(path)) for path in dict.fromkeys(sources))
+
+
+def _object_of(path: Path) -> Path:
+    """A shared object as it is, a source compiled into the cache."""
+    if path.suffix not in (OBJECT_SUFFIX, *SOURCE_SUFFIXES):
+        raise SchedlabError(
+            f"--with {path}: is neither a shared object nor a source",
+            f"its name must end in {', '.join((OBJECT_SUFFIX, *SOURCE_SUFFIXES))}",
+        )
+    if not path.is_file():
+        raise SchedlabError(f"--with {path}: there is no such file", "check the path")
+    if path.suffix == OBJECT_SUFFIX:
+        return path.resolve()
+    compiled = catalogue.native().race_compile(
+        str(path.resolve()), str(race.header_directory()), str(catalogue.cache_directory())
+    )
+    return Path(compiled)
+
+
+# ---- racing -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Meeting:
+    """Heats on their way: `heats` are those that are there, in the order asked once all are."""
+
+    asked: Sequence[Asked]
+    kept: Heats
+    cpu_model: str
+    version: str
+    again: bool
+    nr_raced: int = 0
+
+    def __post_init__(self) -> None:
+        self._found: dict[Asked, Heat] = {}
+
+    @property
+    def heats(self) -> list[Heat]:
+        """What came of the heats so far."""
+        return [self._found[asked] for asked in self.asked if asked in self._found]
+
+    @property
+    def nr_kept(self) -> int:
+        """How many heats are in the store by now."""
+        return len(self._found)
+
+    def race(self, quiet: bool) -> None:
+        """Takes from the store what it has, and races the others.
+
+        Raises
+        ------
+        NativeError
+            If structures disagree on the order, or something else goes wrong in the core.
+        StoreError
+            If a heat cannot be kept.
+        """
+        if not self.again:
+            self._reuse()
+        waiting = [asked for asked in self.asked if asked not in self._found]
+        with _progress(waiting, quiet) as advance:
+            for asked in waiting:
+                self._race_one(asked)
+                advance(asked)
+
+    def _reuse(self) -> None:
+        for asked in self.asked:
+            stored = self.kept.find(asked.key(self.cpu_model, self.version))
+            if stored is not None:
+                self._found[asked] = Heat(
+                    asked, stored.result, stored.raced_at, stored.load, is_reused=True
+                )
+
+    def _race_one(self, asked: Asked) -> None:
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        result = json.loads(catalogue.native().race_heat(json.dumps(asked.spec)))
+        self.kept.add(asked.key(self.cpu_model, self.version), StoredHeat(raced_at, load, result))
+        self._found[asked] = Heat(asked, result, raced_at, load)
+        self.nr_raced += 1
+
+
+@contextlib.contextmanager
+def _progress(heats: Sequence[Asked], quiet: bool) -> Iterator[Callable[[Asked], None]]:
+    """A bar on stderr with the heat that is raced, as a function to call with each finished one."""
+    if quiet or not heats or not sys.stderr.isatty():
+        yield lambda asked: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.fields[done]}/{task.fields[heats]} heats"),
+        progress.BarColumn(),
+        progress.TextColumn("{task.fields[now]}"),
+        progress.TimeRemainingColumn(compact=True),
+        progress.TextColumn("left"),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        total = sum(asked.weight for asked in heats)
+        task = bar.add_task("", total=total, done=0, heats=len(heats), now=_now_text(heats, 0))
+        done = 0
+
+        def advance(asked: Asked) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, advance=asked.weight, done=done, now=_now_text(heats, done))
+
+        yield advance
+
+
+def _now_text(heats: Sequence[Asked], done: int) -> str:
+    """What is raced after so many heats."""
+    return f"{heats[done].title}, n = {heats[done].size}" if done < len(heats) else ""
