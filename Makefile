@@ -112,6 +112,13 @@ runqueue-c: ## Builds the run queues for C: target/release/libschedlab_runqueue.
 	cargo build --release --locked -p runqueue_c
 	@echo "its header: crates/runqueue_c/include/schedlab_runqueue.h"
 
+.PHONY: schedlab-bench
+schedlab-bench: ## Builds the benchmarks as one static program for any Linux of this processor
+	@command -v cargo >/dev/null || { echo "error: cargo is not on PATH" >&2; exit 1; }
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked \
+		--target $(GUEST_TARGET) -p benchmarks --bin schedlab-bench
+	@echo "built target/$(GUEST_TARGET)/release/schedlab-bench"
+
 .PHONY: kernels
 kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
 	schedlab kernels fetch

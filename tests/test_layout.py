@@ -79,7 +79,7 @@ UNSAFE_FILES = (
     # One instruction that reads a counter.
     "crates/kernel/src/vm/clock.rs",
     # System calls, and the memory that processes share.
-    "crates/benchmarks/src/player/system.rs",
+    "crates/benchmarks/src/system.rs",
     "crates/benchmarks/src/player/stage.rs",
     "crates/benchmarks/src/player/channel.rs",
     # One pointer that every thread of a play starts from; one kill in a signal handler.

@@ -11,9 +11,9 @@ pub mod error;
 mod pace;
 pub mod score;
 mod stage;
-mod system;
 mod task;
 
+use crate::system::{self, Cpus, Fork};
 use changes::has_hotplug;
 use error::{PlayError, Step, Who};
 use pace::Burner;
@@ -22,7 +22,6 @@ use score::{Played, Status};
 use serde::{Deserialize, Serialize};
 use stage::{Ending, Stage};
 use std::sync::atomic::Ordering::SeqCst;
-use system::{Cpus, Fork};
 use task::Setting;
 
 /// What `Run` operations are measured by.

@@ -5,8 +5,8 @@
 
 use super::error::Step;
 use super::stage::Failure;
-use super::system::{self, Cpus};
 use super::task::Setting;
+use crate::system::{self, Cpus};
 use scenario::workload::{Change, ChangeKind, CpuSet, Workload};
 use std::sync::atomic::Ordering::SeqCst;
 

@@ -7,7 +7,7 @@
 //! fewer messages and more switches.
 
 use crate::player::error::PlayError;
-use crate::player::system;
+use crate::system;
 use scenario::workload::{Channel, Op, Workload};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -6,7 +6,7 @@
 //! and so follows a CPU that changes its speed. Under a clock that counts instructions there is
 //! nothing to time: turns follow from the nanoseconds exactly, and no look at a clock disturbs.
 
-use crate::player::system;
+use crate::system;
 
 /// How a task knows that it has computed long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

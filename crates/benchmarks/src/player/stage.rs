@@ -4,7 +4,7 @@
 //! Gates, numbers of tasks and children counts live here; results are left here too, because a
 //! task may be killed at any time.
 
-use crate::player::system;
+use crate::system;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 

@@ -8,7 +8,7 @@ use crate::player::channel::Ends;
 use crate::player::error::Step;
 use crate::player::pace::Burner;
 use crate::player::stage::{Failure, Slot, Stage, Start};
-use crate::player::system::{self, Cpus, Fork};
+use crate::system::{self, Cpus, Fork};
 use scenario::draw::Random;
 use scenario::workload::{LOOP_DEPTH_MAX, Op, Repeat, Workload};
 use std::os::fd::AsRawFd;

@@ -57,6 +57,17 @@ pub fn sleep_ns(ns: u64) {
     {}
 }
 
+/// Sleeps until this time of [`now_ns`], whatever signals come.
+pub fn sleep_until_ns(at_ns: u64) {
+    let until = timespec(at_ns);
+    let flags = libc::TIMER_ABSTIME;
+    // SAFETY: `until` is valid; an absolute sleep leaves no rest to be written.
+    while unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const until, std::ptr::null_mut())
+    } == libc::EINTR
+    {}
+}
+
 // ---- futexes ------------------------------------------------------------------------------------
 
 /// All waiters of a word.

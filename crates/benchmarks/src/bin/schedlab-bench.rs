@@ -1,0 +1,193 @@
+//! `schedlab-bench`: one benchmark, some times over, on whatever scheduler the kernel runs.
+//!
+//! Prints a line of JSON a repetition: what was asked for, and what was measured. It neither
+//! compares nor stores; `--repeat` is for a look by hand.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use benchmarks::measure::counter::Counter;
+use benchmarks::measure::crew::Tasks;
+use benchmarks::measure::hackbench::{Channel, Hackbench};
+use benchmarks::measure::ring::Ring;
+use benchmarks::measure::timer::Timer;
+use benchmarks::measure::wakeup::Wakeup;
+use benchmarks::measure::{MeasureError, Sample};
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+
+/// Measures the scheduler that runs this machine: a line of JSON a repetition.
+#[derive(Parser)]
+#[command(version, disable_help_subcommand = true)]
+struct Command {
+    /// How often the benchmark is run
+    #[arg(long, default_value_t = 1, global = true)]
+    repeat: u32,
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// Groups of 20 senders and 20 receivers: seconds until all messages are read
+    Hackbench {
+        /// Groups of tasks
+        #[arg(short, long, default_value_t = 10)]
+        groups: u32,
+        /// Senders of a group, and receivers
+        #[arg(short, long, default_value_t = 20)]
+        fds: u32,
+        /// Messages from each sender to each receiver
+        #[arg(short, long, default_value_t = 100)]
+        loops: u32,
+        /// Bytes of a message
+        #[arg(short = 's', long, default_value_t = 100)]
+        bytes: u32,
+        /// Pipes instead of sockets
+        #[arg(short, long)]
+        pipes: bool,
+        #[command(flatten)]
+        kind: Kind,
+    },
+    /// A token that goes round a ring of tasks: microseconds a switch, as lmbench's `lat_ctx -s`
+    LatCtx {
+        /// Tasks of the ring
+        #[arg(short, default_value_t = 2)]
+        n: u32,
+        /// Memory that each sums up when it has the token, KiB
+        #[arg(short, long, default_value_t = 0)]
+        size_kib: u32,
+        /// Measured rounds of the token
+        #[arg(long, default_value_t = 10_000)]
+        rounds: u32,
+        #[command(flatten)]
+        kind: Kind,
+    },
+    /// Tasks that only count: seconds a task until all are done
+    Counter {
+        /// Tasks
+        #[arg(short, default_value_t = 4)]
+        n: u32,
+        /// What each counts to
+        #[arg(long, default_value_t = 500_000_000)]
+        to: u64,
+        #[command(flatten)]
+        kind: Kind,
+    },
+    /// Threads that sleep until a time: how late they run, as cyclictest
+    Timer {
+        /// Threads that sleep
+        #[arg(short, default_value_t = 1)]
+        n: u32,
+        /// Microseconds between two sleeps' ends
+        #[arg(short, long, default_value_t = 1000)]
+        interval_us: u64,
+        /// How often each sleeps
+        #[arg(long, default_value_t = 1000)]
+        sleeps: u32,
+        /// Threads that compute meanwhile
+        #[arg(long, default_value_t = 0)]
+        hogs: u32,
+    },
+    /// Messengers that wake workers: microseconds until these run, as schbench
+    Wakeup {
+        /// Threads that wake
+        #[arg(short, long, default_value_t = 1)]
+        messengers: u32,
+        /// Workers of each
+        #[arg(short, long, default_value_t = 4)]
+        workers: u32,
+        /// Microseconds of CPU time that a worker computes each time
+        #[arg(short, long, default_value_t = 1000)]
+        think_us: u64,
+        /// How long, milliseconds
+        #[arg(short, long, default_value_t = 1000)]
+        duration_ms: u64,
+    },
+}
+
+#[derive(Args)]
+struct Kind {
+    /// Threads instead of processes
+    #[arg(short = 'T', long)]
+    threads: bool,
+}
+
+impl Kind {
+    fn tasks(&self) -> Tasks {
+        if self.threads { Tasks::Threads } else { Tasks::Processes }
+    }
+}
+
+/// A line of what this program prints.
+#[derive(Serialize)]
+struct Line<P> {
+    parameters: P,
+    #[serde(flatten)]
+    sample: Sample,
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let repeat = command.repeat;
+    let done = match command.benchmark {
+        Benchmark::Hackbench { groups, fds, loops, bytes, pipes, kind } => {
+            let channel = if pipes { Channel::Pipes } else { Channel::Sockets };
+            let hackbench = Hackbench { groups, fds, loops, bytes, channel, tasks: kind.tasks() };
+            repeated(repeat, hackbench, Hackbench::run)
+        }
+        Benchmark::LatCtx { n, size_kib, rounds, kind } => {
+            repeated(repeat, Ring { n, size_kib, rounds, tasks: kind.tasks() }, Ring::run)
+        }
+        Benchmark::Counter { n, to, kind } => {
+            repeated(repeat, Counter { n, to, tasks: kind.tasks() }, Counter::run)
+        }
+        Benchmark::Timer { n, interval_us, sleeps, hogs } => {
+            let interval_ns = interval_us.saturating_mul(1000);
+            repeated(repeat, Timer { n, interval_ns, sleeps, hogs }, Timer::run)
+        }
+        Benchmark::Wakeup { messengers, workers, think_us, duration_ms } => {
+            let wakeup = Wakeup {
+                messengers,
+                workers,
+                think_ns: think_us.saturating_mul(1000),
+                duration_ns: duration_ms.saturating_mul(1_000_000),
+            };
+            repeated(repeat, wakeup, Wakeup::run)
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            if !error.hint().is_empty() {
+                eprintln!("hint: {}", error.hint());
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn repeated<P: Copy + Serialize>(
+    repeat: u32,
+    parameters: P,
+    run: impl Fn(&P) -> Result<Sample, MeasureError>,
+) -> Result<(), MeasureError> {
+    let mut out = std::io::stdout();
+    for _ in 0..repeat {
+        let line = Line { parameters, sample: run(&parameters)? };
+        let written = serde_json::to_writer(&mut out, &line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| writeln!(out))
+            .and_then(|()| out.flush());
+        match written {
+            Ok(()) => {}
+            // The reader has enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(source) => {
+                return Err(MeasureError::System { what: "write the result", source });
+            }
+        }
+    }
+    Ok(())
+}
