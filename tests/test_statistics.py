@@ -17,6 +17,7 @@ from schedlab.statistics import (
     growth_exponent,
     holm,
     log_estimate,
+    paired_ratio,
     percent_estimate,
     rank_agreement,
     ratio,
@@ -169,6 +170,57 @@ def test_a_ratio_of_fewer_than_three_runs_has_no_interval_and_no_verdict(n_a, n_
         None,
     ) * 3
     assert verdict(found) == Verdict.INCONCLUSIVE
+
+
+PAIRS = st.integers(3, 12).flatmap(
+    lambda n: st.tuples(*[st.lists(st.floats(0.5, 2.0), min_size=n, max_size=n)] * 2)
+)
+
+
+@given(PAIRS)
+def test_a_paired_ratio_is_students_interval_of_the_ratios_of_pairs(pairs):
+    a, b = pairs
+    logs = np.log(a) - np.log(b)
+    assume(np.ptp(logs) > 1e-6)
+    found = paired_ratio(a, b)
+    half = stats.t.ppf(0.975, logs.size - 1) * np.std(logs, ddof=1) / np.sqrt(logs.size)
+    bounds = [np.mean(logs) - half, np.mean(logs) + half]
+    assert np.log([found.low, found.high]) == pytest.approx(bounds, abs=1e-9)
+    half_90 = half * stats.t.ppf(0.95, logs.size - 1) / stats.t.ppf(0.975, logs.size - 1)
+    assert np.log(found.equivalence_high) == pytest.approx(np.mean(logs) + half_90, abs=1e-9)
+    assert found.p_value == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, abs=1e-12)
+    assert found.ratio == pytest.approx(ratio(a, b).ratio)
+
+
+def test_pairs_of_one_ratio_give_it_exactly_though_they_vary():
+    found = paired_ratio([1e9, 2e9, 8e9], [2e9, 4e9, 16e9])
+    assert (found.ratio, found.low, found.high, found.p_value) == (0.5, 0.5, 0.5, 0.0)
+    assert ratio([1e9, 2e9, 8e9], [2e9, 4e9, 16e9]).high > 1
+
+
+def test_a_paired_interval_covers_the_ratio_in_95_of_100_samples_and_a_bootstrap_does_not():
+    random = np.random.default_rng(1908)
+    covered = of_bootstrap = 0
+    nr_samples = 500
+    for _ in range(nr_samples):
+        base = random.lognormal(0.0, 1.0, size=5)
+        found = paired_ratio(1.5 * base * random.lognormal(0.0, 0.02, size=5), base)
+        covered += found.low <= 1.5 <= found.high
+        noise = random.normal(0.0, 0.02, size=5)
+        resampled = stats.bootstrap(
+            (noise,), np.mean, n_resamples=200, method="percentile", random_state=random
+        )
+        of_bootstrap += resampled.confidence_interval.low <= 0 <= resampled.confidence_interval.high
+    assert 0.92 < covered / nr_samples < 0.98  # three standard errors
+    assert of_bootstrap / nr_samples < 0.9
+
+
+def test_fewer_than_three_pairs_have_no_interval_and_no_pairs_are_refused():
+    assert paired_ratio([1.0, 3.0], [2.0, 2.0]).low is None
+    with pytest.raises(ValueError, match="a has 3 values and b has 4: give pairs"):
+        paired_ratio([1.0] * 3, [2.0] * 4)
+    with pytest.raises(ValueError, match="b holds 0"):
+        paired_ratio([1.0] * 3, [1.0, 0.0, 1.0])
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan])

@@ -16,6 +16,7 @@ from schedlab.verdicts import (
     Verdict,
     bounds_text,
     judge,
+    pairing_text,
     place_text,
     published_text,
     simulated_text,
@@ -30,9 +31,12 @@ EXPERIMENTS = sorted(catalogue.names(catalogue.EXPERIMENTS))
 
 @pytest.fixture
 def study(make_record):
-    """Makes a study of `{(policy, machine, n): seconds of each run}`; two CPUs."""
+    """Makes a study of `{(policy, machine, n): seconds of each run}`; two CPUs.
 
-    def make(times):
+    Runs have the seeds 0, 1 ... and `seeds` where a place is in it.
+    """
+
+    def make(times, seeds=None):
         return study_of(
             [
                 make_record(
@@ -43,7 +47,9 @@ def study(make_record):
                     },
                 )
                 for (policy, machine, n), all_s in times.items()
-                for seed, seconds in enumerate(all_s)
+                for seed, seconds in zip(
+                    (seeds or {}).get((policy, machine, n), range(len(all_s))), all_s, strict=True
+                )
             ]
         )  # fmt: skip
 
@@ -103,18 +109,68 @@ def test_all_places_must_agree(words, nr_places, verdict):
 # --- numbers --------------------------------------------------------------------------------------
 
 
+SLOWER = {
+    "says": "slower", "of": {"policy": "new", "machine": "small", "n": 1},
+    "over": {"policy": "old"}, "at_least": 1.2,
+}  # fmt: skip
+NEW, OLD = ("new", "small", 1), ("old", "small", 1)
+
+
 def test_a_claim_is_a_ratio_of_two_times_with_welchs_interval(study):
     new, old = (2.0, 2.2, 2.1), (1.0, 1.3, 1.1)
-    runs = study({("new", "small", 1): new, ("old", "small", 1): old})
-    claim = {"says": "slower", "of": {"policy": "new", "machine": "small", "n": 1}}
-    claim |= {"over": {"policy": "old"}, "at_least": 1.2}
-    [judged] = judge(definition(claim), runs)
+    runs = study({NEW: new, OLD: old}, seeds={NEW: (7, 8, 9)})
+    [judged] = judge(definition(SLOWER), runs)
     test = stats.ttest_ind(np.log(new), np.log(old), equal_var=False)
     [found] = judged.found
     assert found.simulated == pytest.approx(stats.gmean(new) / stats.gmean(old))
     assert (found.low, found.high) == pytest.approx(np.exp(test.confidence_interval(0.95)))
     assert (judged.verdict, found.published) == (REPRODUCED, None)
     assert simulated_text(judged) == f"{found.simulated:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+# What chance does to both alike, and a fifth to a quarter more for one of them.
+LARGE_AND_SMALL = (1.0, 2.0, 4.0, 3.0, 8.0)
+BY_A_QUARTER = (1.25, 2.46, 4.96, 3.81, 10.0)
+
+
+def test_with_the_same_seeds_runs_are_compared_seed_by_seed(study):
+    times = {NEW: BY_A_QUARTER, OLD: LARGE_AND_SMALL}
+    [judged] = judge(definition(SLOWER), study(times))
+    [found] = judged.found
+    logs = np.log(BY_A_QUARTER) - np.log(LARGE_AND_SMALL)
+    half = stats.t.ppf(0.975, 4) * stats.sem(logs)
+    bounds = np.exp([np.mean(logs) - half, np.mean(logs) + half])
+    assert (found.low, found.high) == pytest.approx(bounds)
+    assert (judged.verdict, found.is_paired) == (REPRODUCED, True)
+    assert " paired; reproduced" in place_text(judged, found)
+    assert pairing_text([judged]).endswith("where both sides ran with the same seeds")
+
+
+def test_runs_are_paired_by_their_seeds_in_whatever_order_they_were_kept(study):
+    seeds = {NEW: (4, 2, 0, 1, 3)}
+    shuffled = tuple(BY_A_QUARTER[seed] for seed in seeds[NEW])
+    [judged] = judge(definition(SLOWER), study({NEW: shuffled, OLD: LARGE_AND_SMALL}, seeds))
+    [same] = judge(definition(SLOWER), study({NEW: BY_A_QUARTER, OLD: LARGE_AND_SMALL}))
+    assert judged.found[0].low == pytest.approx(same.found[0].low)
+
+
+@pytest.mark.parametrize("seeds", [(10, 11, 12, 13, 14), (0, 1, 2, 3, 9)])
+def test_other_seeds_are_not_paired(study, seeds):
+    runs = study({NEW: BY_A_QUARTER, OLD: LARGE_AND_SMALL}, {NEW: seeds})
+    [judged] = judge(definition(SLOWER), runs)
+    [found] = judged.found
+    test = stats.ttest_ind(np.log(BY_A_QUARTER), np.log(LARGE_AND_SMALL), equal_var=False)
+    assert (found.low, found.high) == pytest.approx(np.exp(test.confidence_interval(0.95)))
+    assert (judged.verdict, found.is_paired) == (UNKNOWN, False)
+    assert "paired" not in place_text(judged, found)
+    assert pairing_text([judged]) == ""
+
+
+def test_a_published_time_has_no_seeds(study):
+    claim = {"says": "s", "of": SLOWER["of"], "within": 0.25}
+    told = definition(claim, times={NEW: 2.0})
+    [judged] = judge(told, study({NEW: (2.1, 2.2, 2.3)}))
+    assert not judged.found[0].is_paired
 
 
 def test_places_are_all_that_the_claim_leaves_open(study):

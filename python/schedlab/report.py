@@ -48,6 +48,7 @@ from schedlab.study import (
 from schedlab.verdicts import (
     Judged,
     bounds_text,
+    pairing_text,
     place_text,
     published_text,
     simulated_text,
@@ -155,6 +156,7 @@ def render(
         published=published or {},
         ranks=rank_text(published) if published else "",
         claims=judged,
+        pairing=pairing_text(judged),
         ideals=list(
             dict.fromkeys(row.ideal.meaning for row in (published or {}).values() if row.ideal)
         ),

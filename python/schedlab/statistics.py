@@ -284,29 +284,61 @@ def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     constant_a, constant_b = _equal_to_rounding(log_a), _equal_to_rounding(log_b)
     centre = float(np.exp(np.mean(log_a) - np.mean(log_b)))
     if min(log_a.size, log_b.size) < RUNS_FOR_INTERVAL_MIN:
-        return Ratio(log_a.size, log_b.size, centre, None, None, None, None, None)
+        return _without_interval(log_a.size, log_b.size, centre)
     if constant_a and constant_b:
-        exact = float(np.asarray(a, dtype=np.float64)[0] / np.asarray(b, dtype=np.float64)[0])
-        p_value = 1.0 if exact == 1.0 else 0.0
-        return Ratio(log_a.size, log_b.size, exact, exact, exact, p_value, exact, exact)
+        return _known_exactly(a, b)
     if constant_b:
         test = stats.ttest_1samp(log_a - log_b[0], 0.0)
     elif constant_a:
         test = stats.ttest_1samp(log_a[0] - log_b, 0.0)
     else:
         test = stats.ttest_ind(log_a, log_b, equal_var=False)
-    low, high = np.exp(test.confidence_interval(CONFIDENCE))
-    equivalence_low, equivalence_high = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
-    return Ratio(
-        n_a=log_a.size,
-        n_b=log_b.size,
-        ratio=centre,
-        low=float(low),
-        high=float(high),
-        p_value=float(test.pvalue),
-        equivalence_low=float(equivalence_low),
-        equivalence_high=float(equivalence_high),
-    )
+    return _tested(log_a.size, log_b.size, centre, test)
+
+
+def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
+    """How many times b the values of a are, pair by pair, by Student's t test on logarithms.
+
+    For runs that met the same random numbers: a large workload is large for both, and what chance
+    does to both alike says nothing of their ratio. Pairs are known before anything is measured, by
+    their seeds; pairing what does not belong together only widens the interval.
+
+    Parameters
+    ----------
+    a, b : array_like, shape (n_pairs,)
+        Positive finite numbers in one unit; a[i] and b[i] had the same seed, and no two pairs had.
+
+    Returns
+    -------
+    Ratio
+        a over b, dimensionless: the same centre as that of `ratio`. The interval has no width
+        where all pairs have the same ratio.
+
+    Raises
+    ------
+    ValueError
+        If a or b is empty, they differ in length, or one holds a value that is not positive and
+        finite.
+
+    Notes
+    -----
+    Common random numbers: A. M. Law, "Simulation Modeling and Analysis", 2015, chapter 11. Not a
+    bootstrap over the pairs: of normal samples of 5 pairs a 95 % interval by percentiles or BCa
+    holds the truth in 84 % of all cases, this one in 95 %.
+    """
+    log_a = np.log(_positive_sample(a, "a"))
+    log_b = np.log(_positive_sample(b, "b"))
+    if log_a.size != log_b.size:
+        raise ValueError(f"a has {log_a.size} values and b has {log_b.size}: give pairs")
+    differences = log_a - log_b
+    centre = float(np.exp(np.mean(differences)))
+    if differences.size < RUNS_FOR_INTERVAL_MIN:
+        return _without_interval(log_a.size, log_b.size, centre)
+    # Differences are as exact as what they are of.
+    scale = max(1.0, float(np.max(np.abs([log_a, log_b]))))
+    if np.ptp(differences) <= _ROUNDING * scale:
+        return _known_exactly(a, b)
+    return _tested(log_a.size, log_b.size, centre, stats.ttest_rel(log_a, log_b))
 
 
 def verdict(
@@ -522,6 +554,34 @@ def mean_ecdf(
         cumulated = np.concatenate([[0.0], np.cumsum(run[:, 1])]) / np.sum(run[:, 1])
         shares += cumulated[np.searchsorted(run[:, 0], values, side="right")]
     return values, shares / len(found)
+
+
+def _without_interval(n_a: int, n_b: int, centre: float) -> Ratio:
+    return Ratio(n_a, n_b, centre, None, None, None, None, None)
+
+
+def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
+    """The ratio of samples in which nothing varies."""
+    first_a, first_b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    exact = float(first_a[0] / first_b[0])
+    p_value = 1.0 if exact == 1.0 else 0.0
+    return Ratio(first_a.size, first_b.size, exact, exact, exact, p_value, exact, exact)
+
+
+def _tested(n_a: int, n_b: int, centre: float, test) -> Ratio:
+    """A ratio with the p value and the intervals of a test on logarithms by SciPy."""
+    low, high = np.exp(test.confidence_interval(CONFIDENCE))
+    equivalence_low, equivalence_high = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
+    return Ratio(
+        n_a=n_a,
+        n_b=n_b,
+        ratio=centre,
+        low=float(low),
+        high=float(high),
+        p_value=float(test.pvalue),
+        equivalence_low=float(equivalence_low),
+        equivalence_high=float(equivalence_high),
+    )
 
 
 def _independent_trials(

@@ -3,6 +3,9 @@
 The interval decides. All of it within the bounds: reproduced. None of it: not reproduced. Across a
 bound, or no interval because there are too few runs: cannot tell. A claim about several places is
 reproduced if it is in each of them, and not if it is not in one.
+
+Two simulated times whose runs have the same seeds are compared seed by seed (common random
+numbers), any others as independent samples.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from schedlab.fairness import share_errors
-from schedlab.statistics import ratio
+from schedlab.statistics import Ratio, paired_ratio, ratio
 from schedlab.study import factor
 
 if TYPE_CHECKING:
@@ -33,7 +36,8 @@ class Found:
     """A claim in one place: simulated, its 95 % interval, published, and the bounds.
 
     `low` and `high` are None for too few runs, `published` where there is no such number. All are
-    ratios, or percentages of CPU time where the claim is about a share.
+    ratios, or percentages of CPU time where the claim is about a share. `is_paired` says whether
+    the interval is that of a ratio seed by seed.
     """
 
     where: str
@@ -43,6 +47,7 @@ class Found:
     published: float | None
     at_least: float | None
     at_most: float | None
+    is_paired: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -143,16 +148,17 @@ class _Runs:
         published = self._published(of, over)
         if sample and claim["over_ideal"]:
             scale = max(of[self.ideal] / self._nr_cpus(of), 1)
-        if not claim["over"] and not claim["over_ideal"]:
+        is_simulated = bool(claim["over"] or claim["over_ideal"])
+        if not is_simulated:
             twin_ns = self.published_ns.get(_key(of))
-            base, published = twin_ns and [twin_ns] * len(sample), 1.0
+            base, published = twin_ns and dict.fromkeys(sample, twin_ns), 1.0
         if not sample or not base:
             return None
-        compared = ratio(sample, base)
+        compared, is_paired = _ratio_of(sample, base, is_simulated)
         published = claim["published"] or (published and published / scale)
         bounds = _bounds(claim, published)
         low, high = (None if end is None else end / scale for end in (compared.low, compared.high))
-        return Found(_text(of), compared.ratio / scale, low, high, published, *bounds)
+        return Found(_text(of), compared.ratio / scale, low, high, published, *bounds, is_paired)
 
     def why_nothing(self, claim: Mapping) -> str:
         """Why there is no number of a claim that names places."""
@@ -173,9 +179,11 @@ class _Runs:
         bounds = _bounds(claim, claim["published"])
         return Found(_text(of), got.mean, got.low, got.high, claim["published"], *bounds)
 
-    def _makespans_ns(self, place: Mapping) -> list[float]:
+    def _makespans_ns(self, place: Mapping) -> dict[int, float]:
+        """By seed."""
         cell, policy = self.cells.get(_key(place), (None, ""))
-        return [record.result["makespan_ns"] for record in cell.runs[policy]] if cell else []
+        runs = cell.runs[policy] if cell else ()
+        return {record.seed: record.result["makespan_ns"] for record in runs}
 
     def _nr_cpus(self, place: Mapping) -> int:
         cell, policy = self.cells[_key(place)]
@@ -184,6 +192,15 @@ class _Runs:
     def _published(self, of: Mapping, over: Mapping) -> float | None:
         one, other = (self.published_ns.get(_key(place)) for place in (of, over))
         return one / other if one and other else None
+
+
+def _ratio_of(
+    sample: Mapping[int, float], base: Mapping[int, float], is_simulated: bool
+) -> tuple[Ratio, bool]:
+    """The ratio of two samples by seed, and whether it is one seed by seed."""
+    if is_simulated and sample.keys() == base.keys():
+        return paired_ratio(list(sample.values()), [base[seed] for seed in sample]), True
+    return ratio(list(sample.values()), list(base.values())), False
 
 
 def _bounds(claim: Mapping, published: float | None) -> tuple[float | None, float | None]:
@@ -251,8 +268,20 @@ def verdict_text(judged: Judged) -> str:
 def place_text(judged: Judged, found: Found) -> str:
     """One place of a claim in a line: where, simulated, published, and what is to be said."""
     one = Judged(judged.says, judged.unit, 1, (found,))
+    paired = " paired" if found.is_paired and found.low != found.high else ""
     published = f", published {published_text(one)}" if found.published is not None else ""
-    return f"{found.where}: {simulated_text(one)}{published}; {found.verdict}"
+    return f"{found.where}: {simulated_text(one)}{paired}{published}; {found.verdict}"
+
+
+def pairing_text(judged: Sequence[Judged]) -> str:
+    """What is to be known of the intervals where some are paired; else empty."""
+    places = [found for one in judged for found in one.found]
+    if not any(found.is_paired for found in places):
+        return ""
+    return (
+        "a ratio of two simulated times is paired, seed by seed, where both sides ran with the"
+        " same seeds"
+    )
 
 
 def _span(judged: Judged, values: Sequence[float]) -> str:

@@ -21,7 +21,13 @@ SAYS_COLUMNS_MAX = 56
 
 def print_verdicts(judged: Sequence[Judged]) -> None:
     """A row a claim, and what decides; nothing where an experiment holds no claims."""
-    from schedlab.verdicts import bounds_text, published_text, simulated_text, verdict_text
+    from schedlab.verdicts import (
+        bounds_text,
+        pairing_text,
+        published_text,
+        simulated_text,
+        verdict_text,
+    )
 
     if not judged:
         return
@@ -37,8 +43,11 @@ def print_verdicts(judged: Sequence[Judged]) -> None:
     print_table(table)
     click.echo(
         "verdict: reproduced if the 95 % interval [ ] lies within what is claimed, not reproduced"
-        " if outside it;\nof several places: the smallest and the largest, and all must agree\n"
+        " if outside it;\nof several places: the smallest and the largest, and all must agree"
     )
+    if paired := pairing_text(judged):
+        click.echo(f"paired: {paired}")
+    click.echo()
 
 
 def verdicts_json(judged: Sequence[Judged]) -> dict[str, list[dict]]:

@@ -77,7 +77,7 @@ macro_rules! check {
 }
 
 /// Every scenario, in the order in which they are shown.
-pub const ALL: [Check; 17] = [
+pub const ALL: [Check; 18] = [
     check!("crowd", 1, [Ask::Wait, SHARE]),
     check!("shares", 1, [Ask::Wait, SHARE]),
     check!("shares_smp", 2, [Ask::Wait, SHARE]),
@@ -87,6 +87,7 @@ pub const ALL: [Check; 17] = [
     check!("urgent", 1, [Ask::Wait, Ask::Wakeup]),
     check!("light_smp", 4, [Ask::Wait, Ask::Wakeup, Ask::Idle]),
     check!("idle", 4, [Ask::Wait, Ask::Idle]),
+    check!("leftover", 4, [Ask::Wait, Ask::Idle]),
     check!("masks", 3, [Ask::Wait, Ask::Idle]),
     check!("pinned", 4, [Ask::Wait, SHARE]),
     check!("sleepers", 4, [Ask::Wait, Ask::Idle]),

@@ -2,8 +2,9 @@
 //! scenario becomes as small as it can be. Method: a policy that fails in another order than the
 //! usual one; a failure that is known to need two steps of one task.
 
+use conformance::promises::{DEFAULTS, Promises};
 use conformance::shrink::shrink;
-use conformance::{ProblemKind, Scenario, Subject, explore, replay, swarm};
+use conformance::{ProblemKind, Scenario, Subject, Verdict, directed, explore, replay, swarm};
 use policy::Policy;
 use scenario::workload::{Change, ChangeKind, Op};
 use simulator::FailureKind;
@@ -50,6 +51,35 @@ fn all_orders_of_a_small_scenario_are_tried_and_none_twice() {
     assert!(found.distinct > 1, "some orders are other schedules");
     let half = scope.explore(&subject, found.tried / 2);
     assert_eq!((half.tried, half.is_exhaustive), (found.tried / 2, false), "it says that more are");
+}
+
+#[test]
+fn whoever_leaves_tasks_on_their_first_cpus_does_not_conserve_work() {
+    let policy = compile("crates/conformance/tests/stays.bpf.c");
+    let subject = subject(&policy);
+    let check = directed::ALL.iter().find(|check| check.name == "leftover").expect("it is there");
+    let rows = check.judge(&subject, 1);
+    let row = rows.iter().find(|row| row.property == "idle_ms_max").expect("it is asked");
+    assert_eq!((row.verdict, row.limit), (Verdict::Violated, Some(100.0)));
+    assert!(row.measured.is_some_and(|idle_ms| idle_ms > 1_000.0), "{row:?}");
+    let others = rows.iter().filter(|row| row.property != "idle_ms_max");
+    assert!(others.into_iter().all(|row| row.verdict != Verdict::Violated), "{rows:?}");
+}
+
+#[test]
+fn nobody_is_asked_by_default_for_more_than_the_shipped_policies_promise() {
+    let (_, property, default) = DEFAULTS[0];
+    let mut nr_promises = 0;
+    for file in std::fs::read_dir(root().join("policies")).expect("policies are there") {
+        let path = file.expect("it can be read").path();
+        if path.to_string_lossy().ends_with(".promises.toml") {
+            let text = std::fs::read_to_string(&path).expect("it can be read");
+            let limit = Promises::parse(&text).expect("it is sound").limit("everywhere", property);
+            assert!(limit.is_some_and(|limit| limit <= default), "{}: {limit:?}", path.display());
+            nr_promises += 1;
+        }
+    }
+    assert_eq!(nr_promises, 11);
 }
 
 /// Whether a task yields and later changes its nice value.
