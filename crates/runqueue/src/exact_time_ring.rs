@@ -61,6 +61,8 @@ const RUN_MIN: usize = 48;
 const PATIENCE: u32 = 1000;
 /// Capacities from here on do not fit into the first cache: items are fetched before they leave.
 const FETCHED_FROM: usize = 512;
+/// Nor do these into the second: fetching begins a slot earlier.
+const FETCHED_AHEAD_FROM: usize = 1 << 13;
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -358,7 +360,10 @@ impl ExactTimeRing {
         if self.front.is_level() {
             self.ring.forgive();
         }
-        if self.beyond.capacity() >= FETCHED_FROM {
+        let capacity = self.beyond.capacity();
+        if capacity >= FETCHED_AHEAD_FROM && !self.ring.has_rungs() {
+            self.ring.fetch_ahead(&self.chunks, &self.nodes);
+        } else if capacity >= FETCHED_FROM {
             self.fetch();
         }
     }

@@ -7,6 +7,7 @@
 //! slots of a finer rung.
 
 use super::Nodes;
+use super::lanes;
 use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
 use crate::run_queue::NONE;
 use std::ops::Range;
@@ -196,6 +197,22 @@ impl Ring {
             self.at = (self.overflow_low >> self.shift) - 1;
             self.end = self.at + 1;
             self.advance(chunks, nodes);
+        }
+    }
+
+    /// Asks for the cache lines of what comes next: the chunk of the slot after next, and the items
+    /// of the next slot, whose chunk was asked for the last time.
+    #[inline(always)]
+    pub fn fetch_ahead(&self, chunks: &Chunks, nodes: &Nodes) {
+        let slot = |ahead: i64| &self.slots[(self.at + ahead) as usize & self.mask];
+        if slot(2).entries > 0 {
+            lanes::fetch_lines(chunks.get(slot(2).head));
+        }
+        let next = slot(1);
+        if next.entries > 0 {
+            for &tag in &chunks.get(next.head).tags[..(next.entries as usize).min(CHUNK)] {
+                lanes::fetch(&nodes[tag as u32]);
+            }
         }
     }
 
