@@ -326,7 +326,7 @@ impl ExactTimeRing {
     #[inline(always)]
     fn open(&mut self) -> bool {
         let near = self.near as u64;
-        if (self.ring.is_out_of_tune(near) || self.ascending > near) && !self.ring.has_rungs() {
+        if (self.ring.is_out_of_tune(near) || self.ascending > near) && !self.ring.is_divided() {
             return self.rebuild();
         }
         let opened = self.ring.open(&mut self.chunks, &mut self.nodes);

@@ -7,17 +7,17 @@
 //! slots of a finer rung.
 
 use super::Nodes;
-use super::lanes;
 use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
+use super::lanes;
 use crate::run_queue::NONE;
 use std::ops::Range;
 
 /// Entries that a slot should have when its time comes.
-const AIM: u64 = 10;
+const AIM: u64 = 14;
 /// Entries in a slot, on average, with which its stretch stays as it is. The larger is more than
 /// twice the smaller, so that a stretch of half or twice the length is not changed back.
-const FEW: u64 = 6;
-const MANY: u64 = 15;
+const FEW: u64 = 8;
+const MANY: u64 = 23;
 /// Fewest slots of the ring.
 const SLOTS_MIN: usize = 64;
 /// Most slots of the ring: more, and their ends no longer stay in the cache.
@@ -153,9 +153,26 @@ impl Ring {
         self.shift
     }
 
-    /// Whether a divided slot has slots left.
+    /// Whether a divided slot may have entries left.
+    #[inline(always)]
     pub fn has_rungs(&self) -> bool {
         !self.rungs.is_empty()
+    }
+
+    /// Whether a divided slot has entries left. Rungs without are gone then, so that one has to be
+    /// opened, or the ring built anew.
+    #[inline(always)]
+    pub fn is_divided(&mut self) -> bool {
+        while let Some(rung) = self.rungs.last_mut() {
+            if self.rung_slots[(rung.first + rung.at) as usize].entries > 0 {
+                return true;
+            }
+            rung.at += 1;
+            if rung.at == rung.slots {
+                self.rungs.pop();
+            }
+        }
+        false
     }
 
     /// The next slot that is not empty, of the finest rung if there is one, and its stretch of
@@ -323,7 +340,13 @@ impl Ring {
         let grew = entries > 4 * self.tuned_for || 4 * entries < self.tuned_for;
         // Multiplied, as to divide takes long.
         let (few, many) = (FEW * self.opened, (MANY + 1) * self.opened);
-        grew || (self.opened > self.patience && !(few..many).contains(&self.opened_entries))
+        grew || (self.has_evidence() && !(few..many).contains(&self.opened_entries))
+    }
+
+    /// Whether slots enough were opened to judge their stretch, or as many entries came in fewer.
+    #[inline(always)]
+    fn has_evidence(&self) -> bool {
+        self.opened + self.opened_entries / 32 > self.patience
     }
 
     /// Takes all entries out: those of equal keys in their order, all in order if every entry
@@ -354,9 +377,9 @@ impl Ring {
         debug_assert!(self.rungs.is_empty() && self.overflow.entries == 0);
         let (shift, mask) = (self.shift, self.mask);
         let each = self.opened_entries / self.opened.max(1);
-        if self.opened > self.patience && !(FEW..=MANY).contains(&each) {
+        if self.has_evidence() && !(FEW..=MANY).contains(&each) {
             // What came is known better than what will.
-            let finer = each.max(1).ilog2() as i32 - 3;
+            let finer = ((each.max(1) << 8) * 3 / 2 / AIM).ilog2() as i32 - 8;
             self.shift = (self.shift as i32 - finer).clamp(0, 60) as u32;
         } else {
             self.tune(chunks, &all);
