@@ -58,7 +58,7 @@ const SORTED_MAX: u32 = 2 * CHUNK as u32;
 /// More items than this that come in order are better off as a run.
 const RUN_MIN: usize = 48;
 /// Refills after which keys that were too far apart for the first tier may be closer together.
-const PATIENCE: u32 = 1000;
+const PATIENCE: u32 = 64;
 /// Capacities from here on do not fit into the first cache: items are fetched before they leave.
 const FETCHED_FROM: usize = 512;
 /// Nor do these into the second: fetching begins a slot earlier.
