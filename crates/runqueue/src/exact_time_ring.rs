@@ -58,9 +58,11 @@ const SORTED_MAX: u32 = 2 * CHUNK as u32;
 /// More items than this that come in order are better off as a run.
 const RUN_MIN: usize = 48;
 /// Refills after which keys that were too far apart for the first tier may be closer together.
-const PATIENCE: u32 = 1000;
+const PATIENCE: u32 = 64;
 /// Capacities from here on do not fit into the first cache: items are fetched before they leave.
 const FETCHED_FROM: usize = 512;
+/// Nor do these into the second: fetching begins a slot earlier.
+const FETCHED_AHEAD_FROM: usize = 1 << 13;
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -324,7 +326,7 @@ impl ExactTimeRing {
     #[inline(always)]
     fn open(&mut self) -> bool {
         let near = self.near as u64;
-        if (self.ring.is_out_of_tune(near) || self.ascending > near) && !self.ring.has_rungs() {
+        if (self.ring.is_out_of_tune(near) || self.ascending > near) && !self.ring.is_divided() {
             return self.rebuild();
         }
         let opened = self.ring.open(&mut self.chunks, &mut self.nodes);
@@ -358,7 +360,10 @@ impl ExactTimeRing {
         if self.front.is_level() {
             self.ring.forgive();
         }
-        if self.beyond.capacity() >= FETCHED_FROM {
+        let capacity = self.beyond.capacity();
+        if capacity >= FETCHED_AHEAD_FROM && !self.ring.has_rungs() {
+            self.ring.fetch_ahead(&self.chunks, &self.nodes);
+        } else if capacity >= FETCHED_FROM {
             self.fetch();
         }
     }

@@ -146,6 +146,9 @@ impl Front {
     /// Puts an entry in behind all that are not after it. The front must be shorter than `LONG`.
     #[inline(always)]
     pub fn insert(&mut self, key: i64, tag: u64) {
+        if self.tail >= HEADROOM + PREPARED && self.len() <= PREPARED * 3 / 4 {
+            self.rewind();
+        }
         let Arrays { keys, tags } = &mut self.arrays;
         if self.head == self.tail || key < keys[self.head] {
             if self.head > 0 {
@@ -165,15 +168,20 @@ impl Front {
         self.insert_anywhere(key, tag);
     }
 
+    /// Moves everything back to the beginning.
+    #[inline(never)]
+    fn rewind(&mut self) {
+        let Arrays { keys, tags } = &mut self.arrays;
+        keys.copy_within(self.head..self.tail, HEADROOM);
+        tags.copy_within(self.head..self.tail, HEADROOM);
+        self.tail = HEADROOM + self.tail - self.head;
+        self.head = HEADROOM;
+        keys[self.tail..].fill(HOLE);
+    }
+
     fn insert_anywhere(&mut self, key: i64, tag: u64) {
         if self.tail == PLACES - 8 {
-            // Everything moves back to the beginning.
-            let Arrays { keys, tags } = &mut self.arrays;
-            keys.copy_within(self.head..self.tail, HEADROOM);
-            tags.copy_within(self.head..self.tail, HEADROOM);
-            self.tail = HEADROOM + self.tail - self.head;
-            self.head = HEADROOM;
-            keys[self.tail..].fill(HOLE);
+            self.rewind();
         }
         let before = self.keys().iter().map(|other| usize::from(*other <= key)).sum::<usize>();
         let place = self.head + before;

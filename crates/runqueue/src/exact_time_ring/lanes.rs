@@ -121,6 +121,15 @@ pub(super) fn fetch<T>(place: &T) {
     let _ = place;
 }
 
+/// Asks for the cache lines of a chunk.
+#[inline(always)]
+pub(super) fn fetch_lines(chunk: &Chunk) {
+    fetch(&chunk.keys[0]);
+    fetch(&chunk.keys[CHUNK / 2]);
+    fetch(&chunk.tags[0]);
+    fetch(&chunk.tags[CHUNK / 2]);
+}
+
 /// The loops in plain Rust, which compilers turn into vectors as far as they can.
 mod plain {
     use super::*;

@@ -8,15 +8,16 @@
 
 use super::Nodes;
 use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
+use super::lanes;
 use crate::run_queue::NONE;
 use std::ops::Range;
 
 /// Entries that a slot should have when its time comes.
-const AIM: u64 = 10;
+const AIM: u64 = 14;
 /// Entries in a slot, on average, with which its stretch stays as it is. The larger is more than
 /// twice the smaller, so that a stretch of half or twice the length is not changed back.
-const FEW: u64 = 6;
-const MANY: u64 = 15;
+const FEW: u64 = 8;
+const MANY: u64 = 23;
 /// Fewest slots of the ring.
 const SLOTS_MIN: usize = 64;
 /// Most slots of the ring: more, and their ends no longer stay in the cache.
@@ -152,9 +153,26 @@ impl Ring {
         self.shift
     }
 
-    /// Whether a divided slot has slots left.
+    /// Whether a divided slot may have entries left.
+    #[inline(always)]
     pub fn has_rungs(&self) -> bool {
         !self.rungs.is_empty()
+    }
+
+    /// Whether a divided slot has entries left. Rungs without are gone then, so that one has to be
+    /// opened, or the ring built anew.
+    #[inline(always)]
+    pub fn is_divided(&mut self) -> bool {
+        while let Some(rung) = self.rungs.last_mut() {
+            if self.rung_slots[(rung.first + rung.at) as usize].entries > 0 {
+                return true;
+            }
+            rung.at += 1;
+            if rung.at == rung.slots {
+                self.rungs.pop();
+            }
+        }
+        false
     }
 
     /// The next slot that is not empty, of the finest rung if there is one, and its stretch of
@@ -196,6 +214,22 @@ impl Ring {
             self.at = (self.overflow_low >> self.shift) - 1;
             self.end = self.at + 1;
             self.advance(chunks, nodes);
+        }
+    }
+
+    /// Asks for the cache lines of what comes next: the chunk of the slot after next, and the items
+    /// of the next slot, whose chunk was asked for the last time.
+    #[inline(always)]
+    pub fn fetch_ahead(&self, chunks: &Chunks, nodes: &Nodes) {
+        let slot = |ahead: i64| &self.slots[(self.at + ahead) as usize & self.mask];
+        if slot(2).entries > 0 {
+            lanes::fetch_lines(chunks.get(slot(2).head));
+        }
+        let next = slot(1);
+        if next.entries > 0 {
+            for &tag in &chunks.get(next.head).tags[..(next.entries as usize).min(CHUNK)] {
+                lanes::fetch(&nodes[tag as u32]);
+            }
         }
     }
 
@@ -306,7 +340,13 @@ impl Ring {
         let grew = entries > 4 * self.tuned_for || 4 * entries < self.tuned_for;
         // Multiplied, as to divide takes long.
         let (few, many) = (FEW * self.opened, (MANY + 1) * self.opened);
-        grew || (self.opened > self.patience && !(few..many).contains(&self.opened_entries))
+        grew || (self.has_evidence() && !(few..many).contains(&self.opened_entries))
+    }
+
+    /// Whether slots enough were opened to judge their stretch, or as many entries came in fewer.
+    #[inline(always)]
+    fn has_evidence(&self) -> bool {
+        self.opened + self.opened_entries / 32 > self.patience
     }
 
     /// Takes all entries out: those of equal keys in their order, all in order if every entry
@@ -337,9 +377,9 @@ impl Ring {
         debug_assert!(self.rungs.is_empty() && self.overflow.entries == 0);
         let (shift, mask) = (self.shift, self.mask);
         let each = self.opened_entries / self.opened.max(1);
-        if self.opened > self.patience && !(FEW..=MANY).contains(&each) {
+        if self.has_evidence() && !(FEW..=MANY).contains(&each) {
             // What came is known better than what will.
-            let finer = each.max(1).ilog2() as i32 - 3;
+            let finer = ((each.max(1) << 8) * 3 / 2 / AIM).ilog2() as i32 - 8;
             self.shift = (self.shift as i32 - finer).clamp(0, 60) as u32;
         } else {
             self.tune(chunks, &all);

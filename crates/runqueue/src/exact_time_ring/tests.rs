@@ -153,12 +153,16 @@ fn far_keys_come_down_level_by_level() {
 #[test]
 fn the_widest_and_the_narrowest_slots_work() {
     in_each_form(|form| {
-        for (spread, slot_bits) in [(4, 0..=2), (61, 40..=60)] {
+        for (spread, slot_bits) in [(6, 0..=1), (61, 40..=60)] {
             let mut queue = Checked::new(form, 1000);
             let mut random = Random::new(4);
             (0..1000).for_each(|item| queue.push(item, random.below(1 << spread) as i64));
-            // Slots get their length when the first one is opened.
-            (0..40).for_each(|_| assert!(queue.pop().is_some()));
+            // Slots get their length when one is opened and nothing is divided.
+            for _ in 0..4000 {
+                if let Some((item, distance)) = queue.pop() {
+                    queue.push(item, distance + random.below(1 << spread) as i64);
+                }
+            }
             let shift = queue.queue.ring.slot_bits();
             assert!(slot_bits.contains(&shift), "2^{shift}");
             queue.pop_all();
@@ -305,6 +309,173 @@ fn a_push_before_the_next_bucket_is_not_lost() {
         }
         queue.pop_all();
     });
+}
+
+/// Items that are in the first tier in every form.
+const FEW: u32 = 30;
+
+#[test]
+fn ties_stay_in_order_when_slots_run_out_amid_them() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, FEW as usize);
+        let mut random = Random::new(9);
+        (0..FEW).for_each(|item| queue.push(item, random.below(3) as i64));
+        let mut renewals = 0;
+        for _ in 0..20_000 {
+            renewals += usize::from(queue.queue.packed.is_out_of_slots());
+            let Some((item, distance)) = queue.pop() else { break };
+            queue.push(item, distance + random.below(3) as i64);
+            assert_eq!(queue.queue.tier, Tier::Packed);
+        }
+        assert!(renewals > 10, "{renewals}");
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn an_item_removed_and_queued_again_stands_behind_its_equals() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, FEW as usize);
+        let mut random = Random::new(10);
+        (0..FEW).for_each(|item| queue.push(item, i64::from(item % 4)));
+        for round in 0..20_000 {
+            // Now and then the one that is pending, and now and then the first.
+            let item = random.below(u64::from(FEW)) as u32;
+            let distance = queue.place[item as usize].0;
+            queue.remove(item);
+            queue.push(item, distance);
+            if round % 3 == 0 {
+                queue.remove(item);
+                queue.push(item, distance);
+            }
+            if let Some((item, distance)) = queue.pop() {
+                queue.push(item, distance + random.below(4) as i64);
+            }
+        }
+        assert_eq!(queue.queue.tier, Tier::Packed);
+        for item in 0..FEW {
+            queue.remove(item);
+        }
+        assert!(queue.pop().is_none());
+        queue.push(7, -5);
+        queue.push(3, -5);
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn the_first_tier_goes_all_the_way_round() {
+    in_each_form(|form| {
+        let mut queue = ExactTimeRing::new(8, form);
+        let mut random = Random::new(11);
+        let mut model: BTreeMap<(u128, u32), u32> = BTreeMap::new();
+        for item in 0..8 {
+            model.insert((u128::from(item), item), item);
+            queue.push(item, u64::from(item));
+        }
+        let mut passed = 0;
+        for arrival in 8..800_000 {
+            let Some(((key, _), item)) = model.pop_first() else { break };
+            assert_eq!(queue.pop(), Some(item));
+            passed = key;
+            // Multiples, so that keys tie at times.
+            let ahead = key + u128::from(random.below(1 << 10) << 40);
+            model.insert((ahead, arrival), item);
+            queue.push(item, ahead as u64);
+            assert_eq!(queue.tier, Tier::Packed);
+        }
+        assert!(passed >> 64 >= 2, "went round {} times", passed >> 64);
+    });
+}
+
+#[test]
+fn keys_too_far_apart_leave_the_first_tier_and_come_back() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, FEW as usize);
+        let mut random = Random::new(12);
+        (0..FEW).for_each(|item| queue.push(item, i64::from(item % 5)));
+        assert_eq!(queue.queue.tier, Tier::Packed);
+        // One that is far behind, one that is far ahead, and equals of both.
+        for far in [1 << 53, -(1 << 53), 1 << 53, 1 << 61, -(1 << 53)] {
+            if let Some((item, _)) = queue.pop() {
+                queue.push(item, far);
+            }
+        }
+        assert_ne!(queue.queue.tier, Tier::Packed);
+        for round in 0..40_000 {
+            let Some((item, distance)) = queue.pop() else { break };
+            let step = if round < 2000 { 1 << 48 } else { 1 << 20 };
+            queue.push(item, distance + random.below(step) as i64);
+        }
+        // The one at 2^61 is beyond or too far: without it all are near each other.
+        let (&(last, _), &item) = queue.model.last_key_value().expect("items are queued");
+        assert_eq!(last, 1 << 61);
+        queue.remove(item);
+        (0..FEW * 2 / 3).for_each(|_| assert!(queue.pop().is_some()));
+        for _ in 0..40_000 {
+            let Some((item, distance)) = queue.pop() else { break };
+            queue.push(item, distance + random.below(1 << 48) as i64);
+        }
+        assert_eq!(queue.queue.tier, Tier::Packed);
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn ties_at_the_border_of_the_first_tier_stay_in_order() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 400);
+        let mut random = Random::new(13);
+        let places = queue.queue.packed.places() as u32;
+        let (mut next, mut changes, mut tier) = (0, 0, Tier::Packed);
+        for round in 0..400 {
+            // Up past the border, down past where the first tier takes over again.
+            let target = if round % 2 == 0 { places + 1 + round % 17 } else { places / 3 };
+            while queue.model.len() != target as usize {
+                if queue.model.len() < target as usize {
+                    let now = queue.model.keys().next().map_or(0, |key| key.0);
+                    queue.push(next % 400, now + random.below(3) as i64);
+                    next += 1;
+                    while queue.queue.contains(next % 400) {
+                        next += 1;
+                    }
+                } else if random.below(4) == 0 {
+                    let first = queue.model.values().nth(3).copied().expect("items are queued");
+                    queue.remove(first);
+                } else {
+                    queue.pop();
+                }
+                changes += usize::from(queue.queue.tier != tier);
+                tier = queue.queue.tier;
+            }
+        }
+        assert!(changes >= 100, "{changes}");
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn items_that_come_in_order_become_a_run_and_leave_it() {
+    in_each_form(|form| {
+        let count = FEW.max(form_places(form) - 1);
+        let mut queue = Checked::new(form, count as usize);
+        (0..count).for_each(|item| queue.push(item, i64::from(item / 2)));
+        for _ in 0..4000 {
+            let Some((item, distance)) = queue.pop() else { break };
+            queue.push(item, distance + 100);
+        }
+        assert_eq!(queue.queue.tier == Tier::Run, count as usize > RUN_MIN);
+        // One out of order, behind an equal one.
+        if let Some((item, distance)) = queue.pop() {
+            queue.push(item, distance + 40);
+        }
+        assert_eq!(queue.queue.tier, Tier::Packed);
+        queue.pop_all();
+    });
+}
+
+fn form_places(form: Lanes) -> u32 {
+    ExactTimeRing::new(1, form).packed.places() as u32
 }
 
 #[test]
