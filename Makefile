@@ -138,10 +138,31 @@ test: test-programs setup check ## Everything that must hold, of Rust, C, Python
 test-race: ## The run queues' long tests: large sizes, ten million random operations each
 	cargo test --release --locked -p runqueue -- --ignored
 
+# libFuzzer's counters, and the address sanitizer, which is no stable flag; the compiler is.
+FUZZ_SECONDS ?= 600
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ_TARGET = target/fuzz/$(FUZZ_HOST)/release/exact_order
+FUZZ_FLAGS := -Zsanitizer=address -Cpasses=sancov-module --cfg fuzzing \
+	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-trace-compares
+
+.PHONY: fuzz
+fuzz: ## Programs of queue operations that reach new code, against a sorted list, for FUZZ_SECONDS
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --release --locked \
+		--manifest-path fuzz/Cargo.toml --target-dir target/fuzz --target $(FUZZ_HOST)
+	mkdir -p target/fuzz/corpus
+	nice -n 15 $(FUZZ_TARGET) -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+		-artifact_prefix=target/fuzz/ target/fuzz/corpus
+
 .PHONY: check
 check: test-programs setup ## Formats, lints and the layout rules; changes nothing
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+	@# Checked, not linked: libFuzzer itself is built by `make fuzz` only.
+	CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy --manifest-path fuzz/Cargo.toml \
+		--target-dir target/fuzz --locked --quiet -- --deny warnings
 	ruff format --check
 	ruff check
 	clang-format-19 --dry-run --Werror $(C_SOURCES)
@@ -150,6 +171,7 @@ check: test-programs setup ## Formats, lints and the layout rules; changes nothi
 .PHONY: format
 format: test-programs setup ## Formats all sources in place
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 	ruff format
 	ruff check --fix
 	clang-format-19 -i $(C_SOURCES)
