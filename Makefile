@@ -44,9 +44,17 @@ TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIB
 TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio \
 	libelf-dev $(PEER_PACKAGES)
 
+# What builds the run queues for another architecture, and runs them there.
+ARM_TARGET := aarch64-unknown-linux-gnu
+ARM_PROGRAMS := aarch64-linux-gnu-gcc qemu-aarch64 /usr/aarch64-linux-gnu/lib/libc.so.6
+ARM_PACKAGES := gcc-aarch64-linux-gnu qemu-user libc6-dev-arm64-cross
+
+# A comma that divides no arguments.
+COMMA := ,
+
 .PHONY: help
 help: ## Lists the targets
-	@grep -hE '^[a-z_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # ---- setting up ---------------------------------------------------------------------------------
 
@@ -79,23 +87,37 @@ $(VENV)/.core: $(CORE_SOURCES) $(VENV)/.dependencies
 	rm -rf python/schedlab/data
 	touch $@
 
+# $(call install,programs or files,their packages,what they are for): installs what is missing,
+# where that is allowed; else says what to do.
+define install
+@missing=(); for program in $(1); do \
+	command -v $$program >/dev/null || [[ -e $$program ]] || missing+=($$program); done; \
+(( $${#missing[@]} )) || exit 0; \
+echo "$${missing[*]}: needed for $(3)"; \
+if [[ $$(id -u) == 0 ]]; then as_root=; \
+elif sudo -n true 2>/dev/null; then as_root="sudo -n"; \
+else as_root=no; fi; \
+if [[ $$as_root == no ]] || ! command -v apt-get >/dev/null; then \
+	echo "error: cannot install packages: this needs root and apt-get" >&2; \
+	echo "hint: sudo apt-get install $(2)" >&2; exit 1; \
+fi; \
+$$as_root apt-get update -qq; \
+DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -y -qq --no-install-recommends $(2)
+endef
+
 .PHONY: test-programs
 test-programs: # Installs what only the tests need, where that is allowed; else says what to do
-	@missing=(); for program in $(TEST_PROGRAMS); do \
-		command -v $$program >/dev/null || [[ -e $$program ]] || missing+=($$program); done; \
-	(( $${#missing[@]} )) || exit 0; \
-	echo "the tests need $${missing[*]}: policies are also built as BPF," \
-		"the report is opened in a browser, kernels are booted"; \
-	if [[ $$(id -u) == 0 ]]; then as_root=; \
-	elif sudo -n true 2>/dev/null; then as_root="sudo -n"; \
-	else as_root=no; fi; \
-	if [[ $$as_root == no ]] || ! command -v apt-get >/dev/null; then \
-		echo "error: cannot install packages: this needs root and apt-get" >&2; \
-		echo "hint: sudo apt-get install $(TEST_PACKAGES)" >&2; exit 1; \
-	fi; \
-	$$as_root apt-get update -qq; \
-	DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -y -qq --no-install-recommends \
-		$(TEST_PACKAGES)
+	$(call install,$(TEST_PROGRAMS),$(TEST_PACKAGES),the tests: policies are built as BPF too$(COMMA) \
+		the report is opened in a browser$(COMMA) kernels are booted$(COMMA) peers of the race built)
+
+.PHONY: peer-programs
+peer-programs: # Installs the C++ compiler and Boost's headers in the same way
+	$(call install,$(PEER_PROGRAMS),$(PEER_PACKAGES),the peers of the race)
+
+.PHONY: arm-programs
+arm-programs: # Installs what builds and runs programs for aarch64 in the same way
+	$(call install,$(ARM_PROGRAMS),$(ARM_PACKAGES),the tests on aarch64)
+	rustup target add $(ARM_TARGET)
 
 .PHONY: guest
 guest: ## Builds schedlab-guest, which loads policies into kernels and plays workloads in them
@@ -145,10 +167,37 @@ test: test-programs setup check ## Everything that must hold, of Rust, C, Python
 test-race: ## The run queues' long tests: large sizes, ten million random operations each
 	cargo test --release --locked -p runqueue -- --ignored
 
+.PHONY: test-aarch64
+test-aarch64: arm-programs ## The run queues' tests on an emulated aarch64, four minutes
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+		cargo test --locked --target $(ARM_TARGET) -p runqueue
+
+# libFuzzer's counters, and the address sanitizer, which is no stable flag; the compiler is.
+FUZZ_SECONDS ?= 600
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ_TARGET = target/fuzz/$(FUZZ_HOST)/release/exact_order
+FUZZ_FLAGS := -Zsanitizer=address -Cpasses=sancov-module --cfg fuzzing \
+	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-trace-compares
+
+.PHONY: fuzz
+fuzz: ## Programs of queue operations that reach new code, against a sorted list, for FUZZ_SECONDS
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --release --locked \
+		--manifest-path fuzz/Cargo.toml --target-dir target/fuzz --target $(FUZZ_HOST)
+	mkdir -p target/fuzz/corpus
+	nice -n 15 $(FUZZ_TARGET) -max_total_time=$(FUZZ_SECONDS) -max_len=1000 -len_control=1 \
+		-print_final_stats=1 -artifact_prefix=target/fuzz/ target/fuzz/corpus
+
 .PHONY: check
 check: test-programs setup ## Formats, lints and the layout rules; changes nothing
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+	@# Checked, not linked: libFuzzer itself is built by `make fuzz` only.
+	CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy --manifest-path fuzz/Cargo.toml \
+		--target-dir target/fuzz --locked --quiet -- --deny warnings
 	ruff format --check
 	ruff check
 	clang-format-19 --dry-run --Werror $(C_SOURCES)
@@ -157,6 +206,7 @@ check: test-programs setup ## Formats, lints and the layout rules; changes nothi
 .PHONY: format
 format: test-programs setup ## Formats all sources in place
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 	ruff format
 	ruff check --fix
 	clang-format-19 -i $(C_SOURCES)
@@ -164,6 +214,12 @@ format: test-programs setup ## Formats all sources in place
 .PHONY: bench
 bench: ## Prints context switches simulated per second on one core
 	cargo run --release --locked -p simulator --example switches_per_second
+
+.PHONY: bench-race
+bench-race: peer-programs setup ## Races all run queues and peers in all workloads: an hour on an idle machine
+	@echo "The race may be stopped: the same command goes on from there. All of it will be in" \
+		"schedlab-race.html"
+	schedlab race --full --peers --report schedlab-race.html
 
 .PHONY: swarm
 swarm: ## 1,000 random scenarios under every policy, invariants on
@@ -194,4 +250,4 @@ figures: demo test-programs ## Draws the README's figure again, from the demo's 
 
 .PHONY: clean
 clean: ## Removes everything that was built
-	rm -rf $(VENV) target dist schedlab-report.html
+	rm -rf $(VENV) target dist schedlab-report.html schedlab-race.html
