@@ -16,6 +16,7 @@ mod entrants;
 mod error;
 mod heat;
 mod order;
+mod pages;
 mod pin;
 pub mod plugin;
 mod race;

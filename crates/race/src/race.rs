@@ -10,7 +10,7 @@ use crate::order::{Popped, Pops};
 use crate::pin::Pinned;
 use crate::spec::Order;
 use crate::trace::Trace;
-use crate::{HeatSpec, RaceError, Workload, clock};
+use crate::{HeatSpec, RaceError, Workload, clock, pages};
 use runqueue::RunQueue;
 
 /// Items of a heat that does not say how many.
@@ -64,6 +64,7 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
         field.iter_mut().for_each(|racer| racer.count(&setting, counters));
     }
 
+    let large_page_bytes = pages::large_bytes();
     let cpu = pinned.cpu;
     spec.cpu = Some(cpu);
     let raced = field.into_iter().map(Racer::into_row);
@@ -76,6 +77,7 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
         clock: clock::NAME,
         cpu,
         counters: counting,
+        large_page_bytes,
     })
 }
 
@@ -127,6 +129,7 @@ impl<'s> Racer<'s> {
         reference: &[Popped],
     ) -> Result<Self, RaceError> {
         let mut runner = entrant.start(setting)?;
+        pages::ask_for_large();
         let mut row = row(entrant, String::new());
         if entrant.facts.exact {
             row.order_hash = Some(verify(entrant, runner.as_mut(), reference)?);
