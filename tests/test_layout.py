@@ -96,7 +96,7 @@ UNSAFE_FILES = (
     "crates/policy/src/*.rs",
     # Loading queues in C and C++, asking for large pages, reading a counter.
     "crates/race/src/plugin.rs",
-    "crates/race/src/pages.rs",
+    "crates/race/src/memory.rs",
     "crates/race/src/clock.rs",
     "crates/runqueue/src/*.rs",
     # The vector forms of the exact time ring.

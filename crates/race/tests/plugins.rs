@@ -47,7 +47,7 @@ fn a_queue_in_c_runs_all_workloads_in_the_order_of_the_others() {
     let (_folder, object) = lists();
     for workload in race::WORKLOADS.into_iter().filter(|&workload| workload != Workload::Trace) {
         for keys in ["uniform", "ties", "weighted"] {
-            let found = race(&object, &["fifo_ties", "exact_time_ring"], workload, keys);
+            let found = race(&object, &["fifo_ties", "red_black_tree"], workload, keys);
             let rows = found.unwrap_or_else(|error| panic!("{workload:?}: {error}")).rows;
             assert_eq!(rows[0].order_hash, rows[1].order_hash);
             assert!(rows[0].source.starts_with("plugin:sorted_lists-"), "{}", rows[0].source);

@@ -1,5 +1,5 @@
-//! Asks for 2 MiB pages, so that a race of a million items measures caches and not page tables:
-//! a kernel's memory has them.
+//! The memory of a heat: how much there is, and 2 MiB pages, so that a race of a million items
+//! measures caches and not page tables: a kernel's memory has them.
 
 use std::fs;
 use std::ops::Range;
@@ -30,7 +30,18 @@ pub fn ask_for_large() {
 /// The bytes of this process that are in large pages; `None` where the system does not say.
 pub fn large_bytes() -> Option<u64> {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?;
+    kib_after(&rollup, "AnonHugePages:")
+}
+
+/// Bytes that the system can still give; `None` where it does not say.
+pub fn available_bytes() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    kib_after(&meminfo, "MemAvailable:")
+}
+
+/// The bytes that a line of the system's tables names.
+fn kib_after(table: &str, name: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
 }
@@ -78,6 +89,7 @@ mod tests {
         assert!(memory.iter().enumerate().all(|(place, &held)| place as u64 == held));
         if cfg!(target_os = "linux") {
             assert!(large_bytes().is_some());
+            assert!(available_bytes() > Some(1 << 20));
         }
     }
 }
