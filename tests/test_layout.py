@@ -59,7 +59,7 @@ CRATES = {
     ),
     "race": (
         {"runqueue"},
-        {"libloading", "nix", "serde", "serde_json", "sha2", "thiserror"},
+        {"libc", "libloading", "nix", "serde", "serde_json", "sha2", "thiserror"},
     ),
     "python": (
         {"conformance", "kernel", "policy", "race", "runqueue", "scenario", "simulator"},
@@ -94,8 +94,9 @@ UNSAFE_FILES = (
     # The rate of the kernel's clock, which no library sets.
     "crates/kernel/src/guest/clocks.rs",
     "crates/policy/src/*.rs",
-    # Loading queues in C and C++, and reading a counter.
+    # Loading queues in C and C++, asking for large pages, reading a counter.
     "crates/race/src/plugin.rs",
+    "crates/race/src/memory.rs",
     "crates/race/src/clock.rs",
     "crates/runqueue/src/*.rs",
     # The vector forms of the exact time ring.

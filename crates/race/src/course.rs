@@ -174,28 +174,7 @@ pub fn runner<'s, Q: Raced + 's>(
     setting: &'s Setting,
     make: &dyn Fn(u32) -> Result<Q, RaceError>,
 ) -> Result<Box<dyn Runner + 's>, RaceError> {
-    let mut queues = Vec::new();
-    for number in 0..setting.nr_queues() {
-        let mut queue = make(setting.capacity())?;
-        if setting.is_filled(number) {
-            let seed = setting.seed.wrapping_add(2 + u64::from(number));
-            setting.increments.first_keys(setting.n, 0, seed, |item, key| queue.push(item, key));
-        }
-        queues.push(queue);
-    }
-    Ok(Box::new(Course {
-        setting,
-        queues,
-        round: 0,
-        random: Random::new(setting.seed.wrapping_add(9)),
-        now: 0,
-        free: (setting.n..setting.capacity()).collect(),
-        inserting: false,
-        queued: setting.n,
-        span: 0,
-        pops: Vec::new(),
-        pushes: Vec::new(),
-    }))
+    Ok(Box::new(Course::new(setting, make)?))
 }
 
 impl<Q: Raced> Runner for Course<'_, Q> {
@@ -213,6 +192,8 @@ impl<Q: Raced> Runner for Course<'_, Q> {
             Workload::Cold => self.cold(turns, &mut meter),
             Workload::Markov | Workload::Storm | Workload::ForkBurst => {
                 self.hold(turns, &mut meter);
+                // What comes next comes at the time of who is served next.
+                self.turn();
                 self.run(&mut meter);
             }
             Workload::Drain => {
@@ -261,7 +242,36 @@ impl<Q: Raced> Runner for Course<'_, Q> {
     }
 }
 
-impl<Q: Raced> Course<'_, Q> {
+impl<'s, Q: Raced> Course<'s, Q> {
+    fn new(
+        setting: &'s Setting,
+        make: &dyn Fn(u32) -> Result<Q, RaceError>,
+    ) -> Result<Self, RaceError> {
+        let mut queues = Vec::new();
+        for number in 0..setting.nr_queues() {
+            let mut queue = make(setting.capacity())?;
+            if setting.is_filled(number) {
+                let seed = setting.seed.wrapping_add(2 + u64::from(number));
+                let show = |item, key| queue.push(item, key);
+                setting.increments.first_keys(setting.n, 0, seed, show);
+            }
+            queues.push(queue);
+        }
+        Ok(Course {
+            setting,
+            queues,
+            round: 0,
+            random: Random::new(setting.seed.wrapping_add(9)),
+            now: 0,
+            free: (setting.n..setting.capacity()).collect(),
+            inserting: false,
+            queued: setting.n,
+            span: 0,
+            pops: Vec::new(),
+            pushes: Vec::new(),
+        })
+    }
+
     /// The next item is served: it leaves and time moves on to its key.
     #[inline(always)]
     fn serve(&mut self) -> Option<u32> {
@@ -291,5 +301,67 @@ impl<Q: Raced> Course<'_, Q> {
                 self.now = queue.key(item);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a workload does what its name says, for as long as it runs. Method: look at the queue
+    //! of one entrant, a plain tree, between rounds.
+
+    use super::*;
+    use runqueue::{RedBlackTree, RunQueue, before};
+
+    const ITEMS: u32 = 40;
+
+    fn after<R>(workload: Workload, look: impl Fn(&mut Course<RedBlackTree>) -> R) -> Vec<R> {
+        let spec = HeatSpec { loops: Some(1000), ..HeatSpec::new(workload, ITEMS) };
+        let setting = Setting::new(&spec, Keys::Uniform, ITEMS, None);
+        let make = |capacity| Ok(RedBlackTree::with_capacity(capacity as usize));
+        let mut course = Course::new(&setting, &make).expect("a course");
+        course.warm_up();
+        let mut meter = Meter::new(&setting, None);
+        let rounds = (0..20).map(|_| {
+            let loops = course.run(&mut meter);
+            assert!(loops > 800 && loops <= 1000 || workload == Workload::MassExit, "{loops}");
+            look(&mut course)
+        });
+        rounds.collect()
+    }
+
+    #[test]
+    fn everybody_is_served_and_time_goes_on() {
+        for workload in [Workload::Markov, Workload::Storm, Workload::ForkBurst] {
+            let rounds = after(workload, |course| {
+                let (now, mut ahead, mut farthest) = (course.now, 0, 0);
+                course.queues[0].for_each(&mut |_, key| {
+                    if before(now, key) {
+                        (ahead, farthest) = (ahead + 1, key - now);
+                    }
+                });
+                (now, course.queues[0].len() as u32, ahead, farthest)
+            });
+            for pair in rounds.windows(2) {
+                let ((now, ..), (next, queued, ahead, farthest)) = (pair[0], pair[1]);
+                // A round is 250 slices of 2^21 or more for 40 items.
+                assert!(next - now > 2 << 21, "{workload:?}: {now} and then {next}");
+                let around = if workload == Workload::Markov { ITEMS / 2 } else { 0 };
+                assert!(queued.abs_diff(ITEMS) <= around, "{workload:?}: {queued} queued");
+                assert!(queued - ahead < 3, "{workload:?}: {ahead} of {queued} are ahead");
+                assert!(farthest <= 2 << 22, "{workload:?}: one waits for {farthest}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_emptied_is_empty_and_what_moves_is_all_there() {
+        for workload in [Workload::UpDown, Workload::MassExit] {
+            let left =
+                after(workload, |course| course.queues.iter().map(RunQueue::len).sum::<usize>());
+            assert!(left.iter().all(|&left| left == 0), "{workload:?}: {left:?}");
+        }
+        let lengths =
+            after(Workload::Drain, |course| (course.queues[0].len(), course.queues[1].len()));
+        assert!(lengths.iter().all(|&lengths| lengths == (ITEMS as usize, 0)), "{lengths:?}");
     }
 }

@@ -141,6 +141,23 @@ pub enum RaceError {
         hint: &'static str,
     },
 
+    /// All entrants together need more memory than there is.
+    #[error(
+        "{entrants} entrants with {items} items each need about {needed_mib} MiB, and \
+         {available_mib} MiB are free\n\
+         hint: race fewer items, or name fewer structures"
+    )]
+    Memory {
+        /// How many race.
+        entrants: usize,
+        /// Items of each, in all its queues.
+        items: u64,
+        /// What they need.
+        needed_mib: u64,
+        /// What the system can give.
+        available_mib: u64,
+    },
+
     /// A plug-in has no memory for a queue.
     #[error(
         "{structure} has no memory for {capacity} items\nhint: race fewer items, or without it"

@@ -19,6 +19,9 @@ pub struct Heat {
     pub cpu: usize,
     /// Whether instructions and cache misses were counted.
     pub counters: Counting,
+    /// Bytes of the process that were in pages of 2 MiB when the last round ended, of all entrants
+    /// together; `None` where the system does not say. They are asked for, not sure to be had.
+    pub large_page_bytes: Option<u64>,
     /// One for each entrant, in the order of the races; those left out at the end.
     pub rows: Vec<Row>,
 }

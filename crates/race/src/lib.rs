@@ -15,6 +15,7 @@ mod course;
 mod entrants;
 mod error;
 mod heat;
+mod memory;
 mod order;
 mod pin;
 pub mod plugin;

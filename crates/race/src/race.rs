@@ -10,11 +10,13 @@ use crate::order::{Popped, Pops};
 use crate::pin::Pinned;
 use crate::spec::Order;
 use crate::trace::Trace;
-use crate::{HeatSpec, RaceError, Workload, clock};
+use crate::{HeatSpec, RaceError, Workload, clock, memory};
 use runqueue::RunQueue;
 
 /// Items of a heat that does not say how many.
 const ITEMS: u32 = 100;
+/// What an item takes in the largest structures, in bytes.
+const ITEM_BYTES: u64 = 128;
 
 /// Runs one heat: one workload, one size, all entrants.
 ///
@@ -43,6 +45,8 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
         return Err(nobody_left(&setting, &resting));
     }
 
+    there_is_room(racing.len(), u64::from(n) * u64::from(spec.queues))?;
+
     let pinned = Pinned::to(spec.cpu)?;
     let mut field = Vec::new();
     let reference = reference(&setting)?;
@@ -64,6 +68,7 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
         field.iter_mut().for_each(|racer| racer.count(&setting, counters));
     }
 
+    let large_page_bytes = memory::large_bytes();
     let cpu = pinned.cpu;
     spec.cpu = Some(cpu);
     let raced = field.into_iter().map(Racer::into_row);
@@ -76,7 +81,22 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
         clock: clock::NAME,
         cpu,
         counters: counting,
+        large_page_bytes,
     })
+}
+
+/// Whether so many entrants can be kept in memory at one time, which taking turns needs.
+fn there_is_room(entrants: usize, items: u64) -> Result<(), RaceError> {
+    let needed = entrants as u64 * items * ITEM_BYTES;
+    match memory::available_bytes() {
+        Some(available) if available < needed => Err(RaceError::Memory {
+            entrants,
+            items,
+            needed_mib: needed >> 20,
+            available_mib: available >> 20,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The trace of a heat that replays one.
@@ -127,6 +147,7 @@ impl<'s> Racer<'s> {
         reference: &[Popped],
     ) -> Result<Self, RaceError> {
         let mut runner = entrant.start(setting)?;
+        memory::ask_for_large();
         let mut row = row(entrant, String::new());
         if entrant.facts.exact {
             row.order_hash = Some(verify(entrant, runner.as_mut(), reference)?);
@@ -224,6 +245,13 @@ mod tests {
     //! Goal: the orders are those that are promised. Method: three entrants.
 
     use super::*;
+
+    #[test]
+    fn who_needs_more_memory_than_there_is_learns_how_much() {
+        assert!(there_is_room(20, 1000).is_ok());
+        let error = there_is_room(1 << 20, 1 << 24).expect_err("too much").to_string();
+        assert!(error.contains("16777216 items each need about 2147483648 MiB"), "{error}");
+    }
 
     #[test]
     fn each_round_begins_with_another_entrant() {

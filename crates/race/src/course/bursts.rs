@@ -1,5 +1,7 @@
 //! Workloads in which many items come or leave at once.
 
+use runqueue::before;
+
 use super::{Course, Meter};
 use crate::raced::Raced;
 use crate::trace::Operation;
@@ -96,7 +98,7 @@ impl<Q: Raced> Course<'_, Q> {
                 for item in 0..n {
                     let key = begin.wrapping_add(self.next_increment(item));
                     self.queues[number].push(item, key);
-                    self.now = if runqueue::before(self.now, key) { key } else { self.now };
+                    self.now = if before(self.now, key) { key } else { self.now };
                 }
             }
             meter.begin();
@@ -140,13 +142,16 @@ impl<Q: Raced> Course<'_, Q> {
     /// Moves everything once to learn how far the keys of a queue are apart.
     pub(super) fn measure_span(&mut self) {
         let (from, to) = self.queues.split_at_mut(1);
-        let mut first = None;
+        let mut ends: Option<(u64, u64)> = None;
         while let Some(item) = from[0].pop() {
             let key = from[0].key(item);
-            let begin = *first.get_or_insert(key);
-            self.span = self.span.max(key.wrapping_sub(begin).min(u64::MAX >> 1));
+            // Who is not exact may begin anywhere.
+            let (first, last) = ends.unwrap_or((key, key));
+            let first = if before(key, first) { key } else { first };
+            ends = Some((first, if before(last, key) { key } else { last }));
             to[0].push(item, key);
         }
+        self.span = ends.map_or(0, |(first, last)| last.wrapping_sub(first));
         self.queues.swap(0, 1);
     }
 
