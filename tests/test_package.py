@@ -18,7 +18,15 @@ import pytest
 pytestmark = pytest.mark.xdist_group("package")
 
 ROOT = Path(__file__).resolve().parents[1]
-SHIPPED = ("policies", "machines", "workloads", "experiments", "published")
+SHIPPED = (
+    "policies",
+    "machines",
+    "workloads",
+    "experiments",
+    "published",
+    "crates/race/include",
+    "crates/race/peers",
+)
 UV = Path(sys.executable).with_name("uv")
 MATURIN = Path(sys.executable).with_name("maturin")
 
@@ -96,3 +104,11 @@ def test_the_installed_command_simulates(schedlab):
         "run", "round_robin", "--workload", "ping_pong", "--machine", "laptop", "--json"
     )
     assert json.loads(printed)["status"] == "completed"
+
+
+def test_the_installed_command_races_queues_that_it_compiles(schedlab):
+    printed = schedlab(
+        "race", "--peers", "-n", "4", "-l", "100", "--rounds", "1", "--quiet", "--json"
+    )
+    rows = json.loads(printed)["heats"][0]["rows"]
+    assert {"exact_time_ring", "std_multiset"} <= {row["structure"] for row in rows}

@@ -1,8 +1,10 @@
 """What heats say: who is fastest, how far the exact time ring is from the others, and its aims.
 
-Times are compared within a heat only, round by round: the ratio of two structures is the median,
-over the rounds, of the ratio of their times in that round, so that what slows the whole machine
-for a while slows both. An aim is met if the whole interval of its ratio is, lost if none of it is.
+Times are compared within a heat only. Who is fastest has the smallest minimum, because whatever
+else a machine does makes a time longer and never shorter. The ratio of two structures is the
+median, over the rounds, of the ratio of their times in that round, so that what slows the whole
+machine for a while slows both. An aim is met if the whole interval of its ratio is, lost if none
+of it is.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class Standing:
 
     @property
     def fastest(self) -> Row | None:
-        """The exact structure with the smallest median."""
+        """The exact structure with the smallest minimum."""
         return _fastest(row for row in self.rows.values() if _is_rival(row))
 
     @property
@@ -155,7 +157,7 @@ def _is_rival(row: Row) -> bool:
 
 
 def _fastest(rows: Iterable[Row]) -> Row | None:
-    return min(rows, key=lambda row: row.ticks.median, default=None)
+    return min(rows, key=lambda row: row.fewest, default=None)
 
 
 def _standing(heat: Heat, own_uniform: Row | None) -> Standing:

@@ -27,8 +27,10 @@ from schedlab.plots import (
     whiskers,
 )
 
-HEIGHT_PX = 620
 PLOT_PX = 440
+TOP_PX, X_AXIS_PX = 34, 64
+# As wide as a page is, three names stand beside each other in the legend.
+LEGEND_COLUMNS, LEGEND_ROW_PX = 3, 20
 LABEL_GAP_PX = 17
 BAND_FILL = "rgba(102,112,128,0.10)"
 OURS_WIDTH_PX, WIDTH_PX = 3.4, 1.6
@@ -88,13 +90,15 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
     _draw_names(figure, curves, looks, x_range, y_range)
     longest = max(min(len(name), LABEL_CHARACTERS_MAX) for name in curves.shown | {""})
     figure.update_layout(layout(x_title, y_title, 36 + round(7.6 * longest)))
+    legend_rows = math.ceil((len(curves.today) + len(curves.then)) / LEGEND_COLUMNS)
+    below_px = X_AXIS_PX + legend_rows * LEGEND_ROW_PX
     figure.update_layout(
-        height=HEIGHT_PX,
-        margin={"t": 34, "b": HEIGHT_PX - PLOT_PX - 34},
+        height=TOP_PX + PLOT_PX + below_px,
+        margin={"t": TOP_PX, "b": below_px},
         hovermode="closest",
         showlegend=True,
         legend={
-            "orientation": "h", "x": 0, "xanchor": "left", "y": -0.14, "yanchor": "top",
+            "orientation": "h", "x": 0, "xanchor": "left", "y": -X_AXIS_PX / PLOT_PX, "yanchor": "top",
             "font": {"size": 12}, "traceorder": "normal",
         },
     )  # fmt: skip

@@ -45,8 +45,8 @@ class Published:
 class Beside:
     """One size of one machine of 2007 and the same size today.
 
-    `then` are cycles a loop by the names of 2007, `now` ticks a loop by the same names; who did
-    not take part is missing.
+    `then` are cycles a loop by the names of 2007, `now` ticks a loop, minima, by the same names;
+    who did not take part is missing.
     """
 
     machine: str
@@ -104,7 +104,7 @@ def beside(published: Published, standings: Sequence[Standing]) -> list[Beside]:
         sizes = sorted({n for found in structures.values() for n in found} & set(today))
         for n in sizes:
             then = {name: found[n] for name, found in structures.items() if n in found}
-            now = {name: row.ticks.median for name in then if (row := _today(today[n], name))}
+            now = {name: row.fewest for name in then if (row := _today(today[n], name))}
             if now:
                 rows.append(Beside(machine, n, then, now))
     return rows
@@ -157,7 +157,7 @@ def _flat_remark(published: Published, today: Mapping[int, Standing]) -> str:
     ends = [today[n] for n in (FLAT_FROM, FLAT_TO) if n in today]
     rows = [row for one in ends if (row := _today(one, GAVL_2007))]
     if len(rows) == 2:
-        few, many = (row.ticks.median for row in rows)
+        few, many = (row.fewest for row in rows)
         text += f" Here it goes from {few:.0f} to {many:,.0f} ticks."
     return text
 
@@ -174,8 +174,9 @@ def _sign_remark(published: Published, today: Mapping[int, Standing]) -> str | N
     bounds = "" if found.low is None else f" [{found.low:.2f}, {found.high:.2f}]"
     text = (
         "The GAVL library as published adds 1 to a height difference where cutting off the first"
-        f" item must subtract 1. Corrected, {SIZE_OF_WORSE} items take {right.ticks.median:.1f}"
-        f" ticks instead of {wrong.ticks.median:.1f}: {found.median:.2f} times as many{bounds}."
+        f" item must subtract 1. Corrected, {SIZE_OF_WORSE} items take {right.fewest:.1f} ticks at"
+        f" best instead of {wrong.fewest:.1f}; round by round, {found.median:.2f} times as"
+        f" many{bounds}."
     )
     if not (tree and tree.ticks):
         return text
@@ -184,7 +185,7 @@ def _sign_remark(published: Published, today: Mapping[int, Standing]) -> str | N
         for of in published.cycles.values()
         if SIZE_OF_WORSE in of.get(GAVL_2007, ())
     )
-    before, after = (tree.ticks.median / row.ticks.median for row in (wrong, right))
+    before, after = (tree.fewest / row.fewest for row in (wrong, right))
     return (
         f"{text} The red-black tree's time over GAVL's was {then:.2f} in 2007, when its author"
         f" wrote WORSE beside it; here it is {before:.2f} with the error and {after:.2f} without."

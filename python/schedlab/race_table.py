@@ -98,24 +98,25 @@ def _print_answer(found: Sequence[Standing]) -> None:
         ours, peer = standing.rows.get(OURS), standing.best_peer
         table.add_row(
             standing.heat.asked.size,
-            _middle_text(ours),
-            escape(f"{_middle_text(peer)} {peer.structure}") if peer else DASH,
+            _fewest_text(ours),
+            escape(f"{_fewest_text(peer)} {peer.structure}") if peer else DASH,
             _compared_text(standing.to_peer, standing.aims, with_interval=True),
             _compared_text(standing.to_red_black, standing.aims),
             _compared_text(standing.to_gavl, standing.aims),
         )
     print_table(table)
     click.echo(
-        f"ring: median of {OURS}; × how many times as long it takes as the best exact\n"
-        f"peer, {RED_BLACK} and {GAVL}; ± half of the 95 % interval"
+        f"ring: {OURS}, minimum as of the peer; ×: how many times as long it takes, round\n"
+        f"by round, as the best exact peer, {RED_BLACK} and {GAVL};\n"
+        "±: half of the 95 % interval"
     )
     if any(standing.aims for standing in found):
         click.echo("aims: ✓ met, ✗ lost, ? the interval contains the aim")
     click.echo()
 
 
-def _middle_text(row: Row | None) -> str:
-    return DASH if row is None or row.ticks is None else ticks_text(row.ticks.median)
+def _fewest_text(row: Row | None) -> str:
+    return DASH if row is None or row.ticks is None else ticks_text(row.fewest)
 
 
 def _compared_text(found: Compared | None, aims: Iterable[Aim], with_interval: bool = False) -> str:
@@ -195,7 +196,7 @@ def _slowness(found: Sequence[Standing], name: str) -> tuple[int, float]:
         if row is not None and row.single:
             return missing, row.single["p50"]
         if row is not None and row.ticks is not None:
-            return missing, row.ticks.median
+            return missing, row.fewest
     return len(found), 0.0
 
 
@@ -310,7 +311,9 @@ def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
     """The race of 2007 beside ours, and what must be known of both."""
     if not rows:
         return
-    click.echo("2007 beside today: cycles a loop then, ticks now; rb is the red-black tree of CFS")
+    click.echo(
+        "2007 beside today: cycles a loop then, fewest ticks now; rb is CFS's red-black tree"
+    )
     for machine in dict.fromkeys(row.machine for row in rows):
         click.echo(f"\n{machine}", nl=False)
         table = _table()

@@ -239,8 +239,24 @@ def _structures(given: Sequence[str], plugins: Sequence[Plugin]) -> tuple[str, .
 
 def _plugins(files: Sequence[Path], peers: bool) -> tuple[Plugin, ...]:
     """The shared objects of the user's queues, and of the shipped peers; sources are compiled."""
-    sources = [*files, *(race.peers() if peers else ())]
-    return tuple(race.plugin_of(_object_of(path)) for path in dict.fromkeys(sources))
+    objects = [_object_of(path) for path in files]
+    if peers:
+        objects += filter(None, map(_peer_object, race.peers()))
+    return tuple(race.plugin_of(path) for path in dict.fromkeys(objects))
+
+
+def _peer_object(source: Path) -> Path | None:
+    """A shipped peer, compiled; None, with a note, where its library or a compiler is missing."""
+    try:
+        return _compiled(source)
+    except catalogue.native().RaceError as error:
+        click.echo(
+            f"note: the peers of {source.name} are left out: {error}\n"
+            "note: they need a C++ compiler and, for boost.cpp, Boost's headers"
+            " (apt-get install g++ libboost-dev)",
+            err=True,
+        )
+        return None
 
 
 def _object_of(path: Path) -> Path:
@@ -254,10 +270,13 @@ def _object_of(path: Path) -> Path:
         raise SchedlabError(f"--with {path}: there is no such file", "check the path")
     if path.suffix == OBJECT_SUFFIX:
         return path.resolve()
-    compiled = catalogue.native().race_compile(
-        str(path.resolve()), str(race.header_directory()), str(catalogue.cache_directory())
+    return _compiled(path)
+
+
+def _compiled(source: Path) -> Path:
+    return catalogue.native().race_compile(
+        str(source.resolve()), str(race.header_directory()), str(catalogue.cache_directory())
     )
-    return Path(compiled)
 
 
 # ---- racing -------------------------------------------------------------------------------------
