@@ -113,3 +113,81 @@ fn where_the_system_gives_no_more_the_reason_is_told_and_nobody_is_left() {
     let left = Command::new("pgrep").args(["-f", "hackbench -g 3 -l 1$"]).output().expect("pgrep");
     assert_eq!(String::from_utf8_lossy(&left.stdout), "", "processes are left");
 }
+
+/// Whether this machine lets us make cgroups; else says why a test is skipped.
+fn can_cage() -> bool {
+    match benchmarks::limit::Cage::new(100) {
+        Ok(_cage) => true,
+        Err(error) => {
+            eprintln!("skipped: no cgroup can be made here ({error}); it needs root");
+            false
+        }
+    }
+}
+
+#[test]
+fn in_a_cage_the_limit_is_what_fits_beside_the_program_itself() {
+    if !can_cage() {
+        return;
+    }
+    for (cage, form) in [(90, ""), (61, " -p -T")] {
+        let words = format!("hackbench -f 3 -l 2 --find-limit --cage {cage}{form}");
+        let output = bench(&words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        // Six tasks a group, and the one that starts them.
+        let most = (cage - 1) / 6;
+        assert_eq!(found["groups"], most, "{found} {said}");
+        assert_eq!(found["nr_tasks"], most * 6);
+        let ended_by = found["ended_by"].as_str().expect("a reason");
+        assert!(ended_by.starts_with(&format!("the cage of {cage} tasks at {}", most + 1)));
+        assert!(said.contains("CageFull"), "{said}");
+    }
+    let inside = std::fs::read_to_string("/proc/self/cgroup").expect("cgroups");
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/pids"] {
+        let place = inside.lines().find(|line| line.contains("pids")).unwrap_or("0::/");
+        let below = place.rsplit(':').next().unwrap_or("/").trim_start_matches('/').to_owned();
+        let Ok(entries) = std::fs::read_dir(std::path::Path::new(root).join(below)) else {
+            continue;
+        };
+        let left = entries.flatten().filter(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // Other tests of this file have theirs at the same time.
+            name.starts_with("schedlab-") && !name.ends_with(&std::process::id().to_string())
+        });
+        assert_eq!(left.count(), 0, "cgroups are left in {root}");
+    }
+}
+
+#[test]
+fn a_search_goes_on_below_what_its_journal_breaks_off_at() {
+    let path = std::env::temp_dir().join(format!("schedlab-limit-{}", std::process::id()));
+    std::fs::write(&path, "{\"event\":\"tries\",\"groups\":5}\n").expect("a journal");
+    let words = format!("hackbench -f 2 -l 1 --find-limit --journal {}", path.display());
+    let found = sample_of(&bench(&words));
+    let text = std::fs::read_to_string(&path).expect("a journal");
+    std::fs::remove_file(&path).expect("it goes");
+    assert_eq!(found["groups"], 4);
+    assert_eq!(found["ended_by"], "5 groups, at which the journal breaks off");
+    let tried = text.lines().filter(|line| line.contains("\"tries\"")).count();
+    let ended = text.lines().filter(|line| line.contains("\"completed\"")).count();
+    assert_eq!((tried, ended), (ended + 1, tried - 1), "{text}");
+    assert!(ended >= 5, "1, 2 and 4, and 4 twice more: {text}");
+}
+
+#[test]
+fn what_the_system_leaves_room_for_is_told_without_trying() {
+    let output = bench("hackbench --find-limit --dry-run");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let bounds = found.as_array().expect("a list");
+    assert!(bounds.iter().any(|bound| bound["limit"] == "kernel.pid_max"), "{found}");
+    assert!(output.stderr.is_empty());
+    assert!(refused("hackbench --dry-run").contains("--find-limit"));
+}
+
+fn sample_of(output: &Output) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}

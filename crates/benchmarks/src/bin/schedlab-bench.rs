@@ -4,8 +4,10 @@
 //! compares nor stores; `--repeat` is for a look by hand.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use benchmarks::limit::{self, Attempt, Journal};
 use benchmarks::measure::counter::Counter;
 use benchmarks::measure::crew::Tasks;
 use benchmarks::measure::hackbench::{Channel, Hackbench};
@@ -48,6 +50,19 @@ enum Benchmark {
         pipes: bool,
         #[command(flatten)]
         kind: Kind,
+        /// Instead find the largest number of groups that completes here, within the system's limits
+        #[arg(long, conflicts_with_all = ["groups", "repeat"])]
+        find_limit: bool,
+        /// With --find-limit: only print what the system's limits leave room for
+        #[arg(long, requires = "find_limit")]
+        dry_run: bool,
+        /// With --find-limit: at most so many tasks, held by a cgroup of its own (root)
+        #[arg(long, requires = "find_limit", value_name = "TASKS")]
+        cage: Option<u64>,
+        /// With --find-limit: a file that is told before each attempt; after a reboot the search
+        /// goes on below what was being tried
+        #[arg(long, requires = "find_limit", value_name = "FILE")]
+        journal: Option<PathBuf>,
     },
     /// A token that goes round a ring of tasks: microseconds a switch, as lmbench's `lat_ctx -s`
     LatCtx {
@@ -131,10 +146,24 @@ fn main() -> ExitCode {
     let command = Command::parse();
     let repeat = command.repeat;
     let done = match command.benchmark {
-        Benchmark::Hackbench { groups, fds, loops, bytes, pipes, kind } => {
+        Benchmark::Hackbench {
+            groups,
+            fds,
+            loops,
+            bytes,
+            pipes,
+            kind,
+            find_limit,
+            dry_run,
+            cage,
+            journal,
+        } => {
             let channel = if pipes { Channel::Pipes } else { Channel::Sockets };
             let hackbench = Hackbench { groups, fds, loops, bytes, channel, tasks: kind.tasks() };
-            repeated(repeat, hackbench, Hackbench::run)
+            match find_limit {
+                true => limit_of(&hackbench, dry_run, cage, journal.as_deref()),
+                false => repeated(repeat, hackbench, Hackbench::run),
+            }
         }
         Benchmark::LatCtx { n, size_kib, rounds, kind } => {
             repeated(repeat, Ring { n, size_kib, rounds, tasks: kind.tasks() }, Ring::run)
@@ -168,26 +197,54 @@ fn main() -> ExitCode {
     }
 }
 
+/// Tells what binds, tries, and tells the limit: the data on stdout, the attempts on stderr.
+fn limit_of(
+    hackbench: &Hackbench,
+    dry_run: bool,
+    cage: Option<u64>,
+    journal: Option<&Path>,
+) -> Result<(), MeasureError> {
+    if dry_run {
+        return printed(&limit::bounds(hackbench));
+    }
+    let program = std::env::current_exe().map_err(|e| failed("find this program", e))?;
+    let journal = journal.map(Journal::open).transpose();
+    let journal = journal.map_err(|e| failed("use the journal", e))?;
+    let mut tell = |attempt: &Attempt| {
+        let Attempt { groups, outcome, wall_ns, .. } = attempt;
+        eprintln!("{groups} groups: {outcome:?} after {:.2} s", *wall_ns as f64 / 1e9);
+    };
+    let found = limit::find(hackbench, &program.to_string_lossy(), cage, journal, &mut tell)
+        .map_err(|error| failed("search for the limit", error))?;
+    printed(&found)
+}
+
+fn failed(what: &'static str, source: std::io::Error) -> MeasureError {
+    MeasureError::System { what, source }
+}
+
+/// Writes a line of JSON. Where the reader has enough, that is no error.
+fn printed(what: &impl Serialize) -> Result<(), MeasureError> {
+    let mut out = std::io::stdout();
+    let written = serde_json::to_writer(&mut out, what)
+        .map_err(std::io::Error::from)
+        .and_then(|()| writeln!(out))
+        .and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(failed("write the result", error))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn repeated<P: Copy + Serialize>(
     repeat: u32,
     parameters: P,
     run: impl Fn(&P) -> Result<Sample, MeasureError>,
 ) -> Result<(), MeasureError> {
-    let mut out = std::io::stdout();
     for _ in 0..repeat {
-        let line = Line { parameters, sample: run(&parameters)? };
-        let written = serde_json::to_writer(&mut out, &line)
-            .map_err(std::io::Error::from)
-            .and_then(|()| writeln!(out))
-            .and_then(|()| out.flush());
-        match written {
-            Ok(()) => {}
-            // The reader has enough.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(source) => {
-                return Err(MeasureError::System { what: "write the result", source });
-            }
-        }
+        printed(&Line { parameters, sample: run(&parameters)? })?;
     }
     Ok(())
 }
