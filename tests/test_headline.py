@@ -7,7 +7,6 @@ times, shares and latencies whose order is known; the report's page and the term
 import re
 
 import pytest
-from schedlab import terminal
 from schedlab.headline import equal_times, overlap, told_panels
 from schedlab.report import summary, write_report
 from schedlab.statistics import estimate
@@ -138,22 +137,6 @@ def test_who_is_above_the_best_by_less_than_the_intervals_is_told(run_of):
     [(_, sentence)] = summary(study_of(records))["panels"]
     assert "o1 is above it by less than the intervals" in sentence
     assert "fifo" not in sentence.split("is above it by less")[0].rpartition(";")[2]
-
-
-def test_a_wide_table_is_printed_in_parts_that_fit(run_of, monkeypatch, capsys):
-    policies = [f"policy_{number}" for number in range(11)]
-    records = [run_of(p, 1 + at, seed) for at, p in enumerate(policies) for seed in range(3)]
-    study = study_of(records)
-    for width in (80, 120, 1000):
-        monkeypatch.setattr(terminal, "PIPED_COLUMNS", width)
-        terminal.print_study(study, "", "", {}, {})
-        lines = capsys.readouterr().out.splitlines()
-        table = lines[2:]
-        assert max(map(len, table)) <= width
-        heads = [line.split() for line in table if line.split()[:1] == ["machine"]]
-        assert [name for head in heads for name in head[1:]] == policies
-        assert (len(heads) == 1) == (width == 1000)
-        assert sum("osdl-1" in line for line in table) == len(heads)
 
 
 def test_claims_stand_in_the_report(run_of, tmp_path):

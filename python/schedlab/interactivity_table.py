@@ -1,6 +1,6 @@
 """Interactivity and fairness as `compare` prints them: a table for people, the same as JSON.
 
-Below the table of makespans stand only the metrics that the runs have, a column a policy.
+Below the table of makespans stand only the metrics that the runs have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.terminal import format_ns, print_columns
+from schedlab.tables import Block, fits, print_policy_rows, print_table
+from schedlab.terminal import format_ns
 
 if TYPE_CHECKING:
     from schedlab.fairness import ShareErrors
@@ -29,7 +30,10 @@ Row = tuple[str, str, dict[str, str]]
 
 
 def print_interactivity(study: Study) -> None:
-    """A row a machine and metric; nothing where no run has any of them."""
+    """A row a machine and metric, or a row a policy where not all of them fit beside each other.
+
+    Nothing where no run has any of the metrics.
+    """
     from schedlab.fairness import share_errors
     from schedlab.interactivity import requests, wakeup_latencies
 
@@ -38,19 +42,27 @@ def print_interactivity(study: Study) -> None:
     if not rows:
         return
     click.echo(_legend(study, rows, shares))
-    print_columns(study.policies, lambda policies: _table(study, rows, policies))
+    table = _table(study, rows)
+    if fits(table):
+        print_table(table)
+        return
+    blocks = []
+    for panel in study.panels:
+        metrics = [[(metric, texts)] for name, metric, texts in rows if name == panel.name]
+        blocks.append(Block(panel.name, metrics))
+    print_policy_rows(study.policies, blocks)
 
 
-def _table(study: Study, rows: Sequence[Row], policies: Sequence[str]) -> Table:
+def _table(study: Study, rows: Sequence[Row]) -> Table:
     table = Table(box=box.SIMPLE)
     table.add_column("machine", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for policy in policies:
+    for policy in study.policies:
         table.add_column(policy, justify="right")
     for panel in study.panels:
         mine = [row for row in rows if row[0] == panel.name]
         for index, (name, metric, texts) in enumerate(mine):
-            cells = (escape(texts.get(policy, "–")) for policy in policies)
+            cells = (escape(texts.get(policy, "–")) for policy in study.policies)
             table.add_row(escape("" if index else name), escape(metric), *cells)
         table.add_section()
     return table

@@ -12,27 +12,24 @@ import json
 import math
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.table import Table
 
 from schedlab.cells import Cell
 from schedlab.experiment import Experiment
 from schedlab.store import RunRecord, measured_on
+from schedlab.tables import Block, fits, print_policy_rows, print_table
 
 if TYPE_CHECKING:
     from schedlab.statistics import Estimate, Growth, Ratio
     from schedlab.study import Published, ScenarioRuns, Study
 
-# Wide enough for ten policies; a table is only as wide as its contents.
-PIPED_COLUMNS = 240
-UNBOUNDED_COLUMNS = 10_000
 TIMELINE_ROWS_MAX = 1_000
 EVIDENCE_LINES_MAX = 30
 MEASURED_NOTE = (
@@ -56,42 +53,6 @@ def print_text(text: str) -> None:
     if sys.stdout.isatty():
         text = textwrap.fill(text, Console().width, break_on_hyphens=False)
     click.echo(f"{text}\n")
-
-
-def print_table(table: Table) -> None:
-    """A table on stdout; piped, it has all the room it needs and no blanks at line ends."""
-    console = _console()
-    # Not printed by rich itself, which would exit with a code of its own on a broken pipe.
-    with console.capture() as capture:
-        console.print(table)
-    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
-
-
-def print_columns(columns: Sequence[str], build: Callable[[Sequence[str]], Table]) -> None:
-    """A table with a column for each name, in as many parts as the terminal's width asks for.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Names, in order.
-    build : callable
-        A table of some of them, with what stands to their left, which every part repeats.
-    """
-    console = _console()
-    unbounded = console.options.update(width=UNBOUNDED_COLUMNS)
-    rest = list(columns)
-    while rest:
-        nr = len(rest)
-        while nr > 1 and (
-            Measurement.get(console, unbounded, build(rest[:nr])).maximum > console.width
-        ):
-            nr -= 1
-        print_table(build(rest[:nr]))
-        rest = rest[nr:]
-
-
-def _console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
 
 
 def report_failures(records: Sequence[RunRecord]) -> None:
@@ -295,7 +256,8 @@ def print_study(
     published: Mapping[str, Published],
     first: Mapping[str, str],
 ) -> None:
-    """A row a machine and varied value: mean, half-width, and ratio to the first policy.
+    """A column a policy, or a row a policy where they do not fit beside each other: mean,
+    half-width, and ratio to the first policy.
 
     Above it `headline.told_panels`, below it what `study.published_beside` found.
     """
@@ -305,8 +267,12 @@ def print_study(
         print_text(text)
     for name, sentence in first.items():
         print_text(f"{name}: {sentence}")
-    click.echo(_study_legend(study))
-    print_columns(study.policies, lambda policies: _study_table(study, policies))
+    table = _study_table(study)
+    click.echo(_study_legend(study, "below" if fits(table) else "beside"))
+    if fits(table):
+        print_table(table)
+    else:
+        print_policy_rows(study.policies, _study_blocks(study))
     _print_platforms(study)
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
@@ -353,27 +319,52 @@ def _published_table(published: Mapping[str, Published]) -> Table:
     return table
 
 
-def _study_table(study: Study, policies: Sequence[str]) -> Table:
+def _study_table(study: Study) -> Table:
     table = Table(box=box.SIMPLE)
     table.add_column("machine", no_wrap=True)
     table.add_column(study.axis or "", justify="right", no_wrap=True)
-    for policy in policies:
+    for policy in study.policies:
         table.add_column(policy, justify="right")
     for panel in study.panels:
         for index, cell in enumerate(panel.cells):
             name = panel.name if index == 0 else ""
             x = "" if cell.x is None else str(cell.x)
-            texts = (escape(_cell_text(cell, policy)) for policy in policies)
+            pairs = ((_makespan_text(cell, p), _ratio_text(cell, p)) for p in study.policies)
+            texts = (escape("\n".join(filter(None, pair))) for pair in pairs)
             table.add_row(escape(name), escape(x), *texts)
         if panel.growth:
-            texts = (escape(_growth_text(panel.growth.get(name))) for name in policies)
+            texts = (escape(_growth_text(panel.growth.get(name))) for name in study.policies)
             table.add_row("", "growth", *texts)
         table.add_section()
     return table
 
 
-def _study_legend(study: Study) -> str:
-    """What the table shows; it promises no interval that is not there."""
+def _study_blocks(study: Study) -> list[Block]:
+    """The same with policies as rows: a block a machine, or one of all if nothing was varied."""
+    blocks = []
+    for panel in study.panels:
+        groups = []
+        for cell in panel.cells:
+            name = panel.name if study.axis is None else f"{study.axis} = {cell.x}"
+            columns = [(name, {p: _makespan_text(cell, p) for p in study.policies})]
+            if cell.comparisons:
+                ratios = {p: _ratio_text(cell, p) for p in study.policies}
+                columns.append((f"× {study.policies[0]}", ratios))
+            groups.append(columns)
+        if panel.growth:
+            growths = {p: _growth_text(panel.growth.get(p)) for p in study.policies}
+            groups.append([("growth", growths)])
+        blocks.append(Block(panel.name, groups))
+    if study.axis is None:
+        return [Block("", [group for block in blocks for group in block.groups])]
+    return blocks
+
+
+def _study_legend(study: Study, where: str) -> str:
+    """What the table shows; it promises no interval that is not there.
+
+    `where` is in which direction a ratio stands from its makespan.
+    """
     from schedlab.statistics import RUNS_FOR_INTERVAL_MIN
 
     cells = [cell for panel in study.panels for cell in panel.cells]
@@ -388,7 +379,7 @@ def _study_legend(study: Study) -> str:
     elif found:
         lines[0] += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
     if compared:
-        lines.append(f"below it: × the makespan of {study.policies[0]}{_with_interval(compared)}")
+        lines.append(f"{where} it: × the makespan of {study.policies[0]}{_with_interval(compared)}")
     if len(study.policies) > 1 and any(
         cell.makespan and study.policies[0] not in cell.makespan for cell in cells
     ):
@@ -404,8 +395,8 @@ def _with_interval(found: Sequence[Estimate | Ratio | Growth]) -> str:
     return " [95 % interval]" if any(one.low is not None for one in found) else ""
 
 
-def _cell_text(cell: ScenarioRuns, policy: str) -> str:
-    from schedlab.study import factor, number
+def _makespan_text(cell: ScenarioRuns, policy: str) -> str:
+    from schedlab.study import number
 
     estimate = cell.makespan.get(policy)
     if estimate is None:
@@ -415,11 +406,19 @@ def _cell_text(cell: ScenarioRuns, policy: str) -> str:
         text += f" ± {_half_width((estimate.high - estimate.low) / 2, text)}"
     if estimate.n < max(found.n for found in cell.makespan.values()):
         text += f" (n = {estimate.n})"
-    if policy in cell.comparisons:
-        ratio = cell.comparisons[policy].ratio
-        text += f"\n× {factor(ratio.ratio)}"
-        if ratio.low is not None:
-            text += f" [{factor(ratio.low)}, {factor(ratio.high)}]"
+    return text
+
+
+def _ratio_text(cell: ScenarioRuns, policy: str) -> str:
+    """How many times the makespan of the first policy; empty for that and for what failed."""
+    from schedlab.study import factor
+
+    if policy not in cell.comparisons:
+        return ""
+    ratio = cell.comparisons[policy].ratio
+    text = f"× {factor(ratio.ratio)}"
+    if ratio.low is not None:
+        text += f" [{factor(ratio.low)}, {factor(ratio.high)}]"
     return text
 
 

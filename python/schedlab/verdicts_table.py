@@ -11,7 +11,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.terminal import print_table
+from schedlab.tables import print_table
 
 if TYPE_CHECKING:
     from schedlab.verdicts import Judged

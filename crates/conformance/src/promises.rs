@@ -22,9 +22,9 @@ const NICE_COMPARED: [i8; 4] = [-5, 0, 5, 10];
 /// Limits for policies whose file does not say otherwise: section, property, limit.
 ///
 /// A wait of more than the watchdog's time ends a policy in the kernel (Linux 6.12,
-/// `SCX_WATCHDOG_MAX_TIMEOUT`). The idle time is generous: the shipped policies promise 20 to 80 ms,
-/// though most balance their queues only every now and then. One that never does leaves CPUs idle
-/// for more than a second in `leftover`.
+/// `SCX_WATCHDOG_MAX_TIMEOUT`). The idle time is generous: the shipped policies promise 20 to
+/// 80 ms, though most balance their queues only every now and then. One that never does leaves
+/// CPUs idle for more than a second in `leftover`.
 pub const DEFAULTS: [(&str, &str, f64); 3] = [
     (EVERYWHERE, "idle_ms_max", 100.0),
     ("crowd", "wait_ms_max", 30_000.0),

@@ -1,0 +1,91 @@
+"""How tables come to stdout: whole where it is wide enough, else with policies as rows.
+
+A table that compares policies has a column for each, which is how few of them are read best. Where
+they do not fit beside each other, every policy becomes a row, and the columns are what it was
+measured by, as many at a time as there is room for.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+
+# Wide enough for nine policies; a table is only as wide as its contents.
+PIPED_COLUMNS = 240
+UNBOUNDED_COLUMNS = 10_000
+
+Column = tuple[str, Mapping[str, str]]
+"""A heading, and a text for each policy that has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What belongs together, such as all of one machine, for a table with policies as rows.
+
+    `name` heads the column of the policies. Columns of one of `groups` are torn apart only where
+    some group is too wide by itself.
+    """
+
+    name: str
+    groups: Sequence[Sequence[Column]]
+
+
+def print_table(table: Table) -> None:
+    """A table on stdout; piped, it has all the room it needs and no blanks at line ends."""
+    console = _console()
+    # Not printed by rich itself, which would exit with a code of its own on a broken pipe.
+    with console.capture() as capture:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def fits(table: Table) -> bool:
+    """Whether stdout is wide enough for a table without breaking a line of it."""
+    console = _console()
+    unbounded = console.options.update(width=UNBOUNDED_COLUMNS)
+    return Measurement.get(console, unbounded, table).maximum <= console.width
+
+
+def print_policy_rows(policies: Sequence[str], blocks: Sequence[Block]) -> None:
+    """A row a policy, block by block, each in as many parts as the width asks for."""
+    for block in blocks:
+        rest = list(block.groups)
+        if not all(fits(_rows(policies, block.name, [group])) for group in rest):
+            rest = [[column] for group in rest for column in group]
+        while rest:
+            nr = len(rest)
+            while nr > 1 and not fits(_rows(policies, block.name, rest[:nr])):
+                nr -= 1
+            print_table(_rows(policies, block.name, rest[:nr]))
+            rest = rest[nr:]
+
+
+def _rows(policies: Sequence[str], name: str, groups: Sequence[Sequence[Column]]) -> Table:
+    table = Table(box=box.SIMPLE)
+    table.add_column(escape(name), no_wrap=True)
+    columns = [column for group in groups for column in group]
+    for heading, texts in columns:
+        table.add_column(escape(_broken(heading, texts)), justify="right", no_wrap=True)
+    for policy in policies:
+        found = (texts.get(policy, "–") for _, texts in columns)
+        table.add_row(escape(policy), *map(escape, found))
+    return table
+
+
+def _broken(heading: str, texts: Mapping[str, str]) -> str:
+    """A heading in lines no wider than what stands below it, as far as its words allow."""
+    width = max([*map(len, texts.values()), *map(len, heading.split()), 1])
+    return "\n".join(textwrap.wrap(heading, width, break_on_hyphens=False)) or heading
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
