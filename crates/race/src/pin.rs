@@ -3,6 +3,7 @@
 use std::io;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::unistd::Pid;
 
 use crate::RaceError;
@@ -45,6 +46,11 @@ impl Pinned {
     }
 }
 
+/// How often this thread has lost its CPU to another one.
+pub fn preemptions() -> i64 {
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches())
+}
+
 impl Drop for Pinned {
     fn drop(&mut self) {
         // The CPUs may have gone meanwhile; then the system has chosen others.
@@ -76,6 +82,27 @@ mod tests {
         assert_eq!(here, [pinned.cpu]);
         drop(pinned);
         assert_eq!(sched_getaffinity(HERE).expect("affinity"), before);
+    }
+
+    #[test]
+    fn losing_the_cpu_to_another_thread_is_noticed() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let over = AtomicBool::new(false);
+        let pinned = Pinned::to(None).expect("the last CPU");
+        let begin = (std::time::Instant::now(), preemptions());
+        std::thread::scope(|scope| {
+            // It inherits the CPU.
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
+            while preemptions() == begin.1 && begin.0.elapsed().as_secs() < 20 {
+                std::hint::spin_loop()
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert!(preemptions() > begin.1, "two threads on CPU {} took turns", pinned.cpu);
     }
 
     #[test]
