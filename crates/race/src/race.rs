@@ -77,6 +77,7 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     let large_page_bytes = memory::large_bytes();
     let cpu = pinned.cpu;
     spec.cpu = Some(cpu);
+    spec.structures = Some(field.iter().map(|racer| racer.row.structure.clone()).collect());
     let raced = field.into_iter().map(|racer| racer.row);
     let rows = raced.chain(resting.into_iter().map(|(why, entrant)| row(&entrant, why)));
     Ok(Heat {
