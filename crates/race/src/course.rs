@@ -137,7 +137,7 @@ pub trait Runner {
     /// One round; returns how many loops or operations were measured.
     fn run(&mut self, meter: &mut Meter) -> u64;
 
-    /// Bytes for each item that there is room for.
+    /// Bytes of the first queue for each item that it has room for.
     fn bytes_per_item(&self) -> f64;
 
     /// What operations took that were timed alone, if any were.
@@ -226,9 +226,7 @@ impl<Q: Raced> Runner for Course<'_, Q> {
     }
 
     fn bytes_per_item(&self) -> f64 {
-        let bytes: u64 = self.queues.iter().map(Raced::memory_bytes).sum();
-        let room = u64::from(self.setting.capacity()) * self.queues.len() as u64;
-        bytes as f64 / room as f64
+        self.queues[0].memory_bytes() as f64 / f64::from(self.setting.capacity())
     }
 
     fn single(&mut self) -> Option<Single> {

@@ -10,7 +10,10 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum RaceError {
     /// The text of a heat cannot be read.
-    #[error("the heat cannot be read: {cause}\nhint: workloads are {workloads}", workloads = crate::Workload::names())]
+    #[error(
+        "the heat cannot be read: {cause}\n\
+         hint: workloads are {workloads}", workloads = crate::Workload::names()
+    )]
     Spec {
         /// What the reader says.
         #[source]
@@ -124,7 +127,10 @@ pub enum RaceError {
     },
 
     /// A trace says nothing.
-    #[error("{}: no operation in it\nhint: a line is `push ITEM KEY`, `pop` or `remove ITEM`", path.display())]
+    #[error(
+        "{}: no operation in it\n\
+         hint: a line is `push ITEM KEY`, `pop` or `remove ITEM`", path.display()
+    )]
     TraceEmpty {
         /// The trace.
         path: PathBuf,

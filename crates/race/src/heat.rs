@@ -46,12 +46,14 @@ pub struct Row {
     pub source: String,
     /// Ticks of a loop or an operation, one figure a round; empty if it was left out.
     pub ticks_per_loop: Vec<f64>,
-    /// Instructions of a loop or an operation, in a round of its own.
+    /// Instructions of a loop or an operation, in a round of its own; in the workload `single`
+    /// those that read the clock are among them.
     pub instructions_per_loop: Option<f64>,
     /// Misses of the last level of cache a loop or an operation, in a round of its own.
     pub cache_misses_per_loop: Option<f64>,
-    /// Bytes that it holds for each item it has room for. Exact, but for `rust_btree_map`, where
-    /// it is an estimate from how full nodes are on average, and for what a plug-in says.
+    /// Bytes that a full queue holds for each item it has room for. Exact, but for
+    /// `rust_btree_map`, where it is an estimate from how full nodes are on average, and for what
+    /// a plug-in says.
     pub bytes_per_item: f64,
     /// Ticks of operations timed alone; only in the workload `single`.
     pub single: Option<Single>,

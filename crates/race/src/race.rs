@@ -2,7 +2,7 @@
 
 use runqueue::RedBlackTree;
 
-use crate::counters::{self, Counted, Counters};
+use crate::counters::{self, Counters};
 use crate::course::{self, Meter, Runner, Setting};
 use crate::entrants::{self, Entrant};
 use crate::heat::{Heat, Row};
@@ -64,14 +64,14 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     }
     let mut counters = Counters::of_this_thread();
     let counting = counters::state_of(&counters);
-    if let Ok(counters) = &mut counters {
-        field.iter_mut().for_each(|racer| racer.count(&setting, counters));
+    for racer in &mut field {
+        racer.finish(&setting, counters.as_mut().ok());
     }
 
     let large_page_bytes = memory::large_bytes();
     let cpu = pinned.cpu;
     spec.cpu = Some(cpu);
-    let raced = field.into_iter().map(Racer::into_row);
+    let raced = field.into_iter().map(|racer| racer.row);
     let rows = raced.chain(resting.into_iter().map(|(why, entrant)| row(&entrant, why)));
     Ok(Heat {
         rows: rows.collect(),
@@ -135,8 +135,6 @@ fn reference(setting: &Setting) -> Result<Vec<Popped>, RaceError> {
 struct Racer<'s> {
     runner: Box<dyn Runner + 's>,
     row: Row,
-    /// Loops or operations of the round that was counted, and its counts.
-    counted: Option<(u64, Counted)>,
 }
 
 impl<'s> Racer<'s> {
@@ -152,8 +150,10 @@ impl<'s> Racer<'s> {
         if entrant.facts.exact {
             row.order_hash = Some(verify(entrant, runner.as_mut(), reference)?);
         }
+        // Now the queue is full, which it is not at the end of every workload.
+        row.bytes_per_item = runner.bytes_per_item();
         runner.warm_up();
-        Ok(Racer { runner, row, counted: None })
+        Ok(Racer { runner, row })
     }
 
     /// A stretch: ticks of a loop or an operation.
@@ -163,21 +163,15 @@ impl<'s> Racer<'s> {
         meter.ticks as f64 / loops as f64
     }
 
-    /// A stretch that is counted and not timed.
-    fn count(&mut self, setting: &Setting, counters: &mut Counters) {
-        let loops = self.runner.run(&mut Meter::new(setting, Some(counters)));
-        self.counted = counters.take().map(|counted| (loops, counted));
-    }
-
-    fn into_row(mut self) -> Row {
-        self.row.bytes_per_item = self.runner.bytes_per_item();
+    /// Sums up what was timed; then a stretch that is counted and not timed.
+    fn finish(&mut self, setting: &Setting, counters: Option<&mut Counters>) {
         self.row.single = self.runner.single();
-        if let Some((loops, counted)) = self.counted {
-            let per_loop = |count: u64| count as f64 / loops as f64;
-            self.row.instructions_per_loop = Some(per_loop(counted.instructions));
-            self.row.cache_misses_per_loop = counted.cache_misses.map(per_loop);
-        }
-        self.row
+        let Some(counters) = counters else { return };
+        let loops = self.runner.run(&mut Meter::new(setting, Some(&mut *counters)));
+        let Some(counted) = counters.take() else { return };
+        let per_loop = |count: u64| count as f64 / loops as f64;
+        self.row.instructions_per_loop = Some(per_loop(counted.instructions));
+        self.row.cache_misses_per_loop = counted.cache_misses.map(per_loop);
     }
 }
 
