@@ -98,7 +98,8 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
         hovermode="closest",
         showlegend=True,
         legend={
-            "orientation": "h", "x": 0, "xanchor": "left", "y": -X_AXIS_PX / PLOT_PX, "yanchor": "top",
+            "orientation": "h", "x": 0, "xanchor": "left",
+            "y": -X_AXIS_PX / PLOT_PX, "yanchor": "top",
             "font": {"size": 12}, "traceorder": "normal",
         },
     )  # fmt: skip
