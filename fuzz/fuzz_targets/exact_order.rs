@@ -16,8 +16,9 @@ use runqueue::*;
 const FAR: u64 = 1 << 61;
 /// Most items of a queue: several times the largest tier's border.
 const CAPACITIES: [u32; 4] = [3, 40, 150, 700];
-/// Most steps of a program, so that a short input is a short run.
-const STEPS_MAX: usize = 20_000;
+/// Most work of a program, a unit a step and one an item that is walked past: many short programs
+/// reach more than few long ones.
+const WORK_MAX: usize = 5_000;
 
 /// One operation and what must come of it.
 #[derive(Debug)]
@@ -84,6 +85,8 @@ fn run<Q: RunQueue>(capacity: usize, steps: &[Step]) {
 struct Program<'a> {
     bytes: std::slice::Iter<'a, u8>,
     steps: Vec<Step>,
+    /// Items that were walked past.
+    walked: usize,
     /// Items in order.
     order: Vec<u32>,
     /// What each item was last pushed with, and whether it is queued.
@@ -108,6 +111,7 @@ impl<'a> Program<'a> {
         Program {
             bytes,
             steps: Vec::new(),
+            walked: 0,
             order: Vec::new(),
             keys: vec![0; capacity],
             queued: vec![false; capacity],
@@ -151,7 +155,7 @@ impl<'a> Program<'a> {
     }
 
     fn write(&mut self) {
-        while self.bytes.len() > 0 && self.steps.len() < STEPS_MAX {
+        while self.bytes.len() > 0 && self.steps.len() + self.walked < WORK_MAX {
             let operation = self.byte();
             match operation % 12 {
                 0 | 1 => self.touch(),
@@ -265,6 +269,7 @@ impl<'a> Program<'a> {
 
     fn walk(&mut self) {
         let all = self.order.iter().map(|&item| (item, self.keys[item as usize])).collect();
+        self.walked += self.order.len();
         self.steps.push(Step::Walk(all));
     }
 
