@@ -2,9 +2,9 @@
 //!
 //! Bytes are read as a program of queue operations: single ones, and bursts that grow a queue
 //! across the sizes at which structures change their minds. A plain sorted list says what must come
-//! of it; then each structure, and each form of the exact time ring that this processor has, runs
-//! the program. Keys tie, jump up to 2^60 ahead, fall behind what was popped, and cross the
-//! wrap-around. `make fuzz` runs it, watched by the address sanitizer.
+//! of it; then each form of the exact time ring that this processor has runs the program, and every
+//! other structure runs one program in four. Keys tie, jump up to 2^60 ahead, fall behind what was
+//! popped, and cross the wrap-around. `make fuzz` runs it, watched by the address sanitizer.
 
 #![no_main]
 
@@ -38,20 +38,23 @@ fuzz_target!(|bytes: &[u8]| {
     let mut program = Program::new(bytes);
     program.write();
     let (capacity, steps) = (program.keys.len(), &program.steps);
-    run::<RedBlackTree>(capacity, steps);
-    run::<GavlTree>(capacity, steps);
-    run::<GavlTreeDelete>(capacity, steps);
-    run::<GavlTreePublished>(capacity, steps);
-    run::<BinaryHeap>(capacity, steps);
-    run::<FourAryHeap>(capacity, steps);
-    run::<PairingHeap>(capacity, steps);
-    run::<SkipList>(capacity, steps);
-    run::<SkipListMuqss>(capacity, steps);
-    run::<CalendarQueue>(capacity, steps);
-    run::<RadixWheel>(capacity, steps);
     run::<ExactTimeRingScalar>(capacity, steps);
     run::<ExactTimeRingAvx2>(capacity, steps);
     run::<ExactTimeRingAvx512>(capacity, steps);
+    // The others are simpler and take most of the time: a quarter of all programs will do.
+    if bytes.first().is_some_and(|choice| choice >> 6 == 0) {
+        run::<RedBlackTree>(capacity, steps);
+        run::<GavlTree>(capacity, steps);
+        run::<GavlTreeDelete>(capacity, steps);
+        run::<GavlTreePublished>(capacity, steps);
+        run::<BinaryHeap>(capacity, steps);
+        run::<FourAryHeap>(capacity, steps);
+        run::<PairingHeap>(capacity, steps);
+        run::<SkipList>(capacity, steps);
+        run::<SkipListMuqss>(capacity, steps);
+        run::<CalendarQueue>(capacity, steps);
+        run::<RadixWheel>(capacity, steps);
+    }
 });
 
 /// Runs a program; panics where the structure differs.
