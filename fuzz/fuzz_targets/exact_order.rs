@@ -2,9 +2,9 @@
 //!
 //! Bytes are read as a program of queue operations: single ones, and bursts that grow a queue
 //! across the sizes at which structures change their minds. A plain sorted list says what must come
-//! of it; then each structure, and each form of the exact time ring that this processor has, runs
-//! the program. Keys tie, jump up to 2^60 ahead, fall behind what was popped, and cross the
-//! wrap-around. `make fuzz` runs it, watched by the address sanitizer.
+//! of it; then each form of the exact time ring that this processor has runs the program, and every
+//! other structure runs one program in four. Keys tie, jump up to 2^60 ahead, fall behind what was
+//! popped, and cross the wrap-around. `make fuzz` runs it, watched by the address sanitizer.
 
 #![no_main]
 
@@ -16,8 +16,9 @@ use runqueue::*;
 const FAR: u64 = 1 << 61;
 /// Most items of a queue: several times the largest tier's border.
 const CAPACITIES: [u32; 4] = [3, 40, 150, 700];
-/// Most steps of a program, so that a short input is a short run.
-const STEPS_MAX: usize = 20_000;
+/// Most work of a program, a unit a step and one an item that is walked past: many short programs
+/// reach more than few long ones.
+const WORK_MAX: usize = 5_000;
 
 /// One operation and what must come of it.
 #[derive(Debug)]
@@ -37,20 +38,23 @@ fuzz_target!(|bytes: &[u8]| {
     let mut program = Program::new(bytes);
     program.write();
     let (capacity, steps) = (program.keys.len(), &program.steps);
-    run::<RedBlackTree>(capacity, steps);
-    run::<GavlTree>(capacity, steps);
-    run::<GavlTreeDelete>(capacity, steps);
-    run::<GavlTreePublished>(capacity, steps);
-    run::<BinaryHeap>(capacity, steps);
-    run::<FourAryHeap>(capacity, steps);
-    run::<PairingHeap>(capacity, steps);
-    run::<SkipList>(capacity, steps);
-    run::<SkipListMuqss>(capacity, steps);
-    run::<CalendarQueue>(capacity, steps);
-    run::<RadixWheel>(capacity, steps);
     run::<ExactTimeRingScalar>(capacity, steps);
     run::<ExactTimeRingAvx2>(capacity, steps);
     run::<ExactTimeRingAvx512>(capacity, steps);
+    // The others are simpler and take most of the time: a quarter of all programs will do.
+    if bytes.first().is_some_and(|choice| choice >> 6 == 0) {
+        run::<RedBlackTree>(capacity, steps);
+        run::<GavlTree>(capacity, steps);
+        run::<GavlTreeDelete>(capacity, steps);
+        run::<GavlTreePublished>(capacity, steps);
+        run::<BinaryHeap>(capacity, steps);
+        run::<FourAryHeap>(capacity, steps);
+        run::<PairingHeap>(capacity, steps);
+        run::<SkipList>(capacity, steps);
+        run::<SkipListMuqss>(capacity, steps);
+        run::<CalendarQueue>(capacity, steps);
+        run::<RadixWheel>(capacity, steps);
+    }
 });
 
 /// Runs a program; panics where the structure differs.
@@ -84,6 +88,8 @@ fn run<Q: RunQueue>(capacity: usize, steps: &[Step]) {
 struct Program<'a> {
     bytes: std::slice::Iter<'a, u8>,
     steps: Vec<Step>,
+    /// Items that were walked past.
+    walked: usize,
     /// Items in order.
     order: Vec<u32>,
     /// What each item was last pushed with, and whether it is queued.
@@ -108,6 +114,7 @@ impl<'a> Program<'a> {
         Program {
             bytes,
             steps: Vec::new(),
+            walked: 0,
             order: Vec::new(),
             keys: vec![0; capacity],
             queued: vec![false; capacity],
@@ -151,7 +158,7 @@ impl<'a> Program<'a> {
     }
 
     fn write(&mut self) {
-        while self.bytes.len() > 0 && self.steps.len() < STEPS_MAX {
+        while self.bytes.len() > 0 && self.steps.len() + self.walked < WORK_MAX {
             let operation = self.byte();
             match operation % 12 {
                 0 | 1 => self.touch(),
@@ -265,6 +272,7 @@ impl<'a> Program<'a> {
 
     fn walk(&mut self) {
         let all = self.order.iter().map(|&item| (item, self.keys[item as usize])).collect();
+        self.walked += self.order.len();
         self.steps.push(Step::Walk(all));
     }
 
