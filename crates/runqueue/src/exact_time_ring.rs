@@ -532,8 +532,14 @@ impl ExactTimeRing {
     #[cold]
     #[inline(never)]
     fn sweep(&mut self) {
-        let order = self.drain();
-        self.refill_from(order);
+        if self.tier == Tier::Ring {
+            self.ring.sweep(&mut self.chunks, &mut self.nodes);
+        }
+        // In what is being served there are few, as a rule.
+        if self.chunks.holes() > self.near / 2 + 32 {
+            let order = self.drain();
+            self.refill_from(order);
+        }
     }
 }
 
