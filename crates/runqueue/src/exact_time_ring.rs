@@ -20,7 +20,7 @@
 //!
 //! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
 //! the number of items or the spread of keys has changed by a factor; remove O(1) in the ring, one
-//! pass in the first tier and the front; a walk is n pops and pushes. Memory: one line an item, 32 to 80 bytes
+//! pass in the first tier and the front; a walk is n pops and pushes. Memory: one line an item, 64 to 112 bytes
 //! for chunks, and 12 a slot. Nothing is allocated after it was made.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
@@ -59,6 +59,9 @@ const SORTED_MAX: u32 = 2 * CHUNK as u32;
 const RUN_MIN: usize = 48;
 /// Refills after which keys that were too far apart for the first tier may be closer together.
 const PATIENCE: u32 = 64;
+/// More holes than this for each entry are swept away. To sweep costs as much as ten removals for
+/// each entry, a hole costs 16 bytes.
+const HOLES_PER_ENTRY: usize = 3;
 /// Capacities from here on do not fit into the first cache: items are fetched before they leave.
 const FETCHED_FROM: usize = 512;
 /// Nor do these into the second: fetching begins a slot earlier.
@@ -122,9 +125,11 @@ impl ExactTimeRing {
     pub fn new(capacity: usize, lanes: Lanes) -> Self {
         assert!(lanes.is_here(), "this processor has no {lanes:?}");
         let ring = Ring::new(capacity);
-        // Twice as many entries as items, as holes are swept away when they are more than
-        // half, and for each list a chunk that is partly empty.
-        let chunks = (2 * capacity + 256) / CHUNK + ring.lists().min(2 * capacity + 256) + 16;
+        // Four times as many entries as items, as holes are swept away when they are more than
+        // three of four, and for each list a chunk that is partly empty.
+        let chunks = ((HOLES_PER_ENTRY + 1) * capacity + 256) / CHUNK
+            + ring.lists().min(2 * capacity + 256)
+            + 16;
         ExactTimeRing {
             tier: Tier::Packed,
             near: 0,
@@ -528,7 +533,7 @@ impl ExactTimeRing {
         item
     }
 
-    /// Holes are more than entries: makes their places free.
+    /// Holes are too many: makes their places free.
     #[cold]
     #[inline(never)]
     fn sweep(&mut self) {
@@ -607,7 +612,7 @@ impl RunQueue for ExactTimeRing {
             return;
         }
         self.chunks.remove(node.place, tag);
-        if self.chunks.holes() > self.near + 64 {
+        if self.chunks.holes() > HOLES_PER_ENTRY * self.near + 64 {
             self.sweep();
         }
     }
