@@ -3,6 +3,7 @@
 //! Method: each test drives the queue into the state that is the trap, says from inside that it
 //! got there, and compares every pop with a sorted model; in each form that this processor has.
 
+use super::tiers::RUN_MIN;
 use super::*;
 use crate::hold::Random;
 use std::collections::BTreeMap;
