@@ -3,15 +3,15 @@
 //!
 //! Idea: sort late, and only what is small and warm. Three tiers, by how many items are queued:
 //!
-//! 1. up to 128 (64 with AVX2, 32 without vectors): *packed*, one number each, sorted, and the
+//! 1. up to 128 (96 with AVX2, 32 without vectors): *packed*, one number each, sorted, and the
 //!    newest entry pending beside them. A pop and the push that follows it are one pass of
 //!    `max(A[i], min(p, A[i + 1]))`, with no branch that depends on keys ([`packed`]).
 //! 2. more, queued in order, as round robin does: a *run*, appended to at its end.
 //! 3. more, in any order: a *ring* of slots. A push appends to the slot of its key, unsorted. When
-//!    a slot's time comes, its some ten entries are put in order at once, by counting for each how
-//!    many are smaller, into the *front*, from which pops take. What lies beyond the ring waits in
-//!    an overflow, what is too much for one slot is divided into a finer rung ([`ring`]). Slots
-//!    are made longer or shorter when they hold too few or too many.
+//!    a slot's time comes, its some fourteen entries are put in order at once, by a sorting network
+//!    or by counting for each how many are smaller, into the *front*, from which pops take. What
+//!    lies beyond the ring waits in an overflow, what is too much for one slot is divided into a
+//!    finer rung ([`ring`]). Slots are made longer or shorter when they hold too few or too many.
 //!
 //! Why it is exact: entries of one key are always in one list, in order of arrival, and move from
 //! list to list in that order; and each boundary splits all keys, `front < limit <= current <
@@ -19,16 +19,16 @@
 //! boundary that has younger ones behind it is on its earlier side.
 //!
 //! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
-//! the number of items or the spread of keys has changed by a factor; remove O(1) in the ring, one
-//! pass in the first tier and the front; a walk is n pops and pushes. Memory: one line an item, 32 to 80 bytes
-//! for chunks, and 12 a slot. Nothing is allocated after it was made.
+//! the number of items or the spread of keys has changed by a factor; remove O(1) on average
+//! in the ring, one pass in the first tier and the front; a walk is n pops and pushes. Memory: one
+//! line an item, 64 to 112 bytes for chunks, and 12 a slot. Nothing is allocated after it was made.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
 //! happen.
 //!
 //! Source: time ring, D. Libenzi, linux-kernel, April 2007; rungs, Tang, Goh, Thng, "Ladder
 //! queue", ACM TOMACS 15(3), 2005; slots whose length follows the density of keys, R. Brown,
-//! "Calendar queues", CACM 31(10), 1988. The window's formula and the rest are this project's own.
+//! "Calendar queues", CACM 31(10), 1988. The first tier and the rest are this project's own.
 
 mod chunks;
 mod forms;
@@ -38,15 +38,15 @@ mod packed;
 mod ring;
 #[cfg(test)]
 mod tests;
+mod tiers;
 
 use crate::arena::Arena;
-use crate::before;
 use crate::run_queue::{NONE, RunQueue, walk_by_popping};
 use chunks::{Bucket, CHUNK, Chunk, Chunks, HOLE, Place, Slot};
 pub use forms::{ExactTimeRingAvx2, ExactTimeRingAvx512, ExactTimeRingScalar};
 use front::{Front, LONG};
 pub use lanes::Lanes;
-use packed::{NEAR, Packed};
+use packed::Packed;
 use ring::Ring;
 use std::ops::Range;
 
@@ -55,10 +55,9 @@ use std::ops::Range;
 const FAR: u64 = 1 << 60;
 /// Most entries that are sorted at once.
 const SORTED_MAX: u32 = 2 * CHUNK as u32;
-/// More items than this that come in order are better off as a run.
-const RUN_MIN: usize = 48;
-/// Refills after which keys that were too far apart for the first tier may be closer together.
-const PATIENCE: u32 = 64;
+/// More holes than this for each entry are swept away. To sweep costs as much as ten removals for
+/// each entry, a hole costs 16 bytes.
+const HOLES_PER_ENTRY: usize = 3;
 /// Capacities from here on do not fit into the first cache: items are fetched before they leave.
 const FETCHED_FROM: usize = 512;
 /// Nor do these into the second: fetching begins a slot earlier.
@@ -122,9 +121,11 @@ impl ExactTimeRing {
     pub fn new(capacity: usize, lanes: Lanes) -> Self {
         assert!(lanes.is_here(), "this processor has no {lanes:?}");
         let ring = Ring::new(capacity);
-        // Twice as many entries as items, as holes are swept away when they are more than
-        // half, and for each list a chunk that is partly empty.
-        let chunks = (2 * capacity + 256) / CHUNK + ring.lists().min(2 * capacity + 256) + 16;
+        // Four times as many entries as items, as holes are swept away when they are more than
+        // three of four, and for each list a chunk that is partly empty.
+        let chunks = ((HOLES_PER_ENTRY + 1) * capacity + 256) / CHUNK
+            + ring.lists().min(2 * capacity + 256)
+            + 16;
         ExactTimeRing {
             tier: Tier::Packed,
             near: 0,
@@ -172,35 +173,6 @@ impl ExactTimeRing {
         }
     }
 
-    /// The first tier is full, or needs new slots; then it also sees whether items come in order.
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self) {
-        let near = self.near;
-        if near > self.packed.places()
-            || (self.packed.number_anew(&mut self.nodes) && near > RUN_MIN)
-        {
-            self.leave_packed();
-        }
-    }
-
-    /// The first entries become the front, the others a run behind it.
-    #[cold]
-    #[inline(never)]
-    fn leave_packed(&mut self) {
-        let (chunks, nodes) = (&mut self.chunks, &mut self.nodes);
-        let mut all = Bucket::EMPTY;
-        self.packed.take_all(|key, item| {
-            nodes[item].place = chunks.push(&mut all, key, u64::from(item));
-        });
-        (self.current, self.current_end) = (all, HOLE);
-        self.limit = -(FAR as i64);
-        self.tier = Tier::Run;
-        if self.current.head != NONE {
-            self.serve_current();
-        }
-    }
-
     #[inline(always)]
     fn push_run(&mut self, key: i64, tag: u64) {
         if key < self.limit {
@@ -210,21 +182,6 @@ impl ExactTimeRing {
         self.nodes[tag as u32].place = self.chunks.push(&mut self.current, key, tag);
         if !self.current.sorted {
             self.leave_run();
-        }
-    }
-
-    /// An entry came out of order: all behind the front go into the ring, or everything into the
-    /// first tier if there is room.
-    #[cold]
-    #[inline(never)]
-    fn leave_run(&mut self) {
-        let (low, high) = ring::bounds(&self.chunks, self.current.head);
-        let low = self.front.keys().first().map_or(low, |first| low.min(*first));
-        let all = std::mem::replace(&mut self.current, Bucket::EMPTY);
-        self.build(all);
-        let far = if self.beyond.is_empty() { low } else { 0 };
-        if self.near <= self.packed.places() && low.abs_diff(far).max(high.abs_diff(far)) < NEAR {
-            self.pack();
         }
     }
 
@@ -398,123 +355,6 @@ impl ExactTimeRing {
         true
     }
 
-    /// Refills the front, or leaves it for the first tier if few items are left.
-    #[cold]
-    #[inline(never)]
-    fn refill_or_leave(&mut self) {
-        // Half of what it takes to come here, so that a queue whose length sways does not move to
-        // and fro.
-        let few = if self.tier == Tier::Run { RUN_MIN / 2 } else { self.packed.places() / 2 };
-        self.patience = self.patience.saturating_sub(1);
-        if self.near <= few && self.patience == 0 {
-            self.pack();
-            // Keys too far apart remain so for a while.
-            self.patience = if self.tier == Tier::Packed { 0 } else { PATIENCE };
-        }
-        if self.tier != Tier::Packed && self.front.is_empty() {
-            let filled = self.refill();
-            debug_assert!(filled, "items are queued");
-        }
-    }
-
-    /// Moves all items into the first tier, or as many into a run as are too far from the first.
-    #[cold]
-    #[inline(never)]
-    fn pack(&mut self) {
-        let order = self.drain();
-        if let Some(&first) = order.first().filter(|_| self.beyond.is_empty()) {
-            self.base = self.nodes[first].key;
-        }
-        self.refill_from(order);
-    }
-
-    /// Queues an item whose key is far from the base, or for which the base says nothing.
-    #[cold]
-    #[inline(never)]
-    fn push_far(&mut self, item: u32, key: u64) {
-        if let Some(first) = self.peek() {
-            let first = self.nodes[first].key;
-            let sooner = before(key, first);
-            let reach = self.reach();
-            let moved = first.wrapping_sub(self.base).wrapping_add(reach / 2) > reach;
-            if sooner || moved {
-                self.rebase(if sooner { key } else { first });
-            }
-        } else {
-            self.base = key;
-        }
-        self.place(item, key);
-    }
-
-    /// How far from the base a key may be for now.
-    #[inline(always)]
-    fn reach(&self) -> u64 {
-        if self.tier == Tier::Packed { NEAR } else { FAR }
-    }
-
-    fn place(&mut self, item: u32, key: u64) {
-        let place = key.wrapping_sub(self.base);
-        if place.wrapping_add(FAR) > 2 * FAR {
-            self.beyond.push(item);
-            return;
-        }
-        if self.tier == Tier::Packed && place.wrapping_add(NEAR) > 2 * NEAR {
-            self.leave_packed();
-        }
-        self.near += 1;
-        self.push_near(place as i64, u64::from(item));
-    }
-
-    /// Takes out all items that are near, in order, and all holes; the first tier is next.
-    fn drain(&mut self) -> Vec<u32> {
-        let mut order = std::mem::take(&mut self.order);
-        order.clear();
-        if self.tier == Tier::Packed {
-            self.packed.take_all(|_, item| order.push(item));
-        } else {
-            loop {
-                while !self.front.is_empty() {
-                    order.push(self.front.pop() as u32);
-                }
-                if !self.refill() {
-                    break;
-                }
-            }
-        }
-        self.near = 0;
-        self.tier = Tier::Packed;
-        order
-    }
-
-    /// Queues items again that `drain` took out.
-    fn refill_from(&mut self, order: Vec<u32>) {
-        for &item in &order {
-            self.place(item, self.nodes[item].key);
-        }
-        self.order = order;
-    }
-
-    /// Measures all keys from another base.
-    #[cold]
-    #[inline(never)]
-    fn rebase(&mut self, base: u64) {
-        let mut order = self.drain();
-        order.append(&mut self.beyond);
-        self.base = base;
-        self.refill_from(order);
-    }
-
-    /// Nothing is near: measures from the first key beyond.
-    #[cold]
-    #[inline(never)]
-    fn go_beyond(&mut self) -> bool {
-        let keys = self.beyond.iter().map(|item| self.nodes[*item].key);
-        let first = keys.reduce(|first, key| if before(key, first) { key } else { first });
-        let Some(first) = first else { return false };
-        self.rebase(first);
-        true
-    }
-
     #[inline(always)]
     fn pop_near(&mut self) -> u32 {
         if self.tier != Tier::Packed && self.front.is_empty() {
@@ -526,14 +366,6 @@ impl ExactTimeRing {
         };
         self.near -= 1;
         item
-    }
-
-    /// Holes are more than entries: makes their places free.
-    #[cold]
-    #[inline(never)]
-    fn sweep(&mut self) {
-        let order = self.drain();
-        self.refill_from(order);
     }
 }
 
@@ -601,7 +433,7 @@ impl RunQueue for ExactTimeRing {
             return;
         }
         self.chunks.remove(node.place, tag);
-        if self.chunks.holes() > self.near + 64 {
+        if self.chunks.holes() > HOLES_PER_ENTRY * self.near + 64 {
             self.sweep();
         }
     }

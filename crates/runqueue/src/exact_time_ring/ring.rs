@@ -365,6 +365,20 @@ impl Ring {
         all
     }
 
+    /// Makes the places free that removals left behind, but for those in rungs.
+    pub fn sweep(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) {
+        let at = self.at;
+        let mut all = self.collect(chunks);
+        self.at = at;
+        while let Some(chunk) = chunks.take_first(&mut all) {
+            for (key, tag) in chunk.entries() {
+                let place = self.push(chunks, key, tag);
+                debug_assert!(place.is_some(), "no key was in a slot that is being served");
+                nodes[tag as u32].place = place.unwrap_or(Place::NONE);
+            }
+        }
+    }
+
     /// Fills the empty ring with these entries, none of which is below `limit`. Returns those
     /// that belong to the slot that is being served, and the first key that does not.
     pub fn build(

@@ -3,6 +3,7 @@
 //! Method: each test drives the queue into the state that is the trap, says from inside that it
 //! got there, and compares every pop with a sorted model; in each form that this processor has.
 
+use super::tiers::RUN_MIN;
 use super::*;
 use crate::hold::Random;
 use std::collections::BTreeMap;
@@ -268,7 +269,7 @@ fn removals_leave_a_bounded_number_of_entries() {
             let item = random.below(1000) as u32;
             queue.remove(item);
             queue.push(item, random.below(1 << 30) as i64);
-            assert!(queue.queue.chunks.holes() <= 1000 + 64);
+            assert!(queue.queue.chunks.holes() <= HOLES_PER_ENTRY * 1000 + 64);
         }
         queue.pop_all();
     });
