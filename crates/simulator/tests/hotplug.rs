@@ -281,7 +281,10 @@ hotplug = [{ at = "1ms", cpu = 2, state = "offline" }]
     let options = Options::default();
     let refused = simulate(&shipped("fifo"), &costless(2, 1000), &workload(text), &options);
     let error = refused.expect_err("there are CPUs 0 and 1").to_string();
-    assert!(error.contains("CPU 2 goes offline at 1ms, and there are 2 (0 to 1)"), "{error}");
+    assert!(
+        error.contains("`hotplug[0].cpu` is 2: CPU 2 goes offline at 1ms, and machine "),
+        "{error}"
+    );
 }
 
 // ---- loading the policy again -------------------------------------------------------------------
