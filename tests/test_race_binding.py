@@ -51,7 +51,7 @@ def test_operations_timed_alone_have_percentiles():
 def test_what_cannot_be_raced_is_an_error_with_a_way_out():
     with pytest.raises(_native.RaceError, match=r"splay_tree(.|\n)*hint: there are fifo"):
         race(workload="hold", structures=["splay_tree"])
-    with pytest.raises(_native.NativeError, match=r"`sprint`(.|\n)*hint: workloads are hold"):
+    with pytest.raises(_native.NativeError, match=r"`sprint`(.|\n)*is one of hold, hold_remove"):
         race(workload="sprint")
 
 

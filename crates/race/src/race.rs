@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use runqueue::RedBlackTree;
+use runqueue::{RedBlackTree, RunQueue};
 
 use crate::counters::{self, Counters};
 use crate::course::{self, Meter, Runner, Setting};
@@ -13,7 +13,6 @@ use crate::pin::{Pinned, preemptions};
 use crate::spec::Order;
 use crate::trace::Trace;
 use crate::{HeatSpec, RaceError, Workload, clock, memory};
-use runqueue::RunQueue;
 
 /// Items of a heat that does not say how many.
 const ITEMS: u32 = 100;
@@ -50,7 +49,6 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     if racing.is_empty() {
         return Err(nobody_left(&setting, &resting));
     }
-
     there_is_room(racing.len(), u64::from(n) * u64::from(spec.queues))?;
 
     let pinned = Pinned::to(spec.cpu)?;
