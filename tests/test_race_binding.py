@@ -14,6 +14,14 @@ const uint32_t schedlab_race_abi = 1;
 const void *const schedlab_race_queues[] = {0};
 """
 
+HEAT = {
+    *("spec", "per", "ticks_per_s", "clock", "cpu", "counters", "large_page_bytes", "rows"),
+}
+ROW = {
+    *("structure", "exact", "source", "ticks_per_loop", "instructions_per_loop"),
+    *("cache_misses_per_loop", "bytes_per_item", "single", "order_hash", "left_out"),
+}
+
 
 def race(**spec) -> dict:
     return json.loads(_native.race_heat(json.dumps(spec)))
@@ -24,6 +32,8 @@ def test_a_heat_has_a_row_for_every_entrant():
     entrants = json.loads(_native.race_entrants())
     names = {entrant["structure"] for entrant in entrants}
     assert {row["structure"] for row in heat["rows"]} == names
+    assert heat.keys() == HEAT
+    assert all(row.keys() == ROW for row in heat["rows"])
     assert heat["per"] == "loop"
     assert heat["spec"]["seed"] == 1
     raced = [row for row in heat["rows"] if not row["left_out"]]
@@ -41,7 +51,7 @@ def test_operations_timed_alone_have_percentiles():
 def test_what_cannot_be_raced_is_an_error_with_a_way_out():
     with pytest.raises(_native.RaceError, match=r"splay_tree(.|\n)*hint: there are fifo"):
         race(workload="hold", structures=["splay_tree"])
-    with pytest.raises(_native.NativeError, match=r"`sprint`(.|\n)*hint: workloads are hold"):
+    with pytest.raises(_native.NativeError, match=r"`sprint`(.|\n)*is one of hold, hold_remove"):
         race(workload="sprint")
 
 

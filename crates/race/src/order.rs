@@ -97,6 +97,7 @@ pub fn examine<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> O
             queue.remove(sleeper);
             queue.push(sleeper, key);
         }
+        exodus(queue, setting, pops)?;
     }
     // The loops that are timed: a plug-in has its own, whose pops are not seen here but later.
     queue.hold(increments, TURNS, TURNS);
@@ -117,6 +118,19 @@ fn turns<Q: Raced>(
     for round in rounds {
         let (item, key) = pops.pop(queue, setting.n)?;
         queue.push(item, key.wrapping_add(increment(&setting.increments, round, item)));
+    }
+    Some(())
+}
+
+/// Half of the items, or many, are removed at once, and come back after the others' turns.
+fn exodus<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> Option<()> {
+    let half = (setting.n / 2).min(TAKEN_MAX);
+    for item in 0..half {
+        queue.remove(item);
+    }
+    turns(queue, setting, 0..TURNS, pops)?;
+    for item in (0..half).rev() {
+        queue.push(item, queue.key(item));
     }
     Some(())
 }

@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use libloading::Library;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use runqueue::hold::{Increments, Random};
 
 use crate::RaceError;
@@ -115,9 +115,14 @@ pub fn load(path: &Path) -> Result<Vec<Record>, RaceError> {
         path: path.to_owned(),
         cause,
     })?;
+    // Everything that it calls must be there now and not in the midst of a race.
+    let flags = RTLD_NOW | RTLD_LOCAL;
     // SAFETY: loading runs the object's constructors, which its user has asked for.
-    let library = unsafe { Library::new(&file) }.map_err(|error| {
-        refused(error.to_string(), "a plug-in is a shared object: build it with -shared -fPIC")
+    let library = unsafe { Library::open(Some(&file), flags) }.map_err(|error| {
+        // The loader's own words, such as the symbol that is missing, are in the cause.
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let hint = "a plug-in is a shared object: build it with -shared -fPIC";
+        refused(cause.unwrap_or_else(|| error.to_string()), hint)
     })?;
     // SAFETY: the header declares the version as a u32 and the list as pointers to records up to
     // a null one; the library is there while the symbols are.

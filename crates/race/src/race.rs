@@ -1,6 +1,6 @@
 //! One heat from beginning to end.
 
-use runqueue::RedBlackTree;
+use runqueue::{RedBlackTree, RunQueue};
 
 use crate::counters::{self, Counters};
 use crate::course::{self, Meter, Runner, Setting};
@@ -11,7 +11,6 @@ use crate::pin::Pinned;
 use crate::spec::Order;
 use crate::trace::Trace;
 use crate::{HeatSpec, RaceError, Workload, clock, memory};
-use runqueue::RunQueue;
 
 /// Items of a heat that does not say how many.
 const ITEMS: u32 = 100;
@@ -44,7 +43,6 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     if racing.is_empty() {
         return Err(nobody_left(&setting, &resting));
     }
-
     there_is_room(racing.len(), u64::from(n) * u64::from(spec.queues))?;
 
     let pinned = Pinned::to(spec.cpu)?;
@@ -71,6 +69,7 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     let large_page_bytes = memory::large_bytes();
     let cpu = pinned.cpu;
     spec.cpu = Some(cpu);
+    spec.structures = Some(field.iter().map(|racer| racer.row.structure.clone()).collect());
     let raced = field.into_iter().map(|racer| racer.row);
     let rows = raced.chain(resting.into_iter().map(|(why, entrant)| row(&entrant, why)));
     Ok(Heat {

@@ -109,6 +109,8 @@ fn a_heat_tells_what_was_chosen() {
     let found = run(&spec);
     assert_eq!((found.spec.n, found.spec.loops), (Some(100), Some(20_000)));
     assert_eq!(found.spec.cpu, Some(found.cpu));
+    let raced = found.rows.iter().filter(|row| row.left_out.is_empty());
+    assert_eq!(found.spec.structures, Some(raced.map(|row| row.structure.clone()).collect()));
     assert_eq!(found.counters.available, found.counters.why_not.is_empty());
     assert_eq!(found.per, "loop");
     assert_eq!(found.rows.len(), entrants(&[]).expect("entrants").len());

@@ -128,6 +128,8 @@ fn what_is_no_plugin_is_refused_in_words() {
     let refused = |object: &Path| entrants(&[object.to_owned()]).expect_err("refused").to_string();
     assert!(refused(Path::new("/nowhere/queue.so")).contains("cannot read /nowhere/queue.so"));
     assert!(refused(Path::new(SOURCE)).contains("is no plug-in of the race"));
+    let (_zero, object) = built("int nowhere(void); int f(void) { return nowhere(); }");
+    assert!(refused(&object).contains("undefined symbol: nowhere"), "{}", refused(&object));
     let (_one, object) = built("int something;");
     assert!(refused(&object).contains("does not export schedlab_race_abi"));
     let list = "const void *const schedlab_race_queues[] = {0};";

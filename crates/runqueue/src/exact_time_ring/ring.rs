@@ -165,7 +165,8 @@ impl Ring {
                 self.rungs.pop();
                 end
             } else {
-                rung.start + (i64::from(rung.at) << rung.shift)
+                // The last slots may reach over the rung's end, where older entries wait.
+                (rung.start + (i64::from(rung.at) << rung.shift)).min(rung.end)
             };
             if slot.entries > 0 {
                 return Some((slot, end));
