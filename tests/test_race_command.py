@@ -149,6 +149,18 @@ def nr_kept(store):
         return 0
 
 
+def test_a_heat_that_cannot_be_raced_does_not_keep_others_from_it(command):
+    heap = ("--structure", "rust_binary_heap", "-n", "4,8", *TINY)
+    done = command("race", "--workload", "hold", "--workload", "hold_remove", *heap)
+    assert done.returncode == 1
+    assert reused(done) == (2, 0)
+    assert "error: hold_remove, uniform keys, n = 4" in done.stderr
+    assert "cannot remove" in done.stderr
+    assert "rust_binary_heap" in done.stdout
+    nobody = command("race", "--workload", "hold_remove", *heap)
+    assert (nobody.returncode, nobody.stdout) == (2, "")
+
+
 # ---- plug-ins -----------------------------------------------------------------------------------
 
 

@@ -112,7 +112,6 @@ def _print_answer(found: Sequence[Standing]) -> None:
     )
     if any(standing.aims for standing in found):
         click.echo("aims: ✓ met, ✗ lost, ? the interval contains the aim")
-    click.echo()
 
 
 def _fewest_text(row: Row | None) -> str:
@@ -283,12 +282,11 @@ def aim_text(heat: Heat, aim: Aim) -> str:
     bounds = ""
     if aim.found.low is not None:
         bounds = f" [{ratio_text(aim.found.low)}, {ratio_text(aim.found.high)}]"
-    against = (
-        aim.found.against if aim.found.against in aim.what else f"{aim.found.against}, {aim.what}"
-    )
+    what, against = aim.what, aim.found.against
+    what = what if against in what else f"{against}, {what}"
     return (
         f"{heat.asked.title}, n = {heat.asked.size}: {ratio_text(aim.found.ratio)}{bounds} × "
-        f"{against}; aim {aim.limit:g}"
+        f"{what}; aim ≤ {aim.limit:g}"
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 
 from schedlab import catalogue, race, terminal
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.heats import Heats, StoredHeat
 from schedlab.race import Asked, Heat, Plugin
 from schedlab.store import DEFAULT_PATH, Store
@@ -148,7 +148,7 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
             )
             raise
     if not quiet:
-        reused = len(asked) - meeting.nr_raced
+        reused = len(meeting.heats) - meeting.nr_raced
         click.echo(f"{meeting.nr_raced} heats raced, {reused} reused from {store}", err=True)
     _tell(meeting.heats, machine, as_json)
     if report_path:
@@ -157,7 +157,18 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
         write(report_path, meeting.heats, machine, command)
         if not quiet:
             click.echo(f"report: {report_path}", err=True)
-    return 0
+    return _conclude(meeting.failed)
+
+
+def _conclude(failed: Sequence[tuple[Asked, Exception]]) -> int:
+    """Says which heats there are not and why, each reason once, and gives the exit code."""
+    reasons: dict[str, list[str]] = {}
+    for asked, error in failed:
+        reasons.setdefault(str(error), []).append(f"{asked.title}, n = {asked.size}")
+    for reason, places in reasons.items():
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        click.echo(f"error: {places[0]}{more}: {reason}", err=True)
+    return EXIT_FOUND if failed else 0
 
 
 def _tell(heats: Sequence[Heat], machine: race.Machine, as_json: bool) -> None:
@@ -284,7 +295,7 @@ def _compiled(source: Path) -> Path:
 
 @dataclass
 class Meeting:
-    """Heats on their way: `heats` are those that are there, in the order asked once all are."""
+    """Heats on their way: `heats` are those that are there, `failed` those that cannot be."""
 
     asked: Sequence[Asked]
     kept: Heats
@@ -295,6 +306,7 @@ class Meeting:
 
     def __post_init__(self) -> None:
         self._found: dict[Asked, Heat] = {}
+        self.failed: list[tuple[Asked, Exception]] = []
 
     @property
     def heats(self) -> list[Heat]:
@@ -309,10 +321,13 @@ class Meeting:
     def race(self, quiet: bool) -> None:
         """Takes from the store what it has, and races the others.
 
+        A heat that cannot be raced, such as one with more items than there is memory for, does not
+        keep the others from it.
+
         Raises
         ------
-        NativeError
-            If structures disagree on the order, or something else goes wrong in the core.
+        RaceError
+            If there is no heat at all: what is wrong with the first.
         StoreError
             If a heat cannot be kept.
         """
@@ -321,8 +336,13 @@ class Meeting:
         waiting = [asked for asked in self.asked if asked not in self._found]
         with _progress(waiting, quiet) as advance:
             for asked in waiting:
-                self._race_one(asked)
+                try:
+                    self._race_one(asked)
+                except catalogue.native().RaceError as error:
+                    self.failed.append((asked, error))
                 advance(asked)
+        if not self._found:
+            raise self.failed[0][1]
 
     def _reuse(self) -> None:
         for asked in self.asked:
