@@ -102,6 +102,7 @@ UNSAFE_FILES = (
     "crates/runqueue/src/*.rs",
     # The vector forms of the exact time ring.
     "crates/runqueue/src/exact_time_ring/lanes.rs",
+    "crates/runqueue/src/exact_time_ring/lanes/avx2.rs",
     "crates/runqueue/src/exact_time_ring/lanes/avx512.rs",
     # The functions that C calls, and nothing else.
     "crates/runqueue_c/src/lib.rs",

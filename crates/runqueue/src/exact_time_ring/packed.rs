@@ -3,7 +3,7 @@
 //! An entry is the key's distance from the base, and below it the number of a slot in a table of
 //! items. Slots are given out in order of arrival, so that comparing entries compares keys and
 //! then arrivals, and an item is found by its entry as an entry is by its item. When slots run
-//! out, which is once in some nine hundred pushes, entries get new ones in their order.
+//! out, which is once in some two thousand pushes, entries get new ones in their order.
 //!
 //! The newest entry is pending beside the sorted ones. A pop compares it with their first and
 //! returns the smaller; in the same pass the other one gets its place. So a pop and a push, which
@@ -21,12 +21,13 @@ use super::lanes::{self, Lanes};
 
 /// Room for entries: 16 AVX-512 vectors.
 pub(super) const PLACES: usize = 128;
-const SLOT_BITS: u32 = 10;
+/// So many that less than one push of a thousand gives out new slots.
+const SLOT_BITS: u32 = 11;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Keys must be so near to the base: 26 days, where they are nanoseconds.
-pub(super) const NEAR: u64 = 1 << 51;
 /// The base's own entry lies so high that all others are normal numbers.
-const MIDDLE: i64 = 1 << 52;
+const MIDDLE: i64 = 1 << (62 - SLOT_BITS);
+/// Keys must be so near to the base: 13 days, where they are nanoseconds.
+pub(super) const NEAR: u64 = MIDDLE as u64 / 2;
 /// No entry: larger than all.
 pub(super) const NOTHING: u64 = f64::INFINITY.to_bits();
 

@@ -322,7 +322,7 @@ fn ties_stay_in_order_when_slots_run_out_amid_them() {
         let mut random = Random::new(9);
         (0..FEW).for_each(|item| queue.push(item, random.below(3) as i64));
         let mut renewals = 0;
-        for _ in 0..20_000 {
+        for _ in 0..40_000 {
             renewals += usize::from(queue.queue.packed.is_out_of_slots());
             let Some((item, distance)) = queue.pop() else { break };
             queue.push(item, distance + random.below(3) as i64);
@@ -375,12 +375,12 @@ fn the_first_tier_goes_all_the_way_round() {
             queue.push(item, u64::from(item));
         }
         let mut passed = 0;
-        for arrival in 8..800_000 {
+        for arrival in 8..1_600_000 {
             let Some(((key, _), item)) = model.pop_first() else { break };
             assert_eq!(queue.pop(), Some(item));
             passed = key;
             // Multiples, so that keys tie at times.
-            let ahead = key + u128::from(random.below(1 << 10) << 40);
+            let ahead = key + u128::from(random.below(1 << 10) << 39);
             model.insert((ahead, arrival), item);
             queue.push(item, ahead as u64);
             assert_eq!(queue.tier, Tier::Packed);
@@ -461,7 +461,7 @@ fn items_that_come_in_order_become_a_run_and_leave_it() {
         let count = FEW.max(form_places(form) - 1);
         let mut queue = Checked::new(form, count as usize);
         (0..count).for_each(|item| queue.push(item, i64::from(item / 2)));
-        for _ in 0..4000 {
+        for _ in 0..6000 {
             let Some((item, distance)) = queue.pop() else { break };
             queue.push(item, distance + 100);
         }
