@@ -38,7 +38,10 @@ CRATES = {
         {"hdrhistogram", "serde", "serde_json", "thiserror"},
     ),
     "conformance": ({"policy", "scenario", "simulator"}, {"serde", "thiserror", "toml"}),
-    "benchmarks": ({"scenario"}, {"libc", "serde", "thiserror"}),
+    "benchmarks": (
+        {"scenario"},
+        {"clap", "libc", "nix", "serde", "serde_json", "thiserror"},
+    ),
     "kernel": (
         {"benchmarks", "policy", "scenario"},
         {
@@ -210,7 +213,14 @@ MODULES = {
     "race_answers": {"race", "statistics"},
     "race_published": {"catalogue", "errors", "race_answers", "statistics"},
     "race_plot": {"plots"},
-    "race_table": {"race", "race_answers", "race_published", "statistics", "terminal"},
+    "race_table": {
+        "race",
+        "race_answers",
+        "race_published",
+        "statistics",
+        "tables",
+        "terminal",
+    },
     "race_report": {
         "errors",
         "plots",

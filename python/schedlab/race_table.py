@@ -27,7 +27,8 @@ from schedlab.race_answers import (
 )
 from schedlab.race_published import CFS_2007, GAVL_2007, RING_2007, Beside
 from schedlab.statistics import Estimate
-from schedlab.terminal import print_columns, print_table, print_text
+from schedlab.tables import print_columns, print_table
+from schedlab.terminal import print_text
 
 MARKS = {Verdict.MET: "✓", Verdict.LOST: "✗", Verdict.OPEN: "?", None: " "}
 PERCENTILES = {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "max": "max"}

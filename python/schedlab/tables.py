@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -53,6 +53,25 @@ def fits(table: Table) -> bool:
     console = _console()
     unbounded = console.options.update(width=UNBOUNDED_COLUMNS)
     return Measurement.get(console, unbounded, table).maximum <= console.width
+
+
+def print_columns(columns: Sequence[str], build: Callable[[Sequence[str]], Table]) -> None:
+    """A table with a column for each name, in as many parts as stdout's width asks for.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names, in order.
+    build : callable
+        A table of some of them, with what stands to their left, which every part repeats.
+    """
+    rest = list(columns)
+    while rest:
+        nr = len(rest)
+        while nr > 1 and not fits(build(rest[:nr])):
+            nr -= 1
+        print_table(build(rest[:nr]))
+        rest = rest[nr:]
 
 
 def print_policy_rows(policies: Sequence[str], blocks: Sequence[Block]) -> None:

@@ -2,8 +2,8 @@
 //!
 //! Source: hackbench on Linux 2.4 and 2.6 at OSDL, 2003 (`published/` has its figures), where more
 //! groups were asked for until fork or a write failed. Today such a search can take a machine down,
-//! so this one keeps to four rules: it computes from the system's limits how many groups there can be
-//! and never asks for more; it leaves a reserve of each; every attempt is a process of its own, the
+//! so this one keeps to four rules: it computes from the system's limits how many groups there can
+//! be and never asks for more; it leaves a reserve of each; every attempt is a process of its own, the
 //! first that a system short of memory ends, with a time limit; and before each attempt a journal
 //! says so, so that after a reboot the search goes on below what brought the machine down.
 
@@ -42,8 +42,8 @@ pub struct Limit {
 /// Finds the limit by attempts of `program`, this program's own path. `watch` is told of each
 /// attempt when it has ended.
 ///
-/// `cage_tasks` bounds the tasks of an attempt by a cgroup: the answer is then known beforehand, and
-/// nothing beside it can be touched.
+/// `cage_tasks` bounds the tasks of an attempt by a cgroup: the answer is then known beforehand,
+/// and nothing beside it can be touched.
 ///
 /// # Errors
 ///

@@ -50,7 +50,7 @@ enum Benchmark {
         pipes: bool,
         #[command(flatten)]
         kind: Kind,
-        /// Instead find the largest number of groups that completes here, within the system's limits
+        /// Instead find the largest number of groups that completes here
         #[arg(long, conflicts_with_all = ["groups", "repeat"])]
         find_limit: bool,
         /// With --find-limit: only print what the system's limits leave room for

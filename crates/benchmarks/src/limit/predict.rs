@@ -56,7 +56,7 @@ pub fn bounds(hackbench: &Hackbench) -> Vec<Bound> {
         bounds.push(room("RLIMIT_NPROC", value, tasks, 0, group));
     }
     if let Some(value) = process_limit("Max open files") {
-        // Threads share all descriptors; of processes only those of the group at hand are open here.
+        // Threads share all descriptors; of processes only those of one group are open here.
         let each = match (hackbench.tasks, hackbench.channel) {
             (Tasks::Threads, _) => group,
             (Tasks::Processes, _) => 0,

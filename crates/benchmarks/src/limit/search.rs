@@ -14,8 +14,8 @@ pub const CONFIRMATIONS: u32 = 3;
 
 /// The largest number up to `cap` at which `succeeds`; 0 if not even 1 does.
 ///
-/// An error of `succeeds` ends the search. Success need not be monotone: a number that fails when it
-/// is confirmed is taken for a failure, and the search goes on below.
+/// An error of `succeeds` ends the search. Success need not be monotone: a number that fails when
+/// it is confirmed is taken for a failure, and the search goes on below.
 pub fn search<E>(cap: u32, mut succeeds: impl FnMut(u32) -> Result<bool, E>) -> Result<Found, E> {
     let (mut most, mut failed) = (0, None);
     let mut next = 1;

@@ -113,8 +113,8 @@ impl Crew {
         Ok(Crew { tasks, wanted, members, ready, gate: Some(gate), door, before })
     }
 
-    /// Starts a task, which is to call [`Gate::wait`] once before what is measured. What `work` owns
-    /// is closed here as soon as the task has it.
+    /// Starts a task, which is to call [`Gate::wait`] once before what is measured. What `work`
+    /// owns is closed here as soon as the task has it.
     ///
     /// # Errors
     ///
