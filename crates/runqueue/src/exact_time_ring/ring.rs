@@ -190,7 +190,8 @@ impl Ring {
                 self.rungs.pop();
                 end
             } else {
-                rung.start + (i64::from(rung.at) << rung.shift)
+                // Slots may reach past what was divided, where the next of the outer ones begins.
+                (rung.start + (i64::from(rung.at) << rung.shift)).min(rung.end)
             };
             if slot.entries > 0 {
                 return Some((slot, start..end));
@@ -407,7 +408,7 @@ impl Ring {
         self.patience =
             if again { (2 * self.patience + 64).min(1 << 40) } else { (entries / 8).max(64) };
         self.tuned_for = entries;
-        (self.opened, self.opened_entries) = (0, 0);
+        (self.opened, self.opened_entries, self.counted) = (0, 0, 0);
         let mut served = Bucket::EMPTY;
         while let Some(chunk) = chunks.take_first(&mut all) {
             for (key, tag) in chunk.entries() {
