@@ -408,7 +408,7 @@ impl Ring {
         self.patience =
             if again { (2 * self.patience + 64).min(1 << 40) } else { (entries / 8).max(64) };
         self.tuned_for = entries;
-        (self.opened, self.opened_entries) = (0, 0);
+        (self.opened, self.opened_entries, self.counted) = (0, 0, 0);
         let mut served = Bucket::EMPTY;
         while let Some(chunk) = chunks.take_first(&mut all) {
             for (key, tag) in chunk.entries() {

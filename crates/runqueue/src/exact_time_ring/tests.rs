@@ -5,7 +5,8 @@
 
 use super::tiers::RUN_MIN;
 use super::*;
-use crate::hold::Random;
+use crate::RedBlackTree;
+use crate::hold::{Increments, Keys, Random};
 use std::collections::BTreeMap;
 
 /// Runs a test in all forms.
@@ -80,6 +81,30 @@ fn rungs_nest() {
             }
         }
         assert!(deepest >= 2, "{deepest} rungs at once");
+    });
+}
+
+#[test]
+fn a_rung_ends_where_the_slot_that_it_divides_ends() {
+    in_each_form(|form| {
+        for (seed, items) in (0..80).zip((80..).step_by(7)) {
+            let mut queue = Checked::new(form, items as usize);
+            let increments = Increments::new(Keys::Weighted, seed + 7);
+            let mut keys = RedBlackTree::with_capacity(items as usize);
+            increments.fill(&mut keys, items, 0, 3);
+            // A slot that reached past the end of its rung would take the keys of the next one of
+            // the outer rung, but only those that come from now on.
+            (0..items).for_each(|item| queue.push(item, keys.key(item) as i64 - (1 << 24)));
+            let mut random = Random::new(4);
+            for round in 0..1000 {
+                let Some((item, distance)) = queue.pop() else { break };
+                queue.push(item, distance + increments.of::<false>(round, item) as i64);
+                let item = random.below(u64::from(items)) as u32;
+                let distance = queue.place[item as usize].0;
+                queue.remove(item);
+                queue.push(item, distance);
+            }
+        }
     });
 }
 
