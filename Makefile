@@ -173,6 +173,7 @@ test-aarch64: arm-programs ## The run queues' tests on an emulated aarch64, four
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
 		cargo test --locked --target $(ARM_TARGET) -p runqueue
 
+# What was found once is in fuzz/found and runs first; what is found is written to target/fuzz.
 # libFuzzer's counters, and the address sanitizer, which is no stable flag; the compiler is.
 FUZZ_SECONDS ?= 600
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -188,7 +189,7 @@ fuzz: ## Programs of queue operations that reach new code, against a sorted list
 		--manifest-path fuzz/Cargo.toml --target-dir target/fuzz --target $(FUZZ_HOST)
 	mkdir -p target/fuzz/corpus
 	nice -n 15 $(FUZZ_TARGET) -max_total_time=$(FUZZ_SECONDS) -max_len=1000 -len_control=1 \
-		-print_final_stats=1 -artifact_prefix=target/fuzz/ target/fuzz/corpus
+		-print_final_stats=1 -artifact_prefix=target/fuzz/ target/fuzz/corpus fuzz/found
 
 .PHONY: check
 check: test-programs setup ## Formats, lints and the layout rules; changes nothing
