@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from made_heats import MACHINE, heat, rounds, row
-from schedlab import race, race_plot, race_published, race_report, race_table, terminal
+from schedlab import race, race_plot, race_published, race_report, race_table, tables
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.heats import Heats, StoredHeat
 from schedlab.plots import Point
@@ -418,7 +418,7 @@ def test_single_operations_show_percentiles(capsys):
 
 
 def test_tables_fit_eighty_columns(monkeypatch, capsys):
-    monkeypatch.setattr(terminal, "PIPED_COLUMNS", 80)
+    monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
     names = [f"structure_of_name_{n}" for n in range(4)] + ["exact_time_ring", "red_black_tree"]
     rows = {name: [1e4 + 321 * n for n in range(9)] for name in names}
     heats = [heat(rows, n=n) for n in race.SIZES_FULL]
@@ -426,9 +426,9 @@ def test_tables_fit_eighty_columns(monkeypatch, capsys):
     text = printed(heats, capsys)
     race_table.print_published(race_published.beside(race_published.read_published(), found), [])
     text += capsys.readouterr().out
-    tables = [line for line in text.splitlines() if re.search(r"\d  +\d|\d ±", line)]
-    assert len(tables) > 40
-    assert [line for line in tables if len(line) > 80] == []
+    lines = [line for line in text.splitlines() if re.search(r"\d  +\d|\d ±", line)]
+    assert len(lines) > 40
+    assert [line for line in lines if len(line) > 80] == []
 
 
 def test_json_holds_every_row_ratio_and_aim():

@@ -3,9 +3,9 @@
 //! Source: hackbench on Linux 2.4 and 2.6 at OSDL, 2003 (`published/` has its figures), where more
 //! groups were asked for until fork or a write failed. Today such a search can take a machine down,
 //! so this one keeps to four rules: it computes from the system's limits how many groups there can
-//! be and never asks for more; it leaves a reserve of each; every attempt is a process of its own, the
-//! first that a system short of memory ends, with a time limit; and before each attempt a journal
-//! says so, so that after a reboot the search goes on below what brought the machine down.
+//! be and never asks for more; it leaves a reserve of each; every attempt is a process of its own,
+//! the first that a system short of memory ends, with a time limit; and before each attempt a
+//! journal says so, so that after a reboot the search goes on below what brought the machine down.
 
 mod attempt;
 mod cage;

@@ -1,6 +1,6 @@
 //! Goal: a benchmark does all the work it is asked for, in every form, and whatever goes wrong is
-//! an error with its reason, with no task left behind. Times are never asserted beyond what sleeping
-//! and computing must take at least.
+//! an error with its reason, with no task left behind. Times are never asserted beyond what
+//! sleeping and computing must take at least.
 //!
 //! Method: the program, as users run it, since benchmarks fork; what it prints and which processes
 //! are left.
