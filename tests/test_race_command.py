@@ -285,3 +285,37 @@ def test_peers_that_cannot_be_compiled_are_left_out_and_told(command, environmen
     assert "libboost-dev" in done.stderr
     rows = json.loads(done.stdout)["heats"][0]["rows"]
     assert not [row for row in rows if row["source"].startswith("plugin:")]
+
+
+POP = "static int64_t pop(void *that)\n{\n"
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [("*(volatile int *)0 = 1;", "SIGSEGV ended it"), ("exit(0);", "it called exit(0)")],
+)
+def test_a_plug_in_that_ends_its_process_ends_its_heat_with_a_word(command, tmp_path, does, said):
+    (tmp_path / "bad.c").write_text(guide_source().replace(POP, POP + does, 1))
+    done = command("race", "--with", "bad.c", "-n", 4, *TINY, "--structure", "red_black_tree")
+    assert done.returncode == 2
+    assert f"did not come to the end of its heat: {said}" in done.stderr
+    assert "hint: --with one plug-in at a time" in done.stderr
+
+
+def test_a_plug_in_that_never_returns_is_ended_by_ctrl_c(tmp_path):
+    (tmp_path / "hangs.c").write_text(guide_source().replace(POP, POP + "for (;;);", 1))
+    words = ("--with", "hangs.c", "-n", "4", "--structure", "red_black_tree")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", "race", *words, *map(str, TINY)],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    # Long enough to be in the plug-in; wherever it is, it ends.
+    time.sleep(6)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in stderr

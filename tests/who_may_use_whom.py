@@ -205,6 +205,7 @@ MODULES = {
         "race_published",
         "race_table",
     },
+    "race_worker": {"catalogue", "workers"},
     "race_verb": {
         "catalogue",
         "errors",
@@ -214,6 +215,7 @@ MODULES = {
         "race_published",
         "race_report",
         "race_table",
+        "race_worker",
         "report_verb",
         "store",
         "terminal",
