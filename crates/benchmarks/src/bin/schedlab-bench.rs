@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use benchmarks::limit::{self, Attempt, Journal};
+use benchmarks::limit::{self, Attempt};
 use benchmarks::measure::counter::Counter;
 use benchmarks::measure::crew::Tasks;
 use benchmarks::measure::hackbench::{Channel, Hackbench};
@@ -63,6 +63,9 @@ enum Benchmark {
         /// goes on below what was being tried
         #[arg(long, requires = "find_limit", value_name = "FILE")]
         journal: Option<PathBuf>,
+        /// Ends when who started it ends, as attempts of --find-limit do
+        #[arg(long, hide = true)]
+        with_parent: bool,
     },
     /// A token that goes round a ring of tasks: microseconds a switch, as lmbench's `lat_ctx -s`
     LatCtx {
@@ -157,7 +160,11 @@ fn main() -> ExitCode {
             dry_run,
             cage,
             journal,
+            with_parent,
         } => {
+            if with_parent {
+                benchmarks::limit::end_with_parent();
+            }
             let channel = if pipes { Channel::Pipes } else { Channel::Sockets };
             let hackbench = Hackbench { groups, fds, loops, bytes, channel, tasks: kind.tasks() };
             match find_limit {
@@ -208,8 +215,6 @@ fn limit_of(
         return printed(&limit::bounds(hackbench));
     }
     let program = std::env::current_exe().map_err(|e| failed("find this program", e))?;
-    let journal = journal.map(Journal::open).transpose();
-    let journal = journal.map_err(|e| failed("use the journal", e))?;
     let mut tell = |attempt: &Attempt| {
         let Attempt { groups, outcome, wall_ns, .. } = attempt;
         eprintln!("{groups} groups: {outcome:?} after {:.2} s", *wall_ns as f64 / 1e9);
