@@ -96,6 +96,8 @@ fn what_cannot_be_used_is_named() {
     assert!(refused("hackbench -g 2000000").contains("groups = 2000000"));
     assert!(refused("lat-ctx -n 1").contains("n = 1 is no ring"));
     assert!(refused("hackbench -g many").contains("many"));
+    assert!(refused("timer --repeat 0").contains("--repeat"));
+    assert!(refused("wakeup -t 99999999999999999").contains("--think-us"));
     assert!(refused("timer -i 0").contains("interval_ns = 0"));
     assert!(refused("hackbench --fds 0 --find-limit").contains("fds = 0 is nothing to measure"));
 }

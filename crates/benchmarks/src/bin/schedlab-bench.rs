@@ -15,15 +15,16 @@ use benchmarks::measure::ring::Ring;
 use benchmarks::measure::timer::Timer;
 use benchmarks::measure::wakeup::Wakeup;
 use benchmarks::measure::{MeasureError, Sample};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand, value_parser};
 use serde::Serialize;
 
 /// Measures the scheduler that runs this machine: a line of JSON a repetition.
 #[derive(Parser)]
-#[command(version, disable_help_subcommand = true)]
+#[command(name = "schedlab-bench", version, disable_help_subcommand = true)]
 struct Command {
     /// How often the benchmark is run
-    #[arg(long, default_value_t = 1, global = true)]
+    #[arg(long, default_value_t = 1, global = true, value_parser = value_parser!(u32).range(1..))]
     repeat: u32,
     #[command(subcommand)]
     benchmark: Benchmark,
@@ -98,7 +99,7 @@ enum Benchmark {
         #[arg(short, default_value_t = 1)]
         n: u32,
         /// Microseconds between two sleeps' ends
-        #[arg(short, long, default_value_t = 1000)]
+        #[arg(short, long, default_value_t = 1000, value_parser = up_to_an_hour_us())]
         interval_us: u64,
         /// How often each sleeps
         #[arg(long, default_value_t = 1000)]
@@ -116,12 +117,17 @@ enum Benchmark {
         #[arg(short, long, default_value_t = 4)]
         workers: u32,
         /// Microseconds of CPU time that a worker computes each time
-        #[arg(short, long, default_value_t = 1000)]
+        #[arg(short, long, default_value_t = 1000, value_parser = up_to_an_hour_us())]
         think_us: u64,
         /// How long, milliseconds
-        #[arg(short, long, default_value_t = 1000)]
+        #[arg(short, long, default_value_t = 1000, value_parser = up_to_an_hour_us())]
         duration_ms: u64,
     },
+}
+
+/// More than any benchmark is asked for, and far from where nanoseconds overflow.
+fn up_to_an_hour_us() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(0..=3_600_000_000)
 }
 
 #[derive(Args)]
@@ -179,15 +185,15 @@ fn main() -> ExitCode {
             repeated(repeat, Counter { n, to, tasks: kind.tasks() }, Counter::run)
         }
         Benchmark::Timer { n, interval_us, sleeps, hogs } => {
-            let interval_ns = interval_us.saturating_mul(1000);
+            let interval_ns = interval_us * 1000;
             repeated(repeat, Timer { n, interval_ns, sleeps, hogs }, Timer::run)
         }
         Benchmark::Wakeup { messengers, workers, think_us, duration_ms } => {
             let wakeup = Wakeup {
                 messengers,
                 workers,
-                think_ns: think_us.saturating_mul(1000),
-                duration_ns: duration_ms.saturating_mul(1_000_000),
+                think_ns: think_us * 1000,
+                duration_ns: duration_ms * 1_000_000,
             };
             repeated(repeat, wakeup, Wakeup::run)
         }
