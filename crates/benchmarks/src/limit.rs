@@ -14,11 +14,13 @@ mod predict;
 mod search;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::measure::crew::Tasks;
 use crate::measure::hackbench::{Channel, Hackbench};
+use crate::system;
 
 pub use attempt::{Attempt, Attempts, Outcome};
 pub use cage::Cage;
@@ -47,15 +49,19 @@ pub struct Limit {
 ///
 /// # Errors
 ///
-/// If there can be no cage, the program cannot be started, or the journal not be written.
+/// If a parameter cannot be used, there can be no cage, the program cannot be started, or the
+/// journal not be used.
 pub fn find(
     hackbench: &Hackbench,
     program: &str,
     cage_tasks: Option<u64>,
-    mut journal: Option<Journal>,
+    journal: Option<&Path>,
     watch: &mut dyn FnMut(&Attempt),
 ) -> std::io::Result<Limit> {
+    hackbench.check().map_err(std::io::Error::other)?;
     let per_group = hackbench.fds * 2;
+    let words = words(hackbench, program);
+    let mut journal = journal.map(|path| Journal::open(path, &words[1..].join(" "))).transpose()?;
     let bounds = bounds(hackbench);
     let tightest = bounds.first();
     let mut cap = tightest.map_or(1, |bound| u32::try_from(bound.groups).unwrap_or(u32::MAX));
@@ -64,7 +70,8 @@ pub fn find(
     });
     if let Some(tasks) = cage_tasks {
         // One more than can be, so that its failure is seen.
-        cap = cap.min(u32::try_from(tasks / u64::from(per_group)).unwrap_or(u32::MAX) + 1);
+        let most = u32::try_from(tasks / u64::from(per_group)).unwrap_or(u32::MAX);
+        cap = cap.min(most.saturating_add(1));
     }
     if let Some(broken_off) = journal.as_ref().and_then(Journal::least_broken_off)
         && broken_off <= cap
@@ -73,7 +80,7 @@ pub fn find(
         capped_by = format!("{broken_off} groups, at which the journal breaks off");
     }
     let cage = cage_tasks.map(Cage::new).transpose()?;
-    let mut attempts = Attempts::new(words(hackbench, program), cage);
+    let mut attempts = Attempts::new(words, cage);
     let mut ended: BTreeMap<u32, Attempt> = BTreeMap::new();
     let mut wall_ns: BTreeMap<u32, u64> = BTreeMap::new();
     let found = search(cap, |groups| -> std::io::Result<bool> {
@@ -100,10 +107,16 @@ pub fn find(
     Ok(Limit { groups: found.most, nr_tasks: found.most * per_group, ended_by, wall_ns })
 }
 
+/// From here on this process ends when the one that started it does, however that ends: nobody
+/// else would bound an attempt's time. Its tasks end with it.
+pub fn end_with_parent() {
+    system::set_process(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64);
+}
+
 /// The command of an attempt, but for the number of groups.
 fn words(hackbench: &Hackbench, program: &str) -> Vec<String> {
     let Hackbench { fds, loops, bytes, .. } = hackbench;
-    let numbers = format!("hackbench --fds {fds} --loops {loops} --bytes {bytes}");
+    let numbers = format!("hackbench --fds {fds} --loops {loops} --bytes {bytes} --with-parent");
     let mut words = vec![program.to_owned()];
     words.extend(numbers.split(' ').map(str::to_owned));
     if hackbench.channel == Channel::Pipes {

@@ -96,7 +96,10 @@ fn what_cannot_be_used_is_named() {
     assert!(refused("hackbench -g 2000000").contains("groups = 2000000"));
     assert!(refused("lat-ctx -n 1").contains("n = 1 is no ring"));
     assert!(refused("hackbench -g many").contains("many"));
+    assert!(refused("timer --repeat 0").contains("--repeat"));
+    assert!(refused("wakeup -t 99999999999999999").contains("--think-us"));
     assert!(refused("timer -i 0").contains("interval_ns = 0"));
+    assert!(refused("hackbench --fds 0 --find-limit").contains("fds = 0 is nothing to measure"));
 }
 
 #[test]
@@ -144,20 +147,53 @@ fn in_a_cage_the_limit_is_what_fits_beside_the_program_itself() {
         assert!(ended_by.starts_with(&format!("the cage of {cage} tasks at {}", most + 1)));
         assert!(said.contains("CageFull"), "{said}");
     }
-    let inside = std::fs::read_to_string("/proc/self/cgroup").expect("cgroups");
-    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/pids"] {
-        let place = inside.lines().find(|line| line.contains("pids")).unwrap_or("0::/");
-        let below = place.rsplit(':').next().unwrap_or("/").trim_start_matches('/').to_owned();
-        let Ok(entries) = std::fs::read_dir(std::path::Path::new(root).join(below)) else {
-            continue;
-        };
-        let left = entries.flatten().filter(|entry| {
+    let left = cages_left();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Cages of programs that are gone, wherever cgroups are.
+fn cages_left() -> Vec<std::path::PathBuf> {
+    let mut found = vec![];
+    let mut folders = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            // Other tests of this file have theirs at the same time.
-            name.starts_with("schedlab-") && !name.ends_with(&std::process::id().to_string())
-        });
-        assert_eq!(left.count(), 0, "cgroups are left in {root}");
+            let owner = name.strip_prefix("schedlab-").and_then(|pid| pid.parse::<u32>().ok());
+            if owner.is_some_and(|pid| !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true)) {
+                found.push(entry.path());
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
     }
+    found
+}
+
+#[test]
+fn a_search_that_is_killed_takes_its_attempt_with_it() {
+    let program = env!("CARGO_BIN_EXE_schedlab-bench");
+    // Attempts of this one take long from the first group on.
+    let words = "hackbench -f 7 -l 3000000 --find-limit";
+    let mut search = Command::new(program).args(words.split(' ')).spawn().expect("it starts");
+    let tasks = || {
+        let found =
+            Command::new("pgrep").args(["-f", "hackbench --fds 7 .*--with-parent"]).output();
+        let text = String::from_utf8(found.expect("pgrep").stdout).expect("numbers");
+        text.lines().count()
+    };
+    let wait_until = |done: &dyn Fn() -> bool| {
+        let begin = std::time::Instant::now();
+        while !done() && begin.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    wait_until(&|| tasks() >= 15);
+    assert_eq!(tasks(), 15, "fourteen tasks and the one that starts them");
+    search.kill().expect("it is killed");
+    search.wait().expect("it ends");
+    wait_until(&|| tasks() == 0);
+    assert_eq!(tasks(), 0);
 }
 
 #[test]
@@ -166,6 +202,8 @@ fn a_search_goes_on_below_what_its_journal_breaks_off_at() {
     std::fs::write(&path, "{\"event\":\"tries\",\"groups\":5}\n").expect("a journal");
     let words = format!("hackbench -f 2 -l 1 --find-limit --journal {}", path.display());
     let found = sample_of(&bench(&words));
+    let other = refused(&words.replace("-f 2", "-f 3"));
+    assert!(other.contains("another search") && other.contains("--fds 2"), "{other}");
     let text = std::fs::read_to_string(&path).expect("a journal");
     std::fs::remove_file(&path).expect("it goes");
     assert_eq!(found["groups"], 4);
@@ -190,4 +228,36 @@ fn sample_of(output: &Output) -> Value {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_task_that_is_killed_ends_the_run_with_its_name_and_not_in_a_wait_for_ever() {
+    let program = env!("CARGO_BIN_EXE_schedlab-bench");
+    for place in [0, 9] {
+        let words = "hackbench -g 1 -f 5 -l 4000000";
+        let run = Command::new(program)
+            .args(words.split(' '))
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let parent = run.id().to_string();
+        let tasks = || {
+            let found = Command::new("pgrep").args(["-P", &parent]).output().expect("pgrep");
+            let text = String::from_utf8(found.stdout).expect("numbers");
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let begin = std::time::Instant::now();
+        while tasks().len() < 10 && begin.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        // The first is a receiver, the last a sender.
+        let killed = &tasks()[place];
+        let status = Command::new("kill").args(["-9", killed]).status().expect("kill");
+        assert!(status.success());
+        let output = run.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let task = if place == 0 { "receiver 1 of group 1" } else { "sender 5 of group 1" };
+        assert!(said.contains(task) && said.contains("SIGKILL"), "{said}");
+    }
 }

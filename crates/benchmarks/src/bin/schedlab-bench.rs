@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use benchmarks::limit::{self, Attempt, Journal};
+use benchmarks::limit::{self, Attempt};
 use benchmarks::measure::counter::Counter;
 use benchmarks::measure::crew::Tasks;
 use benchmarks::measure::hackbench::{Channel, Hackbench};
@@ -15,15 +15,16 @@ use benchmarks::measure::ring::Ring;
 use benchmarks::measure::timer::Timer;
 use benchmarks::measure::wakeup::Wakeup;
 use benchmarks::measure::{MeasureError, Sample};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand, value_parser};
 use serde::Serialize;
 
 /// Measures the scheduler that runs this machine: a line of JSON a repetition.
 #[derive(Parser)]
-#[command(version, disable_help_subcommand = true)]
+#[command(name = "schedlab-bench", version, disable_help_subcommand = true)]
 struct Command {
     /// How often the benchmark is run
-    #[arg(long, default_value_t = 1, global = true)]
+    #[arg(long, default_value_t = 1, global = true, value_parser = value_parser!(u32).range(1..))]
     repeat: u32,
     #[command(subcommand)]
     benchmark: Benchmark,
@@ -63,6 +64,9 @@ enum Benchmark {
         /// goes on below what was being tried
         #[arg(long, requires = "find_limit", value_name = "FILE")]
         journal: Option<PathBuf>,
+        /// Ends when who started it ends, as attempts of --find-limit do
+        #[arg(long, hide = true)]
+        with_parent: bool,
     },
     /// A token that goes round a ring of tasks: microseconds a switch, as lmbench's `lat_ctx -s`
     LatCtx {
@@ -95,7 +99,7 @@ enum Benchmark {
         #[arg(short, default_value_t = 1)]
         n: u32,
         /// Microseconds between two sleeps' ends
-        #[arg(short, long, default_value_t = 1000)]
+        #[arg(short, long, default_value_t = 1000, value_parser = up_to_an_hour_us())]
         interval_us: u64,
         /// How often each sleeps
         #[arg(long, default_value_t = 1000)]
@@ -113,12 +117,17 @@ enum Benchmark {
         #[arg(short, long, default_value_t = 4)]
         workers: u32,
         /// Microseconds of CPU time that a worker computes each time
-        #[arg(short, long, default_value_t = 1000)]
+        #[arg(short, long, default_value_t = 1000, value_parser = up_to_an_hour_us())]
         think_us: u64,
         /// How long, milliseconds
-        #[arg(short, long, default_value_t = 1000)]
+        #[arg(short, long, default_value_t = 1000, value_parser = up_to_an_hour_us())]
         duration_ms: u64,
     },
+}
+
+/// More than any benchmark is asked for, and far from where nanoseconds overflow.
+fn up_to_an_hour_us() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(0..=3_600_000_000)
 }
 
 #[derive(Args)]
@@ -157,7 +166,11 @@ fn main() -> ExitCode {
             dry_run,
             cage,
             journal,
+            with_parent,
         } => {
+            if with_parent {
+                benchmarks::limit::end_with_parent();
+            }
             let channel = if pipes { Channel::Pipes } else { Channel::Sockets };
             let hackbench = Hackbench { groups, fds, loops, bytes, channel, tasks: kind.tasks() };
             match find_limit {
@@ -172,15 +185,15 @@ fn main() -> ExitCode {
             repeated(repeat, Counter { n, to, tasks: kind.tasks() }, Counter::run)
         }
         Benchmark::Timer { n, interval_us, sleeps, hogs } => {
-            let interval_ns = interval_us.saturating_mul(1000);
+            let interval_ns = interval_us * 1000;
             repeated(repeat, Timer { n, interval_ns, sleeps, hogs }, Timer::run)
         }
         Benchmark::Wakeup { messengers, workers, think_us, duration_ms } => {
             let wakeup = Wakeup {
                 messengers,
                 workers,
-                think_ns: think_us.saturating_mul(1000),
-                duration_ns: duration_ms.saturating_mul(1_000_000),
+                think_ns: think_us * 1000,
+                duration_ns: duration_ms * 1_000_000,
             };
             repeated(repeat, wakeup, Wakeup::run)
         }
@@ -208,8 +221,6 @@ fn limit_of(
         return printed(&limit::bounds(hackbench));
     }
     let program = std::env::current_exe().map_err(|e| failed("find this program", e))?;
-    let journal = journal.map(Journal::open).transpose();
-    let journal = journal.map_err(|e| failed("use the journal", e))?;
     let mut tell = |attempt: &Attempt| {
         let Attempt { groups, outcome, wall_ns, .. } = attempt;
         eprintln!("{groups} groups: {outcome:?} after {:.2} s", *wall_ns as f64 / 1e9);

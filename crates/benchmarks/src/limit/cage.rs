@@ -26,8 +26,10 @@ impl Cage {
         let text = fs::read_to_string("/proc/self/cgroup")?;
         let mut last = io::Error::from(io::ErrorKind::Unsupported);
         for (root, inside) in text.lines().filter_map(predict::pids_hierarchy) {
-            let name = format!("schedlab-{}", std::process::id());
-            let path = root.join(inside.trim_start_matches('/')).join(name);
+            let name = format!("{PREFIX}{}", std::process::id());
+            let above = root.join(inside.trim_start_matches('/'));
+            remove_left_ones(&above);
+            let path = above.join(name);
             match Self::at(&path, tasks) {
                 Ok(cage) => return Ok(cage),
                 Err(error) => last = error,
@@ -71,6 +73,21 @@ impl Cage {
             std::thread::sleep(Duration::from_millis(20));
         }
         false
+    }
+}
+
+/// What the name of a cage begins with; the number of its process follows.
+const PREFIX: &str = "schedlab-";
+
+/// Removes the cages of programs that were killed.
+fn remove_left_ones(above: &Path) {
+    for entry in fs::read_dir(above).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(PREFIX).and_then(|number| number.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
+            // One that is not empty cannot be removed.
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 

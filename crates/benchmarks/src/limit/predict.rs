@@ -12,8 +12,10 @@ use crate::measure::hackbench::{Channel, Hackbench};
 const RESERVED_TASKS: u64 = 500;
 /// Memory that is left for everybody else.
 const RESERVED_BYTES: u64 = 1 << 30;
-/// Memory of a group, as seen with groups of 40 tasks: 1.6 to 10 MB.
-const GROUP_BYTES: u64 = 10 << 20;
+/// Memory of a task with its stacks and page tables, and of a full pair of sockets
+/// (net.core.wmem_default). For groups of 40 tasks 10 MB were seen where these give 6.9.
+const TASK_BYTES: u64 = 64 << 10;
+const CHANNEL_BYTES: u64 = 212_992;
 /// Part of the memory that the rest leaves that may be used.
 const MEMORY_PERCENT: u64 = 60;
 
@@ -47,13 +49,13 @@ pub fn bounds(hackbench: &Hackbench) -> Vec<Bound> {
         }
     }
     for (path, value, used) in pids_cgroups() {
-        // The cage itself is one: nobody else is in it.
-        bounds.push(room(&format!("pids.max of {}", path.display()), value, used + 2, 0, group));
+        let limit = format!("pids.max of {}", path.display());
+        bounds.push(room(&limit, value, used + 2, reserve_of(value), group));
     }
     if !nix::unistd::geteuid().is_root()
         && let Some(value) = process_limit("Max processes")
     {
-        bounds.push(room("RLIMIT_NPROC", value, tasks, 0, group));
+        bounds.push(room("RLIMIT_NPROC", value, tasks, reserve_of(value), group));
     }
     if let Some(value) = process_limit("Max open files") {
         // Threads share all descriptors; of processes only those of one group are open here.
@@ -75,7 +77,8 @@ pub fn bounds(hackbench: &Hackbench) -> Vec<Bound> {
     }
     if let Some(value) = available_bytes() {
         let usable = value.saturating_sub(RESERVED_BYTES) / 100 * MEMORY_PERCENT;
-        bounds.push(Bound { limit: "memory".into(), value, groups: usable / GROUP_BYTES });
+        let bytes = group * TASK_BYTES + u64::from(hackbench.fds) * CHANNEL_BYTES;
+        bounds.push(Bound { limit: "memory".into(), value, groups: usable / (bytes * 3 / 2) });
     }
     if hackbench.channel == Channel::Pipes && !nix::unistd::geteuid().is_root() {
         // Beyond it pipes shrink: no error, another benchmark.
@@ -88,6 +91,11 @@ pub fn bounds(hackbench: &Hackbench) -> Vec<Bound> {
     }
     bounds.sort_by_key(|bound| bound.groups);
     bounds
+}
+
+/// What is left of a limit on tasks that may be a small one.
+fn reserve_of(value: u64) -> u64 {
+    RESERVED_TASKS.min(value / 10)
 }
 
 /// Descriptors that the benchmark has beside its channels.

@@ -4,6 +4,7 @@
 //! hackbench, whose measured time begins with that write. Whoever comes to it has said so by a byte
 //! in another pipe.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -176,8 +177,9 @@ impl Crew {
     ///
     /// That of the first task that failed.
     pub fn finish(mut self) -> Result<Used, MeasureError> {
-        for index in 0..self.members.len() {
-            self.wait_for(index)?;
+        match self.tasks {
+            Tasks::Processes => self.wait_for_processes()?,
+            Tasks::Threads => self.wait_for_threads()?,
         }
         let after = used_by(self.tasks)?;
         let ns =
@@ -191,6 +193,49 @@ impl Crew {
                 - self.before.involuntary_context_switches())
                 as u64,
         })
+    }
+
+    /// In the order in which they end: who waits for one that failed would wait for ever.
+    fn wait_for_processes(&mut self) -> Result<(), MeasureError> {
+        let mut places: HashMap<Pid, usize> = HashMap::new();
+        for (place, member) in self.members.iter().enumerate() {
+            if let Member::Process { pid, .. } = member {
+                places.insert(*pid, place);
+            }
+        }
+        while !places.is_empty() {
+            let status = match waitpid(None, None) {
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => return Err(MeasureError::system("wait for tasks", error)),
+                Ok(status) => status,
+            };
+            // Another child of this program is nothing to us.
+            let Some(place) = status.pid().and_then(|pid| places.remove(&pid)) else { continue };
+            if let Member::Process { name, .. } =
+                std::mem::replace(&mut self.members[place], Member::Gone)
+            {
+                judged(&name, status)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them: who lacks another's messages only says that these ended, so such an error is
+    /// told only if there is no better one.
+    fn wait_for_threads(&mut self) -> Result<(), MeasureError> {
+        let mut found: Result<(), MeasureError> = Ok(());
+        for index in 0..self.members.len() {
+            let ended = self.wait_for(index);
+            let is_better = match (&found, &ended) {
+                (Ok(()), Err(_)) => true,
+                (Err(known), Err(_)) => known.is_of_another_task(),
+                _ => false,
+            };
+            if is_better {
+                found = ended;
+            }
+        }
+        found
     }
 
     fn wait_for(&mut self, index: usize) -> Result<(), MeasureError> {
@@ -243,7 +288,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Whoever waits at the gate sees that nobody is left to open it.
+        // A thread that waits at the gate sees that nobody is left to open it.
         self.gate = None;
         for member in &self.members {
             if let Member::Process { pid, .. } = member {

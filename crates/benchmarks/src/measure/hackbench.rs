@@ -89,7 +89,12 @@ impl Hackbench {
         })
     }
 
-    fn check(&self) -> Result<(), MeasureError> {
+    /// Whether it can be run at all.
+    ///
+    /// # Errors
+    ///
+    /// [`MeasureError::Parameter`] names what cannot be used.
+    pub fn check(&self) -> Result<(), MeasureError> {
         let parameters = [
             ("groups", self.groups),
             ("fds", self.fds),

@@ -47,7 +47,7 @@ impl Ring {
     /// [`MeasureError`], where the system does not give so many tasks or pipes.
     pub fn run(&self) -> Result<Sample, MeasureError> {
         self.check()?;
-        let overhead_ns = self.overhead_ns();
+        let overhead_ns = self.overhead_ns()?;
         let mut crew = Crew::new(self.tasks, self.n)?;
         let mut pipes = Vec::with_capacity(self.n as usize);
         for _ in 0..self.n {
@@ -122,25 +122,30 @@ impl Ring {
                 black_box(sum(&memory));
                 send(&outlet, &token)?;
             }
+            let Some(report) = report else {
+                for _ in 0..rounds {
+                    receive(&inlet, &mut token)?;
+                    black_box(sum(&memory));
+                    send(&outlet, &token)?;
+                }
+                return Ok(());
+            };
+            // The first one has the token when the clock starts, and has it back when it stops.
+            receive(&inlet, &mut token)?;
             let begin = Instant::now();
             for _ in 0..rounds {
-                receive(&inlet, &mut token)?;
                 black_box(sum(&memory));
                 send(&outlet, &token)?;
-            }
-            if let Some(report) = report {
-                // The token comes back once more: the last round ends there.
                 receive(&inlet, &mut token)?;
-                let measured = begin.elapsed().as_nanos() as u64;
-                send(&report, &measured.to_le_bytes())?;
             }
-            Ok(())
+            let measured = begin.elapsed().as_nanos() as u64;
+            send(&report, &measured.to_le_bytes())
         }
     }
 
     /// What a turn costs without any switch: summing, and a byte through a pipe, nanoseconds.
-    fn overhead_ns(&self) -> f64 {
-        let Ok((inlet, outlet)) = pipe() else { return 0.0 };
+    fn overhead_ns(&self) -> Result<f64, MeasureError> {
+        let (inlet, outlet) = pipe().map_err(|e| MeasureError::system("make a pipe", e))?;
         let memory = memory(self.size_kib);
         let turn = || {
             let mut token = [0];
@@ -152,12 +157,12 @@ impl Ring {
         // The least of some, as the machine may be busy; in fifths, as all would take too long.
         for _ in 0..5 {
             let begin = Instant::now();
-            if (0..turns / 5).any(|_| turn().is_err()) {
-                return 0.0;
+            for _ in 0..turns / 5 {
+                turn().map_err(|e| MeasureError::system("use a pipe", e))?;
             }
             least_ns = least_ns.min(begin.elapsed().as_nanos() as f64 / f64::from(turns / 5));
         }
-        least_ns
+        Ok(least_ns)
     }
 }
 

@@ -76,10 +76,12 @@ impl Timer {
                 gate.wait()?;
                 let mut due_ns = system::now_ns();
                 for _ in 0..sleeps {
-                    // A time that is over already would be no sleep: the next one that is not.
-                    due_ns = (due_ns + interval_ns).max(system::now_ns());
+                    due_ns = next_after(due_ns, interval_ns, system::now_ns());
                     system::sleep_until_ns(due_ns);
-                    latencies_ns.push(system::now_ns().saturating_sub(due_ns));
+                    let Some(latency_ns) = system::now_ns().checked_sub(due_ns) else {
+                        return Err(std::io::Error::other("woke before its time"));
+                    };
+                    latencies_ns.push(latency_ns);
                 }
                 found.lock().unwrap_or_else(PoisonError::into_inner).append(&mut latencies_ns);
                 if left.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -104,5 +106,26 @@ impl Timer {
             involuntary_switches: used.involuntary_switches,
             latency_ns,
         })
+    }
+}
+
+/// The first of the times `due_ns` and whole intervals later that is still to come. Who runs late
+/// misses some of them, and sleeps until the next: a time that is over would be no sleep.
+fn next_after(due_ns: u64, interval_ns: u64, now_ns: u64) -> u64 {
+    let missed = now_ns.saturating_sub(due_ns) / interval_ns;
+    due_ns + (missed + 1) * interval_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_are_over_are_not_slept_until() {
+        assert_eq!(next_after(100, 10, 100), 110);
+        assert_eq!(next_after(100, 10, 109), 110);
+        assert_eq!(next_after(100, 10, 110), 120);
+        assert_eq!(next_after(100, 10, 137), 140);
+        assert_eq!(next_after(100, 10, 90), 110);
     }
 }

@@ -89,10 +89,11 @@ impl Wakeup {
                     Ok(())
                 })?;
             }
-            let duration_ns = self.duration_ns;
+            let (found, duration_ns) = (Arc::clone(&found), self.duration_ns);
             crew.add(format!("messenger {messenger}"), move |gate| {
                 gate.wait()?;
-                wake_all_until(&office, now_ns() + duration_ns);
+                let mut latencies_ns = wake_all_until(&office, now_ns() + duration_ns);
+                found.lock().unwrap_or_else(PoisonError::into_inner).append(&mut latencies_ns);
                 Ok(())
             })?;
         }
@@ -140,8 +141,9 @@ fn work(office: &Office, worker: usize, think_ns: u64) -> Vec<u64> {
     }
 }
 
-/// A messenger's life: wake whoever asks; at the end close, and wake all.
-fn wake_all_until(office: &Office, end_ns: u64) {
+/// A messenger's life: wake whoever asks; at the end close, and wake all. Who was woken and has not
+/// run by then has waited so long at least: without these, the longest latencies would be missing.
+fn wake_all_until(office: &Office, end_ns: u64) -> Vec<u64> {
     loop {
         let seen = office.requests.load(Ordering::Acquire);
         for desk in &office.desks {
@@ -156,8 +158,12 @@ fn wake_all_until(office: &Office, end_ns: u64) {
         }
         futex_wait(&office.requests, seen, EVERY_BIT, Some(end_ns));
     }
+    let mut latencies_ns = vec![];
     for desk in &office.desks {
-        desk.state.store(CLOSED, Ordering::Release);
+        if desk.state.swap(CLOSED, Ordering::AcqRel) == WOKEN {
+            latencies_ns.push(now_ns().saturating_sub(desk.woken_at_ns.load(Ordering::Acquire)));
+        }
         futex_wake(&desk.state, EVERY_BIT);
     }
+    latencies_ns
 }
