@@ -14,6 +14,7 @@ pub mod ring;
 pub mod timer;
 pub mod wakeup;
 
+use crew::Used;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -39,6 +40,30 @@ pub struct Sample {
     /// Latencies, where the benchmark measures some: nanoseconds, smallest to largest of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Percentiles>,
+}
+
+impl Sample {
+    fn of(
+        benchmark: &'static str,
+        nr_tasks: u32,
+        wall_ns: u64,
+        figure: Figure,
+        used: Used,
+        latency_ns: Option<Percentiles>,
+    ) -> Self {
+        let Used { user_ns, system_ns, voluntary_switches, involuntary_switches } = used;
+        Sample {
+            benchmark,
+            wall_ns,
+            figure,
+            nr_tasks,
+            user_ns,
+            system_ns,
+            voluntary_switches,
+            involuntary_switches,
+            latency_ns,
+        }
+    }
 }
 
 /// A number and its unit.

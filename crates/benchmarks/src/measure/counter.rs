@@ -60,16 +60,7 @@ impl Counter {
         let begin = crew.begin()?;
         let used = crew.finish()?;
         let wall_ns = begin.elapsed().as_nanos() as u64;
-        Ok(Sample {
-            benchmark: "counter",
-            wall_ns,
-            figure: Figure { value: wall_ns as f64 / 1e9 / f64::from(self.n), unit: "s per task" },
-            nr_tasks: self.n,
-            user_ns: used.user_ns,
-            system_ns: used.system_ns,
-            voluntary_switches: used.voluntary_switches,
-            involuntary_switches: used.involuntary_switches,
-            latency_ns: None,
-        })
+        let figure = Figure { value: wall_ns as f64 / 1e9 / f64::from(self.n), unit: "s per task" };
+        Ok(Sample::of("counter", self.n, wall_ns, figure, used, None))
     }
 }

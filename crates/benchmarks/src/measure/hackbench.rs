@@ -76,17 +76,8 @@ impl Hackbench {
         let begin = crew.begin()?;
         let used = crew.finish()?;
         let wall_ns = begin.elapsed().as_nanos() as u64;
-        Ok(Sample {
-            benchmark: "hackbench",
-            wall_ns,
-            figure: Figure { value: wall_ns as f64 / 1e9, unit: "s" },
-            nr_tasks: self.nr_tasks(),
-            user_ns: used.user_ns,
-            system_ns: used.system_ns,
-            voluntary_switches: used.voluntary_switches,
-            involuntary_switches: used.involuntary_switches,
-            latency_ns: None,
-        })
+        let figure = Figure { value: wall_ns as f64 / 1e9, unit: "s" };
+        Ok(Sample::of("hackbench", self.nr_tasks(), wall_ns, figure, used, None))
     }
 
     /// Whether it can be run at all.

@@ -79,17 +79,8 @@ impl Ring {
         let wall_ns = u64::from_le_bytes(measured);
         let switches = f64::from(self.rounds) * f64::from(self.n);
         let per_switch_ns = (wall_ns as f64 / switches - overhead_ns).max(0.0);
-        Ok(Sample {
-            benchmark: "lat_ctx",
-            wall_ns,
-            figure: Figure { value: per_switch_ns / 1e3, unit: "us per switch" },
-            nr_tasks: self.n,
-            user_ns: used.user_ns,
-            system_ns: used.system_ns,
-            voluntary_switches: used.voluntary_switches,
-            involuntary_switches: used.involuntary_switches,
-            latency_ns: None,
-        })
+        let figure = Figure { value: per_switch_ns / 1e3, unit: "us per switch" };
+        Ok(Sample::of("lat_ctx", self.n, wall_ns, figure, used, None))
     }
 
     fn check(&self) -> Result<(), MeasureError> {

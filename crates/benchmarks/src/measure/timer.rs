@@ -95,17 +95,8 @@ impl Timer {
         let wall_ns = begin.elapsed().as_nanos() as u64;
         let latency_ns = Percentiles::of(&mut found.lock().unwrap_or_else(PoisonError::into_inner));
         let p50_ns = latency_ns.map_or(0, |latency| latency.p50);
-        Ok(Sample {
-            benchmark: "timer",
-            wall_ns,
-            figure: Figure { value: p50_ns as f64 / 1e3, unit: "us late (median)" },
-            nr_tasks: self.n + self.hogs,
-            user_ns: used.user_ns,
-            system_ns: used.system_ns,
-            voluntary_switches: used.voluntary_switches,
-            involuntary_switches: used.involuntary_switches,
-            latency_ns,
-        })
+        let figure = Figure { value: p50_ns as f64 / 1e3, unit: "us late (median)" };
+        Ok(Sample::of("timer", self.n + self.hogs, wall_ns, figure, used, latency_ns))
     }
 }
 

@@ -102,17 +102,8 @@ impl Wakeup {
         let wall_ns = begin.elapsed().as_nanos() as u64;
         let latency_ns = Percentiles::of(&mut found.lock().unwrap_or_else(PoisonError::into_inner));
         let p99_ns = latency_ns.map_or(0, |latency| latency.p99);
-        Ok(Sample {
-            benchmark: "wakeup",
-            wall_ns,
-            figure: Figure { value: p99_ns as f64 / 1e3, unit: "us until it runs (p99)" },
-            nr_tasks,
-            user_ns: used.user_ns,
-            system_ns: used.system_ns,
-            voluntary_switches: used.voluntary_switches,
-            involuntary_switches: used.involuntary_switches,
-            latency_ns,
-        })
+        let figure = Figure { value: p99_ns as f64 / 1e3, unit: "us until it runs (p99)" };
+        Ok(Sample::of("wakeup", nr_tasks, wall_ns, figure, used, latency_ns))
     }
 }
 
