@@ -12,6 +12,9 @@ use crate::heat::Counting;
 pub struct Counters {
     instructions: Counter,
     cache_misses: Option<Counter>,
+    /// Whether each was on whenever it should have been: one that was not would read as 0.
+    instructions_are_on: bool,
+    cache_misses_are_on: bool,
 }
 
 /// What was counted.
@@ -34,13 +37,20 @@ impl Counters {
         let open =
             |event: Hardware| Builder::new(event).exclude_kernel(true).exclude_hv(true).build();
         let instructions = open(Hardware::INSTRUCTIONS).map_err(|cause| why_not(&cause))?;
-        Ok(Counters { instructions, cache_misses: open(Hardware::CACHE_MISSES).ok() })
+        Ok(Counters {
+            instructions,
+            cache_misses: open(Hardware::CACHE_MISSES).ok(),
+            instructions_are_on: true,
+            cache_misses_are_on: true,
+        })
     }
 
-    /// Goes on counting. What cannot be switched on is seen when it is read.
+    /// Goes on counting. What cannot be switched on is not among what was counted.
     pub fn begin(&mut self) {
-        let _ = self.instructions.enable();
-        let _ = self.cache_misses.as_mut().map(Counter::enable);
+        self.instructions_are_on &= self.instructions.enable().is_ok();
+        if let Some(misses) = &mut self.cache_misses {
+            self.cache_misses_are_on &= misses.enable().is_ok();
+        }
     }
 
     /// Stops counting.
@@ -51,13 +61,16 @@ impl Counters {
 
     /// What was counted since the last call; `None` if nothing could be.
     pub fn take(&mut self) -> Option<Counted> {
+        let instructions_were_on = std::mem::replace(&mut self.instructions_are_on, true);
+        let cache_misses_were_on = std::mem::replace(&mut self.cache_misses_are_on, true);
         let instructions = self.instructions.read().ok()?;
         self.instructions.reset().ok()?;
         let cache_misses = self.cache_misses.as_mut().and_then(|counter| {
             let misses = counter.read().ok()?;
             counter.reset().ok().map(|()| misses)
         });
-        Some(Counted { instructions, cache_misses })
+        let cache_misses = cache_misses.filter(|_| cache_misses_were_on);
+        instructions_were_on.then_some(Counted { instructions, cache_misses })
     }
 }
 

@@ -1,7 +1,10 @@
 //! One entrant on its way through a workload: its queues, and the time that they take.
 
 mod bursts;
+mod reach;
 mod steady;
+
+pub use reach::REACH_MAX;
 
 use std::collections::VecDeque;
 
@@ -78,6 +81,11 @@ impl Setting {
         }
     }
 
+    /// Items of all queues together that there is room for.
+    pub fn room(&self) -> u64 {
+        u64::from(self.capacity()) * u64::from(self.nr_queues())
+    }
+
     fn nr_queues(&self) -> u32 {
         match self.workload {
             Workload::Cold => self.queues,
@@ -131,6 +139,10 @@ pub trait Runner {
     /// reference. Comes first, with fresh queues.
     fn examine(&mut self, pops: &mut Pops);
 
+    /// Whether no item is lost and none doubled; what is wrong, if something is. Comes first, with
+    /// fresh queues, which are not raced afterwards.
+    fn conserve(&mut self) -> Result<(), String>;
+
     /// Brings the queues into the state in which they are measured.
     fn warm_up(&mut self);
 
@@ -183,8 +195,12 @@ impl<Q: Raced> Runner for Course<'_, Q> {
         let _ = order::examine(&mut self.queues[0], self.setting, pops);
     }
 
+    fn conserve(&mut self) -> Result<(), String> {
+        order::conserve(&mut self.queues[0], self.setting)
+    }
+
     fn warm_up(&mut self) {
-        let turns = 3 * u64::from(self.setting.n) * self.queues.len() as u64 + WARM_UP_LOOPS;
+        let turns = self.setting.warm_up_turns();
         let mut meter = Meter::new(self.setting, None);
         match self.setting.workload {
             Workload::Hold | Workload::Single => self.hold(turns, &mut meter),
@@ -230,8 +246,12 @@ impl<Q: Raced> Runner for Course<'_, Q> {
     }
 
     fn single(&mut self) -> Option<Single> {
-        let mut both: Vec<u32> =
-            self.pops.iter().zip(&self.pushes).map(|(pop, push)| pop + push).collect();
+        let mut both: Vec<u32> = self
+            .pops
+            .iter()
+            .zip(&self.pushes)
+            .map(|(pop, push)| pop.saturating_add(*push))
+            .collect();
         Some(Single {
             both: Percentiles::of(&mut both)?,
             pop: Percentiles::of(&mut self.pops)?,
@@ -349,6 +369,16 @@ mod tests {
                 assert!(farthest <= 2 << 22, "{workload:?}: one waits for {farthest}");
             }
         }
+    }
+
+    #[test]
+    fn a_pop_and_a_push_that_took_for_ever_are_added() {
+        let spec = HeatSpec::new(Workload::Single, ITEMS);
+        let setting = Setting::new(&spec, Keys::Uniform, ITEMS, None);
+        let make = |capacity| Ok(RedBlackTree::with_capacity(capacity as usize));
+        let mut course = Course::new(&setting, &make).expect("a course");
+        (course.pops, course.pushes) = (vec![u32::MAX - 1], vec![7]);
+        assert_eq!(course.single().expect("samples").both.max, u32::MAX);
     }
 
     #[test]

@@ -149,19 +149,69 @@ pub enum RaceError {
 
     /// All entrants together need more memory than there is.
     #[error(
-        "{entrants} entrants with {items} items each need about {needed_mib} MiB, and \
-         {available_mib} MiB are free\n\
-         hint: race fewer items, or name fewer structures"
+        "{entrants} entrants with {items} items and {samples} timed operations each need about \
+         {needed_mib} MiB, and {available_mib} MiB are free\n\
+         hint: race fewer items, or fewer loops where operations are timed alone, or name fewer \
+         structures"
     )]
     Memory {
         /// How many race.
         entrants: usize,
         /// Items of each, in all its queues.
         items: u64,
+        /// Times of each that are kept, in the workload `single`.
+        samples: u64,
         /// What they need.
         needed_mib: u64,
         /// What the system can give.
         available_mib: u64,
+    },
+
+    /// Keys would move on so far that not every structure could still compare them.
+    #[error(
+        "{workload} with {keys} keys and {n} items moves keys on by about 2^{bits} in {rounds} \
+         rounds of {loops} loops, warm-up included, and they must stay below 2^61\n\
+         hint: race fewer loops or rounds, or more items"
+    )]
+    KeysTooFar {
+        /// The workload.
+        workload: &'static str,
+        /// The distribution of what is added to keys.
+        keys: String,
+        /// Items in the queue.
+        n: u32,
+        /// Loops or operations of a round.
+        loops: u64,
+        /// Rounds.
+        rounds: u32,
+        /// How far keys get, as a power of two.
+        bits: u32,
+    },
+
+    /// A structure lost items, or gave some that it did not have.
+    #[error(
+        "{structure} ({origin}) does not keep its items: {problem}\n\
+         hint: exact = 0 gives up the order of items, not the items: each that was pushed must \
+         be popped or removed once"
+    )]
+    Items {
+        /// Which one.
+        structure: String,
+        /// Where it is from.
+        origin: String,
+        /// What was seen.
+        problem: String,
+    },
+
+    /// The heat met an error of a structure or of the race itself.
+    #[error(
+        "the heat broke off: {cause}\n\
+         hint: this is an error in schedlab or in a plug-in; race without the structure that the \
+         lines above name, and report it"
+    )]
+    BrokeOff {
+        /// What the assertion said.
+        cause: String,
     },
 
     /// A plug-in has no memory for a queue.

@@ -3,12 +3,14 @@
 //! A plain queue's pops are the reference. Every exact entrant goes through the same operations,
 //! with keys of the heat, and each of its pops must give the same item with the same key.
 
-use runqueue::hold::{Random, mix};
+use runqueue::hold::{Increments, Random, mix};
 
 use crate::course::Setting;
 use crate::raced::{Raced, increment};
 use crate::trace::Operation;
 
+/// Turns of one verification, at most, those with half of the items counted twice.
+pub const TURNS_MAX: u64 = 8 * TURNS;
 /// Turns of each kind.
 const TURNS: u64 = 10_000;
 /// Items that are taken out at the end, if there are so many.
@@ -107,6 +109,89 @@ pub fn examine<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> O
     bursts(queue, setting, &mut random, pops)?;
     turns(queue, setting, 0..TURNS, pops)?;
     take_and_return(queue, n, pops)
+}
+
+/// Takes `queue` through the same operations with books kept of what is queued, and then takes out
+/// everything: no item is lost and none doubled, whatever the order is.
+pub fn conserve<Q: Raced>(queue: &mut Q, setting: &Setting) -> Result<(), String> {
+    let is_queued = vec![true; setting.n as usize];
+    let mut booked = Booked { queue, queued: is_queued.len(), is_queued, wrong: None };
+    let mut pops = Pops::recording();
+    if examine(&mut booked, setting, &mut pops).is_some() {
+        while booked.queued > 0 && booked.pop().is_some() {}
+        booked.pop();
+    }
+    booked.wrong.map_or(Ok(()), Err)
+}
+
+/// A queue and the books of it.
+struct Booked<'q, Q> {
+    queue: &'q mut Q,
+    is_queued: Vec<bool>,
+    queued: usize,
+    /// What the first pop was that cannot be.
+    wrong: Option<String>,
+}
+
+impl<Q> Booked<'_, Q> {
+    /// What the books say of a pop: the item, unless it was not queued.
+    fn note(&mut self, popped: Option<u32>) -> Option<u32> {
+        let found = match popped {
+            None if self.queued == 0 => return None,
+            None => Err(format!("a pop gave nothing while {} items were queued", self.queued)),
+            Some(item) => match self.is_queued.get_mut(item as usize) {
+                Some(is_queued) if *is_queued => {
+                    (*is_queued, self.queued) = (false, self.queued - 1);
+                    Ok(item)
+                }
+                Some(_) => Err(format!("a pop gave item {item}, which was not queued")),
+                None => Err(format!("a pop gave item {item}, which nobody pushed")),
+            },
+        };
+        found.map_err(|wrong| self.wrong.get_or_insert(wrong)).ok()
+    }
+}
+
+impl<Q: Raced> Raced for Booked<'_, Q> {
+    fn push(&mut self, item: u32, key: u64) {
+        self.queue.push(item, key);
+        self.is_queued[item as usize] = true;
+        self.queued += 1;
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        let popped = self.queue.pop();
+        self.note(popped)
+    }
+
+    fn remove(&mut self, item: u32) {
+        self.queue.remove(item);
+        self.is_queued[item as usize] = false;
+        self.queued -= 1;
+    }
+
+    fn key(&self, item: u32) -> u64 {
+        self.queue.key(item)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.queue.memory_bytes()
+    }
+
+    fn hold(&mut self, increments: &Increments, round: u64, loops: u64) {
+        self.queue.hold(increments, round, loops);
+    }
+
+    fn hold_and_remove(
+        &mut self,
+        items: u32,
+        increments: &Increments,
+        round: u64,
+        loops: u64,
+        random: &mut Random,
+    ) {
+        self.queue.hold_and_remove(items, increments, round, loops, random);
+    }
 }
 
 fn turns<Q: Raced>(

@@ -1,11 +1,12 @@
 //! One heat from beginning to end.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
 use runqueue::{RedBlackTree, RunQueue};
 
 use crate::counters::{self, Counters};
-use crate::course::{self, Meter, Runner, Setting};
+use crate::course::{self, Meter, REACH_MAX, Runner, Setting};
 use crate::entrants::{self, Entrant};
 use crate::heat::{Heat, Row};
 use crate::order::{Popped, Pops};
@@ -20,8 +21,12 @@ const ITEMS: u32 = 100;
 const RERUNS_MAX: u32 = 3;
 /// A stretch that takes longer meets another thread on any busy machine, and is not run again.
 const RERUN_LONGEST: Duration = Duration::from_millis(5);
-/// What an item takes in the largest structures, in bytes.
+/// What an item takes on average over all entrants, in bytes, where items are many: most take 64 to
+/// 128, and an exact time ring 160 with a million, but 330 with 100,000.
 const ITEM_BYTES: u64 = 128;
+/// What the times of a pop and a push take that were timed alone: four bytes each, in vectors that
+/// grow by doubling, and their sum.
+const SAMPLE_BYTES: u64 = 20;
 
 /// Runs one heat: one workload, one size, all entrants.
 ///
@@ -33,15 +38,27 @@ const ITEM_BYTES: u64 = 128;
 /// # Errors
 ///
 /// [`RaceError`] if the heat asks for what is not there, if an entrant that calls itself exact is
-/// not, or [`RaceError::Stopped`].
+/// not or one loses items, if a structure panics, or [`RaceError::Stopped`].
 pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, RaceError> {
+    // Everything that a heat has is its own, so nothing is left half done behind it.
+    panic::catch_unwind(AssertUnwindSafe(|| run_heat(spec, watch))).unwrap_or_else(|panicked| {
+        let text = panicked.downcast_ref::<String>().map(String::as_str);
+        let cause = text.or_else(|| panicked.downcast_ref::<&str>().copied());
+        Err(RaceError::BrokeOff { cause: cause.unwrap_or("no reason is known").to_owned() })
+    })
+}
+
+fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, RaceError> {
+    let is_usual = spec.loops.is_none();
     let keys = spec.keys()?;
     let trace = recorded(spec)?;
     let n = spec.n.or(trace.as_ref().map(|trace| trace.items)).unwrap_or(ITEMS);
     let recorded = trace.as_ref().map_or(0, |trace| trace.operations.len() as u64);
     let mut spec = spec.filled_in(n, recorded)?;
     let entrants = entrants::asked_for(&spec)?;
-    let setting = Setting::new(&spec, keys, n, trace);
+    let mut setting = Setting::new(&spec, keys, n, trace);
+    keys_stay_near(&mut setting, &spec, is_usual)?;
+    spec.loops = Some(setting.loops);
     let (racing, resting): (Vec<_>, Vec<_>) = entrants
         .into_iter()
         .map(|entrant| (entrant.left_out(&setting, keys), entrant))
@@ -49,7 +66,7 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     if racing.is_empty() {
         return Err(nobody_left(&setting, &resting));
     }
-    there_is_room(racing.len(), u64::from(n) * u64::from(spec.queues))?;
+    there_is_room(racing.len(), setting.room(), samples(&setting, &spec))?;
 
     let pinned = Pinned::to(spec.cpu)?;
     let mut field = Vec::new();
@@ -91,17 +108,59 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
 }
 
 /// Whether so many entrants can be kept in memory at one time, which taking turns needs.
-fn there_is_room(entrants: usize, items: u64) -> Result<(), RaceError> {
-    let needed = entrants as u64 * items * ITEM_BYTES;
+fn there_is_room(entrants: usize, items: u64, samples: u64) -> Result<(), RaceError> {
+    let each = items * ITEM_BYTES + samples.saturating_mul(SAMPLE_BYTES);
+    let needed = each.saturating_mul(entrants as u64);
     match memory::available_bytes() {
         Some(available) if available < needed => Err(RaceError::Memory {
             entrants,
             items,
+            samples,
             needed_mib: needed >> 20,
             available_mib: available >> 20,
         }),
         _ => Ok(()),
     }
+}
+
+/// How often an entrant runs in a round: twice where all go there and back.
+fn runs_of_a_round(order: Order) -> u64 {
+    match order {
+        Order::Rotating => 1,
+        Order::Abcba => 2,
+    }
+}
+
+/// Times of operations timed alone that an entrant keeps.
+fn samples(setting: &Setting, spec: &HeatSpec) -> u64 {
+    let runs = u64::from(spec.rounds) * runs_of_a_round(spec.order) + 1;
+    if setting.workload == Workload::Single { runs.saturating_mul(setting.loops) } else { 0 }
+}
+
+/// Whether keys stay where everybody can compare them, however often a stretch is run again; loops
+/// that were not asked for are made fewer for that.
+fn keys_stay_near(setting: &mut Setting, spec: &HeatSpec, is_usual: bool) -> Result<(), RaceError> {
+    let stretches = u64::from(spec.rounds) * runs_of_a_round(spec.order);
+    // Two more are those of the warm-up and of the counters.
+    let runs = stretches * (1 + u64::from(RERUNS_MAX)) + 2;
+    if is_usual {
+        setting.shorten(runs);
+    }
+    if let Some(trace) = &setting.trace {
+        return trace.stays_near(setting.loops, runs);
+    }
+    let reach = setting.reach(runs);
+    if reach < REACH_MAX {
+        return Ok(());
+    }
+    Err(RaceError::KeysTooFar {
+        workload: setting.workload.name(),
+        keys: spec.keys.clone(),
+        n: setting.n,
+        loops: setting.loops,
+        rounds: spec.rounds,
+        bits: reach.log2().ceil() as u32,
+    })
 }
 
 /// The trace of a heat that replays one.
@@ -149,6 +208,15 @@ impl<'s> Racer<'s> {
         setting: &'s Setting,
         reference: &[Popped],
     ) -> Result<Self, RaceError> {
+        if !entrant.facts.exact {
+            // With queues of its own: who is not exact races as it was filled.
+            let kept = entrant.start(setting)?.conserve();
+            kept.map_err(|problem| RaceError::Items {
+                structure: entrant.facts.structure.clone(),
+                origin: entrant.facts.source.clone(),
+                problem,
+            })?;
+        }
         let mut runner = entrant.start(setting)?;
         memory::ask_for_large();
         let mut row = row(entrant, String::new());
@@ -259,12 +327,28 @@ mod tests {
     //! Goal: the orders are those that are promised. Method: three entrants.
 
     use super::*;
+    use runqueue::hold::Keys;
 
     #[test]
     fn who_needs_more_memory_than_there_is_learns_how_much() {
-        assert!(there_is_room(20, 1000).is_ok());
-        let error = there_is_room(1 << 20, 1 << 24).expect_err("too much").to_string();
-        assert!(error.contains("16777216 items each need about 2147483648 MiB"), "{error}");
+        assert!(there_is_room(20, 1000, 0).is_ok());
+        let error = there_is_room(1 << 20, 1 << 24, 0).expect_err("too much").to_string();
+        assert!(error.contains("16777216 items"), "{error}");
+        assert!(error.contains("each need about 2147483648 MiB"), "{error}");
+        let error = there_is_room(20, 10, 1 << 40).expect_err("too many times").to_string();
+        assert!(error.contains("1099511627776 timed operations"), "{error}");
+    }
+
+    #[test]
+    fn all_queues_and_all_times_are_counted() {
+        let room = |workload| {
+            let setting = Setting::new(&HeatSpec::new(workload, 100), Keys::Uniform, 100, None);
+            (setting.room(), samples(&setting, &HeatSpec::new(workload, 100)))
+        };
+        assert_eq!(room(Workload::Hold), (100, 0));
+        assert_eq!(room(Workload::Drain), (200, 0));
+        assert_eq!(room(Workload::Markov), (150, 0));
+        assert_eq!(room(Workload::Single), (100, 10));
     }
 
     #[test]

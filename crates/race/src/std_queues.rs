@@ -2,7 +2,7 @@
 //!
 //! Neither has a place for links in a task, so they keep keys, serials and items of their own
 //! beside the task's line. Keys are compared as signed numbers: right as long as no key of a race
-//! is 2^63 away from 0, which none is.
+//! is 2^63 away from 0. A heat whose keys would come near it is refused.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -9,15 +9,22 @@
 //! ```
 //!
 //! What comes after `#` is a comment. A trace is checked as a whole before it is raced: an exact
-//! queue could do every operation of it.
+//! queue could do every operation of it, and keys stay where everybody can compare them: those of
+//! items queued together are less than 2^61 apart, and all, replays included, below 2^62.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use runqueue::{RedBlackTree, RunQueue, before};
 
 use crate::RaceError;
 use crate::spec::ITEMS_MAX;
+
+/// Keys of items that are queued together are less than this apart.
+const APART_MAX: u64 = 1 << 61;
+/// Keys are less than this away from 0, replays included.
+const KEY_MAX: u64 = 1 << 62;
 
 /// What was done to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +54,9 @@ pub struct Trace {
     pub span: u64,
     /// Items 0 to here - 1 are named.
     pub items: u32,
+    path: PathBuf,
+    /// The line with the largest key, and that key.
+    largest: Option<(usize, i64)>,
 }
 
 impl Trace {
@@ -77,14 +87,49 @@ impl Trace {
         // A trace that names no item can only pop from an empty queue, which is told below.
         let items = items.map_or(1, |item| item + 1);
         let mut queue = RedBlackTree::with_capacity(items as usize);
+        let mut keys = BTreeSet::new();
+        let mut largest: Option<(usize, i64)> = None;
         for &(number, said, operation) in &lines {
-            repeat(&mut queue, operation).map_err(|wrong| wrong.at(path, number, said))?;
+            let at = |wrong: Wrong| wrong.at(path, number, said);
+            let left = repeat(&mut queue, operation).map_err(at)?;
+            if let Some(item) = left {
+                keys.remove(&(queue.key(item) as i64, item));
+            }
+            if let Operation::Push { item, key } = operation {
+                keys.insert((key as i64, item));
+                together(&keys).map_err(at)?;
+                if largest.is_none_or(|(_, most)| most < key as i64) {
+                    largest = Some((number, key as i64));
+                }
+            }
         }
         let operations: Vec<_> = lines.into_iter().map(|(_, _, operation)| operation).collect();
         if operations.is_empty() {
             return Err(RaceError::TraceEmpty { path: path.to_owned() });
         }
-        Ok(Trace { span: span(&operations), operations, items })
+        let path = path.to_owned();
+        Ok(Trace { span: span(&operations), operations, items, path, largest })
+    }
+
+    /// Whether keys stay below 2^62 if a round of so many operations is replayed `runs` times.
+    ///
+    /// # Errors
+    ///
+    /// [`RaceError::Trace`] with the line of the largest key.
+    pub(crate) fn stays_near(&self, operations: u64, runs: u64) -> Result<(), RaceError> {
+        let Some((line, key)) = self.largest else { return Ok(()) };
+        let replays = u128::from((operations / self.operations.len() as u64).max(1) * runs);
+        let last = i128::from(key) + (u128::from(self.span) * replays) as i128;
+        if last < i128::from(KEY_MAX) {
+            return Ok(());
+        }
+        let hint = "race fewer loops or rounds, or divide all keys by what their clock cannot tell";
+        let problem = format!(
+            "after {replays} replays, each {} further, this key passes 2^62, and not everybody \
+             can compare it any more",
+            self.span
+        );
+        Err(Wrong::new(problem, hint).at(&self.path, line, &format!("key {key}")))
     }
 
     /// Whether items leave from where they stand.
@@ -113,7 +158,7 @@ impl Wrong {
 fn parse(said: &str) -> Result<Operation, Wrong> {
     let words: Vec<&str> = said.split_whitespace().collect();
     match words[..] {
-        ["push", item, key] => Ok(Operation::Push { item: number(item)?, key: number(key)? }),
+        ["push", item, key] => Ok(Operation::Push { item: number(item)?, key: near(key)? }),
         ["pop"] => Ok(Operation::Pop),
         ["remove", item] => Ok(Operation::Remove { item: number(item)? }),
         _ => Err(Wrong::new("no operation", "a line is `push ITEM KEY`, `pop` or `remove ITEM`")),
@@ -124,6 +169,28 @@ fn number<T: std::str::FromStr>(word: &str) -> Result<T, Wrong> {
     let bits = 8 * size_of::<T>();
     let hint = format!("items and keys are whole numbers; this one has up to {bits} bits");
     word.parse().map_err(|_| Wrong::new(format!("{word} is no such number"), hint))
+}
+
+/// A key that is not too far from 0; keys wrap, so the last ones are those shortly before it.
+fn near(word: &str) -> Result<u64, Wrong> {
+    let key: u64 = number(word)?;
+    if (key as i64).unsigned_abs() < KEY_MAX {
+        return Ok(key);
+    }
+    let hint = "take the smallest key of the trace from all keys: only their differences matter";
+    Err(Wrong::new(format!("key {key} is 2^62 or more away from 0"), hint))
+}
+
+/// Whether all of `keys`, which are queued together, can be compared by everybody.
+fn together(keys: &BTreeSet<(i64, u32)>) -> Result<(), Wrong> {
+    let (Some(&(least, _)), Some(&(most, item))) = (keys.first(), keys.last()) else {
+        return Ok(());
+    };
+    if most.abs_diff(least) < APART_MAX {
+        return Ok(());
+    }
+    let problem = format!("item {item} has key {most} while another one has {least}: 2^61 apart");
+    Err(Wrong::new(problem, "queue only items together whose keys are less than 2^61 apart"))
 }
 
 fn item_of(operation: Operation) -> Option<u32> {
@@ -148,7 +215,8 @@ fn within(operation: Operation, capacity: Option<u32>) -> Result<(), Wrong> {
     }
 }
 
-fn repeat(queue: &mut RedBlackTree, operation: Operation) -> Result<(), Wrong> {
+/// Does it, and tells who left.
+fn repeat(queue: &mut RedBlackTree, operation: Operation) -> Result<Option<u32>, Wrong> {
     match operation {
         Operation::Push { item, .. } if queue.contains(item) => Err(Wrong::new(
             format!("item {item} is queued already"),
@@ -157,10 +225,10 @@ fn repeat(queue: &mut RedBlackTree, operation: Operation) -> Result<(), Wrong> {
         )),
         Operation::Push { item, key } => {
             queue.push(item, key);
-            Ok(())
+            Ok(None)
         }
         Operation::Pop => match queue.pop() {
-            Some(_) => Ok(()),
+            Some(item) => Ok(Some(item)),
             None => Err(Wrong::new("the queue is empty", "push something first")),
         },
         Operation::Remove { item } if !queue.contains(item) => Err(Wrong::new(
@@ -170,7 +238,7 @@ fn repeat(queue: &mut RedBlackTree, operation: Operation) -> Result<(), Wrong> {
         )),
         Operation::Remove { item } => {
             queue.remove(item);
-            Ok(())
+            Ok(Some(item))
         }
     }
 }
@@ -216,6 +284,16 @@ mod tests {
     }
 
     #[test]
+    fn replays_may_not_move_keys_out_of_sight() {
+        let trace = read("push 1 5\npush 2 1099511627780\npop\npop", None).expect("a trace");
+        assert_eq!(trace.span, 1 << 40);
+        assert!(trace.stays_near(4, 1 << 20).is_ok());
+        let error = trace.stays_near(40, 1 << 20).expect_err("too far").to_string();
+        assert!(error.contains("wrong.trace:2: after 10485760 replays"), "{error}");
+        assert!(error.contains("key 1099511627780") && error.contains("fewer loops"), "{error}");
+    }
+
+    #[test]
     fn what_cannot_have_happened_is_named_with_its_line() {
         for (text, capacity, line, problem) in [
             ("push 1 5\npush 9 5\n", Some(9), 2, "item 9 is above the capacity of 9"),
@@ -229,6 +307,14 @@ mod tests {
             ("peek", None, 1, "no operation"),
             ("push x 1", None, 1, "x is no such number"),
             ("push 1 -1", None, 1, "-1 is no such number"),
+            ("push 1 9223372036854775807", None, 1, "key 9223372036854775807 is 2^62 or more"),
+            ("push 1 13835058055282163712", None, 1, "key 13835058055282163712 is 2^62 or more"),
+            (
+                "push 1 7\npop\npush 2 2305843009213693952\npush 1 0",
+                None,
+                4,
+                "item 2 has key 2305843009213693952 while another one has 0: 2^61 apart",
+            ),
         ] {
             let error = read(text, capacity).expect_err(text);
             assert!(error.contains(&format!("wrong.trace:{line}: {problem}")), "{error}");

@@ -146,6 +146,29 @@ fn whoever_watches_can_stop_a_heat() {
 }
 
 #[test]
+fn keys_that_would_get_too_far_are_refused_beforehand() {
+    let far =
+        |loops, n| HeatSpec { loops, rounds: 31, keys: "wide".into(), ..short(Workload::Hold, n) };
+    let error = heat(&far(Some(1_000_000), 10), &mut || true).expect_err("too far").to_string();
+    assert!(error.contains("wide keys and 10 items moves keys on by about 2^67"), "{error}");
+    assert!(error.contains("31 rounds of 1000000 loops"), "{error}");
+    assert!(error.contains("hint: race fewer loops or rounds"), "{error}");
+    // Loops that nobody asked for are made fewer instead.
+    let structures = Some(vec!["rust_btree_map".to_owned(), "red_black_tree".to_owned()]);
+    let found = run(&HeatSpec { structures, ..far(None, 1) });
+    assert_eq!(found.spec.loops, Some(1250));
+}
+
+#[test]
+fn a_panic_in_a_heat_is_an_error_of_that_heat() {
+    let spec = short(Workload::Hold, 10);
+    let found = heat(&spec, &mut || panic!("nobody can go on"));
+    assert!(matches!(found, Err(RaceError::BrokeOff { .. })), "{found:?}");
+    assert!(found.expect_err("broken off").to_string().contains("nobody can go on"));
+    check(&run(&spec));
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     let error = |spec: HeatSpec| heat(&spec, &mut || true).expect_err("wrong").to_string();
     let structures = Some(vec!["splay_tree".to_owned()]);

@@ -85,6 +85,24 @@ fn an_item_that_nobody_pushed_is_seen() {
 }
 
 #[test]
+fn who_is_not_exact_keeps_all_items_or_is_refused() {
+    let (_folder, object) = lists();
+    for (name, problem) in [
+        ("gives_nothing", "a pop gave nothing while 50 items were queued"),
+        ("gives_twice", "which was not queued"),
+        ("gives_any", "a pop gave item 4294967295, which nobody pushed"),
+        ("loses_at_last", "a pop gave nothing while 1 items were queued"),
+    ] {
+        for workload in [Workload::Hold, Workload::HoldRemove, Workload::Drain] {
+            let error = race(&object, &[name], workload, "uniform").expect_err(name);
+            assert!(matches!(error, RaceError::Items { .. }), "{error}");
+            let said = error.to_string();
+            assert!(said.contains(name) && said.contains(problem), "{said}");
+        }
+    }
+}
+
+#[test]
 fn who_cannot_remove_stays_away_from_removals() {
     let (_folder, object) = lists();
     let found = race(&object, &["cannot_remove", "fifo_ties"], Workload::HoldRemove, "uniform");

@@ -21,7 +21,8 @@
 //! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
 //! the number of items or the spread of keys has changed by a factor; remove O(1) on average
 //! in the ring, one pass in the first tier and the front; a walk is n pops and pushes. Memory: one
-//! line an item, 64 to 112 bytes for chunks, and 12 a slot. Nothing is allocated after it was made.
+//! line an item and, for chunks, slots and lists, about 100 bytes more at a capacity of a million,
+//! 260 at 100,000 and 380 at 10,000; a queue for one item holds 120 KiB. Nothing is allocated after it was made.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
 //! happen.

@@ -8,6 +8,8 @@
 //! Source: J. Vaucher, P. Duval, "A comparison of simulation event list algorithms", 1975;
 //! D. Jones, "An empirical comparison of priority-queue and event-set implementations", 1986.
 
+use std::ops::Range;
+
 use crate::RunQueue;
 
 /// How many increments are drawn; the loop goes through them in turn.
@@ -213,9 +215,9 @@ impl Increments {
         loops: usize,
     ) {
         for round in round..round + loops {
-            let Some(item) = queue.pop() else { return };
-            let key = queue.key(item).wrapping_add(self.of::<WEIGHTED>(round, item));
-            queue.push(item, key);
+            if !self.hold_once::<Q, WEIGHTED>(queue, round) {
+                return;
+            }
         }
     }
 
@@ -230,13 +232,44 @@ impl Increments {
         loops: usize,
         random: &mut Random,
     ) {
-        for round in round..round + loops {
-            self.hold(queue, round, 1);
-            let sleeper = random.below(u64::from(items)) as u32;
+        let rounds = round..round + loops;
+        if self.weighted {
+            self.hold_and_remove_loop::<Q, true>(queue, items, rounds, random);
+        } else {
+            self.hold_and_remove_loop::<Q, false>(queue, items, rounds, random);
+        }
+    }
+
+    /// One loop with both operations in it, as entrants in C++ have it: no call once a turn.
+    #[inline(always)]
+    fn hold_and_remove_loop<Q: RunQueue, const WEIGHTED: bool>(
+        &self,
+        queue: &mut Q,
+        items: u32,
+        rounds: Range<usize>,
+        random: &mut Random,
+    ) {
+        // A copy, so that no store to a key can change it.
+        let mut chance = random.clone();
+        for round in rounds {
+            if !self.hold_once::<Q, WEIGHTED>(queue, round) {
+                break;
+            }
+            let sleeper = chance.below(u64::from(items)) as u32;
             let key = queue.key(sleeper);
             queue.remove(sleeper);
             queue.push(sleeper, key);
         }
+        *random = chance;
+    }
+
+    /// One turn; whether anything was queued.
+    #[inline(always)]
+    fn hold_once<Q: RunQueue, const WEIGHTED: bool>(&self, queue: &mut Q, round: usize) -> bool {
+        let Some(item) = queue.pop() else { return false };
+        let key = queue.key(item).wrapping_add(self.of::<WEIGHTED>(round, item));
+        queue.push(item, key);
+        true
     }
 }
 
@@ -268,6 +301,32 @@ mod tests {
                 different.insert(key);
             });
             assert_eq!(different.len() < 20, keys == Keys::Ties, "{keys:?}: {}", different.len());
+        }
+    }
+
+    #[test]
+    fn the_loop_with_sleepers_is_a_turn_and_a_removal_each() {
+        for keys in [Keys::Uniform, Keys::Weighted] {
+            let increments = Increments::new(keys, 1);
+            let mut queues = [(); 2].map(|()| RedBlackTree::with_capacity(50));
+            let mut random = [(); 2].map(|()| Random::new(7));
+            for queue in &mut queues {
+                increments.fill(queue, 50, 0, 3);
+            }
+            increments.hold_and_remove(&mut queues[0], 50, 5, 1000, &mut random[0]);
+            for round in 5..1005 {
+                increments.hold(&mut queues[1], round, 1);
+                let sleeper = random[1].below(50) as u32;
+                let key = queues[1].key(sleeper);
+                queues[1].remove(sleeper);
+                queues[1].push(sleeper, key);
+            }
+            assert_eq!(random[0].state(), random[1].state());
+            for pop in 0..50 {
+                let [one, other] =
+                    queues.each_mut().map(|queue| queue.pop().map(|item| (item, queue.key(item))));
+                assert_eq!(one, other, "{keys:?}: pop {pop}");
+            }
         }
     }
 

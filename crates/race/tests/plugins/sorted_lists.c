@@ -119,6 +119,43 @@ static int64_t pop_any(void *queue)
 	return 1ll << 40;
 }
 
+/* A list that is empty whatever was pushed: nothing is faster. */
+static int64_t pop_nothing(void *queue)
+{
+	(void)queue;
+	return -1;
+}
+
+/* A list whose first item stays where it is. */
+static int64_t pop_again(void *queue)
+{
+	struct list *list = queue;
+
+	return list->head == NONE ? -1 : (int64_t)list->head;
+}
+
+/* As push_fifo, but an item that is in the list stays where it is. */
+static void push_once(void *queue, uint32_t item, uint64_t key)
+{
+	const struct list *list = queue;
+	uint32_t at = list->head;
+
+	while (at != NONE && at != item)
+		at = list->nodes[at].next;
+	if (at == NONE)
+		push_fifo(queue, item, key);
+}
+
+/* A list that never gives its last item. */
+static int64_t pop_but_the_last(void *queue)
+{
+	struct list *list = queue;
+
+	if (list->head != NONE && list->nodes[list->head].next == NONE)
+		return -1;
+	return pop(queue);
+}
+
 static const struct schedlab_race_queue fifo = {
 	"fifo_ties", 1, 1, create, free, push_fifo, pop, remove_item, key_of, memory_bytes,
 };
@@ -148,10 +185,26 @@ static const struct schedlab_race_queue any = {
 	"any_item", 1, 1, create, free, push_fifo, pop_any, remove_item, key_of, memory_bytes,
 };
 
+static const struct schedlab_race_queue nothing = {
+	"gives_nothing", 0, 1, create, free, push_fifo, pop_nothing, remove_item, key_of,
+	memory_bytes,
+};
+static const struct schedlab_race_queue twice = {
+	"gives_twice", 0, 1, create, free, push_once, pop_again, remove_item, key_of, memory_bytes,
+};
+static const struct schedlab_race_queue inexact_any = {
+	"gives_any", 0, 1, create, free, push_fifo, pop_any, remove_item, key_of, memory_bytes,
+};
+static const struct schedlab_race_queue loses = {
+	"loses_at_last", 0, 1, create, free, push_fifo, pop_but_the_last, remove_item, key_of,
+	memory_bytes,
+};
+
 extern const uint32_t schedlab_race_abi;
 extern const struct schedlab_race_queue *const schedlab_race_queues[];
 
 const uint32_t schedlab_race_abi = 1;
 const struct schedlab_race_queue *const schedlab_race_queues[] = {
-	&fifo, &lifo, &inexact, &fixed, &wrong_loop, &any, NULL,
+	&fifo, &lifo, &inexact, &fixed, &wrong_loop, &any,
+	&nothing, &twice, &inexact_any, &loses, NULL,
 };

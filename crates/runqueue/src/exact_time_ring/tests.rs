@@ -17,6 +17,17 @@ fn in_each_form(test: impl Fn(Lanes)) {
         .for_each(test);
 }
 
+#[test]
+fn memory_is_what_the_first_page_says() {
+    for (capacity, beyond_lines) in [(10_000, 380.0), (100_000, 260.0), (1_000_000, 100.0)] {
+        let queue = ExactTimeRing::new(capacity, Lanes::Scalar);
+        let each = queue.memory_bytes() as f64 / capacity as f64 - 64.0;
+        assert!((each / beyond_lines - 1.0).abs() < 0.1, "{capacity}: {each}");
+    }
+    let least = ExactTimeRing::new(1, Lanes::Scalar).memory_bytes() >> 10;
+    assert!((115..125).contains(&least), "{least} KiB");
+}
+
 /// A queue beside its model: key's distance from `ORIGIN` and arrival give the item.
 struct Checked {
     queue: ExactTimeRing,
