@@ -101,6 +101,21 @@ def test_the_order_of_2007_can_be_had(command):
     assert heat["spec"]["order"] == "abcba"
 
 
+def test_the_cpu_is_chosen_before_the_store_is_asked(command):
+    [heat] = raced(command, "-n", 4, *TINY, *TWO)["heats"]
+    last = max(os.sched_getaffinity(0))
+    assert heat["spec"]["cpu"] == heat["cpu"] == last
+    assert reused(command("race", "-n", 4, *TINY, *TWO, "--cpu", last)) == (0, 1)
+
+
+def test_one_loop_a_round_leaves_no_traceback_and_a_store_that_can_be_read(command):
+    words = ("race", "-n", 1, "-l", 1, "--rounds", 9, "--report", "r.html")
+    for _ in range(2):
+        done = command(*words)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_heats_that_are_kept_are_not_raced_again_unless_asked(command):
     words = ("-n", "2,4", *TINY, *TWO)
     first = raced(command, *words)

@@ -8,6 +8,7 @@ them; here they are planned, named and given the key under which a store keeps t
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -67,8 +68,8 @@ class Plugin:
 class Asked:
     """What one heat asks. `n` is items a queue, None for those of a trace.
 
-    `loops` and `cpu` are None where the core chooses, `structures` is None for everybody; `trace`
-    and `trace_digest` are empty but for the workload `trace`.
+    `loops` is None where the core chooses, `cpu` where the system does not tell, `structures` is
+    None for everybody; `trace` and `trace_digest` are empty but for the workload `trace`.
     """
 
     workload: str
@@ -234,12 +235,35 @@ def digest_of(path: Path) -> str:
         ) from error
 
 
+def refuse_changed(asked: Asked) -> None:
+    """Each heat opens its files again: they must still be those that the race began with.
+
+    Raises
+    ------
+    SchedlabError
+        If a plug-in or the trace has other bytes than it had.
+    """
+    files = [(plugin.path, plugin.digest) for plugin in asked.plugins]
+    files += [(asked.trace, asked.trace_digest)] * bool(asked.trace)
+    for path, digest in files:
+        if digest_of(Path(path)) != digest:
+            raise SchedlabError(
+                f"{path} was changed during the race: {asked.title}, n = {asked.size} is not kept",
+                "run the same command again; heats raced before the change stay in the store",
+            )
+
+
 # ---- this machine -------------------------------------------------------------------------------
 
 
 def this_machine(cpu: int | None = None) -> Machine:
     """The processor that this runs on, and the caches of one of its CPUs."""
     return Machine(_cpu_model(), _caches(CACHES / f"cpu{cpu or 0}" / "cache"))
+
+
+def usual_cpu() -> int | None:
+    """The CPU of a race that names none, the last that may be used; None where nobody tells."""
+    return max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def _cpu_model() -> str:

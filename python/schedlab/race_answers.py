@@ -4,7 +4,7 @@ Times are compared within a heat only. Who is fastest has the smallest minimum, 
 else a machine does makes a time longer and never shorter. The ratio of two structures is the
 median, over the rounds, of the ratio of their times in that round, so that what slows the whole
 machine for a while slows both. An aim is met if the whole interval of its ratio is, lost if none
-of it is.
+of it is; where there is no interval nobody can tell.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from schedlab.race import Heat
 from schedlab.statistics import Estimate, median_estimate
 
 OURS = "exact_time_ring"
+# The source of the queues of this project: a plug-in's name makes none of them.
+OWN_SOURCE = "schedlab"
 RED_BLACK = "red_black_tree"
 GAVL = "gavl_tree"
 GAVL_PUBLISHED = "gavl_tree_published"
+GAVL_RIGHT = (GAVL, "gavl_tree_delete")
+OURS_FORMS = tuple(OURS + form for form in ("", "_scalar", "_avx2", "_avx512"))
 TIME_RING = "time_ring"
 
 # The aims of the exact time ring: its time at most so many times that of the best exact peer.
@@ -69,7 +73,7 @@ class Row:
     @property
     def is_ours(self) -> bool:
         """Whether it is the exact time ring in one of its forms."""
-        return self.structure.startswith(OURS)
+        return self.structure in OURS_FORMS and self.source == OWN_SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,7 @@ def _standing(heat: Heat, own_uniform: Row | None) -> Standing:
     ours = rows.get(OURS)
     peer = _fastest(row for row in rows.values() if _is_rival(row) and not row.is_ours)
     gavl = _fastest(
-        row for name, row in rows.items() if name.startswith(GAVL) and row.ticks is not None
+        row for name, row in rows.items() if name in GAVL_RIGHT and row.ticks is not None
     )
     to_peer, to_red_black = compare(ours, peer), compare(ours, rows.get(RED_BLACK))
     to_gavl = compare(ours, gavl)
@@ -174,9 +178,11 @@ def _standing(heat: Heat, own_uniform: Row | None) -> Standing:
 
 
 def compare(ours: Row | None, other: Row | None) -> Compared | None:
-    """The first over the second, round by round; None where one of them has no times."""
+    """The first over the second, round by round; None where one of them has no times, or a 0."""
     if ours is None or other is None or ours.ticks is None or other.ticks is None:
         return None
+    if not all(ticks > 0 for ticks in (*ours.rounds, *other.rounds)):
+        return None  # The clock was too coarse; the notes say so.
     if len(ours.rounds) != len(other.rounds):
         # In the order A B C B A the middle one runs once a round and the others twice.
         return Compared(other.structure, ours.ticks.median / other.ticks.median, None, None)
@@ -228,6 +234,8 @@ def _ties_aims(ours: Row | None, own_uniform: Row | None) -> Iterable[Aim]:
     """Against itself in another heat, so that the bounds are those of both together."""
     if not (ours and own_uniform and ours.ticks and own_uniform.ticks):
         return
+    if not (ours.fewest > 0 and own_uniform.fewest > 0):
+        return
     tied, plain = ours.ticks, own_uniform.ticks
     bounded = None not in (tied.low, plain.low)
     low = tied.low / plain.high if bounded else None
@@ -238,14 +246,16 @@ def _ties_aims(ours: Row | None, own_uniform: Row | None) -> Iterable[Aim]:
 
 def _tail_aims(rows: Mapping[str, Row]) -> Iterable[Aim]:
     ours, tree = (rows.get(name) for name in (OURS, RED_BLACK))
-    if ours and tree and ours.single and tree.single:
+    if ours and tree and ours.single and tree.single and tree.single["p999"] > 0:
         ratio = ours.single["p999"] / tree.single["p999"]
         found = Compared(RED_BLACK, ratio, None, None)
         yield _aim(f"99.9 % of single operations of {RED_BLACK}", AIM_TAIL, found)
 
 
 def _aim(what: str, limit: float, found: Compared) -> Aim:
-    low = found.ratio if found.low is None else found.low
-    high = found.ratio if found.high is None else found.high
-    verdict = Verdict.MET if high <= limit else Verdict.LOST if low > limit else Verdict.OPEN
+    """Without an interval, as of fewer than six rounds or of tails, nothing is decided."""
+    verdict = Verdict.OPEN
+    if found.low is not None and found.high is not None:
+        is_met, is_lost = found.high <= limit, found.low > limit
+        verdict = Verdict.MET if is_met else Verdict.LOST if is_lost else Verdict.OPEN
     return Aim(what, limit, found, verdict)

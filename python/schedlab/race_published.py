@@ -60,7 +60,7 @@ class Beside:
 
 
 def _ratio(times: Mapping[str, float], over: str, under: str) -> float | None:
-    return times[over] / times[under] if over in times and under in times else None
+    return times[over] / times[under] if over in times and times.get(under) else None
 
 
 def read_published() -> Published:
@@ -168,7 +168,7 @@ def _sign_remark(published: Published, today: Mapping[int, Standing]) -> str | N
     if standing is None:
         return None
     wrong, right, tree = (standing.rows.get(n) for n in (GAVL_PUBLISHED, GAVL, RED_BLACK))
-    if not (wrong and right and wrong.ticks and right.ticks):
+    if not (wrong and right and wrong.ticks and right.ticks and wrong.fewest and right.fewest):
         return None
     found = median_estimate([a / b for a, b in zip(right.rounds, wrong.rounds, strict=False)])
     bounds = "" if found.low is None else f" [{found.low:.2f}, {found.high:.2f}]"

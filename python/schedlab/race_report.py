@@ -180,9 +180,12 @@ def _point(standing: Standing, row: Row) -> Point | None:
     if n is None:
         return None
     if standing.heat.asked.workload == "single":
-        return Point(n, row.single[TAIL]) if row.single else None
-    if row.ticks is None:
+        return Point(n, row.single[TAIL]) if row.single and row.single[TAIL] > 0 else None
+    # Both axes are logarithms: what took no time has no place.
+    if row.ticks is None or not row.ticks.median > 0:
         return None
+    if not row.ticks.low:
+        return Point(n, row.ticks.median)
     return Point(n, row.ticks.median, row.ticks.low, row.ticks.high)
 
 

@@ -74,7 +74,10 @@ def _method(heat: Heat) -> str:
     result, asked = heat.result, heat.asked
     rate = f", {result['ticks_per_s'] / 1e9:.2f} ticks a nanosecond" * (result["clock"] == "tsc")
     plural = "s" * (asked.rounds != 1)
-    return f"CPU {result['cpu']}{rate}; {asked.rounds} round{plural} in {asked.order} order"
+    twice = ";\nfigures are means of two runs, but for the last structure's" * (
+        asked.order == "abcba"
+    )
+    return f"CPU {result['cpu']}{rate}; {asked.rounds} round{plural} in {asked.order} order{twice}"
 
 
 def _table() -> Table:
@@ -112,7 +115,7 @@ def _print_answer(found: Sequence[Standing]) -> None:
         "±: half of the 95 % interval"
     )
     if any(standing.aims for standing in found):
-        click.echo("aims: ✓ met, ✗ lost, ? the interval contains the aim")
+        click.echo("aims: ✓ met, ✗ lost, ? the interval contains the aim, or there is none")
 
 
 def _fewest_text(row: Row | None) -> str:
@@ -297,6 +300,16 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     why_not = {one.heat.result["counters"].get("why_not") for one in standings} - {None, ""}
     if why_not:
         said.append(f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}.")
+    if too_short := [
+        f"{one.heat.asked.title}, n = {one.heat.asked.size}"
+        for one in standings
+        if any(ticks <= 0 for row in one.rows.values() for ticks in row.rounds)
+    ]:
+        more = f" and {len(too_short) - 1} more" if len(too_short) > 1 else ""
+        said.append(
+            f"The clock is too coarse for {too_short[0]}{more}: a round took no time, so there are"
+            " no ratios to it. Race more loops, with -l."
+        )
     loads = [one.heat.load for one in standings if one.heat.load is not None]
     if loads and max(loads) >= BUSY_LOAD:
         said.append(

@@ -89,7 +89,9 @@ SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
     help="How often each runs; an interval takes six.",
 )
 @click.option(
-    "--cpu", type=click.IntRange(0, CPUS_MAX), help="The CPU to race on.  [default: the core's]"
+    "--cpu",
+    type=click.IntRange(0, CPUS_MAX),
+    help="The CPU to race on.  [default: the last one that may be used]",
 )
 @click.option(
     "--seed",
@@ -133,6 +135,8 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
 
     if report_path:
         refuse_unwritable(report_path, store)
+    if options["cpu"] is None:
+        options["cpu"] = race.usual_cpu()
     asked = _ask(**options)
     machine = race.this_machine(options["cpu"])
     command = shlex.join(["schedlab", *sys.argv[1:]])
@@ -330,6 +334,8 @@ class Meeting:
             If there is no heat at all: what is wrong with the first.
         StoreError
             If a heat cannot be kept.
+        SchedlabError
+            If a plug-in or the trace was changed meanwhile.
         """
         if not self.again:
             self._reuse()
@@ -356,6 +362,7 @@ class Meeting:
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         result = race_worker.race(asked.spec)
+        race.refuse_changed(asked)
         self.kept.add(asked.key(self.cpu_model, self.version), StoredHeat(raced_at, load, result))
         self._found[asked] = Heat(asked, result, raced_at, load)
         self.nr_raced += 1

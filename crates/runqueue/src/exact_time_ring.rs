@@ -22,7 +22,8 @@
 //! the number of items or the spread of keys has changed by a factor; remove O(1) on average
 //! in the ring, one pass in the first tier and the front; a walk is n pops and pushes. Memory: one
 //! line an item and, for chunks, slots and lists, about 100 bytes more at a capacity of a million,
-//! 260 at 100,000 and 380 at 10,000; a queue for one item holds 120 KiB. Nothing is allocated after it was made.
+//! 260 at 100,000 and 380 at 10,000; a queue for one item holds 120 KiB. Nothing is allocated after
+//! it was made.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
 //! happen.
