@@ -186,8 +186,8 @@ static const struct schedlab_race_queue any = {
 };
 
 static const struct schedlab_race_queue nothing = {
-	"gives_nothing", 0, 1, create, free, push_fifo, pop_nothing, remove_item, key_of,
-	memory_bytes,
+	"gives_nothing", 0,           1,           create, free,
+	push_fifo,       pop_nothing, remove_item, key_of, memory_bytes,
 };
 static const struct schedlab_race_queue twice = {
 	"gives_twice", 0, 1, create, free, push_once, pop_again, remove_item, key_of, memory_bytes,
@@ -196,8 +196,8 @@ static const struct schedlab_race_queue inexact_any = {
 	"gives_any", 0, 1, create, free, push_fifo, pop_any, remove_item, key_of, memory_bytes,
 };
 static const struct schedlab_race_queue loses = {
-	"loses_at_last", 0, 1, create, free, push_fifo, pop_but_the_last, remove_item, key_of,
-	memory_bytes,
+	"loses_at_last",  0,           1,      create,       free, push_fifo,
+	pop_but_the_last, remove_item, key_of, memory_bytes,
 };
 
 extern const uint32_t schedlab_race_abi;
@@ -205,6 +205,6 @@ extern const struct schedlab_race_queue *const schedlab_race_queues[];
 
 const uint32_t schedlab_race_abi = 1;
 const struct schedlab_race_queue *const schedlab_race_queues[] = {
-	&fifo, &lifo, &inexact, &fixed, &wrong_loop, &any,
+	&fifo,    &lifo,  &inexact,     &fixed, &wrong_loop, &any,
 	&nothing, &twice, &inexact_any, &loses, NULL,
 };
