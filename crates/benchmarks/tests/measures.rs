@@ -113,8 +113,8 @@ fn where_the_system_gives_no_more_the_reason_is_told_and_nobody_is_left() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("Too many open files") && said.contains("ulimit -n"), "{said}");
-    let left = Command::new("pgrep").args(["-f", "hackbench -g 3 -l 1$"]).output().expect("pgrep");
-    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "processes are left");
+    let left = processes(|process| process.words.ends_with("hackbench -g 3 -l 1"));
+    assert!(left.is_empty(), "processes are left: {left:?}");
 }
 
 /// Whether this machine lets us make cgroups; else says why a test is skipped.
@@ -177,10 +177,9 @@ fn a_search_that_is_killed_takes_its_attempt_with_it() {
     let words = "hackbench -f 7 -l 3000000 --find-limit";
     let mut search = Command::new(program).args(words.split(' ')).spawn().expect("it starts");
     let tasks = || {
-        let found =
-            Command::new("pgrep").args(["-f", "hackbench --fds 7 .*--with-parent"]).output();
-        let text = String::from_utf8(found.expect("pgrep").stdout).expect("numbers");
-        text.lines().count()
+        let is_ours =
+            |words: &str| words.contains("hackbench --fds 7 ") && words.contains("--with");
+        processes(|process| is_ours(&process.words)).len()
     };
     let wait_until = |done: &dyn Fn() -> bool| {
         let begin = std::time::Instant::now();
@@ -240,24 +239,45 @@ fn a_task_that_is_killed_ends_the_run_with_its_name_and_not_in_a_wait_for_ever()
             .stderr(std::process::Stdio::piped())
             .spawn()
             .expect("it starts");
-        let parent = run.id().to_string();
-        let tasks = || {
-            let found = Command::new("pgrep").args(["-P", &parent]).output().expect("pgrep");
-            let text = String::from_utf8(found.stdout).expect("numbers");
-            text.lines().map(str::to_owned).collect::<Vec<_>>()
-        };
+        let parent = run.id();
+        let tasks = || processes(|process| process.parent == parent);
         let begin = std::time::Instant::now();
         while tasks().len() < 10 && begin.elapsed().as_secs() < 60 {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         // The first is a receiver, the last a sender.
-        let killed = &tasks()[place];
-        let status = Command::new("kill").args(["-9", killed]).status().expect("kill");
-        assert!(status.success());
+        let killed = nix::unistd::Pid::from_raw(tasks()[place].number as i32);
+        nix::sys::signal::kill(killed, nix::sys::signal::Signal::SIGKILL).expect("it is there");
         let output = run.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         let task = if place == 0 { "receiver 1 of group 1" } else { "sender 5 of group 1" };
         assert!(said.contains(task) && said.contains("SIGKILL"), "{said}");
     }
+}
+
+/// A process that there is.
+#[derive(Debug)]
+struct Process {
+    number: u32,
+    parent: u32,
+    /// Its command, with blanks between the words.
+    words: String,
+}
+
+/// Those that are `wanted`, by their numbers.
+fn processes(wanted: impl Fn(&Process) -> bool) -> Vec<Process> {
+    let read = |number: u32| -> Option<Process> {
+        let words = std::fs::read_to_string(format!("/proc/{number}/cmdline")).ok()?;
+        let status = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        // The name before may have blanks of its own.
+        let parent = status.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()?;
+        let words = words.trim_end_matches('\0').replace('\0', " ");
+        Some(Process { number, parent, words })
+    };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut found: Vec<Process> = numbers.filter_map(read).filter(wanted).collect();
+    found.sort_by_key(|process| process.number);
+    found
 }
