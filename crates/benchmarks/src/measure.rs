@@ -162,15 +162,6 @@ impl MeasureError {
         MeasureError::System { what, source: source.into() }
     }
 
-    /// Whether it says only that another task went away first.
-    pub(crate) fn is_of_another_task(&self) -> bool {
-        let gone = [std::io::ErrorKind::UnexpectedEof, std::io::ErrorKind::BrokenPipe];
-        let texts = gone.map(|kind| std::io::Error::from(kind).to_string());
-        let broken = std::io::Error::from_raw_os_error(libc::EPIPE).to_string();
-        matches!(self, MeasureError::Task { reason, .. }
-            if texts.contains(reason) || *reason == broken)
-    }
-
     /// A way out; empty where none is known.
     pub fn hint(&self) -> &'static str {
         match self {

@@ -35,6 +35,9 @@ pub enum Tasks {
 /// Stack of a thread. The least that the system takes would do, but for debug builds.
 const STACK_BYTES: usize = 128 << 10;
 
+/// How long after a task that only lacked another's messages that other one may be heard of.
+const CAUSE_WITHIN: Duration = Duration::from_millis(500);
+
 /// The tasks of one run. Dropping it ends those that are left.
 pub struct Crew {
     tasks: Tasks,
@@ -49,7 +52,7 @@ pub struct Crew {
 
 enum Member {
     Process { name: String, pid: Pid },
-    Thread { name: String, handle: Option<JoinHandle<std::io::Result<()>>> },
+    Thread { name: String, handle: JoinHandle<std::io::Result<()>> },
     Gone,
 }
 
@@ -135,7 +138,7 @@ impl Crew {
             Tasks::Threads => std::thread::Builder::new()
                 .stack_size(STACK_BYTES)
                 .spawn(move || work(gate))
-                .map(|handle| Member::Thread { name, handle: Some(handle) }),
+                .map(|handle| Member::Thread { name, handle }),
         };
         let number = self.members.len() as u32 + 1;
         self.members.push(member.map_err(|source| MeasureError::NoTask {
@@ -203,39 +206,58 @@ impl Crew {
                 places.insert(*pid, place);
             }
         }
+        let mut failed: Option<(Instant, MeasureError)> = None;
         while !places.is_empty() {
-            let status = match waitpid(None, None) {
+            // One that lacks another's messages may be heard of before that other one.
+            let how = match &failed {
+                Some((since, _)) if since.elapsed() > CAUSE_WITHIN => break,
+                Some(_) => Some(WaitPidFlag::WNOHANG),
+                None => None,
+            };
+            let status = match waitpid(None, how) {
                 Err(nix::errno::Errno::EINTR) => continue,
                 Err(error) => return Err(MeasureError::system("wait for tasks", error)),
+                Ok(WaitStatus::StillAlive) => {
+                    std::thread::sleep(CAUSE_WITHIN / 100);
+                    continue;
+                }
                 Ok(status) => status,
             };
             // Another child of this program is nothing to us.
             let Some(place) = status.pid().and_then(|pid| places.remove(&pid)) else { continue };
-            if let Member::Process { name, .. } =
+            let Member::Process { name, .. } =
                 std::mem::replace(&mut self.members[place], Member::Gone)
-            {
-                judged(&name, status)?;
+            else {
+                continue;
+            };
+            match judged(&name, status) {
+                Ok(()) => {}
+                // As `is_of_another_task`.
+                Err(error)
+                    if matches!(status, WaitStatus::Exited(_, libc::EPIPE | libc::ECONNRESET)) =>
+                {
+                    failed.get_or_insert((Instant::now(), error));
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// All of them: who lacks another's messages only says that these ended, so such an error is
     /// told only if there is no better one.
     fn wait_for_threads(&mut self) -> Result<(), MeasureError> {
-        let mut found: Result<(), MeasureError> = Ok(());
-        for index in 0..self.members.len() {
-            let ended = self.wait_for(index);
-            let is_better = match (&found, &ended) {
-                (Ok(()), Err(_)) => true,
-                (Err(known), Err(_)) => known.is_of_another_task(),
-                _ => false,
+        let mut failed: Option<(String, std::io::Error)> = None;
+        for member in &mut self.members {
+            let Member::Thread { name, handle } = std::mem::replace(member, Member::Gone) else {
+                continue;
             };
-            if is_better {
-                found = ended;
+            let Err(error) = joined(handle) else { continue };
+            if failed.as_ref().is_none_or(|(_, known)| is_of_another_task(known)) {
+                failed = Some((name, error));
             }
         }
-        found
+        failed.map_or(Ok(()), |(name, error)| Err(early(&name, &error.to_string())))
     }
 
     fn wait_for(&mut self, index: usize) -> Result<(), MeasureError> {
@@ -248,12 +270,7 @@ impl Crew {
                 }
             },
             Member::Thread { name, handle } => {
-                let ended = handle.map(JoinHandle::join);
-                match ended {
-                    Some(Ok(Ok(()))) | None => Ok(()),
-                    Some(Ok(Err(error))) => Err(early(&name, &error.to_string())),
-                    Some(Err(_)) => Err(early(&name, "it panicked")),
-                }
+                joined(handle).map_err(|error| early(&name, &error.to_string()))
             }
             Member::Gone => Ok(()),
         }
@@ -273,7 +290,7 @@ impl Crew {
                     }
                 },
                 Member::Thread { name, handle } => {
-                    if handle.as_ref().is_some_and(JoinHandle::is_finished) {
+                    if handle.is_finished() {
                         let name = name.clone();
                         self.wait_for(index)?;
                         return Err(early(&name, "it did not wait"));
@@ -335,6 +352,17 @@ fn judged(name: &str, status: WaitStatus) -> Result<(), MeasureError> {
         WaitStatus::Signaled(_, signal, _) => Err(early(name, &format!("signal {signal}"))),
         other => Err(early(name, &format!("{other:?}"))),
     }
+}
+
+/// The end of a thread, a panic too.
+fn joined(handle: JoinHandle<std::io::Result<()>>) -> std::io::Result<()> {
+    handle.join().unwrap_or_else(|_| Err(std::io::Error::other("it panicked")))
+}
+
+/// Whether it says only that another task went away first.
+fn is_of_another_task(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 fn early(task: &str, reason: &str) -> MeasureError {
