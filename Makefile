@@ -44,6 +44,10 @@ TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIB
 TEST_PACKAGES := clang-19 clang-format-19 chromium fonts-dejavu-core qemu-system-x86 cpio \
 	libelf-dev $(PEER_PACKAGES)
 
+# The programs that our native benchmarks are compared with.
+AGREE_PROGRAMS := hackbench perf
+AGREE_PACKAGES := rt-tests linux-perf
+
 # What builds the run queues for another architecture, and runs them there.
 ARM_TARGET := aarch64-unknown-linux-gnu
 ARM_PROGRAMS := aarch64-linux-gnu-gcc qemu-aarch64 /usr/aarch64-linux-gnu/lib/libc.so.6
@@ -141,6 +145,11 @@ schedlab-bench: ## Builds the benchmarks as one static program for any Linux of 
 		--target $(GUEST_TARGET) -p benchmarks --bin schedlab-bench
 	@echo "built target/$(GUEST_TARGET)/release/schedlab-bench"
 
+.PHONY: agree-native
+agree-native: setup schedlab-bench ## Native benchmarks against rt-tests and perf, in turns, fifteen minutes
+	$(call install,$(AGREE_PROGRAMS),$(AGREE_PACKAGES),the programs to compare with)
+	python tests/native_agreement.py
+
 .PHONY: kernels
 kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
 	schedlab kernels fetch
@@ -157,7 +166,7 @@ demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a re
 test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
 	@# Without a mirror of Debian the tests that boot kernels are skipped, and say so.
 	$(MAKE) kernels || echo "note: no kernels could be fetched" >&2
-	$(MAKE) guest runqueue-c
+	$(MAKE) guest schedlab-bench runqueue-c
 	cargo test --workspace --locked
 	@# What needs libelf is a feature, which the workspace is built without.
 	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) cargo test --locked -p kernel --features bpf --lib

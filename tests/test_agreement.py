@@ -11,7 +11,7 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedlab import agreement, bpf, catalogue, referee
+from schedlab import agreement, bpf, catalogue, programs, referee
 from schedlab.agreement import Arm, compare, decisions
 from schedlab.errors import SchedlabError
 
@@ -158,7 +158,7 @@ def laboratory_lacks():
     if bpf.find_clang() is None:
         return "no clang for BPF"
     try:
-        bpf.guest_program()
+        programs.GUEST.find()
         catalogue.native().kernels_find(str(catalogue.kernels_directory()), referee.KERNEL)
     except (SchedlabError, catalogue.native().NativeError) as error:
         return str(error)

@@ -120,6 +120,10 @@ def test_version_is_that_of_the_package_and_the_core(command):
         "kernels fetch",
         "doctor",
         "load",
+        "bench",
+        "merge",
+        "export",
+        "reproduce",
     ],
 )
 def test_every_verb_explains_itself(command, verb):

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
-from schedlab import bpf, catalogue, doctor, kernels, load, vm
+from schedlab import bpf, catalogue, doctor, kernels, load, programs, vm
 from schedlab.errors import SchedlabError
 
 in_a_machine = pytest.mark.xdist_group("vm")
@@ -221,7 +221,7 @@ def needed():
     native = catalogue.native()
     try:
         native.find_qemu()
-        guest = bpf.guest_program()
+        guest = programs.GUEST.find()
     except (native.VmError, SchedlabError) as error:
         pytest.skip(str(error).splitlines()[0])
     if KERNEL not in {kernel["name"] for kernel in kernels.present()}:
@@ -520,14 +520,14 @@ def test_an_older_clang_is_not_taken(tmp_path, monkeypatch):
 
 
 def test_a_guest_program_that_is_not_there_is_told_with_how_to_build_it(tmp_path, monkeypatch):
-    monkeypatch.setenv(bpf.GUEST_VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setenv(programs.GUEST.variable, str(tmp_path / "none"))
     with pytest.raises(SchedlabError, match="is not a program"):
-        bpf.guest_program()
-    monkeypatch.delenv(bpf.GUEST_VARIABLE)
+        programs.GUEST.find()
+    monkeypatch.delenv(programs.GUEST.variable)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(bpf, "GUEST_IN_CHECKOUT", Path("target/none"))
+    monkeypatch.setattr(programs, "IN_CHECKOUT", Path("target/none"))
     with pytest.raises(SchedlabError, match="not built") as refused:
-        bpf.guest_program()
+        programs.GUEST.find()
     assert "make guest" in refused.value.hint
 
 

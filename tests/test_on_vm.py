@@ -22,7 +22,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedlab import bpf, catalogue, experiment, kernel_result, kernels, on_vm, platforms, sweep
+from schedlab import (
+    bpf,
+    catalogue,
+    experiment,
+    kernel_result,
+    kernels,
+    on_vm,
+    platforms,
+    programs,
+    sweep,
+)
 from schedlab.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload, expand
 from schedlab.errors import BadValue, DigestMismatch, SchedlabError
 from schedlab.store import Store
@@ -405,7 +415,7 @@ def lab(tmp_path):
     native = catalogue.native()
     try:
         native.find_qemu()
-        bpf.guest_program()
+        programs.GUEST.find()
     except (native.VmError, SchedlabError) as error:
         pytest.skip(str(error).splitlines()[0])
     if bpf.find_clang() is None:

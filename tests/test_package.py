@@ -23,6 +23,7 @@ SHIPPED = (
     "machines",
     "workloads",
     "experiments",
+    "suites",
     "published",
     "crates/race/include",
     "crates/race/peers",
@@ -112,3 +113,10 @@ def test_the_installed_command_races_queues_that_it_compiles(schedlab):
     )
     rows = json.loads(printed)["heats"][0]["rows"]
     assert {"exact_time_ring", "std_multiset"} <= {row["structure"] for row in rows}
+
+
+def test_the_command_starts_without_what_takes_long_to_load():
+    heavy = "{'scipy', 'numpy', 'pandas', 'plotly', 'statsmodels', 'jinja2', 'elftools'}"
+    program = f"import sys, schedlab.verbs; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

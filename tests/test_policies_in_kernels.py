@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 from cached_kernels import named
-from schedlab import bpf, catalogue, kernel_result, kernels, vm
+from schedlab import bpf, catalogue, kernel_result, kernels, programs, vm
 from schedlab.errors import SchedlabError
 from schedlab.weights import weight_of
 
@@ -81,7 +81,7 @@ def needed(kernel):
     native = catalogue.native()
     try:
         native.find_qemu()
-        bpf.guest_program()
+        programs.GUEST.find()
     except (native.VmError, SchedlabError) as error:
         pytest.skip(str(error).splitlines()[0])
     if bpf.find_clang() is None:
@@ -92,7 +92,7 @@ def needed(kernel):
 def booted(kernel, nr_cpus, job, files, deterministic=False):
     """The records of a boot that did `job` to its end, and what its kernel wrote last."""
     files = files | {"/job.json": json.dumps(job).encode()}
-    executables = {"/init": bpf.guest_program().read_bytes()}
+    executables = {"/init": programs.GUEST.find().read_bytes()}
     ran = vm.boot(
         kernel,
         vm.initramfs(files, executables),

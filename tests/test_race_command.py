@@ -32,7 +32,7 @@ def raced(command, *words):
 
 
 def reused(done):
-    found = re.search(r"(\d+) heats raced, (\d+) reused", done.stderr)
+    found = re.search(r"(\d+) heats? raced, (\d+) reused", done.stderr)
     return int(found[1]), int(found[2])
 
 
@@ -260,7 +260,10 @@ def test_the_page_draws_a_curve_for_each_and_asks_nothing_of_the_network(
         (("--order", "abc"), ["unknown order 'abc'", "abcba"]),
         (("-n", "0"), ["-n: '0' is not from 1 to 16,777,216"]),
         (("-n", "1,x"), ["-n: 'x' is not a whole number", "-n 1,10,1000"]),
+        (("-n", "-5"), ["-n: '-5' is not from 1 to 16,777,216", "at least one item"]),
+        (("-n", "1,000"), ["-n: '1,000' is several sizes", "write -n 1000 for one size"]),
         (("-l", "0"), ["--loops"]),
+        (("-l", "x"), ["'x' is not a valid whole number"]),
         (("--rounds", "0"), ["--rounds"]),
         (("--cpu", "4095"), ["4095"]),
         (("--with", "mine.rs"), ["mine.rs", ".so, .c, .cpp"]),
@@ -287,6 +290,41 @@ def test_a_line_of_a_trace_that_is_none_is_named(command, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert "t.trace:2" in done.stderr
     assert "popp" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("-n", 4), "-n 4: a trace has items and keys of its own"),
+        (("--keys", "ties"), "--keys ties: a trace has items and keys of its own"),
+        (("--workload", "hold"), "--trace t.trace: --workload hold does not play it"),
+    ],
+)
+def test_what_a_trace_does_not_heed_is_refused(command, tmp_path, words, part):
+    (tmp_path / "t.trace").write_text("push 0 1\npop\n")
+    done = command("race", "--trace", "t.trace", *words, *TINY, *TWO)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert part in done.stderr
+    assert "hint: leave out" in done.stderr
+
+
+def test_a_trace_and_sizes_of_another_workload_go_together(command, tmp_path):
+    (tmp_path / "t.trace").write_text("push 0 1\npop\n")
+    words = ("--workload", "hold", "--workload", "trace", "-n", 4)
+    told = raced(command, "--trace", "t.trace", *words, *TINY, *TWO)
+    assert [heat["spec"]["workload"] for heat in told["heats"]] == ["hold", "trace"]
+
+
+def test_text_is_no_wider_than_80_columns_and_says_how_rows_are_ordered(command):
+    done = command("race", "-n", "4,1000", "-l", 2000, "--rounds", 6)
+    assert done.returncode == 0, done.stderr
+    assert "rows: who is fastest first, by the minimum at the largest n" in done.stdout
+    # Piped tables have all the room they need; what is no table has none of their blanks.
+    text = [line for line in done.stdout.splitlines() if "  " not in line.strip()]
+    assert len(text) > 10
+    assert max(map(len, text)) <= 80, max(text, key=len)
+    assert "2 heats raced" in done.stderr
+    assert "1 heat raced" in command("race", "-n", 2, *TINY, *TWO).stderr
 
 
 # ---- the peers ----------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -203,6 +205,29 @@ def test_an_interrupt_kills_workers_that_never_end(alone):
         else:
             finished([cell("endless")])
     assert no_workers_left()
+
+
+INTERRUPTS_OF_WORKERS = """
+import functools, signal
+from schedlab import workers
+
+crew = workers.Crew(2, functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK))
+for piece in range(2):
+    crew.begin([], alone=False)
+endings = []
+while len(endings) < 2:
+    endings += crew.wait()
+crew.close()
+print([signal.SIGINT in ending.answer for ending in endings])
+print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+def test_no_worker_hears_of_an_interrupt_not_even_the_first():
+    """In a process of its own, as it is its first child of all that multiprocessing sees to."""
+    words = [sys.executable, "-c", INTERRUPTS_OF_WORKERS]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split("\n") == ["[True, True]", "False", ""]
 
 
 def test_a_worker_ends_when_its_coordinator_is_killed(tmp_path):

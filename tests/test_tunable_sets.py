@@ -5,6 +5,7 @@ run under a set against the run with the same values said one by one.
 """
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from schedlab import catalogue, cells, experiment, load, on_vm, referee
@@ -245,22 +246,22 @@ def test_a_kernel_is_told_the_values_of_a_set_and_what_was_set_on_top(monkeypatc
 
 def test_load_passes_the_values_of_a_set(monkeypatch, mine):
     monkeypatch.setattr(load.bpf, "object_of", lambda source: source.with_suffix(".o"))
-    name, built, values = load._object(f"{mine}@fast")
+    name, built, values = load.object_of(f"{mine}@fast")
     assert (name, built.name, values) == ("mine@fast", "mine.bpf.o", {"slice_ns": 250_000})
-    assert load._object("cfs")[2] == {}
+    assert load.object_of("cfs")[2] == {}
     with pytest.raises(UnknownName, match="unknown tunable set 'slow' of policy mine"):
-        load._object(f"{mine}@slow")
+        load.object_of(f"{mine}@slow")
     with pytest.raises(SchedlabError, match="is a real kernel's own scheduler"):
-        load._object("cfs@kernel")
+        load.object_of("cfs@kernel")
 
 
 def test_load_refuses_a_set_of_an_object(tmp_path):
     built = tmp_path / "mine.bpf.o"
     built.write_bytes(b"")
     with pytest.raises(SchedlabError, match="is a BPF object, which has no tunable sets"):
-        load._object(f"{built}@fast")
+        load.object_of(f"{built}@fast")
     built = built.rename(tmp_path / "mine@2.o")
-    assert load._object(str(built)) == ("mine@2", built, {})
+    assert load.object_of(str(built)) == ("mine@2", built, {})
 
 
 def test_agree_simulates_and_plays_with_the_values_of_a_set(monkeypatch, mine):
@@ -293,7 +294,7 @@ def test_load_tells_the_guest_of_a_set_and_of_what_was_set_on_top(
         raise SchedlabError(" ".join(command[-2:]))
 
     monkeypatch.setattr(load, "require_kernel", lambda: None)
-    monkeypatch.setattr(load.bpf, "guest_program", lambda: "schedlab-guest")
+    monkeypatch.setattr(load.programs, "GUEST", SimpleNamespace(find=lambda: "schedlab-guest"))
     monkeypatch.setattr(load.bpf, "object_of", lambda source: source.with_suffix(".o"))
     monkeypatch.setattr(load, "_started", started)
     with pytest.raises(SchedlabError, match=f"^--set slice_ns={value}$"):

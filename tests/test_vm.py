@@ -214,6 +214,17 @@ def test_a_kernel_that_dies_before_its_first_program_is_booted_once_more(
     assert machine.closed
 
 
+@pytest.mark.parametrize(("said", "end"), [([SPEAKS], "timed_out"), ([], "powered_off")])
+def test_a_guest_that_falls_silent_is_not_waited_for_once_it_spoke(said, end):
+    silence = [("quiet", "")] * 100
+    machine = Machine(*said, *silence, ("powered_off", "it did"))
+    ran = vm.Boot(machine, quiet_s=0.0).run()
+    assert ran.end == end
+    if said:
+        assert ran.message == "the guest said nothing more for 0 s"
+    assert machine.closed
+
+
 def test_a_guest_that_hangs_is_switched_off_at_its_limit(boot):
     started = time.monotonic()
     ran = boot("hang", limits=vm.Limits(30, 8)).run()

@@ -1,17 +1,18 @@
 //! Copies what schedlab ships as files to where maturin takes the wheel's `schedlab/data` from.
 //!
-//! Policies, machines, workloads, experiments and published tables lie at the root of the
+//! Policies, machines, workloads, experiments, suites and published tables lie at the root of the
 //! repository, where people look for them; an installed package needs them beside its modules. So
 //! it does what is compiled when queues of others race.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const SHIPPED: [&str; 7] = [
+const SHIPPED: [&str; 8] = [
     "policies",
     "machines",
     "workloads",
     "experiments",
+    "suites",
     "published",
     "crates/race/include",
     "crates/race/peers",

@@ -227,6 +227,7 @@ def simulate(
     until_ns: int | None = None,
     timeline: bool = False,
     prints: bool = False,
+    queues: bool = False,
 ) -> str:
     """Simulates `workload` on `machine` under `policy`: a pure function of its arguments.
 
@@ -242,6 +243,11 @@ def simulate(
         Also give every interval in which a task ran on a CPU; memory then grows with the run.
     prints : bool
         Also write what the policy prints (`bpf_printk`) to standard error, 1,000 lines at most.
+    queues : bool
+        Also give what was done to each dispatch queue that was used, as `queue_traces`: a list of
+        objects with the queue's name, whether the policy created it (`is_policys`), the number of
+        operations, and the text of a trace that `schedlab race --trace` replays. Memory then grows
+        with the run.
 
     Returns
     -------
@@ -367,6 +373,9 @@ class Vm:
     @property
     def booted_after_ns(self) -> int | None:
         """Nanoseconds on this machine's clock from power on to the first line."""
+    @property
+    def pid(self) -> int:
+        """The process of QEMU."""
     def next(self, wait_s: float) -> tuple[str, str]:
         """What happens within `wait_s` seconds: ("line", text), ("quiet", ""), or its end.
 

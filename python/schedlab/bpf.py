@@ -1,4 +1,4 @@
-"""Builds a policy as a BPF object for the kernel, and finds the program that loads objects.
+"""Builds a policy as a BPF object for the kernel.
 
 The simulator's build of the same file is in the core. Objects are kept in the user's cache under
 the digest of all that went into them, and appear there whole or not at all.
@@ -22,10 +22,6 @@ from schedlab.errors import SchedlabError
 CLANG_OLDEST = 19
 CLANG_NEWEST_TRIED = 30
 PROGRAM_TIMEOUT_S = 60
-
-# Cargo's triple is named when the guest is built, because only then may it be linked statically.
-GUEST_IN_CHECKOUT = Path("target/x86_64-unknown-linux-gnu/release/schedlab-guest")
-GUEST_VARIABLE = "SCHEDLAB_GUEST"
 
 # -mcpu=v3 is what every kernel with sched_ext takes. Overflow and aliasing are as in the kernel.
 FLAGS = (
@@ -90,36 +86,6 @@ def object_of(source: Path) -> Path:
     if not wanted.exists():
         _build(clang, source, wanted)
     return wanted
-
-
-def guest_program() -> Path:
-    """The program `schedlab-guest`: it loads objects, and is the first process of our VMs.
-
-    It is the one that $SCHEDLAB_GUEST names, else the checkout's, else the one on PATH.
-
-    Raises
-    ------
-    SchedlabError
-        If it was not built.
-    """
-    named = os.environ.get(GUEST_VARIABLE)
-    if named:
-        if os.access(named, os.X_OK) and Path(named).is_file():
-            return Path(named).resolve()
-        raise SchedlabError(
-            f"{GUEST_VARIABLE}={named} is not a program",
-            f"name the program schedlab-guest, or unset {GUEST_VARIABLE}",
-        )
-    in_checkout = catalogue.data_directory() / GUEST_IN_CHECKOUT
-    if os.access(in_checkout, os.X_OK):
-        return in_checkout
-    on_path = shutil.which("schedlab-guest")
-    if on_path:
-        return Path(on_path).resolve()
-    raise SchedlabError(
-        "schedlab-guest is not built: it is what loads policies into a kernel",
-        f"`make guest` in the checkout, or set {GUEST_VARIABLE} to where it is",
-    )
 
 
 def _build(clang: Clang, source: Path, wanted: Path) -> None:

@@ -1,5 +1,5 @@
-"""Finds what schedlab ships, by name: policies, machines, workloads, experiments, and what others
-published.
+"""Finds what schedlab ships, by name: policies, machines, workloads, experiments, suites, and what
+others published.
 
 An installed package carries them in `schedlab/data`; a source checkout has them at its root. A
 text with a "/" or with the file's ending is a path and used as it is, so a user's own file works
@@ -36,6 +36,7 @@ POLICIES = Shelf("policy", "policies", ".bpf.c")
 MACHINES = Shelf("machine", "machines", ".toml")
 WORKLOADS = Shelf("workload", "workloads", ".toml")
 EXPERIMENTS = Shelf("experiment", "experiments", ".toml")
+SUITES = Shelf("suite", "suites", ".toml")
 PUBLISHED = Shelf("published table", "published", ".csv")
 
 # `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
@@ -43,7 +44,7 @@ OWN_SCHEDULER = re.compile(r"(?P<scheduler>.*)@kernel(?P<kernel>:[^/]*)?")
 
 
 def data_directory() -> Path:
-    """The directory that holds policies/, machines/, workloads/, experiments/ and published/.
+    """The directory that holds policies/, machines/, workloads/, and what else is shipped.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import bpf, catalogue, kernels, terminal
+from schedlab import bpf, catalogue, kernels, programs, terminal
 from schedlab.errors import EXIT_FOUND, SchedlabError
 
 COLUMNS = ("needed_for", "what", "state", "found", "to_do")
@@ -39,7 +39,7 @@ class Finding:
 @click.command("doctor")
 @terminal.json_option
 def doctor_verb(as_json: bool) -> int:
-    """Tell what works on this machine and what to install for the rest.
+    """Tell what works here, and what to install for the rest.
 
     Where KVM is there it is tried once, which takes some seconds. Exit code 1 means that not even
     the simulator works.
@@ -92,7 +92,7 @@ def _clang() -> Finding:
 def _guest() -> Finding:
     """The program that loads policies, here and in VMs."""
     try:
-        return Finding(KERNEL, "schedlab-guest", "ok", str(bpf.guest_program()))
+        return Finding(KERNEL, "schedlab-guest", "ok", str(programs.GUEST.find()))
     except SchedlabError as error:
         return Finding(KERNEL, "schedlab-guest", "missing", str(error), error.hint or "")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import bpf, catalogue, doctor, kernel_result
+from schedlab import bpf, catalogue, doctor, kernel_result, programs
 from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError, UnknownName
 from schedlab.experiment import parse_set, parse_tunable
 
@@ -61,8 +61,8 @@ def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
     scheduler; so does the end of this command for any other reason.
     """
     require_kernel()
-    guest = bpf.guest_program()
-    name, built, of_set = _object(policy)
+    guest = programs.GUEST.find()
+    name, built, of_set = object_of(policy)
     command = [str(guest), "load", str(built), "--parent", str(os.getpid())]
     for tunable, value in {**of_set, **_values(name, settings)}.items():
         command += ["--set", f"{tunable}={value}"]
@@ -103,7 +103,7 @@ def require_kernel(sys_directory: Path = Path("/sys")) -> None:
         )
 
 
-def _object(policy: str) -> tuple[str, Path, dict[str, int]]:
+def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
     """Name and BPF object of what the user named: an object as it is, else built from its C.
 
     Also the tunables of the set that was named.

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import bpf, catalogue, experiment, kernel_result, platforms, sweep, vm
+from schedlab import catalogue, experiment, kernel_result, platforms, programs, sweep, vm
 from schedlab.cells import Cell
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import VmChoice
@@ -91,7 +91,7 @@ def run_on_kernel(
     files["/job.json"] = json.dumps(job, sort_keys=True).encode()
     booted = vm.boot(
         platform.kernel.name,
-        vm.initramfs(files, {"/init": bpf.guest_program().read_bytes()}),
+        vm.initramfs(files, {"/init": programs.GUEST.find().read_bytes()}),
         cpus=platform.cpus,
         memory_mib=platform.memory_mib,
         accelerator=platform.accelerator,

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedlab import bpf, catalogue
+from schedlab import catalogue, programs
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.store import canonical_json
 
@@ -103,7 +103,7 @@ def find_platform(kernel: str | None, cpus: str, deterministic: bool) -> Platfor
         message, _, hint = str(error).partition("\nhint: ")
         doctor = "`schedlab doctor` tells what else is missing"
         raise SchedlabError(message, f"{hint}; {doctor}" if hint else doctor) from error
-    guest = hashlib.sha256(bpf.guest_program().read_bytes()).hexdigest()
+    guest = hashlib.sha256(programs.GUEST.find().read_bytes()).hexdigest()
     cache = str(catalogue.kernels_directory())
     fastest = catalogue.native().fastest_accelerator
     accelerator = "tcg" if deterministic else fastest(cache, found.name)
@@ -118,13 +118,17 @@ def find_kernel(name: str | None) -> Kernel:
     SchedlabError
         If the cache has none.
     """
+    return kernel_of(find_record(name))
+
+
+def find_record(name: str | None) -> Mapping:
+    """The same as `find_kernel`, with all that the cache knows of the kernel."""
     native = catalogue.native()
     try:
-        record = json.loads(native.kernels_find(str(catalogue.kernels_directory()), name))
+        return json.loads(native.kernels_find(str(catalogue.kernels_directory()), name))
     except native.KernelError as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise SchedlabError(message, hint or "`schedlab kernels fetch` gets some") from error
-    return kernel_of(record)
 
 
 def kernel_of(record: Mapping) -> Kernel:

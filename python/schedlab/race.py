@@ -51,6 +51,9 @@ COLD_QUEUES_MAX = 1 << 14
 ROUNDS = 31
 SEED = 1
 
+# 1,000 and 12,000,000 are meant as one number: who means several begins none with a zero.
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})*,0[0-9]{2}(,[0-9]{3})*")
+
 CPUINFO = Path("/proc/cpuinfo")
 CACHES = Path("/sys/devices/system/cpu")
 _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -192,6 +195,31 @@ def plan(
     return heats
 
 
+def refuse_unheeded(
+    trace: Path, heats: Sequence[tuple], sizes: Sequence[str], keys: Sequence[str]
+) -> None:
+    """A trace has items and keys of its own, and one workload plays it.
+
+    Raises
+    ------
+    SchedlabError
+        If no heat plays the trace, or if sizes or keys were given that no heat takes.
+    """
+    workloads = [workload for workload, *_ in heats]
+    if "trace" not in workloads:
+        raise SchedlabError(
+            f"--trace {trace}: --workload {workloads[0]} does not play it",
+            "leave out --workload, or add --workload trace",
+        )
+    unheeded = {"-n": sizes, "--keys": keys}
+    for option, given in unheeded.items():
+        if given and set(workloads) == {"trace"}:
+            raise SchedlabError(
+                f"{option} {given[0]}: a trace has items and keys of its own",
+                f"leave out {option}, or --trace",
+            )
+
+
 def _usual_sizes(workload: str, full: bool) -> Sequence[int]:
     if workload == "hold":
         return SIZES_FULL if full else SIZES_PUBLISHED
@@ -209,13 +237,19 @@ def queues_of(workload: str, n: int) -> int:
 def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
     """Sizes as people write them, separated by commas: `10`, `1000`, `1_000`, `1,2,4`."""
     sizes = []
-    for word in ",".join(texts).split(",") if texts else ():
-        if not re.fullmatch(r"[0-9][0-9_]*", word.strip()):
-            raise BadValue(place, word, "is not a whole number", "write -n 10 or -n 1,10,1000")
-        n = int(word)
-        if not 1 <= n <= SIZE_MAX:
-            raise BadValue(place, word, f"is not from 1 to {SIZE_MAX:,}", "write -n 10")
-        sizes.append(n)
+    for text in texts:
+        for word in text.split(","):
+            if not re.fullmatch(r"[-+]?[0-9][0-9_]*", word.strip()):
+                raise BadValue(place, word, "is not a whole number", "write -n 10 or -n 1,10,1000")
+            if _THOUSANDS.fullmatch(text):
+                as_one = text.replace(",", "")
+                why = "is several sizes, because a comma stands between two"
+                raise BadValue(place, text, why, f"write -n {as_one} for one size")
+            n = int(word)
+            if not 1 <= n <= SIZE_MAX:
+                hint = "a queue in a race holds at least one item, as in -n 10"
+                raise BadValue(place, word, f"is not from 1 to {SIZE_MAX:,}", hint)
+            sizes.append(n)
     return sizes
 
 

@@ -5,15 +5,13 @@ It carries its own copy of plotly.js and forbids every request over a network.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
+from schedlab import pages
 from schedlab.errors import SchedlabError
 from schedlab.plots import Point
 from schedlab.race import PLUGIN_PREFIX, Heat, Machine
@@ -53,7 +51,7 @@ class Section:
 
     title: str
     unit: str
-    figure: str
+    figure: Markup
     found: Sequence[Standing]
     names: Sequence[str]
     left_out: Sequence[str]
@@ -73,33 +71,22 @@ def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> 
         If it cannot be written.
     """
     html = render(heats, machine, command)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(html, encoding="utf-8")
-        part.replace(path)
+        pages.write(path, html)
     except OSError as error:
         raise SchedlabError(
             f"report {path} cannot be written: {error.strerror}",
             "every heat is kept: the same command makes the page again without racing",
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     """The page as one HTML text."""
-    environment = Environment(
-        loader=PackageLoader("schedlab", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for form in (time_text, ticks_text, ratio_text, published_texts):
-        environment.filters[form.__name__] = form
     found, published = standings(heats), read_published()
     aims = [(one.heat, aim) for one in found for aim in one.aims]
-    return environment.get_template("race.html").render(
+    return pages.render(
+        "race.html",
+        (time_text, ticks_text, ratio_text, published_texts),
         machine=machine,
         command=command,
         first=found[0].heat,
@@ -119,7 +106,6 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
         remarks=remarks(published, found),
         notes=notes(found),
         raced_at=sorted(heat.raced_at for heat in heats),
-        plotly_js=Markup(get_plotlyjs()),
     )
 
 
@@ -129,15 +115,13 @@ def _section(
     unit = unit_of(found[0].heat)
     curves = curves_of(found, machine, published)
     if curves is None:
-        figure = ""
+        figure = Markup()
     else:
         what = "99.9 % of single operations" if _is_single(found) else "median"
         is_cold = found[0].heat.asked.workload == "cold"
         x_title = f"items in {'a' if is_cold else 'the'} queue"
-        figure = race_figure(curves, x_title, f"{unit}, {what}").to_json()
-        # Text inside a script element must not end it.
-        figure = figure.replace("<", "\\u003c")
-    return Section(title, unit, Markup(figure), found, by_speed(found), left_out(found))
+        figure = pages.script(race_figure(curves, x_title, f"{unit}, {what}"))
+    return Section(title, unit, figure, found, by_speed(found), left_out(found))
 
 
 def _is_single(found: Sequence[Standing]) -> bool:

@@ -6,6 +6,7 @@ fits 80 columns or is cut into several.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 
@@ -28,12 +29,13 @@ from schedlab.race_answers import (
 from schedlab.race_published import CFS_2007, GAVL_2007, RING_2007, Beside
 from schedlab.statistics import Estimate
 from schedlab.tables import print_columns, print_table
-from schedlab.terminal import print_text
 
 MARKS = {Verdict.MET: "✓", Verdict.LOST: "✗", Verdict.OPEN: "?", None: " "}
 PERCENTILES = {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "max": "max"}
 BYTES, INSTRUCTIONS, MISSES = "bytes", "instructions", "cache misses"
 DASH = "–"
+# Text is no wider than this, whatever stdout is.
+TEXT_COLUMNS = 80
 # The race itself is one task that runs.
 BUSY_LOAD = 2.0
 
@@ -59,7 +61,7 @@ def print_race(standings: Sequence[Standing], machine: Machine) -> None:
             print_counters(found)
     print_aims(standings)
     for text in notes(standings):
-        print_text(text)
+        _print_paragraph(text)
 
 
 def unit_of(heat: Heat) -> str:
@@ -78,6 +80,19 @@ def _method(heat: Heat) -> str:
         asked.order == "abcba"
     )
     return f"CPU {result['cpu']}{rate}; {asked.rounds} round{plural} in {asked.order} order{twice}"
+
+
+def _print_broken(line: str, indent: int = 2) -> None:
+    """A line, broken between words; what follows the first break is indented."""
+    further = " " * indent
+    # Paths and names stay whole, so that they can be copied.
+    whole = {"break_on_hyphens": False, "break_long_words": False, "replace_whitespace": False}
+    click.echo(textwrap.fill(line, TEXT_COLUMNS, subsequent_indent=further, **whole))
+
+
+def _print_paragraph(text: str) -> None:
+    _print_broken(text.strip(), indent=0)
+    click.echo()
 
 
 def _table() -> Table:
@@ -110,8 +125,8 @@ def _print_answer(found: Sequence[Standing]) -> None:
         )
     print_table(table)
     click.echo(
-        f"ring: {OURS}, minimum as of the peer; ×: how many times as long it takes, round\n"
-        f"by round, as the best exact peer, {RED_BLACK} and {GAVL};\n"
+        f"ring: {OURS}, minimum as of the peer; ×: how many times as long it\n"
+        f"takes, round by round, as the best exact peer, {RED_BLACK} and {GAVL};\n"
         "±: half of the 95 % interval"
     )
     if any(standing.aims for standing in found):
@@ -178,11 +193,13 @@ def _print_columns(found: Sequence[Standing], text: Callable[[Standing, Row], st
 
     print_columns([*columns, BYTES], build)
     if found[0].heat.asked.workload == "single":
-        click.echo(f"{', '.join(PERCENTILES.values())}; bytes an item at the largest n")
+        cells = ", ".join(PERCENTILES.values())
     else:
-        click.echo("minimum, median ± half of its 95 % interval; bytes an item at the largest n")
+        cells = "minimum, median ± half of its 95 % interval"
+    where = " at the largest n" * (len(found) > 1)
+    click.echo(f"{cells}; bytes an item{where}\n{order_text(found)}")
     for line in left_out(found):
-        click.echo(line)
+        _print_broken(line)
     click.echo()
 
 
@@ -190,6 +207,13 @@ def by_speed(found: Sequence[Standing]) -> list[str]:
     """Structures, the fastest at the largest n first; who has no time there comes last."""
     names = dict.fromkeys(name for standing in found for name in standing.rows)
     return sorted(names, key=lambda name: _slowness(found, name))
+
+
+def order_text(found: Sequence[Standing]) -> str:
+    """In which order `by_speed` has structures, as a line below a table."""
+    by = "half of its operations" if found[0].heat.asked.workload == "single" else "minimum"
+    where = " at the largest n where it raced" * (len(found) > 1)
+    return f"rows: who is fastest first, by the {by}{where}"
 
 
 def _slowness(found: Sequence[Standing], name: str) -> tuple[int, float]:
@@ -277,7 +301,7 @@ def print_aims(standings: Sequence[Standing]) -> None:
     click.echo("aims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     for heat, aim in aims:
         if aim.verdict is not Verdict.MET:
-            click.echo(f"  {MARKS[aim.verdict]} {aim_text(heat, aim)}")
+            _print_broken(f"  {MARKS[aim.verdict]} {aim_text(heat, aim)}", indent=4)
     click.echo()
 
 
@@ -323,9 +347,7 @@ def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
     """The race of 2007 beside ours, and what must be known of both."""
     if not rows:
         return
-    click.echo(
-        "2007 beside today: cycles a loop then, fewest ticks now; rb is CFS's red-black tree"
-    )
+    click.echo("2007 beside today: cycles a loop then, fewest ticks now; rb: CFS's tree")
     for machine in dict.fromkeys(row.machine for row in rows):
         click.echo(f"\n{machine}", nl=False)
         table = _table()
@@ -340,7 +362,7 @@ def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
         print_table(table)
     click.echo()
     for text in remarks:
-        print_text(text)
+        _print_paragraph(text)
 
 
 def published_texts(row: Beside) -> list[str]:

@@ -31,6 +31,12 @@ OBJECT_SUFFIX = ".so"
 SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 
 
+class _Number(click.IntRange):
+    """A whole number; click calls it a range, also where it is no number at all."""
+
+    name = "whole number"
+
+
 @click.command("race")
 @click.option(
     "-n",
@@ -42,7 +48,7 @@ SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 @click.option(
     "-l",
     "--loops",
-    type=click.IntRange(1, LOOPS_MAX),
+    type=_Number(1, LOOPS_MAX),
     help="Loops a round, as in 2007.  [default: so many that a round takes a few milliseconds]",
 )
 @click.option(
@@ -83,19 +89,19 @@ SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 )
 @click.option(
     "--rounds",
-    type=click.IntRange(1, ROUNDS_MAX),
+    type=_Number(1, ROUNDS_MAX),
     default=race.ROUNDS,
     show_default=True,
     help="How often each runs; an interval takes six.",
 )
 @click.option(
     "--cpu",
-    type=click.IntRange(0, CPUS_MAX),
+    type=_Number(0, CPUS_MAX),
     help="The CPU to race on.  [default: the last one that may be used]",
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0, 2**62),
+    type=_Number(0, 2**62),
     default=race.SEED,
     show_default=True,
     help="Of all keys.",
@@ -153,7 +159,8 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
             raise
     if not quiet:
         reused = len(meeting.heats) - meeting.nr_raced
-        click.echo(f"{meeting.nr_raced} heats raced, {reused} reused from {store}", err=True)
+        raced = f"{meeting.nr_raced} heat{'s' * (meeting.nr_raced != 1)} raced"
+        click.echo(f"{raced}, {reused} reused from {store}", err=True)
     _tell(meeting.heats, machine, as_json)
     if report_path:
         from schedlab.race_report import write
@@ -206,6 +213,8 @@ def _ask(
     wanted = race.parse_sizes("-n", sizes)
     digest = "" if trace is None else race.digest_of(trace)
     heats = race.plan(workloads, keys, wanted, full, trace is not None)
+    if trace is not None:
+        race.refuse_unheeded(trace, heats, sizes, keys)
     plugins = _plugins(files, peers)
     names = _structures(structures, plugins)
     return [

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import agreement, bpf, catalogue, kernel_result, platforms, vm
+from schedlab import agreement, bpf, catalogue, kernel_result, platforms, programs, vm
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 
 SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
@@ -179,7 +179,7 @@ def played(
     files = {play["workload"]: path.read_bytes() for play, path in zip(plays, paths, strict=True)}
     files["/policy.o"] = bpf.object_of(source).read_bytes()
     files["/job.json"] = json.dumps(job).encode()
-    guest = {"/init": bpf.guest_program().read_bytes()}
+    guest = {"/init": programs.GUEST.find().read_bytes()}
     ran = vm.boot(
         kernel,
         vm.initramfs(files, guest),

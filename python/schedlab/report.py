@@ -9,14 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
-from schedlab import plots
+from schedlab import pages, plots
 from schedlab.fairness import share_errors
 from schedlab.headline import overlap, told_panels
 from schedlab.interactivity import PERCENTILES, last_runs, requests, wakeup_latencies
@@ -117,14 +112,7 @@ def write_study(
 
     `judged` is what `verdicts.judge` says of them.
     """
-    html = render(study, title, command, published, description, timelines, judged)
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(html, encoding="utf-8")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    pages.write(path, render(study, title, command, published, description, timelines, judged))
 
 
 def render(
@@ -137,19 +125,12 @@ def render(
     judged: Sequence[Judged] = (),
 ) -> str:
     """The report as one HTML text; see `write_study`."""
-    environment = Environment(
-        loader=PackageLoader("schedlab", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     looks = plots.looks_of(study.policies)
-    for form in (number, factor, interval, p_value, points, message_of, *CLAIM_FORMS):
-        environment.filters[form.__name__] = form
     split_rows, told = _split_rows(study), told_panels(study)
     latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)
-    return environment.get_template("report.html").render(
+    return pages.render(
+        "report.html",
+        (number, factor, interval, p_value, points, message_of, *CLAIM_FORMS),
         title=title,
         description=description,
         command=command,
@@ -181,7 +162,6 @@ def render(
         digest_characters=DIGEST_CHARACTERS_SHOWN,
         confidence_percent=round(100 * CONFIDENCE),
         threshold_percent=f"{100 * THRESHOLD:g}",
-        plotly_js=Markup(get_plotlyjs()),
     )
 
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from markupsafe import Markup
-from plotly.graph_objects import Figure
 
-from schedlab import interactivity_plots, plots, timeline_plot
+from schedlab import interactivity_plots, pages, plots, timeline_plot
 from schedlab.fairness import ShareErrors
 from schedlab.interactivity import PERCENTILES, REQUEST_GROUPS_MAX, Delays, Requests
 from schedlab.plots import CPU_PARTS, Look, Point
@@ -63,11 +62,6 @@ def figures_of(
     }
 
 
-def _script(figure: Figure) -> Markup:
-    """Figure as JSON for a script element; Plotly's writer escapes what could end the element."""
-    return Markup(figure.to_json())
-
-
 def _points(
     panel: Panel, policies: Iterable[str], take: Callable[[ScenarioRuns, str], Point | None]
 ) -> dict[str, list[Point]]:
@@ -100,7 +94,7 @@ def _curve_figures(study: Study, looks: Mapping[str, Look]) -> Drawn:
             figure = plots.dot_figure(points, looks, title, y_max)
         else:
             figure = plots.curve_figure(series, looks, study.axis, title, y_max)
-        figures.append((panel, _script(figure)))
+        figures.append((panel, pages.script(figure)))
     return figures
 
 
@@ -113,7 +107,7 @@ def _ratio_figures(study: Study, looks: Mapping[str, Look]) -> Drawn:
     high = max(plots.highest_of(series) for _, series in drawn)
     first = study.policies[0]
     return [
-        (panel, _script(plots.ratio_figure(series, looks, study.axis, first, (low, high))))
+        (panel, pages.script(plots.ratio_figure(series, looks, study.axis, first, (low, high))))
         for panel, series in drawn
     ]
 
@@ -127,7 +121,7 @@ def _split_figures(study: Study, rows: Sequence[Mapping]) -> Drawn:
             if row["panel"] is panel and row["shares"]
         }
         if shares:
-            figures.append((panel, _script(plots.cpu_split_figure(shares))))
+            figures.append((panel, pages.script(plots.cpu_split_figure(shares))))
     return figures
 
 
@@ -143,7 +137,7 @@ def _latency_figures(latencies: Sequence[Delays], looks: Mapping[str, Look]) -> 
             for row in rows
         }
         figure = plots.latency_figure(series, looks, "wake-up latency")
-        figures.append((panel, _script(figure)))
+        figures.append((panel, pages.script(figure)))
     return figures
 
 
@@ -156,7 +150,7 @@ def _ecdf_figures(
         curves = {row.policy: row.curve for row in rows}
         if all(len(values) for values, _ in curves.values()):
             figure = interactivity_plots.ecdf_figure(curves, looks, x_title, y_title)
-            figures.append((panel, _script(figure)))
+            figures.append((panel, pages.script(figure)))
     return figures
 
 
@@ -182,7 +176,7 @@ def _deadline_figures(found: Sequence[Requests], looks: Mapping[str, Look]) -> D
             series.setdefault(row.policy, []).append(point)
         title = "deadlines missed (%)"
         figure = interactivity_plots.grouped_figure(series, looks, "requests of", title)
-        figures.append((panel, _script(figure)))
+        figures.append((panel, pages.script(figure)))
     return figures
 
 
@@ -198,7 +192,7 @@ def _share_figures(found: Sequence[ShareErrors], looks: Mapping[str, Look]) -> D
         }
         titles = ("nice value of the tasks", "error of share (percentage points)")
         figure = interactivity_plots.grouped_figure(series, looks, *titles, about_zero=True)
-        figures.append((panel, _script(figure)))
+        figures.append((panel, pages.script(figure)))
     return figures
 
 
@@ -216,5 +210,5 @@ def _timeline(timelines: Timelines | None, looks: Mapping[str, Look]) -> dict | 
     return {
         "told": timelines,
         "until": plots.with_unit_ns(timelines.until_ns),
-        "figure": _script(timeline_plot.timeline_figure(timelines, looks)),
+        "figure": pages.script(timeline_plot.timeline_figure(timelines, looks)),
     }

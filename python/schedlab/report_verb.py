@@ -1,6 +1,7 @@
 """`schedlab report`, and the file that it and `compare` write: how, where, and with which timeline.
 
-A report is made of runs that are kept; only the timeline of a pair is simulated again for it.
+A report is made of runs or measurements that are kept; only the timeline of a pair is simulated
+again for it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedlab import catalogue, experiment, terminal
+from schedlab import catalogue, experiment, measured, terminal
 from schedlab.cells import Cell, expand
-from schedlab.errors import NoTimeline, SchedlabError, UnknownName
+from schedlab.errors import BadValue, NoTimeline, SchedlabError, UnknownName
 from schedlab.store import RunRecord, Store, StoredExperiment
 
 if TYPE_CHECKING:
@@ -62,20 +63,38 @@ def timeline_options(command):
     metavar="NAME|ID",
     help="Which experiment of the store; the latest if not given.",
 )
+@click.option(
+    "--suite",
+    metavar="NAME",
+    help="Which suite's measurements; the latest if there is no experiment that is later.",
+)
 @timeline_options
 @terminal.json_option
 def report_verb(
     store: Path,
     output: Path,
     wanted: str | None,
+    suite: str | None,
     looked_at: tuple[str, str] | None,
     scenario: str | None,
     as_json: bool,
 ) -> int:
-    """Make a report again from a store of runs."""
+    """Make a page of what a store holds.
+
+    Of an experiment, or of the measurements of a suite. Without --experiment or --suite it is of
+    what was asked for last.
+    """
     refuse_unwritable(output, store)
+    of_runs = wanted is not None or looked_at is not None or scenario is not None
     with Store(store, read_only=True) as kept:
-        chosen, others = _choose_experiment(kept, wanted)
+        if suite is not None and of_runs:
+            raise BadValue(
+                "--suite", suite, "is of measurements", "leave out what is of experiments"
+            )
+        if not of_runs and measured.is_asked_for(kept, suite):
+            told = measured.write_page(kept, suite, output)
+            return _tell(told, f"report of {told['repetitions']} repetitions: {output}", as_json)
+        chosen, others = choose_experiment(kept, wanted)
         records = kept.runs(chosen.id)
     if not records:
         raise SchedlabError(
@@ -90,15 +109,20 @@ def report_verb(
         )
     from schedlab.study import published_beside, study_of
 
-    study = study_of(sorted(records, key=_stored_order(chosen)))
+    study = study_of(sorted(records, key=stored_order(chosen)))
     published = published_beside(chosen.definition, study)
     cells = functools.partial(_stored_cells, chosen)
     told = Told(chosen.definition, chosen.command, study, published, cells)
     write(output, told, looked_at, scenario, quiet=False)
+    told = {"report": str(output), "experiment": chosen.id, "runs": len(records)}
+    return _tell(told, f"report of {len(records)} runs: {output}", as_json)
+
+
+def _tell(told: Mapping, text: str, as_json: bool) -> int:
     if as_json:
-        terminal.print_json({"report": str(output), "experiment": chosen.id, "runs": len(records)})
+        terminal.print_json(told)
     else:
-        click.echo(f"report of {len(records)} runs: {output}", err=True)
+        click.echo(text, err=True)
     return 0
 
 
@@ -110,7 +134,7 @@ def _stored_cells(stored: StoredExperiment) -> list[Cell]:
         raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
 
 
-def _choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperiment, list[str]]:
+def choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperiment, list[str]]:
     """The experiment asked for, or the latest; and the names of all others."""
     stored = store.experiments()
     if not stored:
@@ -125,7 +149,7 @@ def _choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperime
     return chosen, [one.name or one.id for one in stored if one is not chosen]
 
 
-def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
+def stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
     """A sort key that puts records in the order in which their experiment names things."""
     policies = [choice["label"] for choice in stored.definition["policies"]]
     machines = [Path(text).name.removesuffix(".toml") for text in stored.definition["machines"]]

@@ -57,8 +57,9 @@ class Ratio:
     """Geometric mean of a over geometric mean of b, dimensionless: below 1, a is the smaller.
 
     `low` and `high` bound the 95 % interval, `equivalence_low` and `equivalence_high` the 90 %
-    interval that a claim of sameness needs. They and `p_value` (two-sided, that the ratio is 1)
-    are None where a or b has fewer than `RUNS_FOR_INTERVAL_MIN` runs.
+    interval that a claim of sameness needs. They, `p_value` (two-sided, that the ratio is 1) and
+    `log_error` (the standard error of the ratio's logarithm) are None where a or b has fewer than
+    `RUNS_FOR_INTERVAL_MIN` runs.
     """
 
     n_a: int
@@ -69,6 +70,7 @@ class Ratio:
     p_value: float | None
     equivalence_low: float | None
     equivalence_high: float | None
+    log_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,12 +567,13 @@ def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
     first_a, first_b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     exact = float(first_a[0] / first_b[0])
     p_value = 1.0 if exact == 1.0 else 0.0
-    return Ratio(first_a.size, first_b.size, exact, exact, exact, p_value, exact, exact)
+    return Ratio(first_a.size, first_b.size, exact, exact, exact, p_value, exact, exact, 0.0)
 
 
 def _tested(n_a: int, n_b: int, centre: float, test) -> Ratio:
     """A ratio with the p value and the intervals of a test on logarithms by SciPy."""
-    low, high = np.exp(test.confidence_interval(CONFIDENCE))
+    log_low, log_high = test.confidence_interval(CONFIDENCE)
+    low, high = np.exp((log_low, log_high))
     equivalence_low, equivalence_high = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
     return Ratio(
         n_a=n_a,
@@ -581,6 +584,7 @@ def _tested(n_a: int, n_b: int, centre: float, test) -> Ratio:
         p_value=float(test.pvalue),
         equivalence_low=float(equivalence_low),
         equivalence_high=float(equivalence_high),
+        log_error=float((log_high - log_low) / 2 / stats.t.ppf(0.5 + CONFIDENCE / 2, test.df)),
     )
 
 

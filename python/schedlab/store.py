@@ -196,6 +196,7 @@ class Store:
 
     def __init__(self, path: str | Path, read_only: bool = False):
         self.path = Path(path)
+        self.is_read_only = read_only
         self._refuse_wrong_path(read_only)
         with self._errors():
             mode = "ro" if read_only else "rwc"
@@ -330,6 +331,29 @@ class Store:
             finally:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
+
+    def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """What a query finds: for modules that keep a table of their own here."""
+        with self._errors():
+            return self._database.execute(query, values).fetchall()
+
+    def has_table(self, name: str) -> bool:
+        """Whether a module that keeps this table has written here."""
+        query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ?"
+        return bool(self.rows(query, name))
+
+    @contextlib.contextmanager
+    def attached(self, other: str | Path) -> Iterator[None]:
+        """Another store, only to be read, as `there` in statements of a transaction."""
+        with self._errors():
+            self._database.execute(
+                "ATTACH ? AS there", (f"{Path(other).absolute().as_uri()}?mode=ro",)
+            )
+        try:
+            yield
+        finally:
+            with self._errors():
+                self._database.execute("DETACH there")
 
     def _refuse_wrong_path(self, read_only: bool) -> None:
         if self.path.is_dir():
@@ -470,6 +494,10 @@ def _explain(error: sqlite3.Error) -> tuple[str, str]:
             "wait for that program to end",
         ),
         "SQLITE_CANTOPEN": ("it cannot be opened", "check that you may read and write it"),
+        "SQLITE_IOERR_WRITE": (
+            "it cannot grow: the disk is full or failed, or a limit on file sizes is reached",
+            "free some space, or see `ulimit -f` and the kernel's log; what was kept is intact",
+        ),
         "SQLITE_IOERR": ("the disk failed", "see the kernel's log; what was kept may be intact"),
     }
     for prefix, (message, hint) in causes.items():

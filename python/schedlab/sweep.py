@@ -73,11 +73,13 @@ def nr_cpus_usable() -> int:
 # In the worker
 
 
-def simulate_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> Outcome:
+def simulate_cell(
+    cell: Cell, timeline: bool = False, prints: bool = False, queues: bool = False
+) -> Outcome:
     """Simulates one cell in this process. Faults of the user's files come back as text.
 
     With `timeline`, the result has every stay of a task on a CPU. With `prints`, what the policy
-    prints goes to standard error.
+    prints goes to standard error. With `queues`, the result has what was done to each queue.
     """
     native = catalogue.native()
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -86,7 +88,7 @@ def simulate_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> O
         policy, machine, workload = _build(cell)
         tunables = dict(cell.policy.tunables)
         text = native.simulate(
-            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, prints
+            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, prints, queues
         )
     except (native.NativeError, ExperimentError) as error:
         hint = getattr(error, "hint", None)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 TIMELINE_ROWS_MAX = 1_000
 EVIDENCE_LINES_MAX = 30
+# Columns of what others published, that stand beside each other.
+OF_TIMES = ("published", "simulated", "unit", "error")
 MEASURED_NOTE = (
     "measured in virtual machines: compare these times with each other, not with simulated ones,"
     " nor with those of a real machine"
@@ -276,7 +278,7 @@ def print_study(
     _print_platforms(study)
     if published:
         click.echo("what others measured, beside the mean of what was simulated")
-        print_table(_published_table(published))
+        _print_published(published)
         for text in dict.fromkeys(r.ideal.meaning for r in published.values() if r.ideal):
             click.echo(f"ideal: {text}")
         if not any(row.ideal for row in published.values()) and over_first(published):
@@ -295,28 +297,47 @@ def _print_platforms(study: Study) -> None:
         click.echo(MEASURED_NOTE)
 
 
-def _published_table(published: Mapping[str, Published]) -> Table:
+def _print_published(published: Mapping[str, Published]) -> None:
+    """A row a number; where it is too wide, ratios stand in a table of their own."""
+    columns, rows = _published_cells(published)
+    table = Table(box=box.SIMPLE)
+    table.add_column("what", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for what, texts in rows.items():
+        table.add_row(*map(escape, (what, *texts)))
+    if fits(table):
+        print_table(table)
+        return
+    cells = [
+        (column, {what: texts[place] for what, texts in rows.items()})
+        for place, column in enumerate(columns)
+    ]
+    groups = [cells[: len(OF_TIMES)], cells[len(OF_TIMES) :]]
+    print_policy_rows(list(rows), [Block("what", [group for group in groups if group])])
+
+
+def _published_cells(
+    published: Mapping[str, Published],
+) -> tuple[list[str], dict[str, list[str]]]:
     from schedlab.study import factor, number, over_first
 
     with_ideal = any(row.ideal for row in published.values())
-    table = Table(box=box.SIMPLE)
-    table.add_column("what", no_wrap=True)
-    columns = ["published", "simulated", "unit", "error"]
+    columns = list(OF_TIMES)
     columns += ["published/ideal", "simulated/ideal"] if with_ideal else []
     # Where nothing is ideal, how policies stand to each other is what can be compared.
     ratios = {} if with_ideal else over_first(published)
     columns += ["published ×", "simulated ×"] if ratios else []
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = {}
     for what, row in published.items():
         error = f"{100 * (row.simulated.mean / row.value - 1):+.1f} %"
-        texts = [what, number(row.value), number(row.simulated.mean), row.unit, error]
+        texts = [number(row.value), number(row.simulated.mean), row.unit, error]
         if row.ideal:
             texts += [factor(row.ideal.published), factor(row.ideal.simulated)]
         elif ratios:
             texts += map(factor, ratios.get(what, (None, None)))
-        table.add_row(*map(escape, texts))
-    return table
+        rows[what] = texts + [""] * (len(columns) - len(texts))
+    return columns, rows
 
 
 def _study_table(study: Study) -> Table:
@@ -329,7 +350,7 @@ def _study_table(study: Study) -> Table:
         for index, cell in enumerate(panel.cells):
             name = panel.name if index == 0 else ""
             x = "" if cell.x is None else str(cell.x)
-            pairs = ((_makespan_text(cell, p), _ratio_text(cell, p)) for p in study.policies)
+            pairs = ((makespan_text(cell, p), _ratio_text(cell, p)) for p in study.policies)
             texts = (escape("\n".join(filter(None, pair))) for pair in pairs)
             table.add_row(escape(name), escape(x), *texts)
         if panel.growth:
@@ -346,7 +367,7 @@ def _study_blocks(study: Study) -> list[Block]:
         groups = []
         for cell in panel.cells:
             name = panel.name if study.axis is None else f"{study.axis} = {cell.x}"
-            columns = [(name, {p: _makespan_text(cell, p) for p in study.policies})]
+            columns = [(name, {p: makespan_text(cell, p) for p in study.policies})]
             if cell.comparisons:
                 ratios = {p: _ratio_text(cell, p) for p in study.policies}
                 columns.append((f"× {study.policies[0]}", ratios))
@@ -395,7 +416,8 @@ def _with_interval(found: Sequence[Estimate | Ratio | Growth]) -> str:
     return " [95 % interval]" if any(one.low is not None for one in found) else ""
 
 
-def _makespan_text(cell: ScenarioRuns, policy: str) -> str:
+def makespan_text(cell: ScenarioRuns, policy: str) -> str:
+    """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
     from schedlab.study import number
 
     estimate = cell.makespan.get(policy)

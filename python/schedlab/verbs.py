@@ -20,20 +20,28 @@ from typing import TYPE_CHECKING
 import click
 
 from schedlab import (
+    bench_verb,
+    calibrate,
     catalogue,
     check,
     doctor,
     experiment,
+    export,
     interactivity_table,
     kernels,
     listing,
     load,
+    merging,
     on_vm,
+    queue_trace,
     race_verb,
     referee,
     report_verb,
+    reproduce,
+    size,
     sweep,
     terminal,
+    validate,
     verdicts_table,
 )
 from schedlab.cells import expand
@@ -110,12 +118,18 @@ def schedlab() -> None:
     """
 
 
+schedlab.add_command(bench_verb.bench_verb)
 schedlab.add_command(check.check_verb)
 schedlab.add_command(doctor.doctor_verb)
 schedlab.add_command(referee.agree_verb)
 schedlab.add_command(load.load_verb)
 schedlab.add_command(race_verb.race_verb)
 schedlab.add_command(report_verb.report_verb)
+schedlab.add_command(size.size_verb)
+schedlab.add_command(export.export_verb)
+schedlab.add_command(merging.merge_verb)
+schedlab.add_command(calibrate.calibrate_verb)
+schedlab.add_command(validate.validate_verb)
 schedlab.add_command(
     Verbs(
         "list",
@@ -146,6 +160,7 @@ schedlab.add_command(
 @click.option("--until", metavar="TIME", help="Begin nothing after this simulated time (9.3s).")
 @click.option("--store", type=click.Path(path_type=Path), help="Keep the run in this store.")
 @click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
+@queue_trace.options
 @terminal.json_option
 def run_verb(
     policy,
@@ -161,9 +176,12 @@ def run_verb(
     until,
     store,
     timeline,
+    queue_trace_path,
+    queue,
     as_json,
 ) -> int:
     """Run one policy once, simulated or on a real kernel."""
+    queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
     asked = experiment.build(
         {
@@ -181,12 +199,21 @@ def run_verb(
     if cell.platform:
         simulate = functools.partial(on_vm.measure_cell, timeline=timeline, prints=True)
     else:
-        simulate = functools.partial(sweep.simulate_cell, timeline=timeline, prints=True)
+        simulate = functools.partial(
+            sweep.simulate_cell,
+            timeline=timeline,
+            prints=True,
+            queues=queue_trace_path is not None,
+        )
     with Store(store) if store else contextlib.nullcontext() as kept:
         outcome = sweep.run_alone(cell, simulate, Notes(quiet=False).tell_slow)
+        traces = outcome.result.pop("queue_traces", None)
         record = sweep.record(cell, outcome, None)
         if kept is not None:
             kept.add(sweep.without_timeline(record))
+    if traces is not None:
+        told = queue_trace.write(queue_trace_path, queue, traces, record.manifest["replay"])
+        click.echo(told, err=True)
     if as_json:
         terminal.print_json(terminal.record_json(record))
     elif sweep.has_metrics(record.result):
@@ -417,6 +444,50 @@ def _conclude(study: Study, records: Sequence[RunRecord], quiet: bool) -> int:
         _note_identical(records)
     terminal.report_failures(study.incomplete)
     return EXIT_FOUND if study.incomplete else 0
+
+
+# ---------------------------------------------------------------------------------------------
+# reproduce
+
+
+@schedlab.command("reproduce")
+@click.argument("names", nargs=-1, metavar="[NAME|TABLE]...")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_PATH,
+    show_default=True,
+    help="Keeps every run; runs already in it are not made again.",
+)
+@click.option("--repeat", type=int, help="Runs of each cell.  [default: the experiment's]")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
+@click.pass_context
+def reproduce_verb(context, names, store, repeat, quiet) -> int:
+    """Show published figures beside ours.
+
+    Ours are simulated, raced or measured; errors are stated. Without a name, lists what there is.
+    What is known to be wrong with the originals is pointed out. After Ctrl-C the same command goes
+    on where it stopped.
+    """
+    if not names:
+        reproduce.print_list()
+        return 0
+    code = 0
+    for number, original in enumerate(reproduce.chosen(names)):
+        click.echo(("\n" if number else "") + f"== {original.name}: {original.what}\n")
+        if original.experiment:
+            asked = {"file": original.experiment, "store": store, "repeat": repeat, "quiet": quiet}
+            code |= context.invoke(compare_verb, **asked)
+        elif original.verb == reproduce.RACE:
+            code |= context.invoke(race_verb.race_verb, store=store, quiet=quiet)
+        elif original.verb == reproduce.SIZE:
+            code |= context.invoke(size.size_verb)
+        else:
+            reproduce.print_rows(original)
+            click.echo(f"not simulated: {original.not_simulated}")
+        reproduce.print_measured(original, store)
+        reproduce.print_errata(original)
+    return code
 
 
 def _now() -> str:

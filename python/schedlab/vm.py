@@ -6,6 +6,7 @@ A guest may do anything; a boot always ends, and says how. Interrupting is possi
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ class Limits:
     """From power on to the guest's first line."""
     wall_s: float = 600.0
     """From power on to the end."""
+    quiet_s: float | None = None
+    """From one line to the next, once there was one; None is as long as there is time."""
 
 
 @dataclass
@@ -45,18 +48,34 @@ class Boot:
     lines: list[str] = field(default_factory=list)
     failed_start: str = ""
     """How a first machine ended whose kernel died before it ran any program; else empty."""
+    quiet_s: float | None = None
+    """The limit of this name."""
 
     def __iter__(self) -> Iterator[str]:
         """Every line, as it comes."""
+        heard_s = time.monotonic()
         while not self.end:
             kind, text = self.machine.next(WAIT_S)
             if kind == "line":
                 self.lines.append(text)
                 yield text
+                heard_s = time.monotonic()
+            elif kind == "quiet" and self._is_too_quiet(heard_s):
+                self.end = "timed_out"
+                self.message = f"the guest said nothing more for {self.quiet_s:g} s"
             elif kind != "quiet" and not self._starts_again(kind, text):
                 self.end, self.message = kind, text
         self.console = self.machine.console_tail()
         self.booted_after_ns = self.machine.booted_after_ns
+
+    def _is_too_quiet(self, heard_s: float) -> bool:
+        is_limited = self.quiet_s is not None and bool(self.lines)
+        return is_limited and time.monotonic() - heard_s > self.quiet_s
+
+    @property
+    def pid(self) -> int:
+        """The process of QEMU, whose CPU time is what the guest takes of this machine."""
+        return self.machine.pid
 
     def _starts_again(self, end: str, message: str) -> bool:
         """Whether another machine replaces one whose kernel died in silence, which is tried once.
@@ -142,4 +161,4 @@ def boot(
         wall_limit_s=limits.wall_s,
         kernel_arguments=list(kernel_arguments),
     )
-    return Boot(start(), None if deterministic else start)
+    return Boot(start(), None if deterministic else start, quiet_s=limits.quiet_s)

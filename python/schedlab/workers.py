@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from typing import Any
 
 from schedlab import catalogue
@@ -168,6 +168,9 @@ def _interrupts_held() -> Iterator[None]:
 
     A child inherits the mask. The coordinator hears of Ctrl-C a moment later, and ends it.
     """
+    # With the first child multiprocessing starts a process of its own, and then lets interrupts
+    # through again (Python 3.11): the first child would hear of them.
+    resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -10,6 +10,7 @@
 //! To read on: `player` watches over a play; `player::conductor` starts and ends its tasks;
 //! `player::task` is what a task does; `player::stage` is the memory that they share.
 
+pub mod costs;
 pub mod limit;
 pub mod measure;
 mod player;

@@ -9,7 +9,12 @@
 
 pub mod counter;
 pub mod crew;
+pub mod desk;
 pub mod hackbench;
+pub mod interactivity;
+pub mod nice;
+pub mod pipe;
+pub mod play;
 pub mod ring;
 pub mod timer;
 pub mod wakeup;
@@ -40,6 +45,12 @@ pub struct Sample {
     /// Latencies, where the benchmark measures some: nanoseconds, smallest to largest of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Percentiles>,
+    /// What each task got of the CPUs, where that is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Vec<nice::Share>>,
+    /// What became of a task's frames, where it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frames: Option<interactivity::Frames>,
 }
 
 impl Sample {
@@ -62,6 +73,8 @@ impl Sample {
             voluntary_switches,
             involuntary_switches,
             latency_ns,
+            shares: None,
+            frames: None,
         }
     }
 }
@@ -146,6 +159,9 @@ pub enum MeasureError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// A workload could not be played.
+    #[error(transparent)]
+    Play(#[from] crate::PlayError),
     /// A task ended before its work was done.
     #[error("{task} ended early: {reason}")]
     Task {

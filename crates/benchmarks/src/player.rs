@@ -8,7 +8,7 @@ mod changes;
 pub mod channel;
 mod conductor;
 pub mod error;
-mod pace;
+pub mod pace;
 pub mod score;
 mod stage;
 mod task;

@@ -387,3 +387,20 @@ pub fn write(descriptor: i32, from: &[u8]) -> Result<usize, i32> {
     checked(unsafe { libc::write(descriptor, from.as_ptr().cast(), from.len()) } as i64)
         .map(|bytes| bytes as usize)
 }
+
+// ---- timers -------------------------------------------------------------------------------------
+
+/// A timer of `CLOCK_MONOTONIC` as a descriptor.
+pub fn timer() -> Result<i32, i32> {
+    // SAFETY: plain numbers.
+    let descriptor = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
+    checked(i64::from(descriptor)).map(|descriptor| descriptor as i32)
+}
+
+/// Arms a timer that the caller has from [`timer`], anew if it was; else the system's error.
+pub fn arm(timer: i32, in_ns: u64) -> Result<(), i32> {
+    let once = libc::itimerspec { it_interval: timespec(0), it_value: timespec(in_ns) };
+    // SAFETY: `once` is valid, and nobody asks for the time that was left.
+    let done = unsafe { libc::timerfd_settime(timer, 0, &raw const once, std::ptr::null_mut()) };
+    checked(i64::from(done)).map(drop)
+}

@@ -83,6 +83,95 @@ fn workers_are_woken_until_the_time_is_over() {
 }
 
 #[test]
+fn a_round_trip_is_two_switches_at_least() {
+    for form in ["", " -T"] {
+        let found = sample(&format!("pipe -l 2000{form}"));
+        let wall_us = found["wall_ns"].as_f64().expect("time") / 1e3;
+        let figure = found["figure"]["value"].as_f64().expect("figure");
+        assert!((figure - wall_us / 2000.0).abs() < 1e-9, "{found}");
+        // Each waits for the other's message: it cannot be there before.
+        let switches = found["voluntary_switches"].as_u64().expect("switches");
+        assert!(switches > 2 * 2000 / 2, "{found}");
+    }
+}
+
+#[test]
+fn shares_are_of_all_cpu_time_and_beside_those_of_the_weights() {
+    for form in ["", " -T"] {
+        let found = sample(&format!("nice -n 0,19,0 --one-cpu -d 150{form}"));
+        let shares = found["shares"].as_array().expect("a list");
+        let of = |name: &str| -> Vec<f64> {
+            shares.iter().map(|share| share[name].as_f64().expect("a number")).collect()
+        };
+        assert_eq!(of("nice"), [0.0, 19.0, 0.0]);
+        assert!((of("share").iter().sum::<f64>() - 1.0).abs() < 1e-9, "{found}");
+        let expected = [1024.0 / 2063.0, 15.0 / 2063.0, 1024.0 / 2063.0];
+        assert!(of("expected_share").iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9));
+        // One CPU has no more time than passes, and a tick more for who holds it at the end.
+        assert!(of("cpu_ns").iter().sum::<f64>() < 1.3 * 150e6, "{found}");
+        assert!(of("share")[1] < of("share")[0].min(of("share")[2]), "{found}");
+        let off = |(share, expected): (f64, f64)| (share / expected - 1.0).abs() * 100.0;
+        let worst = of("share").into_iter().zip(expected).map(off).fold(0.0, f64::max);
+        let figure = found["figure"]["value"].as_f64().expect("figure");
+        assert!((figure - worst).abs() < 1e-6, "{found}");
+    }
+}
+
+#[test]
+fn frames_that_fit_are_due_and_take_what_they_compute() {
+    for form in ["", " -T"] {
+        let words = format!("interactivity -p 5000 -c 500 -f 30 --hogs 1 --jobs 2{form}");
+        let found = sample(&words);
+        assert_eq!(found["nr_tasks"], 4);
+        assert_eq!(found["frames"]["due"], 30);
+        let count = |name: &str| found["frames"][name].as_u64().expect("a count");
+        assert_eq!(found["latency_ns"]["count"], 30 - count("dropped"));
+        assert!(count("dropped") <= count("late") && count("late") <= 30);
+        // Less some nanoseconds for the last look at the clock.
+        assert!(found["latency_ns"]["min"].as_u64().expect("ns") >= 450_000, "{found}");
+        assert!(found["wall_ns"].as_u64().expect("time") >= 31 * 5_000_000);
+        // More than the frames alone: the hog and the jobs compute, however busy the machine is.
+        let frames_ns = 500_000 * (30 - count("dropped"));
+        let used = |name: &str| found[name].as_u64().expect("time");
+        assert!(used("user_ns") + used("system_ns") > frames_ns + 5_000_000, "{found}");
+    }
+}
+
+#[test]
+fn a_workload_that_is_played_takes_its_time_and_its_parameters() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/counter.toml");
+    let found = sample(&format!("play {file} -w n=3 -w work=5ms -w startup_max=200us"));
+    assert_eq!((&found["nr_tasks"], &found["benchmark"]), (&4.into(), &"play".into()));
+    assert!(found["user_ns"].as_u64().expect("time") >= 14_000_000, "{found}");
+    assert!(found["wall_ns"].as_u64().expect("time") >= 5_000_000, "{found}");
+    assert!(refused(&format!("play {file} -w tasks=3")).contains("tasks"));
+    assert!(refused(&format!("play {file} -w n")).contains("NAME=VALUE"));
+    assert!(refused("play nowhere.toml").contains("nowhere.toml"));
+}
+
+#[test]
+fn costs_are_told_one_by_one_and_hang_together() {
+    let output = bench("costs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = std::str::from_utf8(&output.stdout).expect("text");
+    let costs: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let median = |name: &str| {
+        let cost = costs.iter().find(|cost| cost["cost"] == name);
+        cost.unwrap_or_else(|| panic!("{name}: {text}"))["median"].as_f64().expect("a number")
+    };
+    for cost in &costs {
+        let quartiles = ["low", "median", "high"].map(|name| cost[name].as_f64().expect("number"));
+        assert!(quartiles.is_sorted() && quartiles[0] >= 0.0, "{cost}");
+        assert!(cost["count"].as_u64() >= Some(1) && cost["how"] != "", "{cost}");
+    }
+    // Whatever the machine: a hop has two calls in it, a life its fork, a miss is no hit.
+    assert!(median("syscall_ns") > 1.0 && median("hop_ns") > 2.0 * median("syscall_ns"));
+    assert!(median("fork_exit_wait_ns") > median("fork_ns"));
+    assert!(median("scan_miss_ns") > median("scan_step_ns"));
+}
+
+#[test]
 fn repetitions_are_lines() {
     let output = bench("hackbench -g 1 -f 2 -l 2 --repeat 3");
     let lines: Vec<&str> = std::str::from_utf8(&output.stdout).expect("text").lines().collect();
@@ -99,6 +188,12 @@ fn what_cannot_be_used_is_named() {
     assert!(refused("timer --repeat 0").contains("--repeat"));
     assert!(refused("wakeup -t 99999999999999999").contains("--think-us"));
     assert!(refused("timer -i 0").contains("interval_ns = 0"));
+    assert!(refused("pipe -l 0").contains("round_trips = 0 is nothing to measure"));
+    assert!(refused("nice -n 0").contains("2 to 512 nice values"));
+    assert!(refused("nice -n 0,20").contains("20 is not in -20..=19"));
+    assert!(refused("nice -n -5,0 -d 0").contains("duration_ns = 0"));
+    assert!(refused("interactivity -c 20000").contains("less than the period"));
+    assert!(refused("interactivity --hogs 300 --jobs 300").contains("hogs + jobs = 600"));
     assert!(refused("hackbench --fds 0 --find-limit").contains("fds = 0 is nothing to measure"));
 }
 

@@ -138,6 +138,7 @@ pub fn no_costs(costs: &Costs) -> Costs {
     Costs {
         context_switch_ns: 0,
         thread_switch_ns: 0,
+        cold_switch_ns: 0,
         syscall_ns: 0,
         message_ns: 0,
         copy_ns_per_kib: 0,

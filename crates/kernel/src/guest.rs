@@ -7,6 +7,7 @@
 mod clocks;
 mod command;
 mod counters;
+mod files;
 mod init;
 mod play;
 mod port;
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 use crate::job::{JOB_PATH, Job, Play, PolicyJob, Work};
 use crate::loader::{self, LoadError, LoadedPolicy, Reach, status};
-use crate::records::{Booted, Record, Stage};
+use crate::records::{Booted, Files, Record, Stage};
 use counters::CounterSource;
 pub use port::Port;
 use signals::{Signals, Wake};
@@ -181,7 +182,10 @@ impl Run<'_> {
     }
 
     fn do_one(&mut self, index: usize, work: &Work) -> io::Result<Outcome> {
-        let limit = Some(self.job.time_limit_ns).filter(|&ns| ns > 0).map(Duration::from_nanos);
+        let own_ns =
+            if let Work::Command { time_limit_ns, .. } = work { *time_limit_ns } else { 0 };
+        let limit_ns = [own_ns, self.job.time_limit_ns].into_iter().find(|&ns| ns > 0);
+        let limit = limit_ns.map(Duration::from_nanos);
         let succeeded = match work {
             Work::Load(policy) => {
                 self.detach();
@@ -190,11 +194,16 @@ impl Run<'_> {
                 }
                 true
             }
-            Work::Command { argv } => {
+            Work::Command { argv, .. } => {
                 let finished = command::run(index, argv, limit, |wait| self.watch(wait))?;
                 let succeeded = finished.status == Some(0);
                 self.port.send(&Record::Finished(finished));
                 succeeded
+            }
+            Work::Read { paths } => {
+                let texts = files::texts(paths);
+                self.port.send(&Record::Files(Files { index, texts }));
+                true
             }
             Work::Wait { wall_ns } => {
                 self.pause(Duration::from_nanos(*wall_ns))?;

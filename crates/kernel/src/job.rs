@@ -59,6 +59,14 @@ pub enum Work {
     Command {
         /// The program's path and its arguments; never empty.
         argv: Vec<String>,
+        /// Nanoseconds that it may take, in place of the job's limit; 0 is the job's.
+        #[serde(default)]
+        time_limit_ns: u64,
+    },
+    /// Files by which the kernel tells of itself and its machine, as they are now.
+    Read {
+        /// Their paths; that of a directory stands for all files in it.
+        paths: Vec<PathBuf>,
     },
     /// A scenario's workload, played by real threads.
     Play(Play),
@@ -94,7 +102,8 @@ impl Work {
     /// A few words for messages: the command line, or what is done instead.
     pub fn title(&self) -> String {
         match self {
-            Work::Command { argv } => argv.join(" "),
+            Work::Command { argv, .. } => argv.join(" "),
+            Work::Read { paths } => format!("read {} files", paths.len()),
             Work::Play(play) => format!("play {} {}", play.workload.display(), play.seed),
             Work::Load(policy) => format!("load {}", policy.object.display()),
             Work::Wait { wall_ns } => format!("wait {wall_ns} ns"),
@@ -107,7 +116,8 @@ mod tests {
     use super::*;
 
     fn command(argv: &[&str]) -> Work {
-        Work::Command { argv: argv.iter().map(ToString::to_string).collect() }
+        let argv = argv.iter().map(ToString::to_string).collect();
+        Work::Command { argv, time_limit_ns: 7 }
     }
 
     #[test]
@@ -121,6 +131,7 @@ mod tests {
             work: vec![
                 command(&["/bin/hackbench", "-g", "1"]),
                 Work::Load(policy),
+                Work::Read { paths: vec!["/proc/cmdline".into()] },
                 Work::Wait { wall_ns: 5 },
             ],
             settle_ns: 1,

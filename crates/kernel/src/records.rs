@@ -4,6 +4,8 @@
 //! them to its output. Lines that are not JSON objects with a `record` are console noise (firmware
 //! and kernel messages) and are skipped by [`parse`].
 
+use std::collections::BTreeMap;
+
 use benchmarks::Played;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,8 @@ pub enum Record {
     },
     /// A piece of work ended.
     Finished(Finished),
+    /// Files were read.
+    Files(Files),
     /// A workload was played to its end.
     Played(Box<Play>),
     /// What the scheduler did lately.
@@ -237,13 +241,34 @@ pub struct Finished {
     pub index: usize,
     /// Nanoseconds that it took.
     pub wall_ns: u64,
+    /// Nanoseconds of CPU time that it and all that it waited for spent as programs. Source:
+    /// `ru_utime` of `getrusage`, in microseconds.
+    pub user_ns: u64,
+    /// The same, spent in the kernel: `ru_stime`.
+    pub system_ns: u64,
     /// Its exit status; `None` if a signal ended it.
     pub status: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
     /// Whether it was killed because its time was over.
     pub timed_out: bool,
     /// What it printed, at most [`OUTPUT_BYTES_MAX`] bytes, errors after output.
     pub output: String,
 }
+
+/// What stands in files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files {
+    /// The place in the job's list of the work that read them.
+    pub index: usize,
+    /// Their first [`FILE_BYTES_MAX`] bytes by their paths; those that are not there are left out.
+    pub texts: BTreeMap<String, String>,
+}
+
+/// Most bytes that are told of a file.
+pub const FILE_BYTES_MAX: usize = 64 * 1024;
+/// Most files that are read of a directory.
+pub const FILES_MAX: usize = 256;
 
 /// Most bytes kept of a program's output; the rest is read and dropped.
 pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
@@ -275,9 +300,9 @@ pub struct Counters {
     /// Tasks that exist now. Source: `/proc/loadavg`.
     pub nr_tasks: u64,
     /// Runs of each of the policy's programs: `..._dispatch` is how often a CPU asked for work.
-    pub calls: std::collections::BTreeMap<String, u64>,
+    pub calls: BTreeMap<String, u64>,
     /// What sched_ext itself did, by its names. Source: `/sys/kernel/sched_ext/root/events`.
-    pub events: std::collections::BTreeMap<String, u64>,
+    pub events: BTreeMap<String, u64>,
     /// Runnable tasks beyond one a CPU: at least so many wait in queues now. The kernel does not
     /// tell how long a policy's own queues are.
     pub nr_waiting: u64,

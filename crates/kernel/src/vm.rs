@@ -277,6 +277,11 @@ impl Vm {
         self.booted_after
     }
 
+    /// The process of this machine's QEMU, whose CPU time is what the guest takes of this machine.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Takes in what was written since the last time; whether that was anything.
     fn read(&mut self) -> Result<bool, VmError> {
         let known = self.line.len();

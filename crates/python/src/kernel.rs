@@ -216,6 +216,12 @@ impl Vm {
         Ok(after.map(|after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)))
     }
 
+    /// The process of QEMU.
+    #[getter]
+    fn pid(&mut self) -> PyResult<u32> {
+        Ok(self.machine()?.pid())
+    }
+
     /// Ends the machine now.
     fn close(&mut self) {
         self.0 = None;

@@ -291,7 +291,7 @@ fn show(line: &str) {
 /// Simulates and returns the result as JSON text; other Python threads go on meanwhile.
 #[pyfunction]
 #[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false,
-    prints=false))]
+    prints=false, queues=false))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 fn simulate(
     py: Python<'_>,
@@ -303,6 +303,7 @@ fn simulate(
     until_ns: Option<u64>,
     timeline: bool,
     prints: bool,
+    queues: bool,
 ) -> PyResult<String> {
     let progress = if prints { simulator::Progress::showing(show) } else { Default::default() };
     let progress = Arc::new(progress);
@@ -310,14 +311,26 @@ fn simulate(
         seed,
         until_ns,
         timeline,
+        queues,
         tunables,
         progress: Some(Arc::clone(&progress)),
         ..simulator::Options::default()
     };
     let _watched = watched(progress);
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
-    let result = result.map_err(simulate_error)?;
-    serde_json::to_string(&result).map_err(|error| NativeError::new_err(error.to_string()))
+    let mut result = result.map_err(simulate_error)?;
+    let queue_traces = result.queues.take().map(race::traces_of);
+    serde_json::to_string(&Simulated { result, queue_traces })
+        .map_err(|error| NativeError::new_err(error.to_string()))
+}
+
+/// A result, and what was done to dispatch queues if that was asked for.
+#[derive(serde::Serialize)]
+struct Simulated {
+    #[serde(flatten)]
+    result: simulator::RunResult,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_traces: Option<Vec<race::QueueTrace>>,
 }
 
 fn policy_error(error: policy::PolicyError) -> PyErr {

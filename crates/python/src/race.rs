@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use simulator::{QueueOperation, QueueRecord};
 
 use crate::NativeError;
 
@@ -19,6 +20,30 @@ fn race_error(error: race::RaceError) -> PyErr {
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| NativeError::new_err(error.to_string()))
+}
+
+/// What was done to a dispatch queue, as the race replays it.
+#[derive(serde::Serialize)]
+pub struct QueueTrace {
+    queue: String,
+    is_policys: bool,
+    operations: usize,
+    text: String,
+}
+
+/// The traces of a run's dispatch queues.
+pub fn traces_of(records: Vec<QueueRecord>) -> Vec<QueueTrace> {
+    let trace_of = |QueueRecord { queue, is_policys, operations }: QueueRecord| QueueTrace {
+        queue,
+        is_policys,
+        operations: operations.len(),
+        text: race::trace_text(operations.into_iter().map(|operation| match operation {
+            QueueOperation::Push { task, key } => race::Operation::Push { item: task, key },
+            QueueOperation::Pop => race::Operation::Pop,
+            QueueOperation::Remove { task } => race::Operation::Remove { item: task },
+        })),
+    };
+    records.into_iter().map(trace_of).collect()
 }
 
 /// Runs one heat; other Python threads go on meanwhile, and signals are answered between rounds.

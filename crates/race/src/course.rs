@@ -1,10 +1,8 @@
 //! One entrant on its way through a workload: its queues, and the time that they take.
 
 mod bursts;
-mod reach;
+mod conclusion;
 mod steady;
-
-pub use reach::REACH_MAX;
 
 use std::collections::VecDeque;
 
@@ -95,6 +93,11 @@ impl Setting {
         }
     }
 
+    /// Turns before anything is timed, of all queues together.
+    fn warm_up_turns(&self) -> u64 {
+        3 * u64::from(self.n) * u64::from(self.nr_queues()) + WARM_UP_LOOPS
+    }
+
     /// Whether this queue is full to begin with.
     fn is_filled(&self, queue: u32) -> bool {
         self.workload == Workload::Cold || (queue == 0 && self.workload != Workload::Trace)
@@ -136,7 +139,7 @@ impl<'c> Meter<'c> {
 /// An entrant whose type is forgotten.
 pub trait Runner {
     /// Compares the order of many pops with the reference, or records it if this is the
-    /// reference. Comes first, with fresh queues.
+    /// reference. Comes first, with fresh queues, which are not raced afterwards.
     fn examine(&mut self, pops: &mut Pops);
 
     /// Whether no item is lost and none doubled; what is wrong, if something is. Comes first, with
@@ -154,6 +157,14 @@ pub trait Runner {
 
     /// What operations took that were timed alone, if any were.
     fn single(&mut self) -> Option<Single>;
+
+    /// Whether what was timed did what it was to do, as far as the queues show it; what is wrong,
+    /// if something is. Comes last, and empties the queues.
+    fn conclude(&mut self, is_exact: bool) -> Result<(), String>;
+
+    /// The keys of the items of a full queue.
+    #[cfg(test)]
+    fn keys(&self) -> Vec<u64>;
 }
 
 /// An entrant's queues and where it is.
@@ -170,11 +181,38 @@ struct Course<'s, Q> {
     /// Whether items come or leave, in [`Workload::Markov`], and how many are queued.
     inserting: bool,
     queued: u32,
+    /// Where the warm-up began.
+    begun: Option<(u64, u64)>,
     /// What keys move on by when a queue is emptied and filled again.
     span: u64,
     /// Ticks of pops and of the pushes after them.
     pops: Vec<u32>,
     pushes: Vec<u32>,
+}
+
+/// Items of a queue that is made to learn what it holds, at most; of those more, it is reckoned.
+const PROBED_MAX: u32 = 1 << 20;
+/// Items that are queued in it, at most: some structures grow while they are filled.
+const PROBED_FULL_MAX: u32 = 4096;
+
+/// Bytes that all queues of an entrant hold in a heat. One queue is made, asked and dropped.
+///
+/// # Errors
+///
+/// What `make` says.
+pub fn bytes_needed<Q: Raced>(
+    setting: &Setting,
+    make: &dyn Fn(u32) -> Result<Q, RaceError>,
+) -> Result<u64, RaceError> {
+    let capacity = setting.capacity();
+    let probed = capacity.min(PROBED_MAX);
+    let mut queue = make(probed)?;
+    let empty = queue.memory_bytes();
+    let filled = probed.min(PROBED_FULL_MAX);
+    setting.increments.first_keys(filled, 0, setting.seed, |item, key| queue.push(item, key));
+    let grown = queue.memory_bytes().saturating_sub(empty);
+    let bytes_per_item = empty as f64 / f64::from(probed) + grown as f64 / f64::from(filled);
+    Ok((bytes_per_item * setting.room() as f64) as u64)
 }
 
 /// An entrant with queues that `make` makes for so many items.
@@ -200,6 +238,7 @@ impl<Q: Raced> Runner for Course<'_, Q> {
     }
 
     fn warm_up(&mut self) {
+        self.begun = self.standing();
         let turns = self.setting.warm_up_turns();
         let mut meter = Meter::new(self.setting, None);
         match self.setting.workload {
@@ -258,6 +297,16 @@ impl<Q: Raced> Runner for Course<'_, Q> {
             push: Percentiles::of(&mut self.pushes)?,
         })
     }
+
+    fn conclude(&mut self, is_exact: bool) -> Result<(), String> {
+        self.turns_were_done()?;
+        self.items_are_there(is_exact)
+    }
+
+    #[cfg(test)]
+    fn keys(&self) -> Vec<u64> {
+        (0..self.setting.n).map(|item| self.queues[0].key(item)).collect()
+    }
 }
 
 impl<'s, Q: Raced> Course<'s, Q> {
@@ -284,6 +333,7 @@ impl<'s, Q: Raced> Course<'s, Q> {
             free: (setting.n..setting.capacity()).collect(),
             inserting: false,
             queued: setting.n,
+            begun: None,
             span: 0,
             pops: Vec::new(),
             pushes: Vec::new(),

@@ -36,9 +36,10 @@ pub struct EntrantFacts {
 }
 
 type Start = for<'s> fn(&'s Setting) -> Result<Box<dyn Runner + 's>, RaceError>;
+type Needs = fn(&Setting) -> Result<u64, RaceError>;
 
 enum Kind {
-    Ours(Start),
+    Ours(Start, Needs),
     Plugin(plugin::Record),
 }
 
@@ -52,6 +53,8 @@ impl Entrant {
     fn of<Q: RunQueue + 'static>(source: &str) -> Self {
         let left_out = if Q::is_here() { "" } else { "this processor cannot run it" };
         let start: Start = |setting| course::runner(setting, &|n| Ok(Q::with_capacity(n as usize)));
+        let needs: Needs =
+            |setting| course::bytes_needed(setting, &|n| Ok(Q::with_capacity(n as usize)));
         Entrant {
             facts: EntrantFacts {
                 structure: Q::NAME.to_owned(),
@@ -60,7 +63,7 @@ impl Entrant {
                 source: source.to_owned(),
                 left_out: left_out.to_owned(),
             },
-            kind: Kind::Ours(start),
+            kind: Kind::Ours(start, needs),
         }
     }
 
@@ -87,8 +90,16 @@ impl Entrant {
     /// Puts it at the start of a heat.
     pub fn start<'s>(&self, setting: &'s Setting) -> Result<Box<dyn Runner + 's>, RaceError> {
         match &self.kind {
-            Kind::Ours(start) => start(setting),
+            Kind::Ours(start, _) => start(setting),
             Kind::Plugin(record) => course::runner(setting, &|n| Plugged::new(record, n)),
+        }
+    }
+
+    /// Bytes that its queues hold in a heat.
+    pub fn bytes_needed(&self, setting: &Setting) -> Result<u64, RaceError> {
+        match &self.kind {
+            Kind::Ours(_, needs) => needs(setting),
+            Kind::Plugin(record) => course::bytes_needed(setting, &|n| Plugged::new(record, n)),
         }
     }
 

@@ -150,7 +150,8 @@ pub enum RaceError {
     /// All entrants together need more memory than there is.
     #[error(
         "{entrants} entrants with {items} items and {samples} timed operations each need about \
-         {needed_mib} MiB, and {available_mib} MiB are free\n\
+         {needed_mib} MiB, {largest} most of all with {largest_mib} MiB, and {available_mib} MiB \
+         are free\n\
          hint: race fewer items, or fewer loops where operations are timed alone, or name fewer \
          structures"
     )]
@@ -165,27 +166,10 @@ pub enum RaceError {
         needed_mib: u64,
         /// What the system can give.
         available_mib: u64,
-    },
-
-    /// Keys would move on so far that not every structure could still compare them.
-    #[error(
-        "{workload} with {keys} keys and {n} items moves keys on by about 2^{bits} in {rounds} \
-         rounds of {loops} loops, warm-up included, and they must stay below 2^61\n\
-         hint: race fewer loops or rounds, or more items"
-    )]
-    KeysTooFar {
-        /// The workload.
-        workload: &'static str,
-        /// The distribution of what is added to keys.
-        keys: String,
-        /// Items in the queue.
-        n: u32,
-        /// Loops or operations of a round.
-        loops: u64,
-        /// Rounds.
-        rounds: u32,
-        /// How far keys get, as a power of two.
-        bits: u32,
+        /// Whose queues take most.
+        largest: String,
+        /// What they take.
+        largest_mib: u64,
     },
 
     /// A structure lost items, or gave some that it did not have.

@@ -31,4 +31,4 @@ pub use heat::{Counting, Heat, Percentiles, Row, Single};
 pub use race::heat;
 pub use spec::{HeatSpec, ITEMS_MAX, LOOPS_MAX, Order, ROUNDS_MAX, WORKLOADS, Workload};
 pub use std_queues::{StdBTreeMap, StdBinaryHeap};
-pub use trace::{Operation, Trace};
+pub use trace::{Operation, Trace, trace_text};

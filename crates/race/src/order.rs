@@ -3,20 +3,21 @@
 //! A plain queue's pops are the reference. Every exact entrant goes through the same operations,
 //! with keys of the heat, and each of its pops must give the same item with the same key.
 
+use runqueue::before;
 use runqueue::hold::{Increments, Random, mix};
 
 use crate::course::Setting;
 use crate::raced::{Raced, increment};
-use crate::trace::Operation;
+use crate::trace::{Operation, Trace};
 
-/// Turns of one verification, at most, those with half of the items counted twice.
-pub const TURNS_MAX: u64 = 8 * TURNS;
 /// Turns of each kind.
 const TURNS: u64 = 10_000;
 /// Items that are taken out at the end, if there are so many.
 const TAKEN_MAX: u32 = 20_000;
 /// Items that come at once, at the most.
 const BURST_MAX: u32 = 5_000;
+/// Where numbers begin again, signed ones and unsigned ones: keys pass both and keep their order.
+const ENDS: [u64; 2] = [1 << 63, 0];
 /// Keys of a burst that nearly ties are less than this apart.
 const NEARLY: u64 = 16;
 
@@ -85,8 +86,12 @@ impl<'r> Pops<'r> {
 /// of the heat. It holds the same items afterwards, unless the heat replays a trace: then it was
 /// empty and is so again. `None` as soon as a pop differs.
 pub fn examine<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> Option<()> {
-    if setting.trace.is_some() {
-        return replay(queue, setting, pops);
+    if let Some(trace) = &setting.trace {
+        let shifts = ENDS.map(|end| end.wrapping_sub(trace.middle_key()));
+        return [0].into_iter().chain(shifts).try_for_each(|shift| {
+            let items = setting.n;
+            replay(queue, trace, items, shift, pops)
+        });
     }
     let (n, increments) = (setting.n, &setting.increments);
     let mut random = Random::new(TURNS);
@@ -108,7 +113,14 @@ pub fn examine<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> O
     }
     bursts(queue, setting, &mut random, pops)?;
     turns(queue, setting, 0..TURNS, pops)?;
-    take_and_return(queue, n, pops)
+    if n > TAKEN_MAX {
+        return take_and_return(queue, n, None, pops);
+    }
+    for end in ENDS {
+        take_and_return(queue, n, Some(end), pops)?;
+        turns(queue, setting, 0..TURNS, pops)?;
+    }
+    take_and_return(queue, n, None, pops)
 }
 
 /// Takes `queue` through the same operations with books kept of what is queued, and then takes out
@@ -121,6 +133,30 @@ pub fn conserve<Q: Raced>(queue: &mut Q, setting: &Setting) -> Result<(), String
         while booked.queued > 0 && booked.pop().is_some() {}
         booked.pop();
     }
+    booked.wrong.map_or(Ok(()), Err)
+}
+
+/// Takes everything out of `queue`: it must be those of `is_queued`, each once, and in the order of
+/// keys if the queue `is_exact`. What is wrong, if something is.
+pub fn take_all<Q: Raced>(
+    queue: &mut Q,
+    is_queued: Vec<bool>,
+    is_exact: bool,
+) -> Result<(), String> {
+    let queued = is_queued.iter().filter(|&&is_queued| is_queued).count();
+    let mut booked = Booked { queue, queued, is_queued, wrong: None };
+    let mut last: Option<u64> = None;
+    while booked.queued > 0
+        && let Some(item) = booked.pop()
+    {
+        let key = booked.key(item);
+        if is_exact && let Some(last) = last.filter(|&last| before(key, last)) {
+            let late = || format!("item {item} with key {key} came after one with key {last}");
+            booked.wrong.get_or_insert_with(late);
+        }
+        last = Some(key);
+    }
+    booked.pop();
     booked.wrong.map_or(Ok(()), Err)
 }
 
@@ -242,29 +278,42 @@ fn bursts<Q: Raced>(
     Some(())
 }
 
-/// Takes out what there is, or much of it, and puts it back in the same order.
-fn take_and_return<Q: Raced>(queue: &mut Q, n: u32, pops: &mut Pops) -> Option<()> {
+/// Takes out what there is, or much of it, and puts it back in the same order; with the keys that
+/// it had, or, if all is taken, with keys around `end` that are as far apart.
+fn take_and_return<Q: Raced>(
+    queue: &mut Q,
+    n: u32,
+    end: Option<u64>,
+    pops: &mut Pops,
+) -> Option<()> {
     let taken = (0..n.min(TAKEN_MAX)).map(|_| pops.pop(queue, n)).collect::<Option<Vec<_>>>()?;
     if n <= TAKEN_MAX {
         // Nothing was doubled.
         pops.note(queue.pop().map(|item| (item, 0)))?;
     }
+    let shift = end.map_or(0, |end| end.wrapping_sub(taken[taken.len() / 2].1));
     for (item, key) in taken {
-        queue.push(item, key);
+        queue.push(item, key.wrapping_add(shift));
     }
     Some(())
 }
 
-fn replay<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> Option<()> {
+fn replay<Q: Raced>(
+    queue: &mut Q,
+    trace: &Trace,
+    items: u32,
+    shift: u64,
+    pops: &mut Pops,
+) -> Option<()> {
     let mut queued = 0u32;
-    for &operation in setting.trace.iter().flat_map(|trace| &trace.operations) {
+    for &operation in &trace.operations {
         match operation {
             Operation::Push { item, key } => {
-                queue.push(item, key);
+                queue.push(item, key.wrapping_add(shift));
                 queued += 1;
             }
             Operation::Pop => {
-                pops.pop(queue, setting.n)?;
+                pops.pop(queue, items)?;
                 queued -= 1;
             }
             Operation::Remove { item } => {
@@ -274,7 +323,7 @@ fn replay<Q: Raced>(queue: &mut Q, setting: &Setting, pops: &mut Pops) -> Option
         }
     }
     for _ in 0..queued {
-        pops.pop(queue, setting.n)?;
+        pops.pop(queue, items)?;
     }
     pops.note(queue.pop().map(|item| (item, 0)))
 }

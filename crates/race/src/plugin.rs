@@ -22,6 +22,10 @@ use crate::raced::{Raced, increment};
 pub const ABI: u32 = 1;
 /// The most queues of a plug-in; a list without an end is seen here.
 const QUEUES_MAX: usize = 256;
+/// The longest name of a queue: a table has room for it beside a time.
+const NAME_MAX: usize = 40;
+/// What a name may have beside letters and digits.
+const NAME_MARKS: &str = "_-.:+";
 
 type Create = unsafe extern "C" fn(u32) -> *mut c_void;
 type Destroy = unsafe extern "C" fn(*mut c_void);
@@ -93,9 +97,10 @@ impl Record {
         self.functions.remove.is_some()
     }
 
-    /// "plugin:" and the name of its file.
+    /// "plugin:" and the name of the file that its author knows.
     pub fn source(&self) -> String {
-        let file = self.path.file_name().unwrap_or(self.path.as_os_str());
+        let named = compile::source_of(&self.path);
+        let file = named.file_name().unwrap_or(named.as_os_str());
         format!("plugin:{}", file.to_string_lossy())
     }
 }
@@ -108,7 +113,7 @@ impl Record {
 /// something.
 pub fn load(path: &Path) -> Result<Vec<Record>, RaceError> {
     let refused =
-        |problem: String, hint| RaceError::Plugin { path: path.to_owned(), problem, hint };
+        |problem: String, hint| RaceError::Plugin { path: compile::source_of(path), problem, hint };
     // A name without a slash would be looked for among the system's libraries.
     let file = path.canonicalize().map_err(|cause| RaceError::Io {
         action: "read",
@@ -169,6 +174,12 @@ fn complete(raw: RawRecord, path: &Path, library: &Arc<Library>) -> Result<Recor
     }
     // SAFETY: the header declares the name as a C string of the object.
     let name = unsafe { CStr::from_ptr(raw.name) }.to_string_lossy().into_owned();
+    if !is_fit_for_tables(&name) {
+        return Err(format!(
+            "its queue {name:?} has a name that no table can show: 1 to {NAME_MAX} letters, \
+             digits or any of {NAME_MARKS} will do"
+        ));
+    }
     let lacks = |function: &str| format!("its queue {name} has no {function}");
     let functions = Functions {
         create: raw.create.ok_or_else(|| lacks("create"))?,
@@ -186,6 +197,12 @@ fn complete(raw: RawRecord, path: &Path, library: &Arc<Library>) -> Result<Recor
     }
     let library = Arc::clone(library);
     Ok(Record { name, exact: raw.exact != 0, path: path.to_owned(), functions, library })
+}
+
+/// Whether a name is a word in a terminal's table, on a page, and on a command line.
+fn is_fit_for_tables(name: &str) -> bool {
+    let fits = |mark: char| mark.is_ascii_alphanumeric() || NAME_MARKS.contains(mark);
+    (1..=NAME_MAX).contains(&name.len()) && name.chars().all(fits)
 }
 
 /// A queue of a plug-in.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use runqueue::{RedBlackTree, RunQueue};
 
 use crate::counters::{self, Counters};
-use crate::course::{self, Meter, REACH_MAX, Runner, Setting};
+use crate::course::{self, Meter, Runner, Setting};
 use crate::entrants::{self, Entrant};
 use crate::heat::{Heat, Row};
 use crate::order::{Popped, Pops};
@@ -21,9 +21,6 @@ const ITEMS: u32 = 100;
 const RERUNS_MAX: u32 = 3;
 /// A stretch that takes longer meets another thread on any busy machine, and is not run again.
 const RERUN_LONGEST: Duration = Duration::from_millis(5);
-/// What an item takes on average over all entrants, in bytes, where items are many: most take 64 to
-/// 128, and an exact time ring 160 with a million, but 330 with 100,000.
-const ITEM_BYTES: u64 = 128;
 /// What the times of a pop and a push take that were timed alone: four bytes each, in vectors that
 /// grow by doubling, and their sum.
 const SAMPLE_BYTES: u64 = 20;
@@ -49,16 +46,13 @@ pub fn heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
 }
 
 fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, RaceError> {
-    let is_usual = spec.loops.is_none();
     let keys = spec.keys()?;
     let trace = recorded(spec)?;
     let n = spec.n.or(trace.as_ref().map(|trace| trace.items)).unwrap_or(ITEMS);
     let recorded = trace.as_ref().map_or(0, |trace| trace.operations.len() as u64);
     let mut spec = spec.filled_in(n, recorded)?;
     let entrants = entrants::asked_for(&spec)?;
-    let mut setting = Setting::new(&spec, keys, n, trace);
-    keys_stay_near(&mut setting, &spec, is_usual)?;
-    spec.loops = Some(setting.loops);
+    let setting = Setting::new(&spec, keys, n, trace);
     let (racing, resting): (Vec<_>, Vec<_>) = entrants
         .into_iter()
         .map(|entrant| (entrant.left_out(&setting, keys), entrant))
@@ -66,7 +60,7 @@ fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     if racing.is_empty() {
         return Err(nobody_left(&setting, &resting));
     }
-    there_is_room(racing.len(), setting.room(), samples(&setting, &spec))?;
+    there_is_room(&racing, &setting, samples(&setting, &spec))?;
 
     let pinned = Pinned::to(spec.cpu)?;
     let mut field = Vec::new();
@@ -88,8 +82,11 @@ fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     for racer in &mut field {
         racer.finish(&setting, counters.as_mut().ok());
     }
-
     let large_page_bytes = memory::large_bytes();
+    for racer in &mut field {
+        racer.conclude()?;
+    }
+
     let cpu = pinned.cpu;
     spec.cpu = Some(cpu);
     spec.structures = Some(field.iter().map(|racer| racer.row.structure.clone()).collect());
@@ -107,20 +104,34 @@ fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     })
 }
 
-/// Whether so many entrants can be kept in memory at one time, which taking turns needs.
-fn there_is_room(entrants: usize, items: u64, samples: u64) -> Result<(), RaceError> {
-    let each = items * ITEM_BYTES + samples.saturating_mul(SAMPLE_BYTES);
-    let needed = each.saturating_mul(entrants as u64);
-    match memory::available_bytes() {
-        Some(available) if available < needed => Err(RaceError::Memory {
-            entrants,
-            items,
-            samples,
-            needed_mib: needed >> 20,
-            available_mib: available >> 20,
-        }),
-        _ => Ok(()),
+/// Whether all who race can be kept in memory at one time, which taking turns needs. Each is asked
+/// what it takes: at few items in many queues that is far more than its items.
+fn there_is_room(
+    racing: &[(String, Entrant)],
+    setting: &Setting,
+    samples: u64,
+) -> Result<(), RaceError> {
+    let Some(available) = memory::available_bytes() else { return Ok(()) };
+    let timed = samples.saturating_mul(SAMPLE_BYTES);
+    let mut needed = timed.saturating_mul(racing.len() as u64);
+    let mut largest = (0, "");
+    for (_, entrant) in racing {
+        let bytes = entrant.bytes_needed(setting)?;
+        needed = needed.saturating_add(bytes);
+        largest = largest.max((bytes, &entrant.facts.structure));
     }
+    if needed <= available {
+        return Ok(());
+    }
+    Err(RaceError::Memory {
+        entrants: racing.len(),
+        items: setting.room(),
+        samples,
+        needed_mib: needed >> 20,
+        available_mib: available >> 20,
+        largest: largest.1.to_owned(),
+        largest_mib: largest.0 >> 20,
+    })
 }
 
 /// How often an entrant runs in a round: twice where all go there and back.
@@ -135,32 +146,6 @@ fn runs_of_a_round(order: Order) -> u64 {
 fn samples(setting: &Setting, spec: &HeatSpec) -> u64 {
     let runs = u64::from(spec.rounds) * runs_of_a_round(spec.order) + 1;
     if setting.workload == Workload::Single { runs.saturating_mul(setting.loops) } else { 0 }
-}
-
-/// Whether keys stay where everybody can compare them, however often a stretch is run again; loops
-/// that were not asked for are made fewer for that.
-fn keys_stay_near(setting: &mut Setting, spec: &HeatSpec, is_usual: bool) -> Result<(), RaceError> {
-    let stretches = u64::from(spec.rounds) * runs_of_a_round(spec.order);
-    // Two more are those of the warm-up and of the counters.
-    let runs = stretches * (1 + u64::from(RERUNS_MAX)) + 2;
-    if is_usual {
-        setting.shorten(runs);
-    }
-    if let Some(trace) = &setting.trace {
-        return trace.stays_near(setting.loops, runs);
-    }
-    let reach = setting.reach(runs);
-    if reach < REACH_MAX {
-        return Ok(());
-    }
-    Err(RaceError::KeysTooFar {
-        workload: setting.workload.name(),
-        keys: spec.keys.clone(),
-        n: setting.n,
-        loops: setting.loops,
-        rounds: spec.rounds,
-        bits: reach.log2().ceil() as u32,
-    })
 }
 
 /// The trace of a heat that replays one.
@@ -211,18 +196,18 @@ impl<'s> Racer<'s> {
         if !entrant.facts.exact {
             // With queues of its own: who is not exact races as it was filled.
             let kept = entrant.start(setting)?.conserve();
-            kept.map_err(|problem| RaceError::Items {
-                structure: entrant.facts.structure.clone(),
-                origin: entrant.facts.source.clone(),
-                problem,
+            kept.map_err(|problem| {
+                items_error(&entrant.facts.structure, &entrant.facts.source, problem)
             })?;
+        }
+        let mut row = row(entrant, String::new());
+        if entrant.facts.exact {
+            // Likewise: what the check leaves behind is nobody's workload.
+            let mut examined = entrant.start(setting)?;
+            row.order_hash = Some(verify(entrant, examined.as_mut(), reference)?);
         }
         let mut runner = entrant.start(setting)?;
         memory::ask_for_large();
-        let mut row = row(entrant, String::new());
-        if entrant.facts.exact {
-            row.order_hash = Some(verify(entrant, runner.as_mut(), reference)?);
-        }
         // Now the queue is full, which it is not at the end of every workload.
         row.bytes_per_item = runner.bytes_per_item();
         runner.warm_up();
@@ -250,6 +235,15 @@ impl<'s> Racer<'s> {
         least
     }
 
+    /// Looks at what the race has left behind.
+    fn conclude(&mut self) -> Result<(), RaceError> {
+        let concluded = self.runner.conclude(self.row.exact);
+        concluded.map_err(|problem| {
+            let problem = format!("after the race, {problem}");
+            items_error(&self.row.structure, &self.row.source, problem)
+        })
+    }
+
     /// Sums up what was timed; then a stretch that is counted and not timed.
     fn finish(&mut self, setting: &Setting, counters: Option<&mut Counters>) {
         self.row.single = self.runner.single();
@@ -260,6 +254,10 @@ impl<'s> Racer<'s> {
         self.row.instructions_per_loop = Some(per_loop(counted.instructions));
         self.row.cache_misses_per_loop = counted.cache_misses.map(per_loop);
     }
+}
+
+fn items_error(structure: &str, origin: &str, problem: String) -> RaceError {
+    RaceError::Items { structure: structure.to_owned(), origin: origin.to_owned(), problem }
 }
 
 /// The hash of the entrant's order, which is the reference's.
@@ -327,16 +325,58 @@ mod tests {
     //! Goal: the orders are those that are promised. Method: three entrants.
 
     use super::*;
-    use runqueue::hold::Keys;
+    use runqueue::hold::{Increments, Keys};
+
+    #[test]
+    fn everybody_races_with_the_keys_of_the_workload_and_not_with_what_the_check_left() {
+        let (field, mut setting) = everybody(&HeatSpec::new(Workload::Hold, 40), 40);
+        setting.increments = Increments::new(Keys::Ties, 1);
+        let reference = reference(&setting).expect("a reference");
+        for (_, entrant) in &field {
+            let racer = Racer::ready(entrant, &setting, &reference).expect("a racer");
+            let keys = racer.runner.keys();
+            assert_eq!(keys.len(), 40);
+            // Ticks of a coarse clock, which the bursts of the check are not.
+            let spread = keys.iter().filter(|key| *key % (1 << 19) != 0).count();
+            assert_eq!(spread, 0, "{}: {keys:?}", entrant.facts.structure);
+        }
+    }
+
+    fn everybody(spec: &HeatSpec, n: u32) -> (Vec<(String, Entrant)>, Setting) {
+        let setting = Setting::new(spec, Keys::Uniform, n, None);
+        let entrants = entrants::asked_for(spec).expect("entrants").into_iter();
+        let racing =
+            entrants.filter(|entrant| entrant.left_out(&setting, Keys::Uniform).is_empty());
+        (racing.map(|entrant| (String::new(), entrant)).collect(), setting)
+    }
 
     #[test]
     fn who_needs_more_memory_than_there_is_learns_how_much() {
-        assert!(there_is_room(20, 1000, 0).is_ok());
-        let error = there_is_room(1 << 20, 1 << 24, 0).expect_err("too much").to_string();
+        let small = everybody(&HeatSpec::new(Workload::Hold, 1000), 1000);
+        assert!(there_is_room(&small.0, &small.1, 0).is_ok());
+        let error = there_is_room(&small.0, &small.1, 1 << 40).expect_err("too many times");
+        assert!(error.to_string().contains("1099511627776 timed operations"), "{error}");
+        // A queue of an exact time ring is large however few items it has.
+        let many = HeatSpec { queues: 1 << 22, ..HeatSpec::new(Workload::Cold, 4) };
+        let (racing, setting) = everybody(&many, 4);
+        let error = there_is_room(&racing, &setting, 0).expect_err("too much").to_string();
         assert!(error.contains("16777216 items"), "{error}");
-        assert!(error.contains("each need about 2147483648 MiB"), "{error}");
-        let error = there_is_room(20, 10, 1 << 40).expect_err("too many times").to_string();
-        assert!(error.contains("1099511627776 timed operations"), "{error}");
+        assert!(error.contains("exact_time_ring_"), "the largest is named: {error}");
+    }
+
+    #[test]
+    fn what_an_entrant_needs_is_what_it_takes() {
+        for (workload, n, queues) in [(Workload::Cold, 4, 64), (Workload::Storm, 3000, 1)] {
+            let spec = HeatSpec { queues, ..HeatSpec::new(workload, n) };
+            let (racing, setting) = everybody(&spec, n);
+            for (_, entrant) in &racing {
+                let needed = entrant.bytes_needed(&setting).expect("needed") as f64;
+                let runner = entrant.start(&setting).expect("started");
+                let taken = runner.bytes_per_item() * setting.room() as f64;
+                let who = &entrant.facts.structure;
+                assert!((0.8..1.25).contains(&(needed / taken)), "{who}: {needed} of {taken}");
+            }
+        }
     }
 
     #[test]

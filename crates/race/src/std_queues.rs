@@ -1,10 +1,9 @@
 //! The standard library's ordered collections as run queues, with serial numbers for ties.
 //!
 //! Neither has a place for links in a task, so they keep keys, serials and items of their own
-//! beside the task's line. Keys are compared as signed numbers: right as long as no key of a race
-//! is 2^63 away from 0. A heat whose keys would come near it is refused.
+//! beside the task's line.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
 use runqueue::RunQueue;
@@ -19,12 +18,37 @@ struct Line {
 
 const NO_LINE: Line = Line { key: 0, serial: u64::MAX };
 
+/// Where an item stands: its key, and among equal ones its serial number.
+///
+/// Keys wrap. That makes no order of all numbers, but one of those that are queued at one time,
+/// which are less than 2^63 apart; the collections compare no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    key: u64,
+    serial: u64,
+}
+
+impl Ord for Standing {
+    #[inline(always)]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let apart = self.key.wrapping_sub(other.key) as i64;
+        apart.cmp(&0).then(self.serial.cmp(&other.serial))
+    }
+}
+
+impl PartialOrd for Standing {
+    #[inline(always)]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 /// The standard library's B-tree of (key, serial).
 ///
 /// Unlike every other entrant it allocates while it is used.
 #[derive(Clone, Debug)]
 pub struct StdBTreeMap {
-    tree: BTreeMap<(i64, u64), u32>,
+    tree: BTreeMap<Standing, u32>,
     lines: Vec<Line>,
     serial: u64,
 }
@@ -46,7 +70,7 @@ impl RunQueue for StdBTreeMap {
     #[inline]
     fn push(&mut self, item: u32, key: u64) {
         self.lines[item as usize] = Line { key, serial: self.serial };
-        self.tree.insert((key as i64, self.serial), item);
+        self.tree.insert(Standing { key, serial: self.serial }, item);
         self.serial += 1;
     }
 
@@ -62,7 +86,7 @@ impl RunQueue for StdBTreeMap {
     #[inline]
     fn remove(&mut self, item: u32) {
         let Line { key, serial } = self.lines[item as usize];
-        let removed = self.tree.remove(&(key as i64, serial));
+        let removed = self.tree.remove(&Standing { key, serial });
         assert!(removed.is_some(), "item {item} is not queued");
     }
 
@@ -73,7 +97,7 @@ impl RunQueue for StdBTreeMap {
 
     fn contains(&self, item: u32) -> bool {
         let Line { key, serial } = self.lines[item as usize];
-        self.tree.contains_key(&(key as i64, serial))
+        self.tree.contains_key(&Standing { key, serial })
     }
 
     fn len(&self) -> usize {
@@ -81,7 +105,7 @@ impl RunQueue for StdBTreeMap {
     }
 
     fn for_each(&mut self, visit: &mut dyn FnMut(u32, u64)) {
-        self.tree.iter().for_each(|(&(key, _), &item)| visit(item, key as u64));
+        self.tree.iter().for_each(|(standing, &item)| visit(item, standing.key));
     }
 
     /// An estimate: the tree cannot be asked, so its nodes are taken to be as full as they are on
@@ -95,7 +119,7 @@ impl RunQueue for StdBTreeMap {
 /// The standard library's heap of (key, serial, item). It cannot remove.
 #[derive(Clone, Debug)]
 pub struct StdBinaryHeap {
-    heap: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    heap: BinaryHeap<Reverse<(Standing, u32)>>,
     lines: Vec<Line>,
     serial: u64,
 }
@@ -111,17 +135,17 @@ impl RunQueue for StdBinaryHeap {
     #[inline]
     fn push(&mut self, item: u32, key: u64) {
         self.lines[item as usize].key = key;
-        self.heap.push(Reverse((key as i64, self.serial, item)));
+        self.heap.push(Reverse((Standing { key, serial: self.serial }, item)));
         self.serial += 1;
     }
 
     #[inline]
     fn pop(&mut self) -> Option<u32> {
-        self.heap.pop().map(|first| first.0.2)
+        self.heap.pop().map(|first| first.0.1)
     }
 
     fn peek(&mut self) -> Option<u32> {
-        self.heap.peek().map(|first| first.0.2)
+        self.heap.peek().map(|first| first.0.1)
     }
 
     /// # Panics
@@ -136,7 +160,7 @@ impl RunQueue for StdBinaryHeap {
     }
 
     fn contains(&self, item: u32) -> bool {
-        self.heap.iter().any(|entry| entry.0.2 == item)
+        self.heap.iter().any(|entry| entry.0.1 == item)
     }
 
     fn len(&self) -> usize {
@@ -145,11 +169,11 @@ impl RunQueue for StdBinaryHeap {
 
     fn for_each(&mut self, visit: &mut dyn FnMut(u32, u64)) {
         let sorted = self.heap.clone().into_sorted_vec();
-        sorted.iter().rev().for_each(|entry| visit(entry.0.2, entry.0.0 as u64));
+        sorted.iter().rev().for_each(|entry| visit(entry.0.1, entry.0.0.key));
     }
 
     fn memory_bytes(&self) -> usize {
         self.lines.len() * size_of::<Line>()
-            + self.heap.capacity() * size_of::<Reverse<(i64, u64, u32)>>()
+            + self.heap.capacity() * size_of::<Reverse<(Standing, u32)>>()
     }
 }

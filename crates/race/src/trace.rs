@@ -9,22 +9,21 @@
 //! ```
 //!
 //! What comes after `#` is a comment. A trace is checked as a whole before it is raced: an exact
-//! queue could do every operation of it, and keys stay where everybody can compare them: those of
-//! items queued together are less than 2^61 apart, and all, replays included, below 2^62.
+//! queue could do every operation of it, and those keys that are queued together are less than 2^62
+//! apart, so that everybody can compare them although keys wrap.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use runqueue::{RedBlackTree, RunQueue, before};
+use runqueue::{RedBlackTree, RunQueue};
 
 use crate::RaceError;
 use crate::spec::ITEMS_MAX;
 
 /// Keys of items that are queued together are less than this apart.
-const APART_MAX: u64 = 1 << 61;
-/// Keys are less than this away from 0, replays included.
-const KEY_MAX: u64 = 1 << 62;
+const APART_MAX: i128 = 1 << 62;
 
 /// What was done to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +44,38 @@ pub enum Operation {
     },
 }
 
+impl fmt::Display for Operation {
+    /// The operation's line.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Push { item, key } => write!(formatter, "push {item} {key}"),
+            Operation::Pop => write!(formatter, "pop"),
+            Operation::Remove { item } => write!(formatter, "remove {item}"),
+        }
+    }
+}
+
+/// Operations as the text of a trace. Items get the numbers from 0 on, in the order in which they
+/// first came, so that whoever races it has room for those that are named and for no others.
+pub fn trace_text(operations: impl IntoIterator<Item = Operation>) -> String {
+    let mut numbers = BTreeMap::new();
+    let mut lines = String::new();
+    for operation in operations {
+        let mut renumbered = |item| {
+            let next = numbers.len() as u32;
+            *numbers.entry(item).or_insert(next)
+        };
+        let operation = match operation {
+            Operation::Push { item, key } => Operation::Push { item: renumbered(item), key },
+            Operation::Pop => Operation::Pop,
+            Operation::Remove { item } => Operation::Remove { item: renumbered(item) },
+        };
+        lines.push_str(&operation.to_string());
+        lines.push('\n');
+    }
+    lines
+}
+
 /// A recording that an exact queue can repeat.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -54,9 +85,6 @@ pub struct Trace {
     pub span: u64,
     /// Items 0 to here - 1 are named.
     pub items: u32,
-    path: PathBuf,
-    /// The line with the largest key, and that key.
-    largest: Option<(usize, i64)>,
 }
 
 impl Trace {
@@ -87,49 +115,28 @@ impl Trace {
         // A trace that names no item can only pop from an empty queue, which is told below.
         let items = items.map_or(1, |item| item + 1);
         let mut queue = RedBlackTree::with_capacity(items as usize);
-        let mut keys = BTreeSet::new();
-        let mut largest: Option<(usize, i64)> = None;
+        let mut keys = QueuedKeys::default();
         for &(number, said, operation) in &lines {
             let at = |wrong: Wrong| wrong.at(path, number, said);
             let left = repeat(&mut queue, operation).map_err(at)?;
             if let Some(item) = left {
-                keys.remove(&(queue.key(item) as i64, item));
+                keys.remove(item);
             }
             if let Operation::Push { item, key } = operation {
-                keys.insert((key as i64, item));
-                together(&keys).map_err(at)?;
-                if largest.is_none_or(|(_, most)| most < key as i64) {
-                    largest = Some((number, key as i64));
-                }
+                keys.insert(item, key).map_err(at)?;
             }
         }
         let operations: Vec<_> = lines.into_iter().map(|(_, _, operation)| operation).collect();
         if operations.is_empty() {
             return Err(RaceError::TraceEmpty { path: path.to_owned() });
         }
-        let path = path.to_owned();
-        Ok(Trace { span: span(&operations), operations, items, path, largest })
+        Ok(Trace { span: keys.span(), operations, items })
     }
 
-    /// Whether keys stay below 2^62 if a round of so many operations is replayed `runs` times.
-    ///
-    /// # Errors
-    ///
-    /// [`RaceError::Trace`] with the line of the largest key.
-    pub(crate) fn stays_near(&self, operations: u64, runs: u64) -> Result<(), RaceError> {
-        let Some((line, key)) = self.largest else { return Ok(()) };
-        let replays = u128::from((operations / self.operations.len() as u64).max(1) * runs);
-        let last = i128::from(key) + (u128::from(self.span) * replays) as i128;
-        if last < i128::from(KEY_MAX) {
-            return Ok(());
-        }
-        let hint = "race fewer loops or rounds, or divide all keys by what their clock cannot tell";
-        let problem = format!(
-            "after {replays} replays, each {} further, this key passes 2^62, and not everybody \
-             can compare it any more",
-            self.span
-        );
-        Err(Wrong::new(problem, hint).at(&self.path, line, &format!("key {key}")))
+    /// The key that was pushed halfway; 0 if none was.
+    pub(crate) fn middle_key(&self) -> u64 {
+        let keys: Vec<u64> = self.operations.iter().filter_map(pushed_key).collect();
+        keys.get(keys.len() / 2).copied().unwrap_or(0)
     }
 
     /// Whether items leave from where they stand.
@@ -158,7 +165,7 @@ impl Wrong {
 fn parse(said: &str) -> Result<Operation, Wrong> {
     let words: Vec<&str> = said.split_whitespace().collect();
     match words[..] {
-        ["push", item, key] => Ok(Operation::Push { item: number(item)?, key: near(key)? }),
+        ["push", item, key] => Ok(Operation::Push { item: number(item)?, key: number(key)? }),
         ["pop"] => Ok(Operation::Pop),
         ["remove", item] => Ok(Operation::Remove { item: number(item)? }),
         _ => Err(Wrong::new("no operation", "a line is `push ITEM KEY`, `pop` or `remove ITEM`")),
@@ -171,26 +178,61 @@ fn number<T: std::str::FromStr>(word: &str) -> Result<T, Wrong> {
     word.parse().map_err(|_| Wrong::new(format!("{word} is no such number"), hint))
 }
 
-/// A key that is not too far from 0; keys wrap, so the last ones are those shortly before it.
-fn near(word: &str) -> Result<u64, Wrong> {
-    let key: u64 = number(word)?;
-    if (key as i64).unsigned_abs() < KEY_MAX {
-        return Ok(key);
-    }
-    let hint = "take the smallest key of the trace from all keys: only their differences matter";
-    Err(Wrong::new(format!("key {key} is 2^62 or more away from 0"), hint))
+/// The keys of a trace as if they did not wrap: each is the one that is nearest to those queued.
+#[derive(Default)]
+struct QueuedKeys {
+    queued: BTreeSet<(i128, u32)>,
+    of_items: BTreeMap<u32, i128>,
+    /// The last key, which the next one is near to if nothing is queued.
+    last: i128,
+    /// The smallest and the largest of all so far.
+    ends: Option<(i128, i128)>,
 }
 
-/// Whether all of `keys`, which are queued together, can be compared by everybody.
-fn together(keys: &BTreeSet<(i64, u32)>) -> Result<(), Wrong> {
-    let (Some(&(least, _)), Some(&(most, item))) = (keys.first(), keys.last()) else {
-        return Ok(());
-    };
-    if most.abs_diff(least) < APART_MAX {
-        return Ok(());
+impl QueuedKeys {
+    fn insert(&mut self, item: u32, key: u64) -> Result<(), Wrong> {
+        let near = self.queued.first().map_or(self.last, |&(least, _)| least);
+        let place = near + i128::from(key.wrapping_sub(near as u64) as i64);
+        self.queued.insert((place, item));
+        self.of_items.insert(item, place);
+        self.last = place;
+        let (least, most) = self.ends.unwrap_or((place, place));
+        self.ends = Some((least.min(place), most.max(place)));
+        self.together()
     }
-    let problem = format!("item {item} has key {most} while another one has {least}: 2^61 apart");
-    Err(Wrong::new(problem, "queue only items together whose keys are less than 2^61 apart"))
+
+    fn remove(&mut self, item: u32) {
+        if let Some(place) = self.of_items.remove(&item) {
+            self.queued.remove(&(place, item));
+        }
+    }
+
+    /// Whether all that is queued can be compared by everybody.
+    fn together(&self) -> Result<(), Wrong> {
+        let (Some(&(least, _)), Some(&(most, item))) = (self.queued.first(), self.queued.last())
+        else {
+            return Ok(());
+        };
+        if most - least < APART_MAX {
+            return Ok(());
+        }
+        let (least, most) = (least as u64, most as u64);
+        let problem =
+            format!("item {item} has key {most} while another one has {least}: 2^62 apart or more");
+        Err(Wrong::new(problem, "queue only items together whose keys are less than 2^62 apart"))
+    }
+
+    /// How far all keys are apart, and one more.
+    fn span(&self) -> u64 {
+        self.ends.map_or(0, |(least, most)| (most - least + 1) as u64)
+    }
+}
+
+fn pushed_key(operation: &Operation) -> Option<u64> {
+    match operation {
+        Operation::Push { key, .. } => Some(*key),
+        _ => None,
+    }
 }
 
 fn item_of(operation: Operation) -> Option<u32> {
@@ -243,21 +285,6 @@ fn repeat(queue: &mut RedBlackTree, operation: Operation) -> Result<Option<u32>,
     }
 }
 
-/// How far the keys are apart, and one more.
-fn span(operations: &[Operation]) -> u64 {
-    let mut keys = operations.iter().filter_map(|&operation| match operation {
-        Operation::Push { key, .. } => Some(key),
-        _ => None,
-    });
-    let Some(first) = keys.next() else { return 0 };
-    let (mut least, mut most) = (first, first);
-    for key in keys {
-        least = if before(key, least) { key } else { least };
-        most = if before(most, key) { key } else { most };
-    }
-    most.wrapping_sub(least).wrapping_add(1)
-}
-
 #[cfg(test)]
 mod tests {
     //! Goal: a trace that could not have happened is refused with its line. Method: wrong traces.
@@ -284,13 +311,26 @@ mod tests {
     }
 
     #[test]
-    fn replays_may_not_move_keys_out_of_sight() {
-        let trace = read("push 1 5\npush 2 1099511627780\npop\npop", None).expect("a trace");
-        assert_eq!(trace.span, 1 << 40);
-        assert!(trace.stays_near(4, 1 << 20).is_ok());
-        let error = trace.stays_near(40, 1 << 20).expect_err("too far").to_string();
-        assert!(error.contains("wrong.trace:2: after 10485760 replays"), "{error}");
-        assert!(error.contains("key 1099511627780") && error.contains("fewer loops"), "{error}");
+    fn what_was_done_is_read_as_it_was_written() {
+        let push = |item, key| Operation::Push { item, key };
+        let done = [push(70, 5), push(7, u64::MAX), Operation::Remove { item: 70 }, push(9, 4)];
+        let text = trace_text(done.into_iter().chain([Operation::Pop, push(70, 6)]));
+        assert_eq!(
+            text,
+            format!("push 0 5\npush 1 {}\nremove 0\npush 2 4\npop\npush 0 6\n", u64::MAX)
+        );
+        let trace = read(&text, None).expect("a trace");
+        assert_eq!((trace.items, trace_text(trace.operations)), (3, text));
+    }
+
+    #[test]
+    fn keys_may_be_anywhere_and_wrap_again_and_again() {
+        let around = |key: u64| format!("push 1 {key}\npop\n");
+        let text: String = (0..9).map(|turn| around(turn << 62)).collect();
+        let trace = read(&text, None).expect("a trace");
+        assert_eq!(trace.span, (8u64 << 62) + 1, "eight quarters of the numbers further");
+        let text = format!("push 1 {}\npush 2 {}\npop\npop", i64::MAX, (1u64 << 63) + 5);
+        assert_eq!(read(&text, None).expect("a trace").span, 7);
     }
 
     #[test]
@@ -307,13 +347,11 @@ mod tests {
             ("peek", None, 1, "no operation"),
             ("push x 1", None, 1, "x is no such number"),
             ("push 1 -1", None, 1, "-1 is no such number"),
-            ("push 1 9223372036854775807", None, 1, "key 9223372036854775807 is 2^62 or more"),
-            ("push 1 13835058055282163712", None, 1, "key 13835058055282163712 is 2^62 or more"),
             (
-                "push 1 7\npop\npush 2 2305843009213693952\npush 1 0",
+                "push 1 7\npop\npush 2 4611686018427387904\npush 1 0",
                 None,
                 4,
-                "item 2 has key 2305843009213693952 while another one has 0: 2^61 apart",
+                "item 2 has key 4611686018427387904 while another one has 0: 2^62 apart",
             ),
         ] {
             let error = read(text, capacity).expect_err(text);

@@ -146,17 +146,32 @@ fn whoever_watches_can_stop_a_heat() {
 }
 
 #[test]
-fn keys_that_would_get_too_far_are_refused_beforehand() {
-    let far =
-        |loops, n| HeatSpec { loops, rounds: 31, keys: "wide".into(), ..short(Workload::Hold, n) };
-    let error = heat(&far(Some(1_000_000), 10), &mut || true).expect_err("too far").to_string();
-    assert!(error.contains("wide keys and 10 items moves keys on by about 2^67"), "{error}");
-    assert!(error.contains("31 rounds of 1000000 loops"), "{error}");
-    assert!(error.contains("hint: race fewer loops or rounds"), "{error}");
-    // Loops that nobody asked for are made fewer instead.
-    let structures = Some(vec!["rust_btree_map".to_owned(), "red_black_tree".to_owned()]);
-    let found = run(&HeatSpec { structures, ..far(None, 1) });
-    assert_eq!(found.spec.loops, Some(1250));
+fn keys_may_go_round_and_round() {
+    // A heat of one item gets 2^43 further a loop: more than once around all numbers.
+    let names = ["rust_btree_map", "rust_binary_heap", "red_black_tree", "exact_time_ring"];
+    let structures = Some(names.map(str::to_owned).to_vec());
+    let spec = HeatSpec { structures, keys: "wide".into(), ..short(Workload::Hold, 1) };
+    let found = run(&HeatSpec { loops: Some(1 << 20), rounds: 2, ..spec });
+    assert_eq!(found.spec.loops, Some(1 << 20), "as many as were asked for");
+    assert!(found.rows.iter().all(|row| row.ticks_per_loop.len() == 2));
+    assert!(found.rows.iter().all(|row| row.order_hash == found.rows[0].order_hash));
+}
+
+#[test]
+fn keys_of_a_trace_may_be_anywhere_and_nearly_2_to_the_62_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("far.trace");
+    let mut text = String::new();
+    let mut now = 0u64.wrapping_sub(1 << 61);
+    for turn in 0..40 {
+        let (first, far) = (now, now.wrapping_add((1 << 62) - 1));
+        text += &format!("push 1 {far}\npush 2 {first}\npush 3 {}\n", far.wrapping_sub(turn));
+        text += "pop\npop\npop\n";
+        now = far;
+    }
+    fs::write(&path, text).expect("written");
+    let spec = HeatSpec { n: None, trace: Some(path), ..short(Workload::Trace, 1) };
+    check(&run(&spec));
 }
 
 #[test]

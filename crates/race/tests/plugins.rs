@@ -50,7 +50,7 @@ fn a_queue_in_c_runs_all_workloads_in_the_order_of_the_others() {
             let found = race(&object, &["fifo_ties", "red_black_tree"], workload, keys);
             let rows = found.unwrap_or_else(|error| panic!("{workload:?}: {error}")).rows;
             assert_eq!(rows[0].order_hash, rows[1].order_hash);
-            assert!(rows[0].source.starts_with("plugin:sorted_lists-"), "{}", rows[0].source);
+            assert_eq!(rows[0].source, "plugin:sorted_lists.c");
             assert_eq!(rows[0].ticks_per_loop.len(), 2);
             assert!((16.0..18.0).contains(&rows[0].bytes_per_item), "{}", rows[0].bytes_per_item);
         }
@@ -63,11 +63,25 @@ fn a_queue_with_another_order_is_refused_with_both_names() {
     let error = race(&object, &["lifo_ties"], Workload::Hold, "ties").expect_err("wrong ties");
     assert!(matches!(error, RaceError::Order { .. }), "{error}");
     let said = error.to_string();
-    assert!(said.contains("lifo_ties (plugin:sorted_lists-"), "{said}");
+    assert!(said.contains("lifo_ties (plugin:sorted_lists.c)"), "{said}");
     assert!(said.contains("red_black_tree do not give the same order"), "{said}");
     // Who says that it is not exact may.
     let found = race(&object, &["lifo_ties_inexact"], Workload::Hold, "ties").expect("a heat");
     assert_eq!(found.rows[0].order_hash, None);
+}
+
+#[test]
+fn keys_that_are_compared_without_wrapping_are_seen() {
+    let source = fs::read_to_string(SOURCE).expect("the lists");
+    let right = "(int64_t)(list->nodes[*place].key - key) <= margin";
+    assert_eq!(source.matches(right).count(), 1, "what is broken here");
+    for wrong in
+        ["list->nodes[*place].key <= key", "(int64_t)list->nodes[*place].key <= (int64_t)key"]
+    {
+        let (_folder, object) = built(&source.replace(right, wrong));
+        let error = race(&object, &["fifo_ties"], Workload::Hold, "uniform").expect_err(wrong);
+        assert!(matches!(error, RaceError::Order { .. }), "{wrong}: {error}");
+    }
 }
 
 #[test]
@@ -99,6 +113,47 @@ fn who_is_not_exact_keeps_all_items_or_is_refused() {
             let said = error.to_string();
             assert!(said.contains(name) && said.contains(problem), "{said}");
         }
+    }
+}
+
+#[test]
+fn who_does_less_once_it_is_timed_is_seen() {
+    let source = fs::read_to_string(SOURCE).expect("the lists");
+    let (pop, hold) = ("static int64_t pop(void *queue)\n{\n", "\t(void)slowness;\n");
+    assert!(source.contains(pop) && source.contains(hold));
+    // Verifying takes some 50,000 pops and warming up 20,000; four calls of a loop come first.
+    let tired = "static unsigned int pops;\nif (++pops > 70500) return -1;\n";
+    let early = "static unsigned int calls;\nif (++calls > 3) loops /= 2;\n";
+    let lists = source.replace(pop, &format!("{pop}{tired}"));
+    let loops = source
+        .replace(hold, &format!("{hold}{early}"))
+        .replace("round + 1 < end", "round < end")
+        .replace(".name = \"wrong_loop\",\n\t.exact = 1", ".name = \"wrong_loop\",\n\t.exact = 0");
+    // The sum of keys that grow by weights says nothing, but all items must be there.
+    let gone = "a pop gave nothing while 50 items were queued";
+    for (text, name, keys, problem) in [
+        (&lists, "lifo_ties_inexact", "uniform", "its keys grew by "),
+        (&lists, "lifo_ties_inexact", "weighted", gone),
+        (&loops, "wrong_loop", "uniform", "its keys grew by "),
+    ] {
+        let (_folder, object) = built(text);
+        let error = race(&object, &[name], Workload::Hold, keys).expect_err(name);
+        assert!(matches!(error, RaceError::Items { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("after the race, ") && said.contains(problem), "{said}");
+    }
+}
+
+#[test]
+fn a_name_that_would_break_a_table_is_refused() {
+    let source = fs::read_to_string(SOURCE).expect("the lists");
+    let long = "q".repeat(41);
+    for name in ["a\\nb", "<b>bold</b>", "", "two words", "[red]", &long] {
+        let text = source.replace("\"fifo_ties\"", &format!("\"{name}\""));
+        let (_folder, object) = built(&text);
+        let error = entrants(&[object]).expect_err(name).to_string();
+        assert!(error.starts_with("other.c is no plug-in of the race: its queue \""), "{error}");
+        assert!(error.contains("no table can show") && error.lines().count() == 2, "{error}");
     }
 }
 
@@ -161,7 +216,7 @@ fn what_is_no_plugin_is_refused_in_words() {
     assert!(refused(&object).contains("fifo_ties has no remove, but says can_remove = 1"));
     let (_five, object) = built(&text.replace("\"fifo_ties\"", "\"gavl_tree\""));
     let twice = refused(&object);
-    assert!(twice.contains("both called gavl_tree") && twice.contains("plugin:other-"), "{twice}");
+    assert!(twice.contains("both called gavl_tree") && twice.contains("plugin:other.c"), "{twice}");
 }
 
 #[test]

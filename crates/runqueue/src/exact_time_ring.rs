@@ -1,7 +1,8 @@
 //! The exact time ring: the time ring of 2007 without its errors, and with the small sizes, where
 //! run queues live, done by vectors.
 //!
-//! Idea: sort late, and only what is small and warm. Three tiers, by how many items are queued:
+//! Idea: sort late, and only what is small and warm. One item alone is just kept. For more there
+//! are three tiers, by how many are queued:
 //!
 //! 1. up to 128 (96 with AVX2, 32 without vectors): *packed*, one number each, sorted, and the
 //!    newest entry pending beside them. A pop and the push that follows it are one pass of
@@ -20,10 +21,11 @@
 //!
 //! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
 //! the number of items or the spread of keys has changed by a factor; remove O(1) on average
-//! in the ring, one pass in the first tier and the front; a walk is n pops and pushes. Memory: one
-//! line an item and, for chunks, slots and lists, about 100 bytes more at a capacity of a million,
-//! 260 at 100,000 and 380 at 10,000; a queue for one item holds 120 KiB. Nothing is allocated after
-//! it was made.
+//! in the ring, one pass in the first tier and the front; a walk is n pops and pushes. Memory, all
+//! of it allocated when the queue is made: for a capacity that fits into the first tier at most
+//! 6 KiB and 144 bytes an item, its line of 64 among them, as there is no ring then, only a sorted
+//! array for keys that are too far apart ([`wide`]); for larger ones at most 20 KiB and 320 bytes
+//! an item.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
 //! happen.
@@ -41,6 +43,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod wide;
 
 use crate::arena::Arena;
 use crate::run_queue::{NONE, RunQueue, walk_by_popping};
@@ -51,6 +54,8 @@ pub use lanes::Lanes;
 use packed::Packed;
 use ring::Ring;
 use std::ops::Range;
+use tiers::RUN_MIN;
+use wide::Wide;
 
 /// How far keys may be from the base. Twice this is less than half of all keys, so a key that is
 /// further away than it seems is seen to be far away.
@@ -59,7 +64,13 @@ const FAR: u64 = 1 << 60;
 const SORTED_MAX: u32 = 2 * CHUNK as u32;
 /// More holes than this for each entry are swept away. To sweep costs as much as ten removals for
 /// each entry, a hole costs 16 bytes.
-const HOLES_PER_ENTRY: usize = 3;
+const HOLES_PER_ENTRY: usize = 2;
+/// The same in a queue that needs no ring.
+const HOLES_PER_ENTRY_SMALL: usize = 1;
+/// So many holes are always left alone.
+const HOLES_LEAST: usize = 32;
+/// Lists outside of the ring and its rungs that may have a chunk that is partly empty each.
+const LISTS: usize = 4;
 /// Capacities from here on do not fit into the first cache: items are fetched before they leave.
 const FETCHED_FROM: usize = 512;
 /// Nor do these into the second: fetching begins a slot earlier.
@@ -84,15 +95,28 @@ enum Tier {
     Run,
     /// In the front, in `current`, in the ring.
     Ring,
+    /// All in `wide`: keys are too far apart for the first tier, and there is no ring.
+    Wide,
 }
 
-/// The exact time ring.
+/// The exact time ring. What a visit of the first tier needs comes first, in one cache line and
+/// those of `packed`: a machine has many queues, and most are not in the caches when their turn
+/// comes.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct ExactTimeRing {
-    tier: Tier,
+    nodes: Arena<Node>,
+    base: u64,
     /// Items queued, those in `beyond` not among them.
     near: usize,
-    base: u64,
+    /// Items whose keys are too far from the base, in order of arrival.
+    beyond: Vec<u32>,
+    /// The only item of all, in no tier, or `NONE`: most run queues hold one task or two.
+    lone: u32,
+    tier: Tier,
+    /// More entries than the first tier has room for are never queued, so there is no ring.
+    small: bool,
+    packed: Packed,
     /// Keys below it belong to the front.
     limit: i64,
     /// Keys from here on do not belong to `current`.
@@ -104,15 +128,19 @@ pub struct ExactTimeRing {
     patience: u32,
     ring: Ring,
     chunks: Chunks,
-    nodes: Arena<Node>,
-    packed: Packed,
     front: Front,
     current: Bucket,
-    /// Items whose keys are too far from the base, in order of arrival.
-    beyond: Vec<u32>,
+    wide: Wide,
     /// Room for all items in order, for draining, and for a walk, which may drain.
     order: Vec<u32>,
     walked: Vec<u32>,
+}
+
+/// How many holes there may be among so many entries.
+#[inline(always)]
+fn holes_max(small: bool, entries: usize) -> usize {
+    let each = if small { HOLES_PER_ENTRY_SMALL } else { HOLES_PER_ENTRY };
+    each * entries + HOLES_LEAST
 }
 
 impl ExactTimeRing {
@@ -122,15 +150,19 @@ impl ExactTimeRing {
     /// If the processor does not have them.
     pub fn new(capacity: usize, lanes: Lanes) -> Self {
         assert!(lanes.is_here(), "this processor has no {lanes:?}");
-        let ring = Ring::new(capacity);
-        // Four times as many entries as items, as holes are swept away when they are more than
-        // three of four, and for each list a chunk that is partly empty.
-        let chunks = ((HOLES_PER_ENTRY + 1) * capacity + 256) / CHUNK
-            + ring.lists().min(2 * capacity + 256)
-            + 16;
+        let small = capacity <= packed::places(lanes);
+        let ring = Ring::new(if small { 0 } else { capacity });
+        let chunks = if small && capacity <= RUN_MIN {
+            0
+        } else {
+            // Entries, holes, and for each list a chunk that is partly empty.
+            (capacity + holes_max(small, capacity)).div_ceil(CHUNK) + ring.lists() + LISTS
+        };
         ExactTimeRing {
             tier: Tier::Packed,
             near: 0,
+            lone: NONE,
+            small,
             base: 0,
             limit: 0,
             current_end: HOLE,
@@ -143,47 +175,80 @@ impl ExactTimeRing {
             packed: Packed::new(lanes),
             front: Front::new(lanes),
             current: Bucket::EMPTY,
+            wide: Wide::new(if small { capacity } else { 0 }),
             beyond: Vec::with_capacity(capacity),
             order: Vec::with_capacity(capacity),
             walked: Vec::with_capacity(capacity),
         }
     }
 
+    /// Queues an item where no other is but one that is alone, or some that are all beyond.
+    #[inline(never)]
+    fn push_second(&mut self, item: u32, key: u64) {
+        if self.lone == NONE {
+            self.push_far(item, key);
+            return;
+        }
+        let first = std::mem::replace(&mut self.lone, NONE);
+        self.push_among(first, self.nodes[first].key);
+        self.push_among(item, key);
+    }
+
+    /// Queues an item into the tier that there is, or beyond.
+    #[inline(always)]
+    fn push_among(&mut self, item: u32, key: u64) {
+        let (place, reach) = (key.wrapping_sub(self.base), self.reach());
+        if place.wrapping_add(reach) > 2 * reach {
+            self.push_far(item, key);
+            return;
+        }
+        self.near += 1;
+        self.push_near(place as i64, u64::from(item));
+    }
+
     /// Queues an entry whose key is not far from the base.
     #[inline(always)]
     fn push_near(&mut self, key: i64, tag: u64) {
-        match self.tier {
-            Tier::Packed => {
-                if self.near > self.packed.places() || self.packed.is_out_of_slots() {
-                    self.make_room();
-                }
-                if self.tier == Tier::Packed {
-                    self.packed.push(&mut self.nodes, key, tag as u32);
-                } else {
-                    self.push_run(key, tag);
-                }
+        // One after the other, and no more than these: from four on, compilers make a jump by
+        // table of it, which costs the first tier a tenth.
+        if self.tier == Tier::Packed {
+            if self.near > self.packed.places() || self.packed.is_out_of_slots() {
+                self.make_room_for(key, tag);
+            } else {
+                self.packed.push(&mut self.nodes, key, tag as u32);
             }
-            Tier::Ring => {
-                self.ascending = if key >= self.last_key { self.ascending + 1 } else { 0 };
-                self.last_key = key;
-                match self.ring.push(&mut self.chunks, key, tag) {
-                    Some(place) => self.nodes[tag as u32].place = place,
-                    None => self.push_soon(key, tag),
-                }
+        } else if self.tier == Tier::Ring {
+            self.ascending = if key >= self.last_key { self.ascending + 1 } else { 0 };
+            self.last_key = key;
+            match self.ring.push(&mut self.chunks, key, tag) {
+                Some(place) => self.nodes[tag as u32].place = place,
+                None => self.push_soon(key, tag),
             }
-            Tier::Run => self.push_run(key, tag),
+        } else {
+            self.push_run(key, tag);
         }
     }
 
     #[inline(always)]
     fn push_run(&mut self, key: i64, tag: u64) {
         if key < self.limit {
-            self.push_front(key, tag);
+            self.push_before_run(key, tag);
             return;
         }
         self.nodes[tag as u32].place = self.chunks.push(&mut self.current, key, tag);
         if !self.current.sorted {
             self.leave_run();
+        }
+    }
+
+    /// Queues an entry that is not to be put at a run's end; where there is no run, but a sorted
+    /// array, that is each.
+    #[inline(never)]
+    fn push_before_run(&mut self, key: i64, tag: u64) {
+        if self.tier == Tier::Wide {
+            self.wide.push(key, tag as u32);
+        } else {
+            self.push_front(key, tag);
         }
     }
 
@@ -236,6 +301,20 @@ impl ExactTimeRing {
         });
     }
 
+    /// Fills the empty front with the first of these entries, which are all that there is before
+    /// `current_end`, in one pass; the others are `current` again. Where keys are so uneven that
+    /// one slot was divided time and again, that is what is left to do.
+    #[cold]
+    #[inline(never)]
+    fn peel(&mut self, mut all: Bucket) {
+        self.limit = self.current_end;
+        while let Some(chunk) = self.chunks.take_first(&mut all) {
+            for (key, tag) in chunk.entries() {
+                self.push_soon(key, tag);
+            }
+        }
+    }
+
     /// Fills the empty front with what comes next. `false`: nothing is left.
     #[inline(never)]
     fn refill(&mut self) -> bool {
@@ -270,8 +349,14 @@ impl ExactTimeRing {
             if low < high {
                 let old = std::mem::replace(&mut self.current, Bucket::EMPTY);
                 let (chunks, nodes) = (&mut self.chunks, &mut self.nodes);
-                self.ring.divide(chunks, nodes, old, (low, high), self.current_end);
-                self.current_end = low;
+                match self.ring.rung_for(entries) {
+                    Some(slots) => {
+                        let (keys, end) = ((low, high), self.current_end);
+                        self.ring.divide(chunks, nodes, old, slots, keys, end);
+                        self.current_end = low;
+                    }
+                    None => self.peel(old),
+                }
             }
             return;
         }
@@ -347,8 +432,10 @@ impl ExactTimeRing {
             self.chunks.clear(&mut all);
             return false;
         }
-        all.sorted = ordered && self.chunks.is_sorted(&all);
+        all.sorted &= ordered;
         if all.sorted {
+            let nodes = &mut self.nodes;
+            self.chunks.places(&all, |tag, place| nodes[tag as u32].place = place);
             self.current = all;
             self.tier = Tier::Run;
         } else {
@@ -359,15 +446,27 @@ impl ExactTimeRing {
 
     #[inline(always)]
     fn pop_near(&mut self) -> u32 {
-        if self.tier != Tier::Packed && self.front.is_empty() {
-            self.refill_or_leave();
-        }
-        let item = match self.tier {
-            Tier::Packed => self.packed.pop(),
-            _ => self.front.pop() as u32,
-        };
         self.near -= 1;
-        item
+        if self.tier == Tier::Packed {
+            return self.packed.pop();
+        }
+        if self.front.is_empty() {
+            return self.pop_behind();
+        }
+        self.front.pop() as u32
+    }
+
+    /// The same where the front is empty.
+    #[inline(never)]
+    fn pop_behind(&mut self) -> u32 {
+        self.near += 1;
+        self.refill_or_leave();
+        self.near -= 1;
+        match self.tier {
+            Tier::Packed => self.packed.pop(),
+            Tier::Wide => self.wide.pop().expect("items are queued"),
+            _ => self.front.pop() as u32,
+        }
     }
 }
 
@@ -384,19 +483,28 @@ impl RunQueue for ExactTimeRing {
         assert!(!node.queued, "item {item} is queued already");
         node.queued = true;
         node.key = key;
-        let (place, reach) = (key.wrapping_sub(self.base), self.reach());
-        if place.wrapping_add(reach) > 2 * reach || (self.near == 0 && !self.beyond.is_empty()) {
-            self.push_far(item, key);
+        if self.near == 0 {
+            if self.lone == NONE && self.beyond.is_empty() {
+                self.lone = item;
+                return;
+            }
+            self.push_second(item, key);
             return;
         }
-        self.near += 1;
-        self.push_near(place as i64, u64::from(item));
+        self.push_among(item, key);
     }
 
     #[inline(always)]
     fn pop(&mut self) -> Option<u32> {
-        if self.near == 0 && !self.go_beyond() {
-            return None;
+        if self.near == 0 {
+            if self.lone != NONE {
+                let item = std::mem::replace(&mut self.lone, NONE);
+                self.nodes[item].queued = false;
+                return Some(item);
+            }
+            if !self.go_beyond() {
+                return None;
+            }
         }
         let item = self.pop_near();
         self.nodes[item].queued = false;
@@ -404,6 +512,9 @@ impl RunQueue for ExactTimeRing {
     }
 
     fn peek(&mut self) -> Option<u32> {
+        if self.lone != NONE {
+            return Some(self.lone);
+        }
         if self.near == 0 && !self.go_beyond() {
             return None;
         }
@@ -412,6 +523,7 @@ impl RunQueue for ExactTimeRing {
         }
         Some(match self.tier {
             Tier::Packed => self.packed.first(),
+            Tier::Wide => return self.wide.first(),
             _ => self.front.first() as u32,
         })
     }
@@ -420,6 +532,10 @@ impl RunQueue for ExactTimeRing {
         let node = &mut self.nodes[item];
         assert!(node.queued, "item {item} is not queued");
         node.queued = false;
+        if item == self.lone {
+            self.lone = NONE;
+            return;
+        }
         let tag = u64::from(item);
         let place = node.key.wrapping_sub(self.base);
         if place.wrapping_add(FAR) > 2 * FAR {
@@ -431,11 +547,15 @@ impl RunQueue for ExactTimeRing {
             self.packed.remove(place as i64, node.place);
             return;
         }
+        if self.tier == Tier::Wide {
+            self.wide.remove(place as i64, item);
+            return;
+        }
         if place as i64 <= self.limit && self.front.remove(tag) {
             return;
         }
         self.chunks.remove(node.place, tag);
-        if self.chunks.holes() > HOLES_PER_ENTRY * self.near + 64 {
+        if self.chunks.holes() > holes_max(self.small, self.near) {
             self.sweep();
         }
     }
@@ -450,7 +570,7 @@ impl RunQueue for ExactTimeRing {
     }
 
     fn len(&self) -> usize {
-        self.near + self.beyond.len()
+        self.near + self.beyond.len() + usize::from(self.lone != NONE)
     }
 
     fn for_each(&mut self, visit: &mut dyn FnMut(u32, u64)) {
@@ -463,6 +583,7 @@ impl RunQueue for ExactTimeRing {
         self.nodes.memory_bytes()
             + self.chunks.memory_bytes()
             + self.ring.memory_bytes()
+            + self.wide.memory_bytes()
             + (self.order.capacity() + self.walked.capacity() + self.beyond.capacity()) * 4
             + size_of::<Self>()
     }

@@ -248,4 +248,6 @@ exact! {
     radix_wheel: RadixWheel, 60;
     exact_time_ring: ExactTimeRing, 200;
     exact_time_ring_scalar: ExactTimeRingScalar, 100;
+    exact_time_ring_avx2: ExactTimeRingAvx2, 100;
+    exact_time_ring_avx512: ExactTimeRingAvx512, 100;
 }

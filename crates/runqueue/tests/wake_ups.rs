@@ -84,6 +84,8 @@ fn bursts_of_wake_ups_leave_in_order() {
         for items in [50, 200, 1000, 5000] {
             stays_exact::<ExactTimeRingScalar>(keys, items, 1);
             stays_exact::<ExactTimeRing>(keys, items, 1);
+            stays_exact::<ExactTimeRingAvx2>(keys, items, 1);
+            stays_exact::<ExactTimeRingAvx512>(keys, items, 1);
             stays_exact::<RadixWheel>(keys, items, 1);
             stays_exact::<FourAryHeap>(keys, items, 1);
         }
@@ -94,6 +96,11 @@ fn bursts_of_wake_ups_leave_in_order() {
 fn a_slot_that_is_divided_twice_ends_where_its_division_ends() {
     // Keys of items of forty weights lie so unevenly that parts of a slot are divided again.
     for (items, seed) in [(50, 1), (55, 1), (55, 5)] {
-        Pair::<ExactTimeRingScalar>::new(Keys::Weighted, items, seed).turns(30_000);
+        let weighted = Keys::Weighted;
+        Pair::<ExactTimeRingScalar>::new(weighted, items, seed).turns(30_000);
+        Pair::<ExactTimeRing>::new(weighted, items, seed).turns(30_000);
+        if ExactTimeRingAvx2::is_here() {
+            Pair::<ExactTimeRingAvx2>::new(weighted, items, seed).turns(30_000);
+        }
     }
 }

@@ -40,9 +40,10 @@ const ROOT_KEYS: [&str; 10] = [
 ];
 const TOPOLOGY_KEYS: [&str; 5] =
     ["numa_nodes", "sockets", "caches_per_socket", "cores_per_cache", "threads_per_core"];
-const COST_KEYS: [&str; 27] = [
+const COST_KEYS: [&str; 28] = [
     "context_switch_ns",
     "thread_switch_ns",
+    "cold_switch_ns",
     "syscall_ns",
     "message_ns",
     "copy_ns_per_kib",
@@ -216,6 +217,10 @@ fn read_costs(node: &Node) -> Result<Costs, ScenarioError> {
     Ok(Costs {
         context_switch_ns: ns("context_switch_ns")?,
         thread_switch_ns: ns("thread_switch_ns")?,
+        cold_switch_ns: match table.get("cold_switch_ns")? {
+            Some(_) => ns("cold_switch_ns")?,
+            None => 0,
+        },
         syscall_ns: ns("syscall_ns")?,
         message_ns: ns("message_ns")?,
         copy_ns_per_kib: ns("copy_ns_per_kib")?,

@@ -96,6 +96,8 @@ fn random_costs(rng: &mut Random) -> Costs {
     Costs {
         context_switch_ns: cost(3_000),
         thread_switch_ns: cost(2_000),
+        // Not drawn: what seeds made before there was this cost is what they make now.
+        cold_switch_ns: 0,
         syscall_ns: cost(1_000),
         message_ns: cost(3_000),
         copy_ns_per_kib: cost(1_000),

@@ -339,6 +339,9 @@ fn costs(costs: &Costs) -> Vec<(&'static str, String)> {
     .into_iter()
     .map(|(name, value)| (name, value.to_string()))
     .collect();
+    if costs.cold_switch_ns > 0 {
+        found.push(("cold_switch_ns", costs.cold_switch_ns.to_string()));
+    }
     found.push(("line_transfer_ns", by_distance(costs.line_transfer_ns)));
     found.push(("migration_ns", by_distance(costs.migration_ns)));
     found.push(("refill_ns_per_kib", by_distance(costs.refill_ns_per_kib)));

@@ -73,6 +73,8 @@ pub struct Cpu {
     pub speed_permille: u64,
     /// KiB brought into its cache since the start: how far others have pushed a task's data out.
     pub cache_turnover_kib: u64,
+    /// Tasks that it began to run since the start.
+    pub switches: u64,
     /// Address space that is loaded.
     pub address_space: Option<u32>,
 }
@@ -96,6 +98,7 @@ impl Cpu {
             spent_ns: [0; SPENT_KINDS],
             speed_permille,
             cache_turnover_kib: 0,
+            switches: 0,
             address_space: None,
         }
     }

@@ -310,6 +310,11 @@ impl DispatchQueues {
         (self.nr_cpus + node) as u32
     }
 
+    /// The node whose global queue has this index.
+    pub fn node_of(&self, index: u32) -> usize {
+        index as usize - self.nr_cpus
+    }
+
     /// The CPU whose own queue has this index.
     pub fn cpu_of(&self, index: u32) -> Option<usize> {
         ((index as usize) < self.nr_cpus).then_some(index as usize)

@@ -95,7 +95,10 @@ impl Kernel<'_> {
         let failure = self.failure.take();
         self.say_goodbye(failure.is_some());
         let choices = self.choices.take().map(Choices::into_made).unwrap_or_default();
-        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts: self.nr_restarts };
+        let queues = self.metrics.queues.take();
+        let queues = queues.map(|recorder| recorder.into_records(&self.queues));
+        let nr_restarts = self.nr_restarts;
+        let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, queues };
         let kernel = *self;
         summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
     }

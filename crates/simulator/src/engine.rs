@@ -45,6 +45,8 @@ pub struct Setting {
     pub timeline: bool,
     /// Record what happened.
     pub observe: bool,
+    /// Record what was done to dispatch queues.
+    pub queues: bool,
     /// Which of several CPUs goes first.
     pub choices: Option<Vec<u32>>,
     /// Ticks a second.
@@ -120,7 +122,7 @@ impl<'a> Kernel<'a> {
             event_ns: 0,
             events_at_once: 0,
             next_full_check: 0,
-            metrics: Metrics::new(setting.timeline, setting.observe),
+            metrics: Metrics::new(setting.timeline, setting.observe, setting.queues),
             choices: setting.choices.map(Choices::of),
             failure: None,
             alive: 0,

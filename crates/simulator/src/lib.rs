@@ -27,6 +27,7 @@ mod observation;
 mod policy_maps;
 mod program;
 mod progress;
+mod queue_record;
 mod queueing;
 mod requests;
 mod restart;
@@ -38,6 +39,7 @@ pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
 pub use observation::{Allowed, Event, Observation};
 pub use progress::{Operation, PRINTS_MAX, Position, Progress};
+pub use queue_record::{QueueOperation, QueueRecord};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
 
@@ -60,6 +62,8 @@ pub struct Options {
     pub timeline: bool,
     /// Record what happened to tasks and CPUs; memory then grows with the length of the run.
     pub observe: bool,
+    /// Record what was done to each dispatch queue; memory then grows with the length of the run.
+    pub queues: bool,
     /// Which of several CPUs goes first where they have something to do at the same nanosecond,
     /// counted in the fixed order that all take without this list, and after its end.
     pub choices: Option<Vec<u32>>,
@@ -131,6 +135,7 @@ pub fn simulate(
         events_max: options.events_max,
         timeline: options.timeline,
         observe: options.observe,
+        queues: options.queues,
         choices: options.choices.clone(),
         hz: machine.hz_for(&policy.name),
         sync_wakeups: machine.sync_wakeups_for(&policy.name),

@@ -4,6 +4,7 @@ use crate::choices::Choice;
 use crate::cpu::{Cpu, SPENT_KINDS, Spent};
 use crate::failure::Failure;
 use crate::observation::{Event, Observation};
+use crate::queue_record::{QueueRecord, QueueRecorder};
 use crate::requests::{RequestGroup, Requests};
 use crate::task::{State, TaskId, Tasks};
 use hdrhistogram::Histogram;
@@ -96,6 +97,8 @@ pub struct Metrics {
     pub requests: Requests,
     /// What happened, if asked for.
     pub observations: Option<Vec<Observation>>,
+    /// What was done to dispatch queues, if asked for.
+    pub queues: Option<QueueRecorder>,
     run_ns: Times,
     wait_ns: Times,
     wakeup_latency_ns: Times,
@@ -179,7 +182,7 @@ fn class_end(ns: u64) -> u64 {
 
 impl Metrics {
     /// Nothing counted yet.
-    pub fn new(with_timeline: bool, observed: bool) -> Self {
+    pub fn new(with_timeline: bool, observed: bool, with_queues: bool) -> Self {
         Metrics {
             digest: Digest(0),
             events: 0,
@@ -195,6 +198,7 @@ impl Metrics {
             timeline_wakeups: with_timeline.then(Vec::new),
             requests: Requests::default(),
             observations: observed.then(Vec::new),
+            queues: with_queues.then(QueueRecorder::default),
             run_ns: Times::new(),
             wait_ns: Times::new(),
             wakeup_latency_ns: Times::new(),
@@ -407,6 +411,9 @@ pub struct RunResult {
     /// What happened, if asked for.
     #[serde(skip)]
     pub observations: Option<Vec<Observation>>,
+    /// What was done to each dispatch queue that was used, if asked for.
+    #[serde(skip)]
+    pub queues: Option<Vec<QueueRecord>>,
     /// Where it was chosen which CPU goes first, if choices were given.
     #[serde(skip)]
     pub choices: Vec<Choice>,
@@ -425,6 +432,8 @@ pub struct Ending {
     pub choices: Vec<Choice>,
     /// Times that the policy was loaded again.
     pub nr_restarts: u64,
+    /// What was done to dispatch queues.
+    pub queues: Option<Vec<QueueRecord>>,
 }
 
 /// Turns counters into a result.
@@ -476,6 +485,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         timeline: metrics.timeline,
         timeline_wakeups: metrics.timeline_wakeups,
         observations: metrics.observations,
+        queues: ending.queues,
         choices: ending.choices,
     }
 }

@@ -100,15 +100,21 @@ impl Kernel<'_> {
         self.next_seq += 1;
         let seq = self.next_seq;
         let vtime = self.tasks.seen(task).scx.dsq_vtime;
+        let at_head = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
         let queue = self.queues.get_mut(index);
         let pushed = if by_vtime {
             queue.push_vtime(task, Key { at: vtime as i64, arrival: seq }).map(|()| 0)
         } else {
-            queue.push(task, enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0)
+            queue.push(task, at_head)
         };
         let address = queue.address();
         match pushed {
             Ok(position) => {
+                match &mut self.metrics.queues {
+                    Some(recorder) if by_vtime => recorder.pushed_by_vtime(index, task, vtime),
+                    Some(recorder) => recorder.pushed(index, task, seq, at_head),
+                    None => {}
+                }
                 let state = self.tasks.state_mut(task);
                 state.fifo_position = position;
                 state.queued_at = vtime as i64;
@@ -182,6 +188,9 @@ impl Kernel<'_> {
         } else {
             Standing::Position(self.tasks.state(task).fifo_position)
         };
+        if let Some(recorder) = &mut self.metrics.queues {
+            recorder.left(index, task, queue.first() == Some(task));
+        }
         let removed = queue.remove(standing);
         assert_eq!(removed, task, "queue {} gave another task", queue.id());
         self.unlock_queue(index);

@@ -11,6 +11,7 @@ use crate::kernel::{Context, Insertion, Kernel};
 use crate::observation::Event;
 use crate::progress::Operation;
 use crate::task::{Place, TaskId};
+use scenario::machine::WARM_SWITCHES;
 
 /// Why `select_cpu` is called, and flags of `enqueue`: `SCX_WAKE_*`, `SCX_ENQ_*`.
 pub mod flags {
@@ -459,7 +460,8 @@ impl Kernel<'_> {
         self.metrics.entered_cpu(waited_ns, state.woken);
     }
 
-    /// Charges the switch to a task: address space, migration, refilling its cache.
+    /// Charges the switch to a task: address space, how long it was away, migration, refilling its
+    /// cache.
     fn charge_switch(&mut self, next: TaskId) {
         let cpu = self.here();
         let space = self.tasks.state(next).address_space;
@@ -483,6 +485,12 @@ impl Kernel<'_> {
             // A new task has nothing in any cache yet.
             footprint_kib
         };
+        self.cpus[cpu].switches += 1;
+        let switches = self.cpus[cpu].switches;
+        if last == Some(cpu) && switches - state.switch_mark > WARM_SWITCHES {
+            self.charge(Spent::Kernel, self.costs.cold_switch_ns);
+        }
+        self.tasks.state_mut(next).switch_mark = switches;
         if last.is_some_and(|last| last != cpu) {
             self.metrics.migrations += 1;
             self.tasks.state_mut(next).totals.migrations += 1;

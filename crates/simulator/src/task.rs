@@ -142,6 +142,8 @@ pub struct State {
     pub last_cpu: Option<u32>,
     /// Cache turnover of that CPU when it stopped there.
     pub cache_mark_kib: u64,
+    /// Switches of that CPU when it last began there.
+    pub switch_mark: u64,
     /// When it became runnable, or was put back.
     pub waiting_since_ns: u64,
     /// When the policy had taken it: nobody can dispatch it before.
@@ -343,6 +345,7 @@ fn new_state(template: u32, kind: &TaskTemplate, random: Random) -> State {
         queued_at: 0,
         last_cpu: None,
         cache_mark_kib: 0,
+        switch_mark: 0,
         waiting_since_ns: 0,
         custody_since_ns: 0,
         woken: false,

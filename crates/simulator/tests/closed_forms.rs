@@ -132,6 +132,26 @@ fn a_switch_within_an_address_space_costs_the_switch_of_a_thread() {
 }
 
 #[test]
+fn a_switch_costs_more_once_more_than_four_others_were_there_since() {
+    for (players, cold) in [(2, 0), (4, 4), (5, 5 * ROUNDS)] {
+        // Each finds its gate shut before the last lets the first go, so all were away for one
+        // switch more than there are players once.
+        let gate = |number: usize| (number % players) as u32;
+        let player = |own: usize| {
+            let ops =
+                [Op::Wait { gate: gate(own) }, run(10 * US), Op::Wake { gate: gate(own + 1) }];
+            pinned(task("player", 0, times(ROUNDS, &ops)), 0)
+        };
+        let start = pinned(process("start", &[Op::Wake { gate: 0 }]), 0);
+        let workload = together((0..players).map(player).chain([start]).collect());
+        let free = with_costs(1, &workload, |_| {});
+        let paid = with_costs(1, &workload, |c| c.cold_switch_ns = 321);
+        assert_eq!(paid.switches, free.switches);
+        assert_eq!(paid.cpu_time_ns.kernel - free.cpu_time_ns.kernel, cold * 321, "{players}");
+    }
+}
+
+#[test]
 fn a_system_call_a_message_and_a_copy_cost_what_they_cost() {
     let send = Op::Send { channel: 0, bytes: 1536 };
     let recv = Op::Recv { channel: 0, bytes: 1536 };

@@ -184,18 +184,7 @@ impl Crew {
             Tasks::Processes => self.wait_for_processes()?,
             Tasks::Threads => self.wait_for_threads()?,
         }
-        let after = used_by(self.tasks)?;
-        let ns =
-            |after: TimeVal, before: TimeVal| (after - before).num_microseconds() as u64 * 1000;
-        Ok(Used {
-            user_ns: ns(after.user_time(), self.before.user_time()),
-            system_ns: ns(after.system_time(), self.before.system_time()),
-            voluntary_switches: (after.voluntary_context_switches()
-                - self.before.voluntary_context_switches()) as u64,
-            involuntary_switches: (after.involuntary_context_switches()
-                - self.before.involuntary_context_switches())
-                as u64,
-        })
+        used_since(self.tasks, self.before)
     }
 
     /// In the order in which they end: who waits for one that failed would wait for ever.
@@ -325,6 +314,21 @@ fn used_by(tasks: Tasks) -> Result<Usage, MeasureError> {
         Tasks::Threads => UsageWho::RUSAGE_SELF,
     };
     getrusage(whose).map_err(|error| MeasureError::system("read the use of CPUs", error))
+}
+
+/// What tasks have used that have ended since [`used_by`] said `before`.
+fn used_since(tasks: Tasks, before: Usage) -> Result<Used, MeasureError> {
+    let after = used_by(tasks)?;
+    let ns = |after: TimeVal, before: TimeVal| (after - before).num_microseconds() as u64 * 1000;
+    let times = |after: i64, before: i64| (after - before) as u64;
+    let voluntary = Usage::voluntary_context_switches;
+    let involuntary = Usage::involuntary_context_switches;
+    Ok(Used {
+        user_ns: ns(after.user_time(), before.user_time()),
+        system_ns: ns(after.system_time(), before.system_time()),
+        voluntary_switches: times(voluntary(&after), voluntary(&before)),
+        involuntary_switches: times(involuntary(&after), involuntary(&before)),
+    })
 }
 
 /// Does a child's work and ends it; its exit code is the number of the error, or 0. It does not

@@ -74,7 +74,7 @@ impl Burner {
 
 /// Goes round so often, two instructions a turn, touching no memory.
 #[inline(never)]
-fn spin(turns: u64) {
+pub fn spin(turns: u64) {
     if turns == 0 {
         return;
     }

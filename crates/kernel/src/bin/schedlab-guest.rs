@@ -85,7 +85,10 @@ fn load_job(arguments: &[&str]) -> Result<Job, String> {
                 let text = words.next().ok_or("--parent needs a process")?;
                 end_with_parent(text.parse().map_err(|_| format!("--parent {text}: no process"))?)?;
             }
-            "--" => work = Work::Command { argv: words.by_ref().map(str::to_owned).collect() },
+            "--" => {
+                let argv = words.by_ref().map(str::to_owned).collect();
+                work = Work::Command { argv, time_limit_ns: 0 };
+            }
             other => return Err(format!("unknown argument {other}")),
         }
     }

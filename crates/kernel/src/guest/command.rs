@@ -5,13 +5,15 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
 
 use super::signals::Wake;
@@ -27,6 +29,7 @@ pub(super) fn run(
 ) -> io::Result<Finished> {
     let mut output = File::from(memfd_create(c"output", MFdFlags::MFD_CLOEXEC)?);
     nix::fcntl::fcntl(&output, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+    let before = used_by_children()?;
     let start = Instant::now();
     let mut child = match spawn(argv, &output) {
         Ok(child) => child,
@@ -44,9 +47,26 @@ pub(super) fn run(
         }
     };
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let after = used_by_children()?;
     let _ = kill_group(&child);
-    let output = read_output(&mut output)?;
-    Ok(Finished { index, wall_ns, status: status.code(), timed_out, output })
+    Ok(Finished {
+        index,
+        wall_ns,
+        user_ns: after.0.saturating_sub(before.0),
+        system_ns: after.1.saturating_sub(before.1),
+        status: status.code(),
+        signal: status.signal(),
+        timed_out,
+        output: read_output(&mut output)?,
+    })
+}
+
+/// CPU time of all children that were waited for, in user and in kernel mode, nanoseconds. We have
+/// one child at a time, so that a difference is one child's.
+fn used_by_children() -> io::Result<(u64, u64)> {
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let as_ns = |time: nix::sys::time::TimeVal| u64::try_from(time.num_nanoseconds()).unwrap_or(0);
+    Ok((as_ns(used.user_time()), as_ns(used.system_time())))
 }
 
 fn spawn(argv: &[String], output: &File) -> io::Result<Child> {
@@ -69,7 +89,16 @@ fn spawn(argv: &[String], output: &File) -> io::Result<Child> {
 fn not_started(index: usize, argv: &[String], error: &io::Error) -> Finished {
     // 127 is what a shell gives for a program that it cannot start.
     let output = format!("cannot start {:?}: {error}\n", argv.first().map_or("", |p| p.as_str()));
-    Finished { index, wall_ns: 0, status: Some(127), timed_out: false, output }
+    Finished {
+        index,
+        wall_ns: 0,
+        user_ns: 0,
+        system_ns: 0,
+        status: Some(127),
+        signal: None,
+        timed_out: false,
+        output,
+    }
 }
 
 fn kill(child: &mut Child) -> io::Result<ExitStatus> {
@@ -122,6 +151,18 @@ mod tests {
             killpg(Pid::from_raw(group), None).is_err()
         });
         assert!(gone, "something is left of group {group}");
+    }
+
+    #[test]
+    fn the_signal_that_ended_a_program_and_its_cpu_time_are_told() {
+        // The shell's own loop, and a child that it waits for, take some milliseconds each.
+        let loops = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        let finished = run_here(&["sh", "-c", &format!("({loops}); {loops}; kill -9 $$")], None);
+        assert_eq!((finished.status, finished.signal), (None, Some(9)));
+        assert!(finished.user_ns + finished.system_ns > 1_000_000, "{finished:?}");
+        let idle = run_here(&["sleep", "0.05"], None);
+        assert_eq!((idle.status, idle.signal), (Some(0), None));
+        assert!(idle.wall_ns >= 50_000_000);
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Process {
         Ok(self.status.is_some())
     }
 
+    /// Its number among this machine's processes.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it and waits until it is gone.
     pub fn kill(&mut self) {
         if self.status.is_none() {

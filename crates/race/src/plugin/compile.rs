@@ -14,6 +14,12 @@ use crate::RaceError;
 /// As our own structures are built: optimised, and for every processor of the architecture.
 const FLAGS: [&str; 4] = ["-O3", "-fPIC", "-shared", "-fdiagnostics-color=never"];
 
+/// What a source's name ends in, the variable that names its compiler, and the usual one.
+const LANGUAGES: [(&str, &str, &str); 4] =
+    [(".c", "CC", "cc"), (".cpp", "CXX", "c++"), (".cc", "CXX", "c++"), (".cxx", "CXX", "c++")];
+/// Bytes of a digest that are in an object's name.
+const DIGEST_BYTES: usize = 16;
+
 /// Builds the plug-in in `source`, C (.c) or C++ (.cpp, .cc, .cxx), or takes it from `cache_dir` if
 /// the same text was built before. Returns the shared object's path.
 ///
@@ -25,10 +31,9 @@ const FLAGS: [&str; 4] = ["-O3", "-fPIC", "-shared", "-fdiagnostics-color=never"
 /// the compiler cannot be used.
 pub fn compile(source: &Path, include_dir: &Path, cache_dir: &Path) -> Result<PathBuf, RaceError> {
     let ending = source.extension().and_then(OsStr::to_str).unwrap_or_default();
-    let (variable, usual) = match ending {
-        "c" => ("CC", "cc"),
-        "cpp" | "cc" | "cxx" => ("CXX", "c++"),
-        _ => return Err(RaceError::NotASource { path: source.to_owned() }),
+    let language = LANGUAGES.iter().find(|(known, ..)| &known[1..] == ending);
+    let Some(&(_, variable, usual)) = language else {
+        return Err(RaceError::NotASource { path: source.to_owned() });
     };
     // A compiler would say the same, but of a file that it calls its own.
     fs::metadata(source).map_err(|cause| io_error("read", source, cause))?;
@@ -37,12 +42,29 @@ pub fn compile(source: &Path, include_dir: &Path, cache_dir: &Path) -> Result<Pa
     let build = Build { command, variable, source, include_dir };
 
     fs::create_dir_all(cache_dir).map_err(|cause| io_error("create", cache_dir, cause))?;
-    let name = source.file_stem().unwrap_or_default().to_string_lossy();
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
     let object = cache_dir.join(format!("{name}-{}.so", build.digest()?));
     if !object.exists() {
         build.store(&object)?;
     }
     Ok(object)
+}
+
+/// The name of the source that an object was built from by [`compile`], which is in its own name;
+/// another object's own path. Whoever reads a message knows only what he has written.
+pub fn source_of(object: &Path) -> PathBuf {
+    let name = object.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let source = name.strip_suffix(".so").and_then(|name| name.rsplit_once('-'));
+    match source {
+        Some((source, digest))
+            if digest.len() == 2 * DIGEST_BYTES
+                && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+                && LANGUAGES.iter().any(|(ending, ..)| source.ends_with(ending)) =>
+        {
+            PathBuf::from(source)
+        }
+        _ => object.to_owned(),
+    }
 }
 
 struct Build<'a> {
@@ -63,7 +85,7 @@ impl Build<'_> {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        Ok(hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        Ok(hasher.finalize().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Builds the object beside where it will be and moves it there: it is there whole or not.

@@ -232,16 +232,25 @@ impl Chunks {
         bucket.last = self.chunks[slot.tail as usize].keys[place];
     }
 
-    /// The same with a whole bucket.
-    pub fn join_bucket(&mut self, bucket: &mut Bucket, other: &mut Bucket) {
-        let other = std::mem::replace(other, Bucket::EMPTY);
-        if other.entries == 0 {
-            return;
+    /// Moves all entries of a bucket behind those of another, without the holes.
+    pub fn pour(&mut self, from: &mut Bucket, to: &mut Bucket) {
+        while let Some(chunk) = self.take_first(from) {
+            for (key, tag) in chunk.entries() {
+                self.push(to, key, tag);
+            }
         }
-        self.link(bucket, other.head, other.tail);
-        bucket.fill = other.fill;
-        bucket.entries += other.entries;
-        bucket.last = other.last;
+    }
+
+    /// Tells `placed` where the entries of a bucket are.
+    pub fn places(&self, bucket: &Bucket, mut placed: impl FnMut(u64, Place)) {
+        let mut chunk = bucket.head;
+        while chunk != NONE {
+            let entries = std::iter::zip(&self.get(chunk).keys, &self.get(chunk).tags);
+            for (place, (_, &tag)) in entries.enumerate().filter(|(_, (key, _))| **key != HOLE) {
+                placed(tag, Place(chunk * CHUNK as u32 + place as u32));
+            }
+            chunk = self.after(chunk);
+        }
     }
 
     /// Puts entries, which are in order and not after any that is there, before all others, and
@@ -270,21 +279,6 @@ impl Chunks {
             }
             bucket.entries += keys.len() as u32;
         }
-    }
-
-    /// Whether no entry has a smaller key than the one before it.
-    pub fn is_sorted(&self, bucket: &Bucket) -> bool {
-        let (mut chunk, mut last) = (bucket.head, i64::MIN);
-        while chunk != NONE {
-            for &key in self.get(chunk).keys.iter().filter(|key| **key != HOLE) {
-                if key < last {
-                    return false;
-                }
-                last = key;
-            }
-            chunk = self.after(chunk);
-        }
-        true
     }
 
     /// Empties a bucket.

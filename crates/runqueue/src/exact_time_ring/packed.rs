@@ -3,7 +3,7 @@
 //! An entry is the key's distance from the base, and below it the number of a slot in a table of
 //! items. Slots are given out in order of arrival, so that comparing entries compares keys and
 //! then arrivals, and an item is found by its entry as an entry is by its item. When slots run
-//! out, which is once in some two thousand pushes, entries get new ones in their order.
+//! out, which is once in some four hundred pushes, entries get new ones in their order.
 //!
 //! The newest entry is pending beside the sorted ones. A pop compares it with their first and
 //! returns the smaller; in the same pass the other one gets its place. So a pop and a push, which
@@ -21,12 +21,13 @@ use super::lanes::{self, Lanes};
 
 /// Room for entries: 16 AVX-512 vectors.
 pub(super) const PLACES: usize = 128;
-/// So many that less than one push of a thousand gives out new slots.
-const SLOT_BITS: u32 = 11;
+/// So many that a hundred items get new slots less than once in three pushes of each, and that
+/// the table, of which each queue has one, is not larger than the rest of it.
+const SLOT_BITS: u32 = 9;
 const SLOTS: usize = 1 << SLOT_BITS;
 /// The base's own entry lies so high that all others are normal numbers.
 const MIDDLE: i64 = 1 << (62 - SLOT_BITS);
-/// Keys must be so near to the base: 13 days, where they are nanoseconds.
+/// Keys must be so near to the base: 52 days, where they are nanoseconds.
 pub(super) const NEAR: u64 = MIDDLE as u64 / 2;
 /// No entry: larger than all.
 pub(super) const NOTHING: u64 = f64::INFINITY.to_bits();
@@ -54,6 +55,15 @@ pub(super) struct Packed {
     items: [u32; SLOTS],
 }
 
+/// How many entries there may be with these lanes.
+pub(super) fn places(lanes: Lanes) -> usize {
+    match lanes {
+        Lanes::Avx512 => PLACES,
+        Lanes::Avx2 => PLACES * 3 / 4,
+        Lanes::Scalar => PLACES / 4,
+    }
+}
+
 impl Packed {
     pub fn new(lanes: Lanes) -> Self {
         Packed {
@@ -64,11 +74,7 @@ impl Packed {
             first: NOTHING,
             count: 0,
             next_slot: 0,
-            places: match lanes {
-                Lanes::Avx512 => PLACES,
-                Lanes::Avx2 => PLACES * 3 / 4,
-                Lanes::Scalar => PLACES / 4,
-            },
+            places: places(lanes),
             lanes,
             items: [0; SLOTS],
         }
@@ -147,10 +153,16 @@ impl Packed {
     pub fn remove(&mut self, key: i64, place: Place) {
         let out = entry(key, place.0);
         let pending = std::mem::replace(&mut self.pending, NOTHING);
-        if out != pending {
-            lanes::replace(self.lanes, &mut self.sorted, self.count, out, pending);
-            self.count -= usize::from(pending == NOTHING);
+        if out == pending {
+            return;
+        }
+        lanes::replace(self.lanes, &mut self.sorted, self.count, out, pending);
+        self.count -= usize::from(pending == NOTHING);
+        if out == self.first {
             self.know_first(self.sorted[0]);
+        } else if pending < self.first {
+            // Known without a look at what the pass wrote, which would wait for it.
+            (self.first, self.first_item) = (pending, self.pending_item);
         }
     }
 

@@ -18,17 +18,29 @@ const AIM: u64 = 14;
 /// twice the smaller, so that a stretch of half or twice the length is not changed back.
 const FEW: u64 = 8;
 const MANY: u64 = 23;
+/// Slots from one opened to the next, of which the later holds many entries of one key, from where
+/// on both could share a slot: the ring would reach that much farther. Tuned by their density, such
+/// keys are four slots apart or nearer.
+const SPARSE: i64 = 16;
 /// Fewest slots of the ring.
-const SLOTS_MIN: usize = 64;
+const SLOTS_MIN: usize = 16;
+/// Items for each slot of the ring that there is room for, at most: with 5, keys reach beyond the
+/// ring's end too often, which costs 200 to 1000 items up to 18 %; with 8, it costs 57 %.
+const ITEMS_PER_SLOT: usize = 3;
+/// The same for slots of rungs.
+const ITEMS_PER_RUNG_SLOT: usize = 16;
 /// Most slots of the ring: more, and their ends no longer stay in the cache.
 const SLOTS_MAX: usize = 1 << 16;
-/// Most slots of a rung.
-const RUNG_SLOTS_MAX: u32 = 256;
+/// Fewest and most slots of a rung.
+const RUNG_SLOTS_LEAST: u32 = 8;
+const RUNG_SLOTS_MOST: u32 = 256;
 /// Rungs there can be at once: the slots of each stretch over at most a quarter of what those of
 /// the one before do, and keys have 64 bits.
 const RUNGS_MAX: usize = 34;
-/// Slots of all rungs together: a rung of 256 takes 7 bits of the keys, one of 8 takes 2.
-const RUNG_SLOTS: usize = (64 / 7 + 2) * RUNG_SLOTS_MAX as usize;
+/// Slots of all rungs together: enough for two small rungs, and no more than there can be, as a
+/// rung of 256 takes 7 bits of the keys, one of 8 takes 2.
+const RUNG_SLOTS_MIN: usize = 16;
+const RUNG_SLOTS_MAX: usize = (64 / 7 + 2) * RUNG_SLOTS_MOST as usize;
 
 /// A division of one slot.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +76,11 @@ pub(super) struct Ring {
     /// Since the last tuning: slots opened, entries in them.
     opened: u64,
     opened_entries: u64,
-    /// What the slot opened last added to them.
+    /// What the slot opened last added to them, and how far from the one before it was.
     counted: u64,
+    gap: i64,
+    /// Slots of one key that were `SPARSE` or more apart, since the last tuning.
+    sparse: u64,
     /// How many entries there were at the last tuning, and how many more slots must be opened
     /// before the next.
     tuned_for: u64,
@@ -74,21 +89,31 @@ pub(super) struct Ring {
 
 impl Ring {
     pub fn new(capacity: usize) -> Self {
-        let slots = (capacity / 2).next_power_of_two().clamp(SLOTS_MIN, SLOTS_MAX);
+        if capacity == 0 {
+            return Ring::with_slots(0, 0, 0);
+        }
+        let slots = (capacity / ITEMS_PER_SLOT).next_power_of_two().clamp(SLOTS_MIN, SLOTS_MAX);
+        let rung_slots = (capacity / ITEMS_PER_RUNG_SLOT).clamp(RUNG_SLOTS_MIN, RUNG_SLOTS_MAX);
+        Ring::with_slots(slots, rung_slots, RUNGS_MAX)
+    }
+
+    fn with_slots(slots: usize, rung_slots: usize, rungs: usize) -> Self {
         Ring {
             shift: 0,
             at: 0,
             end: 0,
             slots: vec![Slot::EMPTY; slots].into_boxed_slice(),
             occupied: vec![0; slots.div_ceil(64)].into_boxed_slice(),
-            mask: SLOTS_MIN - 1,
+            mask: 0,
             overflow: Bucket::EMPTY,
             overflow_low: HOLE,
-            rungs: Vec::with_capacity(RUNGS_MAX),
-            rung_slots: vec![Slot::EMPTY; RUNG_SLOTS].into_boxed_slice(),
+            rungs: Vec::with_capacity(rungs),
+            rung_slots: vec![Slot::EMPTY; rung_slots].into_boxed_slice(),
             opened: 0,
             opened_entries: 0,
             counted: 0,
+            gap: 0,
+            sparse: 0,
             tuned_for: 0,
             patience: 0,
         }
@@ -197,9 +222,11 @@ impl Ring {
                 return Some((slot, start..end));
             }
         }
+        let before = self.at;
         loop {
             if let Some(number) = self.first_occupied() {
                 let index = number as usize & self.mask;
+                self.gap = number.wrapping_sub(before);
                 self.at = number;
                 self.occupied[index / 64] &= !(1 << (index % 64));
                 let slot = std::mem::replace(&mut self.slots[index], Slot::EMPTY);
@@ -296,18 +323,26 @@ impl Ring {
         None
     }
 
+    /// How many slots a new rung for so many entries has; `None`: there are no slots for one.
+    pub fn rung_for(&self, entries: u32) -> Option<u32> {
+        let taken = self.rungs.last().map_or(0, |rung| rung.first + rung.slots);
+        let left = self.rung_slots.len() as u32 - taken;
+        let most = (left >= RUNG_SLOTS_LEAST).then(|| 1 << left.ilog2())?;
+        let slots = (entries / 8).next_power_of_two().clamp(RUNG_SLOTS_LEAST, RUNG_SLOTS_MOST);
+        Some(slots.min(most))
+    }
+
     /// Divides entries with keys from `low` to `high`, which differ, into the slots of a new
-    /// rung; keys from `end` on are not theirs.
+    /// rung, so many as `rung_for` says; keys from `end` on are not theirs.
     pub fn divide(
         &mut self,
         chunks: &mut Chunks,
         nodes: &mut Nodes,
         mut old: Bucket,
+        slots: u32,
         (low, high): (i64, i64),
         end: i64,
     ) {
-        let aim = old.entries / 8;
-        let slots = aim.next_power_of_two().clamp(8, RUNG_SLOTS_MAX);
         let span = (high - low) as u64;
         let shift = (span / u64::from(slots)).checked_ilog2().map_or(0, |bits| bits + 1);
         let first = self.rungs.last().map_or(0, |rung| rung.first + rung.slots);
@@ -326,8 +361,10 @@ impl Ring {
         self.rungs.push(Rung { start: low, end, shift, slots, at: 0, first });
     }
 
-    /// All keys in the slot opened last were equal: many of them say nothing about its stretch.
+    /// All keys in the slot opened last were equal: many of them say nothing about its stretch,
+    /// but that it could be longer if the slot before is far away.
     pub fn forgive(&mut self) {
+        self.sparse += u64::from(self.counted >= FEW && self.gap >= SPARSE);
         if self.counted > MANY {
             self.opened -= 1;
             self.opened_entries -= self.counted;
@@ -341,7 +378,8 @@ impl Ring {
         let grew = entries > 4 * self.tuned_for || 4 * entries < self.tuned_for;
         // Multiplied, as to divide takes long.
         let (few, many) = (FEW * self.opened, (MANY + 1) * self.opened);
-        grew || (self.has_evidence() && !(few..many).contains(&self.opened_entries))
+        grew || 8 * self.sparse > self.patience
+            || (self.has_evidence() && !(few..many).contains(&self.opened_entries))
     }
 
     /// Whether slots enough were opened to judge their stretch, or as many entries came in fewer.
@@ -351,16 +389,19 @@ impl Ring {
     }
 
     /// Takes all entries out: those of equal keys in their order, all in order if every entry
-    /// came in order.
+    /// came in order. Chunks are full and without holes then, so that filling other lists from
+    /// them takes no more chunks than there are. Items do not know where they are.
     pub fn collect(&mut self, chunks: &mut Chunks) -> Bucket {
         let mut all = Bucket::EMPTY;
         while let Some(number) = self.first_occupied() {
             let index = number as usize & self.mask;
             self.at = number;
             self.occupied[index / 64] &= !(1 << (index % 64));
-            chunks.join(&mut all, &mut self.slots[index]);
+            let mut slot = Bucket::EMPTY;
+            chunks.join(&mut slot, &mut self.slots[index]);
+            chunks.pour(&mut slot, &mut all);
         }
-        chunks.join_bucket(&mut all, &mut self.overflow);
+        chunks.pour(&mut self.overflow, &mut all);
         self.overflow_low = HOLE;
         all
     }
@@ -392,7 +433,7 @@ impl Ring {
         debug_assert!(self.rungs.is_empty() && self.overflow.entries == 0);
         let (shift, mask) = (self.shift, self.mask);
         let each = self.opened_entries / self.opened.max(1);
-        if self.has_evidence() && !(FEW..=MANY).contains(&each) {
+        if self.sparse == 0 && self.has_evidence() && !(FEW..=MANY).contains(&each) {
             // What came is known better than what will.
             let finer = ((each.max(1) << 8) * 3 / 2 / AIM).ilog2() as i32 - 8;
             self.shift = (self.shift as i32 - finer).clamp(0, 60) as u32;
@@ -408,7 +449,7 @@ impl Ring {
         self.patience =
             if again { (2 * self.patience + 64).min(1 << 40) } else { (entries / 8).max(64) };
         self.tuned_for = entries;
-        (self.opened, self.opened_entries, self.counted) = (0, 0, 0);
+        (self.opened, self.opened_entries, self.counted, self.sparse) = (0, 0, 0, 0);
         let mut served = Bucket::EMPTY;
         while let Some(chunk) = chunks.take_first(&mut all) {
             for (key, tag) in chunk.entries() {

@@ -19,13 +19,16 @@ fn in_each_form(test: impl Fn(Lanes)) {
 
 #[test]
 fn memory_is_what_the_first_page_says() {
-    for (capacity, beyond_lines) in [(10_000, 380.0), (100_000, 260.0), (1_000_000, 100.0)] {
-        let queue = ExactTimeRing::new(capacity, Lanes::Scalar);
-        let each = queue.memory_bytes() as f64 / capacity as f64 - 64.0;
-        assert!((each / beyond_lines - 1.0).abs() < 0.1, "{capacity}: {each}");
-    }
-    let least = ExactTimeRing::new(1, Lanes::Scalar).memory_bytes() >> 10;
-    assert!((115..125).contains(&least), "{least} KiB");
+    in_each_form(|form| {
+        for capacity in [1, 10, 32, 33, 64, 96, 97, 128, 129, 1000, 10_000, 100_000, 1_000_000] {
+            let held = ExactTimeRing::new(capacity, form).memory_bytes();
+            let (least, each) = match capacity <= packed::places(form) {
+                true => (6 << 10, 144),
+                false => (20 << 10, 320),
+            };
+            assert!(held <= least + each * capacity, "{form:?}, {capacity}: {held}");
+        }
+    });
 }
 
 /// A queue beside its model: key's distance from `ORIGIN` and arrival give the item.
@@ -72,6 +75,31 @@ impl Checked {
     fn pop_all(&mut self) {
         while self.pop().is_some() {}
     }
+}
+
+#[test]
+fn an_item_alone_makes_room_for_a_second_however_far_away() {
+    in_each_form(|form| {
+        for (capacity, removed) in [(2, 0), (2, 1), (1000, 0), (1000, 1)] {
+            let mut checked = Checked::new(form, capacity);
+            for distance in [0, 1, -1, 1 << 50, -(1 << 50), 1 << 61, -(1 << 61)] {
+                checked.push(0, 7);
+                assert_eq!((checked.queue.lone, checked.queue.peek()), (0, Some(0)));
+                checked.remove(0);
+                assert_eq!((checked.queue.len(), checked.queue.peek()), (0, None));
+                checked.push(0, 7);
+                checked.push(1, 7 + distance);
+                assert_eq!((checked.queue.lone, checked.queue.len()), (NONE, 2));
+                let first = u32::from(distance < 0);
+                assert_eq!(checked.queue.peek(), Some(first));
+                let mut walked = vec![];
+                checked.queue.for_each(&mut |item, _| walked.push(item));
+                assert_eq!(walked, [first, 1 - first]);
+                checked.remove(removed);
+                checked.pop_all();
+            }
+        }
+    });
 }
 
 #[test]
@@ -221,6 +249,30 @@ fn the_width_of_slots_is_tuned_when_keys_change_their_scale() {
             }
         }
         assert!(widest > 30, "{widest}");
+        queue.pop_all();
+    });
+}
+
+#[test]
+fn slots_grow_wide_again_when_only_few_keys_are_left_and_they_are_far_apart() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 1000);
+        let mut random = Random::new(8);
+        (0..1000).for_each(|item| queue.push(item, random.below(4096) as i64));
+        let mut turn = |queue: &mut Checked, turns: u32, from: u64, below: u64, unit: u64| {
+            for _ in 0..turns {
+                if let Some((item, distance)) = queue.pop() {
+                    let ahead = (from + random.below(below)) * unit;
+                    queue.push(item, (distance as u64 / unit * unit + ahead) as i64);
+                }
+            }
+            queue.queue.ring.slot_bits()
+        };
+        let narrow = turn(&mut queue, 5000, 0, 4096, 1);
+        assert!(narrow < 10, "2^{narrow}");
+        // 125 items a tick of 2^19: many entries in each slot, but of one key.
+        let wide = turn(&mut queue, 20_000, 1, 8, 1 << 19);
+        assert!((15..=20).contains(&wide), "2^{wide}");
         queue.pop_all();
     });
 }
@@ -527,4 +579,53 @@ fn pushing_a_queued_item_panics() {
 #[should_panic(expected = "item 3 is not queued")]
 fn removing_an_item_that_is_not_queued_panics() {
     ExactTimeRing::new(4, Lanes::Scalar).remove(3);
+}
+
+#[test]
+fn a_slot_that_was_divided_too_often_is_served_all_the_same() {
+    in_each_form(|form| {
+        let mut queue = Checked::new(form, 500);
+        let mut random = Random::new(14);
+        (0..250).for_each(|item| queue.push(item, random.below(1 << 30) as i64));
+        assert!(queue.pop().is_some());
+        // Eight keys of each distance from one point: most are in the first slot of each rung.
+        (250..450).for_each(|item| queue.push(item, (1 << 28) + (1 << (item % 25))));
+        let mut peeled = 0;
+        while let Some((item, distance)) = queue.pop() {
+            peeled += usize::from(queue.queue.ring.rung_for(SORTED_MAX).is_none());
+            if item.is_multiple_of(3) && distance < 1 << 29 {
+                queue.push(item, distance + 1 + random.below(1 << 12) as i64);
+            }
+        }
+        assert!(peeled > 0, "there was always room for another rung");
+    });
+}
+
+#[test]
+fn the_pool_lasts_when_every_slot_is_begun_and_all_that_was_removed_is_still_there() {
+    in_each_form(|form| {
+        for capacity in [33, 97, 129, 150, 300, 1000, 3000] {
+            let mut queue = Checked::new(form, capacity as usize);
+            let mut random = Random::new(u64::from(capacity));
+            for scale in [1 << 24, 1 << 50, 1 << 12] {
+                for item in 0..capacity {
+                    if queue.queue.contains(item) {
+                        queue.remove(item);
+                    }
+                    let now = queue.model.keys().next().map_or(0, |key| key.0);
+                    queue.push(item, now + random.below(scale) as i64);
+                }
+                for _ in 0..6 * capacity {
+                    let item = random.below(u64::from(capacity)) as u32;
+                    queue.remove(item);
+                    let now = queue.model.keys().next().map_or(0, |key| key.0);
+                    queue.push(item, now + random.below(scale) as i64);
+                    if let Some((item, distance)) = queue.pop() {
+                        queue.push(item, distance + random.below(scale) as i64);
+                    }
+                }
+            }
+            queue.pop_all();
+        }
+    });
 }

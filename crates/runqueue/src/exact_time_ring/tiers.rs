@@ -12,15 +12,21 @@ pub(super) const RUN_MIN: usize = 48;
 const PATIENCE: u32 = 64;
 
 impl ExactTimeRing {
-    /// The first tier is full, or needs new slots; then it also sees whether items come in order.
+    /// The first tier is full, or needs new slots for this entry; then it also sees whether items
+    /// come in order.
     #[cold]
     #[inline(never)]
-    pub(super) fn make_room(&mut self) {
+    pub(super) fn make_room_for(&mut self, key: i64, tag: u64) {
         let near = self.near;
         if near > self.packed.places()
             || (self.packed.number_anew(&mut self.nodes) && near > RUN_MIN)
         {
             self.leave_packed();
+        }
+        if self.tier == Tier::Packed {
+            self.packed.push(&mut self.nodes, key, tag as u32);
+        } else {
+            self.push_run(key, tag);
         }
     }
 
@@ -42,18 +48,46 @@ impl ExactTimeRing {
     }
 
     /// An entry came out of order: all behind the front go into the ring, or everything into the
-    /// first tier if there is room.
+    /// first tier if there is room, or if there is no ring.
     #[cold]
     #[inline(never)]
     pub(super) fn leave_run(&mut self) {
         let (low, high) = ring::bounds(&self.chunks, self.current.head);
         let low = self.front.keys().first().map_or(low, |first| low.min(*first));
-        let all = std::mem::replace(&mut self.current, Bucket::EMPTY);
-        self.build(all);
         let far = if self.beyond.is_empty() { low } else { 0 };
-        if self.near <= self.packed.places() && low.abs_diff(far).max(high.abs_diff(far)) < NEAR {
-            self.pack();
+        let is_near = low.abs_diff(far).max(high.abs_diff(far)) < NEAR;
+        // Items that are queued again have the room for their order: they go into the ring.
+        let has_room = self.order.capacity() > 0;
+        debug_assert!(has_room || !self.small, "a small queue queues again without a run");
+        if !self.small && (self.near > self.packed.places() || !is_near || !has_room) {
+            let all = std::mem::replace(&mut self.current, Bucket::EMPTY);
+            self.build(all);
+            return;
         }
+        // Equal keys are in order, and no more is needed.
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        while !self.front.is_empty() {
+            order.push(self.front.pop() as u32);
+        }
+        while let Some(chunk) = self.chunks.take_first(&mut self.current) {
+            order.extend(chunk.entries().map(|entry| entry.1 as u32));
+        }
+        self.near = 0;
+        self.tier = Tier::Packed;
+        self.base = self.base.wrapping_add(far as u64);
+        self.refill_from(order);
+    }
+
+    /// Keys are too far apart for the first tier.
+    #[cold]
+    #[inline(never)]
+    fn widen(&mut self) {
+        let wide = &mut self.wide;
+        self.packed.take_all(|key, item| wide.push(key, item));
+        self.tier = Tier::Wide;
+        // All keys are below it.
+        self.limit = HOLE;
     }
 
     /// Refills the front, or leaves it for the first tier if few items are left.
@@ -62,14 +96,18 @@ impl ExactTimeRing {
     pub(super) fn refill_or_leave(&mut self) {
         // Half of what it takes to come here, so that a queue whose length sways does not move to
         // and fro.
-        let few = if self.tier == Tier::Run { RUN_MIN / 2 } else { self.packed.places() / 2 };
+        let few = match self.tier {
+            Tier::Run => RUN_MIN / 2,
+            Tier::Wide => self.near,
+            _ => self.packed.places() / 2,
+        };
         self.patience = self.patience.saturating_sub(1);
         if self.near <= few && self.patience == 0 {
             self.pack();
             // Keys too far apart remain so for a while.
             self.patience = if self.tier == Tier::Packed { 0 } else { PATIENCE };
         }
-        if self.tier != Tier::Packed && self.front.is_empty() {
+        if matches!(self.tier, Tier::Run | Tier::Ring) && self.front.is_empty() {
             let filled = self.refill();
             debug_assert!(filled, "items are queued");
         }
@@ -117,7 +155,11 @@ impl ExactTimeRing {
             return;
         }
         if self.tier == Tier::Packed && place.wrapping_add(NEAR) > 2 * NEAR {
-            self.leave_packed();
+            if self.small {
+                self.widen();
+            } else {
+                self.leave_packed();
+            }
         }
         self.near += 1;
         self.push_near(place as i64, u64::from(item));
@@ -129,6 +171,8 @@ impl ExactTimeRing {
         order.clear();
         if self.tier == Tier::Packed {
             self.packed.take_all(|_, item| order.push(item));
+        } else if self.tier == Tier::Wide {
+            order.extend(std::iter::from_fn(|| self.wide.pop()));
         } else {
             loop {
                 while !self.front.is_empty() {

@@ -1,0 +1,415 @@
+"""What the repetitions of a store say: a row a benchmark, and comparisons where there are several
+kernels, schedulers or labels.
+
+Only what was measured on one machine, of one benchmark with the same command and inputs, is ever
+put side by side. `evidence` decides what follows; `answers` is where it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from schedlab import evidence, stopping
+from schedlab.analysis_of_variance import welch
+from schedlab.digits import p_text
+from schedlab.environment import KERNEL_OWN
+from schedlab.evidence import Comparison, Pair
+from schedlab.measurements import OK, Campaign, Measurements
+from schedlab.statistics import RUNS_FOR_INTERVAL_MIN, Estimate, Verdict, median_estimate
+
+BOOTS_FOR_KERNELS_MIN = 3
+BY_BOOT = "Each boot is one run, the median of its repetitions"
+SIGNIFICANT_BOOTS = 0.01
+"""Stricter than 5 %, as there are many samples whose boots are asked about."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is compared with what: a kernel, the scheduler in force in it, and a label.
+
+    `policy` is the digest of the object of a policy, where campaigns know it.
+    """
+
+    kernel: str
+    version: str
+    scheduler: str
+    label: str
+    policy: str = ""
+
+    @property
+    def name(self) -> str:
+        """In a table's head."""
+        own = self.scheduler == KERNEL_OWN
+        name = self.kernel if own else f"{self.scheduler} on {self.kernel}"
+        return f"{self.label}: {name}" if self.label else name
+
+
+@dataclass
+class Sample:
+    """The repetitions of one case in one setup that count, in the order in which they were made.
+
+    `boots`, `blocks` and `started_at` have the boot, the block and the time of each value. A block
+    is one of a campaign in one go, in which each of its policies had a turn.
+    """
+
+    values: list[float] = field(default_factory=list)
+    boots: list[str] = field(default_factory=list)
+    blocks: list[tuple[str, str, str]] = field(default_factory=list)
+    started_at: list[str] = field(default_factory=list)
+    tools: set[str] = field(default_factory=set)
+    nr_noisy: int = 0
+    nr_failed: int = 0
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Median and its 95 % interval; None if there is no value."""
+        return median_estimate(self.values) if self.values else None
+
+    @property
+    def nr_boots(self) -> int:
+        """How many boots the values are from."""
+        return len(set(self.boots))
+
+    @property
+    def of_boots(self) -> dict[str, float]:
+        """The median of each boot's values, by the boot."""
+        found: dict[str, list[float]] = {}
+        for boot, value in zip(self.boots, self.values, strict=True):
+            found.setdefault(boot, []).append(value)
+        return {boot: float(np.median(values)) for boot, values in found.items()}
+
+
+@dataclass
+class Row:
+    """One case on one machine, in each setup that it was measured in.
+
+    `values` are those of the benchmark's parameters. `nr_earlier` repetitions are in no sample:
+    their command or inputs were others, before the suite's file was edited.
+    """
+
+    machine: str
+    suite: str
+    name: str
+    digest: str
+    unit: str
+    higher_is_better: bool
+    values: Mapping[str, Any] = field(default_factory=dict)
+    samples: dict[Setup, Sample] = field(default_factory=dict)
+    nr_earlier: int = 0
+
+    @property
+    def first(self) -> Setup | None:
+        """What the others are compared with: the first that has values."""
+        return next((setup for setup, one in self.samples.items() if one.values), None)
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """Every setup against the first, named by `names_of`; None if fewer than two have values.
+
+        Rates are turned into times, so that the words mean the same for both. Policies that took
+        turns in blocks are compared within them. Of setups that had boots of their own each boot
+        is one number, see `is_by_boot`.
+        """
+        names = names_of(list(self.samples))
+        times, blocks = {}, {}
+        for setup, sample in self.samples.items():
+            values, places = sample.values, sample.blocks
+            if self.is_by_boot:
+                values, places = list(sample.of_boots.values()), list(sample.of_boots)
+            if values:
+                times[names[setup]] = [1 / v for v in values] if self.higher_is_better else values
+                blocks[names[setup]] = places
+        if len(times) < 2:
+            return None
+        found = evidence.compare_groups(times, baseline=names[self.first], blocks=blocks)
+        return replace(found, why=f"{BY_BOOT}: {found.why}") if self.is_by_boot else found
+
+    @property
+    def is_by_boot(self) -> bool:
+        """Whether a boot and not a repetition is what was repeated, and there are enough of them.
+
+        Setups that never shared a boot, as kernels never do, differ by their boots too: what all
+        repetitions of a boot have in common tells nothing of the next boot.
+        """
+        filled = [sample.nr_boots for sample in self.samples.values() if sample.values]
+        return self.has_boots_apart and min(filled) >= BOOTS_FOR_KERNELS_MIN
+
+    @property
+    def has_boots_apart(self) -> bool:
+        """Whether a setup shared no boot with the first one."""
+        filled = [set(sample.boots) for sample in self.samples.values() if sample.values]
+        return any(filled[0].isdisjoint(boots) for boots in filled[1:])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One setup against the first of its row. `p_table` is adjusted for all that is compared, and
+    `verdict` heeds it."""
+
+    row: Row
+    setup: Setup
+    pair: Pair
+    p_table: float | None
+    verdict: Verdict
+
+    @property
+    def word(self) -> str:
+        """The verdict as it is printed."""
+        return evidence.WORDS[self.verdict]
+
+
+def answers(found: Sequence[Row]) -> list[Answer]:
+    """What is known of every row that was measured in two setups or more, in order."""
+    compared = {str(place): row for place, row in enumerate(found) if row.comparison}
+    discoveries = evidence.over_table({cell: row.comparison for cell, row in compared.items()})
+    told = []
+    for discovery in discoveries:
+        row = compared[discovery.cell]
+        names = names_of(list(row.samples))
+        setup = next(one for one, name in names.items() if name == discovery.pair.a)
+        told.append(Answer(row, setup, discovery.pair, discovery.p_table, discovery.verdict))
+    return told
+
+
+def names_of(setups: Sequence[Setup]) -> dict[Setup, str]:
+    """A name for each, with the build of its kernel, or of its policy, where two need that."""
+    alike: dict[str, list[Setup]] = {}
+    for setup in setups:
+        alike.setdefault(setup.name, []).append(setup)
+    told = {}
+    for setup in setups:
+        others = alike[setup.name]
+        builds = [setup.version] if len({one.version for one in others}) > 1 else []
+        builds += [f"policy {setup.policy}"] if len({one.policy for one in others}) > 1 else []
+        told[setup] = f"{setup.name} ({', '.join(builds)})" if builds else setup.name
+    return told
+
+
+def tests(found: Sequence[Row]) -> dict[str, list[str]]:
+    """The benchmarks that each test was made of, by the sentence that says which and why."""
+    told: dict[str, list[str]] = {}
+    for row in found:
+        if row.comparison:
+            sentence = row.comparison.why.split("; ")[0].removesuffix(".")
+            told.setdefault(sentence, []).append(row.name)
+    return told
+
+
+def notes(found: Sequence[Row]) -> list[str]:
+    """What a reader of these comparisons must know besides, each in a sentence."""
+    return [
+        f"{row.name}, {note}" for row in found if row.comparison for note in row.comparison.notes
+    ]
+
+
+def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[Row]:
+    """What these campaigns measured, in the order in which it was first asked for.
+
+    Of a case whose command or inputs changed, what was asked for last.
+    """
+    found: dict[tuple[str, str], Row] = {}
+    asked_at: dict[tuple[str, str], str] = {}
+    for campaign in chosen:
+        around = kept.surroundings(campaign.id)
+        tools = {one.number: _tools(one.facts) for one in around}
+        for _, digest, *_ in campaign.definition["cases"]:
+            place = (campaign.condition["machine"], digest)
+            times = [one.captured_at for one in around]
+            asked_at[place] = max([asked_at.get(place, ""), *times])
+        for one in kept.repetitions(campaign.id):
+            if one.warm_up:
+                continue
+            machine = campaign.condition["machine"]
+            row = found.setdefault(
+                (machine, one.case_digest),
+                Row(
+                    machine,
+                    campaign.suite,
+                    one.case_name,
+                    one.case_digest,
+                    one.unit,
+                    one.case_name in campaign.definition.get("higher_is_better", ()),
+                    one.manifest.get("values", {}),
+                ),
+            )
+            sample = row.samples.setdefault(setup_of(campaign, one.policy), Sample())
+            if one.status != OK:
+                sample.nr_failed += 1
+                continue
+            sample.values.append(one.value)
+            boot = one.manifest["boot_id"]
+            sample.boots.append(boot)
+            # What went on after a break, or a reboot, is no block with what was made before it.
+            sample.blocks.append((campaign.id, f"{boot} {one.surroundings}", one.slot))
+            sample.started_at.append(one.started_at)
+            sample.tools.add(tools[one.surroundings])
+            sample.nr_noisy += one.noisy
+    return _told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at))
+
+
+def _of_last_form(found: Sequence[Row], asked_at: Mapping[tuple[str, str], str]) -> list[Row]:
+    """Of rows that differ in nothing but command or inputs, the one that was asked for last."""
+    forms: dict[tuple, list[Row]] = {}
+    for row in found:
+        values = tuple(sorted((name, repr(value)) for name, value in row.values.items()))
+        forms.setdefault((row.machine, row.name, values), []).append(row)
+    last = []
+    for of_one in forms.values():
+        present = max(of_one, key=lambda row: asked_at[row.machine, row.digest])
+        earlier = [row for row in of_one if row is not present]
+        present.nr_earlier = sum(len(s.values) for row in earlier for s in row.samples.values())
+        last.append(present)
+    return last
+
+
+def _told_apart(found: list[Row]) -> list[Row]:
+    """Names that tell the sizes of a case apart, by the values that they differ in."""
+    twins: dict[str, list[Row]] = {}
+    for row in found:
+        twins.setdefault(row.name, []).append(row)
+    for alike in twins.values():
+        names = dict.fromkeys(name for row in alike for name in row.values)
+        varied = [n for n in names if len({repr(row.values.get(n)) for row in alike}) > 1]
+        for row in alike:
+            parts = (f" {name}={row.values[name]}" for name in varied if name in row.values)
+            row.name += "".join(parts)
+    return found
+
+
+def _in_order(found: list[Row], chosen: Sequence[Campaign]) -> list[Row]:
+    """As the suites have them: what is measured in random order is not read so."""
+    order = {
+        (campaign.condition["machine"], case[0]): (place, number)
+        for place, campaign in enumerate(chosen)
+        for number, case in enumerate(campaign.definition["cases"])
+    }
+    return sorted(found, key=lambda row: order[row.machine, row.name])
+
+
+def setup_of(campaign: Campaign, policy: str = KERNEL_OWN) -> Setup:
+    """What a campaign measured under one of its policies."""
+    condition = campaign.condition
+    scheduler = condition["scheduler"] if policy == KERNEL_OWN else policy
+    built = condition.get("policy", "")
+    return Setup(condition["kernel"], condition["version"], scheduler, campaign.label, built)
+
+
+def _tools(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(facts["tools"].items()))
+
+
+def setups(found: Sequence[Row]) -> list[Setup]:
+    """All that rows were measured in, in order."""
+    return list(dict.fromkeys(setup for row in found for setup in row.samples))
+
+
+def limits(found: Sequence[Row]) -> list[str]:
+    """What keeps these rows, and comparisons of them, from saying more, each in a sentence."""
+    told = []
+    samples = [sample for row in found for sample in row.samples.values()]
+    nr_noisy = sum(one.nr_noisy for one in samples)
+    nr_runs = sum(len(one.values) for one in samples)
+    if nr_noisy:
+        told.append(
+            f"{nr_noisy} of {nr_runs} repetitions were disturbed by other work, a hypervisor or"
+            " heat: they are flagged, counted and never dropped; measure again on an idle machine"
+            " (--again)"
+        )
+    edited = [row for row in found if row.nr_earlier]
+    if edited:
+        nr_earlier = sum(row.nr_earlier for row in edited)
+        names = ", ".join(dict.fromkeys(row.name.partition(" ")[0] for row in edited))
+        told.append(
+            f"{nr_earlier} repetitions of {names} are not shown: their command or inputs were"
+            " others, of another --size or before an edit; `schedlab export` writes them"
+        )
+    compared = [row for row in found if len(row.samples) > 1]
+    boots = [
+        sample.nr_boots
+        for row in compared
+        if row.has_boots_apart or len({(one.kernel, one.version) for one in row.samples}) > 1
+        for sample in row.samples.values()
+        if sample.values
+    ]
+    if boots and min(boots) < BOOTS_FOR_KERNELS_MIN:
+        told.append(
+            "what has boots of its own, as a kernel has, was measured in"
+            f" {min(boots)} boot{'s' * (min(boots) > 1)}: boots differ too, so measure it in three"
+            " or more boots (--again, or --on vm --boots N)"
+        )
+    if any(row.is_by_boot for row in compared):
+        told.append(
+            "medians and intervals of single setups are of all repetitions, and narrower than"
+            " those of boots; comparisons have one number a boot"
+        )
+    if any(_one_after_the_other(row) for row in compared):
+        told.append(
+            "what is compared was measured one after the other: had the machine been busier or"
+            " hotter the second time, it would look the same, so go back and forth (--again under"
+            " each in turn)"
+        )
+    for row in compared:
+        if len(set().union(*(sample.tools for sample in row.samples.values()))) > 1:
+            told.append(f"{row.name}: versions of tools differ between what is compared")
+        if row.comparison and all(pair.is_blocked for pair in row.comparison.pairs):
+            continue  # What differs between boots is no part of a ratio within a block of one.
+        names = names_of(list(row.samples))
+        for setup, sample in row.samples.items():
+            p_value = _boots_p(sample)
+            if p_value is not None and p_value < SIGNIFICANT_BOOTS:
+                one_each = "; what is compared is one number a boot" if row.is_by_boot else ""
+                told.append(
+                    f"{row.name}, {names[setup]}: its boots differ from each other (p"
+                    f" {p_text(p_value)}), so the interval is too narrow for what another boot"
+                    f" would show{one_each}"
+                )
+    for row in found:
+        for sample in row.samples.values():
+            if len(sample.tools) > 1:
+                which = "; ".join(sorted(sample.tools))
+                told.append(
+                    f"{row.name}: measured with {len(sample.tools)} versions of tools: {which}"
+                )
+    return told
+
+
+def _one_after_the_other(row: Row) -> bool:
+    """Whether some setup's repetitions were all made before or all after those of the first."""
+    spans = [
+        (min(one.started_at), max(one.started_at)) for one in row.samples.values() if one.values
+    ]
+    return any(last < spans[0][0] or spans[0][1] < first for first, last in spans[1:])
+
+
+def _boots_p(sample: Sample) -> float | None:
+    """Whether the boots of a sample differ from each other, by Welch's analysis of variance."""
+    logs: dict[str, list[float]] = {}
+    for boot, value in zip(sample.boots, sample.values, strict=True):
+        logs.setdefault(boot, []).append(float(np.log(value)))
+    large = {boot: np.array(of) for boot, of in logs.items() if len(of) >= RUNS_FOR_INTERVAL_MIN}
+    test = welch(large) if len(large) > 1 else None
+    return test and test.p_value
+
+
+def reached(values: Sequence[float], until: float, runs_max: int) -> str:
+    """How narrow an interval became, in words: for `--until-ci`."""
+    seen = [stopping.width(values[:n], until, runs_max) for n in stopping.looks(runs_max)]
+    narrow = next((one for one in seen if one.is_narrow and one.n <= len(values)), None)
+    if narrow:
+        return f"±{narrow.half_width:.2%} after {narrow.n} runs"
+    last = stopping.width(values, until, runs_max)
+    if last.half_width is None:
+        return f"not known after {last.n} runs"
+    if last.is_narrow:
+        return f"±{last.half_width:.2%} after {last.n} runs"
+    needed = last.runs_needed
+    many = f"{needed:,}" if needed and needed < stopping.RUNS_TOLD_MAX else "over a million"
+    return (
+        f"±{last.half_width:.1%} after {last.n} runs, not ±{until:.1%}: with this noise that"
+        f" takes about {many} runs"
+    )

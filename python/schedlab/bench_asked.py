@@ -1,0 +1,140 @@
+"""What the options of `schedlab bench` ask for, without a word on what there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlab import bench_policies, load, platforms, suite
+from schedlab.bench import Plan
+from schedlab.errors import BadValue, SchedlabError
+from schedlab.experiment import refuse_duplicates
+from schedlab.suite import Case, Suite
+
+REPETITIONS_UNTIL = 100
+# In a virtual machine it is the boots that count: more repetitions of one make no second of it.
+REPETITIONS_A_BOOT = 5
+BOOTS = 3
+CPUS = "2"
+PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+PERCENT_LEAST, PERCENT_MOST = 0.01, 50.0
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The virtual machines of `--on vm`: kernels of the cache, and how often each is booted.
+
+    Without a kernel it is the newest that takes policies. `cpus` is `N[,SOCKETS,CORES,THREADS]`.
+    """
+
+    kernels: tuple[str, ...]
+    boots: int
+    cpus: str
+    memory_mib: int
+
+    @classmethod
+    def of(
+        cls,
+        on: str,
+        kernels: Sequence[str],
+        boots: int | None,
+        cpus: str | None,
+        memory_mib: int | None,
+    ) -> Machines | None:
+        """From the options; None is this machine itself.
+
+        Raises
+        ------
+        SchedlabError
+            If they contradict each other, or one cannot be used.
+        """
+        if on != platforms.VM:
+            given = {"--kernel": kernels, "--boots": boots, "--cpus": cpus, "--memory": memory_mib}
+            for option, value in given.items():
+                if value:
+                    raise SchedlabError(f"{option} is for virtual machines", "add --on vm")
+            return None
+        refuse_duplicates("--kernel", list(kernels))
+        platforms.refuse_bad_cpus(cpus or CPUS)
+        return cls(tuple(kernels), boots or BOOTS, cpus or CPUS, memory_mib or platforms.MEMORY_MIB)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured, how often, and in what order; `machines` is None for this one."""
+
+    suite: Suite
+    cases: list[Case]
+    size: str
+    repeat: int | None
+    until: float | None
+    policies: list[str]
+    label: str
+    seed: int
+    again: bool
+    machines: Machines | None = None
+
+    @classmethod
+    def of(cls, read: Suite, *, size, only, repeat, until, policies, label, seed, again, **more):
+        """From the options.
+
+        Raises
+        ------
+        SchedlabError
+            If one cannot be used.
+        """
+        keys = ("on", "kernels", "boots", "cpus", "memory_mib")
+        machines = Machines.of(*(more[key] for key in keys))
+        if machines and until is not None:
+            raise BadValue(
+                "--until-ci",
+                until,
+                "cannot be held in virtual machines: no guest is told to go on",
+                "leave it out; --boots N and --repeat N say how often",
+            )
+        names = bench_policies.parse(policies)
+        if policies is not None and machines is None:
+            load.require_kernel()
+        return cls(
+            suite=read,
+            cases=suite.only(suite.cases(read, size), only),
+            size=size,
+            repeat=repeat,
+            until=None if until is None else _fraction(until),
+            policies=names,
+            label=label,
+            seed=seed,
+            again=again,
+            machines=machines,
+        )
+
+    def repetitions(self, case: Case) -> int:
+        """How many of a case are made, at most; in virtual machines, in each boot."""
+        if self.repeat is not None:
+            return self.repeat
+        if self.machines:
+            return min(case.benchmark.repetitions, REPETITIONS_A_BOOT)
+        return case.benchmark.repetitions if self.until is None else REPETITIONS_UNTIL
+
+    def plan(self, inputs: Mapping[str, Any], policies: Sequence[str]) -> Plan:
+        """What a campaign measures, with the digests of the inputs that there are."""
+        return Plan(
+            cases=self.cases,
+            digests={case.name: case.digest(inputs) for case in self.cases},
+            policies=policies,
+            seed=self.seed,
+            repetitions={case.name: self.repetitions(case) for case in self.cases},
+            warm_up={case.name: case.benchmark.warm_up for case in self.cases},
+            until=self.until,
+        )
+
+
+def _fraction(text: str) -> float:
+    found = PERCENT.fullmatch(text.strip())
+    percent = float(found[1]) if found else 0.0
+    if not PERCENT_LEAST <= percent <= PERCENT_MOST:
+        hint = f"give one from {PERCENT_LEAST}% to {PERCENT_MOST:g}%, as in 1%"
+        raise BadValue("--until-ci", text, "is not a percentage that can be reached", hint)
+    return percent / 100

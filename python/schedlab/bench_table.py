@@ -1,0 +1,278 @@
+"""How measurements come to the terminal: a row a benchmark, comparisons, and all of it as JSON."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from schedlab.bench_answers import (
+    Answer,
+    Row,
+    Sample,
+    Setup,
+    answers,
+    limits,
+    names_of,
+    notes,
+    setups,
+    tests,
+)
+from schedlab.bench_overall import Together, explanation, together
+from schedlab.digits import number, p_text
+from schedlab.power import POWER
+from schedlab.statistics import THRESHOLD, Estimate
+from schedlab.tables import fits, print_table
+
+# What is told of a sample only where there is some.
+COUNTED = ("noisy", "failed")
+
+
+def results_table(
+    found: Sequence[Row], title: str, letters: Mapping[Setup, str] | None = None
+) -> Table:
+    """A row for each case and setup: median, interval, runs, how many were noisy or failed.
+
+    With `letters` it is narrow: they stand for the setups, and words go into lines of their own.
+    """
+    samples = [sample for row in found for sample in row.samples.values()]
+    counted = [head for head in COUNTED if any(getattr(one, f"nr_{head}") for one in samples)]
+    table = Table(box=box.SIMPLE, title=title, title_justify="left", title_style="bold")
+    table.add_column("benchmark", no_wrap=True)
+    if len(setups(found)) > 1:
+        table.add_column("on" if letters else "measured on", no_wrap=True)
+    table.add_column("unit", no_wrap=letters is None, overflow="fold")
+    for head in ("median", "95 % interval", "runs", *counted):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in found:
+        names = letters or names_of(list(row.samples))
+        for setup, sample in row.samples.items():
+            on = [names[setup]] if len(setups(found)) > 1 else []
+            counts = [str(getattr(sample, f"nr_{head}") or "") for head in counted]
+            name = _name(row, letters)
+            table.add_row(*map(escape, (name, *on, row.unit, *_cells(sample), *counts)))
+    return table
+
+
+def _name(row: Row, letters: Mapping[Setup, str] | None) -> str:
+    """Where it must be narrow, with each value in a line of its own."""
+    return row.name if letters is None else row.name.replace(" ", "\n")
+
+
+def _cells(sample: Sample) -> tuple[str, ...]:
+    centre = sample.estimate
+    if centre is None:
+        return "–", "–", "0"
+    return (*with_digits(centre), str(centre.n))
+
+
+def with_digits(centre: Estimate) -> tuple[str, str]:
+    """A median and its interval, to the digits that the interval carries; see `digits`."""
+    low, high = centre.low, centre.high
+    median = number(centre.median, low, high)
+    if low is None or high is None:
+        return median, "–"
+    return median, f"{number(low, low, high)} … {number(high, low, high)}"
+
+
+def comparison_table(told: Sequence[Answer], letters: Mapping[Setup, str] | None = None) -> Table:
+    """Every setup against the first, by benchmark; what it is against is a column where it
+    differs. `letters` as in `results_table`."""
+    against = dict.fromkeys(answer.pair.b for answer in told)
+    several = len(against) > 1
+    title = "compared" if several else f"compared with {next(iter(against))}"
+    table = Table(box=box.SIMPLE, title=escape(title), title_justify="left", title_style="bold")
+    table.add_column("benchmark", no_wrap=True)
+    for head in ("on" if letters else "measured on", *(["against"] if several else [])):
+        table.add_column(head, no_wrap=True)
+    for head in ("change", "p", "verdict", "shows from", f"runs for {100 * THRESHOLD:g} %"):
+        is_word = head == "verdict"
+        head = head.replace(" ", "\n", 1) if letters else head
+        no_wrap = not (is_word and letters)
+        table.add_column(head, justify="left" if is_word else "right", no_wrap=no_wrap)
+    for answer in told:
+        pair = answer.pair
+        names, change = [pair.a, pair.b], pair.change
+        if letters:
+            names = [letters[answer.setup], letters[answer.row.first]]
+            change = change.replace(" [", "\n[")
+        figures = (
+            change,
+            plain_p(answer.p_table),
+            answer.word,
+            detectable_text(answer),
+            runs_text(answer),
+        )
+        name = _name(answer.row, letters)
+        table.add_row(*map(escape, (name, *names[: 1 + several], *figures)))
+    return table
+
+
+def detectable_text(answer: Answer) -> str:
+    """The smallest change that so many runs of such noise would show, in percent."""
+    change = answer.pair.detectable
+    # Two digits, and never as 1.1e+02.
+    return "–" if change is None else f"{float(f'{100 * change:.2g}'):,g} %"
+
+
+def runs_text(answer: Answer) -> str:
+    """How many runs of each the threshold would take with this noise."""
+    runs = answer.pair.runs_needed
+    return "–" if runs is None else f"{runs:,}"
+
+
+def print_results(found: Sequence[Row], title: str) -> None:
+    """The answer on stdout."""
+    told = answers(found)
+    lines = together(told)
+    _name_machines(found)
+    wide = [results_table(found, title), *([comparison_table(told)] if told else [])]
+    letters = _letters_where_needed(found, wide)
+    print_table(results_table(found, title, letters))
+    if told:
+        print_table(comparison_table(told, letters))
+        for sentence in legend(len(told)):
+            click.echo(sentence)
+        for test, names in tests(found).items():
+            click.echo(f"test of {', '.join(names)}: {test}")
+        for sentence in notes(found):
+            click.echo(f"note: {sentence}")
+        _print_together(lines)
+    for sentence in limits(found):
+        click.echo(f"limit: {sentence}")
+
+
+def _name_machines(found: Sequence[Row]) -> None:
+    """Where there are several, every row's name says which machine it is of."""
+    if len({row.machine for row in found}) > 1:
+        for row in found:
+            row.name = f"{row.name} on {row.machine}"
+
+
+def _print_together(lines: Sequence[Together]) -> None:
+    if lines:
+        click.echo()
+        print_table(together_table(lines))
+        for sentence in explanation(lines):
+            click.echo(sentence)
+
+
+def together_table(lines: Sequence[Together]) -> Table:
+    """What several benchmarks or machines say together."""
+    table = Table(box=box.SIMPLE, title="together", title_justify="left", title_style="bold")
+    for head in ("measured on", "against", "over"):
+        table.add_column(head)
+    for head in ("change", "df", "p", "verdict", "range", "I²", "faster : slower"):
+        table.add_column(head, justify="left" if head in ("verdict", "range") else "right")
+    for line in lines:
+        degrees = str(line.found.degrees_of_freedom)
+        texts = (line.name, line.against, line.over, line.change, degrees, plain_p(line.p_table))
+        texts += (line.word, line.range, line.heterogeneity, line.signs)
+        table.add_row(*map(escape, texts))
+    return table
+
+
+def plain_p(p_value: float | None) -> str:
+    """A p value in a table."""
+    return "–" if p_value is None else p_text(p_value).removeprefix("= ")
+
+
+def print_medians(found: Sequence[Row], title: str) -> None:
+    """Only the table of results."""
+    letters = _letters_where_needed(found, [results_table(found, title)])
+    print_table(results_table(found, title, letters))
+
+
+def _letters_where_needed(found: Sequence[Row], wide: Sequence[Table]) -> dict[Setup, str] | None:
+    """Where one of these tables is too wide, a letter for each setup, told on stdout."""
+    if all(map(fits, wide)):
+        return None
+    every = setups(found)
+    keys = string.ascii_uppercase if len(every) <= len(string.ascii_uppercase) else range(1, 1000)
+    letters = dict(zip(every, map(str, keys), strict=False))
+    if len(every) > 1:
+        for setup, name in names_of(every).items():
+            click.echo(f"{letters[setup]}: {name}")
+        click.echo()
+    return letters
+
+
+def legend(nr_compared: int) -> list[str]:
+    """What the columns of comparisons mean."""
+    several = f" and for all {nr_compared} comparisons" if nr_compared > 1 else ""
+    return [
+        "change: of the time taken, new / old - 1, with its 95 % interval; below zero is faster",
+        f"p: adjusted within a benchmark{several}; no difference shown is not the same as the same",
+        f"shows from: the smallest change that so many runs of such noise show in {100 * POWER:g} %"
+        f" of cases; runs for {100 * THRESHOLD:g} %: how many of each would show that",
+    ]
+
+
+def results_json(found: Sequence[Row]) -> list[dict[str, Any]]:
+    """The same as data, with every value."""
+    told = []
+    against = {(id(answer.row), answer.setup): answer for answer in answers(found)}
+    for row in found:
+        for setup, sample in row.samples.items():
+            answer = against.get((id(row), setup))
+            told.append(
+                {
+                    "benchmark": row.name,
+                    "suite": row.suite,
+                    "digest": row.digest,
+                    "machine": row.machine,
+                    "unit": row.unit,
+                    "kernel": setup.kernel,
+                    "kernel_version": setup.version,
+                    "scheduler": setup.scheduler,
+                    "policy": setup.policy,
+                    "label": setup.label,
+                    "values": sample.values,
+                    "noisy": sample.nr_noisy,
+                    "failed": sample.nr_failed,
+                    "earlier": row.nr_earlier,
+                    "boots": sample.nr_boots,
+                    **_estimate_json(sample.estimate),
+                    "against_first": answer and _answer_json(answer),
+                }
+            )
+    return told
+
+
+def _estimate_json(centre: Estimate | None) -> dict[str, Any]:
+    if centre is None:
+        return {"median": None, "low": None, "high": None}
+    return {"median": centre.median, "low": centre.low, "high": centre.high}
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    pair, comparison = answer.pair, answer.row.comparison
+    return {
+        "against": pair.b,
+        "ratio": pair.ratio.ratio,
+        "low": pair.ratio.low,
+        "high": pair.ratio.high,
+        "p_value": pair.ratio.p_value,
+        "log_error": pair.ratio.log_error,
+        "exchange_p": pair.exchange_p,
+        "p_adjusted": pair.p_adjusted,
+        "p_table": answer.p_table,
+        "verdict": answer.word,
+        "method": pair.method.value,
+        "why": comparison.why,
+        "notes": list(comparison.notes),
+        "ratio_of_medians": pair.medians.ratio,
+        "ratio_of_medians_low": pair.medians.low,
+        "ratio_of_medians_high": pair.medians.high,
+        "resampled_low": pair.resampled and pair.resampled.low,
+        "resampled_high": pair.resampled and pair.resampled.high,
+        "hedges_g": pair.hedges_g,
+        "cliffs_delta": pair.cliffs_delta,
+        "detectable_change": pair.detectable,
+        "runs_needed": pair.runs_needed,
+    }

@@ -1,0 +1,111 @@
+"""Numbers written with no more digits than their interval carries.
+
+Half the width of an interval is its uncertainty. That is written with two digits where the second
+still says something and with one where it does not, and the number to the same place: 1.1186 in
+[1.0561, 1.1848] is 1.12 [1.06, 1.18].
+
+Source of the rule: Particle Data Group, "Review of Particle Physics", section "Rounding": of the
+three leading digits of the uncertainty, 100 to 354 keep two, 355 to 949 one, and 950 to 999 are
+1000 and keep two.
+"""
+
+import math
+
+DIGITS_WITHOUT_INTERVAL = 3
+DIGITS_EXACT = 6
+"""Of what is known exactly, or so well that nobody needs more."""
+TWO_DIGITS_BELOW = 3.55
+ROUNDED_UP_FROM = 9.5
+P_SMALLEST = 0.0001
+"""Below this a p value rests on the far tails of a distribution that no sample knows."""
+
+
+def decimals(low: float, high: float) -> int:
+    """How many decimals a number in this interval deserves; negative before the point.
+
+    Parameters
+    ----------
+    low, high : float
+        Finite bounds, low <= high, in the unit that the number is written in. Where they agree
+        to `DIGITS_EXACT` digits, so many are written.
+    """
+    uncertainty = (high - low) / 2
+    if uncertainty <= abs(high) * 10.0**-DIGITS_EXACT:
+        return _decimals_of(max(abs(low), abs(high)), DIGITS_EXACT)
+    power = math.floor(math.log10(uncertainty))
+    leading = uncertainty / 10.0**power
+    if leading >= ROUNDED_UP_FROM:
+        power += 1
+        return 1 - power
+    return (1 if leading < TWO_DIGITS_BELOW else 0) - power
+
+
+def number(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A number to the digits of its interval, or to `DIGITS_WITHOUT_INTERVAL` without one."""
+    return _written(value, _places(value, low, high))
+
+
+def with_interval(value: float, low: float | None, high: float | None, unit: str = "") -> str:
+    """A number and its interval in one precision, such as "1.12 [1.06, 1.18] s".
+
+    Without interval the text says so, for a number alone would seem to be known.
+    """
+    after = f" {unit}" if unit else ""
+    places = _places(value, low, high)
+    if low is None or high is None:
+        return f"{_written(value, places)}{after} (no interval)"
+    return f"{_written(value, places)} [{_written(low, places)}, {_written(high, places)}]{after}"
+
+
+def change_percent(ratio: float, low: float | None, high: float | None) -> str:
+    """A ratio new/old as a change in percent, `+11.9 % [+5.6, +18.5]`: negative is less.
+
+    A change is new/old - 1 and never a speedup, old/new - 1. A bound that excludes no change is not
+    written as 0, even if that takes a digit more.
+    """
+    change = 100 * (ratio - 1)
+    if low is None or high is None:
+        return f"{_signed(change, _places(change, None, None))} % (no interval)"
+    low_change, high_change = 100 * (low - 1), 100 * (high - 1)
+    places = _places(change, low_change, high_change)
+    if low_change * high_change > 0:
+        nearer = min(abs(low_change), abs(high_change))
+        places = min(DIGITS_EXACT, max(places, _first_digit(nearer)))
+    low_text, high_text = _signed(low_change, places), _signed(high_change, places)
+    return f"{_signed(change, places)} % [{low_text}, {high_text}]"
+
+
+def p_text(p_value: float | None) -> str:
+    """A p value with its sign of equality, such as "= 0.03": two digits, nothing beyond 0.0001."""
+    if p_value is None:
+        return "unknown"
+    if p_value < P_SMALLEST:
+        return f"< {P_SMALLEST:.4f}"
+    return f"= {_written(p_value, min(4, _decimals_of(p_value, 2)))}"
+
+
+def _places(value: float, low: float | None, high: float | None) -> int:
+    if low is None or high is None:
+        return _decimals_of(abs(value), DIGITS_WITHOUT_INTERVAL)
+    return decimals(low, high)
+
+
+def _decimals_of(size: float, digits: int) -> int:
+    return 0 if size == 0 else digits - 1 - math.floor(math.log10(size))
+
+
+def _first_digit(size: float) -> int:
+    """The decimal at which a positive number is no longer 0."""
+    places = _decimals_of(size, 1)
+    return places - 1 if round(size, places - 1) else places
+
+
+def _written(value: float, places: int) -> str:
+    rounded = round(value, places)
+    # What rounds to zero has no sign.
+    return f"{rounded if rounded else 0.0:.{max(0, places)}f}"
+
+
+def _signed(value: float, places: int) -> str:
+    text = _written(value, places)
+    return text if text.startswith("-") or float(text) == 0 else f"+{text}"

@@ -1,0 +1,190 @@
+"""`schedlab export`: what a store holds, as a file for other programs: CSV, Parquet or LaTeX.
+
+CSV and Parquet have a row a run, or a row a repetition of what was measured, and keep every number
+as it was measured; LaTeX has the table that a report shows, a row a scenario and a column a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from schedlab import report_verb, terminal
+from schedlab.errors import BadValue, SchedlabError
+from schedlab.measured import repetition_rows
+from schedlab.measurements import Measurements
+from schedlab.store import RunRecord, Store, canonical_json
+
+if TYPE_CHECKING:
+    import pandas
+
+FORMATS = (".csv", ".parquet", ".tex")
+WHAT = ("runs", "repetitions")
+# Of a run's result: what says how it was made is in columns of its own, the rest is no number.
+NOT_NUMBERS = {"digest", "error", "recording", "status", "timeline", "timeline_names"}
+
+
+@click.command("export")
+@click.argument("store", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write: *.csv or *.parquet with a row a run, *.tex with a table.",
+)
+@click.option(
+    "--experiment",
+    "wanted",
+    metavar="NAME|ID",
+    help="Which experiment of the store.  [default: all runs; for *.tex the latest]",
+)
+@click.option(
+    "--what",
+    type=click.Choice(WHAT),
+    help="Runs of experiments, or repetitions of measurements.  [default: what there is; runs, if"
+    " there are both]",
+)
+@click.option("--suite", metavar="NAME", help="Repetitions of this suite.  [default: of all]")
+def export_verb(
+    store: Path, output: Path, wanted: str | None, what: str | None, suite: str | None
+) -> int:
+    """Write what a store holds as CSV, Parquet or LaTeX.
+
+    Runs or repetitions; as LaTeX a table of runs. A row a run: what ran, all parameters of its
+    workload (columns parameter.NAME), and all numbers of its result, times in nanoseconds. A row a
+    repetition: what it measured, in which unit, and the surroundings (columns environment.NAME);
+    warm-ups and failures are there, and marked.
+    """
+    form = output.suffix.lower()
+    if form not in FORMATS:
+        raise BadValue(
+            "--output", str(output), "does not say its format", f"end it in {' or '.join(FORMATS)}"
+        )
+    report_verb.refuse_unwritable(output, store)
+    with Store(store, read_only=True) as kept:
+        if _is_of_repetitions(kept, form, wanted, what, suite):
+            rows = repetition_rows(Measurements(kept), suite)
+            _write(output, form, _frame(rows))
+            click.echo(f"{len(rows)} repetitions: {output}", err=True)
+            return 0
+        if form == ".tex" or wanted is not None:
+            chosen, _ = report_verb.choose_experiment(kept, wanted)
+            records = sorted(kept.runs(chosen.id), key=report_verb.stored_order(chosen))
+        else:
+            records = kept.runs()
+    if not records:
+        raise SchedlabError(f"{store} has no run to write", "`schedlab compare --store` makes some")
+    _write(output, form, _cells(records) if form == ".tex" else _runs(records))
+    click.echo(f"{len(records)} runs: {output}", err=True)
+    return 0
+
+
+def _is_of_repetitions(
+    store: Store, form: str, wanted: str | None, what: str | None, suite: str | None
+) -> bool:
+    """Whether measurements are to be written; refuses options that do not go together."""
+    if suite is not None and (what == "runs" or wanted is not None):
+        raise BadValue("--suite", suite, "is of repetitions", "leave out what is of runs")
+    if wanted is not None and what == "repetitions":
+        raise BadValue("--experiment", wanted, "is of runs", "name a --suite")
+    if what is None and suite is None:
+        has_runs = wanted is not None or form == ".tex" or bool(store.experiments())
+        what = "runs" if has_runs or not Measurements(store).campaigns() else "repetitions"
+    if what == "runs":
+        return False
+    if form == ".tex":
+        raise BadValue("--output", "*.tex", "has a table of runs only", "write a .csv or .parquet")
+    return True
+
+
+def _write(output: Path, form: str, frame: pandas.DataFrame) -> None:
+    try:
+        if form == ".csv":
+            frame.to_csv(output, index=False)
+        elif form == ".parquet":
+            frame.to_parquet(output, index=False)
+        else:
+            # Numbers stand under each other; what names a row is on the left.
+            names = sum(column in ("machine", frame.attrs["axis"]) for column in frame.columns)
+            columns = "l" * names + "r" * (len(frame.columns) - names)
+            table = frame.to_latex(index=False, escape=True, column_format=columns)
+            output.write_text(f"% {frame.attrs['legend']}\n{table}", "utf-8")
+    except ImportError as error:
+        raise SchedlabError(
+            f"{output}: Parquet is written by pyarrow, which is not installed",
+            "`pip install 'schedlab[parquet]'`, or write a .csv",
+        ) from error
+    except OSError as error:
+        raise SchedlabError(
+            f"{output} cannot be written: {error.strerror}", "name another file with --output"
+        ) from error
+
+
+def _runs(records: Sequence[RunRecord]) -> pandas.DataFrame:
+    """A row a run. A cell is empty where a run has no such parameter or number."""
+    return _frame([_row(record) for record in records])
+
+
+def _frame(rows: Sequence[Mapping]) -> pandas.DataFrame:
+    """A table. A number that some rows lack stays a whole number in the others."""
+    import pandas
+
+    return pandas.DataFrame(rows).convert_dtypes()
+
+
+def _row(record: RunRecord) -> dict:
+    manifest, error = record.manifest, record.result.get("error")
+    row = {
+        "policy": record.policy,
+        "policy_name": manifest["policy_name"],
+        "machine": record.machine,
+        "workload": record.workload,
+        "seed": record.seed,
+        "status": record.status,
+        "error": None if error is None else canonical_json(error),
+        "backend": manifest["backend"],
+        "measured_on": record.measured_on,
+        "version": manifest["version"],
+        "started_at": manifest["started_at"],
+        "digest": record.digest,
+        "tunables": canonical_json(manifest["tunables"]),
+    }
+    row |= {f"parameter.{name}": value for name, value in manifest["parameters"].items()}
+    return row | dict(_numbers("", record.result))
+
+
+def _numbers(prefix: str, values: Mapping) -> Iterator[tuple[str, float | int]]:
+    """Every number of a result by its name; of one that is in a table, as TABLE.NAME."""
+    for name, value in values.items():
+        if not prefix and name in NOT_NUMBERS:
+            continue
+        if isinstance(value, Mapping):
+            yield from _numbers(f"{prefix}{name}.", value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{prefix}{name}", value
+
+
+def _cells(records: Sequence[RunRecord]) -> pandas.DataFrame:
+    """A row a scenario: mean and half of its 95 % interval under each policy."""
+    import pandas
+
+    from schedlab.study import study_of
+
+    study = study_of(records)
+    rows = []
+    for panel in study.panels:
+        for cell in panel.cells:
+            row = {"machine": panel.name}
+            if study.axis is not None:
+                row[study.axis] = cell.x
+            for policy in study.policies:
+                row[f"{policy} ({study.unit})"] = terminal.makespan_text(cell, policy)
+            rows.append(row)
+    frame = pandas.DataFrame(rows)
+    frame.attrs["axis"] = study.axis
+    frame.attrs["legend"] = f"makespan in {study.unit}: mean ± half of its 95 % interval; booktabs"
+    return frame

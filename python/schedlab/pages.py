@@ -1,0 +1,65 @@
+"""Pages: one HTML file each, with its own copy of plotly.js, that loads nothing from anywhere.
+
+Every page's head forbids all requests (`templates/head.html`), so a page that is mailed, archived
+or opened without a network shows what it showed its author.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
+    """A template filled, as one HTML text; what it does not escape itself is `Markup`.
+
+    Parameters
+    ----------
+    template : str
+        A file of `templates`.
+    forms : sequence of callable
+        Filters, each by its own name.
+    values
+        What the template asks for. A name that is missing is an error, and `plotly_js` is there.
+    """
+    environment = Environment(
+        loader=PackageLoader("schedlab", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for form in forms:
+        environment.filters[form.__name__] = form
+    return environment.get_template(template).render(plotly_js=Markup(get_plotlyjs()), **values)
+
+
+def script(figure: Figure) -> Markup:
+    """A figure as JSON for a script element, which no text in it can end."""
+    return Markup(figure.to_json().replace("<", "\\u003c"))
+
+
+def write(path: str | os.PathLike[str], html: str) -> None:
+    """Writes a page; readers of `path` see the old file or the whole new one.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(html, encoding="utf-8")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

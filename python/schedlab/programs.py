@@ -1,0 +1,66 @@
+"""Finds the programs that are built beside the package: the guest, and the native benchmarks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab import catalogue
+from schedlab.errors import SchedlabError
+
+# Cargo's triple is named when they are built, because only then may they be linked statically.
+IN_CHECKOUT = Path("target/x86_64-unknown-linux-gnu/release")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program of ours: its name, the `make` target that builds it, the variable that names
+    another one, and what it is for, to be told where it is missing."""
+
+    name: str
+    target: str
+    variable: str
+    purpose: str
+
+    def find(self) -> Path:
+        """The one that the variable names, else the checkout's, else the one on PATH.
+
+        Raises
+        ------
+        SchedlabError
+            If it was not built.
+        """
+        named = os.environ.get(self.variable)
+        if named:
+            if os.access(named, os.X_OK) and Path(named).is_file():
+                return Path(named).resolve()
+            raise SchedlabError(
+                f"{self.variable}={named} is not a program",
+                f"name the program {self.name}, or unset {self.variable}",
+            )
+        in_checkout = catalogue.data_directory() / IN_CHECKOUT / self.name
+        if os.access(in_checkout, os.X_OK):
+            return in_checkout
+        on_path = shutil.which(self.name)
+        if on_path:
+            return Path(on_path).resolve()
+        raise SchedlabError(
+            f"{self.name} is not built: {self.purpose}",
+            f"`make {self.target}` in the checkout, or set {self.variable} to where it is",
+        )
+
+
+GUEST = Program(
+    "schedlab-guest",
+    "guest",
+    "SCHEDLAB_GUEST",
+    "it is what loads policies into a kernel",
+)
+BENCH = Program(
+    "schedlab-bench",
+    "schedlab-bench",
+    "SCHEDLAB_BENCH",
+    "it is the program of our own benchmarks",
+)

@@ -1,0 +1,90 @@
+"""What a sample of measured runs must be before anything is computed of it.
+
+Measurements come from files and programs, so a bad value is the world's doing and not a bug: it is
+refused with the sample's name, the value and a way out. `statistics` asks the same of its callers,
+by ValueError.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from schedlab.errors import BadValue
+
+_ROUNDING = 64 * np.finfo(np.float64).eps
+
+Sample = NDArray[np.float64]
+
+
+def finite(name: str, values: ArrayLike) -> Sample:
+    """The values of one sample as an array of its own.
+
+    Parameters
+    ----------
+    name : str
+        What the sample is called where it came from.
+    values : array_like, shape (n_runs,)
+        One number a run, in any unit.
+
+    Raises
+    ------
+    BadValue
+        If there is no value, they are not a flat list of numbers, or one is not finite.
+    """
+    place = f"sample {name!r}"
+    try:
+        sample = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadValue(
+            place, values, "is not a list of numbers", "give one number a run"
+        ) from error
+    if sample.ndim != 1 or sample.size == 0:
+        raise BadValue(place, values, "is not a flat list of at least one run", "measure it first")
+    if not np.all(np.isfinite(sample)):
+        bad = float(sample[~np.isfinite(sample)][0])
+        raise BadValue(place, bad, "is not finite", "leave out runs that did not complete")
+    return sample
+
+
+def positive(name: str, values: ArrayLike) -> Sample:
+    """As `finite`, and every value above 0, as ratios and logarithms need it.
+
+    Raises
+    ------
+    BadValue
+        Also if a value is 0 or negative.
+    """
+    sample = finite(name, values)
+    if not np.all(sample > 0):
+        bad = float(sample[sample <= 0][0])
+        raise BadValue(
+            f"sample {name!r}", bad, "is not positive",
+            "ratios need times above 0: a clock too coarse for the run gives 0",
+        )  # fmt: skip
+    return sample
+
+
+def positives(samples: Mapping[str, ArrayLike]) -> dict[str, Sample]:
+    """`positive` for each of some samples, in order."""
+    return {name: positive(name, values) for name, values in samples.items()}
+
+
+def finites(samples: Mapping[str, ArrayLike]) -> dict[str, Sample]:
+    """`finite` for each of some samples, in order."""
+    return {name: finite(name, values) for name, values in samples.items()}
+
+
+def does_not_vary(sample: Sample, scale_min: float = 0.0) -> bool:
+    """Whether values differ by no more than their rounding, where no test has a meaning.
+
+    Parameters
+    ----------
+    sample : ndarray
+        At least one value; one alone does not vary.
+    scale_min : float
+        How large a number of the same exactness is at least: 1 for logarithms, which are as exact
+        as 1 is however near to 0 they lie, 0 for everything else.
+    """
+    scale = max(scale_min, float(np.max(np.abs(sample))))
+    return bool(np.ptp(sample) <= _ROUNDING * scale)

@@ -1,0 +1,102 @@
+"""When to stop measuring, by a rule that is not swayed by what is found.
+
+Stopping at the first "significant" difference finds differences where there are none. Allowed is to
+stop when an interval is narrow enough, whatever it says; and since the question is asked several
+times, each look gets its share of the 5 % that may go wrong. Pure functions of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+CONFIDENCE = 0.95
+RUNS_MIN = 10
+LOOK_EVERY = 5
+# Beyond this a number of runs is told as "more than".
+RUNS_TOLD_MAX = 1_000_000
+
+
+@dataclass(frozen=True)
+class Width:
+    """How well a mean is known: `half_width` is relative (0.01 is 1 %), None for fewer than two
+    runs; `runs_needed` to reach the target with this noise, None where none is needed."""
+
+    n: int
+    half_width: float | None
+    is_narrow: bool
+    runs_needed: int | None
+
+
+def looks(runs_max: int) -> list[int]:
+    """After how many runs the width is looked at."""
+    return [*range(RUNS_MIN, runs_max, LOOK_EVERY), runs_max]
+
+
+def width(values: ArrayLike, target: float, runs_max: int) -> Width:
+    """Whether the mean of the logarithms is known to `target`.
+
+    Parameters
+    ----------
+    values : array_like, shape (n_runs,)
+        Positive and finite.
+    target : float
+        Half the width of the interval, relative: 0.01 is 1 % either way.
+    runs_max : int
+        How many runs there may be, which says how often one looks.
+
+    Returns
+    -------
+    Width
+        Each of the looks has 5 % / looks of error (Bonferroni's bound), so that the interval at
+        which one stops holds its 95 % however many looks there were.
+
+    Raises
+    ------
+    ValueError
+        If a value is not positive and finite.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if not np.all(np.isfinite(sample) & (sample > 0)):
+        raise ValueError(f"values {values!r} are not positive and finite")
+    n = int(sample.size)
+    if n < 2:
+        return Width(n, None, False, None)
+    level = 1 - (1 - CONFIDENCE) / (2 * len(looks(runs_max)))
+    sd = float(np.std(np.log(sample), ddof=1))
+    half_width = float(np.expm1(stats.t.ppf(level, n - 1) * sd / np.sqrt(n)))
+    if half_width <= target:
+        return Width(n, half_width, True, None)
+    return Width(n, half_width, False, _runs_needed(sd, target, level, n))
+
+
+def _runs_needed(sd: float, target: float, level: float, least: int) -> int:
+    """The smallest number of runs with an interval as narrow as the target, this noise given."""
+
+    def is_enough(n: int) -> bool:
+        return bool(np.expm1(stats.t.ppf(level, n - 1) * sd / np.sqrt(n)) <= target)
+
+    low, high = least, least * 2
+    while not is_enough(high) and high < RUNS_TOLD_MAX:
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return min(high, RUNS_TOLD_MAX)
+
+
+def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
+    """Whether measuring may stop: the interval was narrow enough at a look, or all runs are made.
+
+    Looks at every number of runs at which it would have been looked, so that a campaign that goes
+    on decides as one that was never stopped.
+    """
+    if len(values) >= runs_max:
+        return True
+    return any(
+        width(values[:n], target, runs_max).is_narrow for n in looks(runs_max) if n <= len(values)
+    )

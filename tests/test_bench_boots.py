@@ -1,0 +1,525 @@
+"""Goal: `schedlab bench --on vm` measures each kernel in boots of its own, in turn, keeps what a
+guest told whatever becomes of it, and makes nothing twice.
+
+Method: the real verb with guests that are played here, record by record; then one small boot of a
+real kernel, skipped with the reason where QEMU, the kernel or our static programs are missing.
+"""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from cached_kernels import named
+from click.testing import CliRunner
+from schedlab import bench_asked, bench_boots, bench_on_vm, guest_facts, load, platforms, programs
+from schedlab.bench_answers import BOOTS_FOR_KERNELS_MIN
+from schedlab.bench_boots import Guest, order
+from schedlab.bench_verb import bench_verb
+from schedlab.errors import SchedlabError
+from schedlab.platforms import Kernel, Platform
+
+SUITE = """
+title = "Mine"
+repetitions = 9
+warm_up = 1
+timeout_s = 20
+
+[[benchmark]]
+name = "pipe"
+description = "Two tasks."
+command = ["{bench}", "pipe", "-l", "{n}", "--in", "{work}", "--cpus", "{nr_cpus}"]
+record = { json = "figure.value" }
+unit = "us"
+sweep.n = [1, 2]
+
+[[benchmark]]
+name = "sort"
+description = "No program of ours."
+command = ["sort", "numbers"]
+
+[[benchmark]]
+name = "compile"
+description = "Not in a guest."
+needs = ["gcc", "make"]
+command = "make"
+"""
+KERNELS = {
+    "a": Kernel("a", "6.1.0", "cfs", "absent", "aa" * 32),
+    "b": Kernel("b", "6.18.0", "eevdf", "sound", "bb" * 32),
+    "twin": Kernel("twin", "6.18.0", "eevdf", "sound", "bb" * 32),
+}
+TEXTS = {
+    "/proc/cpuinfo": "model name : a guest's\nflags : fpu hypervisor\n",
+    "/proc/meminfo": "MemTotal:  2048 kB\n",
+    "/proc/sys/kernel/version": "#1 made\n",
+    "/sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
+    "/etc/secret": "not asked for",
+}
+EJECTED = {"record": "ejected", "reason": "runnable task stall", "message": "a[1] failed to run",
+           "hint": ""}  # fmt: skip
+NR_CASES = 2
+# Records before the first program, and those of each: begun, ended, its pause begun.
+FIRST, EACH = 3, 3
+
+
+def seconds_of(guest):
+    """What a played kernel takes: b half as long as a, and a little else for each boot."""
+    return 1.0 if guest.platform.kernel.name == "a" else 0.5
+
+
+class Played:
+    """A guest's boot: what it says, and how it ends."""
+
+    pid = os.getpid()
+    failed_start = ""
+
+    def __init__(self, records, end="powered_off", console=""):
+        self.records, self.end, self.console = records, end, console
+        self.message = f"the guest ended so: {end}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception):
+        pass
+
+    def __iter__(self):
+        for record in self.records:
+            if record is KeyboardInterrupt:
+                raise KeyboardInterrupt
+            yield json.dumps(record, separators=(",", ":"))
+
+
+class Guests:
+    """Plays every guest; `fates` change a boot by its place among all that are started."""
+
+    def __init__(self):
+        self.started, self.jobs, self.fates = [], [], {}
+
+    def start(self, guest, job, limits):
+        place = len(self.started)
+        self.started.append(guest.name)
+        self.jobs.append(job)
+        assert limits.wall_s > 60 and limits.quiet_s < limits.wall_s
+        played = Played(list(self.records(guest, job, place)))
+        return self.fates.get(place, lambda boot: boot)(played)
+
+    def records(self, guest, job, place):
+        yield {"record": "booted", "kernel_release": "x", "nr_cpus": 2, "at_ns": 1}
+        for index, work in enumerate(job["work"]):
+            yield {"record": "started", "index": index, "title": "", "at_ns": 1}
+            if work["kind"] == "read":
+                state = "disabled" if guest.object is None else "enabled"
+                ops = {"/sys/kernel/sched_ext/root/ops": guest.policy}
+                texts = {**TEXTS, "/sys/kernel/sched_ext/state": state}
+                yield {"record": "files", "index": index, "texts": {**texts, **ops}}
+            elif work["kind"] == "command":
+                value = seconds_of(guest) * (1 + 0.01 * place) + 1e-4 * index
+                output = f'noise\n{{"figure":{{"value":{value}}}}}\n'
+                yield finished(index, output=output)
+        yield {"record": "done", "at_ns": 2}
+
+
+def finished(index, status=0, signal=None, timed_out=False, output=""):
+    return {"record": "finished", "index": index, "wall_ns": 5, "user_ns": 3, "system_ns": 1,
+            "timed_out": timed_out, "status": status, "signal": signal,
+            "output": output}  # fmt: skip
+
+
+@pytest.fixture
+def guests(tmp_path, monkeypatch):
+    """Guests in the place of machines, and kernels and programs in that of the user's."""
+    played = Guests()
+
+    def find_platform(kernel, cpus, deterministic):
+        return Platform(KERNELS[kernel or "b"], cpus, "tcg", deterministic, 1024, "7.2", "cc" * 32)
+
+    program = tmp_path / "program"
+    program.write_bytes(b"a program")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(platforms, "find_platform", find_platform)
+    monkeypatch.setattr(platforms, "find_record", lambda name: {"hz": 250})
+    monkeypatch.setattr(programs.Program, "find", lambda self: program)
+    monkeypatch.setattr(load, "object_of", lambda policy: (policy, program, {"slice_ns": 7}))
+    monkeypatch.setattr(bench_on_vm, "booted_with", lambda init, program: played.start)
+    return played
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """What came of `schedlab bench mine.toml --on vm`, with a store s.db."""
+    (tmp_path / "mine.toml").write_text(SUITE)
+
+    def run(*options, on="vm", suite="mine.toml"):
+        place = ["--store", str(tmp_path / "s.db"), "--work-dir", str(tmp_path / "work")]
+        words = [suite, "--on", on, *place, *map(str, options)]
+        done = CliRunner().invoke(bench_verb, words, standalone_mode=False)
+        done.exit_code = done.exit_code or done.return_value or 0
+        return done
+
+    return run
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Rows of s.db."""
+
+    def ask(query):
+        with sqlite3.connect(tmp_path / "s.db") as database:
+            rows = database.execute(query).fetchall()
+        database.close()
+        return rows
+
+    return ask
+
+
+def counted(kept):
+    """How many repetitions that count are kept, by kernel and series."""
+    rows = kept(
+        "SELECT json_extract(condition, '$.kernel'), series, count(*) FROM repetitions"
+        " JOIN campaigns ON campaigns.id = campaign WHERE NOT warm_up AND status = 'ok'"
+        " GROUP BY campaign"
+    )
+    return {(kernel.split()[0], series): number for kernel, series, number in rows}
+
+
+BOTH = ("--kernel", "a", "--kernel", "b", "--repeat", "2")
+
+
+# ---- plans --------------------------------------------------------------------------------------
+
+
+def test_each_round_boots_every_guest_in_an_order_that_follows_from_the_seed():
+    platform = Platform(KERNELS["b"], "2", "tcg", False, 1024, "7.2", "cc")
+    some = [Guest(platform, policy=name) for name in ("w", "x", "y", "z")]
+    found = order(some, range(1, 11), 1)
+    assert found == order(some, range(1, 11), 1)
+    assert found != order(some, range(1, 11), 2)
+    assert [number for _, number in found] == [n for n in range(1, 11) for _ in some]
+    rounds = [tuple(one.policy for one, n in found if n == number) for number in range(1, 11)]
+    assert all(set(visited) == {"w", "x", "y", "z"} for visited in rounds)
+    assert len(set(rounds)) > 5
+    # More boots go on where fewer ended.
+    assert order(some, range(1, 4), 1) == found[:12]
+
+
+def test_three_boots_are_what_the_comparison_asks_for():
+    assert bench_asked.BOOTS == BOOTS_FOR_KERNELS_MIN
+
+
+def test_all_is_measured_once_in_turn_and_the_second_time_nothing(guests, bench, kept):
+    done = bench(*BOTH)
+    assert done.exit_code == 0, done.output
+    assert Counter(guests.started) == {"a": 3, "b": 3}
+    assert [set(guests.started[at : at + 2]) for at in (0, 2, 4)] == [{"a", "b"}] * 3
+    expected = {(kernel, n): 2 * NR_CASES for kernel in ("6.1.0", "6.18.0") for n in (1, 2, 3)}
+    assert counted(kept) == expected
+    assert "24 repetitions made, 0 were in" in done.output
+    boots = kept("SELECT DISTINCT json_extract(manifest, '$.boot_id') FROM repetitions")
+    assert len(boots) == 6
+    again = bench(*BOTH)
+    assert "0 repetitions made, 24 were in" in again.output
+    assert len(guests.started) == 6
+    # Two boots more of each, and no boot that was there.
+    assert bench(*BOTH, "--boots", "5").exit_code == 0
+    assert len(guests.started) == 10
+    assert bench(*BOTH, "--again").exit_code == 0
+    assert max(series for _, series in counted(kept)) == 8
+
+
+def test_what_is_compared_is_kernels_by_their_boots(guests, bench, tmp_path):
+    told = bench(*BOTH, "--json", "--report", str(tmp_path / "page.html"), "--quiet")
+    assert told.exit_code == 0, told.output
+    rows = json.loads(told.stdout)
+    assert [row["kernel"] for row in rows] == ["6.1.0 (VM)", "6.18.0 (VM)"] * NR_CASES
+    answer = rows[1]["against_first"]
+    assert answer["against"] == "6.1.0 (VM)"
+    assert answer["why"].startswith("Each boot is one run, the median of its repetitions: Welch")
+    assert answer["ratio"] == pytest.approx(0.5, rel=0.05)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "virtual machine with 2 CPUs (TCG) on " in page
+    assert "QEMU translates what a guest executes" in page
+    assert "Each boot is one run" in page
+
+
+def test_a_job_tells_the_guest_what_to_run_and_how_long(guests, bench):
+    bench("--kernel", "b", "--boots", "1", "--repeat", "1", "--cpus", "4,1,2,2")
+    [job] = guests.jobs
+    first, *rest = job["work"]
+    assert first == {"kind": "read", "paths": list(guest_facts.PATHS)}
+    commands = rest[::2]
+    assert {one["kind"] for one in rest[1::2]} == {"wait"}
+    # A warm-up and a repetition of each case.
+    assert Counter(one["argv"][3] for one in commands) == {"1": 2, "2": 2}
+    assert commands[0]["argv"][:3] == ["/bin/schedlab-bench", "pipe", "-l"]
+    assert commands[0]["argv"][4:] == ["--in", "/tmp", "--cpus", "4"]
+    assert commands[0]["time_limit_ns"] == 20_000_000_000
+    assert "policy" not in job
+
+
+def test_five_repetitions_a_boot_unless_it_is_said(guests, bench, kept):
+    assert bench("--kernel", "b", "--boots", "1").exit_code == 0
+    assert counted(kept) == {("6.18.0", 1): bench_asked.REPETITIONS_A_BOOT * NR_CASES}
+
+
+def test_what_no_guest_can_run_is_named_with_the_reason(guests, bench, tmp_path):
+    done = bench("--kernel", "b", "--quiet")
+    line = "left out in a virtual machine: sort (needs sort), compile (needs gcc, make)"
+    assert line in done.stderr.splitlines()
+    alone = bench("--kernel", "b", "--only", "compile")
+    assert isinstance(alone.exception, SchedlabError)
+    assert "nothing of suite mine can be measured" in str(alone.exception)
+    assert '"{bench}"' in alone.exception.hint
+
+
+def test_the_surroundings_are_the_guests_and_say_what_runs_it(guests, bench, kept):
+    bench("--kernel", "b", "--boots", "1", "--memory", "512")
+    [(text,)] = kept("SELECT facts FROM surroundings")
+    facts = json.loads(text)
+    assert facts["kernel"]["version"] == "#1 made"
+    assert facts["kernel"]["preemption"] == "voluntary"
+    assert facts["kernel"]["hz"] == 250
+    assert facts["machine"]["memory_kib"] == 2048
+    assert facts["machine"]["nr_cpus"] == 2
+    assert facts["machine"]["virtual"].startswith("QEMU 7.2, TCG, 512 MiB; its host: Linux ")
+    assert facts["host"]["kernel"]["release"] == os.uname().release
+    assert facts["scheduler"] == "kernel"
+    assert set(facts["tools"]) == {"qemu", "schedlab-guest", "schedlab-bench"}
+    assert "not asked for" not in text
+
+
+# ---- what goes wrong ----------------------------------------------------------------------------
+
+
+def cut(boot, nr_records, end, console=""):
+    return Played(boot.records[:nr_records], end, console)
+
+
+def test_a_boot_that_breaks_off_is_told_and_the_others_go_on(guests, bench, kept):
+    console = "\n".join(f"line {n}" for n in range(9)) + "\nKernel panic - not syncing: oops\n"
+    # What comes first; two warm-ups and a repetition with their pauses; one that was not heard out.
+    guests.fates[2] = lambda boot: cut(boot, FIRST + 3 * EACH + 2, "panicked", console)
+    done = bench(*BOTH)
+    assert done.exit_code == 1
+    victim = guests.started[2]
+    [line] = [one for one in done.stderr.splitlines() if one.startswith("error")]
+    assert line == (
+        f"error: boot 2 of {victim}: the guest ended so: panicked; 3 of 6 repetitions were made"
+    )
+    assert "  Kernel panic - not syncing: oops" in done.stderr.splitlines()
+    assert "line 3" not in done.stderr
+    assert sum(counted(kept).values()) == 21
+    assert "the same command goes on" in done.stderr
+    again = bench(*BOTH)
+    assert again.exit_code == 0, again.output
+    assert guests.started[6:] == [victim]
+    assert set(counted(kept).values()) == {4}
+    assert "3 repetitions made, 21 were in" in again.stderr
+
+
+def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(guests, bench, kept):
+    def interrupted(boot):
+        return Played([*boot.records[:-6], KeyboardInterrupt])
+
+    guests.fates[1] = interrupted
+    done = bench(*BOTH)
+    assert done.exit_code != 0
+    assert re.search(r"\d of 24 repetitions are kept in .*; the same command goes on", done.stderr)
+    before = sum(counted(kept).values())
+    assert 4 < before < 8
+    assert len(guests.started) == 2
+    again = bench(*BOTH)
+    assert again.exit_code == 0, again.output
+    assert f"{24 - before} repetitions made, {before} were in" in again.stderr
+
+
+def test_a_boot_that_was_started_twice_is_told(guests, bench):
+    def twice(boot):
+        boot.failed_start = "the guest's kernel panicked: double fault"
+        return boot
+
+    guests.fates[0] = twice
+    done = bench("--kernel", "b", "--quiet")
+    assert done.exit_code == 0
+    assert "boot 1 of b was started twice" in done.stderr
+    assert "double fault" in done.stderr
+
+
+def test_a_program_that_fails_is_told_and_tried_in_another_boot(guests, bench, kept):
+    def fails(boot):
+        records = [
+            finished(one["index"], None, 11, output="what it said\n")
+            if one["record"] == "finished" and one["index"] == 7
+            else one
+            for one in boot.records
+        ]
+        return Played(records)
+
+    guests.fates[0] = fails
+    done = bench("--kernel", "b", "--boots", "1", "--repeat", "2")
+    assert done.exit_code == 1
+    assert re.search(r"error: pipe n=\d failed in boot 1 of b: SIGSEGV ended it\n  what it said",
+                     done.stderr)  # fmt: skip
+    assert counted(kept) == {("6.18.0", 1): 3}
+    assert bench("--kernel", "b", "--boots", "1", "--repeat", "2").exit_code == 0
+    assert counted(kept) == {("6.18.0", 1): 4}
+
+
+def test_what_failed_twice_in_a_row_is_left_alone_in_later_boots(guests, bench):
+    def commands(job):
+        return {one["index"]: one["argv"] for one in indexed(job) if one["kind"] == "command"}
+
+    def indexed(job):
+        return ({"index": index, **work} for index, work in enumerate(job["work"]))
+
+    def fails(boot):
+        argv = commands(guests.jobs[-1])
+        hopeless = argv[1]
+        return Played(
+            [
+                finished(one["index"], 1)
+                if one["record"] == "finished" and argv[one["index"]] == hopeless
+                else one
+                for one in boot.records
+            ]
+        )
+
+    guests.fates[0] = fails
+    done = bench("--kernel", "b", "--boots", "3", "--repeat", "2")
+    assert done.exit_code == 1
+    first, *later = (list(commands(job).values()) for job in guests.jobs)
+    assert len(later) == 2
+    assert first[0] in first and all(first[0] not in argvs and argvs for argvs in later)
+
+
+# ---- policies -----------------------------------------------------------------------------------
+
+
+def test_a_policy_has_boots_of_its_own_in_kernels_that_take_it(guests, bench, kept):
+    done = bench(*BOTH, "--policies", "kernel,bfs", "--json")
+    assert done.exit_code == 0, done.output
+    assert Counter(guests.started) == {"a": 3, "b": 3, "bfs on b": 3}
+    assert "kernel a takes no policies: only its own scheduler is measured in it" in done.stderr
+    jobs = [job for name, job in zip(guests.started, guests.jobs, strict=True) if "bfs" in name]
+    assert all(job["policy"] == {"object": "/policy.o", "set": {"slice_ns": "7"}} for job in jobs)
+    rows = json.loads(done.stdout)
+    assert [(row["kernel"], row["scheduler"]) for row in rows[:3]] == [
+        ("6.1.0 (VM)", "kernel"), ("6.18.0 (VM)", "kernel"), ("6.18.0 (VM)", "bfs"),
+    ]  # fmt: skip
+
+
+def test_an_ejected_policy_counts_nothing_that_it_did_not_schedule(guests, bench, kept):
+    def ejected(boot):
+        # Right after the first repetition that counts, in the place of its pause.
+        return Played([*boot.records[: FIRST + EACH * NR_CASES + 2], EJECTED])
+
+    guests.fates |= dict.fromkeys(range(9), ejected)
+    done = bench("--kernel", "b", "--policies", "bfs", "--repeat", "2")
+    assert done.exit_code == 1
+    assert counted(kept) == {}
+    why = "bfs was no longer in force: the kernel ended it: runnable task stall: a[1] failed to run"
+    assert f"failed in boot 1 of bfs on b: {why}" in done.stderr
+    # Two boots that were lost in a row are enough.
+    assert guests.started == ["bfs on b"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--kernel", "a", "--policies", "bfs"), "cannot be loaded into kernel a (6.1.0)"),
+        (("--kernel", "a", "--policies", "kernel,bfs"), "cannot be loaded into kernel a (6.1.0)"),
+        ((*BOTH, "--policies", "bfs"), "cannot be loaded into kernel a (6.1.0)"),
+        (("--kernel", "b", "--policies", "bfs,bfs"), "names a policy twice"),
+        (("--kernel", "b", "--until-ci", "1%"), "cannot be held in virtual machines"),
+        (("--kernel", "b", "--kernel", "b"), "--kernel 'b' is given twice"),
+        (("--kernel", "b", "--kernel", "twin"), "kernels b and twin are the same image"),
+        (("--kernel", "b", "--cpus", "4,2"), "'4,2' is not a number of CPUs"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_booted(guests, bench, options, said):
+    done = bench(*options)
+    assert isinstance(done.exception, SchedlabError), done.output
+    assert said in str(done.exception)
+    assert done.exception.hint
+    assert not guests.started
+
+
+@pytest.mark.parametrize("option", ["--kernel", "--boots", "--cpus", "--memory"])
+def test_options_of_virtual_machines_need_one(command, tmp_path, option):
+    (tmp_path / "mine.toml").write_text(SUITE)
+    done = command("bench", "mine.toml", option, "200")
+    assert done.returncode == 2
+    assert f"error: {option} is for virtual machines\nhint: add --on vm" in done.stderr
+
+
+# ---- a real kernel ------------------------------------------------------------------------------
+
+REAL = """
+title = "Real"
+repetitions = 2
+warm_up = 1
+timeout_s = 30
+
+[[benchmark]]
+name = "pipe"
+description = "Two tasks."
+command = ["{bench}", "pipe", "-l", "200"]
+record = { json = "figure.value" }
+unit = "us"
+
+[[benchmark]]
+name = "true"
+description = "Not in a guest."
+command = "true"
+"""
+
+
+@pytest.mark.xdist_group("vm")
+def test_a_real_kernel_is_measured_once(tmp_path, kept):
+    kernel = named("6.18")
+    try:
+        programs.GUEST.find()
+        programs.BENCH.find()
+    except SchedlabError as error:
+        pytest.skip(str(error))
+    (tmp_path / "real.toml").write_text(REAL)
+    words = ["bench", "real.toml", "--on", "vm", "--kernel", kernel, "--boots", "1", "--cpus", "1"]
+    command = [sys.executable, "-m", "schedlab", *words, "--work-dir", "work", "--store", "s.db"]
+
+    def run():
+        environment = os.environ | {"NO_COLOR": "1"}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200,
+            check=False,
+        )  # fmt: skip
+
+    first = run()
+    assert first.returncode == 0, first.stderr
+    assert "left out in a virtual machine: true (needs a shell)" in first.stderr
+    assert "2 repetitions made, 0 were in s.db" in first.stderr
+    values = kept("SELECT value FROM repetitions WHERE NOT warm_up")
+    assert len(values) == 2 and all(value > 0 for (value,) in values)
+    [(text,)] = kept("SELECT facts FROM surroundings")
+    facts = json.loads(text)
+    assert facts["kernel"]["release"].startswith("6.18")
+    assert facts["machine"]["virtual"].startswith("QEMU")
+    assert facts["machine"]["memory_kib"] > 512 * 1024
+    assert facts["load"] is not None and facts["scheduler"] == "kernel"
+    [(manifest,)] = kept("SELECT manifest FROM repetitions WHERE slot = '1'")
+    assert json.loads(manifest)["user_ns"] + json.loads(manifest)["system_ns"] > 0
+    second = run()
+    assert "0 repetitions made, 2 were in s.db" in second.stderr
+    assert second.returncode == 0 and second.stdout == first.stdout
+
+
+def test_the_guests_end_is_a_programs_end():
+    assert bench_boots.ended_of(finished(1)).failure is None
+    assert bench_boots.ended_of(finished(1, status=3, output="why")).failure == "exit status 3"
+    assert bench_boots.ended_of(finished(1, status=3, output="why")).stderr == "why"
+    assert bench_boots.ended_of(finished(1, None, 9)).failure == "SIGKILL ended it"
+    assert "was not done" in bench_boots.ended_of(finished(1, None, 9, True)).failure
