@@ -1,0 +1,117 @@
+"""Goal: a measured program ends with everything that it started, and costs us no copy of ourselves.
+
+Method: real programs that hang, flood or are left behind, under a parent that is killed or large.
+"""
+
+import mmap
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+
+from running import assert_it_goes, is_running
+from schedlab import measured_program
+
+NR_PAGES = 4096
+
+
+def test_a_time_limit_ends_the_program_with_everything_that_it_started(tmp_path):
+    began = time.monotonic()
+    ended = measured_program.run("sleep 60 & echo $!; sleep 60", 0.5, tmp_path)
+    assert ended.timed_out
+    assert time.monotonic() - began < 20
+    assert_it_goes(int(ended.stdout), "the shell's own child")
+
+
+def test_a_program_that_ignores_being_asked_is_killed(tmp_path):
+    ended = measured_program.run("trap '' TERM; while :; do sleep 1; done", 0.3, tmp_path)
+    assert ended.timed_out
+    assert ended.status == -signal.SIGKILL
+
+
+def test_what_a_program_leaves_behind_is_ended_with_it(tmp_path):
+    began = time.monotonic()
+    ended = measured_program.run("sleep 60 & echo $!", 30, tmp_path)
+    assert ended.failure is None
+    assert ended.wall_ns < 20e9
+    assert time.monotonic() - began < 20
+    assert_it_goes(int(ended.stdout), "what it left behind")
+
+
+def test_a_flood_of_output_is_kept_to_its_end(tmp_path):
+    ended = measured_program.run(
+        "yes | head -c 20000000; echo last; yes >&2 | head -1", 5, tmp_path
+    )
+    assert len(ended.stdout) <= measured_program.STDOUT_BYTES_MAX
+    assert len(ended.stderr) <= measured_program.STDERR_BYTES_MAX
+    assert ended.stdout.rstrip().endswith("last")
+
+
+def test_a_program_ends_with_what_it_started_when_we_are_killed(tmp_path):
+    child = os.fork()
+    if not child:
+        command = "sleep 60 & echo $! >started; mv started pids; echo $$ >>pids; sleep 60"
+        measured_program.run(command, 60, tmp_path)
+        os._exit(1)
+    deadline = time.monotonic() + 10
+    pids = []
+    while len(pids) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+        pids = (tmp_path / "pids").read_text().split() if (tmp_path / "pids").exists() else []
+    assert all(is_running(pid) for pid in pids)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    for pid in pids:
+        assert_it_goes(pid, "a process of the program")
+
+
+def test_the_watcher_goes_with_its_program(tmp_path):
+    before = children()
+    measured_program.run(("true",), 10, tmp_path)
+    measured_program.run(("nonesuch-program",), 10, tmp_path)
+    assert children() == before
+
+
+def children():
+    """Processes that we started and that are not waited for yet."""
+    pid = os.getpid()
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_a_program_that_cannot_be_started_is_named(tmp_path):
+    ended = measured_program.run(("nonesuch-program",), 10, tmp_path)
+    assert ended.status == measured_program.CANNOT_START
+    assert ended.stderr == "cannot start nonesuch-program: No such file or directory"
+
+
+def test_starting_a_program_copies_nothing_of_a_large_process(tmp_path):
+    page_bytes = mmap.PAGESIZE
+    with mmap.mmap(
+        -1, NR_PAGES * page_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    ) as ballast:
+        # A page each, so that each write to one that was shared with a copy is a fault of its own.
+        ballast.madvise(mmap.MADV_NOHUGEPAGE)
+        write_to_each_page(ballast)
+
+        def faults_after(start):
+            start()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            write_to_each_page(ballast)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        assert faults_after(copy_of_this_process) >= NR_PAGES
+        assert faults_after(lambda: measured_program.run(("true",), 10, tmp_path)) < NR_PAGES / 10
+
+
+def write_to_each_page(ballast):
+    for at in range(0, len(ballast), mmap.PAGESIZE):
+        ballast[at] = 1
+
+
+def copy_of_this_process():
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
