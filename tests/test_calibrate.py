@@ -63,7 +63,7 @@ def test_a_hop_on_the_calibrated_machine_takes_what_it_took(command, costs_file,
     ring = catalogue.find(catalogue.WORKLOADS, "lat_ctx")
     rounds = 40_000 // tasks
     workload = catalogue.load_workload(ring, {"n": str(tasks), "rounds": str(rounds)})
-    machine = calibrate.one_cpu_of(path)
+    machine = calibrate.Machines.of_file(path).one_cpu
     result = json.loads(catalogue.native().simulate(policy, machine, workload, 7, {}))
     # Which hops are preempted depends on where ticks fall.
     assert result["makespan_ns"] / 40_000 == pytest.approx(hop_ns, rel=0.04)
@@ -213,16 +213,51 @@ def test_validate_tells_how_far_the_simulator_is_off(command, costs_file, made_p
 
 
 def test_what_validate_prints_fits_a_terminal(monkeypatch, capsys):
-    runs = [validate.Run(0.186 + at / 300, 0.31) for at in range(6)]
-    found = [validate.Found(case.name, runs, runs) for case in validate.cases_of(1)]
+    real = [validate.Run(0.186 + at / 300, 0.31) for at in range(6)]
+    ours = [validate.Run(run.wall_s * (0.9 + at / 50), 0.31) for at, run in enumerate(real)]
+    found = [validate.Found(case.name, real, ours) for case in validate.cases_of(1)]
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
     validate._print(found, "mine")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)
-    [wall, cpu] = [line for line in lines if line.startswith("  make -j2")]
-    assert wall.split()[2:] == ["0.194", "[0.186,", "0.203]", "0.194", "+0.0"]
-    assert cpu.split()[2:] == ["0.310", "0.310", "+0.0"]
+    [wall, errors, cpu] = [line for line in lines if line.startswith("  make -j2")]
+    assert wall.split()[2:] == ["0.194", "[0.186,", "0.203]", "0.185"]
+    assert errors.split()[2:] == ["-5.0", "[-10.0,", "+0.0]", "+0.0", "[+0.0,", "+0.0]"]
+    assert cpu.split()[2:] == ["0.310", "0.310"]
+
+
+def test_the_error_is_that_of_the_turns_however_the_machines_speed_changes():
+    speeds = [1.0, 1.1, 3.0, 0.5, 1.2, 2.0, 1.0]
+    real = [validate.Run(0.2 * speed, 0.3 * speed) for speed in speeds]
+    ours = [validate.Run(1.1 * run.wall_s, 0.8 * run.cpu_s) for run in real]
+    found = validate.Found("made", real, ours)
+    for error, is_percent in ((found.error_percent, 10), (found.cpu_error_percent, -20)):
+        assert [error.low, error.median, error.high] == pytest.approx([is_percent] * 3)
+
+
+def test_without_a_file_each_turn_is_simulated_at_its_own_costs(command, tmp_path):
+    """The made machine is ten times as slow from the fourth calibration on."""
+    calls = tmp_path / "calls"
+    slow = [cost | {"median": 10 * cost["median"]} for cost in MADE]
+    for name, lines in (("fast", MADE), ("slow", slow)):
+        (tmp_path / name).write_text("\n".join(json.dumps(line) for line in lines))
+    path = tmp_path / "made-bench"
+    path.write_text(
+        "#!/bin/sh\n"
+        f'if [ "$1" = costs ]; then echo >>{calls}\n'
+        f"  [ $(wc -l <{calls}) -gt 4 ] && cat {tmp_path}/slow || cat {tmp_path}/fast\n"
+        """else echo '{"wall_ns": 1000000, "user_ns": 1000000, "system_ns": 0}'; fi\n"""
+    )
+    path.chmod(0o755)
+    done = command("validate", "--repeat", 6, "--program", path, "--json")
+    assert done.returncode == 1, done.stderr
+    rows = {row["benchmark"]: row for row in json.loads(done.stdout)["benchmarks"]}
+    took_s = rows["lat_ctx, 8 processes, 1 CPU"]["simulated_repetitions_s"]
+    # The first of seven turns warms up.
+    fast_s, slow_s = took_s[:3], took_s[3:]
+    assert min(slow_s) > 5 * max(fast_s)
+    assert calls.read_text().count("\n") == 7
 
 
 @pytest.mark.parametrize("said", ["", "{}", "7", '{"wall_ns": "1", "user_ns": 1, "system_ns": 1}'])

@@ -363,11 +363,29 @@ def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
     return result["makespan_ns"] / (tasks * rounds)
 
 
-def one_cpu_of(path: Path):
-    """The calibrated machine of a file, with one CPU."""
-    said = tomllib.loads(path.read_text("utf-8"))
-    costs = {name: Cost(cost["value"], cost["source"]) for name, cost in said["costs"].items()}
-    return _loaded(file_text(said["description"], said["source"], said["hz"], {}, costs))
+@dataclass(frozen=True)
+class Machines:
+    """The simulated machine of some costs, and the same with one CPU."""
+
+    whole: object
+    one_cpu: object
+
+    @classmethod
+    def of_file(cls, path: Path) -> Machines:
+        """Of a file that `calibrate` wrote."""
+        said = tomllib.loads(path.read_text("utf-8"))
+        costs = {name: Cost(cost["value"], cost["source"]) for name, cost in said["costs"].items()}
+        one = file_text(said["description"], said["source"], said["hz"], {}, costs)
+        return cls(catalogue.load_machine(path), _loaded(one))
+
+    @classmethod
+    def measured(cls, program: Path) -> Machines:
+        """Of this machine as it is now."""
+        cpus = read_cpus()
+        costs = measured_without_doubt(program, cpus)
+        hz, _ = ticks_a_second()
+        texts = [file_text("this machine", "own", hz, at, costs) for at in (cpus.topology, {})]
+        return cls(*map(_loaded, texts))
 
 
 def _loaded(text: str):

@@ -3,6 +3,10 @@
 Real ones are `schedlab-bench`'s, under the kernel's own scheduler, EEVDF from Linux 6.6 on;
 simulated ones run policy `eevdf` on a calibrated machine. Parameters are the same on both sides;
 the one number that a real run lends to a simulated one is how long counting takes alone.
+
+A machine in a cloud changes its speed within minutes. So real and simulated runs are pairs: each
+turn measures the machine's costs, runs the benchmarks, and simulates them at these costs; what is
+compared is the median of the turns' ratios. With `--machine` the costs are those of its file.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import os
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,11 +62,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Found:
-    """What came of one benchmark."""
+    """What came of one benchmark: a real and a simulated run of each turn, in their order."""
 
     name: str
-    measured: Sequence[Run]
-    simulated: Sequence[Run]
+    measured: list[Run] = field(default_factory=list)
+    simulated: list[Run] = field(default_factory=list)
 
     @property
     def wall_s(self) -> Estimate:
@@ -73,17 +77,20 @@ class Found:
         return median_estimate([run.wall_s for run in self.measured])
 
     @property
-    def error_percent(self) -> float:
-        """Simulated to measured median; above 0 is too slow."""
+    def error_percent(self) -> Estimate:
+        """How much longer the simulated run of a turn took than its real one, by the median."""
         return self._off(lambda run: run.wall_s)
 
     @property
-    def cpu_error_percent(self) -> float:
+    def cpu_error_percent(self) -> Estimate:
         """The same of CPU time, which other programs on a busy machine change little."""
         return self._off(lambda run: run.cpu_s)
 
-    def _off(self, seconds: Callable[[Run], float]) -> float:
-        return 100 * (median(self.simulated, seconds) / median(self.measured, seconds) - 1)
+    def _off(self, seconds: Callable[[Run], float]) -> Estimate:
+        from schedlab.statistics import median_estimate
+
+        turns = zip(self.simulated, self.measured, strict=True)
+        return median_estimate([100 * (seconds(ours) / seconds(real) - 1) for ours, real in turns])
 
 
 def median(runs: Sequence[Run], seconds: Callable[[Run], float]) -> float:
@@ -133,54 +140,80 @@ def cases_of(alone_ns: int) -> list[Case]:
     ]
 
 
-def counting_alone_ns(program: Path) -> int:
-    """CPU time of one task that counts."""
-    words = ("counter", "-n", "1", "--to", str(COUNT_TO))
-    line = calibrate.times_of(program, *words)
-    return line["user_ns"] + line["system_ns"]
-
-
-def simulated(case: Case, machine, seeds: Sequence[int]) -> list[Run]:
-    """Simulated repetitions."""
+def simulated(case: Case, machine, seed: int) -> Run:
+    """A simulated repetition."""
     policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, POLICY))
     path = catalogue.find(catalogue.WORKLOADS, case.workload)
     workload = catalogue.load_workload(path, case.parameters)
-    runs = []
-    for seed in seeds:
-        result = json.loads(catalogue.native().simulate(policy, machine, workload, seed, {}))
-        busy_ns = sum(result["cpu_time_ns"][of] for of in ("work", "kernel", "scheduler"))
-        runs.append(Run(result["makespan_ns"] / 1e9, busy_ns / 1e9))
-    return runs
+    result = json.loads(catalogue.native().simulate(policy, machine, workload, seed, {}))
+    busy_ns = sum(result["cpu_time_ns"][of] for of in ("work", "kernel", "scheduler"))
+    return Run(result["makespan_ns"] / 1e9, busy_ns / 1e9)
 
 
-def measured(
-    cases: Sequence[Case], program: Path, repeat: int, tell: Callable[[str], None]
-) -> tuple[dict[str, list[Run]], int]:
-    """Real repetitions by case, and the median CPU time of counting alone, ns.
+@dataclass(frozen=True)
+class Here:
+    """The machine that real runs are made on."""
 
-    All cases once in random order, `repeat` times.
+    program: Path
+    one: int
+    """The CPU of what is kept on one."""
+
+    def run(self, case: Case, turn: int) -> Run:
+        """A real repetition."""
+        words = case.words(turn)
+        line = calibrate.times_of(self.program, *words, cpu=self.one if case.one_cpu else None)
+        return Run(line["wall_ns"] / 1e9, (line["user_ns"] + line["system_ns"]) / 1e9)
+
+    def counting_alone_ns(self) -> float:
+        """CPU time of one task that counts."""
+        words = ("counter", "-n", "1", "--to", str(COUNT_TO))
+        line = calibrate.times_of(self.program, *words)
+        return line["user_ns"] + line["system_ns"]
+
+    def turn(self, turn: int, order: random.Random) -> tuple[dict[str, Run], int]:
+        """All cases once, by name, and how long counting took alone beside them, ns."""
+        # What real tasks do does not depend on how long counting takes.
+        cases = cases_of(0)
+        runs, alone_ns = {}, []
+        for case in order.sample(cases, len(cases)):
+            counts = case.workload == "counter"
+            if counts:
+                alone_ns.append(self.counting_alone_ns())
+            runs[case.name] = self.run(case, turn)
+            if counts:
+                alone_ns.append(self.counting_alone_ns())
+        return runs, round(statistics.fmean(alone_ns))
+
+
+def compared(
+    here: Here,
+    machines: Callable[[], calibrate.Machines],
+    repeat: int,
+    tell: Callable[[str], None],
+) -> list[Found]:
+    """`repeat` turns, each at the costs that `machines` tells of at its begin.
+
     A first turn warms up and does not count.
     """
     order = random.Random(1)
-    one = min(os.sched_getaffinity(0))
-    found: dict[str, list[Run]] = {case.name: [] for case in cases}
-    alone_ns = []
+    found = {case.name: Found(case.name) for case in cases_of(0)}
     for turn in range(repeat + 1):
-        alone_ns.append(counting_alone_ns(program))
-        for case in order.sample(cases, len(cases)):
-            cpu = one if case.one_cpu else None
-            line = calibrate.times_of(program, *case.words(turn), cpu=cpu)
-            if turn:
-                cpu_s = (line["user_ns"] + line["system_ns"]) / 1e9
-                found[case.name].append(Run(line["wall_ns"] / 1e9, cpu_s))
+        at = machines()
+        runs, alone_ns = here.turn(turn, order)
         tell(f"turn {turn} of {repeat}, load {os.getloadavg()[0]:.1f}")
-    return found, round(statistics.median(alone_ns))
+        if not turn:
+            continue
+        for case in cases_of(alone_ns):
+            machine = at.one_cpu if case.one_cpu else at.whole
+            found[case.name].measured.append(runs[case.name])
+            found[case.name].simulated.append(simulated(case, machine, turn))
+    return list(found.values())
 
 
 def _print(found: Sequence[Found], machine: str) -> None:
-    """Wall time and CPU time beside each other, or below where that is too wide."""
+    """Times, errors and CPU times beside each other, or below where that is too wide."""
     groups = []
-    for cells in (_wall_cells, _cpu_cells):
+    for cells in (_wall_cells, _error_cells, _cpu_cells):
         rows = {one.name: cells(one) for one in found}
         heads = cells(found[0])
         groups.append([(head, {name: row[head] for name, row in rows.items()}) for head in heads])
@@ -192,9 +225,15 @@ def _wall_cells(one: Found) -> dict[str, str]:
     wall_s = one.wall_s
     interval = (wall_s.low, wall_s.high)
     return {
-        "measured s [95 % interval]": digits.with_interval(wall_s.median, *interval),
+        "measured s, 95 %": digits.with_interval(wall_s.median, *interval),
         "simulated s": digits.number(median(one.simulated, lambda run: run.wall_s), *interval),
-        "error %": f"{one.error_percent:+.1f}",
+    }
+
+
+def _error_cells(one: Found) -> dict[str, str]:
+    return {
+        "error %, 95 %": _error(one.error_percent),
+        "CPU error %, 95 %": _error(one.cpu_error_percent),
     }
 
 
@@ -202,8 +241,11 @@ def _cpu_cells(one: Found) -> dict[str, str]:
     return {
         "CPU s measured": digits.number(median(one.measured, lambda run: run.cpu_s)),
         "CPU s simulated": digits.number(median(one.simulated, lambda run: run.cpu_s)),
-        "CPU error %": f"{one.cpu_error_percent:+.1f}",
     }
+
+
+def _error(percent: Estimate) -> str:
+    return f"{percent.median:+.1f} [{percent.low:+.1f}, {percent.high:+.1f}]"
 
 
 def _json_of(one: Found) -> dict:
@@ -214,42 +256,46 @@ def _json_of(one: Found) -> dict:
         "measured_s_low": wall_s.low,
         "measured_s_high": wall_s.high,
         "simulated_s": median(one.simulated, lambda run: run.wall_s),
-        "error_percent": one.error_percent,
+        "error_percent": one.error_percent.median,
+        "error_percent_low": one.error_percent.low,
+        "error_percent_high": one.error_percent.high,
         "measured_cpu_s": median(one.measured, lambda run: run.cpu_s),
         "simulated_cpu_s": median(one.simulated, lambda run: run.cpu_s),
-        "cpu_error_percent": one.cpu_error_percent,
+        "cpu_error_percent": one.cpu_error_percent.median,
+        "cpu_error_percent_low": one.cpu_error_percent.low,
+        "cpu_error_percent_high": one.cpu_error_percent.high,
         "repetitions_s": [run.wall_s for run in one.measured],
+        "simulated_repetitions_s": [run.wall_s for run in one.simulated],
     }
 
 
 @click.command("validate")
-@click.option("--machine", required=True, metavar="NAME|PATH",
-              help="This machine, as `schedlab calibrate` wrote it.")  # fmt: skip
+@click.option("--machine", metavar="NAME|PATH",
+              help="As `calibrate` wrote it.  [default: measured in each turn]")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(REPEAT_MIN, 1000), default=15, show_default=True,
-              help="Times that each is run.")  # fmt: skip
+              help="Turns, each with every benchmark once.")  # fmt: skip
 @click.option("--program", metavar="PATH", help=calibrate.PROGRAM_HELP)
 @terminal.json_option
-def validate_verb(machine: str, repeat: int, program: str | None, as_json: bool) -> int:
+def validate_verb(machine: str | None, repeat: int, program: str | None, as_json: bool) -> int:
     """Compare this machine with its own simulation.
 
     Runs benchmarks for real and simulated, and prints how far the simulator is off. Exits with 1 if
     one is off by more than 15 %.
     """
-    path = catalogue.find(catalogue.MACHINES, machine)
-    calibrated, one_cpu = catalogue.load_machine(path), calibrate.one_cpu_of(path)
+    name, machines = "this machine", None
+    if machine is not None:
+        path = catalogue.find(catalogue.MACHINES, machine)
+        known = calibrate.Machines.of_file(path)
+        name, machines = known.whole.name, lambda: known
     native = calibrate.find_program(program)
-    tell = functools.partial(click.echo, err=True)
-    # What real tasks do does not depend on how long counting takes.
-    real, alone_ns = measured(cases_of(0), native, repeat, tell)
-    seeds = range(1, repeat + 1)
-    found = []
-    for case in cases_of(alone_ns):
-        where = one_cpu if case.one_cpu else calibrated
-        found.append(Found(case.name, real[case.name], simulated(case, where, seeds)))
+    if machines is None:
+        machines = functools.partial(calibrate.Machines.measured, native)
+    here = Here(native, min(os.sched_getaffinity(0)))
+    found = compared(here, machines, repeat, functools.partial(click.echo, err=True))
     if as_json:
         rows = [_json_of(one) for one in found]
-        terminal.print_json({"policy": POLICY, "machine": calibrated.name, "benchmarks": rows})
+        terminal.print_json({"policy": POLICY, "machine": name, "benchmarks": rows})
     else:
-        _print(found, calibrated.name)
-    off = [one for one in found if abs(one.error_percent) > OFF_MAX_PERCENT]
+        _print(found, name)
+    off = [one for one in found if abs(one.error_percent.median) > OFF_MAX_PERCENT]
     return EXIT_FOUND if off else 0
