@@ -245,6 +245,7 @@ def test_what_is_compared_is_kernels_by_their_boots(guests, bench, tmp_path):
     assert "virtual machine with 2 CPUs (TCG) on " in page
     assert "QEMU translates what a guest executes" in page
     assert "Each boot is one run" in page
+    assert "6 times in each setup, in 3 boots of its own, in randomised complete blocks" in page
 
 
 def test_a_job_tells_the_guest_what_to_run_and_how_long(guests, bench):
@@ -314,12 +315,25 @@ def test_a_boot_that_breaks_off_is_told_and_the_others_go_on(guests, bench, kept
     assert "  Kernel panic - not syncing: oops" in done.stderr.splitlines()
     assert "line 3" not in done.stderr
     assert sum(counted(kept).values()) == 21
-    assert "the same command goes on" in done.stderr
+    assert "note: some boots are not complete; the same command goes on" in done.stderr
     again = bench(*BOTH)
     assert again.exit_code == 0, again.output
     assert guests.started[6:] == [victim]
     assert set(counted(kept).values()) == {4}
     assert "3 repetitions made, 21 were in" in again.stderr
+
+
+def test_of_a_console_the_lines_are_told_in_which_the_kernel_says_why_it_dies():
+    before = [f"[ 1.{n}] line" for n in range(9)]
+    story = [
+        "[ 2.0] BUG: kernel NULL pointer dereference, address: 0",
+        "[ 2.1] Oops: 0002 [#1] SMP",
+    ]
+    after = ["[ 2.2] CPU: 0 PID: 1 Comm: init", *(f"[ 3.{n}] R{n}: 0" for n in range(9))]
+    died = "\n\n".join([*before, *story, *after])
+    assert bench_boots.evidence(died) == [*story, *after[:3]]
+    assert bench_boots.evidence("\n".join(before)) == before[-5:]
+    assert bench_boots.evidence("") == []
 
 
 def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(guests, bench, kept):
@@ -424,6 +438,9 @@ def test_an_ejected_policy_counts_nothing_that_it_did_not_schedule(guests, bench
     assert counted(kept) == {}
     why = "bfs was no longer in force: the kernel ended it: runnable task stall: a[1] failed to run"
     assert f"failed in boot 1 of bfs on b: {why}" in done.stderr
+    # Two warm-ups were made; the reason is told where it happened, and not once more of the boot.
+    boot = "boot 1 of bfs on b: bfs was no longer in force; 2 of 6 repetitions were made"
+    assert f"error: {boot}\n" in done.stderr
     # Two boots that were lost in a row are enough.
     assert guests.started == ["bfs on b"] * 2
 

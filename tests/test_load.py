@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import py_compile
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -475,6 +476,30 @@ def test_an_object_is_built_once_for_each_text(own_cache, tmp_path):
     source.write_text(text + "\nstatic int more __attribute__((unused));\n")
     assert bpf.object_of(source) != first
     assert sorted(own_cache.iterdir()) == sorted([first, bpf.object_of(source)])
+
+
+def test_an_object_is_the_same_wherever_its_source_lies(own_cache, tmp_path, monkeypatch):
+    found = {}
+    for folder in ("a", "a/longer/folder"):
+        (tmp_path / folder).mkdir(parents=True)
+        source = tmp_path / folder / "fifo.bpf.c"
+        shutil.copy(ROOT / "policies" / "fifo.bpf.c", source)
+        found |= {source: built_anew(source)}
+    monkeypatch.chdir(tmp_path / "a")
+    found |= {path: built_anew(path) for path in (Path("fifo.bpf.c"), Path("../a/fifo.bpf.c"))}
+    found |= {"shipped": built_anew(ROOT / "policies" / "fifo.bpf.c")}
+    assert len(set(found.values())) == 1, found
+    [(_, content)] = set(found.values())
+    assert b"fifo.bpf.c" in content and str(tmp_path).encode() not in content
+    assert str(ROOT).encode() not in content
+
+
+def built_anew(source):
+    """The name and the bytes of an object that the cache did not have."""
+    path = bpf.object_of(source)
+    content = path.read_bytes()
+    path.unlink()
+    return path.name, content
 
 
 def test_the_compilers_words_are_shown_and_nothing_is_kept(own_cache, tmp_path):

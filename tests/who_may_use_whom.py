@@ -333,6 +333,7 @@ MODULES = {
     "machine_account": {
         "bench_answers",
         "bench_overall",
+        "bench_table",
         "blocks",
         "digits",
         "effects",

@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import time
 import uuid
@@ -41,10 +42,13 @@ SETTLE_NS = 2_000_000_000
 PAUSE_NS = 50_000_000
 # Until a guest speaks: emulated, a large policy takes a while to be verified.
 QUIET_S = 120.0
-# Beyond what the programs themselves may take.
-BOOT_S, WALL_S = 60.0, 600.0
+# Beyond what the programs themselves may take; see `on_vm.LIMITS`.
+BOOT_S, WALL_S = 300.0, 600.0
 # Of a console, and of a program that failed.
 LAST_LINES = 5
+# Where a kernel begins to tell why it dies; registers and the way back follow, which nobody reads.
+# Source: Linux, Documentation/admin-guide/bug-hunting.rst, and panic() in kernel/panic.c.
+DEATH = re.compile(r"BUG: |Oops: |PANIC: |general protection fault|Kernel panic - not syncing")
 
 
 @dataclass(frozen=True)
@@ -238,12 +242,13 @@ class Told:
     def hear(self, record: Mapping[str, Any], booted: vm.Boot) -> None:
         """Takes in one record, as it comes."""
         kind = record["record"]
+        was_open = self._open is not None
         if kind == "ejected":
             self._close(_ejection(self.guest, record))
         elif kind in ("started", "detached", "done"):
             self._close(None)
         if kind in ("refused", "error", "ejected"):
-            self.why = self.why or _sentence(self.guest, record)
+            self.why = self.why or _sentence(self.guest, record, was_open)
         elif kind == "files":
             self._surround(record["texts"])
         elif kind == "started" and (turn := self._turn(record)):
@@ -256,11 +261,11 @@ class Told:
         """Why turns are missing now that the machine is gone; None if none is."""
         if self.nr_made == len(self.turns):
             return None
-        if self.why:
-            return self.why
-        last = [line for line in booted.console.splitlines() if line.strip()][-LAST_LINES:]
         made = f"{self.nr_made} of {len(self.turns)} repetitions were made"
-        return "\n  ".join([f"{booted.message}; {made}", *last])
+        if self.why:
+            said, *hint = self.why.split("\n", 1)
+            return "\n".join([f"{said}; {made}", *hint])
+        return "\n  ".join([f"{booted.message}; {made}", *evidence(booted.console)])
 
     def _turn(self, record: Mapping[str, Any]) -> Turn | None:
         """The turn that a piece of work is; None for a pause, or for reading files."""
@@ -297,7 +302,8 @@ class Told:
             found = replace(found, status=FAILED, value=None, manifest=manifest)
         self.work.commit(found)
         self.boots.count(self.guest, found)
-        self.nr_made += 1
+        # What an ejection spoilt was not made.
+        self.nr_made += ejection is None
         if found.status != OK:
             where = f"{found.case_name} failed in boot {self.number} of {self.guest.name}"
             said = found.manifest["stderr"].strip().splitlines()[-LAST_LINES:]
@@ -386,14 +392,22 @@ def _ejection(guest: Guest, record: Mapping[str, Any]) -> str:
     return f"{guest.policy} was no longer in force: the kernel ended it: {said}"
 
 
-def _sentence(guest: Guest, record: Mapping[str, Any]) -> str:
-    """Why a boot was lost, in the guest's own words."""
+def _sentence(guest: Guest, record: Mapping[str, Any], is_told: bool) -> str:
+    """Why a boot was lost, in the guest's own words unless a repetition was told with them."""
+    hint = f"\n  hint: {record['hint']}" if record.get("hint") else ""
     if record["record"] == "ejected":
-        return _ejection(guest, record)
+        ended = f"{guest.policy} was no longer in force" if is_told else _ejection(guest, record)
+        return ended + hint
     if record["record"] == "refused":
-        hint = f"\n  hint: {record['hint']}" if record["hint"] else ""
         return f"the kernel did not take {guest.policy}: {record['reason']}{hint}"
     return record["message"]
+
+
+def evidence(console: str) -> list[str]:
+    """The lines of a console in which a kernel tells why it dies, or the last that there are."""
+    lines = [line for line in console.splitlines() if line.strip()]
+    dies = next((at for at, line in enumerate(lines) if DEATH.search(line)), -LAST_LINES)
+    return lines[dies:][:LAST_LINES]
 
 
 def _own_ns(pid: int) -> int | None:

@@ -339,12 +339,13 @@ def _tell(session: Session, as_json: bool, quiet: bool) -> int:
     _tell_widths(session, quiet)
     if not quiet:
         for failed in work.failed:
+            under = f" under {failed.policy}" if len(session.asked.policies) > 1 else ""
             click.echo(
-                f"note: {failed.case_name} failed ({failed.manifest['failure']}); the same command"
-                " tries it again",
+                f"note: {failed.case_name} failed{under} ({failed.manifest['failure']}); the same"
+                " command tries it again",
                 err=True,
             )
-        if not work.is_complete and not work.failed:
+        if session.asked.machines and not work.is_complete:
             click.echo("note: some boots are not complete; the same command goes on", err=True)
     return 0 if work.is_complete else EXIT_FOUND
 

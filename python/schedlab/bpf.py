@@ -37,6 +37,7 @@ FLAGS = (
     "-target",
     "bpf",
     "-mcpu=v3",
+    "-ffile-compilation-dir=.",
 )
 
 
@@ -77,8 +78,11 @@ def object_of(source: Path) -> Path:
             f"no clang of version {CLANG_OLDEST} or later: policies for the kernel are built by it",
             f"apt-get install clang-{CLANG_OLDEST}",
         )
+    source = source.resolve()
     # The preprocessed text still says which line is which: the verifier quotes them.
     text = _translate(clang, ["-E"], source).stdout
+    for folder, name in _folders(source):
+        text = text.replace(f'"{folder}'.encode(), f'"{name}'.encode())
     parts = (text, clang.version.encode(), " ".join(FLAGS).encode())
     digest = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
     name = source.name.removesuffix(catalogue.POLICIES.suffix)
@@ -109,7 +113,9 @@ def _translate(
 ) -> subprocess.CompletedProcess[bytes]:
     """What came of clang, which had nothing to refuse; its refusal is shown as it is."""
     include = f"-I{catalogue.include_directory()}"
-    done = _run([clang.program, *FLAGS, *mode, include, str(source)])
+    # Of several that fit, clang takes the last.
+    names = [f"-ffile-prefix-map={folder}={name}" for folder, name in reversed(_folders(source))]
+    done = _run([clang.program, *FLAGS, *names, *mode, include, str(source)], source.parent)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").rstrip()
         raise SchedlabError(
@@ -118,7 +124,17 @@ def _translate(
     return done
 
 
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+def _folders(source: Path) -> tuple[tuple[str, str], ...]:
+    """What folders are called in an object, so that it is the same wherever a checkout lies.
+
+    Its bytes are part of a deterministic machine: with a longer path all times are others. It
+    quotes the source's lines, which clang reads by the short name; those of headers are left out,
+    as they are there for shipped policies only.
+    """
+    return (f"{catalogue.include_directory()}/", "scx-include/"), (f"{source.parent}/", "")
+
+
+def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[bytes]:
     environment = os.environ | {"LC_ALL": "C"}
     try:
         return subprocess.run(
@@ -126,6 +142,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=environment,
+            cwd=folder,
             timeout=PROGRAM_TIMEOUT_S,
             check=False,
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from schedlab import bench_answers
+from schedlab import bench_answers, bench_table
 from schedlab.bench_answers import Answer, Row
 from schedlab.bench_overall import Together
 from schedlab.blocks import EXACT_BLOCKS_MAX, EXCHANGES
@@ -115,7 +115,7 @@ def limits(
         told.append(
             f"in {len(blind)} of {counted(len(answers), 'comparison')} no difference was shown, and"
             f" one of {100 * THRESHOLD:g} % would not have been seen: of {worst.row.name} only"
-            f" changes from {100 * worst.pair.detectable:.2g} % on"
+            f" changes from {bench_table.detectable_text(worst)} on"
         )
     told += of_answers
     told += list(dict.fromkeys(what for one in around for what, _ in one.warnings))
@@ -148,12 +148,15 @@ def _measured(found: Sequence[Row], chosen: Sequence[Campaign]) -> str:
     seeds = sorted({one.definition["seed"] for one in chosen})
     untils = {one.definition["until"] for one in chosen} - {None}
     days = sorted({one.asked_at[:10] for one in chosen})
+    boots = sorted({one.nr_boots for row in found for one in row.samples.values() if one.values})
+    has_boots = any(row.has_boots_apart for row in found)
+    in_boots = f", in {_range(boots)} boot{'s' * (boots != [1])} of its own" * has_boots
     text = (
         f"Measured with schedlab {listed(sorted({one.version for one in chosen}))}, suite"
         f" {listed(sorted({one.suite for one in chosen}))}, in campaigns begun {_range(days)}: each"
-        f" case {_range(counts)} times in each setup, in randomised complete blocks (order from"
-        f" seed {listed([str(seed) for seed in seeds])}), after {_range(warm_ups)} uncounted"
-        " warm-up of each case in each boot."
+        f" case {_range(counts)} times in each setup{in_boots}, in randomised complete blocks"
+        f" (order from seed {listed([str(seed) for seed in seeds])}), after {_range(warm_ups)}"
+        " uncounted warm-up of each case in each boot."
     )
     if untils:
         widths = listed([f"{100 * until:g} %" for until in sorted(untils)])
