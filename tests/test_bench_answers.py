@@ -10,13 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_measurements import SEED, MadeStore, around
+from made_measurements import FACTS, SEED, MadeStore, around
 from schedlab import bench_answers, bench_table, tables
 from schedlab.bench_answers import Setup
 from schedlab.bench_overall import together
 from schedlab.bench_verb import bench_verb
 from schedlab.evidence import Method, compare_groups
 from schedlab.measurements import Measurements
+from schedlab.statistics import holm
 from schedlab.store import Store
 from scipy import stats
 
@@ -210,9 +211,48 @@ def test_too_few_boots_are_pooled_and_told(made, nr_boots):
         made.add(release, {("make", ()): around(6, 2, 1, 0.01, np.random.default_rng(SEED))},
                  boots=boots)  # fmt: skip
     answers, rows = answers_of(made.path)
-    assert not rows[0].is_by_boot
+    assert not rows[0].is_by_boot(rows[0].others[0])
     assert not answers["make"].row.comparison.why.startswith("Each boot")
     assert any("in three or more boots" in one for one in bench_answers.limits(rows))
+
+
+def in_boots(made, release, nr_boots, factor=1.0, **more):
+    """Three repetitions in each of so many boots."""
+    generator = np.random.default_rng(SEED)
+    values = around(3 * nr_boots, 2, factor, 0.01, generator)
+    boots = [f"{release} {n}" for n in range(nr_boots) for _ in range(3)]
+    made.add(release, {("make", ()): values}, boots=boots, **more)
+    return values, boots
+
+
+def test_each_pair_decides_by_itself_whether_boots_are_its_runs(made, show):
+    """A third kernel with too few boots changes nothing of what is known of the first two."""
+    in_boots(made, "a", 4)
+    in_boots(made, "b", 4, 1.1)
+    alone, _ = answers_of(made.path)
+    in_boots(made, "c", 2, 1.1)
+    [row] = answers_of(made.path)[1]
+    first, second = row.comparison.pairs
+    assert (first.ratio.n_a, second.ratio.n_a) == (4, 6)
+    assert first.ratio == alone["make"].pair.ratio
+    # One family: Holm over both p values, whatever a run is.
+    raw = [pair.ratio.p_value for pair in (first, second)]
+    assert [first.p_adjusted, second.p_adjusted] == pytest.approx(list(holm(raw)))
+    text = show()
+    assert "c: Welch's t test on logarithms" in text
+    assert "b: Each boot is one run, the median of its repetitions: Welch's t" in text
+    assert row.comparison.omnibus is None
+
+
+def test_policies_in_turn_stay_within_blocks_beside_another_kernel(made):
+    own, bfs = (around(9, 2, of, 0.01, np.random.default_rng(SEED)) for of in (1.0, 0.95))
+    boots = [f"x {n}" for n in range(3) for _ in range(3)]
+    made.add("x", {("make", ()): own}, under={"bfs": {("make", ()): bfs}}, boots=boots)
+    in_boots(made, "y", 3)
+    [row] = answers_of(made.path)[1]
+    pairs = {pair.a: pair for pair in row.comparison.pairs}
+    assert (pairs["bfs on x"].method, pairs["bfs on x"].ratio.n_a) == (Method.BLOCKS, 9)
+    assert (pairs["y"].method, pairs["y"].ratio.n_a) == (Method.WELCH, 3)
 
 
 def test_what_shares_its_boots_is_compared_by_repetitions(made):
@@ -221,7 +261,7 @@ def test_what_shares_its_boots_is_compared_by_repetitions(made):
         values = around(12, 2, 1, 0.01, generator)
         made.add("a", {("make", ()): values}, label=label, boots=["x", "y", "z"] * 4)
     answers, rows = answers_of(made.path)
-    assert not rows[0].is_by_boot
+    assert not rows[0].is_by_boot(rows[0].others[0])
     assert answers["make"].row.comparison.why.startswith("Welch")
 
 
@@ -334,6 +374,32 @@ def test_machines_vote_case_by_case_and_all_at_once(made, show):
     assert "make on m2" in show()
 
 
+def test_a_build_of_a_kernel_meets_itself_on_another_machine(made):
+    """Where one machine has two builds of a kernel, all machines tell them apart."""
+    generator = np.random.default_rng(SEED)
+    builds = {"m1": ["#1", "#2"], "m2": ["#2"], "m3": ["#2"]}
+    for machine, versions in builds.items():
+        for release, version, factor in (("5.4", "#0", 1.0), *(("6.1", v, 0.9) for v in versions)):
+            values = {("make", ()): around(8, 2.0, factor, 0.01, generator)}
+            kernel = {**FACTS["kernel"], "version": version}
+            made.add(release, values, machine=machine, facts={"kernel": kernel})
+    found = bench_answers.answers(answers_of(made.path)[1])
+    assert [one.pair.a for one in found] == ["6.1 (#1)", "6.1 (#2)", "6.1 (#2)", "6.1 (#2)"]
+    [line] = together(found)
+    assert (line.name, line.against, line.over) == ("6.1 (#2)", "5.4", "3 machines, make")
+
+
+def test_machines_with_a_build_of_their_own_are_those_of_one_kernel(made):
+    generator = np.random.default_rng(SEED)
+    for machine in ("m1", "m2"):
+        for release, factor in (("5.4", 1.0), ("6.1", 0.9)):
+            values = {("make", ()): around(8, 2.0, factor, 0.01, generator)}
+            kernel = {**FACTS["kernel"], "version": f"#1 on {machine}"}
+            made.add(release, values, machine=machine, facts={"kernel": kernel})
+    [line] = together(bench_answers.answers(answers_of(made.path)[1]))
+    assert (line.name, line.over) == ("6.1", "2 machines, make")
+
+
 def test_machines_with_other_inputs_do_not_vote_on_one_case(made):
     generator = np.random.default_rng(SEED)
     for machine, name in (("m1", "make"), ("m2", "lrzip")):
@@ -364,10 +430,11 @@ def test_boots_of_their_own_are_what_counts_and_not_that_kernels_differ(made):
             values = around(6, 2, 1, 0.01, np.random.default_rng(SEED))
             made.add("6.18", {(case, ()): values}, label=label, boots=[*of_label] * 3)
     _, found = answers_of(made.path)
-    assert {row.name: row.has_boots_apart for row in found} == {"apart": True, "shared": False}
+    told = {row.name: row.has_boots_apart(row.others[0]) for row in found}
+    assert told == {"apart": True, "shared": False}
     for row in found:
         said = any("boots of its own" in one for one in bench_answers.limits([row]))
-        assert said == row.has_boots_apart
+        assert said == told[row.name]
 
 
 def test_two_builds_of_one_kernel_have_two_names():

@@ -48,6 +48,11 @@ class Setup:
         name = self.kernel if own else f"{self.scheduler} on {self.kernel}"
         return f"{self.label}: {name}" if self.label else name
 
+    @property
+    def build(self) -> tuple[str, str]:
+        """The kernel and which build of it."""
+        return self.kernel, self.version
+
 
 @dataclass
 class Sample:
@@ -89,7 +94,8 @@ class Row:
     """One case on one machine, in each setup that it was measured in.
 
     `values` are those of the benchmark's parameters. `nr_earlier` repetitions are in no sample:
-    their command or inputs were others, before the suite's file was edited.
+    their command or inputs were others, before the suite's file was edited. `names` has a name for
+    each setup, the same in every row.
     """
 
     machine: str
@@ -101,49 +107,64 @@ class Row:
     values: Mapping[str, Any] = field(default_factory=dict)
     samples: dict[Setup, Sample] = field(default_factory=dict)
     nr_earlier: int = 0
+    names: Mapping[Setup, str] = field(default_factory=dict)
 
     @property
     def first(self) -> Setup | None:
         """What the others are compared with: the first that has values."""
         return next((setup for setup, one in self.samples.items() if one.values), None)
 
+    @property
+    def others(self) -> list[Setup]:
+        """Those that are compared with the first."""
+        return [one for one, sample in self.samples.items() if sample.values and one != self.first]
+
     @cached_property
     def comparison(self) -> Comparison | None:
-        """Every setup against the first, named by `names_of`; None if fewer than two have values.
+        """Every setup against the first, by name; None if fewer than two have values.
 
-        Rates are turned into times, so that the words mean the same for both. Policies that took
-        turns in blocks are compared within them. Of setups that had boots of their own each boot
-        is one number, see `is_by_boot`.
+        Rates are turned into times, so that the words mean the same for both. Each pair decides
+        what a run of it is, see `is_by_boot`; those that took turns in blocks are compared within
+        them. p values are adjusted over all pairs, whatever their runs are.
         """
-        names = names_of(list(self.samples))
+        by_boot = [one for one in self.others if self.is_by_boot(one)]
+        by_repetition = [one for one in self.others if one not in by_boot]
+        found = [self._compared(by_repetition, False)] if by_repetition else []
+        found += [self._compared(by_boot, True)] if by_boot else []
+        order = [self.names[one] for one in self.others]
+        return evidence.merged(found, order) if found else None
+
+    def _compared(self, others: Sequence[Setup], is_by_boot: bool) -> Comparison:
         times, blocks = {}, {}
         for setup, sample in self.samples.items():
+            if setup != self.first and setup not in others:
+                continue
             values, places = sample.values, sample.blocks
-            if self.is_by_boot:
+            if is_by_boot:
                 values, places = list(sample.of_boots.values()), list(sample.of_boots)
             if values:
-                times[names[setup]] = [1 / v for v in values] if self.higher_is_better else values
-                blocks[names[setup]] = places
-        if len(times) < 2:
-            return None
-        found = evidence.compare_groups(times, baseline=names[self.first], blocks=blocks)
-        return replace(found, why=f"{BY_BOOT}: {found.why}") if self.is_by_boot else found
+                name = self.names[setup]
+                times[name] = [1 / v for v in values] if self.higher_is_better else values
+                blocks[name] = places
+        found = evidence.compare_groups(times, baseline=self.names[self.first], blocks=blocks)
+        return replace(found, why=f"{BY_BOOT}: {found.why}") if is_by_boot else found
 
-    @property
-    def is_by_boot(self) -> bool:
-        """Whether a boot and not a repetition is what was repeated, and there are enough of them.
+    def is_by_boot(self, setup: Setup) -> bool:
+        """Whether a boot and not a repetition is what was repeated of this setup and the first, and
+        each had enough of them.
 
         Setups that never shared a boot, as kernels never do, differ by their boots too: what all
         repetitions of a boot have in common tells nothing of the next boot.
         """
-        filled = [sample.nr_boots for sample in self.samples.values() if sample.values]
-        return self.has_boots_apart and min(filled) >= BOOTS_FOR_KERNELS_MIN
+        return self.has_boots_apart(setup) and self.nr_boots(setup) >= BOOTS_FOR_KERNELS_MIN
 
-    @property
-    def has_boots_apart(self) -> bool:
-        """Whether a setup shared no boot with the first one."""
-        filled = [set(sample.boots) for sample in self.samples.values() if sample.values]
-        return any(filled[0].isdisjoint(boots) for boots in filled[1:])
+    def has_boots_apart(self, setup: Setup) -> bool:
+        """Whether it shared no boot with the first."""
+        return set(self.samples[setup].boots).isdisjoint(self.samples[self.first].boots)
+
+    def nr_boots(self, setup: Setup) -> int:
+        """How many boots it was measured in, or the first, if that is fewer."""
+        return min(self.samples[setup].nr_boots, self.samples[self.first].nr_boots)
 
 
 @dataclass(frozen=True)
@@ -170,8 +191,7 @@ def answers(found: Sequence[Row]) -> list[Answer]:
     told = []
     for discovery in discoveries:
         row = compared[discovery.cell]
-        names = names_of(list(row.samples))
-        setup = next(one for one, name in names.items() if name == discovery.pair.a)
+        setup = next(one for one in row.others if row.names[one] == discovery.pair.a)
         told.append(Answer(row, setup, discovery.pair, discovery.p_table, discovery.verdict))
     return told
 
@@ -249,7 +269,28 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[Row]:
             sample.started_at.append(one.started_at)
             sample.tools.add(tools[one.surroundings])
             sample.nr_noisy += one.noisy
-    return _told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at))
+    return _named(_told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at)))
+
+
+def _named(found: list[Row]) -> list[Row]:
+    """Each setup by one name in all rows, with its build if some machine was measured under two.
+
+    So one build meets itself on another machine, and two machines with a build of their own each
+    are those of one kernel.
+    """
+    of_machine: dict[str, list[Setup]] = {}
+    for row in found:
+        of_machine.setdefault(row.machine, []).extend(row.samples)
+    apart = {
+        setup.name
+        for of in of_machine.values()
+        for setup, name in names_of(list(dict.fromkeys(of))).items()
+        if name != setup.name
+    }
+    names = names_of(setups(found))
+    for row in found:
+        row.names = {one: names[one] if one.name in apart else one.name for one in row.samples}
+    return found
 
 
 def _of_last_form(found: Sequence[Row], asked_at: Mapping[tuple[str, str], str]) -> list[Row]:
@@ -330,11 +371,10 @@ def limits(found: Sequence[Row]) -> list[str]:
         )
     compared = [row for row in found if len(row.samples) > 1]
     boots = [
-        sample.nr_boots
+        row.nr_boots(setup)
         for row in compared
-        if row.has_boots_apart or len({(one.kernel, one.version) for one in row.samples}) > 1
-        for sample in row.samples.values()
-        if sample.values
+        for setup in row.others
+        if row.has_boots_apart(setup) or setup.build != row.first.build
     ]
     if boots and min(boots) < BOOTS_FOR_KERNELS_MIN:
         told.append(
@@ -342,7 +382,8 @@ def limits(found: Sequence[Row]) -> list[str]:
             f" {min(boots)} boot{'s' * (min(boots) > 1)}: boots differ too, so measure it in three"
             " or more boots (--again, or --on vm --boots N)"
         )
-    if any(row.is_by_boot for row in compared):
+    by_boot = [(row, one) for row in compared for one in row.others if row.is_by_boot(one)]
+    if by_boot:
         told.append(
             "medians and intervals of single setups are of all repetitions, and narrower than"
             " those of boots; comparisons have one number a boot"
@@ -358,13 +399,13 @@ def limits(found: Sequence[Row]) -> list[str]:
             told.append(f"{row.name}: versions of tools differ between what is compared")
         if row.comparison and all(pair.is_blocked for pair in row.comparison.pairs):
             continue  # What differs between boots is no part of a ratio within a block of one.
-        names = names_of(list(row.samples))
         for setup, sample in row.samples.items():
             p_value = _boots_p(sample)
             if p_value is not None and p_value < SIGNIFICANT_BOOTS:
-                one_each = "; what is compared is one number a boot" if row.is_by_boot else ""
+                is_by_boot = any(of is row and setup in (one, row.first) for of, one in by_boot)
+                one_each = "; what is compared is one number a boot" if is_by_boot else ""
                 told.append(
-                    f"{row.name}, {names[setup]}: its boots differ from each other (p"
+                    f"{row.name}, {row.names[setup]}: its boots differ from each other (p"
                     f" {p_text(p_value)}), so the interval is too narrow for what another boot"
                     f" would show{one_each}"
                 )

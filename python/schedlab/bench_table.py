@@ -50,7 +50,7 @@ def results_table(
     for head in ("median", "95 % interval", "runs", *counted):
         table.add_column(head, justify="right", no_wrap=True)
     for row in found:
-        names = letters or names_of(list(row.samples))
+        names = letters or row.names
         for setup, sample in row.samples.items():
             on = [names[setup]] if len(setups(found)) > 1 else []
             counts = [str(getattr(sample, f"nr_{head}") or "") for head in counted]

@@ -232,6 +232,51 @@ def compare_groups(
     )
 
 
+def merged(
+    found: Sequence[Comparison], order: Sequence[str], threshold: float = THRESHOLD
+) -> Comparison:
+    """Comparisons of other samples with one baseline, as one whose p values are of all its pairs.
+
+    For pairs of which a run is not the same thing: boots of some, repetitions of others. What is
+    asked of all samples at once (`omnibus`, `variances`, `noise`) takes runs of one kind, so it is
+    None where there are several comparisons.
+
+    Parameters
+    ----------
+    found : sequence of Comparison
+        At least one, each with the same baseline, by methods that adjust by Holm's.
+    order : sequence of str
+        Of the samples that are compared with it.
+    """
+    if len(found) == 1:
+        return found[0]
+    of_name = {pair.a: pair for one in found for pair in one.pairs}
+    pairs = [of_name[name] for name in order]
+    tested = [pair for pair in pairs if pair.p_adjusted is not None]
+    adjusted = holm([pair.ratio.p_value for pair in tested])
+    of_family = dict(zip(map(id, tested), map(float, adjusted), strict=True))
+    heads, tails = [], []
+    for one in found:
+        head, _, tail = one.why.removesuffix(".").partition("; ")
+        heads.append(f"{' and '.join(pair.a for pair in one.pairs)}: {head}")
+        tails += [tail] if tail else []
+    return Comparison(
+        method=found[0].method,
+        why=f"{'. '.join(heads)}{''.join(f'; {tail}' for tail in tails)}.",
+        pairs=tuple(_adjusted(pair, of_family.get(id(pair)), threshold) for pair in pairs),
+        omnibus=None,
+        variances=None,
+        independence={name: of for one in found for name, of in one.independence.items()},
+        noise=None,
+        notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
+    )
+
+
+def _adjusted(pair: Pair, p_adjusted: float | None, threshold: float) -> Pair:
+    word = verdict(pair.ratio, p_adjusted, threshold)
+    return replace(pair, p_adjusted=p_adjusted, verdict=word)
+
+
 @dataclass(frozen=True, slots=True)
 class Discovery:
     """One pair in a table of many: `p_table` is adjusted over the table, `verdict` after that."""
