@@ -10,13 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_measurements import SEED, MadeStore, around
+from made_measurements import FACTS, SEED, MadeStore, around
 from schedlab import bench_answers, bench_table, tables
 from schedlab.bench_answers import Setup
 from schedlab.bench_overall import together
 from schedlab.bench_verb import bench_verb
 from schedlab.evidence import Method, compare_groups
 from schedlab.measurements import Measurements
+from schedlab.statistics import holm
 from schedlab.store import Store
 from scipy import stats
 
@@ -151,7 +152,7 @@ def test_a_rate_that_grows_is_faster(made):
 
 def test_the_table_says_test_power_and_what_is_odd(made, show):
     generator = np.random.default_rng(SEED)
-    drifting = 2 * np.linspace(1, 1.3, NR_RUNS) * np.exp(generator.normal(0, 0.005, NR_RUNS))
+    drifting = 2 * np.linspace(1, 1.3, NR_RUNS) * np.exp(generator.normal(0, 0.05, NR_RUNS))
     made.add("6.1.0", {("make", ()): around(NR_RUNS, 2, 1, 0.03, generator)})
     made.add("6.18.0", {("make", ()): drifting})
     text = show()
@@ -160,6 +161,10 @@ def test_the_table_says_test_power_and_what_is_odd(made, show):
     [row] = [line for line in text.splitlines() if answer.pair.change in line]
     assert row.split()[-1] == f"{answer.pair.runs_needed:,}"
     assert f"{100 * answer.pair.detectable:.2g} %" in row
+    after = row[row.index("]") + 1 :].split("  ")
+    ps = [text.strip() for text in after if text.strip()][:2]
+    of = (answer.p_table, answer.pair.ratio.p_value)
+    assert ps == [bench_table.plain_p(one) for one in of]
     assert "test of make: Welch's t test on logarithms" in text
     assert "note: make, 6.18.0: runs became longer with time" in text
     assert "as a kernel has, was measured in 1 boot" in text
@@ -210,9 +215,48 @@ def test_too_few_boots_are_pooled_and_told(made, nr_boots):
         made.add(release, {("make", ()): around(6, 2, 1, 0.01, np.random.default_rng(SEED))},
                  boots=boots)  # fmt: skip
     answers, rows = answers_of(made.path)
-    assert not rows[0].is_by_boot
+    assert not rows[0].is_by_boot(rows[0].others[0])
     assert not answers["make"].row.comparison.why.startswith("Each boot")
     assert any("in three or more boots" in one for one in bench_answers.limits(rows))
+
+
+def in_boots(made, release, nr_boots, factor=1.0, **more):
+    """Three repetitions in each of so many boots."""
+    generator = np.random.default_rng(SEED)
+    values = around(3 * nr_boots, 2, factor, 0.01, generator)
+    boots = [f"{release} {n}" for n in range(nr_boots) for _ in range(3)]
+    made.add(release, {("make", ()): values}, boots=boots, **more)
+    return values, boots
+
+
+def test_each_pair_decides_by_itself_whether_boots_are_its_runs(made, show):
+    """A third kernel with too few boots changes nothing of what is known of the first two."""
+    in_boots(made, "a", 4)
+    in_boots(made, "b", 4, 1.1)
+    alone, _ = answers_of(made.path)
+    in_boots(made, "c", 2, 1.1)
+    [row] = answers_of(made.path)[1]
+    first, second = row.comparison.pairs
+    assert (first.ratio.n_a, second.ratio.n_a) == (4, 6)
+    assert first.ratio == alone["make"].pair.ratio
+    # One family: Holm over both p values, whatever a run is.
+    raw = [pair.ratio.p_value for pair in (first, second)]
+    assert [first.p_adjusted, second.p_adjusted] == pytest.approx(list(holm(raw)))
+    text = show()
+    assert "c: Welch's t test on logarithms" in text
+    assert "b: Each boot is one run, the median of its repetitions: Welch's t" in text
+    assert row.comparison.omnibus is None
+
+
+def test_policies_in_turn_stay_within_blocks_beside_another_kernel(made):
+    own, bfs = (around(9, 2, of, 0.01, np.random.default_rng(SEED)) for of in (1.0, 0.95))
+    boots = [f"x {n}" for n in range(3) for _ in range(3)]
+    made.add("x", {("make", ()): own}, under={"bfs": {("make", ()): bfs}}, boots=boots)
+    in_boots(made, "y", 3)
+    [row] = answers_of(made.path)[1]
+    pairs = {pair.a: pair for pair in row.comparison.pairs}
+    assert (pairs["bfs on x"].method, pairs["bfs on x"].ratio.n_a) == (Method.BLOCKS, 9)
+    assert (pairs["y"].method, pairs["y"].ratio.n_a) == (Method.WELCH, 3)
 
 
 def test_what_shares_its_boots_is_compared_by_repetitions(made):
@@ -221,7 +265,7 @@ def test_what_shares_its_boots_is_compared_by_repetitions(made):
         values = around(12, 2, 1, 0.01, generator)
         made.add("a", {("make", ()): values}, label=label, boots=["x", "y", "z"] * 4)
     answers, rows = answers_of(made.path)
-    assert not rows[0].is_by_boot
+    assert not rows[0].is_by_boot(rows[0].others[0])
     assert answers["make"].row.comparison.why.startswith("Welch")
 
 
@@ -253,8 +297,28 @@ def test_what_was_not_measured_in_turn_is_told_and_what_was_is_not(made):
     made.add("a", {("make", ()): values}, day=1)
     made.add("b", {("make", ()): values}, day=2)
     assert is_told()
+    assert any("(--again under each in turn; a is next)" in one
+               for one in bench_answers.limits(answers_of(made.path)[1]))  # fmt: skip
     made.add("a", {("make", ()): values}, day=3)
     assert not is_told()
+
+
+@pytest.mark.parametrize(
+    ("order", "is_told"), [("aaabbb", True), ("aababb", True), ("abbaab", False), ("bababa", False)]
+)
+def test_mostly_one_after_the_other_is_told_too(made, order, is_told):
+    for day, release in enumerate(order, 1):
+        made.add(release, {("make", ()): around(3, 2, 1, 0.01, np.random.default_rng(SEED))},
+                 day=day, boots=[f"boot {day}"] * 3)  # fmt: skip
+    [row] = answers_of(made.path)[1]
+    [other] = row.others
+    times = [row.samples[one].started_at for one in (other, row.first)]
+    # A second implementation: Mann and Whitney's U over the places in time.
+    places = stats.rankdata(np.concatenate(times))
+    u = stats.mannwhitneyu(places[: len(times[0])], places[len(times[0]) :]).statistic
+    assert bench_answers._share_later(row, other) == pytest.approx(u / 81)
+    said = bench_answers.limits([row])
+    assert any("one after the other" in one for one in said) == is_told
 
 
 @pytest.mark.parametrize(("nr_noisy", "is_told"), [(0, False), (1, True)])
@@ -262,6 +326,32 @@ def test_disturbed_repetitions_are_a_limit(made, nr_noisy, is_told):
     two_kernels(made, {"make": 1.0}, nr_runs=6, noisy=nr_noisy)
     said = bench_answers.limits(answers_of(made.path)[1])
     assert any("were disturbed" in one for one in said) == is_told
+
+
+def test_what_a_setup_differs_from_itself_by_is_told_and_heeded(made, show, tmp_path):
+    """Two labels, each measured twice in one boot: 3 % apart, and 5 % from the other hour."""
+    generator = np.random.default_rng(SEED)
+    for day, label, factor in ((1, "a", 1.0), (2, "b", 1.08), (3, "a", 1.05), (4, "b", 1.03)):
+        made.add(
+            "6.1", {("make", ()): around(6, 2, factor, 0.002, generator)}, label=label, day=day
+        )
+    found = answers_of(made.path)[0]["make"]
+    squares = (np.log(1.05) ** 2 + np.log(1.08 / 1.03) ** 2) / 2
+    floor = np.expm1(stats.t.ppf(0.975, 2) * np.sqrt(squares / 2))
+    assert found.pair.floor.change == pytest.approx(floor, rel=1e-3)
+    assert (found.word, found.pair.runs_needed) == ("no difference shown", None)
+    text = show("--report", str(tmp_path / "page.html"))
+    said = f"noise floor: make {100 * floor:.2g} %: by so much do two measurements of one setup"
+    assert said in text and said in (tmp_path / "page.html").read_text(encoding="utf-8")
+    [_, told] = json.loads(show("--json"))
+    assert told["against_first"]["noise_floor"] == found.pair.floor.change
+    assert told["against_first"]["noise_floor_of"] == "occasions"
+
+
+def test_what_was_measured_once_has_the_floor_of_its_halves_and_says_so(made, show):
+    two_kernels(made, {"make": 0.9})
+    assert answers_of(made.path)[0]["make"].word == "faster"
+    assert "halves of its repetitions tell. Nothing was measured twice" in show()
 
 
 # ---- together ------------------------------------------------------------------------------------
@@ -334,6 +424,32 @@ def test_machines_vote_case_by_case_and_all_at_once(made, show):
     assert "make on m2" in show()
 
 
+def test_a_build_of_a_kernel_meets_itself_on_another_machine(made):
+    """Where one machine has two builds of a kernel, all machines tell them apart."""
+    generator = np.random.default_rng(SEED)
+    builds = {"m1": ["#1", "#2"], "m2": ["#2"], "m3": ["#2"]}
+    for machine, versions in builds.items():
+        for release, version, factor in (("5.4", "#0", 1.0), *(("6.1", v, 0.9) for v in versions)):
+            values = {("make", ()): around(8, 2.0, factor, 0.01, generator)}
+            kernel = {**FACTS["kernel"], "version": version}
+            made.add(release, values, machine=machine, facts={"kernel": kernel})
+    found = bench_answers.answers(answers_of(made.path)[1])
+    assert [one.pair.a for one in found] == ["6.1 (#1)", "6.1 (#2)", "6.1 (#2)", "6.1 (#2)"]
+    [line] = together(found)
+    assert (line.name, line.against, line.over) == ("6.1 (#2)", "5.4", "3 machines, make")
+
+
+def test_machines_with_a_build_of_their_own_are_those_of_one_kernel(made):
+    generator = np.random.default_rng(SEED)
+    for machine in ("m1", "m2"):
+        for release, factor in (("5.4", 1.0), ("6.1", 0.9)):
+            values = {("make", ()): around(8, 2.0, factor, 0.01, generator)}
+            kernel = {**FACTS["kernel"], "version": f"#1 on {machine}"}
+            made.add(release, values, machine=machine, facts={"kernel": kernel})
+    [line] = together(bench_answers.answers(answers_of(made.path)[1]))
+    assert (line.name, line.over) == ("6.1", "2 machines, make")
+
+
 def test_machines_with_other_inputs_do_not_vote_on_one_case(made):
     generator = np.random.default_rng(SEED)
     for machine, name in (("m1", "make"), ("m2", "lrzip")):
@@ -364,10 +480,11 @@ def test_boots_of_their_own_are_what_counts_and_not_that_kernels_differ(made):
             values = around(6, 2, 1, 0.01, np.random.default_rng(SEED))
             made.add("6.18", {(case, ()): values}, label=label, boots=[*of_label] * 3)
     _, found = answers_of(made.path)
-    assert {row.name: row.has_boots_apart for row in found} == {"apart": True, "shared": False}
+    told = {row.name: row.has_boots_apart(row.others[0]) for row in found}
+    assert told == {"apart": True, "shared": False}
     for row in found:
         said = any("boots of its own" in one for one in bench_answers.limits([row]))
-        assert said == row.has_boots_apart
+        assert said == told[row.name]
 
 
 def test_two_builds_of_one_kernel_have_two_names():
@@ -421,6 +538,42 @@ def test_on_a_narrow_terminal_the_tables_fit_and_say_the_same(made, show, monkey
     for release in ("6.1.0-37-cloud-amd64", "6.18.44-cloud-amd64"):
         head, of_tables = head.replace(release, ""), of_tables.replace(release, "")
     assert sorted(number.findall(of_tables)) == sorted(number.findall(head))
+
+
+def test_on_a_narrow_terminal_what_is_said_together_fits_and_says_the_same(made, show, monkeypatch):
+    releases = ("6.1.0-37-cloud-amd64", "6.18.44-cloud-amd64")
+    generator = np.random.default_rng(SEED)
+    for release, factors in zip(releases, ((1.0, 1.0, 1.0), (0.9, 1.21, 1.03)), strict=True):
+        names = ("hackbench", "wakeup_latency", "compile")
+        of = zip(names, factors, strict=True)
+        cases = {(name, ()): around(NR_RUNS, 2.0, factor, 0.03, generator) for name, factor in of}
+        made.add(release, cases)
+    said = {}
+    for columns in (400, 80):
+        monkeypatch.setattr(tables, "PIPED_COLUMNS", columns)
+        text = show()
+        said[columns] = text[text.index("\ntogether\n") : text.index("together: the geometric")]
+    assert max(map(len, said[80].splitlines())) <= 80
+    number = re.compile(r"(?<!\w)[-+]?\d[\d.,]*")
+    for release in releases:
+        said[400] = said[400].replace(release, "")
+    assert sorted(number.findall(said[80])) == sorted(number.findall(said[400]))
+    assert "against" in said[80] and "(wakeup_latency)" in said[80]
+
+
+def test_location_and_spread_of_a_cell_are_of_logarithms_and_of_medians(made, show):
+    values = [1.0, 1.1, 1.21, 1.331, 100.0]
+    made.add("6.1", {("make", ()): values})
+    [told] = json.loads(show("--json"))
+    logs = np.log(values)
+    assert told["geometric_mean"] == pytest.approx(stats.gmean(values))
+    assert told["sd_log"] == pytest.approx(np.std(logs, ddof=1))
+    # By hand: distances ln 1.1 times 2, 1, 0, 1 and one far off have the median ln 1.1, and half of
+    # normal values lie within 0.6744898 deviations.
+    assert told["mad_log"] == pytest.approx(np.log(1.1) / 0.6744898, rel=1e-6)
+    assert told["values_by_boot"] == [values]
+    [row] = [line for line in show().splitlines() if line.strip().startswith("make")]
+    assert row.split()[-4:] == ["%", "14", "%", "5"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from schedlab.export import export_verb
 from schedlab.measurements import Measurements
 from schedlab.report_verb import report_verb
 from schedlab.store import Store, StoredExperiment
+from scipy import stats
 
 CHROMIUM = os.environ.get("SCHEDLAB_CHROMIUM") or shutil.which("chromium")
 NR_RUNS = 8
@@ -153,10 +154,36 @@ def test_quantiles_are_those_of_2012(page, store):
     table = re.findall(r'data-table="quantiles".*?</table>', page, re.DOTALL)[1]
     first = rows_of(table, "quantiles")[0]
     shown = [float(cell[0]) for cell in first[4:]]
+    # In the last columns of all, the same on logarithms; those in percent.
+    logs = np.log(values)
+    spreads = (np.std(logs, ddof=1), stats.median_abs_deviation(logs) / stats.norm.ppf(0.75))
+    *shown, mean, sd, mad = shown
+    assert mean == pytest.approx(stats.gmean(values), rel=2e-3)
+    assert (sd, mad) == pytest.approx(tuple(100 * one for one in spreads), rel=0.06)
     quantiles = np.quantile(values, [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1], method="weibull")
     expected = [np.mean(values), np.std(values, ddof=1), *quantiles]
     assert shown == pytest.approx(expected, rel=2e-3)
     assert first[2:4] == [[str(NR_RUNS)], ["1"]]
+
+
+def test_boots_stand_by_themselves_where_there_are_several(page, tmp_path):
+    assert 'data-table="boots"' not in page
+    made = MadeStore(tmp_path / "s.db")
+    for release in ("6.1.0", "6.18.0"):
+        boots = [f"{release} {n}" for n in range(2) for _ in range(3)]
+        values = [1.0, 1.01, 1.02, 1.5, 1.51, 1.52]
+        made.add(release, {("compile", ()): values}, boots=boots)
+    with Store(made.path, read_only=True) as kept:
+        measurements = Measurements(kept)
+        text = machine_report.render(measurements, measurements.campaigns(), "Boots")
+    rows = rows_of(text, "boots")
+    assert [[" ".join(cell) for cell in row[1:4]] for row in rows] == [
+        [release, nr, "3"] for release in ("6.1.0", "6.18.0") for nr in "12"
+    ]
+    shown = [float(row[6][0]) for row in rows]
+    expected = [stats.gmean([1.0, 1.01, 1.02]), stats.gmean([1.5, 1.51, 1.52])] * 2
+    assert shown == pytest.approx(expected, rel=5e-3)
+    assert "Their means: 1.010, 1.510 s" in html.unescape(text)
 
 
 def test_where_and_how_it_was_measured_is_told_and_what_was_wrong(page):

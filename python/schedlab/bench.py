@@ -198,10 +198,7 @@ class Work:
     def _shuffled(self, things: Sequence, what: str, block: int) -> list:
         """In an order that depends on seed, block and series only, and so is the same after a
         stop."""
-        shuffled = list(things)
-        place = f"{self.plan.seed} {what} {block} of {self.campaign.series}"
-        random.Random(place).shuffle(shuffled)
-        return shuffled
+        return in_turn(things, f"{self.plan.seed} {what} of {self.campaign.series}", block)
 
     def _turns(self, policy: str, block: int) -> Iterator[Turn]:
         """What is to be done under a policy in a block: warm-ups of this boot, then what counts."""
@@ -337,6 +334,19 @@ class Work:
             return None
         manifest["stderr"] = ended.stderr[-KEPT_CHARACTERS:]
         return f"its {what}: {ended.failure}"
+
+
+def in_turn(things: Sequence, place: str, number: int) -> list:
+    """The order of one block of many, by its number from 1: random in the first of two, and the
+    other way around in the second.
+
+    So each has the same place on average, and a steady drift meets all alike (ABBA).
+
+    Source: D. R. Cox, "Planning of Experiments", 1958 (arrangements that balance a trend).
+    """
+    shuffled = list(things)
+    random.Random(f"{place} {(number + 1) // 2}").shuffle(shuffled)
+    return shuffled if number % 2 else shuffled[::-1]
 
 
 def _watched(

@@ -16,14 +16,33 @@ import numpy as np
 
 from schedlab import evidence, stopping
 from schedlab.analysis_of_variance import welch
-from schedlab.digits import p_text
+from schedlab.digits import number, p_text, percent
 from schedlab.environment import KERNEL_OWN
 from schedlab.evidence import Comparison, Pair
+from schedlab.independence import log_mad
 from schedlab.measurements import OK, Campaign, Measurements
-from schedlab.statistics import RUNS_FOR_INTERVAL_MIN, Estimate, Verdict, median_estimate
+from schedlab.noise_floor import Null
+from schedlab.statistics import (
+    RUNS_FOR_INTERVAL_MIN,
+    Estimate,
+    Verdict,
+    log_estimate,
+    median_estimate,
+)
 
 BOOTS_FOR_KERNELS_MIN = 3
 BY_BOOT = "Each boot is one run, the median of its repetitions"
+FLOOR_TOLD = {
+    Null.OCCASIONS: "by so much do two measurements of one setup differ in 5 of 100 cases, made as"
+    " these were; known from the boots and sessions that there are, so more of them lower it. No"
+    " smaller change is called faster or slower",
+    Null.HALVES: "by so much do two measurements of one setup differ in 5 of 100 cases, as far as"
+    " the halves of its repetitions tell. Nothing was measured twice, so what another boot or hour"
+    " changes is not in it: --again tells. No smaller change is called faster or slower",
+}
+LATER_TOLD_FROM = 0.85
+"""Of three boots each in random order, pair by pair, 2 in 3 are later at most; of a, a, b, a, b, b
+8 in 9."""
 SIGNIFICANT_BOOTS = 0.01
 """Stricter than 5 %, as there are many samples whose boots are asked about."""
 
@@ -48,13 +67,19 @@ class Setup:
         name = self.kernel if own else f"{self.scheduler} on {self.kernel}"
         return f"{self.label}: {name}" if self.label else name
 
+    @property
+    def build(self) -> tuple[str, str]:
+        """The kernel and which build of it."""
+        return self.kernel, self.version
+
 
 @dataclass
 class Sample:
     """The repetitions of one case in one setup that count, in the order in which they were made.
 
     `boots`, `blocks` and `started_at` have the boot, the block and the time of each value. A block
-    is one of a campaign in one go, in which each of its policies had a turn.
+    is one of a campaign in one go, in which each of its policies had a turn. Its first two parts
+    are that go, an occasion: a campaign, and the boot and the session of it.
     """
 
     values: list[float] = field(default_factory=list)
@@ -71,17 +96,32 @@ class Sample:
         return median_estimate(self.values) if self.values else None
 
     @property
+    def geometric(self) -> Estimate | None:
+        """Geometric mean and its 95 % interval, with the SD of logarithms; None without values."""
+        return log_estimate(self.values) if self.values else None
+
+    @property
+    def mad(self) -> float | None:
+        """Of logarithms, see `log_mad`; None of fewer than two values."""
+        return log_mad(self.values) if len(self.values) > 1 else None
+
+    @property
     def nr_boots(self) -> int:
         """How many boots the values are from."""
         return len(set(self.boots))
 
     @property
-    def of_boots(self) -> dict[str, float]:
-        """The median of each boot's values, by the boot."""
+    def by_boot(self) -> dict[str, list[float]]:
+        """The values of each boot, by the boot, in the order in which they were made."""
         found: dict[str, list[float]] = {}
         for boot, value in zip(self.boots, self.values, strict=True):
             found.setdefault(boot, []).append(value)
-        return {boot: float(np.median(values)) for boot, values in found.items()}
+        return found
+
+    @property
+    def of_boots(self) -> dict[str, float]:
+        """The median of each boot's values, by the boot."""
+        return {boot: float(np.median(values)) for boot, values in self.by_boot.items()}
 
 
 @dataclass
@@ -89,7 +129,8 @@ class Row:
     """One case on one machine, in each setup that it was measured in.
 
     `values` are those of the benchmark's parameters. `nr_earlier` repetitions are in no sample:
-    their command or inputs were others, before the suite's file was edited.
+    their command or inputs were others, before the suite's file was edited. `names` has a name for
+    each setup, the same in every row.
     """
 
     machine: str
@@ -101,49 +142,70 @@ class Row:
     values: Mapping[str, Any] = field(default_factory=dict)
     samples: dict[Setup, Sample] = field(default_factory=dict)
     nr_earlier: int = 0
+    names: Mapping[Setup, str] = field(default_factory=dict)
 
     @property
     def first(self) -> Setup | None:
         """What the others are compared with: the first that has values."""
         return next((setup for setup, one in self.samples.items() if one.values), None)
 
+    @property
+    def others(self) -> list[Setup]:
+        """Those that are compared with the first."""
+        return [one for one, sample in self.samples.items() if sample.values and one != self.first]
+
     @cached_property
     def comparison(self) -> Comparison | None:
-        """Every setup against the first, named by `names_of`; None if fewer than two have values.
+        """Every setup against the first, by name; None if fewer than two have values.
 
-        Rates are turned into times, so that the words mean the same for both. Policies that took
-        turns in blocks are compared within them. Of setups that had boots of their own each boot
-        is one number, see `is_by_boot`.
+        Rates are turned into times, so that the words mean the same for both. Each pair decides
+        what a run of it is, see `is_by_boot`; those that took turns in blocks are compared within
+        them. p values are adjusted over all pairs, whatever their runs are.
         """
-        names = names_of(list(self.samples))
-        times, blocks = {}, {}
+        by_boot = [one for one in self.others if self.is_by_boot(one)]
+        by_repetition = [one for one in self.others if one not in by_boot]
+        found = [self._compared(by_repetition, False)] if by_repetition else []
+        found += [self._compared(by_boot, True)] if by_boot else []
+        order = [self.names[one] for one in self.others]
+        return evidence.merged(found, order) if found else None
+
+    def _compared(self, others: Sequence[Setup], is_by_boot: bool) -> Comparison:
+        times, blocks, occasions = {}, {}, {}
         for setup, sample in self.samples.items():
+            if setup != self.first and setup not in others:
+                continue
             values, places = sample.values, sample.blocks
-            if self.is_by_boot:
+            if is_by_boot:
                 values, places = list(sample.of_boots.values()), list(sample.of_boots)
             if values:
-                times[names[setup]] = [1 / v for v in values] if self.higher_is_better else values
-                blocks[names[setup]] = places
-        if len(times) < 2:
-            return None
-        found = evidence.compare_groups(times, baseline=names[self.first], blocks=blocks)
-        return replace(found, why=f"{BY_BOOT}: {found.why}") if self.is_by_boot else found
+                name = self.names[setup]
+                times[name] = [1 / v for v in values] if self.higher_is_better else values
+                blocks[name] = places
+                occasions[name] = [place[:2] for place in sample.blocks]
+        found = evidence.compare_groups(
+            times,
+            baseline=self.names[self.first],
+            blocks=blocks,
+            occasions=None if is_by_boot else occasions,
+        )
+        return replace(found, why=f"{BY_BOOT}: {found.why}") if is_by_boot else found
 
-    @property
-    def is_by_boot(self) -> bool:
-        """Whether a boot and not a repetition is what was repeated, and there are enough of them.
+    def is_by_boot(self, setup: Setup) -> bool:
+        """Whether a boot and not a repetition is what was repeated of this setup and the first, and
+        each had enough of them.
 
         Setups that never shared a boot, as kernels never do, differ by their boots too: what all
         repetitions of a boot have in common tells nothing of the next boot.
         """
-        filled = [sample.nr_boots for sample in self.samples.values() if sample.values]
-        return self.has_boots_apart and min(filled) >= BOOTS_FOR_KERNELS_MIN
+        return self.has_boots_apart(setup) and self.nr_boots(setup) >= BOOTS_FOR_KERNELS_MIN
 
-    @property
-    def has_boots_apart(self) -> bool:
-        """Whether a setup shared no boot with the first one."""
-        filled = [set(sample.boots) for sample in self.samples.values() if sample.values]
-        return any(filled[0].isdisjoint(boots) for boots in filled[1:])
+    def has_boots_apart(self, setup: Setup) -> bool:
+        """Whether it shared no boot with the first."""
+        return set(self.samples[setup].boots).isdisjoint(self.samples[self.first].boots)
+
+    def nr_boots(self, setup: Setup) -> int:
+        """How many boots it was measured in, or the first, if that is fewer."""
+        return min(self.samples[setup].nr_boots, self.samples[self.first].nr_boots)
 
 
 @dataclass(frozen=True)
@@ -170,8 +232,7 @@ def answers(found: Sequence[Row]) -> list[Answer]:
     told = []
     for discovery in discoveries:
         row = compared[discovery.cell]
-        names = names_of(list(row.samples))
-        setup = next(one for one, name in names.items() if name == discovery.pair.a)
+        setup = next(one for one in row.others if row.names[one] == discovery.pair.a)
         told.append(Answer(row, setup, discovery.pair, discovery.p_table, discovery.verdict))
     return told
 
@@ -198,6 +259,18 @@ def tests(found: Sequence[Row]) -> dict[str, list[str]]:
             sentence = row.comparison.why.split("; ")[0].removesuffix(".")
             told.setdefault(sentence, []).append(row.name)
     return told
+
+
+def floors(found: Sequence[Row]) -> list[str]:
+    """What is known of what the machine differs from itself by, each in a sentence."""
+    told: dict[Null, list[str]] = {}
+    for row in found:
+        pairs = [pair for pair in (row.comparison.pairs if row.comparison else ()) if pair.floor]
+        for pair in pairs:
+            which = f" ({pair.a})" if len(pairs) > 1 else ""
+            text = f"{row.name}{which} {percent(pair.floor.change)}"
+            told.setdefault(pair.floor.of, []).append(text)
+    return [f"{', '.join(texts)}: {FLOOR_TOLD[kind]}" for kind, texts in told.items()]
 
 
 def notes(found: Sequence[Row]) -> list[str]:
@@ -249,7 +322,28 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[Row]:
             sample.started_at.append(one.started_at)
             sample.tools.add(tools[one.surroundings])
             sample.nr_noisy += one.noisy
-    return _told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at))
+    return _named(_told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at)))
+
+
+def _named(found: list[Row]) -> list[Row]:
+    """Each setup by one name in all rows, with its build if some machine was measured under two.
+
+    So one build meets itself on another machine, and two machines with a build of their own each
+    are those of one kernel.
+    """
+    of_machine: dict[str, list[Setup]] = {}
+    for row in found:
+        of_machine.setdefault(row.machine, []).extend(row.samples)
+    apart = {
+        setup.name
+        for of in of_machine.values()
+        for setup, name in names_of(list(dict.fromkeys(of))).items()
+        if name != setup.name
+    }
+    names = names_of(setups(found))
+    for row in found:
+        row.names = {one: names[one] if one.name in apart else one.name for one in row.samples}
+    return found
 
 
 def _of_last_form(found: Sequence[Row], asked_at: Mapping[tuple[str, str], str]) -> list[Row]:
@@ -330,11 +424,10 @@ def limits(found: Sequence[Row]) -> list[str]:
         )
     compared = [row for row in found if len(row.samples) > 1]
     boots = [
-        sample.nr_boots
+        row.nr_boots(setup)
         for row in compared
-        if row.has_boots_apart or len({(one.kernel, one.version) for one in row.samples}) > 1
-        for sample in row.samples.values()
-        if sample.values
+        for setup in row.others
+        if row.has_boots_apart(setup) or setup.build != row.first.build
     ]
     if boots and min(boots) < BOOTS_FOR_KERNELS_MIN:
         told.append(
@@ -342,31 +435,27 @@ def limits(found: Sequence[Row]) -> list[str]:
             f" {min(boots)} boot{'s' * (min(boots) > 1)}: boots differ too, so measure it in three"
             " or more boots (--again, or --on vm --boots N)"
         )
-    if any(row.is_by_boot for row in compared):
+    by_boot = [(row, one) for row in compared for one in row.others if row.is_by_boot(one)]
+    if by_boot:
         told.append(
             "medians and intervals of single setups are of all repetitions, and narrower than"
             " those of boots; comparisons have one number a boot"
         )
-    if any(_one_after_the_other(row) for row in compared):
-        told.append(
-            "what is compared was measured one after the other: had the machine been busier or"
-            " hotter the second time, it would look the same, so go back and forth (--again under"
-            " each in turn)"
-        )
+    told += _one_after_the_other(compared)
     for row in compared:
         if len(set().union(*(sample.tools for sample in row.samples.values()))) > 1:
             told.append(f"{row.name}: versions of tools differ between what is compared")
         if row.comparison and all(pair.is_blocked for pair in row.comparison.pairs):
             continue  # What differs between boots is no part of a ratio within a block of one.
-        names = names_of(list(row.samples))
         for setup, sample in row.samples.items():
             p_value = _boots_p(sample)
             if p_value is not None and p_value < SIGNIFICANT_BOOTS:
-                one_each = "; what is compared is one number a boot" if row.is_by_boot else ""
+                is_by_boot = any(of is row and setup in (one, row.first) for of, one in by_boot)
+                one_each = "; what is compared is one number a boot" if is_by_boot else ""
                 told.append(
-                    f"{row.name}, {names[setup]}: its boots differ from each other (p"
+                    f"{row.name}, {row.names[setup]}: its boots differ from each other (p"
                     f" {p_text(p_value)}), so the interval is too narrow for what another boot"
-                    f" would show{one_each}"
+                    f" would show{one_each}. Their means: {_boot_means(sample)} {row.unit}"
                 )
     for row in found:
         for sample in row.samples.values():
@@ -378,22 +467,49 @@ def limits(found: Sequence[Row]) -> list[str]:
     return told
 
 
-def _one_after_the_other(row: Row) -> bool:
-    """Whether some setup's repetitions were all made before or all after those of the first."""
-    spans = [
-        (min(one.started_at), max(one.started_at)) for one in row.samples.values() if one.values
+def _one_after_the_other(compared: Sequence[Row]) -> list[str]:
+    """Whether some setup's repetitions were made before or after those of the first rather than in
+    turn with them, and what to measure next; of the worst pair."""
+    shares = [(_share_later(row, one), row, one) for row in compared for one in row.others]
+    worst = max(shares, key=lambda of: abs(of[0] - 0.5), default=None)
+    if worst is None or abs(worst[0] - 0.5) < LATER_TOLD_FROM - 0.5:
+        return []
+    share, row, setup = worst
+    name, first = row.names[setup], row.names[row.first]
+    later, earlier = (name, first) if share > 0.5 else (first, name)
+    return [
+        f"what is compared was measured one after the other, {later} later than {earlier} in"
+        f" {max(share, 1 - share):.0%} of all pairs of repetitions: had the machine been busier or"
+        " hotter the second time, it would look the same, so go back and forth (--again under"
+        f" each in turn; {earlier} is next)"
     ]
-    return any(last < spans[0][0] or spans[0][1] < first for first, last in spans[1:])
+
+
+def _share_later(row: Row, setup: Setup) -> float:
+    """Of all pairs of a repetition of this setup and one of the first, the share in which this was
+    made later: 0.5 where they took turns.
+
+    Source: H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
+    stochastically larger than the other", Annals of Mathematical Statistics 18, 1947 (U / n m).
+    """
+    own, first = (np.array(row.samples[one].started_at) for one in (setup, row.first))
+    later, alike = (own[:, None] > first).mean(), (own[:, None] == first).mean()
+    return float(later + alike / 2)
 
 
 def _boots_p(sample: Sample) -> float | None:
     """Whether the boots of a sample differ from each other, by Welch's analysis of variance."""
-    logs: dict[str, list[float]] = {}
-    for boot, value in zip(sample.boots, sample.values, strict=True):
-        logs.setdefault(boot, []).append(float(np.log(value)))
-    large = {boot: np.array(of) for boot, of in logs.items() if len(of) >= RUNS_FOR_INTERVAL_MIN}
+    large = {
+        boot: np.log(of) for boot, of in sample.by_boot.items() if len(of) >= RUNS_FOR_INTERVAL_MIN
+    }
     test = welch(large) if len(large) > 1 else None
     return test and test.p_value
+
+
+def _boot_means(sample: Sample) -> str:
+    """The geometric mean of each boot, in order."""
+    means = [log_estimate(values) for values in sample.by_boot.values()]
+    return ", ".join(number(of.mean, of.low, of.high) for of in means)
 
 
 def reached(values: Sequence[float], until: float, runs_max: int) -> str:

@@ -14,7 +14,6 @@ import contextlib
 import itertools
 import json
 import os
-import random
 import re
 import resource
 import time
@@ -73,13 +72,12 @@ class Guest:
 
 
 def order(guests: Sequence[Guest], numbers: Sequence[int], seed: int) -> list[tuple[Guest, int]]:
-    """Every guest with every number of a boot: number by number, shuffled within each."""
-    found = []
-    for number in numbers:
-        shuffled = list(guests)
-        random.Random(f"{seed} boot {number}").shuffle(shuffled)
-        found += [(guest, number) for guest in shuffled]
-    return found
+    """Every guest with every number of a boot: number by number, see `bench.in_turn`."""
+    return [
+        (guest, number)
+        for number in numbers
+        for guest in bench.in_turn(guests, f"{seed} boot", number)
+    ]
 
 
 @dataclass
@@ -327,7 +325,8 @@ class Begun:
         """What others than QEMU and we did on this machine since, see `environment`."""
         now, nr_cpus = _own_ns(pid), os.cpu_count() or 1
         if now is None or self.own_ns is None:
-            return {"foreign_ns": None, "steal_ns": None, "throttled": None, "noisy": []}
+            unknown = "what others did is not known: QEMU was gone before it could be asked"
+            return {"foreign_ns": None, "steal_ns": None, "throttled": None, "noisy": [unknown]}
         own_ns = now - self.own_ns
         return environment.disturbance(self.reading, Reading.now(), own_ns, nr_cpus)
 

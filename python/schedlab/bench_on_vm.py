@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,7 +88,8 @@ def begin(asked: Asked, kept: Measurements, command: str, quiet: bool) -> Boots:
     asked = restrict(asked)
     program = programs.BENCH.find()
     machines = asked.machines
-    found = [_platform(asked, name) for name in machines.kernels or (None,)]
+    records = [platforms.find_record(name) for name in machines.kernels or (None,)]
+    found = {_platform(asked, record): record["hz"] for record in records}
     _refuse_same_image(found)
     guests = _guests(asked, found)
     host = environment.capture()
@@ -126,13 +127,13 @@ def measure(boots: Boots, quiet: bool) -> None:
         progress.clear()
 
 
-def _platform(asked: Asked, kernel: str | None) -> platforms.Platform:
+def _platform(asked: Asked, record: Mapping[str, Any]) -> platforms.Platform:
     machines = asked.machines
-    found = platforms.find_platform(kernel, machines.cpus, deterministic=False)
+    found = platforms.platform_of(record, machines.cpus, deterministic=False)
     return dataclasses.replace(found, memory_mib=machines.memory_mib)
 
 
-def _refuse_same_image(found: Sequence[platforms.Platform]) -> None:
+def _refuse_same_image(found: Iterable[platforms.Platform]) -> None:
     names: dict[str, str] = {}
     for kernel in (platform.kernel for platform in found):
         other = names.setdefault(kernel.sha256, kernel.name)
@@ -142,17 +143,23 @@ def _refuse_same_image(found: Sequence[platforms.Platform]) -> None:
             )
 
 
-def _guests(asked: Asked, found: Sequence[platforms.Platform]) -> list[Guest]:
-    """Every kernel under every policy that it takes; each has to be under one at least."""
+def _guests(asked: Asked, found: Mapping[platforms.Platform, int | None]) -> list[Guest]:
+    """Every kernel under every policy that it takes; each has to be under one at least.
+
+    `found` has the ticks a second of each platform's kernel.
+    """
     loaded = {policy: load.object_of(policy) for policy in asked.policies if policy != KERNEL_OWN}
     guests = []
-    for platform in found:
-        hz = platforms.find_record(platform.kernel.name)["hz"]
+    for platform, hz in found.items():
         own = [Guest(platform, hz)] if KERNEL_OWN in asked.policies else []
         takes = platform.kernel.sched_ext == "sound"
         if loaded and not takes:
             if not own:
-                raise _not_taken(next(iter(loaded)), platform)
+                raise _not_taken(
+                    next(iter(loaded)),
+                    platform,
+                    f"with {KERNEL_OWN} among --policies, it is measured under its own scheduler",
+                )
             click.echo(
                 f"kernel {platform.kernel.name} takes no policies: only its own scheduler is"
                 " measured in it",
@@ -165,17 +172,17 @@ def _guests(asked: Asked, found: Sequence[platforms.Platform]) -> list[Guest]:
                 for policy, (_, built, of_set) in loaded.items()
             ]
     if loaded and all(guest.policy == KERNEL_OWN for guest in guests):
-        raise _not_taken(next(iter(loaded)), found[0])
+        without = "without --policies each kernel is measured under its own scheduler"
+        raise _not_taken(next(iter(loaded)), next(iter(found)), without)
     return guests
 
 
-def _not_taken(policy: str, platform: platforms.Platform) -> SchedlabError:
+def _not_taken(policy: str, platform: platforms.Platform, else_: str) -> SchedlabError:
     kernel = platform.kernel
     return SchedlabError(
         f"policy {policy} cannot be loaded into kernel {kernel.name} ({kernel.release}), which has"
         " no sched_ext that works",
-        f"name a --kernel that takes policies, see `schedlab kernels list`; with {KERNEL_OWN} among"
-        f" --policies, {kernel.name} is measured beside it under its own scheduler",
+        f"name a --kernel that takes policies, see `schedlab kernels list`; {else_}",
     )
 
 

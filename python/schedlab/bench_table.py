@@ -17,6 +17,7 @@ from schedlab.bench_answers import (
     Sample,
     Setup,
     answers,
+    floors,
     limits,
     names_of,
     notes,
@@ -24,19 +25,21 @@ from schedlab.bench_answers import (
     tests,
 )
 from schedlab.bench_overall import Together, explanation, together
-from schedlab.digits import number, p_text
+from schedlab.digits import number, p_text, percent
 from schedlab.power import POWER
 from schedlab.statistics import THRESHOLD, Estimate
 from schedlab.tables import fits, print_table
 
 # What is told of a sample only where there is some.
 COUNTED = ("noisy", "failed")
+HEADS = ("median", "95 % interval", "mean", "SD", "MAD")
+SPREAD_TOLD = "mean: geometric; SD: of the logarithms; MAD: the same from median distances"
 
 
 def results_table(
     found: Sequence[Row], title: str, letters: Mapping[Setup, str] | None = None
 ) -> Table:
-    """A row for each case and setup: median, interval, runs, how many were noisy or failed.
+    """A row for each case and setup: location, spread, runs, how many were noisy or failed.
 
     With `letters` it is narrow: they stand for the setups, and words go into lines of their own.
     """
@@ -47,15 +50,20 @@ def results_table(
     if len(setups(found)) > 1:
         table.add_column("on" if letters else "measured on", no_wrap=True)
     table.add_column("unit", no_wrap=letters is None, overflow="fold")
-    for head in ("median", "95 % interval", "runs", *counted):
+    heads = ("median\nmean", "95 % interval", "SD\nMAD") if letters else HEADS
+    for head in (*heads, "runs", *counted):
         table.add_column(head, justify="right", no_wrap=True)
     for row in found:
-        names = letters or names_of(list(row.samples))
+        names = letters or row.names
         for setup, sample in row.samples.items():
             on = [names[setup]] if len(setups(found)) > 1 else []
             counts = [str(getattr(sample, f"nr_{head}") or "") for head in counted]
             name = _name(row, letters)
-            table.add_row(*map(escape, (name, *on, row.unit, *_cells(sample), *counts)))
+            cells = _cells(sample)
+            if letters:
+                median, interval, mean, sd, mad, runs = cells
+                cells = (f"{median}\n{mean}", interval, f"{sd}\n{mad}", runs)
+            table.add_row(*map(escape, (name, *on, row.unit, *cells, *counts)))
     return table
 
 
@@ -65,10 +73,18 @@ def _name(row: Row, letters: Mapping[Setup, str] | None) -> str:
 
 
 def _cells(sample: Sample) -> tuple[str, ...]:
+    """As `HEADS`, and the number of runs."""
     centre = sample.estimate
     if centre is None:
-        return "–", "–", "0"
-    return (*with_digits(centre), str(centre.n))
+        return "–", "–", "–", "–", "–", "0"
+    return (*with_digits(centre), *location_and_spread(sample), str(centre.n))
+
+
+def location_and_spread(sample: Sample) -> tuple[str, str, str]:
+    """Of a sample with values: geometric mean, SD of logarithms and MAD in percent, as texts."""
+    of = sample.geometric
+    spreads = ("–" if one is None else percent(one) for one in (of.sd, sample.mad))
+    return (number(of.mean, of.low, of.high), *spreads)
 
 
 def with_digits(centre: Estimate) -> tuple[str, str]:
@@ -90,7 +106,8 @@ def comparison_table(told: Sequence[Answer], letters: Mapping[Setup, str] | None
     table.add_column("benchmark", no_wrap=True)
     for head in ("on" if letters else "measured on", *(["against"] if several else [])):
         table.add_column(head, no_wrap=True)
-    for head in ("change", "p", "verdict", "shows from", f"runs for {100 * THRESHOLD:g} %"):
+    ps = ("p\nraw",) if letters else ("p", "raw p")
+    for head in ("change", *ps, "verdict", "shows from", f"runs for {100 * THRESHOLD:g} %"):
         is_word = head == "verdict"
         head = head.replace(" ", "\n", 1) if letters else head
         no_wrap = not (is_word and letters)
@@ -98,12 +115,13 @@ def comparison_table(told: Sequence[Answer], letters: Mapping[Setup, str] | None
     for answer in told:
         pair = answer.pair
         names, change = [pair.a, pair.b], pair.change
+        p_values = plain_p(answer.p_table), plain_p(pair.ratio.p_value)
         if letters:
             names = [letters[answer.setup], letters[answer.row.first]]
             change = change.replace(" [", "\n[")
         figures = (
             change,
-            plain_p(answer.p_table),
+            *(["\n".join(p_values)] if letters else p_values),
             answer.word,
             detectable_text(answer),
             runs_text(answer),
@@ -116,8 +134,7 @@ def comparison_table(told: Sequence[Answer], letters: Mapping[Setup, str] | None
 def detectable_text(answer: Answer) -> str:
     """The smallest change that so many runs of such noise would show, in percent."""
     change = answer.pair.detectable
-    # Two digits, and never as 1.1e+02.
-    return "–" if change is None else f"{float(f'{100 * change:.2g}'):,g} %"
+    return "–" if change is None else percent(change)
 
 
 def runs_text(answer: Answer) -> str:
@@ -132,17 +149,21 @@ def print_results(found: Sequence[Row], title: str) -> None:
     lines = together(told)
     _name_machines(found)
     wide = [results_table(found, title), *([comparison_table(told)] if told else [])]
+    wide += [together_table(lines)] if lines else []
     letters = _letters_where_needed(found, wide)
     print_table(results_table(found, title, letters))
+    click.echo(SPREAD_TOLD)
     if told:
         print_table(comparison_table(told, letters))
         for sentence in legend(len(told)):
             click.echo(sentence)
         for test, names in tests(found).items():
             click.echo(f"test of {', '.join(names)}: {test}")
+        for sentence in floors(found):
+            click.echo(f"noise floor: {sentence}")
         for sentence in notes(found):
             click.echo(f"note: {sentence}")
-        _print_together(lines)
+        _print_together(lines, _of_names(found, letters))
     for sentence in limits(found):
         click.echo(f"limit: {sentence}")
 
@@ -154,25 +175,43 @@ def _name_machines(found: Sequence[Row]) -> None:
             row.name = f"{row.name} on {row.machine}"
 
 
-def _print_together(lines: Sequence[Together]) -> None:
+def _of_names(
+    found: Sequence[Row], letters: Mapping[Setup, str] | None
+) -> Mapping[str, str] | None:
+    """The letter of each name that setups go by in rows."""
+    return letters and {name: letters[setup] for row in found for setup, name in row.names.items()}
+
+
+def _print_together(lines: Sequence[Together], letters: Mapping[str, str] | None) -> None:
     if lines:
         click.echo()
-        print_table(together_table(lines))
+        print_table(together_table(lines, letters))
         for sentence in explanation(lines):
             click.echo(sentence)
 
 
-def together_table(lines: Sequence[Together]) -> Table:
-    """What several benchmarks or machines say together."""
+def together_table(lines: Sequence[Together], letters: Mapping[str, str] | None = None) -> Table:
+    """What several benchmarks or machines say together; narrow with `letters`, by name."""
     table = Table(box=box.SIMPLE, title="together", title_justify="left", title_style="bold")
-    for head in ("measured on", "against", "over"):
-        table.add_column(head)
-    for head in ("change", "df", "p", "verdict", "range", "I²", "faster : slower"):
-        table.add_column(head, justify="left" if head in ("verdict", "range") else "right")
+    heads = ("measured on", "against", "over", "change", "df", "p", "verdict", "range", "I²",
+             "faster : slower")  # fmt: skip
+    if letters:
+        heads = ("on", "over", "change,\nverdict", "p\ndf\nI²", "range, and\nfaster : slower")
+    for head in heads:
+        is_text = head in ("measured on", "against", "on", "over", "verdict") or "range" in head
+        is_whole = letters is not None and head in ("on", "change,\nverdict", "p\ndf\nI²")
+        justify = "left" if is_text else "right"
+        table.add_column(head, justify=justify, no_wrap=is_whole, overflow="fold")
     for line in lines:
-        degrees = str(line.found.degrees_of_freedom)
-        texts = (line.name, line.against, line.over, line.change, degrees, plain_p(line.p_table))
-        texts += (line.word, line.range, line.heterogeneity, line.signs)
+        degrees, p_value = str(line.found.degrees_of_freedom), plain_p(line.p_table)
+        texts = (line.name, line.against, line.over, line.change, degrees, p_value, line.word,
+                 line.range, line.heterogeneity, line.signs)  # fmt: skip
+        if letters:
+            on = f"{letters[line.name]}\nagainst\n{letters[line.against]}"
+            change = line.change.replace(" [", "\n[").replace(" (", "\n(") + f"\n{line.word}"
+            ends = "\n".join((*line.range.replace(" (", "\n(").split(" … "), line.signs))
+            sure = "\n".join((p_value, degrees, line.heterogeneity))
+            texts = (on, line.over, change, sure, ends)
         table.add_row(*map(escape, texts))
     return table
 
@@ -186,6 +225,7 @@ def print_medians(found: Sequence[Row], title: str) -> None:
     """Only the table of results."""
     letters = _letters_where_needed(found, [results_table(found, title)])
     print_table(results_table(found, title, letters))
+    click.echo(SPREAD_TOLD)
 
 
 def _letters_where_needed(found: Sequence[Row], wide: Sequence[Table]) -> dict[Setup, str] | None:
@@ -207,9 +247,11 @@ def legend(nr_compared: int) -> list[str]:
     several = f" and for all {nr_compared} comparisons" if nr_compared > 1 else ""
     return [
         "change: of the time taken, new / old - 1, with its 95 % interval; below zero is faster",
-        f"p: adjusted within a benchmark{several}; no difference shown is not the same as the same",
+        f"p: adjusted within a benchmark{several}, raw is of the test alone; no difference shown is"
+        " not the same as the same",
         f"shows from: the smallest change that so many runs of such noise show in {100 * POWER:g} %"
-        f" of cases; runs for {100 * THRESHOLD:g} %: how many of each would show that",
+        f" of cases; runs for {100 * THRESHOLD:g} %: how many of each would show that (– where more"
+        " runs would not)",
     ]
 
 
@@ -238,6 +280,10 @@ def results_json(found: Sequence[Row]) -> list[dict[str, Any]]:
                     "earlier": row.nr_earlier,
                     "boots": sample.nr_boots,
                     **_estimate_json(sample.estimate),
+                    "geometric_mean": sample.geometric and sample.geometric.mean,
+                    "sd_log": sample.geometric and sample.geometric.sd,
+                    "mad_log": sample.mad,
+                    "values_by_boot": list(sample.by_boot.values()),
                     "against_first": answer and _answer_json(answer),
                 }
             )
@@ -273,6 +319,8 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         "resampled_high": pair.resampled and pair.resampled.high,
         "hedges_g": pair.hedges_g,
         "cliffs_delta": pair.cliffs_delta,
+        "noise_floor": pair.floor and pair.floor.change,
+        "noise_floor_of": pair.floor and pair.floor.of.value,
         "detectable_change": pair.detectable,
         "runs_needed": pair.runs_needed,
     }

@@ -456,7 +456,7 @@ def ticks_a_second() -> tuple[int, str]:
 
 def described() -> tuple[str, str]:
     """What this machine is, and under what its costs were measured."""
-    machine = environment.capture()["machine"]
+    machine = environment.machine()
     cpu = machine["cpu_model"] or "CPUs of unknown make"
     virtual = ", in a virtual machine" if machine["virtual"] else ""
     what = f"{cpu}, {machine['nr_cpus']} CPUs{virtual}, Linux {platform.release()}"

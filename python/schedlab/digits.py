@@ -75,6 +75,11 @@ def change_percent(ratio: float, low: float | None, high: float | None) -> str:
     return f"{_signed(change, places)} % [{low_text}, {high_text}]"
 
 
+def percent(change: float) -> str:
+    """A relative size in percent with two digits, and never as 1.1e+02."""
+    return f"{float(f'{100 * change:.2g}'):,g} %"
+
+
 def p_text(p_value: float | None) -> str:
     """A p value with its sign of equality, such as "= 0.03": two digits, nothing beyond 0.0001."""
     if p_value is None:

@@ -119,15 +119,7 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
     uname = os.uname()
     config = kernel_config(root)
     return {
-        "machine": {
-            "id": _machine_id(root),
-            "cpu_model": _cpuinfo(root, "model name"),
-            "nr_cpus": os.cpu_count(),
-            "nr_cpus_usable": len(os.sched_getaffinity(0)),
-            "memory_kib": _memory_kib(root),
-            "smt": _text(root, "sys/devices/system/cpu/smt/control"),
-            "virtual": _virtual(root),
-        },
+        "machine": machine(root),
         "kernel": {
             "release": uname.release,
             "version": uname.version,
@@ -150,6 +142,19 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
         "temperature_celsius": temperature(root),
         "throttled": throttle_count(root),
         "tools": {"python": platform.python_version(), **package_versions(packages)},
+    }
+
+
+def machine(root: Path = ROOT) -> dict[str, Any]:
+    """What a machine is, whatever runs on it."""
+    return {
+        "id": _machine_id(root),
+        "cpu_model": _cpuinfo(root, "model name"),
+        "nr_cpus": os.cpu_count(),
+        "nr_cpus_usable": len(os.sched_getaffinity(0)),
+        "memory_kib": _memory_kib(root),
+        "smt": _text(root, "sys/devices/system/cpu/smt/control"),
+        "virtual": _virtual(root),
     }
 
 

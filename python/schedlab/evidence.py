@@ -16,10 +16,15 @@ each pair a ratio with its interval, p values and a word. The pick, made in `met
   over: Dunn's test (of Mann and Whitney for two samples), Holm, and a resampled interval of the
   ratio of medians.
 - As published in 2012, Tukey and Kramer's test with pooled variance, is there for the asking.
+- Where neighbouring runs are shown to be alike, the test of means counts them as the fewer
+  independent runs that they are worth; ranks and resampling cannot.
+- Faster and slower take a change above what the machine differs from itself by (`noise_floor`)
+  where pairs have been made on several occasions and runs, not boots or blocks, are compared.
 - Fewer than three runs: a ratio and no interval, p value or word.
 """
 
 import itertools
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,8 +38,14 @@ from schedlab.blocks import BLOCKS_FOR_EXCHANGES_MIN, Blocked, exchange_p, media
 from schedlab.digits import change_percent, p_text
 from schedlab.effects import cliffs_delta, hedges_g, mean_ratio, median_ratio
 from schedlab.errors import BadValue, UnknownName
-from schedlab.independence import Independence, independence
+from schedlab.independence import (
+    Independence,
+    dependent_paired_ratio,
+    dependent_ratio,
+    independence,
+)
 from schedlab.method import Choice, Method, Names, choose, within_blocks
+from schedlab.noise_floor import NoiseFloor, Null, noise_floor
 from schedlab.power import (
     blocks_needed,
     detectable_change,
@@ -75,11 +86,12 @@ class Pair:
     blocks, None for any other method than `BLOCKS`. `medians` is the ratio of medians, or the
     median of the ratios within blocks, in any case; without interval for fewer than six runs.
     `resampled` is the ratio of geometric means again, with a bootstrap interval from eight runs on;
-    None within blocks.
+    None within blocks. Neither has one where neighbouring runs are alike.
     `p_adjusted` is for all pairs of the comparison, and None where there is no test. `hedges_g`
     and `cliffs_delta` are sizes without unit. `detectable` is the smallest change that so many runs
-    of such noise show in 80 of 100 cases, `runs_needed` how many of each would show the threshold;
-    None where that cannot be said or done.
+    of such noise show in 80 of 100 cases, and that is above `floor`; `runs_needed` how many of each
+    would show the threshold; None where that cannot be said or done. `floor` is None within blocks,
+    and where occasions are not told or too few.
     """
 
     a: str
@@ -95,6 +107,12 @@ class Pair:
     cliffs_delta: float
     detectable: float | None
     runs_needed: int | None
+    floor: NoiseFloor | None
+
+    @property
+    def floor_change(self) -> float:
+        """What the machine is known to differ from itself by; 0 where that is not known."""
+        return self.floor.change if self.floor else 0.0
 
     @property
     def is_blocked(self) -> bool:
@@ -153,6 +171,7 @@ def compare_groups(
     threshold: float = THRESHOLD,
     method: Method | None = None,
     blocks: Mapping[str, Sequence[Hashable]] | None = None,
+    occasions: Mapping[str, Sequence[Hashable]] | None = None,
 ) -> Comparison:
     """Compares samples of times, each with the baseline or, without one, each with each.
 
@@ -173,6 +192,9 @@ def compare_groups(
         The block of each run: runs of one block were made next to each other, so that what
         disturbed one disturbed the other too. Pairs that share `RUNS_FOR_INTERVAL_MIN` blocks or
         more are then compared within them, unless another method is asked for.
+    occasions : mapping of name to sequence of hashable, optional
+        The occasion of each run, such as a boot: see `noise_floor`. Left out where each run had one
+        of its own, as then the interval holds what occasions differ by.
 
     Returns
     -------
@@ -199,15 +221,19 @@ def compare_groups(
     }
     compared = _names(checked, baseline)
     within = within_blocks(checked, compared, method, blocks)
-    choice = choose(large, compared, within, baseline, method)
+    series = {name: independence(sample, name) for name, sample in checked.items()}
+    worth = _worth(series, within) if method is None else {}
+    choice = choose(large, compared, within, baseline, method, worth)
     ratios = {names: _headline(choice, names, checked) for names in compared}
     tested = [names for names in compared if large.keys() >= {*names}]
     raw, adjusted = _p_values(choice, large, ratios, tested)
     exchanged = {
         names: exchange_p(of.logs)
         for names, of in within.items()
-        if choice.of[names] is Method.BLOCKS
+        # Blocks that are like those before them cannot be exchanged one by one.
+        if choice.of[names] is Method.BLOCKS and names not in worth
     }
+    floors = _floors(choice, checked, compared, occasions)
     pairs = tuple(
         _pair(
             names,
@@ -216,10 +242,10 @@ def compare_groups(
             (exchanged.get(names), adjusted.get(names)),
             choice,
             threshold,
+            floors.get(names),
         )
         for names in compared
     )
-    series = {name: independence(sample, name) for name, sample in checked.items()}
     return Comparison(
         method=choice.method,
         why=choice.why(exchanged),
@@ -230,6 +256,51 @@ def compare_groups(
         noise=noise(checked),
         notes=tuple(_notes(checked, series, pairs, within)),
     )
+
+
+def merged(
+    found: Sequence[Comparison], order: Sequence[str], threshold: float = THRESHOLD
+) -> Comparison:
+    """Comparisons of other samples with one baseline, as one whose p values are of all its pairs.
+
+    For pairs of which a run is not the same thing: boots of some, repetitions of others. What is
+    asked of all samples at once (`omnibus`, `variances`, `noise`) takes runs of one kind, so it is
+    None where there are several comparisons.
+
+    Parameters
+    ----------
+    found : sequence of Comparison
+        At least one, each with the same baseline, by methods that adjust by Holm's.
+    order : sequence of str
+        Of the samples that are compared with it.
+    """
+    if len(found) == 1:
+        return found[0]
+    of_name = {pair.a: pair for one in found for pair in one.pairs}
+    pairs = [of_name[name] for name in order]
+    tested = [pair for pair in pairs if pair.p_adjusted is not None]
+    adjusted = holm([pair.ratio.p_value for pair in tested])
+    of_family = dict(zip(map(id, tested), map(float, adjusted), strict=True))
+    heads, tails = [], []
+    for one in found:
+        head, _, tail = one.why.removesuffix(".").partition("; ")
+        heads.append(f"{' and '.join(pair.a for pair in one.pairs)}: {head}")
+        tails += [tail] if tail else []
+    return Comparison(
+        method=found[0].method,
+        why=f"{'. '.join(heads)}{''.join(f'; {tail}' for tail in tails)}.",
+        pairs=tuple(_adjusted(pair, of_family.get(id(pair)), threshold) for pair in pairs),
+        omnibus=None,
+        variances=None,
+        independence={name: of for one in found for name, of in one.independence.items()},
+        noise=None,
+        notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
+    )
+
+
+def _adjusted(pair: Pair, p_adjusted: float | None, threshold: float) -> Pair:
+    word = verdict(pair.ratio, p_adjusted, threshold, pair.floor_change)
+    return replace(pair, p_adjusted=p_adjusted, verdict=word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +344,7 @@ def over_table(
     discoveries = []
     for place, (cell, pair) in enumerate(rows):
         p_table = of_table.get(place)
-        word = verdict(pair.ratio, p_table, threshold)
+        word = verdict(pair.ratio, p_table, threshold, pair.floor_change)
         discoveries.append(Discovery(cell, pair, p_table, word))
     return discoveries
 
@@ -300,14 +371,56 @@ def _names(samples: Mapping[str, Sample], baseline: str | None) -> list[Names]:
     return [(later, earlier) for earlier, later in itertools.combinations(samples, 2)]
 
 
+def _worth(
+    series: Mapping[str, Independence], within: Mapping[Names, Blocked]
+) -> dict[str | Names, float]:
+    """See `Choice.worth`."""
+    found = {names: _of_ratios(blocked) for names, blocked in within.items()}
+    asked = {**series, **found}
+    return {key: of.n_effective for key, of in asked.items() if of.neighbours_are_alike}
+
+
+def _of_ratios(blocked: Blocked) -> Independence:
+    return independence(np.exp(blocked.logs), "ratios within blocks")
+
+
+def _floors(
+    choice: Choice,
+    samples: Mapping[str, Sample],
+    compared: Sequence[Names],
+    occasions: Mapping[str, Sequence[Hashable]] | None,
+) -> dict[Names, NoiseFloor | None]:
+    """Of the pairs whose runs are not of blocks: what a block has in common is in no ratio."""
+    if occasions is None:
+        return {}
+    centre = np.median if choice.method is Method.RANKS else np.mean
+    return {
+        (a, b): noise_floor(samples[a], samples[b], occasions[a], occasions[b], centre)
+        for a, b in compared
+        if (a, b) not in choice.within
+    }
+
+
 def _headline(choice: Choice, names: Names, samples: Mapping[str, Sample]) -> Ratio:
-    method = choice.of[names]
+    method, worth = choice.of[names], choice.worth
+    if method is Method.BLOCKS and names in worth and not choice.within[names].does_not_vary:
+        return dependent_paired_ratio(choice.within[names].logs, worth[names])
     if method is Method.BLOCKS:
         return paired_ratio(choice.within[names].a, choice.within[names].b)
     if method is Method.BLOCK_SIGNS:
         return median_within(choice.within[names])
     of_a, of_b = (samples[name] for name in names)
+    if method is Method.WELCH and not worth.keys().isdisjoint(names):
+        return dependent_ratio(of_a, of_b, *_sizes(names, samples, worth))
     return median_ratio(of_a, of_b) if method is Method.RANKS else ratio(of_a, of_b)
+
+
+def _sizes(
+    names: Names, samples: Mapping[str, Sample], worth: Mapping[str | Names, float]
+) -> tuple[float, float]:
+    """How many independent runs each of a pair is worth."""
+    a, b = (float(worth.get(name, samples[name].size)) for name in names)
+    return a, b
 
 
 def _p_values(
@@ -323,13 +436,15 @@ def _p_values(
     raw = {names: ratios[names].p_value for names in tested}
     if method is Method.RANKS:
         raw |= _rank_p(large, [names for names in tested if choice.of[names] is method])
+    # Runs that are worth fewer than three have no test.
+    raw = {names: p_value for names, p_value in raw.items() if p_value is not None}
     if method is Method.GAMES_HOWELL:
         return raw, _either_way(anova.games_howell_p(large), tested)
     if method is Method.TUKEY_KRAMER:
         found = {names: of.p_adjusted for names, of in anova.tukey_kramer(large).items()}
         return raw, _either_way(found, tested)
-    adjusted = holm([raw[names] for names in tested])
-    return raw, dict(zip(tested, map(float, adjusted), strict=True))
+    adjusted = holm(list(raw.values()))
+    return raw, dict(zip(raw, map(float, adjusted), strict=True))
 
 
 def _rank_p(large: Mapping[str, Sample], tested: Sequence[Names]) -> dict[Names, float]:
@@ -350,14 +465,23 @@ def _pair(
     p_values: tuple[float | None, float | None],
     choice: Choice,
     threshold: float,
+    floor: NoiseFloor | None,
 ) -> Pair:
     of_a, of_b = (samples[name] for name in names)
     method, blocked = choice.of[names], choice.within.get(names)
-    detectable, needed = _power(method, of_a, of_b, blocked, threshold)
+    detectable, needed = _power(names, samples, choice, threshold)
+    if floor and detectable is not None:
+        detectable = max(detectable, floor.change)
+    if floor and floor.of is Null.OCCASIONS and floor.change > threshold:
+        needed = None  # More runs on the same occasions would not show it.
     if method in (Method.RANKS, Method.BLOCK_SIGNS):
         medians = headline
     else:
         medians = median_within(blocked) if blocked else median_ratio(of_a, of_b)
+    # A resampled interval takes runs to be independent.
+    are_alike = not choice.worth.keys().isdisjoint({*names, names})
+    if are_alike:
+        medians = Ratio(medians.n_a, medians.n_b, medians.ratio, None, None, None, None, None)
     return Pair(
         a=names[0],
         b=names[1],
@@ -365,32 +489,41 @@ def _pair(
         ratio=headline,
         exchange_p=p_values[0],
         p_adjusted=p_values[1],
-        verdict=verdict(headline, p_values[1], threshold),
+        verdict=verdict(headline, p_values[1], threshold, floor.change if floor else 0.0),
         medians=medians,
-        resampled=None if blocked else mean_ratio(of_a, of_b),
+        resampled=None if blocked or are_alike else mean_ratio(of_a, of_b),
         hedges_g=hedges_g(of_a, of_b),
         cliffs_delta=cliffs_delta(of_a, of_b),
         detectable=detectable,
         runs_needed=needed,
+        floor=floor,
     )
 
 
 def _power(
-    method: Method, of_a: Sample, of_b: Sample, blocked: Blocked | None, threshold: float
+    names: Names, samples: Mapping[str, Sample], choice: Choice, threshold: float
 ) -> tuple[float | None, int | None]:
     """What so many runs would show, and how many would show the threshold; of a t test only."""
+    method, blocked = choice.of[names], choice.within.get(names)
     if method in (Method.RANKS, Method.BLOCK_SIGNS):
         return None, None
     if blocked is not None:
         nr_blocks = blocked.a.size
-        return (
-            detectable_in_blocks(blocked.noise, nr_blocks),
-            blocks_needed(blocked.noise, threshold),
-        )
-    noise_log = noise({"a": of_a, "b": of_b})
+        worth = choice.worth.get(names, nr_blocks)
+        needed = blocks_needed(blocked.noise, threshold)
+        return detectable_in_blocks(blocked.noise, worth), _made_up(needed, nr_blocks / worth)
+    noise_log = noise({name: samples[name] for name in names})
     if noise_log is None:
         return None, None
-    return detectable_change(noise_log, of_a.size, of_b.size), runs_needed(noise_log, threshold)
+    sizes = _sizes(names, samples, choice.worth)
+    most = max(samples[name].size / worth for name, worth in zip(names, sizes, strict=True))
+    needed = runs_needed(noise_log, threshold)
+    return detectable_change(noise_log, *sizes), _made_up(needed, most)
+
+
+def _made_up(needed: int | None, runs_a_worth: float) -> int | None:
+    """How many runs it takes where so many are worth one."""
+    return None if needed is None else math.ceil(needed * runs_a_worth)
 
 
 def _notes(
@@ -421,8 +554,8 @@ def _notes_of_blocks(blocked: Blocked) -> list[str]:
     if blocked.nr_alone:
         runs = "run has" if blocked.nr_alone == 1 else "runs have"
         told.append(f": {blocked.nr_alone} {runs} no partner in a block, and no say in the ratio")
-    ratios = independence(np.exp(blocked.logs), "ratios within blocks")
-    return told + [f", ratios within blocks: {note}" for note in ratios.notes_of_order()]
+    notes = _of_ratios(blocked).notes_of_order()
+    return told + [f", ratios within blocks: {note}" for note in notes]
 
 
 def _contradictions(pair: Pair) -> list[str]:

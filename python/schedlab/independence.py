@@ -2,7 +2,8 @@
 
 Every interval takes runs to be independent of each other. A machine that warms up, a disk that
 fills or a governor with two frequencies makes them less than that; what is found here says so
-beside the comparison, and how many independent runs the series is worth.
+beside the comparison, and how many independent runs the series is worth. The intervals of series
+whose neighbours are alike are those of that many runs.
 """
 
 import math
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from schedlab.sample import Sample, does_not_vary, positive
+from schedlab.statistics import CONFIDENCE, EQUIVALENCE_CONFIDENCE, RUNS_FOR_INTERVAL_MIN, Ratio
 
 RUNS_FOR_INDEPENDENCE_MIN = 8
 """Of fewer runs nothing can be said: with lag 2 of 7 runs, a test has hardly anything to see."""
@@ -47,6 +49,12 @@ class Independence:
     states: tuple[float, float] | None
     outliers: tuple[int, ...]
 
+    @property
+    def neighbours_are_alike(self) -> bool:
+        """Whether runs are shown to be like those before them, so that they are worth fewer."""
+        shown = self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT
+        return shown and self.lag_1 > 0
+
     def notes(self) -> list[str]:
         """What a reader must know, in sentences; empty where there is nothing to tell."""
         return self.notes_of_order() + self.notes_of_values()
@@ -62,7 +70,7 @@ class Independence:
             )
         if self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT:
             known = f"lag-1 correlation {self.lag_1:+.2f}, Ljung-Box p = {self.ljung_box_p:.1g}"
-            if self.lag_1 > 0:
+            if self.neighbours_are_alike:
                 said.append(
                     f"neighbouring runs are alike ({known}): {self.n} runs are worth"
                     f" {math.floor(self.n_effective)} independent ones"
@@ -111,7 +119,7 @@ def independence(values: ArrayLike, name: str = "values") -> Independence:
     """
     sample = positive(name, values)
     logs = np.log(sample)
-    states, outliers = _states(logs), _outliers(logs)
+    states, outliers = _states(logs), _outliers(sample)
     if sample.size < RUNS_FOR_INDEPENDENCE_MIN or does_not_vary(logs, 1.0):
         n = float(sample.size)
         return Independence(sample.size, None, None, None, None, 0, n, states, outliers)
@@ -137,12 +145,97 @@ def independence(values: ArrayLike, name: str = "values") -> Independence:
     )
 
 
-def _outliers(logs: Sample) -> tuple[int, ...]:
+def dependent_ratio(a: ArrayLike, b: ArrayLike, n_a: float, n_b: float) -> Ratio:
+    """As `statistics.ratio`, of runs that are worth so many independent ones.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Positive finite times in one unit, of which at least one varies.
+    n_a, n_b : float
+        How many independent runs each is worth, at most as many as it has.
+
+    Returns
+    -------
+    Ratio
+        Counts runs as they were made; without interval where either is worth fewer than
+        `RUNS_FOR_INTERVAL_MIN`.
+
+    Notes
+    -----
+    The squared error of a mean is that of n' independent runs, SS / n / (n' - 1), with n' - 1
+    degrees of freedom: the variance within a series whose runs are alike is too small by the factor
+    (1 - 1 / n') / (1 - 1 / n) (Bayley and Hammersley, see `independence`). Of two series of 40
+    first-order runs with r = 0.8, so made 95 % intervals hold the truth in 92 of 100 cases and
+    those of all runs in 48; of 20 runs in 78 and 44, for r is then hard to know; of 12, where what
+    is alike is seldom noticed, in 55 and 48 (1,500 pairs each).
+    """
+    first, second = np.log(positive("a", a)), np.log(positive("b", b))
+    errors = [float(np.var(of)) / max(n - 1, 1) for of, n in ((first, n_a), (second, n_b))]
+    error = math.sqrt(sum(errors))
+    degrees = sum(errors) ** 2 / sum(
+        e**2 / max(n - 1, 1) for e, n in zip(errors, (n_a, n_b), strict=True)
+    )
+    centre = float(np.mean(first) - np.mean(second))
+    return _student(centre, error, degrees, (first.size, second.size), min(n_a, n_b))
+
+
+def dependent_paired_ratio(logs: ArrayLike, n: float) -> Ratio:
+    """As `statistics.paired_ratio`, of logarithms of ratios that vary and are worth `n` blocks."""
+    sample = np.asarray(logs, dtype=np.float64)
+    error = math.sqrt(float(np.var(sample)) / max(n - 1, 1))
+    return _student(float(np.mean(sample)), error, n - 1, (sample.size, sample.size), n)
+
+
+def _student(
+    centre: float, error: float, degrees: float, sizes: tuple[int, int], worth: float
+) -> Ratio:
+    """A ratio from its logarithm and the error of that."""
+    if worth < RUNS_FOR_INTERVAL_MIN:
+        return Ratio(*sizes, math.exp(centre), None, None, None, None, None)
+    of = stats.t(degrees, loc=centre, scale=error)
+    low, high = np.exp(of.interval(CONFIDENCE))
+    low_90, high_90 = np.exp(of.interval(EQUIVALENCE_CONFIDENCE))
+    return Ratio(
+        *sizes,
+        ratio=math.exp(centre),
+        low=float(low),
+        high=float(high),
+        p_value=float(2 * stats.t.sf(abs(centre) / error, degrees)),
+        equivalence_low=float(low_90),
+        equivalence_high=float(high_90),
+        log_error=error,
+    )
+
+
+def log_mad(values: ArrayLike) -> float:
+    """The median distance of logarithms from their median, as the standard deviation of normal ones
+    that it would be of: half of the runs may be far off and it stays what it is.
+
+    Parameters
+    ----------
+    values : array_like, shape (n_runs,)
+        Positive and finite, in any unit.
+
+    Raises
+    ------
+    BadValue
+        If there is no value, or one is not positive and finite.
+
+    Notes
+    -----
+    Source: F. R. Hampel, "The influence curve and its role in robust estimation", J. American
+    Statistical Association 69, 1974.
+    """
+    return float(stats.median_abs_deviation(np.log(positive("values", values)), scale="normal"))
+
+
+def _outliers(sample: Sample) -> tuple[int, ...]:
     """Places whose modified z score is above 3.5.
 
     Source: B. Iglewicz and D. C. Hoaglin, "How to Detect and Handle Outliers", 1993.
     """
-    spread = float(stats.median_abs_deviation(logs, scale="normal"))
+    logs, spread = np.log(sample), log_mad(sample)
     # Where most runs are equal, every other one would be far from them.
     if spread <= 1e-9:
         return ()

@@ -33,6 +33,14 @@ BLOCKS_TOLD = (
     f" {EXACT_BLOCKS_MAX} blocks, else by {EXCHANGES:,} random ways (R. A. Fisher, The Design of"
     " Experiments, 1935)."
 )
+FLOOR_TOLD = (
+    "Pairs that are compared by repetitions also need a change above the noise floor: the critical"
+    " difference of ISO 5725-6, which two measurements of one setup, made as these were, stay below"
+    " in 95 of 100 cases, with Student's quantile, from the boots and sessions of each setup, or"
+    " from the halves of its series where it was measured once. Where each boot is one number, or"
+    " blocks are compared, the interval itself holds what these differ by. The floor does not widen"
+    " what is called the same."
+)
 TOGETHER_TOLD = (
     "What several benchmarks or machines say together is the geometric mean of their ratios with"
     " one vote each, cases of one benchmark sharing a vote, and Student's interval over the votes"
@@ -137,6 +145,8 @@ def methods(
         told.append(_compared(found, len(answers)))
     if any(answer.pair.is_blocked for answer in answers):
         told.append(BLOCKS_TOLD)
+    if any(answer.pair.floor for answer in answers):
+        told.append(FLOOR_TOLD)
     if together:
         told.append(TOGETHER_TOLD)
     return told
@@ -149,7 +159,7 @@ def _measured(found: Sequence[Row], chosen: Sequence[Campaign]) -> str:
     untils = {one.definition["until"] for one in chosen} - {None}
     days = sorted({one.asked_at[:10] for one in chosen})
     boots = sorted({one.nr_boots for row in found for one in row.samples.values() if one.values})
-    has_boots = any(row.has_boots_apart for row in found)
+    has_boots = any(row.has_boots_apart(one) for row in found for one in row.others)
     in_boots = f", in {_range(boots)} boot{'s' * (boots != [1])} of its own" * has_boots
     text = (
         f"Measured with schedlab {listed(sorted({one.version for one in chosen}))}, suite"

@@ -15,9 +15,16 @@ import numpy as np
 from markupsafe import Markup
 
 from schedlab import bench_answers, machine_account, machine_plots, pages, plots
-from schedlab.bench_answers import Answer, Row, Setup
+from schedlab.bench_answers import Answer, Row, Sample, Setup
 from schedlab.bench_overall import explanation, together
-from schedlab.bench_table import detectable_text, legend, plain_p, runs_text
+from schedlab.bench_table import (
+    detectable_text,
+    legend,
+    location_and_spread,
+    plain_p,
+    runs_text,
+    with_digits,
+)
 from schedlab.digits import number
 from schedlab.errors import SchedlabError
 from schedlab.machine_plots import ForestRow
@@ -60,6 +67,7 @@ class Section:
     curves: Sequence[Panel]
     oneways: Sequence[Panel]
     quantiles: Sequence[QuantileRow]
+    boots: Sequence[QuantileRow]
 
     @property
     def is_folded(self) -> bool:
@@ -107,6 +115,7 @@ def render(
     every = [one for these in around.values() for one in these]
     machines = _machine_names(chosen, around)
     lines = together(answers, machines)
+    floors = bench_answers.floors(found)
     return pages.render(
         "machine.html",
         (plain_p, detectable_text, runs_text),
@@ -115,7 +124,7 @@ def render(
         opening=machine_account.opening(found, answers, machines),
         headlines=machine_account.headlines(answers, machines),
         limits=machine_account.limits(found, answers, every),
-        legend=legend(len(answers)),
+        legend=[*legend(len(answers)), *(f"noise floor: {one}" for one in floors)],
         verdicts=_verdict_table(found, answers, machines),
         answers=answers,
         machines=machines,
@@ -218,6 +227,7 @@ def _sections(
             curves=_curves(rows, names, looks),
             oneways=[_oneway(row, names, looks) for row in rows],
             quantiles=[one for row in rows for one in _quantiles(row, names)],
+            boots=[one for row in rows for one in _boots(row, names)],
         )
         for (machine, benchmark), rows in groups.items()
     ]
@@ -241,8 +251,20 @@ def _quantiles(row: Row, names: Mapping[Setup, str]) -> list[QuantileRow]:
         spread = number(shape.sd) if shape.sd is not None else "–"
         cells = (number(shape.mean, lower, upper), spread)
         cells += tuple(number(quantile, lower, upper) for quantile in quantiles)
+        cells += location_and_spread(sample)
         runs = len(sample.values)
         told.append(QuantileRow(row.name, names[setup], runs, sample.nr_noisy, cells))
+    return told
+
+
+def _boots(row: Row, names: Mapping[Setup, str]) -> list[QuantileRow]:
+    """Of samples of several boots, each boot by itself: states of a machine often go with them."""
+    told = []
+    for setup, sample in row.samples.items():
+        for nr, values in enumerate(sample.by_boot.values() if sample.nr_boots > 1 else (), 1):
+            of_boot = Sample(values)
+            cells = (str(nr), *with_digits(of_boot.estimate), *location_and_spread(of_boot))
+            told.append(QuantileRow(row.name, names[setup], len(values), 0, cells))
     return told
 
 

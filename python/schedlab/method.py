@@ -24,6 +24,8 @@ RUNS_FOR_SHAPE_MIN = 8
 SIGNIFICANT_SHAPE = 0.01
 """Welch's test forgives small deviations, and ranks answer a slightly other question."""
 
+COUNTED_AS_WORTH = ", with runs whose neighbours are alike counted as those that they are worth"
+
 Names = tuple[str, str]
 """A pair: what is compared, and with what."""
 
@@ -60,7 +62,9 @@ class Choice:
     """How each pair is tested.
 
     `within` are the pairs that share blocks enough for an interval, by their blocks; `method` is
-    that of all others, and `BLOCKS` where there is no other. `of` is that of each pair.
+    that of all others, and `BLOCKS` where there is no other. `of` is that of each pair. `worth` has
+    the samples, and pairs within blocks, whose neighbouring runs are alike: how many independent
+    runs, or blocks, they are worth.
     """
 
     method: Method
@@ -68,6 +72,7 @@ class Choice:
     within: Mapping[Names, Blocked]
     test: str
     because: str
+    worth: Mapping[str | Names, float]
 
     def why(self, exchanged: Mapping[Names, float]) -> str:
         """Which test and why; after the first semicolon, what is of these samples only.
@@ -92,6 +97,7 @@ def choose(
     within: Mapping[Names, Blocked],
     baseline: str | None,
     method: Method | None,
+    worth: Mapping[str | Names, float],
 ) -> Choice:
     """How these pairs are tested.
 
@@ -105,6 +111,8 @@ def choose(
         See `within_blocks`.
     baseline, method
         As for `evidence.compare_groups`.
+    worth : mapping
+        See `Choice`; empty if a method is asked for.
 
     Raises
     ------
@@ -113,10 +121,14 @@ def choose(
     """
     apart = [names for names in compared if names not in within]
     if apart or not within:
-        picked, test, because = _pick(large, bool(within), baseline, method)
+        picked, test, because = _pick(large, bool(within), baseline, method, worth)
     else:
         picked, test, because = Method.BLOCKS, "", ""
-    able = {names: of.logs for names, of in within.items() if not of.does_not_vary}
+    able = {
+        names: of.logs
+        for names, of in within.items()
+        if not of.does_not_vary and names not in worth
+    }
     odd = _odd(able) if method is None else []
     of = {names: Method.BLOCK_SIGNS if names in odd else Method.BLOCKS for names in within}
     of |= dict.fromkeys(apart, picked)
@@ -126,10 +138,11 @@ def choose(
         names = [f"{a} against {b}" for a, b in within if of[a, b] is way]
         if names:
             which = f" of {' and '.join(names)}" if len(names) < len(compared) else ""
-            tests.append(f"{_TESTS[way]}{corrected}{which}, {reason}")
+            alike = COUNTED_AS_WORTH if any(one in worth for one in within) else ""
+            tests.append(f"{_TESTS[way]}{corrected}{which}{alike}, {reason}")
     if test:
         tests.append(f"without blocks, {test}" if within else test)
-    return Choice(picked, of, within, ", and ".join(tests), because)
+    return Choice(picked, of, within, ", and ".join(tests), because, worth)
 
 
 def within_blocks(
@@ -167,7 +180,11 @@ def within_blocks(
 
 
 def _pick(
-    large: Mapping[str, Sample], has_blocks: bool, baseline: str | None, method: Method | None
+    large: Mapping[str, Sample],
+    has_blocks: bool,
+    baseline: str | None,
+    method: Method | None,
+    worth: Mapping[str | Names, float],
 ) -> tuple[Method, str, str]:
     """For pairs that share no blocks: how they are tested, which test and why, and what more."""
     if len(large) < 2 or (baseline is not None and baseline not in large):
@@ -176,18 +193,20 @@ def _pick(
     if method is not None:
         _refuse_impossible(method, large)
         return method, f"{_TESTS[method]}, as asked for", _variances_text(large)
-    odd = _odd(large)
-    if odd and min(sample.size for sample in large.values()) >= RUNS_FOR_BOOTSTRAP_MIN:
-        test = _TESTS[Method.RANKS] if len(large) > 2 else "Mann and Whitney's test on ranks"
-        shape = f"the logarithms of {' and '.join(odd)} are far from normal (Shapiro-Wilk)"
-        means = "and the ratio of medians with a bootstrap interval"
-        return Method.RANKS, f"{test} {means}: {shape}", ""
-    if baseline is None and len(large) > 2 and _each_varies(large) and not has_blocks:
-        why = "all pairs are compared, and it lets each sample have its own variance"
-        test = f"{_TESTS[Method.GAMES_HOWELL]}: {why}"
-        return Method.GAMES_HOWELL, test, _variances_text(large)
     corrected = " with Holm's correction" if len(large) > 2 else ""
     test = f"{_TESTS[Method.WELCH]}{corrected}, which lets each sample have its own variance"
+    if any(name in worth for name in large):
+        # Neither ranks nor resampling know of runs that are worth fewer.
+        return Method.WELCH, test + COUNTED_AS_WORTH, _variances_text(large)
+    odd = _odd(large)
+    if odd and min(sample.size for sample in large.values()) >= RUNS_FOR_BOOTSTRAP_MIN:
+        ranks = _TESTS[Method.RANKS] if len(large) > 2 else "Mann and Whitney's test on ranks"
+        shape = f"the logarithms of {' and '.join(odd)} are far from normal (Shapiro-Wilk)"
+        means = "and the ratio of medians with a bootstrap interval"
+        return Method.RANKS, f"{ranks} {means}: {shape}", ""
+    if baseline is None and len(large) > 2 and _each_varies(large) and not has_blocks:
+        why = "all pairs are compared, and it lets each sample have its own variance"
+        return Method.GAMES_HOWELL, f"{_TESTS[Method.GAMES_HOWELL]}: {why}", _variances_text(large)
     return Method.WELCH, test, _variances_text(large)
 
 

@@ -96,7 +96,12 @@ def find_platform(kernel: str | None, cpus: str, deterministic: bool) -> Platfor
     SchedlabError, NativeError
         If there is no such kernel, no QEMU or no guest program.
     """
-    found = find_kernel(kernel)
+    return platform_of(find_record(kernel), cpus, deterministic)
+
+
+def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
+    """The same as `find_platform`, of a kernel by its record in the cache."""
+    found = kernel_of(record)
     try:
         qemu = catalogue.native().find_qemu()["version"]
     except catalogue.native().VmError as error:

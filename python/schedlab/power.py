@@ -76,15 +76,17 @@ def blocks_needed(noise_log: float, change: float, power: float = POWER) -> int 
     return _needed(_power_of_blocks, noise_log, change, power)
 
 
-def detectable_change(noise_log: float, n_a: int, n_b: int, power: float = POWER) -> float | None:
+def detectable_change(
+    noise_log: float, n_a: float, n_b: float, power: float = POWER
+) -> float | None:
     """The smallest change that samples of these sizes show at the 5 % level.
 
     Parameters
     ----------
     noise_log, power : float
         As for `runs_needed`.
-    n_a, n_b : int
-        Runs of the two samples.
+    n_a, n_b : float
+        Runs of the two samples, or how many independent ones they are worth.
 
     Returns
     -------
@@ -103,7 +105,7 @@ def detectable_change(noise_log: float, n_a: int, n_b: int, power: float = POWER
     return _detectable(lambda effect: _power(effect, n_a, n_b), noise_log, power)
 
 
-def detectable_in_blocks(noise_log: float, nr_blocks: int, power: float = POWER) -> float | None:
+def detectable_in_blocks(noise_log: float, nr_blocks: float, power: float = POWER) -> float | None:
     """`detectable_change`, for a noise and a number of blocks."""
     _check(noise_log, power)
     if nr_blocks < RUNS_FOR_INTERVAL_MIN:

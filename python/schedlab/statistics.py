@@ -344,15 +344,18 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
 
 
 def verdict(
-    compared: Ratio, p_adjusted: float | None = None, threshold: float = THRESHOLD
+    compared: Ratio,
+    p_adjusted: float | None = None,
+    threshold: float = THRESHOLD,
+    floor: float = 0.0,
 ) -> Verdict:
     """The word for a ratio of times: it takes both evidence and a difference worth having.
 
     Faster or slower: the 95 % interval excludes 1, the adjusted p value (where one is given) is
-    below 5 %, and the change is at least `threshold`. Same: the 90 % interval lies inside the
-    threshold, which is the test of equivalence. Everything else is inconclusive, which is not the
-    same as the same. The threshold is a factor, 1 + threshold either way, so that exchanging the
-    two samples exchanges faster and slower and nothing else.
+    below 5 %, and the change is at least `threshold` and `floor`. Same: the 90 % interval lies
+    inside the threshold, which is the test of equivalence. Everything else is inconclusive, which
+    is not the same as the same. The threshold is a factor, 1 + threshold either way, so that
+    exchanging the two samples exchanges faster and slower and nothing else.
 
     Parameters
     ----------
@@ -362,6 +365,9 @@ def verdict(
         The p value after correction for the other comparisons of its family, in [0, 1].
     threshold : float
         Smallest relative change worth a word; positive, 0.01 is 1 %.
+    floor : float
+        What the machine differs from itself by. It widens nothing that is called the same: a noisy
+        machine would else find more of that.
 
     Raises
     ------
@@ -378,11 +384,12 @@ def verdict(
     if compared.low is None or compared.high is None:
         return Verdict.INCONCLUSIVE
     margin = np.log1p(threshold)
+    worth = max(margin, np.log1p(floor))
     change = np.log(compared.ratio)
     significant = p_adjusted is None or p_adjusted < 1 - CONFIDENCE
-    if significant and compared.high < 1 and change <= -margin:
+    if significant and compared.high < 1 and change <= -worth:
         return Verdict.FASTER
-    if significant and compared.low > 1 and change >= margin:
+    if significant and compared.low > 1 and change >= worth:
         return Verdict.SLOWER
     if -margin < np.log(compared.equivalence_low) and np.log(compared.equivalence_high) < margin:
         return Verdict.SAME
