@@ -283,6 +283,14 @@ def test_a_program_that_failed_is_tried_again_and_the_others_are_measured(bench,
     assert "2 repetitions made, 6 were in schedlab.db before" in done.stderr
 
 
+def test_what_ended_a_search_is_told_below_the_table(bench):
+    found = """echo '{"groups": 7, "ended_by": "the cage of 290 tasks"}'"""
+    search = {"record": '{ json = "groups" }', "unit": '"groups"', "ended_by": '"ended_by"'}
+    done = bench(one(f'"""{found}"""', **search))
+    assert done.returncode == 0, done.stderr
+    assert "limit: one: 2 of 2 searches were ended by the cage of 290 tasks\n" in done.stdout
+
+
 def test_a_missing_package_is_named_with_the_command_that_installs_it(bench, tmp_path):
     if shutil.which("dpkg-query") is None:
         pytest.skip("this is no Debian: packages cannot be asked for")
@@ -349,7 +357,7 @@ def test_what_a_crash_left_of_an_input_is_told_and_made_anew(bench, tmp_path, le
     done = bench(WITH_INPUT)
     assert done.returncode == 0, done.stderr
     assert f"{made / preparation.READY} is damaged" in done.stderr
-    assert "preparing clip, once" in done.stderr
+    assert f"preparing clip in {made}, once" in done.stderr
     assert (tmp_path / "work/inputs/count").read_text() == "made\nmade\n"
     assert "damaged" not in bench(WITH_INPUT).stderr
 

@@ -98,6 +98,7 @@ def test_an_input_of_other_files_is_another_benchmark():
         ({"sweep": {"jobs": list(range(1001))}}, "makes 1001 cases"),
         ({"name": "Über"}, "'Über' cannot be a name"),
         ({"higher_is_better": 1}, "1 is not true or false"),
+        ({"ended_by": "why"}, "'why' is of no JSON"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place_and_value(changes, said):

@@ -27,7 +27,7 @@ from schedlab import environment, measured_program
 from schedlab.environment import KERNEL_OWN, Reading
 from schedlab.measurements import FAILED, OK, Campaign, Measurements, Repetition
 from schedlab.store import canonical_json
-from schedlab.suite import Case, Record, fill
+from schedlab.suite import Benchmark, Case, Record, fill
 
 # A case that failed so often in a row is left alone until the command is given again.
 FAILURES_MAX = 2
@@ -281,7 +281,7 @@ class Work:
         value, failure = None, self._aside("prepare", case, values, manifest)
         if failure is None:
             ended, facts = _watched(command, benchmark.timeout_s, self.scratch)
-            manifest |= facts | last_words(ended)
+            manifest |= facts | last_words(benchmark, ended)
             failure = ended.failure or self._change_of_scheduler(turn.policy, facts)
             if failure is None:
                 value, failure = value_of(benchmark.record, ended)
@@ -365,10 +365,12 @@ def facts_of_end(ended: measured_program.Ended) -> dict[str, Any]:
     return {name: getattr(ended, name) for name in names}
 
 
-def last_words(ended: measured_program.Ended) -> dict[str, str]:
-    """The end of what a program wrote, for a manifest."""
+def last_words(benchmark: Benchmark, ended: measured_program.Ended) -> dict[str, str]:
+    """The end of what a program wrote, and what ended its search if it was one, for a manifest."""
     names = ("stdout", "stderr")
-    return {name: getattr(ended, name)[-KEPT_CHARACTERS:] for name in names}
+    words = {name: getattr(ended, name)[-KEPT_CHARACTERS:] for name in names}
+    ended_by = _by_json(benchmark.ended_by, ended.stdout) if benchmark.ended_by else None
+    return words if ended_by is None else {**words, "ended_by": str(ended_by)}
 
 
 def value_of(record: Record, ended: measured_program.Ended) -> tuple[float | None, str | None]:
