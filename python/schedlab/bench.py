@@ -259,17 +259,25 @@ class Work:
         self._found[found.case_digest, found.policy, found.slot] = found
 
     def left_s(self) -> float | None:
-        """How long it will still take at most, from what it took so far; None if nothing tells."""
+        """How long it will still take at most, from what it took so far, cases that were not timed
+        yet left out; None if nothing tells."""
         means = {name: sum(took) / len(took) for name, took in self._spent_s.items()}
         if not means:
             return None
-        usual = sum(means.values()) / len(means)
         left = 0.0
         for case, policy in self._pairs():
             if self._is_wanted(case, policy):
                 nr_left = self.plan.repetitions[case.name] - len(self.measured(case, policy))
-                left += nr_left * means.get(case.name, usual)
+                left += nr_left * means.get(case.name, 0.0)
         return left
+
+    @property
+    def untimed(self) -> list[str]:
+        """Cases that are still to be measured and of which nobody knows yet how long they take."""
+        wanted = {
+            case.name: None for case, policy in self._pairs() if self._is_wanted(case, policy)
+        }
+        return [name for name in wanted if name not in self._spent_s]
 
     def _measured(self, turn: Turn) -> Repetition:
         """One repetition, with all that is to be known of it."""
