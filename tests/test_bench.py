@@ -4,6 +4,7 @@ Method: the real command, or its engine in processes that are forked here, with 
 that take a moment; killed at random, on a full disk, two at a time.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -15,12 +16,17 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 from running import assert_it_goes, is_running
-from schedlab import bench_answers, bench_policies, preparation, programs
+from schedlab import bench_answers, bench_policies, preparation, programs, suite
+from schedlab import environment as surroundings
+from schedlab.bench import Plan, Work
 from schedlab.errors import SchedlabError
+from schedlab.measurements import Campaign, Measurements
+from schedlab.progress_line import Progress
 from schedlab.store import Store
 from schedlab.verbs import schedlab
 
@@ -283,6 +289,14 @@ def test_a_program_that_failed_is_tried_again_and_the_others_are_measured(bench,
     assert "2 repetitions made, 6 were in schedlab.db before" in done.stderr
 
 
+def test_what_ended_a_search_is_told_below_the_table(bench):
+    found = """echo '{"groups": 7, "ended_by": "the cage of 290 tasks"}'"""
+    search = {"record": '{ json = "groups" }', "unit": '"groups"', "ended_by": '"ended_by"'}
+    done = bench(one(f'"""{found}"""', **search))
+    assert done.returncode == 0, done.stderr
+    assert "limit: one: 2 of 2 searches were ended by the cage of 290 tasks\n" in done.stdout
+
+
 def test_a_missing_package_is_named_with_the_command_that_installs_it(bench, tmp_path):
     if shutil.which("dpkg-query") is None:
         pytest.skip("this is no Debian: packages cannot be asked for")
@@ -349,7 +363,7 @@ def test_what_a_crash_left_of_an_input_is_told_and_made_anew(bench, tmp_path, le
     done = bench(WITH_INPUT)
     assert done.returncode == 0, done.stderr
     assert f"{made / preparation.READY} is damaged" in done.stderr
-    assert "preparing clip, once" in done.stderr
+    assert f"preparing clip in {made}, once" in done.stderr
     assert (tmp_path / "work/inputs/count").read_text() == "made\nmade\n"
     assert "damaged" not in bench(WITH_INPUT).stderr
 
@@ -507,6 +521,37 @@ def test_a_policy_that_is_refused_is_named_with_the_reason(tmp_path):
         bench_policies.in_force("bfs", command),
     ):
         pass
+
+
+def test_time_left_is_no_guess_for_what_was_never_timed(tmp_path, capsys):
+    read = suite.parse("tiny", tomllib.loads(TINY.format(repetitions=1)), "tiny.toml")
+    cases = suite.only(suite.cases(read, "quick"), ["echo"])[:2]
+    names = [case.name for case in cases]
+    plan = Plan(
+        cases,
+        {n: n for n in names},
+        ["kernel"],
+        1,
+        dict.fromkeys(names, 1),
+        dict.fromkeys(names, 0),
+    )
+    condition = {"scheduler": surroundings.scheduler()}
+    campaign = Campaign("c", "tiny", plan.definition, "", 1, condition, "", "", "")
+    seen = []
+    with Store(tmp_path / "s.db") as store:
+        kept_ones = Measurements(store)
+        kept_ones.begin(campaign)
+        number = kept_ones.surround("c", "", {}, [])
+        nothing = contextlib.nullcontext
+        work = Work(plan, campaign, kept_ones, number, "boot", {}, tmp_path, lambda _: nothing())
+        work.begins = lambda turn: seen.append((turn.case.name, work.left_s(), work.untimed))
+        work.measure()
+    (_, first_left, first_untimed), (second, left, untimed) = seen
+    assert (first_left, sorted(first_untimed)) == (None, sorted(names))
+    assert (left, untimed) == (0.0, [second])
+
+    Progress(9, quiet=False).tell("limit", 1, 60.0, is_whole=False)
+    assert capsys.readouterr().err == "1/9 repetitions, 1 min 0 s left at least: limit\n"
 
 
 def test_ctrl_c_says_how_to_go_on_and_keeps_what_there_is(tmp_path, environment):

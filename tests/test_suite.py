@@ -98,6 +98,7 @@ def test_an_input_of_other_files_is_another_benchmark():
         ({"sweep": {"jobs": list(range(1001))}}, "makes 1001 cases"),
         ({"name": "Über"}, "'Über' cannot be a name"),
         ({"higher_is_better": 1}, "1 is not true or false"),
+        ({"ended_by": "why"}, "'why' is of no JSON"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place_and_value(changes, said):
@@ -144,3 +145,23 @@ def test_what_is_shipped_can_be_read_and_says_what_it_is(name, size):
     assert all(benchmark.description for benchmark in read.benchmarks)
     text = catalogue.find(catalogue.SUITES, name).read_text(encoding="utf-8")
     assert len(tomllib.loads(text)["benchmark"]) == len(read.benchmarks)
+
+
+def shipped(name):
+    return suite.read(catalogue.find(catalogue.SUITES, name))
+
+
+@pytest.mark.parametrize("name", catalogue.names(catalogue.SUITES))
+def test_sizes_of_what_is_shipped_differ_in_values_and_so_are_told_apart(name):
+    read = shipped(name)
+    sized = {made.name for made in read.inputs if made.sizes}
+    for benchmark in read.benchmarks:
+        if benchmark.sizes or sized & set(benchmark.inputs):
+            assert benchmark.sizes.get("quick") != benchmark.sizes.get("full"), benchmark.name
+
+
+def test_the_source_package_is_prepared_once_for_all_studies_and_sizes():
+    [one] = [made for made in shipped("study-2009").inputs if made.name == "e2fsprogs"]
+    [other] = [made for made in shipped("study-2012").inputs if made.name == "e2fsprogs"]
+    assert one == other
+    assert not one.sizes

@@ -27,7 +27,7 @@ from schedlab import environment, measured_program
 from schedlab.environment import KERNEL_OWN, Reading
 from schedlab.measurements import FAILED, OK, Campaign, Measurements, Repetition
 from schedlab.store import canonical_json
-from schedlab.suite import Case, Record, fill
+from schedlab.suite import Benchmark, Case, Record, fill
 
 # A case that failed so often in a row is left alone until the command is given again.
 FAILURES_MAX = 2
@@ -256,17 +256,25 @@ class Work:
         self._found[found.case_digest, found.policy, found.slot] = found
 
     def left_s(self) -> float | None:
-        """How long it will still take at most, from what it took so far; None if nothing tells."""
+        """How long it will still take at most, from what it took so far, cases that were not timed
+        yet left out; None if nothing tells."""
         means = {name: sum(took) / len(took) for name, took in self._spent_s.items()}
         if not means:
             return None
-        usual = sum(means.values()) / len(means)
         left = 0.0
         for case, policy in self._pairs():
             if self._is_wanted(case, policy):
                 nr_left = self.plan.repetitions[case.name] - len(self.measured(case, policy))
-                left += nr_left * means.get(case.name, usual)
+                left += nr_left * means.get(case.name, 0.0)
         return left
+
+    @property
+    def untimed(self) -> list[str]:
+        """Cases that are still to be measured and of which nobody knows yet how long they take."""
+        wanted = {
+            case.name: None for case, policy in self._pairs() if self._is_wanted(case, policy)
+        }
+        return [name for name in wanted if name not in self._spent_s]
 
     def _measured(self, turn: Turn) -> Repetition:
         """One repetition, with all that is to be known of it."""
@@ -278,7 +286,7 @@ class Work:
         value, failure = None, self._aside("prepare", case, values, manifest)
         if failure is None:
             ended, facts = _watched(command, benchmark.timeout_s, self.scratch)
-            manifest |= facts | last_words(ended)
+            manifest |= facts | last_words(benchmark, ended)
             failure = ended.failure or self._change_of_scheduler(turn.policy, facts)
             if failure is None:
                 value, failure = value_of(benchmark.record, ended)
@@ -375,10 +383,12 @@ def facts_of_end(ended: measured_program.Ended) -> dict[str, Any]:
     return {name: getattr(ended, name) for name in names}
 
 
-def last_words(ended: measured_program.Ended) -> dict[str, str]:
-    """The end of what a program wrote, for a manifest."""
+def last_words(benchmark: Benchmark, ended: measured_program.Ended) -> dict[str, str]:
+    """The end of what a program wrote, and what ended its search if it was one, for a manifest."""
     names = ("stdout", "stderr")
-    return {name: getattr(ended, name)[-KEPT_CHARACTERS:] for name in names}
+    words = {name: getattr(ended, name)[-KEPT_CHARACTERS:] for name in names}
+    ended_by = _by_json(benchmark.ended_by, ended.stdout) if benchmark.ended_by else None
+    return words if ended_by is None else {**words, "ended_by": str(ended_by)}
 
 
 def value_of(record: Record, ended: measured_program.Ended) -> tuple[float | None, str | None]:

@@ -79,7 +79,8 @@ class Sample:
 
     `boots`, `blocks` and `started_at` have the boot, the block and the time of each value. A block
     is one of a campaign in one go, in which each of its policies had a turn. Its first two parts
-    are that go, an occasion: a campaign, and the boot and the session of it.
+    are that go, an occasion: a campaign, and the boot and the session of it. `ended_by`
+    counts what ended searches for a limit.
     """
 
     values: list[float] = field(default_factory=list)
@@ -87,6 +88,7 @@ class Sample:
     blocks: list[tuple[str, str, str]] = field(default_factory=list)
     started_at: list[str] = field(default_factory=list)
     tools: set[str] = field(default_factory=set)
+    ended_by: dict[str, int] = field(default_factory=dict)
     nr_noisy: int = 0
     nr_failed: int = 0
 
@@ -322,6 +324,8 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[Row]:
             sample.started_at.append(one.started_at)
             sample.tools.add(tools[one.surroundings])
             sample.nr_noisy += one.noisy
+            if ended_by := one.manifest.get("ended_by"):
+                sample.ended_by[ended_by] = sample.ended_by.get(ended_by, 0) + 1
     return _named(_told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at)))
 
 
@@ -414,6 +418,7 @@ def limits(found: Sequence[Row]) -> list[str]:
             " heat: they are flagged, counted and never dropped; measure again on an idle machine"
             " (--again)"
         )
+    told += ends(found)
     edited = [row for row in found if row.nr_earlier]
     if edited:
         nr_earlier = sum(row.nr_earlier for row in edited)
@@ -464,6 +469,20 @@ def limits(found: Sequence[Row]) -> list[str]:
                 told.append(
                     f"{row.name}: measured with {len(sample.tools)} versions of tools: {which}"
                 )
+    return told
+
+
+def ends(found: Sequence[Row]) -> list[str]:
+    """What ended searches for a limit."""
+    told = []
+    for row in found:
+        for setup, sample in row.samples.items():
+            where = f"{row.name}, {row.names[setup]}" if len(row.samples) > 1 else row.name
+            nr_runs = len(sample.values)
+            told += [
+                f"{where}: {nr} of {nr_runs} searches were ended by {ended_by}"
+                for ended_by, nr in sample.ended_by.items()
+            ]
     return told
 
 

@@ -284,7 +284,8 @@ class Told:
     def _repetition(self, turn: Turn, record: Mapping[str, Any], pid: int) -> Repetition:
         ended = ended_of(record)
         manifest = self.work.manifest(turn, _command(self.work, turn))
-        manifest |= bench.facts_of_end(ended) | bench.last_words(ended) | self._begun.until(pid)
+        manifest |= bench.facts_of_end(ended) | self._begun.until(pid)
+        manifest |= bench.last_words(turn.case.benchmark, ended)
         value, failure = None, ended.failure
         if failure is None:
             value, failure = bench.value_of(turn.case.benchmark.record, ended)

@@ -299,7 +299,7 @@ def _measure(session: Session, quiet: bool) -> None:
     progress = Progress(work.nr_planned, quiet)
 
     def begins(turn: Turn) -> None:
-        progress.tell(work.title(turn), work.nr_done, work.left_s())
+        progress.tell(work.title(turn), work.nr_done, work.left_s(), not work.untimed)
 
     def tell(found: Repetition) -> None:
         if found.value is None:

@@ -136,7 +136,7 @@ def prepared(
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    tell(f"preparing {made.name}, once")
+    tell(f"preparing {made.name} in {folder}, once, which may take minutes")
     values = {**given, **made.sizes.get(size, {}), "work": folder}
     ended = measured_program.run(fill(made.command, values), made.timeout_s, folder)
     if ended.failure:

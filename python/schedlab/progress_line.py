@@ -25,11 +25,15 @@ class Progress:
         self.is_terminal = sys.stderr.isatty()
         self._told_s = -math.inf
 
-    def tell(self, doing: str, nr_done: int, left_s: float | None) -> None:
-        """Says where we are: at once on a terminal, else now and then."""
+    def tell(self, doing: str, nr_done: int, left_s: float | None, is_whole: bool = True) -> None:
+        """Says where we are: at once on a terminal, else now and then.
+
+        `left_s` is of all that is still to be done, or only of a part where not `is_whole`.
+        """
         if self.quiet:
             return
-        left = "" if left_s is None else f", {_duration(left_s)} left at most"
+        bound = "at most" if is_whole else "at least"
+        left = f", {_duration(left_s)} left {bound}" if left_s else ""
         line = f"{nr_done}/{self.nr_planned} repetitions{left}: {doing}"
         if self.is_terminal:
             click.echo(f"\r\033[K{line}", err=True, nl=False)

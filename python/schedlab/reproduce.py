@@ -254,11 +254,14 @@ def _words(column: str) -> str:
 
 def print_measured(original: Original, store: Path) -> None:
     """What was measured on machines of the store; else how to."""
+    from schedlab.bench_answers import ends
     from schedlab.bench_table import print_medians
 
     found = measured(original, store)
     if found:
         print_medians(found, f"measured ({original.measured_by}, {store})")
+        for sentence in ends(found):
+            click.echo(f"{sentence}\n")
     elif original.measured_by:
         click.echo(f"not measured in {store} yet: `{original.measured_by}`\n")
 

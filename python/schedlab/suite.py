@@ -65,7 +65,11 @@ class Input:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One command and how it is measured; `needs` are Debian's packages that it takes."""
+    """One command and how it is measured; `needs` are Debian's packages that it takes.
+
+    Where it searches for a limit, `ended_by` is the path to what ended the search, in the line of
+    JSON that has the value.
+    """
 
     name: str
     command: Command
@@ -80,6 +84,7 @@ class Benchmark:
     warm_up: int = WARM_UP
     timeout_s: float = TIMEOUT_S
     higher_is_better: bool = False
+    ended_by: str = ""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sweep: Mapping[str, tuple] = field(default_factory=dict)
 
@@ -260,6 +265,7 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
         inputs=table.texts("inputs"),
         needs=table.texts("needs"),
         higher_is_better=table.flag("higher_is_better"),
+        ended_by=table.ended_by(record),
         sizes=table.sizes(),
         sweep=table.sweep(),
         **numbers,
@@ -387,6 +393,13 @@ class Table:
         if how == "regex":
             self._refuse_bad_pattern(what)
         return Record(how, what)
+
+    def ended_by(self, record: Record) -> str:
+        """Where the output says what ended a search; "" if nowhere."""
+        found = self.text("ended_by", "")
+        if found and record.how != "json":
+            self._refuse("ended_by", found, "is of no JSON", 'write record = { json = "…" }, too')
+        return found
 
     def sizes(self) -> Mapping[str, Mapping[str, Any]]:
         """The values of parameters at each size."""
