@@ -62,11 +62,11 @@ use wide::Wide;
 const FAR: u64 = 1 << 60;
 /// Most entries that are sorted at once.
 const SORTED_MAX: u32 = 2 * CHUNK as u32;
-/// More holes than this for each entry are swept away. To sweep costs as much as ten removals for
-/// each entry, a hole costs 16 bytes.
-const HOLES_PER_ENTRY: usize = 2;
+/// Holes that there may be for each item that there is room for, before they are swept away: a hole
+/// costs 16 bytes, and to sweep costs as much as some removals for each entry that is left.
+const HOLES_PER_ITEM: usize = 2;
 /// The same in a queue that needs no ring.
-const HOLES_PER_ENTRY_SMALL: usize = 1;
+const HOLES_PER_ITEM_SMALL: usize = 1;
 /// So many holes are always left alone.
 const HOLES_LEAST: usize = 32;
 /// Lists outside of the ring and its rungs that may have a chunk that is partly empty each.
@@ -126,6 +126,8 @@ pub struct ExactTimeRing {
     last_key: i64,
     /// Refills before the first tier is tried again, as keys were too far apart for it.
     patience: u32,
+    /// More are swept away.
+    holes_max: usize,
     ring: Ring,
     chunks: Chunks,
     front: Front,
@@ -136,13 +138,6 @@ pub struct ExactTimeRing {
     walked: Vec<u32>,
 }
 
-/// How many holes there may be among so many entries.
-#[inline(always)]
-fn holes_max(small: bool, entries: usize) -> usize {
-    let each = if small { HOLES_PER_ENTRY_SMALL } else { HOLES_PER_ENTRY };
-    each * entries + HOLES_LEAST
-}
-
 impl ExactTimeRing {
     /// An empty queue that uses these lanes.
     ///
@@ -151,12 +146,14 @@ impl ExactTimeRing {
     pub fn new(capacity: usize, lanes: Lanes) -> Self {
         assert!(lanes.is_here(), "this processor has no {lanes:?}");
         let small = capacity <= packed::places(lanes);
+        let holes_each = if small { HOLES_PER_ITEM_SMALL } else { HOLES_PER_ITEM };
+        let holes_max = holes_each * capacity + HOLES_LEAST;
         let ring = Ring::new(if small { 0 } else { capacity });
         let chunks = if small && capacity <= RUN_MIN {
             0
         } else {
             // Entries, holes, and for each list a chunk that is partly empty.
-            (capacity + holes_max(small, capacity)).div_ceil(CHUNK) + ring.lists() + LISTS
+            (capacity + holes_max).div_ceil(CHUNK) + ring.lists() + LISTS
         };
         ExactTimeRing {
             tier: Tier::Packed,
@@ -169,6 +166,7 @@ impl ExactTimeRing {
             ascending: 0,
             last_key: 0,
             patience: 0,
+            holes_max,
             ring,
             chunks: Chunks::new(chunks),
             nodes: Arena::new(capacity, Node { key: 0, place: Place::NONE, queued: false }),
@@ -555,7 +553,7 @@ impl RunQueue for ExactTimeRing {
             return;
         }
         self.chunks.remove(node.place, tag);
-        if self.chunks.holes() > holes_max(self.small, self.near) {
+        if self.chunks.holes() > self.holes_max {
             self.sweep();
         }
     }

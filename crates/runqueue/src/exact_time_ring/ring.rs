@@ -408,16 +408,21 @@ impl Ring {
 
     /// Makes the places free that removals left behind, but for those in rungs.
     pub fn sweep(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) {
-        let at = self.at;
-        let mut all = self.collect(chunks);
-        self.at = at;
-        while let Some(chunk) = chunks.take_first(&mut all) {
-            for (key, tag) in chunk.entries() {
-                let place = self.push(chunks, key, tag);
-                debug_assert!(place.is_some(), "no key was in a slot that is being served");
-                nodes[tag as u32].place = place.unwrap_or(Place::NONE);
+        for word in 0..self.occupied.len() {
+            let mut left = self.occupied[word];
+            while left != 0 {
+                let bit = left.trailing_zeros() as usize;
+                left &= left - 1;
+                let slot = &mut self.slots[word * 64 + bit];
+                chunks.close_up(slot, |tag, place| nodes[tag as u32].place = place);
+                if slot.entries == 0 {
+                    self.occupied[word] &= !(1 << bit);
+                }
             }
         }
+        let mut old = std::mem::replace(&mut self.overflow, Bucket::EMPTY);
+        chunks.pour(&mut old, &mut self.overflow);
+        chunks.places(&self.overflow, |tag, place| nodes[tag as u32].place = place);
     }
 
     /// Fills the empty ring with these entries, none of which is below `limit`. Returns those
