@@ -328,12 +328,31 @@ impl ExactTimeRing {
         }
     }
 
+    /// Asks for the cache lines of the run's next items, and of the chunk behind theirs.
+    #[inline(always)]
+    fn fetch_run(&self) {
+        let next = self.current.head;
+        if next == NONE {
+            return;
+        }
+        for &tag in &self.chunks.get(next).tags {
+            lanes::fetch(&self.nodes[tag as u32]);
+        }
+        let after = self.chunks.after(next);
+        if after != NONE {
+            lanes::fetch_lines(self.chunks.get(after));
+        }
+    }
+
     fn serve_current(&mut self) {
         if self.current.sorted {
             let chunk = self.chunks.detach_first(&mut self.current);
             self.front.copy(self.chunks.get(chunk));
             self.chunks.give_back(chunk);
             self.limit = self.front.keys().last().copied().unwrap_or(self.limit);
+            if self.beyond.capacity() >= FETCHED_FROM {
+                self.fetch_run();
+            }
             return;
         }
         let entries = self.current.entries;
