@@ -245,18 +245,29 @@ impl Ring {
         }
     }
 
-    /// Asks for the cache lines of what comes next: the chunk of the slot after next, and the items
-    /// of the next slot, whose chunk was asked for the last time.
+    /// Asks for the cache lines of what comes next: the chunks of the slot after next, and the
+    /// items of the next slot, whose chunks were asked for the last time.
     #[inline(always)]
     pub fn fetch_ahead(&self, chunks: &Chunks, nodes: &Nodes) {
         let slot = |ahead: i64| &self.slots[(self.at + ahead) as usize & self.mask];
-        if slot(2).entries > 0 {
-            lanes::fetch_lines(chunks.get(slot(2).head));
+        let after_next = slot(2);
+        if after_next.entries > 0 {
+            lanes::fetch_lines(chunks.get(after_next.head));
+            if after_next.entries as usize > CHUNK {
+                lanes::fetch_lines(chunks.get(chunks.after(after_next.head)));
+            }
         }
         let next = slot(1);
         if next.entries > 0 {
-            for &tag in &chunks.get(next.head).tags[..(next.entries as usize).min(CHUNK)] {
+            let entries = next.entries as usize;
+            for &tag in &chunks.get(next.head).tags[..entries.min(CHUNK)] {
                 lanes::fetch(&nodes[tag as u32]);
+            }
+            if entries > CHUNK {
+                let second = chunks.get(chunks.after(next.head));
+                for &tag in &second.tags[..(entries - CHUNK).min(CHUNK)] {
+                    lanes::fetch(&nodes[tag as u32]);
+                }
             }
         }
     }
