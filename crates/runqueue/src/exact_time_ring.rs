@@ -21,11 +21,12 @@
 //!
 //! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
 //! the number of items or the spread of keys has changed by a factor; remove O(1) on average
-//! in the ring, one pass in the first tier and the front; a walk is n pops and pushes. Memory, all
-//! of it allocated when the queue is made: for a capacity that fits into the first tier at most
-//! 6 KiB and 144 bytes an item, its line of 64 among them, as there is no ring then, only a sorted
-//! array for keys that are too far apart ([`wide`]); for larger ones at most 20 KiB and 320 bytes
-//! an item.
+//! in the ring, where it leaves a hole that a pop passes over later, at most two for each item that
+//! there is room for; one pass in the first tier and the front; a walk is n pops and pushes.
+//! Memory, all of it allocated when the queue is made: for a capacity that fits into the first
+//! tier at most 6 KiB and 144 bytes an item, its line of 64 among them, as there is no ring then,
+//! only a sorted array for keys that are too far apart ([`wide`]); for larger ones at most 20 KiB
+//! and 320 bytes an item.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
 //! happen.
