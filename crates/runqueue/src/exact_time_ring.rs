@@ -21,11 +21,12 @@
 //!
 //! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
 //! the number of items or the spread of keys has changed by a factor; remove O(1) on average
-//! in the ring, one pass in the first tier and the front; a walk is n pops and pushes. Memory, all
-//! of it allocated when the queue is made: for a capacity that fits into the first tier at most
-//! 6 KiB and 144 bytes an item, its line of 64 among them, as there is no ring then, only a sorted
-//! array for keys that are too far apart ([`wide`]); for larger ones at most 20 KiB and 320 bytes
-//! an item.
+//! in the ring, where it leaves a hole that a pop passes over later, at most two for each item that
+//! there is room for; one pass in the first tier and the front; a walk is n pops and pushes.
+//! Memory, all of it allocated when the queue is made: for a capacity that fits into the first
+//! tier at most 6 KiB and 144 bytes an item, its line of 64 among them, as there is no ring then,
+//! only a sorted array for keys that are too far apart ([`wide`]); for larger ones at most 20 KiB
+//! and 320 bytes an item.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
 //! happen.
@@ -62,11 +63,11 @@ use wide::Wide;
 const FAR: u64 = 1 << 60;
 /// Most entries that are sorted at once.
 const SORTED_MAX: u32 = 2 * CHUNK as u32;
-/// More holes than this for each entry are swept away. To sweep costs as much as ten removals for
-/// each entry, a hole costs 16 bytes.
-const HOLES_PER_ENTRY: usize = 2;
+/// Holes that there may be for each item that there is room for, before they are swept away: a hole
+/// costs 16 bytes, and to sweep costs as much as some removals for each entry that is left.
+const HOLES_PER_ITEM: usize = 2;
 /// The same in a queue that needs no ring.
-const HOLES_PER_ENTRY_SMALL: usize = 1;
+const HOLES_PER_ITEM_SMALL: usize = 1;
 /// So many holes are always left alone.
 const HOLES_LEAST: usize = 32;
 /// Lists outside of the ring and its rungs that may have a chunk that is partly empty each.
@@ -126,6 +127,8 @@ pub struct ExactTimeRing {
     last_key: i64,
     /// Refills before the first tier is tried again, as keys were too far apart for it.
     patience: u32,
+    /// More are swept away.
+    holes_max: usize,
     ring: Ring,
     chunks: Chunks,
     front: Front,
@@ -136,13 +139,6 @@ pub struct ExactTimeRing {
     walked: Vec<u32>,
 }
 
-/// How many holes there may be among so many entries.
-#[inline(always)]
-fn holes_max(small: bool, entries: usize) -> usize {
-    let each = if small { HOLES_PER_ENTRY_SMALL } else { HOLES_PER_ENTRY };
-    each * entries + HOLES_LEAST
-}
-
 impl ExactTimeRing {
     /// An empty queue that uses these lanes.
     ///
@@ -151,12 +147,14 @@ impl ExactTimeRing {
     pub fn new(capacity: usize, lanes: Lanes) -> Self {
         assert!(lanes.is_here(), "this processor has no {lanes:?}");
         let small = capacity <= packed::places(lanes);
+        let holes_each = if small { HOLES_PER_ITEM_SMALL } else { HOLES_PER_ITEM };
+        let holes_max = holes_each * capacity + HOLES_LEAST;
         let ring = Ring::new(if small { 0 } else { capacity });
         let chunks = if small && capacity <= RUN_MIN {
             0
         } else {
             // Entries, holes, and for each list a chunk that is partly empty.
-            (capacity + holes_max(small, capacity)).div_ceil(CHUNK) + ring.lists() + LISTS
+            (capacity + holes_max).div_ceil(CHUNK) + ring.lists() + LISTS
         };
         ExactTimeRing {
             tier: Tier::Packed,
@@ -169,6 +167,7 @@ impl ExactTimeRing {
             ascending: 0,
             last_key: 0,
             patience: 0,
+            holes_max,
             ring,
             chunks: Chunks::new(chunks),
             nodes: Arena::new(capacity, Node { key: 0, place: Place::NONE, queued: false }),
@@ -330,12 +329,31 @@ impl ExactTimeRing {
         }
     }
 
+    /// Asks for the cache lines of the run's next items, and of the chunk behind theirs.
+    #[inline(always)]
+    fn fetch_run(&self) {
+        let next = self.current.head;
+        if next == NONE {
+            return;
+        }
+        for &tag in &self.chunks.get(next).tags {
+            lanes::fetch(&self.nodes[tag as u32]);
+        }
+        let after = self.chunks.after(next);
+        if after != NONE {
+            lanes::fetch_lines(self.chunks.get(after));
+        }
+    }
+
     fn serve_current(&mut self) {
         if self.current.sorted {
             let chunk = self.chunks.detach_first(&mut self.current);
             self.front.copy(self.chunks.get(chunk));
             self.chunks.give_back(chunk);
             self.limit = self.front.keys().last().copied().unwrap_or(self.limit);
+            if self.beyond.capacity() >= FETCHED_FROM {
+                self.fetch_run();
+            }
             return;
         }
         let entries = self.current.entries;
@@ -555,7 +573,7 @@ impl RunQueue for ExactTimeRing {
             return;
         }
         self.chunks.remove(node.place, tag);
-        if self.chunks.holes() > holes_max(self.small, self.near) {
+        if self.chunks.holes() > self.holes_max {
             self.sweep();
         }
     }

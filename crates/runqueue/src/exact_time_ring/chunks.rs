@@ -241,6 +241,29 @@ impl Chunks {
         }
     }
 
+    /// Closes the holes of a slot and tells `placed` where its entries are.
+    pub fn close_up(&mut self, slot: &mut Slot, mut placed: impl FnMut(u64, Place)) {
+        let mut chunk = slot.head;
+        while chunk != NONE && self.removed(chunk) == 0 {
+            chunk = self.after(chunk);
+        }
+        if chunk == NONE {
+            return;
+        }
+        chunk = std::mem::replace(slot, Slot::EMPTY).head;
+        while chunk != NONE {
+            let after = self.after(chunk);
+            for place in 0..CHUNK {
+                let (key, tag) = (self.get(chunk).keys[place], self.get(chunk).tags[place]);
+                if key != HOLE {
+                    placed(tag, self.append(slot, key, tag).0);
+                }
+            }
+            self.give_back(chunk);
+            chunk = after;
+        }
+    }
+
     /// Tells `placed` where the entries of a bucket are.
     pub fn places(&self, bucket: &Bucket, mut placed: impl FnMut(u64, Place)) {
         let mut chunk = bucket.head;

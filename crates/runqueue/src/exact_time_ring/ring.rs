@@ -245,18 +245,29 @@ impl Ring {
         }
     }
 
-    /// Asks for the cache lines of what comes next: the chunk of the slot after next, and the items
-    /// of the next slot, whose chunk was asked for the last time.
+    /// Asks for the cache lines of what comes next: the chunks of the slot after next, and the
+    /// items of the next slot, whose chunks were asked for the last time.
     #[inline(always)]
     pub fn fetch_ahead(&self, chunks: &Chunks, nodes: &Nodes) {
         let slot = |ahead: i64| &self.slots[(self.at + ahead) as usize & self.mask];
-        if slot(2).entries > 0 {
-            lanes::fetch_lines(chunks.get(slot(2).head));
+        let after_next = slot(2);
+        if after_next.entries > 0 {
+            lanes::fetch_lines(chunks.get(after_next.head));
+            if after_next.entries as usize > CHUNK {
+                lanes::fetch_lines(chunks.get(chunks.after(after_next.head)));
+            }
         }
         let next = slot(1);
         if next.entries > 0 {
-            for &tag in &chunks.get(next.head).tags[..(next.entries as usize).min(CHUNK)] {
+            let entries = next.entries as usize;
+            for &tag in &chunks.get(next.head).tags[..entries.min(CHUNK)] {
                 lanes::fetch(&nodes[tag as u32]);
+            }
+            if entries > CHUNK {
+                let second = chunks.get(chunks.after(next.head));
+                for &tag in &second.tags[..(entries - CHUNK).min(CHUNK)] {
+                    lanes::fetch(&nodes[tag as u32]);
+                }
             }
         }
     }
@@ -408,16 +419,21 @@ impl Ring {
 
     /// Makes the places free that removals left behind, but for those in rungs.
     pub fn sweep(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) {
-        let at = self.at;
-        let mut all = self.collect(chunks);
-        self.at = at;
-        while let Some(chunk) = chunks.take_first(&mut all) {
-            for (key, tag) in chunk.entries() {
-                let place = self.push(chunks, key, tag);
-                debug_assert!(place.is_some(), "no key was in a slot that is being served");
-                nodes[tag as u32].place = place.unwrap_or(Place::NONE);
+        for word in 0..self.occupied.len() {
+            let mut left = self.occupied[word];
+            while left != 0 {
+                let bit = left.trailing_zeros() as usize;
+                left &= left - 1;
+                let slot = &mut self.slots[word * 64 + bit];
+                chunks.close_up(slot, |tag, place| nodes[tag as u32].place = place);
+                if slot.entries == 0 {
+                    self.occupied[word] &= !(1 << bit);
+                }
             }
         }
+        let mut old = std::mem::replace(&mut self.overflow, Bucket::EMPTY);
+        chunks.pour(&mut old, &mut self.overflow);
+        chunks.places(&self.overflow, |tag, place| nodes[tag as u32].place = place);
     }
 
     /// Fills the empty ring with these entries, none of which is below `limit`. Returns those

@@ -357,7 +357,7 @@ fn removals_leave_a_bounded_number_of_entries() {
             let item = random.below(1000) as u32;
             queue.remove(item);
             queue.push(item, random.below(1 << 30) as i64);
-            assert!(queue.queue.chunks.holes() <= HOLES_PER_ENTRY * 1000 + 64);
+            assert!(queue.queue.chunks.holes() <= HOLES_PER_ITEM * 1000 + 64);
         }
         queue.pop_all();
     });

@@ -7,9 +7,12 @@ use super::super::packed::{PLACES, Sorted};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// Keys in a stretch of so many bits are sorted as numbers of 32 bits, 16 in a vector: the key's
-/// distance from the start, and below it in 5 bits the place, which keeps equal keys in order.
+/// Entries are sorted as numbers of 32 bits, 16 in a vector: the highest so many bits of the key's
+/// distance from the start, and below them in 5 bits the place, which keeps equal keys in order.
+/// Where the stretch has more bits and keys differ in the lower ones only, all are sorted again.
 const NEAR_BITS: u32 = 26;
+/// What the place takes of a number.
+const PLACE_BITS: u32 = 5;
 
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -126,12 +129,14 @@ pub fn sort_chunks(
     to_keys: &mut [i64],
     to_tags: &mut [u64],
 ) {
-    if stretch.end - stretch.start <= 1 << NEAR_BITS {
-        if entries <= CHUNK {
-            sort_one(first, stretch.start, to_keys, to_tags);
-        } else {
-            sort_two(first, second, stretch.start, to_keys, to_tags);
-        }
+    let bits = 64 - ((stretch.end - stretch.start) as u64).leading_zeros();
+    let dropped = bits.saturating_sub(NEAR_BITS);
+    let unclear = if entries <= CHUNK {
+        sort_one(first, stretch.start, dropped, to_keys, to_tags)
+    } else {
+        sort_two(first, second, stretch.start, dropped, to_keys, to_tags)
+    };
+    if dropped == 0 || !unclear {
         return;
     }
     match entries {
@@ -186,19 +191,34 @@ fn rank<const VECTORS: usize>(
     }
 }
 
-/// The numbers that the entries of a chunk are sorted as, whose first place has this number. Holes
-/// are behind all others.
+/// The numbers that the entries of a chunk are sorted as, whose first place has this number, less
+/// so many bits of the distances. Holes are behind all others.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-fn numbers(chunk: &Chunk, start: i64, place: i32) -> __m512i {
+fn numbers(chunk: &Chunk, start: i64, dropped: u32, place: i32) -> __m512i {
     let start = _mm512_set1_epi64(start);
-    let low = _mm512_cvtusepi64_epi32(_mm512_sub_epi64(load(&chunk.keys, 0), start));
-    let high = _mm512_cvtusepi64_epi32(_mm512_sub_epi64(load(&chunk.keys, 8), start));
+    let dropped = _mm_cvtsi32_si128(dropped as i32);
+    let distances = |at| {
+        let distances = _mm512_sub_epi64(load(&chunk.keys, at), start);
+        _mm512_cvtusepi64_epi32(_mm512_srl_epi64(distances, dropped))
+    };
+    let (low, high) = (distances(0), distances(8));
     let distances = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
     let distances = _mm512_min_epu32(distances, _mm512_set1_epi32(1 << NEAR_BITS));
     let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     let places = _mm512_add_epi32(places, _mm512_set1_epi32(place));
-    _mm512_or_si512(_mm512_slli_epi32::<5>(distances), places)
+    _mm512_or_si512(_mm512_slli_epi32::<PLACE_BITS>(distances), places)
+}
+
+/// Whether two entries that are neighbours in order have the same distance, as far as these
+/// numbers say it; `before` holds the number before the first in its last lane.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
+fn has_equals(sorted: __m512i, before: __m512i) -> bool {
+    let differences = _mm512_xor_si512(sorted, _mm512_alignr_epi32::<15>(sorted, before));
+    let equals = _mm512_cmplt_epu32_mask(differences, _mm512_set1_epi32(1 << PLACE_BITS));
+    let holes = _mm512_set1_epi32(1 << (NEAR_BITS + PLACE_BITS));
+    _mm512_mask_cmplt_epu32_mask(equals, sorted, holes) != 0
 }
 
 /// One step of sorting: each number beside its partner, of which the masked lanes keep the larger.
@@ -247,10 +267,18 @@ fn sort_numbers(numbers: __m512i) -> __m512i {
     merge_eight(step(numbers, reverse(numbers), 0xff00))
 }
 
+/// Writes the entries of a chunk in order. Returns whether some may not be, as of their distances
+/// so many bits were dropped.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-fn sort_one(chunk: &Chunk, start: i64, to_keys: &mut [i64], to_tags: &mut [u64]) {
-    let sorted = sort_numbers(numbers(chunk, start, 0));
+fn sort_one(
+    chunk: &Chunk,
+    start: i64,
+    dropped: u32,
+    to_keys: &mut [i64],
+    to_tags: &mut [u64],
+) -> bool {
+    let sorted = sort_numbers(numbers(chunk, start, dropped, 0));
     let halves = [_mm512_castsi512_si256(sorted), _mm512_extracti64x4_epi64::<1>(sorted)];
     let keys = [load(&chunk.keys, 0), load(&chunk.keys, 8)];
     let tags = [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)];
@@ -260,19 +288,31 @@ fn sort_one(chunk: &Chunk, start: i64, to_keys: &mut [i64], to_tags: &mut [u64])
         store(to_keys, at, _mm512_permutex2var_epi64(keys[0], places, keys[1]));
         store_tags(to_tags, at, _mm512_permutex2var_epi64(tags[0], places, tags[1]));
     }
+    has_equals(sorted, _mm512_set1_epi32(-1))
 }
 
+/// The same of two chunks.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
-fn sort_two(first: &Chunk, second: &Chunk, start: i64, to_keys: &mut [i64], to_tags: &mut [u64]) {
-    let low = sort_numbers(numbers(first, start, 0));
-    let high = reverse(sort_numbers(numbers(second, start, CHUNK as i32)));
+fn sort_two(
+    first: &Chunk,
+    second: &Chunk,
+    start: i64,
+    dropped: u32,
+    to_keys: &mut [i64],
+    to_tags: &mut [u64],
+) -> bool {
+    let low = sort_numbers(numbers(first, start, dropped, 0));
+    let high = reverse(sort_numbers(numbers(second, start, dropped, CHUNK as i32)));
     let sorted = [_mm512_min_epu32(low, high), _mm512_max_epu32(low, high)];
     let keys = [first, second].map(|chunk| [load(&chunk.keys, 0), load(&chunk.keys, 8)]);
     let tags = [first, second].map(|chunk| [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)]);
+    let (mut before, mut unclear) = (_mm512_set1_epi32(-1), false);
     for (numbers, at) in sorted.into_iter().zip([0, 16]) {
         let partners = _mm512_shuffle_i32x4::<0b01_00_11_10>(numbers, numbers);
         let numbers = merge_eight(step(numbers, partners, 0xff00));
+        unclear |= has_equals(numbers, before);
+        before = numbers;
         let halves = [_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64::<1>(numbers)];
         for (half, at) in halves.into_iter().zip([at, at + 8]) {
             let places = _mm512_cvtepu32_epi64(half);
@@ -285,4 +325,5 @@ fn sort_two(first: &Chunk, second: &Chunk, start: i64, to_keys: &mut [i64], to_t
             store_tags(to_tags, at, _mm512_mask_mov_epi64(ours, later, theirs));
         }
     }
+    unclear
 }
