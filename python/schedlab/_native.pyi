@@ -433,12 +433,12 @@ def race_entrants(plugins: list[str] = ...) -> str:
 def race_heat(spec_json: str) -> str:
     """Runs one heat of the run-queue race; both texts are JSON objects.
 
-    Of the heat only `workload` must be given: hold, hold_remove, cold, single, markov, up_down,
-    storm, mass_exit, drain, fork_burst or trace. The rest: `keys`, `n`, `queues`, `loops`,
-    `rounds`, `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`, `plugins`, `trace`. The
-    result has the heat as `spec` with what was chosen, what its ticks are counted `per`,
-    `ticks_per_s`, `clock`, `cpu`, `counters`, `large_page_bytes`, and `rows`, one for each entrant.
-    A signal is answered between rounds.
+    Of the heat only `workload` must be given: hold, hold_remove, cold, single,
+    single_remove, markov, up_down, storm, mass_exit, drain, fork_burst or trace. The rest: `keys`,
+    `n`, `queues`, `loops`, `rounds`, `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`,
+    `plugins`, `trace`. The result has the heat as `spec` with what was chosen, what its ticks are
+    counted `per`, `ticks_per_s`, `clock`, `cpu`, `counters`, `large_page_bytes`, and `rows`, one
+    for each entrant. A signal is answered between rounds.
 
     Raises
     ------
