@@ -446,6 +446,20 @@ def race_heat(spec_json: str) -> str:
         If the heat asks for what is not there, or an entrant is not as exact as it says.
     """
 
+def race_kernel_trace(path: str) -> str:
+    """What a kernel did to its run queues, read from the text of `perf script` or ftrace, as JSON.
+
+    `lost`: events that did not fit into the recording's buffers; `queues`, each with its name in
+    `queue` (`cpu0`, …, and `all`: the one that all CPUs would have shared), how many `operations`,
+    how many switches to tasks that nobody saw come (`unseen`), and the operations as the `text` of
+    a trace that a heat plays.
+
+    Raises
+    ------
+    RaceError
+        If it cannot be read, with its line, or has no switches or no wake-ups.
+    """
+
 def race_compile(source: str, include_dir: str, cache_dir: str) -> Path:
     """Builds a plug-in in C or C++ as a shared object, unless `cache_dir` has it: its path.
 
