@@ -234,7 +234,8 @@ def test_ties_are_compared_with_the_uniform_heat_of_the_same_size():
     assert standings(heats[2:])[0].aims == ()
 
 
-def test_the_tail_of_single_operations_is_compared_with_the_tree():
+@pytest.mark.parametrize("workload", race.TIMED_ALONE)
+def test_the_tail_of_single_operations_is_compared_with_the_tree(workload):
     def single(p999):
         return {"p50": 1.0, "p99": 2.0, "p999": p999, "max": 1e6}
 
@@ -242,12 +243,12 @@ def test_the_tail_of_single_operations_is_compared_with_the_tree():
         row("exact_time_ring", rounds(9.0), single=single(800.0)),
         row("red_black_tree", rounds(9.0), single=single(1000.0)),
     ]
-    found = standing_of(rows, workload="single")
+    found = standing_of(rows, workload=workload)
     [aim] = found.aims
     # There is no interval of a tail, so nothing is decided.
     assert (aim.found.ratio, aim.verdict) == (0.8, Verdict.OPEN)
     assert race_table.aim_text(found.heat, aim) == (
-        "single, uniform keys, n = 100: 0.80 × 99.9 % of single operations of red_black_tree;"
+        f"{workload}, uniform keys, n = 100: 0.80 × 99.9 % of single operations of red_black_tree;"
         " aim ≤ 1"
     )
 
@@ -483,12 +484,37 @@ def test_counts_are_printed_where_there_are_any(capsys):
     assert "not counted" not in text
 
 
-def test_single_operations_show_percentiles(capsys):
+@pytest.mark.parametrize(
+    ("workload", "together", "apart"),
+    [
+        ("single", "a pop and the push after it, added", "pop, push"),
+        ("single_remove", "a removal and the push after it, added", "pop, push, remove, back"),
+    ],
+)
+def test_single_operations_show_percentiles_together_and_apart(
+    workload, together, apart, capsys, tmp_path
+):
     single = {"p50": 116.0, "p99": 1024.0, "p999": 1600.0, "max": 1e5}
-    rows = [row("red_black_tree", rounds(9.0), single=single)]
-    text = printed([heat(rows, workload="single")], capsys)
-    assert "116 1,024 1,600 100,000" in text
-    assert "50 %, 99 %, 99.9 %, max" in text
+    tails = {"pop": 611.0, "push": 622.0, "remove": 633.0, "back": 644.0}
+    of_each = {name: single | {"p999": tail} for name, tail in tails.items()}
+    rows = [
+        row("red_black_tree", rounds(9.0), single=single | of_each),
+        row("rust_binary_heap", [], left_out="it cannot remove"),
+    ]
+    heats = [heat(rows, workload=workload)]
+    text = printed(heats, capsys)
+    race_report.write(tmp_path / "race.html", heats, MACHINE, "schedlab race")
+    tables_only = re.sub(
+        r"<script.*?</script>", "", (tmp_path / "race.html").read_text(), flags=re.S
+    )
+    page = re.sub(r"<[^>]*>", " ", tables_only)
+    cells = " ".join(f"{tails[name]:.0f}" for name in apart.split(", "))
+    for told in (text, page):
+        assert "116 1,024 1,600 100,000" in told
+        assert re.search(rf"red_black_tree +{cells}", told)
+        assert together in told
+        assert f"99.9 % of each alone: {apart}" in told
+    assert f"50 %, 99 %, 99.9 %, max of {together}" in text
 
 
 def test_tables_fit_eighty_columns(monkeypatch, capsys):

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from schedlab import _native
+from schedlab.race import TIMED_ALONE
 
 PLUGIN = """
 #include <stdint.h>
@@ -43,10 +44,13 @@ def test_a_heat_has_a_row_for_every_entrant():
 
 
 def test_operations_timed_alone_have_percentiles():
-    heat = race(workload="single", n=10, rounds=1, loops=500, structures=["red_black_tree"])
-    single = heat["rows"][0]["single"]
-    assert 0 < single["p50"] <= single["p99"] <= single["p999"] <= single["max"]
-    assert single["pop"].keys() == single["push"].keys() == {"p50", "p99", "p999", "max"}
+    for workload, operations in TIMED_ALONE.items():
+        heat = race(workload=workload, n=10, rounds=1, loops=500, structures=["red_black_tree"])
+        single = heat["rows"][0]["single"]
+        assert 0 < single["p50"] <= single["p99"] <= single["p999"] <= single["max"]
+        for name in operations:
+            assert single[name].keys() == {"p50", "p99", "p999", "max"}
+        assert (single["remove"] is None) == ("remove" not in operations)
 
 
 def test_what_cannot_be_raced_is_an_error_with_a_way_out():

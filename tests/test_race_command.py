@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from schedlab.race import TIMED_ALONE
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs" / "guides" / "race.md"
@@ -65,13 +66,13 @@ def test_everybody_takes_part_unless_somebody_is_named(command):
     assert {"rust_btree_map", "rust_binary_heap", "time_ring", "exact_time_ring"} <= names
 
 
-@pytest.mark.parametrize("workload", ["hold_remove", "cold", "single", "markov", "up_down"])
+@pytest.mark.parametrize("workload", ["hold_remove", "cold", *TIMED_ALONE, "markov", "up_down"])
 def test_workloads_of_many_kinds_end_in_rows(command, workload):
     told = raced(command, "--workload", workload, "-n", 4, *TINY, *TWO)
     [heat] = told["heats"]
     assert heat["spec"]["workload"] == workload
     assert (heat["spec"]["queues"] > 1) == (workload == "cold")
-    assert all((row["single"] is not None) == (workload == "single") for row in heat["rows"])
+    assert all((row["single"] is not None) == (workload in TIMED_ALONE) for row in heat["rows"])
     done = command("race", "--workload", workload, "-n", 4, *TINY, *TWO)
     assert workload in done.stdout
     assert reused(done) == (0, 1)

@@ -246,10 +246,12 @@ MODULES = {
         "race_table",
     },
     "race_worker": {"catalogue", "workers"},
+    "kernel_trace": {"catalogue", "errors"},
     "race_verb": {
         "catalogue",
         "errors",
         "heats",
+        "kernel_trace",
         "race",
         "race_answers",
         "race_published",

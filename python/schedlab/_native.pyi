@@ -433,17 +433,31 @@ def race_entrants(plugins: list[str] = ...) -> str:
 def race_heat(spec_json: str) -> str:
     """Runs one heat of the run-queue race; both texts are JSON objects.
 
-    Of the heat only `workload` must be given: hold, hold_remove, cold, single, markov, up_down,
-    storm, mass_exit, drain, fork_burst or trace. The rest: `keys`, `n`, `queues`, `loops`,
-    `rounds`, `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`, `plugins`, `trace`. The
-    result has the heat as `spec` with what was chosen, what its ticks are counted `per`,
-    `ticks_per_s`, `clock`, `cpu`, `counters`, `large_page_bytes`, and `rows`, one for each entrant.
-    A signal is answered between rounds.
+    Of the heat only `workload` must be given: hold, hold_remove, cold, single,
+    single_remove, markov, up_down, storm, mass_exit, drain, fork_burst or trace. The rest: `keys`,
+    `n`, `queues`, `loops`, `rounds`, `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`,
+    `plugins`, `trace`. The result has the heat as `spec` with what was chosen, what its ticks are
+    counted `per`, `ticks_per_s`, `clock`, `cpu`, `counters`, `large_page_bytes`, and `rows`, one
+    for each entrant. A signal is answered between rounds.
 
     Raises
     ------
     RaceError
         If the heat asks for what is not there, or an entrant is not as exact as it says.
+    """
+
+def race_kernel_trace(path: str) -> str:
+    """What a kernel did to its run queues, read from the text of `perf script` or ftrace, as JSON.
+
+    `lost`: events that did not fit into the recording's buffers; `queues`, each with its name in
+    `queue` (`cpu0`, …, and `all`: the one that all CPUs would have shared), how many `operations`,
+    how many switches to tasks that nobody saw come (`unseen`), and the operations as the `text` of
+    a trace that a heat plays.
+
+    Raises
+    ------
+    RaceError
+        If it cannot be read, with its line, or has no switches or no wake-ups.
     """
 
 def race_compile(source: str, include_dir: str, cache_dir: str) -> Path:

@@ -23,7 +23,8 @@ WORKLOADS = {
     "hold": "take the first item, give it a later key, queue it again: the loop of 2007",
     "hold_remove": "hold, and a random item is taken out and queued again: sleep and wake",
     "cold": "hold over many queues in random order, so that none is in the caches",
-    "single": "one operation at a time, each timed by itself: percentiles",
+    "single": "hold, one operation at a time, each timed by itself: percentiles",
+    "single_remove": "hold_remove, one operation at a time, as single",
     "markov": "pushes and pops by a two-state chain around n items",
     "up_down": "fill to n items, then empty",
     "storm": "n/4 items wake up at once with low keys and are served",
@@ -31,6 +32,12 @@ WORKLOADS = {
     "drain": "everything of one queue is moved into another",
     "fork_burst": "n/4 pushes of nearly equal keys, then served",
     "trace": "the operations of a file, see --trace",
+}
+# Workloads whose times are percentiles of operations, not medians of rounds, and which operations;
+# the last two of each are added in what is shown first. `back` is the push after a removal.
+TIMED_ALONE = {
+    "single": ("pop", "push"),
+    "single_remove": ("pop", "push", "remove", "back"),
 }
 KEYS = ("uniform", "constant", "exponential", "bimodal", "ties", "weighted", "wide", "biased")
 ORDERS = ("rotating", "abcba")
@@ -133,6 +140,11 @@ class Asked:
         if self.n is None:
             return "all"
         return f"{self.n:,}" if self.queues == 1 else f"{self.n:,}×{self.queues:,}"
+
+    @property
+    def is_timed_alone(self) -> bool:
+        """Whether each operation is timed by itself."""
+        return self.workload in TIMED_ALONE
 
     @property
     def weight(self) -> float:

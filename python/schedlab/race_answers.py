@@ -51,7 +51,8 @@ class Row:
     """A structure in one heat; times in ticks of `Standing.clock`.
 
     `ticks` is None where it does not take part, and `left_out` then says why. `single` has the
-    percentiles of single operations, in ticks, in the workload `single` only.
+    percentiles of single operations, in ticks, in the workloads of `TIMED_ALONE` only: of the last
+    two together, and under their names those of each.
     """
 
     structure: str
@@ -201,7 +202,7 @@ def _aims(
     own_uniform: Row | None,
 ) -> Iterable[Aim]:
     workload, keys, n = heat.asked.workload, heat.asked.keys, heat.asked.n
-    if workload == "single":
+    if heat.asked.is_timed_alone:
         yield from _tail_aims(rows)
         return
     limit = _peer_limit(workload, keys, n)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from schedlab import pages
 from schedlab.errors import SchedlabError
 from schedlab.plots import Point
-from schedlab.race import PLUGIN_PREFIX, Heat, Machine
+from schedlab.race import PLUGIN_PREFIX, TIMED_ALONE, Heat, Machine
 from schedlab.race_answers import (
     GAVL,
     OURS,
@@ -28,8 +28,11 @@ from schedlab.race_answers import (
 from schedlab.race_plot import Curves, levels_of, race_figure
 from schedlab.race_published import NAMES_2007, Published, beside, read_published, remarks
 from schedlab.race_table import (
+    DASH,
     MARKS,
+    TAIL,
     aim_text,
+    apart_text,
     by_speed,
     by_title,
     left_out,
@@ -38,11 +41,11 @@ from schedlab.race_table import (
     ratio_text,
     ticks_text,
     time_text,
+    together_text,
     unit_of,
 )
 
 SHOWN_ALWAYS = (OURS, RED_BLACK, GAVL, TIME_RING)
-TAIL = "p999"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,22 @@ class Section:
     @property
     def is_single(self) -> bool:
         """Whether its times are percentiles of single operations."""
-        return self.found[0].heat.asked.workload == "single"
+        return _is_single(self.found)
+
+    @property
+    def together(self) -> str:
+        """Of which two operations they are."""
+        return together_text(self.found[0].heat)
+
+    @property
+    def apart(self) -> Sequence[str]:
+        """All operations that are timed."""
+        return TIMED_ALONE[self.found[0].heat.asked.workload]
+
+    def apart_text(self, standing: Standing, name: str) -> str:
+        """The tails of one structure's operations."""
+        row = standing.rows.get(name)
+        return DASH if row is None else apart_text(standing, row)
 
 
 def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> None:
@@ -117,7 +135,7 @@ def _section(
     if curves is None:
         figure = Markup()
     else:
-        what = "99.9 % of single operations" if _is_single(found) else "median"
+        what = f"99.9 % of {together_text(found[0].heat)}" if _is_single(found) else "median"
         is_cold = found[0].heat.asked.workload == "cold"
         x_title = f"items in {'a' if is_cold else 'the'} queue"
         figure = pages.script(race_figure(curves, x_title, f"{unit}, {what}"))
@@ -125,7 +143,7 @@ def _section(
 
 
 def _is_single(found: Sequence[Standing]) -> bool:
-    return found[0].heat.asked.workload == "single"
+    return found[0].heat.asked.is_timed_alone
 
 
 def curves_of(found: Sequence[Standing], machine: Machine, published: Published) -> Curves | None:
@@ -163,7 +181,7 @@ def _point(standing: Standing, row: Row) -> Point | None:
     n = standing.heat.asked.n
     if n is None:
         return None
-    if standing.heat.asked.workload == "single":
+    if standing.heat.asked.is_timed_alone:
         return Point(n, row.single[TAIL]) if row.single and row.single[TAIL] > 0 else None
     # Both axes are logarithms: what took no time has no place.
     if row.ticks is None or not row.ticks.median > 0:

@@ -14,7 +14,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.race import Heat, Machine
+from schedlab.race import TIMED_ALONE, Heat, Machine
 from schedlab.race_answers import (
     GAVL,
     OURS,
@@ -32,6 +32,7 @@ from schedlab.tables import print_columns, print_table
 
 MARKS = {Verdict.MET: "✓", Verdict.LOST: "✗", Verdict.OPEN: "?", None: " "}
 PERCENTILES = {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "max": "max"}
+TAIL = "p999"
 BYTES, INSTRUCTIONS, MISSES = "bytes", "instructions", "cache misses"
 DASH = "–"
 # Text is no wider than this, whatever stdout is.
@@ -53,8 +54,9 @@ def print_race(standings: Sequence[Standing], machine: Machine) -> None:
     click.echo(f"{machine.cpu_model}\n{_method(standings[0].heat)}\n")
     for title, found in by_title(standings).items():
         click.echo(f"{title}: {unit_of(found[0].heat)}")
-        if found[0].heat.asked.workload == "single":
-            _print_columns(found, _single_text)
+        if found[0].heat.asked.is_timed_alone:
+            _print_columns(found, _together_text)
+            _print_apart(found)
         else:
             _print_answer(found)
             _print_columns(found, lambda standing, row: time_text(row.ticks))
@@ -177,6 +179,22 @@ def time_text(found: Estimate | None) -> str:
 
 def _print_columns(found: Sequence[Standing], text: Callable[[Standing, Row], str]) -> None:
     """A row a structure, a column a size, and memory at the largest; then who is left out."""
+    _print_grid(found, text, [BYTES])
+    if found[0].heat.asked.is_timed_alone:
+        cells = f"{', '.join(PERCENTILES.values())} of {together_text(found[0].heat)}"
+    else:
+        cells = "minimum, median ± half of its 95 % interval"
+    where = " at the largest n" * (len(found) > 1)
+    click.echo(f"{cells}; bytes an item{where}\n{order_text(found)}")
+    for line in left_out(found):
+        _print_broken(line)
+    click.echo()
+
+
+def _print_grid(
+    found: Sequence[Standing], text: Callable[[Standing, Row], str], further: Sequence[str] = ()
+) -> None:
+    """A row a structure, a column a size; `further` columns are of the largest."""
     columns = {standing.heat.asked.size: standing for standing in found}
     largest = found[-1]
     names = by_speed(found)
@@ -191,16 +209,7 @@ def _print_columns(found: Sequence[Standing], text: Callable[[Standing, Row], st
             table.add_row(escape(_marked(name, found)), *cells)
         return table
 
-    print_columns([*columns, BYTES], build)
-    if found[0].heat.asked.workload == "single":
-        cells = ", ".join(PERCENTILES.values())
-    else:
-        cells = "minimum, median ± half of its 95 % interval"
-    where = " at the largest n" * (len(found) > 1)
-    click.echo(f"{cells}; bytes an item{where}\n{order_text(found)}")
-    for line in left_out(found):
-        _print_broken(line)
-    click.echo()
+    print_columns([*columns, *further], build)
 
 
 def by_speed(found: Sequence[Standing]) -> list[str]:
@@ -211,7 +220,7 @@ def by_speed(found: Sequence[Standing]) -> list[str]:
 
 def order_text(found: Sequence[Standing]) -> str:
     """In which order `by_speed` has structures, as a line below a table."""
-    by = "half of its operations" if found[0].heat.asked.workload == "single" else "minimum"
+    by = "half of its operations" if found[0].heat.asked.is_timed_alone else "minimum"
     where = " at the largest n where it raced" * (len(found) > 1)
     return f"rows: who is fastest first, by the {by}{where}"
 
@@ -242,10 +251,31 @@ def _cell(standing: Standing, name: str, column: str, text: Callable[[Standing, 
     return text(standing, row)
 
 
-def _single_text(_standing: Standing, row: Row) -> str:
+def together_text(heat: Heat) -> str:
+    """Which two operations the percentiles of a heat are of that times each alone."""
+    removes = "remove" in TIMED_ALONE[heat.asked.workload]
+    return f"a {'removal' if removes else 'pop'} and the push after it, added"
+
+
+def _together_text(_standing: Standing, row: Row) -> str:
     if not row.single:
         return DASH
     return " ".join(ticks_text(row.single[name]) for name in PERCENTILES)
+
+
+def _print_apart(found: Sequence[Standing]) -> None:
+    """The tail of each operation by itself."""
+    _print_grid(found, apart_text)
+    operations = ", ".join(TIMED_ALONE[found[0].heat.asked.workload])
+    click.echo(f"{PERCENTILES[TAIL]} of each alone: {operations}\n")
+
+
+def apart_text(standing: Standing, row: Row) -> str:
+    """The tail of each operation of a heat that times each alone."""
+    if not row.single:
+        return DASH
+    operations = TIMED_ALONE[standing.heat.asked.workload]
+    return " ".join(ticks_text(row.single[name][TAIL]) for name in operations)
 
 
 def left_out(found: Sequence[Standing]) -> list[str]:

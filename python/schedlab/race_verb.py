@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import catalogue, race, race_worker, terminal
+from schedlab import catalogue, kernel_trace, race, race_worker, terminal
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.heats import Heats, StoredHeat
 from schedlab.race import Asked, Heat, Plugin
@@ -110,7 +110,14 @@ class _Number(click.IntRange):
     "--trace",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Recorded operations to play: push ITEM KEY, pop, remove ITEM, one a line.",
+    help="Recorded operations to play: push ITEM KEY, pop, remove ITEM, one a line; or what a"
+    " kernel's scheduler did, as perf script or ftrace tell it.",
+)
+@click.option(
+    "--queue",
+    metavar="NAME",
+    help="The run queue of a kernel's trace: cpu0, cpu1, …, or all for one that all CPUs share."
+    "  [default: the CPU's with most operations]",
 )
 @click.option("--full", is_flag=True, help="All workloads, keys and sizes: takes long.")
 @click.option("--again", is_flag=True, help="Race anew what the store has already.")
@@ -143,7 +150,7 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
         refuse_unwritable(report_path, store)
     if options["cpu"] is None:
         options["cpu"] = race.usual_cpu()
-    asked = _ask(**options)
+    asked = _ask(lambda line: None if quiet else click.echo(line, err=True), **options)
     machine = race.this_machine(options["cpu"])
     command = shlex.join(["schedlab", *sys.argv[1:]])
     with Store(store) as kept:
@@ -201,9 +208,12 @@ def _tell(heats: Sequence[Heat], machine: race.Machine, as_json: bool) -> None:
 
 
 def _ask(
-    sizes, loops, workloads, keys, structures, files, peers, order, rounds, cpu, seed, trace, full
-) -> list[Asked]:
-    """The heats that the options ask for."""
+    say: Callable[[str], None],
+    *,
+    sizes, loops, workloads, keys, structures, files, peers, order, rounds, cpu, seed, trace, queue,
+    full,
+) -> list[Asked]:  # fmt: skip
+    """The heats that the options ask for; `say` is told what they do not tell."""
     for kind, given, known in (
         ("workload", workloads, race.WORKLOADS),
         ("distribution of keys", keys, race.KEYS),
@@ -211,10 +221,15 @@ def _ask(
     ):
         _refuse_unknown(kind, given, known)
     wanted = race.parse_sizes("-n", sizes)
-    digest = "" if trace is None else race.digest_of(trace)
     heats = race.plan(workloads, keys, wanted, full, trace is not None)
     if trace is not None:
         race.refuse_unheeded(trace, heats, sizes, keys)
+        trace = kernel_trace.played(trace, queue, say)
+    elif queue is not None:
+        raise SchedlabError(
+            f"--queue {queue}: there is no trace to take it from", "add --trace FILE"
+        )
+    digest = "" if trace is None else race.digest_of(trace)
     plugins = _plugins(files, peers)
     names = _structures(structures, plugins)
     return [

@@ -11,10 +11,14 @@
 mod format;
 mod play;
 mod ring;
+mod run_queues;
 mod schedule;
+mod text;
 
 pub use play::{RecordError, record_play};
+pub use run_queues::{QueueOperation, QueueRecord};
 pub use schedule::{Distribution, Schedule, Stay, TaskSchedule, Wakeup};
+pub use text::{TextError, TextTrace};
 
 use format::{Field, Layout};
 use std::fs;

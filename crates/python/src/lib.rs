@@ -364,7 +364,7 @@ mod _native {
         kernels_on_this_machine, kvm_obstacle,
     };
     #[pymodule_export]
-    use super::race::{RaceError, race_compile, race_entrants, race_heat};
+    use super::race::{RaceError, race_compile, race_entrants, race_heat, race_kernel_trace};
     #[pymodule_export]
     use super::{
         Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,

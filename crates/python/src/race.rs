@@ -46,6 +46,54 @@ pub fn traces_of(records: Vec<QueueRecord>) -> Vec<QueueTrace> {
     records.into_iter().map(trace_of).collect()
 }
 
+/// What a kernel did to one run queue, as the race replays it.
+#[derive(serde::Serialize)]
+struct KernelQueue {
+    queue: String,
+    operations: usize,
+    unseen: u64,
+    text: String,
+}
+
+impl KernelQueue {
+    fn new(queue: String, record: kernel::trace::QueueRecord) -> Self {
+        use kernel::trace::QueueOperation;
+        KernelQueue {
+            queue,
+            operations: record.operations.len(),
+            unseen: record.unseen,
+            text: race::trace_text(record.operations.into_iter().map(
+                |operation| match operation {
+                    QueueOperation::Push { task, key } => race::Operation::Push { item: task, key },
+                    QueueOperation::Pop => race::Operation::Pop,
+                    QueueOperation::Remove { task } => race::Operation::Remove { item: task },
+                },
+            )),
+        }
+    }
+}
+
+/// What a kernel's trace in text comes to.
+#[derive(serde::Serialize)]
+struct KernelQueues {
+    lost: u64,
+    queues: Vec<KernelQueue>,
+}
+
+/// What a kernel did to its run queues, read from the text of `perf script` or ftrace: those of all
+/// CPUs, and the one that they would have shared.
+#[pyfunction]
+pub fn race_kernel_trace(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    let found = py.detach(|| {
+        let found = kernel::trace::TextTrace::read(&path)?;
+        let of_each = found.queue_of_each_cpu().into_iter();
+        let queues = of_each.map(|(cpu, record)| KernelQueue::new(format!("cpu{cpu}"), record));
+        let queues = queues.chain([KernelQueue::new("all".to_owned(), found.queue_of_all())]);
+        Ok(KernelQueues { lost: found.trace.lost, queues: queues.collect() })
+    });
+    json(&found.map_err(|error: kernel::trace::TextError| RaceError::new_err(error.to_string()))?)
+}
+
 /// Runs one heat; other Python threads go on meanwhile, and signals are answered between rounds.
 #[pyfunction]
 pub fn race_heat(py: Python<'_>, spec_json: &str) -> PyResult<String> {

@@ -59,7 +59,7 @@ impl Setting {
     /// Whether entrants must be able to remove.
     pub fn removes(&self) -> bool {
         match self.workload {
-            Workload::HoldRemove | Workload::MassExit => true,
+            Workload::HoldRemove | Workload::SingleRemove | Workload::MassExit => true,
             Workload::Trace => self.trace.as_ref().is_some_and(Trace::removes),
             _ => false,
         }
@@ -185,9 +185,37 @@ struct Course<'s, Q> {
     begun: Option<(u64, u64)>,
     /// What keys move on by when a queue is emptied and filled again.
     span: u64,
-    /// Ticks of pops and of the pushes after them.
+    timed: Timed,
+}
+
+/// Ticks of operations timed alone.
+#[derive(Default)]
+struct Timed {
     pops: Vec<u32>,
     pushes: Vec<u32>,
+    removals: Vec<u32>,
+    /// Of pushes that bring back what was removed.
+    returns: Vec<u32>,
+}
+
+impl Timed {
+    /// What they come to; gets them sorted.
+    fn single(&mut self) -> Option<Single> {
+        let (first, second) = if self.removals.is_empty() {
+            (&self.pops, &self.pushes)
+        } else {
+            (&self.removals, &self.returns)
+        };
+        let mut both: Vec<u32> =
+            first.iter().zip(second).map(|(one, other)| one.saturating_add(*other)).collect();
+        Some(Single {
+            both: Percentiles::of(&mut both)?,
+            pop: Percentiles::of(&mut self.pops)?,
+            push: Percentiles::of(&mut self.pushes)?,
+            remove: Percentiles::of(&mut self.removals),
+            back: Percentiles::of(&mut self.returns),
+        })
+    }
 }
 
 /// Items of a queue that is made to learn what it holds, at most; of those more, it is reckoned.
@@ -243,7 +271,7 @@ impl<Q: Raced> Runner for Course<'_, Q> {
         let mut meter = Meter::new(self.setting, None);
         match self.setting.workload {
             Workload::Hold | Workload::Single => self.hold(turns, &mut meter),
-            Workload::HoldRemove => self.hold_remove(turns, &mut meter),
+            Workload::HoldRemove | Workload::SingleRemove => self.hold_remove(turns, &mut meter),
             Workload::Cold => self.cold(turns, &mut meter),
             Workload::Markov | Workload::Storm | Workload::ForkBurst => {
                 self.hold(turns, &mut meter);
@@ -268,7 +296,8 @@ impl<Q: Raced> Runner for Course<'_, Q> {
             Workload::Hold => self.hold(loops, meter),
             Workload::HoldRemove => self.hold_remove(loops, meter),
             Workload::Cold => self.cold(loops, meter),
-            Workload::Single => self.single_operations(loops, meter),
+            Workload::Single => self.single_operations::<false>(loops, meter),
+            Workload::SingleRemove => self.single_operations::<true>(loops, meter),
             Workload::Markov => self.markov(loops, meter),
             Workload::UpDown => return self.up_down(loops, meter),
             Workload::Storm => return self.storm(loops, meter),
@@ -285,17 +314,7 @@ impl<Q: Raced> Runner for Course<'_, Q> {
     }
 
     fn single(&mut self) -> Option<Single> {
-        let mut both: Vec<u32> = self
-            .pops
-            .iter()
-            .zip(&self.pushes)
-            .map(|(pop, push)| pop.saturating_add(*push))
-            .collect();
-        Some(Single {
-            both: Percentiles::of(&mut both)?,
-            pop: Percentiles::of(&mut self.pops)?,
-            push: Percentiles::of(&mut self.pushes)?,
-        })
+        self.timed.single()
     }
 
     fn conclude(&mut self, is_exact: bool) -> Result<(), String> {
@@ -335,8 +354,7 @@ impl<'s, Q: Raced> Course<'s, Q> {
             queued: setting.n,
             begun: None,
             span: 0,
-            pops: Vec::new(),
-            pushes: Vec::new(),
+            timed: Timed::default(),
         })
     }
 
@@ -423,12 +441,38 @@ mod tests {
 
     #[test]
     fn a_pop_and_a_push_that_took_for_ever_are_added() {
-        let spec = HeatSpec::new(Workload::Single, ITEMS);
-        let setting = Setting::new(&spec, Keys::Uniform, ITEMS, None);
-        let make = |capacity| Ok(RedBlackTree::with_capacity(capacity as usize));
-        let mut course = Course::new(&setting, &make).expect("a course");
-        (course.pops, course.pushes) = (vec![u32::MAX - 1], vec![7]);
-        assert_eq!(course.single().expect("samples").both.max, u32::MAX);
+        let (pops, pushes) = (vec![u32::MAX - 1], vec![7]);
+        let mut timed = Timed { pops, pushes, ..Timed::default() };
+        let single = timed.single().expect("samples");
+        assert_eq!((single.both.max, single.remove, single.back), (u32::MAX, None, None));
+    }
+
+    #[test]
+    fn a_removal_is_added_to_the_push_that_brings_the_item_back() {
+        let mut timed = Timed {
+            pops: vec![1, 5],
+            pushes: vec![20, 30],
+            removals: vec![700, 300],
+            returns: vec![1000, 2000],
+        };
+        let single = timed.single().expect("samples");
+        assert_eq!((single.both.p50, single.both.max), (1700, 2300));
+        assert_eq!((single.pop.max, single.push.max), (5, 30));
+        let max = |of: Option<Percentiles>| of.map(|of| of.max);
+        assert_eq!((max(single.remove), max(single.back)), (Some(700), Some(2000)));
+        assert_eq!(Timed::default().single(), None);
+    }
+
+    #[test]
+    fn all_that_is_timed_alone_is_kept_once_a_loop() {
+        for (workload, removals) in [(Workload::Single, 0), (Workload::SingleRemove, 1000)] {
+            let lengths = after(workload, |course| {
+                assert_eq!(course.queues[0].len(), ITEMS as usize);
+                let timed = &course.timed;
+                [&timed.pops, &timed.pushes, &timed.removals, &timed.returns].map(Vec::len)
+            });
+            assert_eq!(lengths[0], [1000, 1000, removals, removals], "{workload:?}");
+        }
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub struct Row {
     /// Figures of stretches in which another thread had the CPU for a while. One that is short is
     /// run again up to three times until nobody has.
     pub disturbed: u32,
-    /// Instructions of a loop or an operation, in a round of its own; in the workload `single`
-    /// those that read the clock are among them.
+    /// Instructions of a loop or an operation, in a round of its own; where operations are timed
+    /// alone those that read the clock are among them.
     pub instructions_per_loop: Option<f64>,
     /// Misses of the last level of cache a loop or an operation, in a round of its own.
     pub cache_misses_per_loop: Option<f64>,
@@ -58,7 +58,7 @@ pub struct Row {
     /// `rust_btree_map`, where it is an estimate from how full nodes are on average, and for what
     /// a plug-in says.
     pub bytes_per_item: f64,
-    /// Ticks of operations timed alone; only in the workload `single`.
+    /// Ticks of operations timed alone; only in the workloads `single` and `single_remove`.
     pub single: Option<Single>,
     /// What all exact entrants of a heat have alike; `None` if it is not exact or was left out.
     pub order_hash: Option<String>,
@@ -69,13 +69,18 @@ pub struct Row {
 /// Ticks of operations timed alone, over all rounds; the cost of reading the clock is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Single {
-    /// Of a pop and the push after it, added.
+    /// Of a pop and the push after it, added; in `single_remove` of a removal and the push after
+    /// it.
     #[serde(flatten)]
     pub both: Percentiles,
     /// Of pops.
     pub pop: Percentiles,
-    /// Of pushes.
+    /// Of pushes of what was popped, with a later key.
     pub push: Percentiles,
+    /// Of removals; only in `single_remove`, as the last.
+    pub remove: Option<Percentiles>,
+    /// Of pushes that bring back what was removed, with the key that it had.
+    pub back: Option<Percentiles>,
 }
 
 /// What so many of a thousand stay at or below. The maximum includes interrupts.

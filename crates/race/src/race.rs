@@ -21,8 +21,8 @@ const ITEMS: u32 = 100;
 const RERUNS_MAX: u32 = 3;
 /// A stretch that takes longer meets another thread on any busy machine, and is not run again.
 const RERUN_LONGEST: Duration = Duration::from_millis(5);
-/// What the times of a pop and a push take that were timed alone: four bytes each, in vectors that
-/// grow by doubling, and their sum.
+/// What the times of a pop and a push take that were timed alone, or those of a removal and a push:
+/// four bytes each, in vectors that grow by doubling, and their sum.
 const SAMPLE_BYTES: u64 = 20;
 
 /// Runs one heat: one workload, one size, all entrants.
@@ -142,10 +142,15 @@ fn runs_of_a_round(order: Order) -> u64 {
     }
 }
 
-/// Times of operations timed alone that an entrant keeps.
+/// Pairs of operations timed alone whose times an entrant keeps.
 fn samples(setting: &Setting, spec: &HeatSpec) -> u64 {
     let runs = u64::from(spec.rounds) * runs_of_a_round(spec.order) + 1;
-    if setting.workload == Workload::Single { runs.saturating_mul(setting.loops) } else { 0 }
+    let pairs = match setting.workload {
+        Workload::Single => 1,
+        Workload::SingleRemove => 2,
+        _ => 0,
+    };
+    runs.saturating_mul(setting.loops).saturating_mul(pairs)
 }
 
 /// The trace of a heat that replays one.
@@ -389,6 +394,7 @@ mod tests {
         assert_eq!(room(Workload::Drain), (200, 0));
         assert_eq!(room(Workload::Markov), (150, 0));
         assert_eq!(room(Workload::Single), (100, 10));
+        assert_eq!(room(Workload::SingleRemove), (100, 20));
     }
 
     #[test]

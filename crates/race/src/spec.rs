@@ -26,6 +26,8 @@ pub enum Workload {
     Cold,
     /// As hold, each operation timed alone.
     Single,
+    /// As hold_remove, each operation timed alone.
+    SingleRemove,
     /// Items come and leave by a chain of two states, around n of them.
     Markov,
     /// n items come, then all leave.
@@ -43,11 +45,12 @@ pub enum Workload {
 }
 
 /// All workloads, in the order of tables.
-pub const WORKLOADS: [Workload; 11] = [
+pub const WORKLOADS: [Workload; 12] = [
     Workload::Hold,
     Workload::HoldRemove,
     Workload::Cold,
     Workload::Single,
+    Workload::SingleRemove,
     Workload::Markov,
     Workload::UpDown,
     Workload::Storm,
@@ -65,6 +68,7 @@ impl Workload {
             Workload::HoldRemove => "hold_remove",
             Workload::Cold => "cold",
             Workload::Single => "single",
+            Workload::SingleRemove => "single_remove",
             Workload::Markov => "markov",
             Workload::UpDown => "up_down",
             Workload::Storm => "storm",
@@ -84,7 +88,8 @@ impl Workload {
     /// an "operation" (a push, a pop or a removal).
     pub fn per(self) -> &'static str {
         match self {
-            Workload::Hold | Workload::HoldRemove | Workload::Cold | Workload::Single => "loop",
+            Workload::Hold | Workload::HoldRemove | Workload::Cold => "loop",
+            Workload::Single | Workload::SingleRemove => "loop",
             _ => "operation",
         }
     }
@@ -95,7 +100,7 @@ impl Workload {
         match self {
             Workload::Hold | Workload::HoldRemove => (n / 4).clamp(20_000, 250_000),
             Workload::Cold => (queues * n / 4).clamp(20_000, 250_000),
-            Workload::Single => (n / 4).clamp(50_000, 250_000),
+            Workload::Single | Workload::SingleRemove => (n / 4).clamp(50_000, 250_000),
             Workload::Markov => (n / 2).clamp(40_000, 500_000),
             Workload::UpDown | Workload::Drain => (2 * n).max(40_000),
             Workload::Storm | Workload::ForkBurst | Workload::MassExit => n.max(40_000),

@@ -48,7 +48,10 @@ fn check(found: &Heat) {
         assert!(row.ticks_per_loop.iter().all(|ticks| ticks.is_finite()), "{who}: {row:?}");
         assert!(row.bytes_per_item >= 16.0, "{who}: {row:?}");
         assert_eq!(row.order_hash.is_some(), row.exact, "{who}");
-        assert_eq!(row.single.is_some(), spec.workload == Workload::Single, "{who}");
+        let alone = matches!(spec.workload, Workload::Single | Workload::SingleRemove);
+        assert_eq!(row.single.is_some(), alone, "{who}");
+        let removal = row.single.and_then(|single| single.remove.zip(single.back));
+        assert_eq!(removal.is_some(), spec.workload == Workload::SingleRemove, "{who}");
         hashes.extend(row.order_hash.clone());
     }
     assert!(hashes.len() > 10, "{spec:?}: {hashes:?}");

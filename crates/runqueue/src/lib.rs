@@ -38,6 +38,18 @@
 //! [`Fifo`], [`Ordered`] and [`Tournament`] are the simulator's: the first two hand out positions
 //! and cursors, which a scan of a dispatch queue needs and a run queue does not; the last holds one
 //! key a CPU. `examples/simulator_queues.rs` compares them with others at their jobs.
+//!
+//! # What is checked, and what is not
+//!
+//! Exact order, by random operations against a sorted list and by hashes of long loops
+//! (`tests/exact_order.rs`, `make test-race`, `make fuzz`). Only the vector forms of
+//! [`ExactTimeRing`] may be unsafe: loads and stores of whole slices, and calls of functions for
+//! processors that were asked. `make test-sanitized` runs all tests under the address sanitizer, in
+//! each form that the processor has, with the preconditions of the standard library's unsafe
+//! functions checked: no access is outside of what is allocated. Then it runs the tests of the
+//! ring's scalar and AVX2 forms under valgrind: nothing depends on memory that was never written;
+//! of AVX-512 it cannot tell. Whether references alias as Rust demands only Miri could say, and it
+//! is not to be had for the toolchain of this project.
 
 mod arena;
 mod binary_heap;

@@ -152,7 +152,7 @@ fn expected_shares(nice: &[i32], nr_cpus: u32) -> Vec<f64> {
 }
 
 /// The weight of a nice value; what is beyond -20 and 19 counts as these.
-fn weight_of(nice: i32) -> u64 {
+pub fn weight_of(nice: i32) -> u64 {
     WEIGHTS[(nice.clamp(-20, 19) + 20) as usize]
 }
 

@@ -14,7 +14,11 @@ impl<Q: Raced> Course<'_, Q> {
     pub(super) fn standing(&self) -> Option<(u64, u64)> {
         let loops = matches!(
             self.setting.workload,
-            Workload::Hold | Workload::HoldRemove | Workload::Cold | Workload::Single
+            Workload::Hold
+                | Workload::HoldRemove
+                | Workload::Cold
+                | Workload::Single
+                | Workload::SingleRemove
         );
         if !loops || self.setting.increments.slowness().is_some() {
             return None;

@@ -7,6 +7,15 @@ use crate::raced::{Raced, increment};
 /// One step of so many goes from coming to leaving or back, in [`Course::markov`].
 const STEPS_IN_A_STATE: u64 = 10;
 
+/// What an operation gives, and the ticks that it takes.
+#[inline(always)]
+fn alone<R>(overhead: u64, operation: impl FnOnce() -> R) -> (R, u32) {
+    let begin = clock::ticks();
+    let given = operation();
+    let took = clock::ticks().saturating_sub(begin).saturating_sub(overhead);
+    (given, u32::try_from(took).unwrap_or(u32::MAX / 2))
+}
+
 impl<Q: Raced> Course<'_, Q> {
     /// The loop of 2007.
     #[inline(never)]
@@ -41,36 +50,42 @@ impl<Q: Raced> Course<'_, Q> {
         self.round += loops;
     }
 
-    /// The loop with a reading of the clock before and after each operation. What the meter says
-    /// is the sum of the operations, without what lies between them.
+    /// The loop with a reading of the clock before and after each operation; `REMOVES` says that
+    /// it is the loop with sleepers. What the meter says is the sum of the operations, without what
+    /// lies between them.
     #[inline(never)]
-    pub(super) fn single_operations(&mut self, loops: u64, meter: &mut Meter) {
-        let increments = &self.setting.increments;
+    pub(super) fn single_operations<const REMOVES: bool>(&mut self, loops: u64, meter: &mut Meter) {
+        let (increments, items) = (&self.setting.increments, u64::from(self.setting.n));
+        let overhead = meter.overhead;
         let queue = &mut self.queues[0];
-        self.pops.reserve(loops as usize);
-        self.pushes.reserve(loops as usize);
-        let since = |begin: u64, end: u64| {
-            u32::try_from(end.saturating_sub(begin).saturating_sub(meter.overhead))
-                .unwrap_or(u32::MAX / 2)
-        };
+        let timed = &mut self.timed;
+        timed.pops.reserve(loops as usize);
+        timed.pushes.reserve(loops as usize);
+        if REMOVES {
+            timed.removals.reserve(loops as usize);
+            timed.returns.reserve(loops as usize);
+        }
         let mut ticks = 0;
         if let Some(counters) = &mut meter.counters {
             counters.begin();
         }
         for round in self.round..self.round + loops {
-            let begin = clock::ticks();
-            let popped = queue.pop();
-            let end = clock::ticks();
+            let (popped, pop) = alone(overhead, || queue.pop());
             let Some(item) = popped else { break };
             let key = queue.key(item).wrapping_add(increment(increments, round, item));
-            let pop = since(begin, end);
-            let begin = clock::ticks();
-            queue.push(item, key);
-            let end = clock::ticks();
-            let push = since(begin, end);
+            let ((), push) = alone(overhead, || queue.push(item, key));
             ticks += u64::from(pop) + u64::from(push);
-            self.pops.push(pop);
-            self.pushes.push(push);
+            timed.pops.push(pop);
+            timed.pushes.push(push);
+            if REMOVES {
+                let sleeper = self.random.below(items) as u32;
+                let key = queue.key(sleeper);
+                let ((), removal) = alone(overhead, || queue.remove(sleeper));
+                let ((), back) = alone(overhead, || queue.push(sleeper, key));
+                ticks += u64::from(removal) + u64::from(back);
+                timed.removals.push(removal);
+                timed.returns.push(back);
+            }
         }
         if let Some(counters) = &mut meter.counters {
             counters.end();

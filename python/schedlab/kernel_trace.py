@@ -1,0 +1,113 @@
+"""`schedlab race --trace` with what a kernel's scheduler did, as `perf script` or ftrace tell it.
+
+The core reads the text and says what was done to the run queue of each CPU; here one is chosen, and
+its operations are kept as a file that the race plays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from schedlab import catalogue
+from schedlab.errors import SchedlabError, UnknownName
+
+# The queue that all CPUs would have had together.
+ALL = "all"
+# What is no trace of operations; the core says what is wrong with it, if something is.
+_EVENT = re.compile(rb"[ :]sched_(switch|wakeup|wakeup_new|waking): ")
+
+_HEADER = """\
+# What a kernel did to {what}: {operations} operations, from {source}.
+# Keys are virtual times as in a tree of CFS: nanoseconds of CPU time over weight, and who wakes up
+# has no less than the queue's minimum. Tasks of real-time classes are left out.
+# Switches to tasks that nobody saw come: {unseen}. Lost events: {lost}.
+# Replay: schedlab race --trace FILE
+"""
+
+
+def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
+    """The file of operations to play: `path` itself, or what a kernel's trace in it comes to.
+
+    Parameters
+    ----------
+    queue : str or None
+        Of a kernel's trace: `cpu0`, `cpu1`, …, or `all`; None for the CPU whose queue was busiest.
+    say : callable
+        Is told which queue it is and which others there are.
+
+    Raises
+    ------
+    UnknownName
+        If the trace has no such queue.
+    SchedlabError
+        If it cannot be read, or a queue is asked of what is no kernel's trace.
+    """
+    try:
+        is_of_kernel = _EVENT.search(path.read_bytes()) is not None
+    except OSError as error:
+        raise SchedlabError(
+            f"{path} cannot be read: {error.strerror}", "give the path of a file that can be"
+        ) from error
+    if not is_of_kernel:
+        if queue is not None:
+            raise SchedlabError(
+                f"--queue {queue}: {path} is a trace of one queue",
+                "leave out --queue, or give what perf script or ftrace says of a kernel",
+            )
+        return path
+    found = json.loads(catalogue.native().race_kernel_trace(str(path)))
+    chosen = _chosen(path, queue, found["queues"])
+    name = chosen["queue"]
+    what = "one run queue for all CPUs" if name == ALL else f"the run queue of {name}"
+    head = _HEADER.format(what=what, source=path.name, lost=found["lost"], **chosen)
+    kept = _keep(head + chosen["text"])
+    others = [
+        f"{other['queue']} {other['operations']:,}"
+        for other in found["queues"]
+        if other is not chosen
+    ]
+    say(f"{path}: {what}, {chosen['operations']:,} operations, kept as {kept}")
+    say(f"others for --queue: {', '.join(others)}")
+    return kept
+
+
+def _chosen(path: Path, queue: str | None, found: Sequence[Mapping]) -> Mapping:
+    if queue is not None:
+        for one in found:
+            if one["queue"] == queue:
+                return one
+        raise UnknownName("queue", queue, [one["queue"] for one in found], f"in {path}")
+    busiest = max(
+        (one for one in found if one["queue"] != ALL),
+        key=lambda one: one["operations"],
+        default=None,
+    )
+    if busiest is None or not busiest["operations"]:
+        raise SchedlabError(
+            f"{path}: no task was queued in it",
+            "record for longer, and all CPUs: perf sched record -a",
+        )
+    return busiest
+
+
+def _keep(text: str) -> Path:
+    """Keeps the operations under the digest of their text, so that they are kept once."""
+    directory = catalogue.cache_directory()
+    kept = directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.trace"
+    part = kept.with_name(f".{kept.name}.{os.getpid()}.part")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(kept)
+    except OSError as error:
+        raise SchedlabError(
+            f"{kept} cannot be written: {error.strerror}", "make room there, or set XDG_CACHE_HOME"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return kept
