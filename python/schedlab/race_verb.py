@@ -223,8 +223,8 @@ def _ask(
     wanted = race.parse_sizes("-n", sizes)
     heats = race.plan(workloads, keys, wanted, full, trace is not None)
     if trace is not None:
-        race.refuse_unheeded(trace, heats, sizes, keys)
-        trace = kernel_trace.played(trace, queue, say)
+        given, trace = trace, kernel_trace.played(trace, queue, say)
+        race.refuse_unheeded(given, heats, sizes, keys)
     elif queue is not None:
         raise SchedlabError(
             f"--queue {queue}: there is no trace to take it from", "add --trace FILE"
