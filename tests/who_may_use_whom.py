@@ -143,7 +143,8 @@ MODULES = {
     "workers": {"catalogue"},
     "sweep": {"catalogue", "cells", "errors", "store", "workers"},
     "claims": {"errors", "store"},
-    "queue_trace": {"errors"},
+    "whole_file": set(),
+    "queue_trace": {"errors", "whole_file"},
     "comparison": {"cells", "claims", "experiment", "store", "sweep"},
     "study": {"statistics", "store"},
     "weights": set(),
@@ -178,6 +179,7 @@ MODULES = {
         "study",
         "timeline_plot",
         "verdicts",
+        "whole_file",
     },
     "timelines": {
         "cells",
@@ -244,9 +246,10 @@ MODULES = {
         "race_plot",
         "race_published",
         "race_table",
+        "whole_file",
     },
     "race_worker": {"catalogue", "workers"},
-    "kernel_trace": {"catalogue", "errors"},
+    "kernel_trace": {"catalogue", "errors", "whole_file"},
     "race_verb": {
         "catalogue",
         "errors",
@@ -360,6 +363,7 @@ MODULES = {
         "pages",
         "plots",
         "statistics",
+        "whole_file",
     },
     "measured": {"catalogue", "errors", "machine_report", "measurements", "store", "suite"},
     "bench_verb": {

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from schedlab import catalogue
+from schedlab import catalogue, whole_file
 from schedlab.errors import SchedlabError, UnknownName
 
 # The queue that all CPUs would have had together.
@@ -99,15 +98,11 @@ def _keep(text: str) -> Path:
     """Keeps the operations under the digest of their text, so that they are kept once."""
     directory = catalogue.cache_directory()
     kept = directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.trace"
-    part = kept.with_name(f".{kept.name}.{os.getpid()}.part")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(kept)
+        whole_file.write(kept, text)
     except OSError as error:
         raise SchedlabError(
             f"{kept} cannot be written: {error.strerror}", "make room there, or set XDG_CACHE_HOME"
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     return kept

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from schedlab import bench_answers, machine_account, machine_plots, pages, plots
+from schedlab import bench_answers, machine_account, machine_plots, pages, plots, whole_file
 from schedlab.bench_answers import Answer, Row, Sample, Setup
 from schedlab.bench_overall import explanation, together
 from schedlab.bench_table import (
@@ -91,7 +91,7 @@ def write(
     """
     html = render(kept, chosen, title, description)
     try:
-        pages.write(path, html)
+        whole_file.write(path, html)
     except OSError as error:
         raise SchedlabError(
             f"report {path} cannot be written: {error.strerror}",

@@ -6,9 +6,7 @@ or opened without a network shows what it showed its author.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -46,20 +44,3 @@ def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
 def script(figure: Figure) -> Markup:
     """A figure as JSON for a script element, which no text in it can end."""
     return Markup(figure.to_json().replace("<", "\\u003c"))
-
-
-def write(path: str | os.PathLike[str], html: str) -> None:
-    """Writes a page; readers of `path` see the old file or the whole new one.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(html, encoding="utf-8")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

@@ -5,12 +5,12 @@ The core records and writes the text; here a queue is chosen and the file is mad
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from schedlab import whole_file
 from schedlab.errors import SchedlabError, UnknownName
 
 HEADER = """\
@@ -87,16 +87,12 @@ def write(path: Path, queue: str | None, traces: Sequence[Mapping], replay: str)
         If no queue was used at all, or the file cannot be written.
     """
     trace = _chosen(queue, traces)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(HEADER.format(**trace, replay=replay) + trace["text"], encoding="utf-8")
-        part.replace(path)
+        whole_file.write(path, HEADER.format(**trace, replay=replay) + trace["text"])
     except OSError as error:
         raise SchedlabError(
             f"--queue-trace {path} cannot be written: {error.strerror}", "name another file"
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     others = ", ".join(
         f"{other['queue']} {other['operations']:,}" for other in traces if other is not trace
     )

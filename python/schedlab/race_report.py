@@ -11,7 +11,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from schedlab import pages
+from schedlab import pages, whole_file
 from schedlab.errors import SchedlabError
 from schedlab.plots import Point
 from schedlab.race import PLUGIN_PREFIX, TIMED_ALONE, Heat, Machine
@@ -90,7 +90,7 @@ def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> 
     """
     html = render(heats, machine, command)
     try:
-        pages.write(path, html)
+        whole_file.write(path, html)
     except OSError as error:
         raise SchedlabError(
             f"report {path} cannot be written: {error.strerror}",

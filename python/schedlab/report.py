@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from schedlab import pages, plots
+from schedlab import pages, plots, whole_file
 from schedlab.fairness import share_errors
 from schedlab.headline import overlap, told_panels
 from schedlab.interactivity import PERCENTILES, last_runs, requests, wakeup_latencies
@@ -112,7 +112,7 @@ def write_study(
 
     `judged` is what `verdicts.judge` says of them.
     """
-    pages.write(path, render(study, title, command, published, description, timelines, judged))
+    whole_file.write(path, render(study, title, command, published, description, timelines, judged))
 
 
 def render(
