@@ -190,11 +190,9 @@ test-aarch64: arm-programs ## The run queues' tests on an emulated aarch64, four
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
 		cargo test --locked --target $(ARM_TARGET) -p runqueue
 
-# Neither knows whose pointer it is that a write goes through: aliasing is Miri's, for which these
-# toolchains have no component. The sanitizer is no stable flag; the compiler is. Valgrind has no
-# AVX-512, and says so to who asks the processor, so there the scalar and the AVX2 form are tested;
-# and only they, as nothing else in the crate may be unsafe. One test is left out there, which alone
-# takes longer than all others together.
+# Valgrind has no AVX-512, and says so to who asks the processor, so there the scalar and the AVX2
+# form are tested. The sanitizer is no stable flag; the compiler is. One test is left out there,
+# which alone takes longer than all others together.
 SANITIZED = --locked --target $(FUZZ_HOST) -p runqueue --lib --tests
 MEMCHECK := valgrind --quiet --error-exitcode=99 --leak-check=no --fair-sched=yes
 

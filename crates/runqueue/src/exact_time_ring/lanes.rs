@@ -56,11 +56,19 @@ macro_rules! dispatch {
     ($lanes:expr, $name:ident ( $($arg:expr),* )) => {
         match $lanes {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a queue is made with these lanes only if the processor has them.
-            Lanes::Avx512 => unsafe { avx512::$name($($arg),*) },
+            Lanes::Avx512 => {
+                #[allow(unsafe_code)]
+                // SAFETY: a queue is made with these lanes only if the processor has them.
+                let done = unsafe { avx512::$name($($arg),*) };
+                done
+            }
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Lanes::Avx2 => unsafe { avx2::$name($($arg),*) },
+            Lanes::Avx2 => {
+                #[allow(unsafe_code)]
+                // SAFETY: as above.
+                let done = unsafe { avx2::$name($($arg),*) };
+                done
+            }
             _ => plain::$name($($arg),*),
         }
     };
@@ -113,6 +121,7 @@ pub(super) fn sort_chunks(
 }
 
 /// Asks for a cache line that will be written to soon.
+#[allow(unsafe_code)]
 #[inline(always)]
 pub(super) fn fetch<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]

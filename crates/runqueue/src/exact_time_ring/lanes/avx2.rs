@@ -4,21 +4,20 @@
 use super::super::chunks::Chunk;
 use super::super::packed::{PLACES, Sorted};
 use super::plain;
+use bytemuck::must_cast;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(from: &[u64], at: usize) -> __m256i {
-    // SAFETY: the slice has four numbers from `at` on.
-    unsafe { _mm256_loadu_si256(from[at..at + 4].as_ptr().cast()) }
+    must_cast(*from[at..at + 4].first_chunk::<4>().expect("four numbers"))
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(to: &mut [u64], at: usize, value: __m256i) {
-    // SAFETY: as above.
-    unsafe { _mm256_storeu_si256(to[at..at + 4].as_mut_ptr().cast(), value) }
+    *to[at..at + 4].first_chunk_mut::<4>().expect("four numbers") = must_cast(value);
 }
 
 #[inline]

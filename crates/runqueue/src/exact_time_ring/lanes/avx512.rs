@@ -4,6 +4,7 @@
 use super::super::chunks::{CHUNK, Chunk};
 use super::super::front::PREPARED;
 use super::super::packed::{PLACES, Sorted};
+use bytemuck::{Pod, must_cast};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -16,30 +17,14 @@ const PLACE_BITS: u32 = 5;
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load(from: &[i64], at: usize) -> __m512i {
-    // SAFETY: the slice has eight numbers from `at` on.
-    unsafe { _mm512_loadu_epi64(from[at..at + 8].as_ptr()) }
+fn load<T: Pod>(from: &[T], at: usize) -> __m512i {
+    must_cast(*from[at..at + 8].first_chunk::<8>().expect("eight numbers"))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_tags(from: &[u64], at: usize) -> __m512i {
-    // SAFETY: as above.
-    unsafe { _mm512_loadu_epi64(from[at..at + 8].as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(to: &mut [i64], at: usize, value: __m512i) {
-    // SAFETY: as above.
-    unsafe { _mm512_storeu_epi64(to[at..at + 8].as_mut_ptr(), value) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store_tags(to: &mut [u64], at: usize, value: __m512i) {
-    // SAFETY: as above.
-    unsafe { _mm512_storeu_epi64(to[at..at + 8].as_mut_ptr().cast(), value) }
+fn store<T: Pod>(to: &mut [T], at: usize, value: __m512i) {
+    *to[at..at + 8].first_chunk_mut::<8>().expect("eight numbers") = must_cast(value);
 }
 
 #[inline]
@@ -57,11 +42,11 @@ fn max(a: __m512i, b: __m512i) -> __m512i {
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
 pub fn replace_first(sorted: &mut Sorted, count: usize, entry: u64) {
     let entry = _mm512_set1_epi64(entry as i64);
-    let mut here = load_tags(sorted, 0);
+    let mut here = load(sorted, 0);
     for at in (0..count.min(PLACES)).step_by(8) {
-        let next = load_tags(sorted, at + 8);
+        let next = load(sorted, at + 8);
         let shifted = _mm512_alignr_epi64::<1>(next, here);
-        store_tags(sorted, at, max(here, min(entry, shifted)));
+        store(sorted, at, max(here, min(entry, shifted)));
         here = next;
     }
 }
@@ -71,9 +56,9 @@ pub fn insert(sorted: &mut Sorted, count: usize, entry: u64) {
     let entry = _mm512_set1_epi64(entry as i64);
     let mut before = _mm512_setzero_si512();
     for at in (0..=count.min(PLACES)).step_by(8) {
-        let here = load_tags(sorted, at);
+        let here = load(sorted, at);
         let shifted = _mm512_alignr_epi64::<7>(here, before);
-        store_tags(sorted, at, min(here, max(entry, shifted)));
+        store(sorted, at, min(here, max(entry, shifted)));
         before = here;
     }
 }
@@ -81,14 +66,14 @@ pub fn insert(sorted: &mut Sorted, count: usize, entry: u64) {
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,bmi1,bmi2")]
 pub fn replace(sorted: &mut Sorted, count: usize, out: u64, entry: u64) {
     let (out, entry) = (_mm512_set1_epi64(out as i64), _mm512_set1_epi64(entry as i64));
-    let (mut old, mut before) = (load_tags(sorted, 0), _mm512_setzero_si512());
+    let (mut old, mut before) = (load(sorted, 0), _mm512_setzero_si512());
     for at in (0..count.min(PLACES)).step_by(8) {
-        let next = load_tags(sorted, at + 8);
+        let next = load(sorted, at + 8);
         // All from the one that leaves on move up by one.
         let moves = _mm512_cmpge_epi64_mask(old, out);
         let here = _mm512_mask_alignr_epi64::<1>(old, moves, next, old);
         let shifted = _mm512_alignr_epi64::<7>(here, before);
-        store_tags(sorted, at, min(here, max(entry, shifted)));
+        store(sorted, at, min(here, max(entry, shifted)));
         (old, before) = (next, here);
     }
 }
@@ -112,10 +97,10 @@ pub fn insert_front(keys: &mut [i64], tags: &mut [u64], key: i64, tag: u64) {
     let entry = [_mm512_set1_epi64(key), _mm512_set1_epi64(tag as i64)];
     let mut before = [_mm512_set1_epi64(i64::MIN), _mm512_setzero_si512()];
     for at in (0..PREPARED).step_by(8) {
-        let here = [load(keys, at), load_tags(tags, at)];
+        let here = [load(keys, at), load(tags, at)];
         let result = moved_up(here, before, entry);
         store(keys, at, result[0]);
-        store_tags(tags, at, result[1]);
+        store(tags, at, result[1]);
         before = here;
     }
 }
@@ -182,11 +167,11 @@ fn rank<const VECTORS: usize>(
     }
     let (to_keys, to_tags) = (&mut to_keys[..VECTORS * 8], &mut to_tags[..VECTORS * 8]);
     for vector in 0..VECTORS {
-        let tags = load_tags(&chunk(vector).tags, vector % HALF * 8);
-        // SAFETY: ranks are different numbers below `VECTORS` times 8, the slices' length.
-        unsafe {
-            _mm512_i64scatter_epi64::<8>(to_keys.as_mut_ptr().cast(), rank[vector], keys[vector]);
-            _mm512_i64scatter_epi64::<8>(to_tags.as_mut_ptr().cast(), rank[vector], tags);
+        let (chunk, at) = (chunk(vector), vector % HALF * 8);
+        let ranks: [u64; 8] = must_cast(rank[vector]);
+        for (lane, rank) in ranks.into_iter().enumerate() {
+            to_keys[rank as usize] = chunk.keys[at + lane];
+            to_tags[rank as usize] = chunk.tags[at + lane];
         }
     }
 }
@@ -281,12 +266,12 @@ fn sort_one(
     let sorted = sort_numbers(numbers(chunk, start, dropped, 0));
     let halves = [_mm512_castsi512_si256(sorted), _mm512_extracti64x4_epi64::<1>(sorted)];
     let keys = [load(&chunk.keys, 0), load(&chunk.keys, 8)];
-    let tags = [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)];
+    let tags = [load(&chunk.tags, 0), load(&chunk.tags, 8)];
     for (half, at) in halves.into_iter().zip([0, 8]) {
         // Of each number its lowest four bits count here.
         let places = _mm512_cvtepu32_epi64(half);
         store(to_keys, at, _mm512_permutex2var_epi64(keys[0], places, keys[1]));
-        store_tags(to_tags, at, _mm512_permutex2var_epi64(tags[0], places, tags[1]));
+        store(to_tags, at, _mm512_permutex2var_epi64(tags[0], places, tags[1]));
     }
     has_equals(sorted, _mm512_set1_epi32(-1))
 }
@@ -306,7 +291,7 @@ fn sort_two(
     let high = reverse(sort_numbers(numbers(second, start, dropped, CHUNK as i32)));
     let sorted = [_mm512_min_epu32(low, high), _mm512_max_epu32(low, high)];
     let keys = [first, second].map(|chunk| [load(&chunk.keys, 0), load(&chunk.keys, 8)]);
-    let tags = [first, second].map(|chunk| [load_tags(&chunk.tags, 0), load_tags(&chunk.tags, 8)]);
+    let tags = [first, second].map(|chunk| [load(&chunk.tags, 0), load(&chunk.tags, 8)]);
     let (mut before, mut unclear) = (_mm512_set1_epi32(-1), false);
     for (numbers, at) in sorted.into_iter().zip([0, 16]) {
         let partners = _mm512_shuffle_i32x4::<0b01_00_11_10>(numbers, numbers);
@@ -322,7 +307,7 @@ fn sort_two(
             store(to_keys, at, _mm512_mask_mov_epi64(ours, later, theirs));
             let [ours, theirs] =
                 tags.map(|tags| _mm512_permutex2var_epi64(tags[0], places, tags[1]));
-            store_tags(to_tags, at, _mm512_mask_mov_epi64(ours, later, theirs));
+            store(to_tags, at, _mm512_mask_mov_epi64(ours, later, theirs));
         }
     }
     unclear
