@@ -31,6 +31,8 @@ pub struct Setting {
     pub n: u32,
     /// Loops or operations of a round, about.
     pub loops: u64,
+    /// Loops or operations before each round, untimed.
+    pub run_up: u64,
     /// What is added to keys.
     pub increments: Increments,
     /// Recorded operations, for [`Workload::Trace`].
@@ -48,6 +50,7 @@ impl Setting {
             workload: spec.workload,
             n,
             loops: spec.loops.unwrap_or(1),
+            run_up: spec.run_up.unwrap_or(0),
             increments: Increments::new(keys, spec.seed),
             trace,
             queues: spec.queues,
@@ -148,6 +151,9 @@ pub trait Runner {
 
     /// Brings the queues into the state in which they are measured.
     fn warm_up(&mut self);
+
+    /// Brings what a round needs back into the caches, which others had meanwhile.
+    fn run_up(&mut self);
 
     /// One round; returns how many loops or operations were measured.
     fn run(&mut self, meter: &mut Meter) -> u64;
@@ -290,23 +296,19 @@ impl<Q: Raced> Runner for Course<'_, Q> {
         }
     }
 
-    fn run(&mut self, meter: &mut Meter) -> u64 {
-        let loops = self.setting.loops;
+    fn run_up(&mut self) {
+        let (loops, unread) = (self.setting.run_up, &mut Meter::new(self.setting, None));
         match self.setting.workload {
-            Workload::Hold => self.hold(loops, meter),
-            Workload::HoldRemove => self.hold_remove(loops, meter),
-            Workload::Cold => self.cold(loops, meter),
-            Workload::Single => self.single_operations::<false>(loops, meter),
-            Workload::SingleRemove => self.single_operations::<true>(loops, meter),
-            Workload::Markov => self.markov(loops, meter),
-            Workload::UpDown => return self.up_down(loops, meter),
-            Workload::Storm => return self.storm(loops, meter),
-            Workload::MassExit => return self.mass_exit(loops, meter),
-            Workload::Drain => return self.drain(loops, meter),
-            Workload::ForkBurst => return self.fork_burst(loops, meter),
-            Workload::Trace => return self.replay(loops, meter),
+            _ if loops == 0 => {}
+            // Times of operations are kept, all of them.
+            Workload::Single => self.hold(loops, unread),
+            Workload::SingleRemove => self.hold_remove(loops, unread),
+            _ => drop(self.go(loops, unread)),
         }
-        loops
+    }
+
+    fn run(&mut self, meter: &mut Meter) -> u64 {
+        self.go(self.setting.loops, meter)
     }
 
     fn bytes_per_item(&self) -> f64 {
@@ -356,6 +358,25 @@ impl<'s, Q: Raced> Course<'s, Q> {
             span: 0,
             timed: Timed::default(),
         })
+    }
+
+    /// So many loops or operations of the workload, about; returns how many were measured.
+    fn go(&mut self, loops: u64, meter: &mut Meter) -> u64 {
+        match self.setting.workload {
+            Workload::Hold => self.hold(loops, meter),
+            Workload::HoldRemove => self.hold_remove(loops, meter),
+            Workload::Cold => self.cold(loops, meter),
+            Workload::Single => self.single_operations::<false>(loops, meter),
+            Workload::SingleRemove => self.single_operations::<true>(loops, meter),
+            Workload::Markov => self.markov(loops, meter),
+            Workload::UpDown => return self.up_down(loops, meter),
+            Workload::Storm => return self.storm(loops, meter),
+            Workload::MassExit => return self.mass_exit(loops, meter),
+            Workload::Drain => return self.drain(loops, meter),
+            Workload::ForkBurst => return self.fork_burst(loops, meter),
+            Workload::Trace => return self.replay(loops, meter),
+        }
+        loops
     }
 
     /// The next item is served: it leaves and time moves on to its key.
@@ -436,6 +457,23 @@ mod tests {
                 assert!(queued - ahead < 3, "{workload:?}: {ahead} of {queued} are ahead");
                 assert!(farthest <= 2 << 22, "{workload:?}: one waits for {farthest}");
             }
+        }
+    }
+
+    #[test]
+    fn a_run_up_moves_on_and_keeps_no_times() {
+        for workload in crate::spec::WORKLOADS {
+            let spec = HeatSpec { run_up: Some(700), ..HeatSpec::new(workload, ITEMS) };
+            let setting = Setting::new(&spec, Keys::Uniform, ITEMS, None);
+            let make = |capacity| Ok(RedBlackTree::with_capacity(capacity as usize));
+            let mut course = Course::new(&setting, &make).expect("a course");
+            course.warm_up();
+            let (round, keys) = (course.round, course.keys());
+            course.run_up();
+            let moved = course.round >= round + 700 || course.keys() != keys;
+            assert!(moved || workload == Workload::Trace, "{workload:?} stands still");
+            assert!(course.single().is_none(), "{workload:?} keeps times of its run-up");
+            course.conclude(true).expect("all increments, all items");
         }
     }
 

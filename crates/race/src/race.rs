@@ -224,6 +224,7 @@ impl<'s> Racer<'s> {
     fn run(&mut self, setting: &Setting) -> f64 {
         let mut least = f64::INFINITY;
         for _ in 0..=RERUNS_MAX {
+            self.runner.run_up();
             let (begin, before) = (Instant::now(), preemptions());
             let mut meter = Meter::new(setting, None);
             let loops = self.runner.run(&mut meter);
@@ -253,6 +254,7 @@ impl<'s> Racer<'s> {
     fn finish(&mut self, setting: &Setting, counters: Option<&mut Counters>) {
         self.row.single = self.runner.single();
         let Some(counters) = counters else { return };
+        self.runner.run_up();
         let loops = self.runner.run(&mut Meter::new(setting, Some(&mut *counters)));
         let Some(counted) = counters.take() else { return };
         let per_loop = |count: u64| count as f64 / loops as f64;

@@ -139,6 +139,11 @@ pub struct HeatSpec {
     /// Loops or operations of a round, about; `None`: what suits the workload.
     #[serde(default)]
     pub loops: Option<u64>,
+    /// Loops or operations before each of those, untimed: since an entrant's last turn all others
+    /// had the caches. `None`: one for each item, a quarter of the loops or more, and none for
+    /// [`Workload::Cold`].
+    #[serde(default)]
+    pub run_up: Option<u64>,
     /// Rounds, each of which gives every entrant one figure.
     #[serde(default = "nine")]
     pub rounds: u32,
@@ -187,6 +192,7 @@ impl HeatSpec {
             n: Some(n),
             queues: one(),
             loops: None,
+            run_up: None,
             rounds: nine(),
             order: Order::Rotating,
             structures: None,
@@ -230,7 +236,12 @@ impl HeatSpec {
         let usual = spec.workload.loops(u64::from(n), u64::from(spec.queues), recorded);
         let loops = spec.loops.unwrap_or(usual);
         in_range("loops", loops, 1, LOOPS_MAX)?;
-        (spec.n, spec.loops) = (Some(n), Some(loops));
+        let run_up = spec.run_up.unwrap_or(match spec.workload {
+            Workload::Cold => 0,
+            _ => u64::from(n).clamp(loops / 4, loops),
+        });
+        in_range("run_up", run_up, 0, LOOPS_MAX)?;
+        (spec.n, spec.loops, spec.run_up) = (Some(n), Some(loops), Some(run_up));
         Ok(spec)
     }
 }
