@@ -1,7 +1,7 @@
 //! The exact time ring: the time ring of 2007 without its errors, and with the small sizes, where
 //! run queues live, done by vectors.
 //!
-//! Idea: sort late, and only what is small and warm. One item alone is just kept. For more there
+//! Idea: sort late, and only what is small and warm. One item or two are just kept. For more there
 //! are three tiers, by how many are queued:
 //!
 //! 1. up to 128 (96 with AVX2, 32 without vectors): *packed*, one number each, sorted, and the
@@ -47,7 +47,7 @@ mod tiers;
 mod wide;
 
 use crate::arena::Arena;
-use crate::run_queue::{NONE, RunQueue, walk_by_popping};
+use crate::run_queue::{NONE, RunQueue, before, walk_by_popping};
 use chunks::{Bucket, CHUNK, Chunk, Chunks, HOLE, Place, Slot};
 pub use forms::{ExactTimeRingAvx2, ExactTimeRingAvx512, ExactTimeRingScalar};
 use front::{Front, LONG};
@@ -112,8 +112,11 @@ pub struct ExactTimeRing {
     near: usize,
     /// Items whose keys are too far from the base, in order of arrival.
     beyond: Vec<u32>,
-    /// The only item of all, in no tier, or `NONE`: most run queues hold one task or two.
+    /// The only item of all, or the first of two, in no tier, or `NONE`: most run queues hold one
+    /// task or two.
     lone: u32,
+    /// The second of two, which is not before the first; `NONE` where there is no first.
+    second: u32,
     tier: Tier,
     /// More entries than the first tier has room for are never queued, so there is no ring.
     small: bool,
@@ -160,6 +163,7 @@ impl ExactTimeRing {
             tier: Tier::Packed,
             near: 0,
             lone: NONE,
+            second: NONE,
             small,
             base: 0,
             limit: 0,
@@ -181,15 +185,17 @@ impl ExactTimeRing {
         }
     }
 
-    /// Queues an item where no other is but one that is alone, or some that are all beyond.
+    /// Queues an item where no other is but two in no tier, or some that are all beyond.
     #[inline(never)]
-    fn push_second(&mut self, item: u32, key: u64) {
+    fn push_third(&mut self, item: u32, key: u64) {
         if self.lone == NONE {
             self.push_far(item, key);
             return;
         }
-        let first = std::mem::replace(&mut self.lone, NONE);
-        self.push_among(first, self.nodes[first].key);
+        for one in [self.lone, self.second] {
+            self.push_among(one, self.nodes[one].key);
+        }
+        (self.lone, self.second) = (NONE, NONE);
         self.push_among(item, key);
     }
 
@@ -502,11 +508,17 @@ impl RunQueue for ExactTimeRing {
         node.queued = true;
         node.key = key;
         if self.near == 0 {
-            if self.lone == NONE && self.beyond.is_empty() {
+            let first = self.lone;
+            if first == NONE && self.beyond.is_empty() {
                 self.lone = item;
-                return;
+            } else if first != NONE && self.second == NONE {
+                // No branch: nobody foresees which of two keys is the earlier one.
+                let sooner = u32::from(before(key, self.nodes[first].key)).wrapping_neg();
+                let swapped = (first ^ item) & sooner;
+                (self.lone, self.second) = (first ^ swapped, item ^ swapped);
+            } else {
+                self.push_third(item, key);
             }
-            self.push_second(item, key);
             return;
         }
         self.push_among(item, key);
@@ -516,7 +528,8 @@ impl RunQueue for ExactTimeRing {
     fn pop(&mut self) -> Option<u32> {
         if self.near == 0 {
             if self.lone != NONE {
-                let item = std::mem::replace(&mut self.lone, NONE);
+                let item = std::mem::replace(&mut self.lone, self.second);
+                self.second = NONE;
                 self.nodes[item].queued = false;
                 return Some(item);
             }
@@ -551,7 +564,11 @@ impl RunQueue for ExactTimeRing {
         assert!(node.queued, "item {item} is not queued");
         node.queued = false;
         if item == self.lone {
-            self.lone = NONE;
+            self.lone = std::mem::replace(&mut self.second, NONE);
+            return;
+        }
+        if item == self.second {
+            self.second = NONE;
             return;
         }
         let tag = u64::from(item);
@@ -588,7 +605,8 @@ impl RunQueue for ExactTimeRing {
     }
 
     fn len(&self) -> usize {
-        self.near + self.beyond.len() + usize::from(self.lone != NONE)
+        let few = usize::from(self.lone != NONE) + usize::from(self.second != NONE);
+        self.near + self.beyond.len() + few
     }
 
     fn for_each(&mut self, visit: &mut dyn FnMut(u32, u64)) {

@@ -78,24 +78,30 @@ impl Checked {
 }
 
 #[test]
-fn an_item_alone_makes_room_for_a_second_however_far_away() {
+fn one_item_and_two_are_kept_and_a_third_finds_room_however_far_away() {
+    const DISTANCES: [i64; 7] = [0, 1, -1, 1 << 50, -(1 << 50), 1 << 61, -(1 << 61)];
     in_each_form(|form| {
-        for (capacity, removed) in [(2, 0), (2, 1), (1000, 0), (1000, 1)] {
+        for (capacity, removed) in [(3, 0), (3, 1), (1000, 0), (1000, 1)] {
             let mut checked = Checked::new(form, capacity);
-            for distance in [0, 1, -1, 1 << 50, -(1 << 50), 1 << 61, -(1 << 61)] {
+            for (distance, third) in DISTANCES.iter().flat_map(|d| DISTANCES.map(|t| (*d, t))) {
                 checked.push(0, 7);
                 assert_eq!((checked.queue.lone, checked.queue.peek()), (0, Some(0)));
                 checked.remove(0);
                 assert_eq!((checked.queue.len(), checked.queue.peek()), (0, None));
                 checked.push(0, 7);
                 checked.push(1, 7 + distance);
-                assert_eq!((checked.queue.lone, checked.queue.len()), (NONE, 2));
                 let first = u32::from(distance < 0);
+                let kept = |queue: &ExactTimeRing| (queue.lone, queue.second, queue.len());
+                assert_eq!(kept(&checked.queue), (first, 1 - first, 2));
                 assert_eq!(checked.queue.peek(), Some(first));
                 let mut walked = vec![];
                 checked.queue.for_each(&mut |item, _| walked.push(item));
                 assert_eq!(walked, [first, 1 - first]);
                 checked.remove(removed);
+                assert_eq!(kept(&checked.queue), (1 - removed, NONE, 1));
+                checked.push(removed, 7 + distance);
+                checked.push(2, 7 + third);
+                assert_eq!(kept(&checked.queue), (NONE, NONE, 3));
                 checked.pop_all();
             }
         }
