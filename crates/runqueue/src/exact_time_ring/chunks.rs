@@ -241,6 +241,16 @@ impl Chunks {
         }
     }
 
+    /// Entries of a slot that were not removed.
+    pub fn left(&self, slot: &Slot) -> u32 {
+        let (mut left, mut chunk) = (slot.entries, slot.head);
+        while chunk != NONE {
+            left -= u32::from(self.removed[chunk as usize]);
+            chunk = self.after(chunk);
+        }
+        left
+    }
+
     /// Closes the holes of a slot and tells `placed` where its entries are.
     pub fn close_up(&mut self, slot: &mut Slot, mut placed: impl FnMut(u64, Place)) {
         let mut chunk = slot.head;
