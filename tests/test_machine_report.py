@@ -199,6 +199,18 @@ def test_where_and_how_it_was_measured_is_told_and_what_was_wrong(page):
         assert word in method
 
 
+def test_who_went_on_three_times_on_a_busy_machine_is_told_once(tmp_path):
+    made = MadeStore(tmp_path / "s.db")
+    for load in ("4.19", "4.13", "12"):
+        busy = (f"this machine is busy: load average {load} on 2 CPUs", "stop what else runs")
+        made.add("6.1.0", {("make", ()): [1.0, 1.1, 1.2]}, warnings=[busy, WARNING])
+    assert invoke(report_verb, made.path, "-o", tmp_path / "p.html").exit_code == 0
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    # Among the limits, and where it was measured.
+    assert page.count("this machine is busy") == page.count("load average 4.19") == 2
+    assert page.count("the governor is") == 2
+
+
 def test_one_setup_alone_is_shown_and_nothing_is_compared(tmp_path):
     made = MadeStore(tmp_path / "s.db")
     made.add("6.1.0", {("compile", ()): [1.0, 1.1, 1.2]})
