@@ -17,7 +17,7 @@ import pandas
 import pytest
 from click.testing import CliRunner
 from made_measurements import SEED, MadeStore, around
-from schedlab import bench_answers, machine_report
+from schedlab import bench_answers, catalogue, machine_report, suite
 from schedlab.export import export_verb
 from schedlab.measurements import Measurements
 from schedlab.report_verb import report_verb
@@ -199,6 +199,18 @@ def test_where_and_how_it_was_measured_is_told_and_what_was_wrong(page):
         assert word in method
 
 
+def test_who_went_on_three_times_on_a_busy_machine_is_told_once(tmp_path):
+    made = MadeStore(tmp_path / "s.db")
+    for load in ("4.19", "4.13", "12"):
+        busy = (f"this machine is busy: load average {load} on 2 CPUs", "stop what else runs")
+        made.add("6.1.0", {("make", ()): [1.0, 1.1, 1.2]}, warnings=[busy, WARNING])
+    assert invoke(report_verb, made.path, "-o", tmp_path / "p.html").exit_code == 0
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    # Among the limits, and where it was measured.
+    assert page.count("this machine is busy") == page.count("load average 4.19") == 2
+    assert page.count("the governor is") == 2
+
+
 def test_one_setup_alone_is_shown_and_nothing_is_compared(tmp_path):
     made = MadeStore(tmp_path / "s.db")
     made.add("6.1.0", {("compile", ()): [1.0, 1.1, 1.2]})
@@ -250,6 +262,55 @@ def test_machines_are_never_put_side_by_side_but_in_the_table(tmp_path):
 
 
 # ---- which of what a store holds ----------------------------------------------------------------
+
+
+FULL = 10.0
+
+
+def both_sizes(path, name):
+    """A shipped suite at both sizes in one store: full takes `FULL`, quick a tenth of it."""
+    made, read = MadeStore(path), suite.read(catalogue.find(catalogue.SUITES, name))
+    generator = np.random.default_rng(SEED)
+    for size, centre in (("quick", FULL / 10), ("full", FULL)):
+        for case in suite.cases(read, size):
+            key = (case.benchmark.name, tuple((name, case.values[name]) for name in case.varied))
+            values = around(NR_RUNS, centre, 1.0, 0.003, generator)
+            made.add("6.1.0", {key: values}, suite=name, values=dict(case.values))
+    return read
+
+
+def points(place, trace):
+    """What is drawn, and where: a one-way plot is one place, a curve has one at each number."""
+    y = decoded(trace["y"])
+    if place.startswith("oneway"):
+        return [(place, value) for value in y]
+    return [((place, x), value) for x, value in zip(decoded(trace["x"]), y, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["study-2009", "study-2012"])
+def test_two_sizes_of_a_suite_in_one_store_are_never_in_one_number(tmp_path, name):
+    path, page_path, rows_path = (tmp_path / name for name in ("s.db", "p.html", "r.csv"))
+    read = both_sizes(path, name)
+    nr_cases = {size: len(suite.cases(read, size)) for size in suite.SIZES}
+    means = [np.mean(sample.values) for row in stored(path) for sample in row.samples.values()]
+    assert sum(mean > FULL / 2 for mean in means) == nr_cases["full"]
+    assert sum(mean < FULL / 5 for mean in means) == nr_cases["quick"]
+    assert invoke(report_verb, path, "-o", page_path).exit_code == 0
+    drawn = figures(page_path.read_text(encoding="utf-8"))
+    traces = [(place, trace) for place, figure in drawn.items() for trace in figure["data"]]
+    shown = [point for place, trace in traces for point in points(place, trace)]
+    assert len(shown) >= NR_RUNS * sum(nr_cases.values())
+    # Of a plot's points all are of one size; of a curve's, those at one number.
+    sizes = {place: set() for place, _ in shown}
+    for place, y in shown:
+        sizes[place].add("full" if y > FULL / 2 else "quick")
+    assert all(len(of) == 1 for of in sizes.values()), sizes
+    assert invoke(export_verb, path, "-o", rows_path).exit_code == 0
+    frame = pandas.read_csv(rows_path)
+    parameters = [column for column in frame if column.startswith("parameter.")]
+    counted = frame[~frame["warm_up"]].groupby(["case", *parameters], dropna=False)["value"]
+    assert len(counted) == sum(nr_cases.values())
+    assert all(of.max() < 1.1 * of.min() for _, of in counted)
 
 
 def test_a_report_is_of_what_was_asked_for_last(tmp_path):

@@ -231,6 +231,13 @@ def test_a_failure_has_its_kind_its_words_and_its_evidence(
     assert not sweep.has_metrics(found)
 
 
+def test_a_kernel_that_starts_no_program_is_told_with_a_way_out():
+    end = ("boot_timed_out", "the guest's kernel started no program within 9 s", "[    0.4] last")
+    error = result(end=end)["error"]
+    assert (error["kind"], error["evidence"]) == ("boot_timed_out", "[    0.4] last")
+    assert "--cpus 1" in error["hint"]
+
+
 def test_a_play_that_was_stopped_failed_unless_it_was_asked_to():
     stopped = play(status="stopped")
     assert result(stopped, until_ns=1_000)["status"] == "stopped"

@@ -234,7 +234,7 @@ def test_a_guest_that_hangs_is_switched_off_at_its_limit(boot):
 
 
 def test_a_guest_that_never_speaks_is_switched_off_at_its_limit(boot):
-    ran = boot("mute", limits=vm.Limits(6, 60)).run()
+    ran = boot("mute", limits=vm.Limits(20, 60)).run()
     assert (ran.end, ran.lines) == ("boot_timed_out", [])
     assert '"record":"test"' in ran.console
 
@@ -275,6 +275,13 @@ def test_two_deterministic_boots_agree_to_the_nanosecond(boot, cpus):
     assert first.end == second.end == vm.POWERED_OFF
     assert first.lines == second.lines
     assert first.console == second.console
+
+
+@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
+def test_every_kernel_starts_its_other_cpus_under_the_deterministic_clock(boot, kernel):
+    ran = boot("report", kernel, cpus="2", deterministic=True, limits=vm.Limits(120, 180)).run()
+    assert ran.end == vm.POWERED_OFF, f"{ran.message}\n{ran.console}"
+    assert json.loads(ran.lines[0])["cpus"] == 2
 
 
 def test_time_asleep_costs_a_deterministic_machine_nothing(boot):

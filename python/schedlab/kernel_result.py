@@ -16,6 +16,7 @@ from schedlab.weights import weight_of
 DIGEST_DIGITS = 16
 EVIDENCE_CHARACTERS_MAX = 64 * 1024
 POWERED_OFF = "powered_off"
+BOOT_HINT = "a kernel may hang while it boots, or this machine be too busy: try --cpus 1, or again"
 
 
 def parse(lines: Iterable[str]) -> list[dict]:
@@ -122,7 +123,8 @@ def _failure_of(told: Mapping, end: str, message: str, console: str) -> dict | N
     if "error" in told:
         return failure("guest", told["error"]["message"], "", console)
     if end != POWERED_OFF or "played" not in told:
-        return failure(end if end != POWERED_OFF else "guest", message, "", console)
+        hint = BOOT_HINT if end == "boot_timed_out" else ""
+        return failure(end if end != POWERED_OFF else "guest", message, hint, console)
     return None
 
 

@@ -5,6 +5,7 @@ Every sentence is made of what the store holds, so that it can be cited as it st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -126,8 +127,17 @@ def limits(
             f" changes from {bench_table.detectable_text(worst)} on"
         )
     told += of_answers
-    told += list(dict.fromkeys(what for one in around for what, _ in one.warnings))
+    told += [what for what, _ in warned(around)]
     return told
+
+
+def warned(around: Sequence[Surroundings]) -> list[tuple[str, str]]:
+    """What was wrong and what to do, each once: who goes on is warned again, of another load."""
+    first: dict[str, tuple[str, str]] = {}
+    for one in around:
+        for what, to_do in one.warnings:
+            first.setdefault(re.sub(r"\d[\d.,]*", "#", what), (what, to_do))
+    return list(first.values())
 
 
 # ---- how it was done ----------------------------------------------------------------------------

@@ -328,16 +328,14 @@ def _environments(
             if campaign.condition["machine"] == machine:
                 setup = bench_answers.setup_of(campaign)
                 columns.setdefault(setup, []).extend(around[campaign.id])
-        warned = dict.fromkeys(
-            warning for these in columns.values() for one in these for warning in one.warnings
-        )
+        every = [one for these in columns.values() for one in these]
         told.append(
             {
                 "machine": name,
                 "heads": list(bench_answers.names_of(list(columns)).values()),
                 "boots": [len({one.facts["boot_id"] for one in of}) for of in columns.values()],
                 "rows": machine_account.environment(list(columns.values())),
-                "warnings": list(warned),
+                "warnings": machine_account.warned(every),
             }
         )
     return told

@@ -12,6 +12,7 @@ mod cpus;
 mod error;
 mod process;
 mod qemu;
+mod spare_cpu;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -129,7 +130,8 @@ impl fmt::Display for End {
                 write!(formatter, "the guest's kernel panicked: {message}")
             }
             End::BootTimedOut { limit } => {
-                write!(formatter, "the guest said nothing within {} s", limit.as_secs_f64())
+                let limit_s = limit.as_secs_f64();
+                write!(formatter, "the guest's kernel started no program within {limit_s} s")
             }
             End::TimedOut { limit } => {
                 write!(formatter, "the guest was not done after {} s", limit.as_secs_f64())
@@ -185,7 +187,7 @@ pub fn boot(
         records: records.path(),
         console: console.path(),
     };
-    let options = &options.with_clock();
+    let options = &spare_cpu::with_spare_cpu(options.with_clock(), qemu, kernel)?;
     let process = Process::start(qemu, &arguments::of(qemu, kernel, &files, options))?;
     Ok(Vm {
         process,

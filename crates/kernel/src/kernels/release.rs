@@ -15,6 +15,8 @@ pub struct Release {
 impl Release {
     /// 6.6 made EEVDF the scheduler.
     pub const FIRST_WITH_EEVDF: Version = Version(6, 6);
+    /// 6.5 made whoever starts a CPU pause between two looks at it: `cpuhp_wait_for_sync_state`.
+    pub const FIRST_TO_PAUSE_FOR_CPUS: Version = Version(6, 5);
 
     /// Reads a release; `None` unless it begins with two numbers, as in `6.1`.
     pub fn parse(text: &str) -> Option<Release> {

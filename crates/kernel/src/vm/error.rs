@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::Cpus;
+
 /// Why there is no machine.
 ///
 /// The text names the bad value and, where there is one, a way out. What happens to a machine
@@ -88,6 +90,21 @@ pub enum VmError {
          hint: leave the choice of the accelerator to schedlab"
     )]
     DeterministicNeedsTcg,
+
+    /// A topology in which the CPU that nobody uses has no place.
+    #[error(
+        "under a clock that counts instructions, QEMU {qemu} starts Linux {release} on several \
+         CPUs only if they are cores of one socket, and these are {cpus}\n\
+         hint: --cpus {}, a kernel from 6.5 on, or QEMU 8.1 or later", cpus.total()
+    )]
+    NoSpareCpu {
+        /// What was asked for.
+        cpus: Cpus,
+        /// The kernel.
+        release: String,
+        /// Version of QEMU.
+        qemu: String,
+    },
 }
 
 #[cfg(test)]
