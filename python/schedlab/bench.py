@@ -150,6 +150,13 @@ class Work:
         found = [self._found.get((digest, policy, str(number))) for number in self._numbers(case)]
         return [one for one in found if one is not None and one.status == OK]
 
+    def series(self) -> Iterator[tuple[str, list[float], int]]:
+        """What `--until-ci` looks at: a name, its values in order, and the most there may be."""
+        for case, policy in self._pairs():
+            under = f" under {policy}" if len(self.plan.policies) > 1 else ""
+            values = [one.value for one in self.measured(case, policy)]
+            yield f"{case.name}{under}", values, self.plan.repetitions[case.name]
+
     @property
     def nr_done(self) -> int:
         """How many repetitions that count are kept."""

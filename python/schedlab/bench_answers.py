@@ -531,20 +531,20 @@ def _boot_means(sample: Sample) -> str:
     return ", ".join(number(of.mean, of.low, of.high) for of in means)
 
 
-def reached(values: Sequence[float], until: float, runs_max: int) -> str:
-    """How narrow an interval became, in words: for `--until-ci`."""
+def reached(values: Sequence[float], until: float, runs_max: int, what: str = "runs") -> str:
+    """How narrow an interval became, in words: for `--until-ci`. `what` the values are one of."""
     seen = [stopping.width(values[:n], until, runs_max) for n in stopping.looks(runs_max)]
     narrow = next((one for one in seen if one.is_narrow and one.n <= len(values)), None)
     if narrow:
-        return f"±{narrow.half_width:.2%} after {narrow.n} runs"
+        return f"±{narrow.half_width:.2%} after {narrow.n} {what}"
     last = stopping.width(values, until, runs_max)
     if last.half_width is None:
-        return f"not known after {last.n} runs"
+        return f"not known after {last.n} {what}"
     if last.is_narrow:
-        return f"±{last.half_width:.2%} after {last.n} runs"
+        return f"±{last.half_width:.2%} after {last.n} {what}"
     needed = last.runs_needed
     many = f"{needed:,}" if needed and needed < stopping.RUNS_TOLD_MAX else "over a million"
     return (
-        f"±{last.half_width:.1%} after {last.n} runs, not ±{until:.1%}: with this noise that"
-        f" takes about {many} runs"
+        f"±{last.half_width:.1%} after {last.n} {what}, not ±{until:.1%}: with this noise that"
+        f" takes about {many} {what}"
     )
