@@ -8,199 +8,33 @@ real kernel, skipped with the reason where QEMU, the kernel or our static progra
 import json
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
 
+import played_guests
 import pytest
 from cached_kernels import named
-from click.testing import CliRunner
-from schedlab import (
-    bench_asked,
-    bench_boots,
-    bench_on_vm,
-    guest_facts,
-    load,
-    platforms,
-    programs,
-    stopping,
+from played_guests import (
+    BOTH,
+    EACH,
+    EJECTED,
+    FIRST,
+    KERNELS,
+    NR_CASES,
+    SUITE,
+    Played,
+    counted,
+    cut,
+    finished,
 )
+from schedlab import bench_asked, bench_boots, guest_facts, programs
 from schedlab.bench_answers import BOOTS_FOR_KERNELS_MIN
 from schedlab.bench_boots import Guest, order
-from schedlab.bench_verb import bench_verb
 from schedlab.errors import SchedlabError
-from schedlab.platforms import Kernel, Platform
+from schedlab.platforms import Platform
 
-SUITE = """
-title = "Mine"
-repetitions = 9
-warm_up = 1
-timeout_s = 20
-
-[[benchmark]]
-name = "pipe"
-description = "Two tasks."
-command = ["{bench}", "pipe", "-l", "{n}", "--in", "{work}", "--cpus", "{nr_cpus}"]
-record = { json = "figure.value" }
-unit = "us"
-sweep.n = [1, 2]
-
-[[benchmark]]
-name = "sort"
-description = "No program of ours."
-command = ["sort", "numbers"]
-
-[[benchmark]]
-name = "compile"
-description = "Not in a guest."
-needs = ["gcc", "make"]
-command = "make"
-"""
-KERNELS = {
-    "a": Kernel("a", "6.1.0", "cfs", "absent", "aa" * 32),
-    "b": Kernel("b", "6.18.0", "eevdf", "sound", "bb" * 32),
-    "twin": Kernel("twin", "6.18.0", "eevdf", "sound", "bb" * 32),
-}
-TEXTS = {
-    "/proc/cpuinfo": "model name : a guest's\nflags : fpu hypervisor\n",
-    "/proc/meminfo": "MemTotal:  2048 kB\n",
-    "/proc/sys/kernel/version": "#1 made\n",
-    "/sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
-    "/etc/secret": "not asked for",
-}
-EJECTED = {"record": "ejected", "reason": "runnable task stall", "message": "a[1] failed to run",
-           "hint": ""}  # fmt: skip
-NR_CASES = 2
-# Records before the first program, and those of each: begun, ended, its pause begun.
-FIRST, EACH = 3, 3
-
-
-def seconds_of(guest):
-    """What a played kernel takes: b half as long as a, and a little else for each boot."""
-    return 1.0 if guest.platform.kernel.name == "a" else 0.5
-
-
-class Played:
-    """A guest's boot: what it says, and how it ends."""
-
-    pid = os.getpid()
-    failed_start = ""
-
-    def __init__(self, records, end="powered_off", console=""):
-        self.records, self.end, self.console = records, end, console
-        self.message = f"the guest ended so: {end}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_exception):
-        pass
-
-    def __iter__(self):
-        for record in self.records:
-            if record is KeyboardInterrupt:
-                raise KeyboardInterrupt
-            yield json.dumps(record, separators=(",", ":"))
-
-
-class Guests:
-    """Plays every guest; `fates` change a boot by its place among all that are started."""
-
-    def __init__(self):
-        self.started, self.jobs, self.fates = [], [], {}
-
-    def start(self, guest, job, limits):
-        place = len(self.started)
-        self.started.append(guest.name)
-        self.jobs.append(job)
-        assert limits.wall_s > 60 and limits.quiet_s < limits.wall_s
-        played = Played(list(self.records(guest, job, place)))
-        return self.fates.get(place, lambda boot: boot)(played)
-
-    def records(self, guest, job, place):
-        yield {"record": "booted", "kernel_release": "x", "nr_cpus": 2, "at_ns": 1}
-        for index, work in enumerate(job["work"]):
-            yield {"record": "started", "index": index, "title": "", "at_ns": 1}
-            if work["kind"] == "read":
-                state = "disabled" if guest.object is None else "enabled"
-                ops = {"/sys/kernel/sched_ext/root/ops": guest.policy}
-                texts = {**TEXTS, "/sys/kernel/sched_ext/state": state}
-                yield {"record": "files", "index": index, "texts": {**texts, **ops}}
-            elif work["kind"] == "command":
-                value = seconds_of(guest) * (1 + 0.01 * place) + 1e-4 * index
-                output = f'noise\n{{"figure":{{"value":{value}}}}}\n'
-                yield finished(index, output=output)
-        yield {"record": "done", "at_ns": 2}
-
-
-def finished(index, status=0, signal=None, timed_out=False, output=""):
-    return {"record": "finished", "index": index, "wall_ns": 5, "user_ns": 3, "system_ns": 1,
-            "timed_out": timed_out, "status": status, "signal": signal,
-            "output": output}  # fmt: skip
-
-
-@pytest.fixture
-def guests(tmp_path, monkeypatch):
-    """Guests in the place of machines, and kernels and programs in that of the user's."""
-    played = Guests()
-
-    def platform_of(record, cpus, deterministic):
-        return Platform(
-            KERNELS[record["name"] or "b"], cpus, "tcg", deterministic, 1024, "7.2", "cc" * 32
-        )
-
-    program = tmp_path / "program"
-    program.write_bytes(b"a program")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(platforms, "platform_of", platform_of)
-    # Looked up once: a cache that changes meanwhile is of no consequence.
-    monkeypatch.setattr(platforms, "find_record", lambda name: {"name": name, "hz": 250})
-    monkeypatch.setattr(programs.Program, "find", lambda self: program)
-    monkeypatch.setattr(load, "object_of", lambda policy: (policy, program, {"slice_ns": 7}))
-    monkeypatch.setattr(bench_on_vm, "booted_with", lambda init, program: played.start)
-    return played
-
-
-@pytest.fixture
-def bench(tmp_path):
-    """What came of `schedlab bench mine.toml --on vm`, with a store s.db."""
-    (tmp_path / "mine.toml").write_text(SUITE)
-
-    def run(*options, on="vm", suite="mine.toml"):
-        place = ["--store", str(tmp_path / "s.db"), "--work-dir", str(tmp_path / "work")]
-        words = [suite, "--on", on, *place, *map(str, options)]
-        done = CliRunner().invoke(bench_verb, words, standalone_mode=False)
-        done.exit_code = done.exit_code or done.return_value or 0
-        return done
-
-    return run
-
-
-@pytest.fixture
-def kept(tmp_path):
-    """Rows of s.db."""
-
-    def ask(query):
-        with sqlite3.connect(tmp_path / "s.db") as database:
-            rows = database.execute(query).fetchall()
-        database.close()
-        return rows
-
-    return ask
-
-
-def counted(kept):
-    """How many repetitions that count are kept, by kernel and series."""
-    rows = kept(
-        "SELECT json_extract(condition, '$.kernel'), series, count(*) FROM repetitions"
-        " JOIN campaigns ON campaigns.id = campaign WHERE NOT warm_up AND status = 'ok'"
-        " GROUP BY campaign"
-    )
-    return {(kernel.split()[0], series): number for kernel, series, number in rows}
-
-
-BOTH = ("--kernel", "a", "--kernel", "b", "--repeat", "2")
+guests, bench, kept = played_guests.guests, played_guests.bench, played_guests.kept
 
 
 # ---- plans --------------------------------------------------------------------------------------
@@ -311,10 +145,6 @@ def test_the_surroundings_are_the_guests_and_say_what_runs_it(guests, bench, kep
 # ---- what goes wrong ----------------------------------------------------------------------------
 
 
-def cut(boot, nr_records, end, console=""):
-    return Played(boot.records[:nr_records], end, console)
-
-
 def test_a_boot_that_breaks_off_is_told_and_the_others_go_on(guests, bench, kept):
     console = "\n".join(f"line {n}" for n in range(9)) + "\nKernel panic - not syncing: oops\n"
     # What comes first; two warm-ups and a repetition with their pauses; one that was not heard out.
@@ -423,119 +253,6 @@ def test_what_failed_twice_in_a_row_is_left_alone_in_later_boots(guests, bench):
     first, *later = (list(commands(job).values()) for job in guests.jobs)
     assert len(later) == 2
     assert first[0] in first and all(first[0] not in argvs and argvs for argvs in later)
-
-
-# ---- until it is known well enough --------------------------------------------------------------
-
-UNTIL = ("--kernel", "a", "--kernel", "b", "--repeat", "2", "--until-ci", "1%")
-
-
-def wander(guests, is_narrow):
-    """Gives every boot a value of its own: `is_narrow` says of a kernel, a case and a number of a
-    boot whether it is near to what it was."""
-    numbers = Counter()
-
-    def records(guest, job, place):
-        # Of a boot that is cut off nothing is kept, and another one makes up for it.
-        numbers[guest.name] += place not in guests.fates
-        number = numbers[guest.name]
-        for record in Guests.records(guests, guest, job, place):
-            if record["record"] == "finished":
-                case = job["work"][record["index"]]["argv"][3]
-                far = 1e-4 if is_narrow(guest.name, case, number) else 0.5
-                value = seconds_of(guest) * (1 + far * (number % 2))
-                record["output"] = json.dumps({"figure": {"value": value}})
-            yield record
-
-    guests.records = records
-
-
-def test_boots_end_at_the_look_at_which_all_are_narrow_enough(guests, bench, kept):
-    wander(guests, lambda kernel, case, number: True)
-    done = bench(*UNTIL)
-    assert done.exit_code == 0, done.output
-    assert Counter(guests.started) == {"a": 10, "b": 10}
-    for case in ("1", "2"):
-        for kernel in ("a", "b"):
-            assert re.search(
-                rf"^pipe n={case}, {kernel}: ±0\.\d\d% after 10 boots$", done.stderr, re.MULTILINE
-            )
-    again = bench(*UNTIL)
-    assert "0 repetitions made, 80 were in" in again.stderr
-    assert again.exit_code == 0
-    assert len(guests.started) == 20
-
-
-def test_a_case_goes_on_in_all_guests_until_the_last_is_known(guests, bench, kept):
-    # Far apart in one of four places, and only at first: the widest interval decides.
-    wander(guests, lambda kernel, case, number: (kernel, case) != ("b", "2") or number > 4)
-    done = bench(*UNTIL, "--until-ci", "15%")
-    assert done.exit_code == 0, done.output
-    rounds = Counter(guests.started)
-    assert rounds["a"] == rounds["b"] > 10
-    rows = kept(
-        "SELECT json_extract(condition, '$.kernel'), case_name, count(DISTINCT series)"
-        " FROM repetitions JOIN campaigns ON campaigns.id = campaign GROUP BY 1, 2"
-    )
-    # The case that is known stops in both kernels, the other goes on in both.
-    assert rows == [
-        (kernel, case, nr)
-        for kernel in ("6.1.0 (VM)", "6.18.0 (VM)")
-        for case, nr in (("pipe n=1", 10), ("pipe n=2", rounds["a"]))
-    ]
-    # And it stopped where the rule for repetitions does, with a boot as one.
-    medians = [0.5 * (1 + (0.5 if n <= 4 else 1e-4) * (n % 2)) for n in range(1, 31)]
-    looks = stopping.looks(bench_asked.BOOTS_UNTIL)
-    widths = [stopping.width(medians[:n], 0.15, bench_asked.BOOTS_UNTIL) for n in looks]
-    assert rounds["a"] == next(one.n for one in widths if one.is_narrow)
-
-
-def test_a_width_that_boots_do_not_reach_is_said_with_the_boots_it_takes(guests, bench):
-    wander(guests, lambda kernel, case, number: False)
-    done = bench(*UNTIL, "--boots", "12")
-    assert done.exit_code == 0, done.output
-    assert Counter(guests.started) == {"a": 12, "b": 12}
-    found = re.search(
-        r"pipe n=1, a: ±.* after 12 boots, not ±1\.0%: .* ([\d,]+) boots", done.stderr
-    )
-    assert int(found[1].replace(",", "")) > 100
-    # More of them go on where these ended.
-    assert bench(*UNTIL, "--boots", "14").exit_code == 0
-    assert Counter(guests.started) == {"a": 14, "b": 14}
-
-
-@pytest.mark.parametrize("nr_boots", [9, 19, 21, 29])
-def test_killed_between_boots_it_comes_to_the_same_set(guests, bench, kept, nr_boots):
-    # b is known after ten boots, a after fifteen: in the round of the look one of them is ahead.
-    wander(guests, lambda kernel, case, number: kernel == "b" or number > 4)
-    guests.fates[nr_boots] = lambda boot: Played([KeyboardInterrupt])
-    options = (*UNTIL, "--until-ci", "15%")
-    bench(*options)
-    assert len(guests.started) == nr_boots + 1
-    # The boot in which it was killed measured nothing.
-    told = bench(*options)
-    assert told.exit_code == 0, told.output
-    made = counted(kept)
-    assert made == {(k, n): 4 for k in ("6.1.0", "6.18.0") for n in range(1, 16)}
-
-
-def test_a_guest_that_is_lost_does_not_keep_the_others_going(guests, bench, kept):
-    wander(guests, lambda kernel, case, number: True)
-    start = guests.start
-
-    def panics_in_a(guest, job, limits):
-        played = start(guest, job, limits)
-        return cut(played, 1, "panicked") if guest.name == "a" else played
-
-    guests.start = panics_in_a
-    done = bench(*UNTIL)
-    assert done.exit_code == 1
-    assert Counter(guests.started) == {"a": 2, "b": 10}
-    assert "note: some boots are not complete; the same command goes on" in done.stderr
-    guests.start = start
-    again = bench(*UNTIL)
-    assert again.exit_code == 0, again.output
-    assert Counter(guests.started) == {"a": 12, "b": 10}
 
 
 # ---- policies -----------------------------------------------------------------------------------
