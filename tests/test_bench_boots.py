@@ -255,6 +255,28 @@ def test_what_failed_twice_in_a_row_is_left_alone_in_later_boots(guests, bench):
     assert first[0] in first and all(first[0] not in argvs and argvs for argvs in later)
 
 
+def test_what_qemu_did_not_tell_is_flagged_and_in_a_boot_nothing_is_made_up_for(
+    guests, bench, kept
+):
+    def gone(boot):
+        # No process has a number above the kernel's PID_MAX_LIMIT, 2^22: see proc(5).
+        boot.pid = 2**22 + 1
+        return boot
+
+    guests.fates |= {0: gone, 1: gone}
+    done = bench("--kernel", "b", "--boots", "2", "--repeat", "2", "--json")
+    assert done.exit_code == 0, done.output
+    rows = kept("SELECT noisy, manifest FROM repetitions WHERE NOT warm_up")
+    assert [noisy for noisy, _ in rows] == [1] * 2 * 2 * NR_CASES
+    for _, text in rows:
+        manifest = json.loads(text)
+        assert manifest["noisy"] == [
+            "what others did is not known: QEMU was gone before it could be asked"
+        ]
+        assert (manifest["foreign_ns"], manifest["steal_ns"]) == (None, None)
+    assert [row["noisy"] for row in json.loads(done.stdout)] == [4] * NR_CASES
+
+
 # ---- policies -----------------------------------------------------------------------------------
 
 
@@ -308,6 +330,27 @@ def test_what_cannot_be_is_refused_before_anything_is_booted(guests, bench, opti
     assert said in str(done.exception)
     assert done.exception.hint
     assert not guests.started
+
+
+@pytest.mark.parametrize(
+    ("kernels", "policies", "hint", "way_out"),
+    [
+        (("a",), "bfs", "without --policies each kernel is measured under its own", None),
+        (("a",), "kernel,bfs", "without --policies each kernel is measured under its own", None),
+        (("a", "b"), "bfs", "with kernel among --policies, it is measured under", "kernel,bfs"),
+    ],
+)
+def test_the_hint_for_a_kernel_that_takes_no_policy_leads_on(
+    guests, bench, kernels, policies, hint, way_out
+):
+    options = [word for name in kernels for word in ("--kernel", name)]
+    refused = bench(*options, "--policies", policies).exception
+    assert refused.hint.startswith("name a --kernel that takes policies, see `schedlab kernels")
+    assert hint in refused.hint
+    followed = ("--policies", way_out) if way_out else ()
+    done = bench(*options, *followed, "--boots", "1", "--repeat", "1")
+    assert done.exit_code == 0, done.output
+    assert "a" in guests.started
 
 
 @pytest.mark.parametrize("option", ["--kernel", "--boots", "--cpus", "--memory"])

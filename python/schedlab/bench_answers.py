@@ -80,7 +80,7 @@ class Sample:
     `boots`, `blocks` and `started_at` have the boot, the block and the time of each value. A block
     is one of a campaign in one go, in which each of its policies had a turn. Its first two parts
     are that go, an occasion: a campaign, and the boot and the session of it. `ended_by`
-    counts what ended searches for a limit.
+    counts what ended searches for a limit. `undisturbed` are the values that are not noisy.
     """
 
     values: list[float] = field(default_factory=list)
@@ -90,6 +90,7 @@ class Sample:
     tools: set[str] = field(default_factory=set)
     ended_by: dict[str, int] = field(default_factory=dict)
     nr_noisy: int = 0
+    undisturbed: list[float] = field(default_factory=list)
     nr_failed: int = 0
 
     @property
@@ -324,6 +325,8 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[Row]:
             sample.started_at.append(one.started_at)
             sample.tools.add(tools[one.surroundings])
             sample.nr_noisy += one.noisy
+            if not one.noisy:
+                sample.undisturbed.append(one.value)
             if ended_by := one.manifest.get("ended_by"):
                 sample.ended_by[ended_by] = sample.ended_by.get(ended_by, 0) + 1
     return _named(_told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at)))
@@ -416,7 +419,7 @@ def limits(found: Sequence[Row]) -> list[str]:
         told.append(
             f"{nr_noisy} of {nr_runs} repetitions were disturbed by other work, a hypervisor or"
             " heat: they are flagged, counted and never dropped; measure again on an idle machine"
-            " (--again)"
+            f" (--again){_without_disturbed(found)}"
         )
     told += ends(found)
     edited = [row for row in found if row.nr_earlier]
@@ -470,6 +473,21 @@ def limits(found: Sequence[Row]) -> list[str]:
                     f"{row.name}: measured with {len(sample.tools)} versions of tools: {which}"
                 )
     return told
+
+
+def _without_disturbed(found: Sequence[Row]) -> str:
+    """By how much the mean of a sample would be another without its disturbed runs, of the one that
+    it changes most; empty where none has undisturbed ones enough."""
+    changes = {}
+    for row in found:
+        for setup, sample in row.samples.items():
+            if sample.nr_noisy and len(sample.undisturbed) >= RUNS_FOR_INTERVAL_MIN:
+                mean = log_estimate(sample.undisturbed).mean
+                changes[row.name, row.names[setup]] = mean / sample.geometric.mean - 1
+    if not changes:
+        return ""
+    name, setup = most = max(changes, key=lambda place: abs(changes[place]))
+    return f". Without them means change by {changes[most]:+.1%} at most ({name}, {setup})"
 
 
 def ends(found: Sequence[Row]) -> list[str]:

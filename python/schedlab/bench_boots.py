@@ -252,6 +252,8 @@ class Boots:
             scratch=Path(WORK),
             # A guest is booted with its policy.
             in_force=contextlib.nullcontext,
+            # No guest is told to go on, and another boot would be another run.
+            makes_up=False,
         )
 
     def _boot(self, guest: Guest, number: int, work: Work, turns: Sequence[Turn]) -> str | None:

@@ -308,6 +308,8 @@ def _measure(session: Session, quiet: bool) -> None:
     progress = Progress(work.nr_planned, quiet)
 
     def begins(turn: Turn) -> None:
+        # Disturbed repetitions are followed by more.
+        progress.nr_planned = work.nr_planned
         progress.tell(work.title(turn), work.nr_done, work.left_s(), not work.untimed)
 
     def tell(found: Repetition) -> None:
