@@ -439,7 +439,7 @@ def test_a_program_that_changed_on_the_way_is_told(bench, tmp_path, environment)
 
 def test_runs_that_others_disturbed_are_told_below_the_table():
     setup = bench_answers.Setup("6.18", "#1", "kernel", "")
-    row = bench_answers.Row("m", "tiny", "one", "d", "s", False)
+    row = bench_answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
     row.samples[setup] = bench_answers.Sample(values=[1.0, 1.1, 1.2], nr_noisy=2)
     [said] = bench_answers.limits([row])
     assert said.startswith("2 of 3 repetitions were disturbed")

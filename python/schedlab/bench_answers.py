@@ -19,7 +19,7 @@ from schedlab.analysis_of_variance import welch
 from schedlab.digits import number, p_text, percent
 from schedlab.environment import KERNEL_OWN
 from schedlab.evidence import Comparison, Pair
-from schedlab.independence import log_mad
+from schedlab.independence import log_mad, states_told, two_states
 from schedlab.measurements import OK, Campaign, Measurements
 from schedlab.noise_floor import Null
 from schedlab.statistics import (
@@ -421,6 +421,7 @@ def limits(found: Sequence[Row]) -> list[str]:
             " heat: they are flagged, counted and never dropped; measure again on an idle machine"
             f" (--again){_without_disturbed(found)}"
         )
+    told += _states(found)
     told += ends(found)
     edited = [row for row in found if row.nr_earlier]
     if edited:
@@ -488,6 +489,31 @@ def _without_disturbed(found: Sequence[Row]) -> str:
         return ""
     name, setup = most = max(changes, key=lambda place: abs(changes[place]))
     return f". Without them means change by {changes[most]:+.1%} at most ({name}, {setup})"
+
+
+def _states(found: Sequence[Row]) -> list[str]:
+    """The series of repetitions that two states of the machine seem to have made, and whether these
+    go with its boots; but for those of which a comparison has a note already."""
+    told = []
+    for row in found:
+        series = row.comparison.independence if row.comparison else {}
+        for setup, sample in row.samples.items():
+            name = row.names[setup]
+            known = series[name].states if name in series else None
+            states = two_states(sample.values) if sample.values and known is None else None
+            if states is None:
+                continue
+            said = states_told(states)
+            if sample.nr_boots > 1:
+                between = float(np.sqrt(states[0] * states[1]))
+                is_mixed = any(min(of) < between < max(of) for of in sample.by_boot.values())
+                said += (
+                    ". Both are met within a boot"
+                    if is_mixed
+                    else ". Each boot is in one of them: compare boots, not repetitions"
+                )
+            told.append(f"{row.name}, {name}: {said}")
+    return told
 
 
 def ends(found: Sequence[Row]) -> list[str]:
