@@ -56,6 +56,12 @@ command = ["true"]
 
 
 @pytest.fixture
+def environment(environment):
+    """As elsewhere, on a machine on which nobody else works."""
+    return environment | {"PYTHONPATH": str(Path(__file__).parent / "quiet_machine")}
+
+
+@pytest.fixture
 def bench(command, tmp_path):
     """Writes a suite and runs `schedlab bench` with it."""
 
@@ -107,6 +113,7 @@ def forked(arguments, directory):
 
 def test_killed_at_fifty_moments_it_loses_nothing_and_comes_to_the_same_set(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(surroundings, "FOREIGN_NS_LEAST", 2**62)
     (tmp_path / "tiny.toml").write_text(TINY.format(repetitions=100))
     arguments = ["bench", "tiny.toml", "--work-dir", "work", "--store", "killed.db", "--quiet"]
     # From before the first repetition to some repetitions on, however fast this machine is.
@@ -432,7 +439,7 @@ def test_a_program_that_changed_on_the_way_is_told(bench, tmp_path, environment)
 
 def test_runs_that_others_disturbed_are_told_below_the_table():
     setup = bench_answers.Setup("6.18", "#1", "kernel", "")
-    row = bench_answers.Row("m", "tiny", "one", "d", "s", False)
+    row = bench_answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
     row.samples[setup] = bench_answers.Sample(values=[1.0, 1.1, 1.2], nr_noisy=2)
     [said] = bench_answers.limits([row])
     assert said.startswith("2 of 3 repetitions were disturbed")

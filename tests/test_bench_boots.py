@@ -8,190 +8,33 @@ real kernel, skipped with the reason where QEMU, the kernel or our static progra
 import json
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
 
+import played_guests
 import pytest
 from cached_kernels import named
-from click.testing import CliRunner
-from schedlab import bench_asked, bench_boots, bench_on_vm, guest_facts, load, platforms, programs
+from played_guests import (
+    BOTH,
+    EACH,
+    EJECTED,
+    FIRST,
+    KERNELS,
+    NR_CASES,
+    SUITE,
+    Played,
+    counted,
+    cut,
+    finished,
+)
+from schedlab import bench_asked, bench_boots, guest_facts, programs
 from schedlab.bench_answers import BOOTS_FOR_KERNELS_MIN
 from schedlab.bench_boots import Guest, order
-from schedlab.bench_verb import bench_verb
 from schedlab.errors import SchedlabError
-from schedlab.platforms import Kernel, Platform
+from schedlab.platforms import Platform
 
-SUITE = """
-title = "Mine"
-repetitions = 9
-warm_up = 1
-timeout_s = 20
-
-[[benchmark]]
-name = "pipe"
-description = "Two tasks."
-command = ["{bench}", "pipe", "-l", "{n}", "--in", "{work}", "--cpus", "{nr_cpus}"]
-record = { json = "figure.value" }
-unit = "us"
-sweep.n = [1, 2]
-
-[[benchmark]]
-name = "sort"
-description = "No program of ours."
-command = ["sort", "numbers"]
-
-[[benchmark]]
-name = "compile"
-description = "Not in a guest."
-needs = ["gcc", "make"]
-command = "make"
-"""
-KERNELS = {
-    "a": Kernel("a", "6.1.0", "cfs", "absent", "aa" * 32),
-    "b": Kernel("b", "6.18.0", "eevdf", "sound", "bb" * 32),
-    "twin": Kernel("twin", "6.18.0", "eevdf", "sound", "bb" * 32),
-}
-TEXTS = {
-    "/proc/cpuinfo": "model name : a guest's\nflags : fpu hypervisor\n",
-    "/proc/meminfo": "MemTotal:  2048 kB\n",
-    "/proc/sys/kernel/version": "#1 made\n",
-    "/sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
-    "/etc/secret": "not asked for",
-}
-EJECTED = {"record": "ejected", "reason": "runnable task stall", "message": "a[1] failed to run",
-           "hint": ""}  # fmt: skip
-NR_CASES = 2
-# Records before the first program, and those of each: begun, ended, its pause begun.
-FIRST, EACH = 3, 3
-
-
-def seconds_of(guest):
-    """What a played kernel takes: b half as long as a, and a little else for each boot."""
-    return 1.0 if guest.platform.kernel.name == "a" else 0.5
-
-
-class Played:
-    """A guest's boot: what it says, and how it ends."""
-
-    pid = os.getpid()
-    failed_start = ""
-
-    def __init__(self, records, end="powered_off", console=""):
-        self.records, self.end, self.console = records, end, console
-        self.message = f"the guest ended so: {end}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_exception):
-        pass
-
-    def __iter__(self):
-        for record in self.records:
-            if record is KeyboardInterrupt:
-                raise KeyboardInterrupt
-            yield json.dumps(record, separators=(",", ":"))
-
-
-class Guests:
-    """Plays every guest; `fates` change a boot by its place among all that are started."""
-
-    def __init__(self):
-        self.started, self.jobs, self.fates = [], [], {}
-
-    def start(self, guest, job, limits):
-        place = len(self.started)
-        self.started.append(guest.name)
-        self.jobs.append(job)
-        assert limits.wall_s > 60 and limits.quiet_s < limits.wall_s
-        played = Played(list(self.records(guest, job, place)))
-        return self.fates.get(place, lambda boot: boot)(played)
-
-    def records(self, guest, job, place):
-        yield {"record": "booted", "kernel_release": "x", "nr_cpus": 2, "at_ns": 1}
-        for index, work in enumerate(job["work"]):
-            yield {"record": "started", "index": index, "title": "", "at_ns": 1}
-            if work["kind"] == "read":
-                state = "disabled" if guest.object is None else "enabled"
-                ops = {"/sys/kernel/sched_ext/root/ops": guest.policy}
-                texts = {**TEXTS, "/sys/kernel/sched_ext/state": state}
-                yield {"record": "files", "index": index, "texts": {**texts, **ops}}
-            elif work["kind"] == "command":
-                value = seconds_of(guest) * (1 + 0.01 * place) + 1e-4 * index
-                output = f'noise\n{{"figure":{{"value":{value}}}}}\n'
-                yield finished(index, output=output)
-        yield {"record": "done", "at_ns": 2}
-
-
-def finished(index, status=0, signal=None, timed_out=False, output=""):
-    return {"record": "finished", "index": index, "wall_ns": 5, "user_ns": 3, "system_ns": 1,
-            "timed_out": timed_out, "status": status, "signal": signal,
-            "output": output}  # fmt: skip
-
-
-@pytest.fixture
-def guests(tmp_path, monkeypatch):
-    """Guests in the place of machines, and kernels and programs in that of the user's."""
-    played = Guests()
-
-    def platform_of(record, cpus, deterministic):
-        return Platform(
-            KERNELS[record["name"] or "b"], cpus, "tcg", deterministic, 1024, "7.2", "cc" * 32
-        )
-
-    program = tmp_path / "program"
-    program.write_bytes(b"a program")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(platforms, "platform_of", platform_of)
-    # Looked up once: a cache that changes meanwhile is of no consequence.
-    monkeypatch.setattr(platforms, "find_record", lambda name: {"name": name, "hz": 250})
-    monkeypatch.setattr(programs.Program, "find", lambda self: program)
-    monkeypatch.setattr(load, "object_of", lambda policy: (policy, program, {"slice_ns": 7}))
-    monkeypatch.setattr(bench_on_vm, "booted_with", lambda init, program: played.start)
-    return played
-
-
-@pytest.fixture
-def bench(tmp_path):
-    """What came of `schedlab bench mine.toml --on vm`, with a store s.db."""
-    (tmp_path / "mine.toml").write_text(SUITE)
-
-    def run(*options, on="vm", suite="mine.toml"):
-        place = ["--store", str(tmp_path / "s.db"), "--work-dir", str(tmp_path / "work")]
-        words = [suite, "--on", on, *place, *map(str, options)]
-        done = CliRunner().invoke(bench_verb, words, standalone_mode=False)
-        done.exit_code = done.exit_code or done.return_value or 0
-        return done
-
-    return run
-
-
-@pytest.fixture
-def kept(tmp_path):
-    """Rows of s.db."""
-
-    def ask(query):
-        with sqlite3.connect(tmp_path / "s.db") as database:
-            rows = database.execute(query).fetchall()
-        database.close()
-        return rows
-
-    return ask
-
-
-def counted(kept):
-    """How many repetitions that count are kept, by kernel and series."""
-    rows = kept(
-        "SELECT json_extract(condition, '$.kernel'), series, count(*) FROM repetitions"
-        " JOIN campaigns ON campaigns.id = campaign WHERE NOT warm_up AND status = 'ok'"
-        " GROUP BY campaign"
-    )
-    return {(kernel.split()[0], series): number for kernel, series, number in rows}
-
-
-BOTH = ("--kernel", "a", "--kernel", "b", "--repeat", "2")
+guests, bench, kept = played_guests.guests, played_guests.bench, played_guests.kept
 
 
 # ---- plans --------------------------------------------------------------------------------------
@@ -300,10 +143,6 @@ def test_the_surroundings_are_the_guests_and_say_what_runs_it(guests, bench, kep
 
 
 # ---- what goes wrong ----------------------------------------------------------------------------
-
-
-def cut(boot, nr_records, end, console=""):
-    return Played(boot.records[:nr_records], end, console)
 
 
 def test_a_boot_that_breaks_off_is_told_and_the_others_go_on(guests, bench, kept):
@@ -416,6 +255,28 @@ def test_what_failed_twice_in_a_row_is_left_alone_in_later_boots(guests, bench):
     assert first[0] in first and all(first[0] not in argvs and argvs for argvs in later)
 
 
+def test_what_qemu_did_not_tell_is_flagged_and_in_a_boot_nothing_is_made_up_for(
+    guests, bench, kept
+):
+    def gone(boot):
+        # No process has a number above the kernel's PID_MAX_LIMIT, 2^22: see proc(5).
+        boot.pid = 2**22 + 1
+        return boot
+
+    guests.fates |= {0: gone, 1: gone}
+    done = bench("--kernel", "b", "--boots", "2", "--repeat", "2", "--json")
+    assert done.exit_code == 0, done.output
+    rows = kept("SELECT noisy, manifest FROM repetitions WHERE NOT warm_up")
+    assert [noisy for noisy, _ in rows] == [1] * 2 * 2 * NR_CASES
+    for _, text in rows:
+        manifest = json.loads(text)
+        assert manifest["noisy"] == [
+            "what others did is not known: QEMU was gone before it could be asked"
+        ]
+        assert (manifest["foreign_ns"], manifest["steal_ns"]) == (None, None)
+    assert [row["noisy"] for row in json.loads(done.stdout)] == [4] * NR_CASES
+
+
 # ---- policies -----------------------------------------------------------------------------------
 
 
@@ -457,7 +318,7 @@ def test_an_ejected_policy_counts_nothing_that_it_did_not_schedule(guests, bench
         (("--kernel", "a", "--policies", "kernel,bfs"), "cannot be loaded into kernel a (6.1.0)"),
         ((*BOTH, "--policies", "bfs"), "cannot be loaded into kernel a (6.1.0)"),
         (("--kernel", "b", "--policies", "bfs,bfs"), "names a policy twice"),
-        (("--kernel", "b", "--until-ci", "1%"), "cannot be held in virtual machines"),
+        (("--kernel", "b", "--until-ci", "1%", "--again"), "--again makes no other boots"),
         (("--kernel", "b", "--kernel", "b"), "--kernel 'b' is given twice"),
         (("--kernel", "b", "--kernel", "twin"), "kernels b and twin are the same image"),
         (("--kernel", "b", "--cpus", "4,2"), "'4,2' is not a number of CPUs"),
@@ -469,6 +330,27 @@ def test_what_cannot_be_is_refused_before_anything_is_booted(guests, bench, opti
     assert said in str(done.exception)
     assert done.exception.hint
     assert not guests.started
+
+
+@pytest.mark.parametrize(
+    ("kernels", "policies", "hint", "way_out"),
+    [
+        (("a",), "bfs", "without --policies each kernel is measured under its own", None),
+        (("a",), "kernel,bfs", "without --policies each kernel is measured under its own", None),
+        (("a", "b"), "bfs", "with kernel among --policies, it is measured under", "kernel,bfs"),
+    ],
+)
+def test_the_hint_for_a_kernel_that_takes_no_policy_leads_on(
+    guests, bench, kernels, policies, hint, way_out
+):
+    options = [word for name in kernels for word in ("--kernel", name)]
+    refused = bench(*options, "--policies", policies).exception
+    assert refused.hint.startswith("name a --kernel that takes policies, see `schedlab kernels")
+    assert hint in refused.hint
+    followed = ("--policies", way_out) if way_out else ()
+    done = bench(*options, *followed, "--boots", "1", "--repeat", "1")
+    assert done.exit_code == 0, done.output
+    assert "a" in guests.started
 
 
 @pytest.mark.parametrize("option", ["--kernel", "--boots", "--cpus", "--memory"])

@@ -29,6 +29,10 @@ NR_RUNS = 8
 WARNING = ("the governor is <powersave>", "cpupower frequency-set --governor performance")
 GROUPS = [("hackbench", (("groups", n),)) for n in (1, 4, 10)]
 FACTORS = {GROUPS[0]: 0.8, GROUPS[1]: 0.8, GROUPS[2]: 0.8, ("compile", ()): 1.1, ("same", ()): 1.0}
+FACTORS_BY_NAME = {
+    " ".join([name, *(f"{key}={of}" for key, of in values)]): factor
+    for (name, values), factor in FACTORS.items()
+}
 
 
 def kernels(made, machine="m1"):
@@ -125,6 +129,20 @@ def test_the_table_of_verdicts_has_what_was_put_in(page):
     assert [words[f"hackbench groups={n}"][0] for n in (1, 4, 10)] == ["faster"] * 3
     assert words["compile"][:2] == ["slower", "+10.00"]
     assert words["same"][0] == "same"
+
+
+def test_sizes_without_a_unit_stand_beside_the_words(page, store):
+    rows = {" ".join(row[0]): row for row in rows_of(page, "sizes")}
+    assert set(rows) == {row.name for row in stored(store)}
+    # Every run of the slower one takes longer than each of the other: delta is at its end.
+    assert rows["compile"][3] == ["+1.00"]
+    assert rows["hackbench groups=4"][3] == ["-1.00"]
+    [row] = [row for row in stored(store) if row.name == "compile"]
+    first, second = (np.log(one.values) for one in row.samples.values())
+    pooled = np.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
+    correction = 1 - 3 / (4 * 2 * NR_RUNS - 9)
+    g = (second.mean() - first.mean()) / pooled * correction
+    assert float(rows["compile"][2][0]) == pytest.approx(g, abs=0.006)
 
 
 def test_the_forest_has_a_mark_for_every_comparison(page):
@@ -367,12 +385,41 @@ def test_an_export_has_a_row_a_repetition_with_its_surroundings(store, tmp_path)
     assert set(parquet.columns) == set(rows[0])
 
 
+def test_an_export_of_comparisons_has_what_the_table_has(store, tmp_path):
+    for name in ("pairs.csv", "pairs.parquet"):
+        done = invoke(export_verb, store, "-o", tmp_path / name, "--what", "comparisons")
+        assert done.exit_code == 0, done.output
+    with (tmp_path / "pairs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    told = {answer.row.name: answer for answer in bench_answers.answers(stored(store))}
+    assert {row["benchmark"] for row in rows} == set(told)
+    for row in rows:
+        answer = told[row["benchmark"]]
+        pair = answer.pair
+        assert (row["kernel"], row["against"], row["verdict"]) == ("6.18.0", "6.1.0", answer.word)
+        assert float(row["ratio"]) == pytest.approx(FACTORS_BY_NAME[row["benchmark"]])
+        assert float(row["p_table"]) == pytest.approx(answer.p_table)
+        assert float(row["hedges_g"]) == pytest.approx(pair.hedges_g)
+        assert float(row["cliffs_delta"]) == pytest.approx(pair.cliffs_delta)
+    parquet = pandas.read_parquet(tmp_path / "pairs.parquet")
+    assert list(parquet.columns) == list(rows[0])
+
+
+def test_an_export_of_comparisons_where_there_is_none_leads_on(tmp_path):
+    made = MadeStore(tmp_path / "s.db")
+    made.add("6.1.0", {("one", ()): [1.0, 1.1, 1.2]})
+    done = invoke(export_verb, made.path, "-o", tmp_path / "x.csv", "--what", "comparisons")
+    assert "has no case in two setups" in str(done.exception)
+    assert "--label" in done.exception.hint
+
+
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
         ("x.tex", ("--what", "repetitions"), "has a table of runs only"),
         ("x.csv", ("--suite", "made", "--what", "runs"), "is of repetitions"),
         ("x.csv", ("--experiment", "x", "--what", "repetitions"), "is of runs"),
+        ("x.csv", ("--experiment", "x", "--what", "comparisons"), "is of runs"),
         ("x.csv", ("--suite", "none"), "unknown suite"),
     ],
 )

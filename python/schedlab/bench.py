@@ -4,6 +4,7 @@ A block holds every case under every policy once, in an order that follows from 
 this machine does changes with time, and measured case by case that would look like a difference.
 Every repetition is committed the moment it ends. What there is still to do follows from what is
 kept, so a campaign goes on after a kill, a reboot or a panic with the repetition that was lost.
+Blocks that were disturbed stay as they are, and are followed by as many more.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Work:
     """A campaign on its way.
 
     `values` fill the placeholders of commands, `in_force` gives a context in which a policy
-    schedules this machine, `tell` is called with each repetition as it was kept.
+    schedules this machine, `tell` is called with each repetition as it was kept. `makes_up` says
+    whether disturbed repetitions are followed by others, see `_last`.
     """
 
     plan: Plan
@@ -101,6 +103,7 @@ class Work:
     in_force: Callable[[str], AbstractContextManager]
     tell: Callable[[Repetition], None] = lambda found: None
     begins: Callable[[Turn], None] = lambda turn: None
+    makes_up: bool = True
     _found: dict[tuple[str, str, str], Repetition] = field(default_factory=dict)
     _failures: dict[tuple[str, str], int] = field(default_factory=dict)
     _spent_s: dict[str, list[float]] = field(default_factory=dict)
@@ -119,7 +122,7 @@ class Work:
         SchedlabError
             If a policy cannot be loaded.
         """
-        for block in range(1, max(self.plan.repetitions.values()) + 1):
+        for block in self._blocks():
             for policy in self._shuffled(self.plan.policies, "policies", block):
                 turns = list(self._turns(policy, block))
                 if not turns:
@@ -133,7 +136,7 @@ class Work:
     def remaining(self) -> list[Turn]:
         """All that `measure` would make of this boot, were nothing to fail, in its order."""
         turns: dict[tuple[str, str, str], Turn] = {}
-        for block in range(1, max(self.plan.repetitions.values()) + 1):
+        for block in self._blocks():
             for policy in self._shuffled(self.plan.policies, "policies", block):
                 for turn in self._turns(policy, block):
                     turns.setdefault((turn.case.name, policy, turn.slot), turn)
@@ -150,6 +153,13 @@ class Work:
         found = [self._found.get((digest, policy, str(number))) for number in self._numbers(case)]
         return [one for one in found if one is not None and one.status == OK]
 
+    def series(self) -> Iterator[tuple[str, list[float], int]]:
+        """What `--until-ci` looks at: a name, its values in order, and the most there may be."""
+        for case, policy in self._pairs():
+            under = f" under {policy}" if len(self.plan.policies) > 1 else ""
+            values = [one.value for one in self.measured(case, policy)]
+            yield f"{case.name}{under}", values, self.plan.repetitions[case.name]
+
     @property
     def nr_done(self) -> int:
         """How many repetitions that count are kept."""
@@ -157,18 +167,18 @@ class Work:
 
     @property
     def nr_planned(self) -> int:
-        """How many there may be at most."""
-        return len(self.plan.policies) * sum(self.plan.repetitions.values())
+        """How many there may be at most, as far as is known by now."""
+        return len(self.plan.policies) * sum(self._last(case) for case in self.plan.cases)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every case has all its repetitions, or as many as the width that is asked for
-        takes."""
+        """Whether every case has all its repetitions, those for disturbed ones too, or as many as
+        the width that is asked for takes."""
         return all(self._is_done(case, policy) for case, policy in self._pairs())
 
     def _is_done(self, case: Case, policy: str) -> bool:
         values = [found.value for found in self.measured(case, policy)]
-        runs_max = self.plan.repetitions[case.name]
+        runs_max = self._last(case)
         if self.plan.until is None:
             return len(values) >= runs_max
         # SciPy takes longer to load than many a repetition takes.
@@ -193,7 +203,36 @@ class Work:
         return [(case, policy) for policy in self.plan.policies for case in self.plan.cases]
 
     def _numbers(self, case: Case) -> range:
-        return range(1, self.plan.repetitions[case.name] + 1)
+        return range(1, self._last(case) + 1)
+
+    def _last(self, case: Case) -> int:
+        """The number of the last block of a case: for each that was disturbed under some policy
+        there is one more, under all of them, up to as many as were asked for.
+
+        What was read of the machine decides, never a value: else slow repetitions would be made
+        again until they are fast. And of earlier blocks only, so that a campaign that goes on
+        makes what one does that was never stopped. A width that is asked for takes its own number.
+        """
+        planned = self.plan.repetitions[case.name]
+        if self.plan.until is not None or not self.makes_up:
+            return planned
+        last, number = planned, 1
+        while number <= last < 2 * planned:
+            last += self._is_disturbed(case, number)
+            number += 1
+        return last
+
+    def _is_disturbed(self, case: Case, number: int) -> bool:
+        places = ((self.plan.digests[case.name], one, str(number)) for one in self.plan.policies)
+        found = filter(None, map(self._found.get, places))
+        return any(one.status == OK and one.noisy for one in found)
+
+    def _blocks(self) -> Iterator[int]:
+        """The numbers of all blocks, of which there may become more on the way."""
+        block = 1
+        while block <= max(map(self._last, self.plan.cases)):
+            yield block
+            block += 1
 
     def _shuffled(self, things: Sequence, what: str, block: int) -> list:
         """In an order that depends on seed, block and series only, and so is the same after a
@@ -206,7 +245,7 @@ class Work:
             case
             for case in self._shuffled(self.plan.cases, f"cases of {policy}", block)
             if str(block) not in self._slots(case, policy)
-            and block <= self.plan.repetitions[case.name]
+            and block <= self._last(case)
             and self._is_wanted(case, policy)
         ]
         for case in wanted:
@@ -264,7 +303,7 @@ class Work:
         left = 0.0
         for case, policy in self._pairs():
             if self._is_wanted(case, policy):
-                nr_left = self.plan.repetitions[case.name] - len(self.measured(case, policy))
+                nr_left = self._last(case) - len(self.measured(case, policy))
                 left += nr_left * means.get(case.name, 0.0)
         return left
 

@@ -19,7 +19,7 @@ from schedlab.analysis_of_variance import welch
 from schedlab.digits import number, p_text, percent
 from schedlab.environment import KERNEL_OWN
 from schedlab.evidence import Comparison, Pair
-from schedlab.independence import log_mad
+from schedlab.independence import log_mad, states_told, two_states
 from schedlab.measurements import OK, Campaign, Measurements
 from schedlab.noise_floor import Null
 from schedlab.statistics import (
@@ -80,7 +80,7 @@ class Sample:
     `boots`, `blocks` and `started_at` have the boot, the block and the time of each value. A block
     is one of a campaign in one go, in which each of its policies had a turn. Its first two parts
     are that go, an occasion: a campaign, and the boot and the session of it. `ended_by`
-    counts what ended searches for a limit.
+    counts what ended searches for a limit. `undisturbed` are the values that are not noisy.
     """
 
     values: list[float] = field(default_factory=list)
@@ -90,6 +90,7 @@ class Sample:
     tools: set[str] = field(default_factory=set)
     ended_by: dict[str, int] = field(default_factory=dict)
     nr_noisy: int = 0
+    undisturbed: list[float] = field(default_factory=list)
     nr_failed: int = 0
 
     @property
@@ -324,6 +325,8 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[Row]:
             sample.started_at.append(one.started_at)
             sample.tools.add(tools[one.surroundings])
             sample.nr_noisy += one.noisy
+            if not one.noisy:
+                sample.undisturbed.append(one.value)
             if ended_by := one.manifest.get("ended_by"):
                 sample.ended_by[ended_by] = sample.ended_by.get(ended_by, 0) + 1
     return _named(_told_apart(_of_last_form(_in_order(list(found.values()), chosen), asked_at)))
@@ -416,8 +419,9 @@ def limits(found: Sequence[Row]) -> list[str]:
         told.append(
             f"{nr_noisy} of {nr_runs} repetitions were disturbed by other work, a hypervisor or"
             " heat: they are flagged, counted and never dropped; measure again on an idle machine"
-            " (--again)"
+            f" (--again){_without_disturbed(found)}"
         )
+    told += _states(found)
     told += ends(found)
     edited = [row for row in found if row.nr_earlier]
     if edited:
@@ -469,6 +473,46 @@ def limits(found: Sequence[Row]) -> list[str]:
                 told.append(
                     f"{row.name}: measured with {len(sample.tools)} versions of tools: {which}"
                 )
+    return told
+
+
+def _without_disturbed(found: Sequence[Row]) -> str:
+    """By how much the mean of a sample would be another without its disturbed runs, of the one that
+    it changes most; empty where none has undisturbed ones enough."""
+    changes = {}
+    for row in found:
+        for setup, sample in row.samples.items():
+            if sample.nr_noisy and len(sample.undisturbed) >= RUNS_FOR_INTERVAL_MIN:
+                mean = log_estimate(sample.undisturbed).mean
+                changes[row.name, row.names[setup]] = mean / sample.geometric.mean - 1
+    if not changes:
+        return ""
+    name, setup = most = max(changes, key=lambda place: abs(changes[place]))
+    return f". Without them means change by {changes[most]:+.1%} at most ({name}, {setup})"
+
+
+def _states(found: Sequence[Row]) -> list[str]:
+    """The series of repetitions that two states of the machine seem to have made, and whether these
+    go with its boots; but for those of which a comparison has a note already."""
+    told = []
+    for row in found:
+        series = row.comparison.independence if row.comparison else {}
+        for setup, sample in row.samples.items():
+            name = row.names[setup]
+            known = series[name].states if name in series else None
+            states = two_states(sample.values) if sample.values and known is None else None
+            if states is None:
+                continue
+            said = states_told(states)
+            if sample.nr_boots > 1:
+                between = float(np.sqrt(states[0] * states[1]))
+                is_mixed = any(min(of) < between < max(of) for of in sample.by_boot.values())
+                said += (
+                    ". Both are met within a boot"
+                    if is_mixed
+                    else ". Each boot is in one of them: compare boots, not repetitions"
+                )
+            told.append(f"{row.name}, {name}: {said}")
     return told
 
 
@@ -531,20 +575,20 @@ def _boot_means(sample: Sample) -> str:
     return ", ".join(number(of.mean, of.low, of.high) for of in means)
 
 
-def reached(values: Sequence[float], until: float, runs_max: int) -> str:
-    """How narrow an interval became, in words: for `--until-ci`."""
+def reached(values: Sequence[float], until: float, runs_max: int, what: str = "runs") -> str:
+    """How narrow an interval became, in words: for `--until-ci`. `what` the values are one of."""
     seen = [stopping.width(values[:n], until, runs_max) for n in stopping.looks(runs_max)]
     narrow = next((one for one in seen if one.is_narrow and one.n <= len(values)), None)
     if narrow:
-        return f"±{narrow.half_width:.2%} after {narrow.n} runs"
+        return f"±{narrow.half_width:.2%} after {narrow.n} {what}"
     last = stopping.width(values, until, runs_max)
     if last.half_width is None:
-        return f"not known after {last.n} runs"
+        return f"not known after {last.n} {what}"
     if last.is_narrow:
-        return f"±{last.half_width:.2%} after {last.n} runs"
+        return f"±{last.half_width:.2%} after {last.n} {what}"
     needed = last.runs_needed
     many = f"{needed:,}" if needed and needed < stopping.RUNS_TOLD_MAX else "over a million"
     return (
-        f"±{last.half_width:.1%} after {last.n} runs, not ±{until:.1%}: with this noise that"
-        f" takes about {many} runs"
+        f"±{last.half_width:.1%} after {last.n} {what}, not ±{until:.1%}: with this noise that"
+        f" takes about {many} {what}"
     )

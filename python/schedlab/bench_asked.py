@@ -17,6 +17,8 @@ REPETITIONS_UNTIL = 100
 # In a virtual machine it is the boots that count: more repetitions of one make no second of it.
 REPETITIONS_A_BOOT = 5
 BOOTS = 3
+# With --until-ci the most; each takes as long as a machine takes to start.
+BOOTS_UNTIL = 30
 CPUS = "2"
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 PERCENT_LEAST, PERCENT_MOST = 0.01, 50.0
@@ -42,8 +44,9 @@ class Machines:
         boots: int | None,
         cpus: str | None,
         memory_mib: int | None,
+        boots_unsaid: int = BOOTS,
     ) -> Machines | None:
-        """From the options; None is this machine itself.
+        """From the options; None is this machine itself. Without `boots` there are `boots_unsaid`.
 
         Raises
         ------
@@ -58,7 +61,8 @@ class Machines:
             return None
         refuse_duplicates("--kernel", list(kernels))
         platforms.refuse_bad_cpus(cpus or CPUS)
-        return cls(tuple(kernels), boots or BOOTS, cpus or CPUS, memory_mib or platforms.MEMORY_MIB)
+        memory_mib = memory_mib or platforms.MEMORY_MIB
+        return cls(tuple(kernels), boots or boots_unsaid, cpus or CPUS, memory_mib)
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,13 @@ class Asked:
             If one cannot be used.
         """
         keys = ("on", "kernels", "boots", "cpus", "memory_mib")
-        machines = Machines.of(*(more[key] for key in keys))
-        if machines and until is not None:
-            raise BadValue(
-                "--until-ci",
-                until,
-                "cannot be held in virtual machines: no guest is told to go on",
-                "leave it out; --boots N and --repeat N say how often",
+        boots_unsaid = BOOTS if until is None else BOOTS_UNTIL
+        machines = Machines.of(*(more[key] for key in keys), boots_unsaid)
+        if machines and until is not None and again:
+            raise SchedlabError(
+                "--again makes no other boots with --until-ci: all boots of a kernel are looked at"
+                " together",
+                "leave it out to go on; a smaller --until-ci or another --label begins anew",
             )
         names = bench_policies.parse(policies)
         if policies is not None and machines is None:

@@ -6,6 +6,9 @@ times, in turn with the others and in an order that follows from the seed; and e
 is a campaign of its own, whose series is its number, in which the cases are repeated in blocks as
 on a real machine. A repetition is committed the moment the guest tells of it; a boot that broke off
 is made up for by another, which measures what is missing.
+
+With `--until-ci` a boot is one run. Cases are given up round by round, in all guests at once: were
+one guest booted on alone, what changes with time would look like what sets it apart.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ import re
 import resource
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from schedlab import bench, environment, guest_facts, kernel_result, vm
@@ -30,7 +34,7 @@ from schedlab.environment import KERNEL_OWN, TICKS_PER_S, Reading
 from schedlab.measured_program import Ended
 from schedlab.measurements import FAILED, OK, Campaign, Measurements, Repetition
 from schedlab.platforms import Platform
-from schedlab.suite import GIVEN, fill
+from schedlab.suite import GIVEN, Case, fill
 
 # Where a guest has what a command may use.
 PROGRAM, WORK = "/bin/schedlab-bench", "/tmp"
@@ -137,8 +141,8 @@ class Boots:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every boot has all its repetitions."""
-        return all(work.is_complete for work in self._works.values())
+        """Whether every boot has all its repetitions, of those that the width asked for takes."""
+        return not any(self._missing(*place) for place in self._works)
 
     @property
     def failed(self) -> list[Repetition]:
@@ -168,11 +172,12 @@ class Boots:
         for campaign in self.campaigns.values():
             self.kept.begin(campaign)
         for guest, number in order(self.guests, self.numbers, self.plan.seed):
-            work = self._works[guest, number]
-            turns = [turn for turn in work.remaining() if not self._is_hopeless(guest, turn)]
-            if not turns or self._lost.get(guest, 0) >= FAILURES_MAX:
+            # A guest that is given up has no say: nobody would ever be done.
+            missing = self._missing(guest, number, self._is_hopeless)
+            turns = [turn for turn in missing if not self._is_hopeless(guest, turn.case)]
+            if not turns:
                 continue
-            why = self._boot(guest, number, work, turns)
+            why = self._boot(guest, number, self._works[guest, number], turns)
             self._lost[guest] = self._lost.get(guest, 0) + 1 if why else 0
             if why:
                 self.says(f"error: boot {number} of {guest.name}: {why}")
@@ -182,14 +187,63 @@ class Boots:
         place = (guest, found.case_name)
         self._failures[place] = self._failures.get(place, 0) + 1 if found.status == FAILED else 0
 
-    def _is_hopeless(self, guest: Guest, turn: Turn) -> bool:
-        """Whether the boots before this one say that a case is to be left alone in a guest."""
-        return self._failures.get((guest, turn.case.name), 0) >= FAILURES_MAX
+    def series(self) -> Iterator[tuple[str, list[float], int]]:
+        """As `Work.series`, with a value a boot."""
+        for case in self.plan.cases:
+            for guest in self.guests:
+                name = f"{case.name}, {guest.name}" if len(self.guests) > 1 else case.name
+                yield name, self._medians(guest, case, self.numbers), len(self.numbers)
+
+    def _missing(
+        self,
+        guest: Guest,
+        number: int,
+        has_no_say: Callable[[Guest, Case], bool] = lambda guest, case: False,
+    ) -> list[Turn]:
+        """What a boot is to have and has not; see `_is_settled`."""
+        turns = self._works[guest, number].remaining()
+        cases = {turn.case.name: turn.case for turn in turns}
+        settled = {
+            name for name, case in cases.items() if self._is_settled(case, number, has_no_say)
+        }
+        return [turn for turn in turns if turn.case.name not in settled]
+
+    def _is_settled(
+        self, case: Case, number: int, has_no_say: Callable[[Guest, Case], bool]
+    ) -> bool:
+        """Whether the boots before this number know a case as well as is asked for, in all guests
+        that have a say.
+
+        Of earlier rounds only, so that a round that was broken off is gone on with as it began.
+        """
+        if self.plan.until is None:
+            return False
+        # SciPy takes longer to load than many a repetition takes.
+        from schedlab import stopping
+
+        before = [one for one in self.numbers if one < number]
+        return all(
+            stopping.settled(self._medians(guest, case, before), self.plan.until, len(self.numbers))
+            for guest in self.guests
+            if not has_no_say(guest, case)
+        )
+
+    def _medians(self, guest: Guest, case: Case, numbers: Sequence[int]) -> list[float]:
+        """One number of each of these boots that has the case whole, as comparisons take it."""
+        found = [self._works[guest, one].measured(case, guest.policy) for one in numbers]
+        whole = [of for of in found if len(of) == self.plan.repetitions[case.name]]
+        return [median(one.value for one in of) for of in whole]
+
+    def _is_hopeless(self, guest: Guest, case: Case) -> bool:
+        """Whether the boots so far say that a case is to be left alone in a guest."""
+        nr_failures = self._failures.get((guest, case.name), 0)
+        return max(nr_failures, self._lost.get(guest, 0)) >= FAILURES_MAX
 
     def _work(self, guest: Guest, number: int) -> Work:
         """A boot's campaign as one on a machine that is switched on for it, and never before."""
         return Work(
-            plan=self.plans[guest.policy],
+            # One run, and made whole: it is the boots that are looked at.
+            plan=replace(self.plans[guest.policy], until=None),
             campaign=self.campaigns[guest, number],
             kept=self.kept,
             surroundings=0,
@@ -198,6 +252,8 @@ class Boots:
             scratch=Path(WORK),
             # A guest is booted with its policy.
             in_force=contextlib.nullcontext,
+            # No guest is told to go on, and another boot would be another run.
+            makes_up=False,
         )
 
     def _boot(self, guest: Guest, number: int, work: Work, turns: Sequence[Turn]) -> str | None:

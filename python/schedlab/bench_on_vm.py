@@ -149,6 +149,9 @@ def _guests(asked: Asked, found: Mapping[platforms.Platform, int | None]) -> lis
     `found` has the ticks a second of each platform's kernel.
     """
     loaded = {policy: load.object_of(policy) for policy in asked.policies if policy != KERNEL_OWN}
+    if loaded and all(platform.kernel.sched_ext != "sound" for platform in found):
+        without = "without --policies each kernel is measured under its own scheduler"
+        raise _not_taken(next(iter(loaded)), next(iter(found)), without)
     guests = []
     for platform, hz in found.items():
         own = [Guest(platform, hz)] if KERNEL_OWN in asked.policies else []
@@ -171,9 +174,6 @@ def _guests(asked: Asked, found: Mapping[platforms.Platform, int | None]) -> lis
                 Guest(platform, hz, policy, built, tuple(sorted(of_set.items())))
                 for policy, (_, built, of_set) in loaded.items()
             ]
-    if loaded and all(guest.policy == KERNEL_OWN for guest in guests):
-        without = "without --policies each kernel is measured under its own scheduler"
-        raise _not_taken(next(iter(loaded)), next(iter(found)), without)
     return guests
 
 
@@ -219,7 +219,8 @@ class _Series:
     def _is_complete(self, campaign: Campaign) -> bool:
         plan = self.plans[campaign.definition["policies"][0]]
         none = contextlib.nullcontext
-        return bench.Work(plan, campaign, self.kept, 0, "", {}, Path(), none).is_complete
+        work = bench.Work(plan, campaign, self.kept, 0, "", {}, Path(), none, makes_up=False)
+        return work.is_complete
 
     def campaign(self, guest: Guest, number: int) -> Campaign:
         """The campaign of one boot, whether the store has it or not."""

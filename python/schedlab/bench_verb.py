@@ -28,7 +28,14 @@ from schedlab import (
     terminal,
 )
 from schedlab.bench import Plan, Turn, Work, identity
-from schedlab.bench_asked import BOOTS, CPUS, REPETITIONS_A_BOOT, REPETITIONS_UNTIL, Asked
+from schedlab.bench_asked import (
+    BOOTS,
+    BOOTS_UNTIL,
+    CPUS,
+    REPETITIONS_A_BOOT,
+    REPETITIONS_UNTIL,
+    Asked,
+)
 from schedlab.bench_boots import Boots
 from schedlab.errors import EXIT_FOUND, SchedlabError
 from schedlab.measurements import Campaign, Measurements, Repetition
@@ -65,7 +72,8 @@ MEMORY_MIB_LEAST, MEMORY_MIB_MOST = 128, 1 << 20
     "--until-ci",
     "until",
     metavar="PERCENT%",
-    help="Stop when a mean is known so well, either way, looking every five repetitions.",
+    help="Stop when a mean is known so well, either way, looking every five repetitions, or with"
+    " --on vm every five boots.",
 )
 @click.option(
     "--policies",
@@ -89,7 +97,8 @@ MEMORY_MIB_LEAST, MEMORY_MIB_MOST = 128, 1 << 20
 @click.option(
     "--boots",
     type=click.IntRange(1, BOOTS_MAX),
-    help=f"With --on vm: how often each kernel is booted.  [default: {BOOTS}]",
+    help="With --on vm: how often each kernel is booted, with --until-ci at most.  [default:"
+    f" {BOOTS}, with --until-ci {BOOTS_UNTIL}]",
 )
 @click.option(
     "--cpus",
@@ -299,6 +308,8 @@ def _measure(session: Session, quiet: bool) -> None:
     progress = Progress(work.nr_planned, quiet)
 
     def begins(turn: Turn) -> None:
+        # Disturbed repetitions are followed by more.
+        progress.nr_planned = work.nr_planned
         progress.tell(work.title(turn), work.nr_done, work.left_s(), not work.untimed)
 
     def tell(found: Repetition) -> None:
@@ -357,18 +368,15 @@ def _shares_case(one: Campaign, other: Campaign) -> bool:
 
 def _tell_widths(session: Session, quiet: bool) -> None:
     """With --until-ci: what was reached, and what it would take to get there."""
-    plan = session.work.plan
-    if plan.until is None or quiet:
+    until = session.work.plan.until
+    if until is None or quiet:
         return
     from schedlab.bench_answers import reached
 
-    for policy in plan.policies:
-        for case in plan.cases:
-            values = [one.value for one in session.work.measured(case, policy)]
-            if values:
-                under = f" under {policy}" if len(plan.policies) > 1 else ""
-                text = reached(values, plan.until, plan.repetitions[case.name])
-                click.echo(f"{case.name}{under}: {text}", err=True)
+    what = "boots" if session.asked.machines else "runs"
+    for name, values, runs_max in session.work.series():
+        if values:
+            click.echo(f"{name}: {reached(values, until, runs_max, what)}", err=True)
 
 
 def _print(kept: Measurements, chosen: Sequence[Campaign], title: str, as_json: bool) -> None:

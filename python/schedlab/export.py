@@ -1,7 +1,8 @@
 """`schedlab export`: what a store holds, as a file for other programs: CSV, Parquet or LaTeX.
 
-CSV and Parquet have a row a run, or a row a repetition of what was measured, and keep every number
-as it was measured; LaTeX has the table that a report shows, a row a scenario and a column a policy.
+CSV and Parquet have a row a run, or of what was measured a row a repetition or a comparison, and
+keep every number as it is; LaTeX has the table that a report shows, a row a scenario and a column a
+policy.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import click
 
 from schedlab import report_verb, terminal
 from schedlab.errors import BadValue, SchedlabError
-from schedlab.measured import repetition_rows
+from schedlab.measured import comparison_rows, repetition_rows
 from schedlab.measurements import Measurements
 from schedlab.store import RunRecord, Store, canonical_json
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pandas
 
 FORMATS = (".csv", ".parquet", ".tex")
-WHAT = ("runs", "repetitions")
+WHAT = ("runs", "repetitions", "comparisons")
 # Of a run's result: what says how it was made is in columns of its own, the rest is no number.
 NOT_NUMBERS = {"digest", "error", "recording", "status", "timeline", "timeline_names"}
 
@@ -45,19 +46,20 @@ NOT_NUMBERS = {"digest", "error", "recording", "status", "timeline", "timeline_n
 @click.option(
     "--what",
     type=click.Choice(WHAT),
-    help="Runs of experiments, or repetitions of measurements.  [default: what there is; runs, if"
-    " there are both]",
+    help="Runs of experiments, or repetitions or comparisons of measurements.  [default: what"
+    " there is; runs, if there are both, never comparisons]",
 )
-@click.option("--suite", metavar="NAME", help="Repetitions of this suite.  [default: of all]")
+@click.option("--suite", metavar="NAME", help="Measurements of this suite.  [default: of all]")
 def export_verb(
     store: Path, output: Path, wanted: str | None, what: str | None, suite: str | None
 ) -> int:
     """Write what a store holds as CSV, Parquet or LaTeX.
 
-    Runs or repetitions; as LaTeX a table of runs. A row a run: what ran, all parameters of its
-    workload (columns parameter.NAME), and all numbers of its result, times in nanoseconds. A row a
-    repetition: what it measured, in which unit, and the surroundings (columns environment.NAME);
-    warm-ups and failures are there, and marked.
+    Runs, repetitions or comparisons; as LaTeX a table of runs. A row a run: what ran, all
+    parameters of its workload (columns parameter.NAME), and all numbers of its result, times in
+    nanoseconds. A row a repetition: what it measured, in which unit, and the surroundings (columns
+    environment.NAME); warm-ups and failures are there, and marked. A row a comparison: ratio, p
+    values, word and effect sizes of a setup against the first.
     """
     form = output.suffix.lower()
     if form not in FORMATS:
@@ -66,10 +68,12 @@ def export_verb(
         )
     report_verb.refuse_unwritable(output, store)
     with Store(store, read_only=True) as kept:
-        if _is_of_repetitions(kept, form, wanted, what, suite):
-            rows = repetition_rows(Measurements(kept), suite)
+        if _is_of_measurements(kept, form, wanted, what, suite):
+            is_compared = what == "comparisons"
+            written = comparison_rows if is_compared else repetition_rows
+            rows = written(Measurements(kept), suite)
             _write(output, form, _frame(rows))
-            click.echo(f"{len(rows)} repetitions: {output}", err=True)
+            click.echo(f"{len(rows)} {what if is_compared else 'repetitions'}: {output}", err=True)
             return 0
         if form == ".tex" or wanted is not None:
             chosen, _ = report_verb.choose_experiment(kept, wanted)
@@ -83,13 +87,13 @@ def export_verb(
     return 0
 
 
-def _is_of_repetitions(
+def _is_of_measurements(
     store: Store, form: str, wanted: str | None, what: str | None, suite: str | None
 ) -> bool:
     """Whether measurements are to be written; refuses options that do not go together."""
     if suite is not None and (what == "runs" or wanted is not None):
         raise BadValue("--suite", suite, "is of repetitions", "leave out what is of runs")
-    if wanted is not None and what == "repetitions":
+    if wanted is not None and what in ("repetitions", "comparisons"):
         raise BadValue("--experiment", wanted, "is of runs", "name a --suite")
     if what is None and suite is None:
         has_runs = wanted is not None or form == ".tex" or bool(store.experiments())

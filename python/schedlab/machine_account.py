@@ -182,7 +182,8 @@ def _measured(found: Sequence[Row], chosen: Sequence[Campaign]) -> str:
         widths = listed([f"{100 * until:g} %" for until in sorted(untils)])
         text += (
             f" Measuring a case stopped when the mean was known to {widths} either way, looked at"
-            " every five repetitions with the error spread over the looks."
+            " every five repetitions (boots, in virtual machines) with the error spread over the"
+            " looks."
         )
     return text
 

@@ -118,7 +118,7 @@ def render(
     floors = bench_answers.floors(found)
     return pages.render(
         "machine.html",
-        (plain_p, detectable_text, runs_text),
+        (plain_p, detectable_text, runs_text, signed),
         title=title,
         description=description,
         opening=machine_account.opening(found, answers, machines),
@@ -140,6 +140,11 @@ def render(
         versions=sorted({campaign.version for campaign in chosen}),
         days=sorted({campaign.asked_at[:10] for campaign in chosen}),
     )
+
+
+def signed(size: float | None) -> str:
+    """An effect size without a unit."""
+    return "–" if size is None else f"{size:+.2f}"
 
 
 def _machine_names(

@@ -75,15 +75,48 @@ def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
     SchedlabError, UnknownName
         As `choose_suite`.
     """
-    campaigns = kept.campaigns()
-    if suite is not None or not campaigns:
-        campaigns = choose_suite(campaigns, suite, kept.store.path)
     rows = []
-    for campaign in campaigns:
+    for campaign in _campaigns(kept, suite):
         around = {one.number: one for one in kept.surroundings(campaign.id)}
         for one in kept.repetitions(campaign.id):
             rows.append(_row(campaign, one) | _environment(around[one.surroundings]))
     return rows
+
+
+def comparison_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any]]:
+    """A row for each setup that a suite's, or any, cases were compared in: all that `bench --json`
+    has of it but for the values, with what is `against_first` as columns of their own.
+
+    Raises
+    ------
+    SchedlabError, UnknownName
+        As `choose_suite`; and if there is nothing to compare.
+    """
+    campaigns = _campaigns(kept, suite)
+    # Loading the statistics takes a while.
+    from schedlab import bench_answers, bench_table
+
+    rows = []
+    for name in dict.fromkeys(campaign.suite for campaign in campaigns):
+        of_suite = [campaign for campaign in campaigns if campaign.suite == name]
+        for told in bench_table.results_json(bench_answers.rows(kept, of_suite)):
+            if against := told.pop("against_first"):
+                row = {key: of for key, of in told.items() if not isinstance(of, list)} | against
+                rows.append({**row, "notes": "; ".join(against["notes"])})
+    if not rows:
+        raise SchedlabError(
+            f"{kept.store.path} has no case in two setups, so nothing is compared",
+            "measure under another kernel, policy or --label; --what repetitions writes what there"
+            " is",
+        )
+    return rows
+
+
+def _campaigns(kept: Measurements, suite: str | None) -> list[Campaign]:
+    campaigns = kept.campaigns()
+    if suite is not None or not campaigns:
+        campaigns = choose_suite(campaigns, suite, kept.store.path)
+    return campaigns
 
 
 def _row(campaign: Campaign, one: Repetition) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 CONFIDENCE = 0.95
@@ -60,25 +60,38 @@ def width(values: ArrayLike, target: float, runs_max: int) -> Width:
     ValueError
         If a value is not positive and finite.
     """
-    sample = np.asarray(values, dtype=np.float64)
-    if not np.all(np.isfinite(sample) & (sample > 0)):
-        raise ValueError(f"values {values!r} are not positive and finite")
-    n = int(sample.size)
+    logs, level = _logs(values), _level(runs_max)
+    n = int(logs.size)
     if n < 2:
         return Width(n, None, False, None)
-    level = 1 - (1 - CONFIDENCE) / (2 * len(looks(runs_max)))
-    sd = float(np.std(np.log(sample), ddof=1))
-    half_width = float(np.expm1(stats.t.ppf(level, n - 1) * sd / np.sqrt(n)))
+    sd = float(np.std(logs, ddof=1))
+    half_width = _half_width(sd, level, n)
     if half_width <= target:
         return Width(n, half_width, True, None)
     return Width(n, half_width, False, _runs_needed(sd, target, level, n))
+
+
+def _logs(values: ArrayLike) -> NDArray[np.float64]:
+    sample = np.asarray(values, dtype=np.float64)
+    if not np.all(np.isfinite(sample) & (sample > 0)):
+        raise ValueError(f"values {values!r} are not positive and finite")
+    return np.log(sample)
+
+
+def _level(runs_max: int) -> float:
+    """Of Student's quantile, so that all looks together have the error that is allowed."""
+    return 1 - (1 - CONFIDENCE) / (2 * len(looks(runs_max)))
+
+
+def _half_width(sd: float, level: float, n: int) -> float:
+    return float(np.expm1(stats.t.ppf(level, n - 1) * sd / np.sqrt(n)))
 
 
 def _runs_needed(sd: float, target: float, level: float, least: int) -> int:
     """The smallest number of runs with an interval as narrow as the target, this noise given."""
 
     def is_enough(n: int) -> bool:
-        return bool(np.expm1(stats.t.ppf(level, n - 1) * sd / np.sqrt(n)) <= target)
+        return _half_width(sd, level, n) <= target
 
     low, high = least, least * 2
     while not is_enough(high) and high < RUNS_TOLD_MAX:
@@ -97,6 +110,10 @@ def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
     """
     if len(values) >= runs_max:
         return True
+    # Asked before every run, so the runs that are still needed are not computed.
+    logs, level = _logs(values), _level(runs_max)
     return any(
-        width(values[:n], target, runs_max).is_narrow for n in looks(runs_max) if n <= len(values)
+        _half_width(float(np.std(logs[:n], ddof=1)), level, n) <= target
+        for n in looks(runs_max)
+        if 1 < n <= len(values)
     )
