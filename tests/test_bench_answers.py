@@ -518,6 +518,15 @@ def test_other_sizes_of_a_case_are_told_apart_by_their_values(made, show):
     assert not any(row["earlier"] for row in rows)
 
 
+def test_cases_of_a_sweep_say_their_size_if_one_of_them_is_there_at_two(made, show):
+    for to, ns in ((100, (1, 2, 3)), (900, (1,))):
+        for n in ns:
+            two_kernels(made, {f"counter n={n}": 0.9}, values={"n": n, "to": to})
+    names = [row["benchmark"] for row in json.loads(show("--json"))[::2]]
+    quick = [f"counter n={n} to=100" for n in (1, 2, 3)]
+    assert sorted(names) == sorted([*quick, "counter n=1 to=900"])
+
+
 def test_on_a_narrow_terminal_the_tables_fit_and_say_the_same(made, show, monkeypatch):
     generator = np.random.default_rng(SEED)
     cases = [("hackbench", (("groups", n), ("loops", 1000))) for n in (10, 160)]

@@ -369,16 +369,23 @@ def _of_last_form(found: Sequence[Row], asked_at: Mapping[tuple[str, str], str])
 
 
 def _told_apart(found: list[Row]) -> list[Row]:
-    """Names that tell the sizes of a case apart, by the values that they differ in."""
+    """Names that tell the sizes of a case apart, by the values that they differ in.
+
+    If some cases of a sweep are there at two sizes all of them say theirs, so that those of one
+    size are still one sweep.
+    """
     twins: dict[str, list[Row]] = {}
     for row in found:
         twins.setdefault(row.name, []).append(row)
-    for alike in twins.values():
-        names = dict.fromkeys(name for row in alike for name in row.values)
-        varied = [n for n in names if len({repr(row.values.get(n)) for row in alike}) > 1]
-        for row in alike:
-            parts = (f" {name}={row.values[name]}" for name in varied if name in row.values)
-            row.name += "".join(parts)
+    apart: dict[str, dict[str, None]] = {}
+    for name, alike in twins.items():
+        values = dict.fromkeys(value for row in alike for value in row.values)
+        varied = [n for n in values if len({repr(row.values.get(n)) for row in alike}) > 1]
+        apart.setdefault(name.split()[0], {}).update(dict.fromkeys(varied))
+    for row in found:
+        told = (name for name in apart[row.name.split()[0]] if name in row.values)
+        untold = [name for name in told if f" {name}=" not in row.name]
+        row.name += "".join(f" {name}={row.values[name]}" for name in untold)
     return found
 
 
