@@ -127,15 +127,20 @@ impl<Q: Raced> Course<'_, Q> {
     pub(super) fn drain(&mut self, operations: u64, meter: &mut Meter) -> u64 {
         let n = u64::from(self.setting.n);
         let passes = (operations / (2 * n)).max(1);
+        let (first, second) = self.queues.split_at_mut(1);
+        let (mut from, mut to) = (&mut first[0], &mut second[0]);
         meter.begin();
         for _ in 0..passes {
-            let (from, to) = self.queues.split_at_mut(1);
-            while let Some(item) = from[0].pop() {
-                to[0].push(item, from[0].key(item).wrapping_add(self.span));
+            while let Some(item) = from.pop() {
+                to.push(item, from.key(item).wrapping_add(self.span));
             }
-            self.queues.swap(0, 1);
+            // Not the queues themselves: some of them are large.
+            std::mem::swap(&mut from, &mut to);
         }
         meter.end();
+        if passes % 2 == 1 {
+            self.queues.swap(0, 1);
+        }
         passes * 2 * n
     }
 
