@@ -108,8 +108,6 @@ enum Tier {
 pub struct ExactTimeRing {
     nodes: Arena<Node>,
     base: u64,
-    /// Items queued, those in `beyond` not among them.
-    near: usize,
     /// Items whose keys are too far from the base, in order of arrival.
     beyond: Vec<u32>,
     /// The only item of all, or the first of two, in no tier, or `NONE`: most run queues hold one
@@ -117,6 +115,8 @@ pub struct ExactTimeRing {
     lone: u32,
     /// The second of two, which is not before the first; `NONE` where there is no first.
     second: u32,
+    /// Items queued in tiers.
+    near: u32,
     tier: Tier,
     /// More entries than the first tier has room for are never queued, so there is no ring.
     small: bool,
@@ -141,6 +141,8 @@ pub struct ExactTimeRing {
     order: Vec<u32>,
     walked: Vec<u32>,
 }
+
+const _: () = assert!(std::mem::offset_of!(ExactTimeRing, packed) == 64, "one line is before it");
 
 impl ExactTimeRing {
     /// An empty queue that uses these lanes.
@@ -217,7 +219,7 @@ impl ExactTimeRing {
         // One after the other, and no more than these: from four on, compilers make a jump by
         // table of it, which costs the first tier a tenth.
         if self.tier == Tier::Packed {
-            if self.near > self.packed.places() || self.packed.is_out_of_slots() {
+            if self.near as usize > self.packed.places() || self.packed.is_out_of_slots() {
                 self.make_room_for(key, tag);
             } else {
                 self.packed.push(&mut self.nodes, key, tag as u32);
@@ -259,7 +261,7 @@ impl ExactTimeRing {
 
     fn build(&mut self, all: Bucket) {
         let (served, end) =
-            self.ring.build(&mut self.chunks, &mut self.nodes, all, self.near as u64, self.limit);
+            self.ring.build(&mut self.chunks, &mut self.nodes, all, self.near.into(), self.limit);
         self.current = served;
         self.current_end = end;
         self.tier = Tier::Ring;
@@ -393,7 +395,7 @@ impl ExactTimeRing {
     /// Opens the next slot; small ones go to the front at once. `false`: there is none.
     #[inline(always)]
     fn open(&mut self) -> bool {
-        let near = self.near as u64;
+        let near = u64::from(self.near);
         if (self.ring.is_out_of_tune(near) || self.ascending > near) && !self.ring.is_divided() {
             return self.rebuild();
         }
@@ -463,7 +465,7 @@ impl ExactTimeRing {
     #[cold]
     #[inline(never)]
     fn rebuild(&mut self) -> bool {
-        let ordered = self.ascending > self.near as u64;
+        let ordered = self.ascending > u64::from(self.near);
         self.ascending = 0;
         let mut all = self.ring.collect(&mut self.chunks);
         let (low, high) = ring::bounds(&self.chunks, all.head);
@@ -621,7 +623,7 @@ impl RunQueue for ExactTimeRing {
 
     fn len(&self) -> usize {
         let few = usize::from(self.lone != NONE) + usize::from(self.second != NONE);
-        self.near + self.beyond.len() + few
+        self.near as usize + self.beyond.len() + few
     }
 
     fn for_each(&mut self, visit: &mut dyn FnMut(u32, u64)) {

@@ -17,7 +17,7 @@ impl ExactTimeRing {
     #[cold]
     #[inline(never)]
     pub(super) fn make_room_for(&mut self, key: i64, tag: u64) {
-        let near = self.near;
+        let near = self.near as usize;
         if near > self.packed.places()
             || (self.packed.number_anew(&mut self.nodes) && near > RUN_MIN)
         {
@@ -59,7 +59,7 @@ impl ExactTimeRing {
         // Items that are queued again have the room for their order: they go into the ring.
         let has_room = self.order.capacity() > 0;
         debug_assert!(has_room || !self.small, "a small queue queues again without a run");
-        if !self.small && (self.near > self.packed.places() || !is_near || !has_room) {
+        if !self.small && (self.near as usize > self.packed.places() || !is_near || !has_room) {
             let all = std::mem::replace(&mut self.current, Bucket::EMPTY);
             self.build(all);
             return;
@@ -96,13 +96,14 @@ impl ExactTimeRing {
     pub(super) fn refill_or_leave(&mut self) {
         // Half of what it takes to come here, so that a queue whose length sways does not move to
         // and fro.
+        let near = self.near as usize;
         let few = match self.tier {
             Tier::Run => RUN_MIN / 2,
-            Tier::Wide => self.near,
+            Tier::Wide => near,
             _ => self.packed.places() / 2,
         };
         self.patience = self.patience.saturating_sub(1);
-        if self.near <= few && self.patience == 0 {
+        if near <= few && self.patience == 0 {
             self.pack();
             // Keys too far apart remain so for a while.
             self.patience = if self.tier == Tier::Packed { 0 } else { PATIENCE };
@@ -225,7 +226,7 @@ impl ExactTimeRing {
             self.ring.sweep(&mut self.chunks, &mut self.nodes);
         }
         // In what is being served there are few, as a rule.
-        if self.chunks.holes() > self.near / 2 + 32 {
+        if self.chunks.holes() > self.near as usize / 2 + 32 {
             let order = self.drain();
             self.refill_from(order);
         }
