@@ -398,6 +398,10 @@ def test_an_export_of_comparisons_has_what_the_table_has(store, tmp_path):
         pair = answer.pair
         assert (row["kernel"], row["against"], row["verdict"]) == ("6.18.0", "6.1.0", answer.word)
         assert float(row["ratio"]) == pytest.approx(FACTORS_BY_NAME[row["benchmark"]])
+        ratio = (float(row["ratio_low"]), float(row["ratio_high"]))
+        assert ratio == pytest.approx((pair.ratio.low, pair.ratio.high))
+        assert float(row["low"]) < float(row["median"]) < float(row["high"])
+        assert int(row["runs"]) == NR_RUNS
         assert float(row["p_table"]) == pytest.approx(answer.p_table)
         assert float(row["hedges_g"]) == pytest.approx(pair.hedges_g)
         assert float(row["cliffs_delta"]) == pytest.approx(pair.cliffs_delta)

@@ -107,6 +107,7 @@ class Work:
     _found: dict[tuple[str, str, str], Repetition] = field(default_factory=dict)
     _failures: dict[tuple[str, str], int] = field(default_factory=dict)
     _spent_s: dict[str, list[float]] = field(default_factory=dict)
+    _lasts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for found in self.kept.repetitions(self.campaign.id):
@@ -216,11 +217,19 @@ class Work:
         planned = self.plan.repetitions[case.name]
         if self.plan.until is not None or not self.makes_up:
             return planned
-        last, number = planned, 1
-        while number <= last < 2 * planned:
-            last += self._is_disturbed(case, number)
-            number += 1
-        return last
+        if case.name not in self._lasts:
+            last, number = planned, 1
+            while number <= last < 2 * planned:
+                last += self._is_disturbed(case, number)
+                number += 1
+            self._lasts[case.name] = last
+        return self._lasts[case.name]
+
+    @property
+    def nr_made_up(self) -> int:
+        """How many repetitions, made or still to be made, are there because of disturbed ones."""
+        asked = len(self.plan.policies) * sum(self.plan.repetitions.values())
+        return self.nr_planned - asked
 
     def _is_disturbed(self, case: Case, number: int) -> bool:
         places = ((self.plan.digests[case.name], one, str(number)) for one in self.plan.policies)
@@ -293,6 +302,7 @@ class Work:
 
     def _keep(self, found: Repetition) -> None:
         self._found[found.case_digest, found.policy, found.slot] = found
+        self._lasts.pop(found.case_name, None)
 
     def left_s(self) -> float | None:
         """How long it will still take at most, from what it took so far, cases that were not timed

@@ -597,5 +597,5 @@ def reached(values: Sequence[float], until: float, runs_max: int, what: str = "r
     many = f"{needed:,}" if needed and needed < stopping.RUNS_TOLD_MAX else "over a million"
     return (
         f"±{last.half_width:.1%} after {last.n} {what}, not ±{until:.1%}: with this noise that"
-        f" takes about {many} {what}"
+        f" takes about {many} {what} ({'--boots' if what == 'boots' else '--repeat'})"
     )

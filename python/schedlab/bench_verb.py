@@ -64,7 +64,8 @@ MEMORY_MIB_LEAST, MEMORY_MIB_MOST = 128, 1 << 20
 @click.option(
     "--repeat",
     type=click.IntRange(1, REPETITIONS_MAX),
-    help="Repetitions of each case, in place of the suite's; with --until-ci the most that are"
+    help="Repetitions of each case, in place of the suite's, to which one more is added for each"
+    " disturbed one; with --until-ci the most that are"
     f" made ({REPETITIONS_UNTIL} if not said), with --on vm those of each boot"
     f" ({REPETITIONS_A_BOOT} at most if not said).",
 )
@@ -346,6 +347,11 @@ def _tell(session: Session, as_json: bool, quiet: bool) -> int:
             f"{nr_made} repetitions made, {session.nr_before} were in {kept.store.path} before",
             err=True,
         )
+        if not session.asked.machines and work.nr_made_up:
+            click.echo(
+                f"note: {work.nr_made_up} repetitions were added, as others were disturbed",
+                err=True,
+            )
     _print(kept, like, session.asked.suite.title, as_json)
     _tell_widths(session, quiet)
     if not quiet:

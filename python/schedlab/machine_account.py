@@ -178,6 +178,11 @@ def _measured(found: Sequence[Row], chosen: Sequence[Campaign]) -> str:
         f" (order from seed {listed([str(seed) for seed in seeds])}), after {_range(warm_ups)}"
         " uncounted warm-up of each case in each boot."
     )
+    if max(counts) > min(counts) and any(s.nr_noisy for row in found for s in row.samples.values()):
+        text += (
+            " Where a block was disturbed by other work, one more was made, up to twice as many;"
+            " all of them count."
+        )
     if untils:
         widths = listed([f"{100 * until:g} %" for until in sorted(untils)])
         text += (

@@ -85,7 +85,8 @@ def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
 
 def comparison_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any]]:
     """A row for each setup that a suite's, or any, cases were compared in: all that `bench --json`
-    has of it but for the values, with what is `against_first` as columns of their own.
+    has of it, with how many `runs` there are in place of the values, and what is `against_first` as
+    columns of its own; `low` and `high` are the median's, `ratio_low` and `ratio_high` the ratio's.
 
     Raises
     ------
@@ -101,8 +102,12 @@ def comparison_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
         of_suite = [campaign for campaign in campaigns if campaign.suite == name]
         for told in bench_table.results_json(bench_answers.rows(kept, of_suite)):
             if against := told.pop("against_first"):
-                row = {key: of for key, of in told.items() if not isinstance(of, list)} | against
-                rows.append({**row, "notes": "; ".join(against["notes"])})
+                row = {key: of for key, of in told.items() if not isinstance(of, list)}
+                ends = {f"ratio_{end}": against.pop(end) for end in ("low", "high")}
+                notes = "; ".join(against.pop("notes"))
+                assert not row.keys() & against.keys(), "no column stands for two things"
+                runs = {"runs": len(told["values"])}
+                rows.append({**row, **runs, **against, **ends, "notes": notes})
     if not rows:
         raise SchedlabError(
             f"{kept.store.path} has no case in two setups, so nothing is compared",
