@@ -276,9 +276,11 @@ impl<Q: Raced> Runner for Course<'_, Q> {
         let turns = self.setting.warm_up_turns();
         let mut meter = Meter::new(self.setting, None);
         match self.setting.workload {
-            Workload::Hold | Workload::Single => self.hold(turns, &mut meter),
-            Workload::HoldRemove | Workload::SingleRemove => self.hold_remove(turns, &mut meter),
-            Workload::Cold => self.cold(turns, &mut meter),
+            Workload::Hold
+            | Workload::HoldRemove
+            | Workload::Cold
+            | Workload::Single
+            | Workload::SingleRemove => self.go_untimed(turns),
             Workload::Markov | Workload::Storm | Workload::ForkBurst => {
                 self.hold(turns, &mut meter);
                 // What comes next comes at the time of who is served next.
@@ -297,13 +299,8 @@ impl<Q: Raced> Runner for Course<'_, Q> {
     }
 
     fn run_up(&mut self) {
-        let (loops, unread) = (self.setting.run_up, &mut Meter::new(self.setting, None));
-        match self.setting.workload {
-            _ if loops == 0 => {}
-            // Times of operations are kept, all of them.
-            Workload::Single => self.hold(loops, unread),
-            Workload::SingleRemove => self.hold_remove(loops, unread),
-            _ => drop(self.go(loops, unread)),
+        if self.setting.run_up > 0 {
+            self.go_untimed(self.setting.run_up);
         }
     }
 
@@ -377,6 +374,17 @@ impl<'s, Q: Raced> Course<'s, Q> {
             Workload::Trace => return self.replay(loops, meter),
         }
         loops
+    }
+
+    /// The same, of which no time is kept.
+    fn go_untimed(&mut self, loops: u64) {
+        let unread = &mut Meter::new(self.setting, None);
+        match self.setting.workload {
+            // Times of operations are kept, all of them.
+            Workload::Single => self.hold(loops, unread),
+            Workload::SingleRemove => self.hold_remove(loops, unread),
+            _ => drop(self.go(loops, unread)),
+        }
     }
 
     /// The next item is served: it leaves and time moves on to its key.

@@ -194,10 +194,10 @@ impl ExactTimeRing {
             self.push_far(item, key);
             return;
         }
-        for one in [self.lone, self.second] {
+        let kept = [&mut self.lone, &mut self.second].map(|one| std::mem::replace(one, NONE));
+        for one in kept {
             self.push_among(one, self.nodes[one].key);
         }
-        (self.lone, self.second) = (NONE, NONE);
         self.push_among(item, key);
     }
 
