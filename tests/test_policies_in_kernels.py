@@ -349,11 +349,11 @@ def boot_of_mistakes(kernel):
 def test_a_mistake_ends_with_the_kernels_reason_and_the_machine_goes_on(kernel, name):
     finished = boot_of_mistakes(kernel)[name]
     stage, words, hint = MISTAKES[name]
+    assert finished["status"] == 1, finished
     records = kernel_result.parse(finished["output"].splitlines())
     [end] = [record for record in records if record["record"] in ("refused", "ejected")]
     said = ": ".join(filter(None, (end["reason"], end.get("message"))))
     print(f"{said}\nhint: {end['hint']}")
-    assert finished["status"] == 1
     assert (end["record"], end.get("stage")) == ("refused" if stage else "ejected", stage)
     assert words in said
     assert hint in end["hint"]

@@ -11,11 +11,11 @@ const volatile u64 wake_ups_max = 100;
 
 static u64 wake_ups;
 
-void BPF_STRUCT_OPS(gives_up_enqueue, struct task_struct *p, u64 enq_flags)
+/* Not in enqueue, which a task that wakes up beside an idle CPU never sees. */
+void BPF_STRUCT_OPS(gives_up_runnable, struct task_struct *p, u64 enq_flags)
 {
 	if (__sync_fetch_and_add(&wake_ups, 1) == wake_ups_max)
 		scx_bpf_error("pid %d was one too many after %llu", p->pid, wake_ups_max);
-	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 }
 
 void BPF_STRUCT_OPS(gives_up_exit, struct scx_exit_info *info)
@@ -24,6 +24,6 @@ void BPF_STRUCT_OPS(gives_up_exit, struct scx_exit_info *info)
 }
 
 SCX_OPS_DEFINE(gives_up_ops,
-	       .enqueue = (void *)gives_up_enqueue,
+	       .runnable = (void *)gives_up_runnable,
 	       .exit = (void *)gives_up_exit,
 	       .name = "gives_up");
