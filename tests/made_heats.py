@@ -19,6 +19,7 @@ def row(structure, rounds, **changes):
         "single": None,
         "order_hash": None if structure in INEXACT else "ab12",
         "left_out": "",
+        "disturbed": 0,
     }
     return made | changes
 

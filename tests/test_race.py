@@ -477,6 +477,15 @@ def test_what_cannot_be_counted_and_a_busy_machine_are_told(capsys):
     assert "busy" not in quiet
 
 
+def test_a_heat_whose_core_others_had_is_told(capsys):
+    rows = [row("red_black_tree", rounds(9.0), disturbed=2), row("fifo", rounds(9.0))]
+    share = 2 / (2 * len(rounds(9.0)))
+    text = " ".join(printed([heat(rows), heat({"fifo": rounds(1.0)}, n=7)], capsys).split())
+    assert f"half of its core, in {share:.0%} of the figures of hold, uniform keys, n = 100." in text
+    rows = [row("red_black_tree", rounds(9.0) * 9, disturbed=2)]
+    assert "half of its core" not in printed([heat(rows)], capsys)
+
+
 def test_counts_are_printed_where_there_are_any(capsys):
     rows = [row("red_black_tree", rounds(9.0), instructions_per_loop=135.25)]
     text = printed([heat(rows, counters={"available": True})], capsys)

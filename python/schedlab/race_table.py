@@ -39,6 +39,8 @@ DASH = "–"
 TEXT_COLUMNS = 80
 # The race itself is one task that runs.
 BUSY_LOAD = 2.0
+# Of the figures of a heat, those that may be disturbed before it is told.
+DISTURBED_SHARE = 0.1
 
 
 def by_title(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
@@ -364,6 +366,16 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             f"The clock is too coarse for {too_short[0]}{more}: a round took no time, so there are"
             " no ratios to it. Race more loops, with -l."
         )
+    if disturbed := [one for one in standings if _disturbed_share(one) > DISTURBED_SHARE]:
+        worst_of_all = max(disturbed, key=_disturbed_share)
+        asked = worst_of_all.heat.asked
+        more = f" and {len(disturbed) - 1} more" if len(disturbed) > 1 else ""
+        said.append(
+            f"Another thread had the CPU, or the other half of its core, in"
+            f" {_disturbed_share(worst_of_all):.0%} of the figures of {asked.title},"
+            f" n = {asked.size}{more}. Who keeps many units of the core busy suffers most from"
+            " that, so ratios differ from those of an idle machine, not only times."
+        )
     loads = [one.heat.load for one in standings if one.heat.load is not None]
     if loads and max(loads) >= BUSY_LOAD:
         said.append(
@@ -371,6 +383,12 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             " and ratios suffer least; for times to quote, race on an idle machine."
         )
     return said
+
+
+def _disturbed_share(standing: Standing) -> float:
+    rows = [row for row in standing.heat.result["rows"] if not row["left_out"]]
+    figures = sum(len(row["ticks_per_loop"]) for row in rows)
+    return sum(row["disturbed"] for row in rows) / max(figures, 1)
 
 
 def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:

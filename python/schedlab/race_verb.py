@@ -382,10 +382,17 @@ class Meeting:
                     asked, stored.result, stored.raced_at, stored.load, is_reused=True
                 )
 
+    @property
+    def _pace(self) -> float | None:
+        """How fast the CPU was at its best in the heats before, or None."""
+        # Others may be of another machine of the same model.
+        raced = [heat.result["spec"] for heat in self.heats if not heat.is_reused]
+        return min((spec["pace"] for spec in raced), default=None)
+
     def _race_one(self, asked: Asked) -> None:
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        result = race_worker.race(asked.spec)
+        result = race_worker.race({**asked.spec, "pace": self._pace})
         race.refuse_changed(asked)
         self.kept.add(asked.key(self.cpu_model, self.version), StoredHeat(raced_at, load, result))
         self._found[asked] = Heat(asked, result, raced_at, load)
@@ -408,7 +415,13 @@ def _progress(heats: Sequence[Asked], quiet: bool) -> Iterator[Callable[[Asked],
         progress.TimeRemainingColumn(compact=True),
         progress.TextColumn("left"),
     )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress.Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        # Each is work on another CPU, which may be the other half of the core that races.
+        refresh_per_second=1,
+    ) as bar:
         total = sum(asked.weight for asked in heats)
         task = bar.add_task("", total=total, done=0, heats=len(heats), now=_now_text(heats, 0))
         done = 0

@@ -46,8 +46,8 @@ pub struct Row {
     pub source: String,
     /// Ticks of a loop or an operation, one figure a round; empty if it was left out.
     pub ticks_per_loop: Vec<f64>,
-    /// Figures of stretches in which another thread had the CPU for a while. One that is short is
-    /// run again up to three times until nobody has.
+    /// Figures of stretches in which another thread had the CPU for a while, or the other half of
+    /// its core. One that is short is run again up to three times until nobody has.
     pub disturbed: u32,
     /// Instructions of a loop or an operation, in a round of its own; where operations are timed
     /// alone those that read the clock are among them.

@@ -10,6 +10,7 @@
 //! ([`plugin`]). [`entrants`] lists them, [`Workload`] says what is done with them.
 
 mod clock;
+mod core;
 mod counters;
 mod course;
 mod entrants;

@@ -5,19 +5,20 @@ use std::time::{Duration, Instant};
 
 use runqueue::{RedBlackTree, RunQueue};
 
+use crate::core::Core;
 use crate::counters::{self, Counters};
 use crate::course::{self, Meter, Runner, Setting};
 use crate::entrants::{self, Entrant};
 use crate::heat::{Heat, Row};
 use crate::order::{Popped, Pops};
-use crate::pin::{Pinned, preemptions};
+use crate::pin::Pinned;
 use crate::spec::Order;
 use crate::trace::Trace;
 use crate::{HeatSpec, RaceError, Workload, clock, memory};
 
 /// Items of a heat that does not say how many.
 const ITEMS: u32 = 100;
-/// How often a stretch is run again in which this thread lost its CPU to another one.
+/// How often a stretch is run again in which another thread had the CPU or a half of its core.
 const RERUNS_MAX: u32 = 3;
 /// A stretch that takes longer meets another thread on any busy machine, and is not run again.
 const RERUN_LONGEST: Duration = Duration::from_millis(5);
@@ -71,12 +72,12 @@ fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
         }
         field.push(Racer::ready(entrant, &setting, &reference)?);
     }
+    let mut core = Core::of_this_thread(spec.pace, watch);
     for round in 0..spec.rounds as usize {
-        if !watch() {
-            return Err(RaceError::Stopped);
-        }
-        run_round(&mut field, &setting, spec.order, round);
+        core.goes_on()?;
+        run_round(&mut field, &setting, spec.order, round, &mut core)?;
     }
+    spec.pace = Some(core.fastest());
     let mut counters = Counters::of_this_thread();
     let counting = counters::state_of(&counters);
     for racer in &mut field {
@@ -219,18 +220,19 @@ impl<'s> Racer<'s> {
         Ok(Racer { runner, row })
     }
 
-    /// A stretch: ticks of a loop or an operation. Where another thread had the CPU for a part of
-    /// it, it is run again; if that happens each time, the least of all counts.
-    fn run(&mut self, setting: &Setting) -> f64 {
+    /// A stretch: ticks of a loop or an operation. Where another thread had the CPU or a half of
+    /// its core meanwhile, it is run again; if that happens each time, the least of all counts.
+    fn run(&mut self, setting: &Setting, core: &mut Core) -> Result<f64, RaceError> {
         let mut least = f64::INFINITY;
         for _ in 0..=RERUNS_MAX {
+            core.wait()?;
             self.runner.run_up();
-            let (begin, before) = (Instant::now(), preemptions());
+            let (begin, stretch) = (Instant::now(), core.begin());
             let mut meter = Meter::new(setting, None);
             let loops = self.runner.run(&mut meter);
             let ticks = meter.ticks as f64 / loops as f64;
-            if preemptions() == before {
-                return ticks;
+            if core.was_ours(&stretch) {
+                return Ok(ticks);
             }
             least = least.min(ticks);
             if begin.elapsed() > RERUN_LONGEST {
@@ -238,7 +240,7 @@ impl<'s> Racer<'s> {
             }
         }
         self.row.disturbed += 1;
-        least
+        Ok(least)
     }
 
     /// Looks at what the race has left behind.
@@ -308,15 +310,22 @@ fn row(entrant: &Entrant, left_out: String) -> Row {
 }
 
 /// Everybody runs; each gets one more figure.
-fn run_round(field: &mut [Racer], setting: &Setting, order: Order, round: usize) {
+fn run_round(
+    field: &mut [Racer],
+    setting: &Setting,
+    order: Order,
+    round: usize,
+    core: &mut Core,
+) -> Result<(), RaceError> {
     let mut figures = vec![(0.0, 0u32); field.len()];
     for place in places(order, field.len(), round) {
-        figures[place].0 += field[place].run(setting);
+        figures[place].0 += field[place].run(setting, core)?;
         figures[place].1 += 1;
     }
     for (racer, (sum, times)) in field.iter_mut().zip(figures) {
         racer.row.ticks_per_loop.push(sum / f64::from(times));
     }
+    Ok(())
 }
 
 /// Who runs when in a round of so many entrants.

@@ -156,6 +156,10 @@ pub struct HeatSpec {
     /// The CPU that the heat runs on; `None`: the last one that this process may use.
     #[serde(default)]
     pub cpu: Option<usize>,
+    /// Ticks in which a core of its own does what only units are needed for, as heats before have
+    /// found: a heat waits for that for a while. Filled in with the least of all.
+    #[serde(default)]
+    pub pace: Option<f64>,
     /// Seed of keys and choices.
     #[serde(default = "first_seed")]
     pub seed: u64,
@@ -197,6 +201,7 @@ impl HeatSpec {
             order: Order::Rotating,
             structures: None,
             cpu: None,
+            pace: None,
             seed: first_seed(),
             plugins: Vec::new(),
             trace: None,
