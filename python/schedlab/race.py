@@ -166,6 +166,13 @@ class Heat:
     load: float | None
     is_reused: bool = False
 
+    @property
+    def disturbed_share(self) -> float:
+        """The part of its figures in which another thread had the CPU, or half of its core."""
+        rows = [row for row in self.result["rows"] if not row["left_out"]]
+        figures = sum(len(row["ticks_per_loop"]) for row in rows)
+        return sum(row["disturbed"] for row in rows) / max(figures, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:

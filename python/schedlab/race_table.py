@@ -339,7 +339,7 @@ def print_aims(standings: Sequence[Standing]) -> None:
 
 def aim_text(heat: Heat, aim: Aim) -> str:
     """An aim in words: where, what was found, and what it should be."""
-    bounds = ""
+    bounds = " (no interval)"
     if aim.found.low is not None:
         bounds = f" [{ratio_text(aim.found.low)}, {ratio_text(aim.found.high)}]"
     what, against = aim.what, aim.found.against
@@ -366,14 +366,14 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             f"The clock is too coarse for {too_short[0]}{more}: a round took no time, so there are"
             " no ratios to it. Race more loops, with -l."
         )
-    if disturbed := [one for one in standings if _disturbed_share(one) > DISTURBED_SHARE]:
-        worst_of_all = max(disturbed, key=_disturbed_share)
-        asked = worst_of_all.heat.asked
+    disturbed = [one.heat for one in standings if one.heat.disturbed_share > DISTURBED_SHARE]
+    if disturbed:
+        most = max(disturbed, key=lambda heat: heat.disturbed_share)
         more = f" and {len(disturbed) - 1} more" if len(disturbed) > 1 else ""
         said.append(
             f"Another thread had the CPU, or the other half of its core, in"
-            f" {_disturbed_share(worst_of_all):.0%} of the figures of {asked.title},"
-            f" n = {asked.size}{more}. Who keeps many units of the core busy suffers most from"
+            f" {most.disturbed_share:.0%} of the figures of {most.asked.title},"
+            f" n = {most.asked.size}{more}. Who keeps many units of the core busy suffers most from"
             " that, so ratios differ from those of an idle machine, not only times."
         )
     loads = [one.heat.load for one in standings if one.heat.load is not None]
@@ -383,12 +383,6 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             " and ratios suffer least; for times to quote, race on an idle machine."
         )
     return said
-
-
-def _disturbed_share(standing: Standing) -> float:
-    rows = [row for row in standing.heat.result["rows"] if not row["left_out"]]
-    figures = sum(len(row["ticks_per_loop"]) for row in rows)
-    return sum(row["disturbed"] for row in rows) / max(figures, 1)
 
 
 def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:

@@ -27,6 +27,8 @@ from schedlab.store import DEFAULT_PATH, Store
 LOOPS_MAX = 10**9
 ROUNDS_MAX = 10_000
 CPUS_MAX = 4096
+# Of a heat's figures, the part from which on it is raced once more.
+MOSTLY_DISTURBED = 0.5
 OBJECT_SUFFIX = ".so"
 SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 
@@ -371,8 +373,17 @@ class Meeting:
                 except catalogue.native().RaceError as error:
                     self.failed.append((asked, error))
                 advance(asked)
+            for asked in waiting:
+                self._race_once_more(asked)
         if not self._found:
             raise self.failed[0][1]
+
+    def _race_once_more(self, asked: Asked) -> None:
+        """Anew, where others disturbed a heat for longer than it waited; the quieter one stays."""
+        heat = self._found.get(asked)
+        if heat is not None and heat.disturbed_share > MOSTLY_DISTURBED:
+            with contextlib.suppress(catalogue.native().RaceError):
+                self._race_one(asked)
 
     def _reuse(self) -> None:
         for asked in self.asked:
@@ -394,9 +405,13 @@ class Meeting:
         raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         result = race_worker.race({**asked.spec, "pace": self._pace})
         race.refuse_changed(asked)
+        heat, before = Heat(asked, result, raced_at, load), self._found.get(asked)
+        if before is None:
+            self.nr_raced += 1
+        elif heat.disturbed_share >= before.disturbed_share:
+            return
         self.kept.add(asked.key(self.cpu_model, self.version), StoredHeat(raced_at, load, result))
-        self._found[asked] = Heat(asked, result, raced_at, load)
-        self.nr_raced += 1
+        self._found[asked] = heat
 
 
 @contextlib.contextmanager
