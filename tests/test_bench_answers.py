@@ -5,6 +5,7 @@ Method: made-up repetitions with a known factor in a real store, asked with the 
 
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -87,6 +88,19 @@ def policies_in_turn(made, factor, nr_runs=NR_RUNS, **more):
     values = [disturbed * around(nr_runs, 2.0, of, 0.01, generator) for of in (1.0, factor)]
     made.add("6.18.0", {("make", ()): values[0]}, under={"bfs": {("make", ()): values[1]}}, **more)
     return values
+
+
+def test_the_reference_has_every_field_and_no_other(made, show):
+    two_kernels(made, {"make": 0.9})
+    record = json.loads(show("--json"))[1]
+    reference = Path(__file__).parents[1].joinpath("docs/reference/cli.md").read_text("utf-8")
+    described = reference.split("## schedlab bench\n")[1].split("\n## ")[0]
+    text, table = described[described.index("`--json` is a list") :].split("\n\n", 1)
+    intervals = {f"ratio_of_medians_{end}" for end in ("low", "high")}
+    rows = "".join(line.split("|")[1] for line in table.splitlines()[2:] if line.startswith("| `"))
+    told = set(re.findall(r"`(\w+)`", rows)) - {"_low", "_high"} | intervals
+    assert told == set(record["against_first"]) - {"log_error"}
+    assert set(re.findall(r"`(\w+)`", text)) == set(record)
 
 
 def test_policies_that_took_turns_are_compared_within_blocks(made, show):

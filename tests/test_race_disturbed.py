@@ -1,19 +1,17 @@
 """Goal: a heat that others disturbed is raced once more, the quieter one stays, and it is told.
 
-Method: a core that is told how much it was disturbed.
+Method: in the place of the native race, heats that were disturbed as the test says.
 """
 
 import pytest
 from made_heats import heat, rounds, row
-from schedlab import race_worker
+from schedlab import _native, race_worker
 from schedlab.heats import Heats
 from schedlab.race import Asked
 from schedlab.race_answers import standings
 from schedlab.race_table import notes
 from schedlab.race_verb import Meeting
 from schedlab.store import Store
-
-ASKED = Asked("hold", "uniform", 100, 1, rounds=9)
 
 
 def made(disturbed, pace):
@@ -22,26 +20,57 @@ def made(disturbed, pace):
     return result | {"spec": {**result["spec"], "pace": pace}}
 
 
-@pytest.mark.parametrize(("found", "stays"), [((9, 2), 2), ((6, 8), 6), ((4, 0), 4), ((0, 9), 0)])
-def test_a_heat_that_was_mostly_disturbed_is_raced_once_more(tmp_path, monkeypatch, found, stays):
-    given, paces = iter(found), []
+@pytest.fixture
+def meet(tmp_path, monkeypatch):
+    """Races heats of these sizes; each native race gives the next of `found`, or raises it."""
 
-    def race(spec):
-        paces.append(spec["pace"])
-        return made(next(given), pace=100.0 + len(paces))
+    def met(found, sizes=(100,)):
+        given, spec_paces = iter(found), []
 
-    monkeypatch.setattr(race_worker, "race", race)
-    with Store(tmp_path / "race.db") as store:
-        meeting = Meeting([ASKED], Heats(store), "A Processor", "1", again=False)
-        meeting.race(quiet=True)
-        kept = Heats(store).find(ASKED.key("A Processor", "1"))
+        def race(spec):
+            spec_paces.append(spec["pace"])
+            next_one = next(given)
+            if isinstance(next_one, Exception):
+                raise next_one
+            return made(*next_one)
+
+        monkeypatch.setattr(race_worker, "race", race)
+        asked = [Asked("hold", "uniform", n, 1, rounds=9) for n in sizes]
+        with Store(tmp_path / "race.db") as store:
+            meeting = Meeting(asked, Heats(store), "A Processor", "1", again=False)
+            meeting.race(quiet=True)
+            kept = [Heats(store).find(one.key("A Processor", "1")).result for one in asked]
+        assert kept == [heat.result for heat in meeting.heats]
+        assert next(given, None) is None
+        return meeting, spec_paces
+
+    return met
+
+
+@pytest.mark.parametrize(
+    ("found", "stays"), [((9, 2), 2), ((6, 8), 6), ((6, 6), 6), ((4,), 4), ((0,), 0)]
+)
+def test_a_heat_that_was_mostly_disturbed_is_raced_once_more(meet, found, stays):
+    meeting, paces = meet([(disturbed, 1.5) for disturbed in found])
     [stayed] = meeting.heats
     assert stayed.disturbed_share == stays / 9
-    assert kept.result == stayed.result
-    assert meeting.nr_raced == 1
-    # How fast the core can be is known from the heat before.
-    assert paces == [None, 101.0][: len(paces)]
-    assert (len(paces) == 2) == (found[0] > 4.5)
+    assert (meeting.nr_raced, meeting.failed) == (1, [])
+    # The pace of a core of one's own is known from the heat before.
+    assert paces == [None, 1.5][: len(paces)]
+
+
+def test_a_heat_that_did_not_know_better_is_raced_once_more(meet):
+    # The neighbour of the first was there all the time.
+    meeting, paces = meet([(0, 2.2), (0, 1.5), (1, 1.5)], sizes=(7, 8))
+    assert [heat.disturbed_share for heat in meeting.heats] == [1 / 9, 0]
+    assert paces == [None, 2.2, 1.5]
+
+
+def test_a_heat_that_cannot_be_raced_once_more_stays_and_is_told(meet):
+    error = _native.RaceError("an item is lost")
+    meeting, _ = meet([(9, 1.5), error])
+    assert [heat.disturbed_share for heat in meeting.heats] == [1]
+    assert meeting.failed == [(meeting.asked[0], error)]
 
 
 def test_a_heat_that_stayed_disturbed_is_told():

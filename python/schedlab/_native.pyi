@@ -436,9 +436,10 @@ def race_heat(spec_json: str) -> str:
     Of the heat only `workload` must be given: hold, hold_remove, cold, single,
     single_remove, markov, up_down, storm, mass_exit, drain, fork_burst or trace. The rest: `keys`,
     `n`, `queues`, `loops`, `rounds`, `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`,
-    `plugins`, `trace`. The result has the heat as `spec` with what was chosen, what its ticks are
-    counted `per`, `ticks_per_s`, `clock`, `cpu`, `counters`, `large_page_bytes`, and `rows`, one
-    for each entrant. A signal is answered between rounds.
+    `plugins`, `trace`, `pace` (the least that heats before have found). The result has the heat as
+    `spec` with what was chosen, what its ticks are counted `per`, `ticks_per_s`, `clock`, `cpu`,
+    `counters`, `large_page_bytes`, and `rows`, one for each entrant. A signal is answered between
+    rounds and while the heat waits for a core of its own.
 
     Raises
     ------

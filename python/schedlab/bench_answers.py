@@ -425,8 +425,9 @@ def limits(found: Sequence[Row]) -> list[str]:
     if nr_noisy:
         told.append(
             f"{nr_noisy} of {nr_runs} repetitions were disturbed by other work, a hypervisor or"
-            " heat: they are flagged, counted and never dropped; measure another series on an idle"
-            f" machine{_without_disturbed(found)}"
+            " heat: they are flagged, counted and never dropped; measure again on an idle machine"
+            " (--again; with --until-ci in virtual machines another"
+            f" --label){_without_disturbed(found)}"
         )
     told += _states(found)
     told += ends(found)
@@ -449,7 +450,7 @@ def limits(found: Sequence[Row]) -> list[str]:
         told.append(
             "what has boots of its own, as a kernel has, was measured in"
             f" {min(boots)} boot{'s' * (min(boots) > 1)}: boots differ too, so measure it in three"
-            " or more boots (with --on vm: --boots N)"
+            " or more boots (--again, or --on vm --boots N)"
         )
     by_boot = [(row, one) for row in compared for one in row.others if row.is_by_boot(one)]
     if by_boot:

@@ -149,7 +149,7 @@ class Asked:
     @property
     def weight(self) -> float:
         """How long it takes beside others: filling and warming up grow with the items."""
-        return 1 + (self.n or 0) * self.queues / 50_000
+        return 1 + (self.n or 0) * self.queues / 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -374,13 +374,13 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             f"Another thread had the CPU, or the other half of its core, in"
             f" {most.disturbed_share:.0%} of the figures of {most.asked.title},"
             f" n = {most.asked.size}{more}. Who keeps many units of the core busy suffers most from"
-            " that, so ratios differ from those of an idle machine, not only times."
+            " that, so ratios there are not those of an idle machine. --again races anew."
         )
     loads = [one.heat.load for one in standings if one.heat.load is not None]
     if loads and max(loads) >= BUSY_LOAD:
         said.append(
             f"The machine was busy: up to {max(loads):.1f} tasks at a time ran or waited. Minima"
-            " and ratios suffer least; for times to quote, race on an idle machine."
+            " suffer least; for times to quote, race on an idle machine."
         )
     return said
 

@@ -29,6 +29,8 @@ ROUNDS_MAX = 10_000
 CPUS_MAX = 4096
 # Of a heat's figures, the part from which on it is raced once more.
 MOSTLY_DISTURBED = 0.5
+# So much above the pace of a core of one's own, it was shared: as in crates/race/src/cpu_core.rs.
+SHARED = 1.15
 OBJECT_SUFFIX = ".so"
 SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 
@@ -160,9 +162,11 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
         try:
             meeting.race(quiet)
         except KeyboardInterrupt:
+            missing = meeting.nr_kept < len(asked)
+            goes_on = f"goes on from there{' without --again' * again}" if missing else "shows them"
             click.echo(
                 f"\n{meeting.nr_kept} of {len(asked)} heats are kept in {store}; the same command"
-                f" goes on from there{' without --again' * again}: {command}",
+                f" {goes_on}: {command}",
                 err=True,
             )
             raise
@@ -366,24 +370,42 @@ class Meeting:
         if not self.again:
             self._reuse()
         waiting = [asked for asked in self.asked if asked not in self._found]
-        with _progress(waiting, quiet) as advance:
-            for asked in waiting:
+        with _progress(waiting, quiet) as show:
+            for done, asked in enumerate(list(waiting), 1):
                 try:
                     self._race_one(asked)
                 except catalogue.native().RaceError as error:
                     self.failed.append((asked, error))
-                advance(asked)
-            for asked in waiting:
-                self._race_once_more(asked)
+                show(done)
+            self._race_disturbed(waiting, show)
         if not self._found:
             raise self.failed[0][1]
 
-    def _race_once_more(self, asked: Asked) -> None:
-        """Anew, where others disturbed a heat for longer than it waited; the quieter one stays."""
-        heat = self._found.get(asked)
-        if heat is not None and heat.disturbed_share > MOSTLY_DISTURBED:
-            with contextlib.suppress(catalogue.native().RaceError):
+    def _race_disturbed(self, raced: list[Asked], show: Callable[[int], None]) -> None:
+        """Anew those heats that others disturbed for longer than they waited; they come to `raced`.
+
+        The quieter one of both stays. One that fails now, although it did not before, is told, and
+        the first one stays.
+        """
+        first = len(raced)
+        raced += [
+            asked
+            for asked in raced
+            if asked in self._found and self._unrest(self._found[asked]) > MOSTLY_DISTURBED
+        ]
+        for done, asked in enumerate(raced[first:], first):
+            show(done)
+            try:
                 self._race_one(asked)
+            except (catalogue.native().RaceError, SchedlabError) as error:
+                self.failed.append((asked, error))
+
+    def _unrest(self, heat: Heat) -> float:
+        """The part of a heat's figures that were disturbed, as far as that is known by now."""
+        pace = self._pace
+        # A neighbour that was there all the time is seen only when a later heat has none.
+        knew = pace is None or heat.result["spec"]["pace"] <= SHARED * pace
+        return heat.disturbed_share if knew else 1.0
 
     def _reuse(self) -> None:
         for asked in self.asked:
@@ -395,7 +417,7 @@ class Meeting:
 
     @property
     def _pace(self) -> float | None:
-        """How fast the CPU was at its best in the heats before, or None."""
+        """The least pace of the heats before: that of a core of one's own, or None."""
         # Others may be of another machine of the same model.
         raced = [heat.result["spec"] for heat in self.heats if not heat.is_reused]
         return min((spec["pace"] for spec in raced), default=None)
@@ -408,17 +430,20 @@ class Meeting:
         heat, before = Heat(asked, result, raced_at, load), self._found.get(asked)
         if before is None:
             self.nr_raced += 1
-        elif heat.disturbed_share >= before.disturbed_share:
+        elif self._unrest(heat) >= self._unrest(before):
             return
         self.kept.add(asked.key(self.cpu_model, self.version), StoredHeat(raced_at, load, result))
         self._found[asked] = heat
 
 
 @contextlib.contextmanager
-def _progress(heats: Sequence[Asked], quiet: bool) -> Iterator[Callable[[Asked], None]]:
-    """A bar on stderr with the heat that is raced, as a function to call with each finished one."""
+def _progress(heats: Sequence[Asked], quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr with the heat that is raced: a function to call with how many are done.
+
+    `heats` may grow meanwhile.
+    """
     if quiet or not heats or not sys.stderr.isatty():
-        yield lambda asked: None
+        yield lambda done: None
         return
     from rich import progress
     from rich.console import Console
@@ -437,16 +462,21 @@ def _progress(heats: Sequence[Asked], quiet: bool) -> Iterator[Callable[[Asked],
         # Each is work on another CPU, which may be the other half of the core that races.
         refresh_per_second=1,
     ) as bar:
-        total = sum(asked.weight for asked in heats)
-        task = bar.add_task("", total=total, done=0, heats=len(heats), now=_now_text(heats, 0))
-        done = 0
+        task = bar.add_task("", total=1, done=0, heats=len(heats), now=_now_text(heats, 0))
 
-        def advance(asked: Asked) -> None:
-            nonlocal done
-            done += 1
-            bar.update(task, advance=asked.weight, done=done, now=_now_text(heats, done))
+        def show(done: int) -> None:
+            weights = [asked.weight for asked in heats]
+            bar.update(
+                task,
+                completed=sum(weights[:done]),
+                total=sum(weights),
+                done=done,
+                heats=len(heats),
+                now=_now_text(heats, done),
+            )
 
-        yield advance
+        show(0)
+        yield show
 
 
 def _now_text(heats: Sequence[Asked], done: int) -> str:

@@ -94,7 +94,8 @@ pub fn race_kernel_trace(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     json(&found.map_err(|error: kernel::trace::TextError| RaceError::new_err(error.to_string()))?)
 }
 
-/// Runs one heat; other Python threads go on meanwhile, and signals are answered between rounds.
+/// Runs one heat; other Python threads go on meanwhile, and signals are answered between rounds
+/// and while it waits.
 #[pyfunction]
 pub fn race_heat(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     let spec = race::HeatSpec::from_json(spec_json).map_err(race_error)?;

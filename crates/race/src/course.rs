@@ -158,6 +158,9 @@ pub trait Runner {
     /// One round; returns how many loops or operations were measured.
     fn run(&mut self, meter: &mut Meter) -> u64;
 
+    /// Forgets what operations of the last round took that were timed alone: it is run again.
+    fn forget_last_run(&mut self);
+
     /// Bytes of the first queue for each item that it has room for.
     fn bytes_per_item(&self) -> f64;
 
@@ -202,9 +205,23 @@ struct Timed {
     removals: Vec<u32>,
     /// Of pushes that bring back what was removed.
     returns: Vec<u32>,
+    /// How many pops and removals there were when the last run began.
+    before: (usize, usize),
 }
 
 impl Timed {
+    fn begin_run(&mut self) {
+        self.before = (self.pops.len(), self.removals.len());
+    }
+
+    fn forget_last_run(&mut self) {
+        let (pops, removals) = self.before;
+        self.pops.truncate(pops);
+        self.pushes.truncate(pops);
+        self.removals.truncate(removals);
+        self.returns.truncate(removals);
+    }
+
     /// What they come to; gets them sorted.
     fn single(&mut self) -> Option<Single> {
         let (first, second) = if self.removals.is_empty() {
@@ -305,7 +322,12 @@ impl<Q: Raced> Runner for Course<'_, Q> {
     }
 
     fn run(&mut self, meter: &mut Meter) -> u64 {
+        self.timed.begin_run();
         self.go(self.setting.loops, meter)
+    }
+
+    fn forget_last_run(&mut self) {
+        self.timed.forget_last_run();
     }
 
     fn bytes_per_item(&self) -> f64 {
@@ -496,6 +518,7 @@ mod tests {
     #[test]
     fn a_removal_is_added_to_the_push_that_brings_the_item_back() {
         let mut timed = Timed {
+            before: (0, 0),
             pops: vec![1, 5],
             pushes: vec![20, 30],
             removals: vec![700, 300],
@@ -514,8 +537,14 @@ mod tests {
         for (workload, removals) in [(Workload::Single, 0), (Workload::SingleRemove, 1000)] {
             let lengths = after(workload, |course| {
                 assert_eq!(course.queues[0].len(), ITEMS as usize);
-                let timed = &course.timed;
-                [&timed.pops, &timed.pushes, &timed.removals, &timed.returns].map(Vec::len)
+                let lengths = |timed: &Timed| {
+                    [&timed.pops, &timed.pushes, &timed.removals, &timed.returns].map(Vec::len)
+                };
+                let kept = lengths(&course.timed);
+                course.run(&mut Meter::new(course.setting, None));
+                course.forget_last_run();
+                assert_eq!(lengths(&course.timed), kept, "a run that is run again leaves nothing");
+                kept
             });
             assert_eq!(lengths[0], [1000, 1000, removals, removals], "{workload:?}");
         }

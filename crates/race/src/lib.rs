@@ -10,9 +10,9 @@
 //! ([`plugin`]). [`entrants`] lists them, [`Workload`] says what is done with them.
 
 mod clock;
-mod core;
 mod counters;
 mod course;
+mod cpu_core;
 mod entrants;
 mod error;
 mod heat;

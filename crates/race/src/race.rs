@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use runqueue::{RedBlackTree, RunQueue};
 
-use crate::core::Core;
 use crate::counters::{self, Counters};
 use crate::course::{self, Meter, Runner, Setting};
+use crate::cpu_core::CpuCore;
 use crate::entrants::{self, Entrant};
 use crate::heat::{Heat, Row};
 use crate::order::{Popped, Pops};
@@ -30,8 +30,8 @@ const SAMPLE_BYTES: u64 = 20;
 ///
 /// This thread stays on one CPU meanwhile. Each entrant's order is verified, its queue is brought
 /// into a steady state, and then the entrants take turns, so that whatever disturbs the machine
-/// disturbs all of them alike. `watch` is asked before each entrant gets ready and between rounds
-/// whether to go on.
+/// disturbs all of them alike. `watch` is asked before each entrant gets ready, between rounds, and
+/// while a heat waits for a core of its own, whether to go on.
 ///
 /// # Errors
 ///
@@ -72,12 +72,12 @@ fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
         }
         field.push(Racer::ready(entrant, &setting, &reference)?);
     }
-    let mut core = Core::of_this_thread(spec.pace, watch);
+    let mut core = CpuCore::of_this_thread(spec.pace, watch);
     for round in 0..spec.rounds as usize {
         core.goes_on()?;
         run_round(&mut field, &setting, spec.order, round, &mut core)?;
     }
-    spec.pace = Some(core.fastest());
+    spec.pace = Some(core.pace());
     let mut counters = Counters::of_this_thread();
     let counting = counters::state_of(&counters);
     for racer in &mut field {
@@ -221,10 +221,14 @@ impl<'s> Racer<'s> {
     }
 
     /// A stretch: ticks of a loop or an operation. Where another thread had the CPU or a half of
-    /// its core meanwhile, it is run again; if that happens each time, the least of all counts.
-    fn run(&mut self, setting: &Setting, core: &mut Core) -> Result<f64, RaceError> {
+    /// its core meanwhile, it is run again; if that happens each time, the least of all counts, and
+    /// it is `false` that nobody disturbed it.
+    fn run(&mut self, setting: &Setting, core: &mut CpuCore) -> Result<(f64, bool), RaceError> {
         let mut least = f64::INFINITY;
-        for _ in 0..=RERUNS_MAX {
+        for attempt in 0..=RERUNS_MAX {
+            if attempt > 0 {
+                self.runner.forget_last_run();
+            }
             core.wait()?;
             self.runner.run_up();
             let (begin, stretch) = (Instant::now(), core.begin());
@@ -232,15 +236,14 @@ impl<'s> Racer<'s> {
             let loops = self.runner.run(&mut meter);
             let ticks = meter.ticks as f64 / loops as f64;
             if core.was_ours(&stretch) {
-                return Ok(ticks);
+                return Ok((ticks, true));
             }
             least = least.min(ticks);
             if begin.elapsed() > RERUN_LONGEST {
                 break;
             }
         }
-        self.row.disturbed += 1;
-        Ok(least)
+        Ok((least, false))
     }
 
     /// Looks at what the race has left behind.
@@ -315,15 +318,19 @@ fn run_round(
     setting: &Setting,
     order: Order,
     round: usize,
-    core: &mut Core,
+    core: &mut CpuCore,
 ) -> Result<(), RaceError> {
-    let mut figures = vec![(0.0, 0u32); field.len()];
+    let mut figures = vec![(0.0, 0u32, true); field.len()];
     for place in places(order, field.len(), round) {
-        figures[place].0 += field[place].run(setting, core)?;
-        figures[place].1 += 1;
+        let (ticks, undisturbed) = field[place].run(setting, core)?;
+        let (sum, times, all_undisturbed) = &mut figures[place];
+        *sum += ticks;
+        *times += 1;
+        *all_undisturbed &= undisturbed;
     }
-    for (racer, (sum, times)) in field.iter_mut().zip(figures) {
+    for (racer, (sum, times, undisturbed)) in field.iter_mut().zip(figures) {
         racer.row.ticks_per_loop.push(sum / f64::from(times));
+        racer.row.disturbed += u32::from(!undisturbed);
     }
     Ok(())
 }

@@ -13,6 +13,8 @@ pub const ITEMS_MAX: u64 = 1 << 24;
 pub const ROUNDS_MAX: u32 = 10_000;
 /// The most loops of a round.
 pub const LOOPS_MAX: u64 = 1 << 32;
+/// Most loops before a round, where a round has fewer.
+const RUN_UP_MOST: u64 = 100_000;
 
 /// What is done with the queues. Names are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,17 +98,29 @@ impl Workload {
 
     /// Loops or operations of a round, if nobody says how many: long enough to be measured, short
     /// enough that nobody disturbs most rounds. Workloads that fill and empty do so at least once.
-    /// Hold has ten loops for each item, as it ran warm in 2007: with two, half of the items of a
-    /// round with weighted keys were last touched before all others had the caches.
     fn loops(self, n: u64, queues: u64, recorded: u64) -> u64 {
         match self {
-            Workload::Hold | Workload::HoldRemove => (10 * n).clamp(20_000, 250_000),
+            Workload::Hold | Workload::HoldRemove => (n / 4).clamp(20_000, 250_000),
             Workload::Cold => (queues * n / 4).clamp(20_000, 250_000),
             Workload::Single | Workload::SingleRemove => (n / 4).clamp(50_000, 250_000),
             Workload::Markov => (n / 2).clamp(40_000, 500_000),
             Workload::UpDown | Workload::Drain => (2 * n).max(40_000),
             Workload::Storm | Workload::ForkBurst | Workload::MassExit => n.max(40_000),
             Workload::Trace => recorded.max(20_000),
+        }
+    }
+
+    /// Loops or operations before each round, untimed, if nobody says how many.
+    fn run_up(self, n: u64, loops: u64) -> u64 {
+        match self {
+            Workload::Cold => 0,
+            // Ten for each item, as the loop ran warm in 2007: after two of 10,000 items with
+            // weighted keys half of those to come were last touched before all others had the
+            // caches. More than so many would take longer than all else.
+            Workload::Hold | Workload::HoldRemove => {
+                (10 * n).clamp(loops / 4, loops.max(RUN_UP_MOST))
+            }
+            _ => n.clamp(loops / 4, loops),
         }
     }
 }
@@ -158,8 +172,8 @@ pub struct HeatSpec {
     /// The CPU that the heat runs on; `None`: the last one that this process may use.
     #[serde(default)]
     pub cpu: Option<usize>,
-    /// Ticks in which a core of its own does what only units are needed for, as heats before have
-    /// found: a heat waits for that for a while. Filled in with the least of all.
+    /// How many times as long as one chain of operations six take on a core of one's own, as heats
+    /// before have found: a heat waits for that for a while. Filled in with the least of all.
     #[serde(default)]
     pub pace: Option<f64>,
     /// Seed of keys and choices.
@@ -243,10 +257,7 @@ impl HeatSpec {
         let usual = spec.workload.loops(u64::from(n), u64::from(spec.queues), recorded);
         let loops = spec.loops.unwrap_or(usual);
         in_range("loops", loops, 1, LOOPS_MAX)?;
-        let run_up = spec.run_up.unwrap_or(match spec.workload {
-            Workload::Cold => 0,
-            _ => u64::from(n).clamp(loops / 4, loops),
-        });
+        let run_up = spec.run_up.unwrap_or(spec.workload.run_up(u64::from(n), loops));
         in_range("run_up", run_up, 0, LOOPS_MAX)?;
         (spec.n, spec.loops, spec.run_up) = (Some(n), Some(loops), Some(run_up));
         Ok(spec)
@@ -283,6 +294,20 @@ mod tests {
         for text in [r#"{"workload": "sprint"}"#, r#"{"workload": "hold", "size": 3}"#, "{}", "x"] {
             let error = HeatSpec::from_json(text).expect_err(text).to_string();
             assert!(error.contains("hold_remove, cold"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_round_of_the_loop_is_short_and_comes_after_ten_loops_for_each_item() {
+        for (n, loops, run_up) in [
+            (1, 20_000, 5000),
+            (1000, 20_000, 10_000),
+            (10_000, 20_000, 100_000),
+            (100_000, 25_000, 100_000),
+            (1_000_000, 250_000, 250_000),
+        ] {
+            let spec = HeatSpec::new(Workload::Hold, n).filled_in(n, 0).expect("a heat");
+            assert_eq!((spec.loops, spec.run_up), (Some(loops), Some(run_up)), "n = {n}");
         }
     }
 

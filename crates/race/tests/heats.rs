@@ -107,6 +107,21 @@ fn who_does_not_take_part_says_why() {
 }
 
 #[test]
+fn a_heat_whose_core_is_never_its_own_ends_and_tells_so() {
+    for order in [Order::Rotating, Order::Abcba] {
+        let structures = Some(vec!["fifo".to_owned(), "red_black_tree".to_owned()]);
+        // Slower than this is every core.
+        let spec = HeatSpec { pace: Some(1e-9), order, structures, ..short(Workload::Single, 20) };
+        let found = run(&spec);
+        assert_eq!(found.spec.pace, Some(1e-9));
+        for row in &found.rows {
+            assert_eq!(row.disturbed as usize, row.ticks_per_loop.len(), "{order:?}");
+            assert!(row.single.is_some());
+        }
+    }
+}
+
+#[test]
 fn a_heat_tells_what_was_chosen() {
     let spec = HeatSpec::from_json(r#"{"workload": "hold", "rounds": 1}"#).expect("a heat");
     let found = run(&spec);
@@ -138,7 +153,7 @@ fn the_order_of_2007_gives_each_entrant_a_figure_a_round() {
 #[test]
 fn whoever_watches_can_stop_a_heat() {
     let mut asked = 0;
-    // Twenty entrants get ready; the first round begins, the second does not.
+    // Twenty entrants get ready, the first round begins, and whoever asks next is told to stop.
     let mut watch = || {
         asked += 1;
         asked < 22

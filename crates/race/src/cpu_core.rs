@@ -1,0 +1,224 @@
+//! Whether a core of the processor is this thread's alone.
+//!
+//! Another thread may take the CPU, which the system counts. Or it works on the other half of the
+//! core: two hardware threads share its units, and a virtual machine is not told which of its CPUs
+//! are such a pair. Then code that keeps many units busy takes up to twice as long, and code that
+//! waits for one load or one wrong guess after the other hardly longer: ratios change, not only
+//! times. A loop that wants nothing but units shows it, beside one that waits for each of its own
+//! results: the clock rate changes both alike.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use crate::RaceError;
+use crate::clock;
+use crate::pin::preemptions;
+
+/// Rounds of the loops that are timed, some microseconds.
+const LOOP: u64 = 2000;
+/// Times that each runs in one look, of which the shortest counts: an interrupt is nobody's work.
+const LOOKS: u32 = 3;
+/// The core is shared where the pace is this much above the least of all: 1.5 times beside a thread
+/// that only counts, 1.0 to 1.02 alone, on an EPYC.
+const SHARED: f64 = 1.15;
+/// How long a heat waits in all for a core of its own, and how many times as long as it has run.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+const WAIT_SHARE_MAX: u32 = 3;
+/// Between two looks while it waits.
+const NAP: Duration = Duration::from_millis(2);
+
+/// The core that a heat runs on.
+pub struct CpuCore<'w> {
+    /// The pace of now, and how often this thread has lost its CPU.
+    look: Box<dyn FnMut() -> (f64, i64) + 'w>,
+    /// The least pace of all looks, those of heats before this one included.
+    pace: f64,
+    watch: &'w mut dyn FnMut() -> bool,
+    begun: Instant,
+    waited: Duration,
+}
+
+/// A stretch on a core, at its beginning.
+pub struct Stretch {
+    preemptions: i64,
+    is_ours: bool,
+}
+
+impl<'w> CpuCore<'w> {
+    /// This thread's core, the heat's rounds beginning now; `pace` is the least that heats before
+    /// have found, and `watch` is asked while it waits.
+    pub fn of_this_thread(pace: Option<f64>, watch: &'w mut dyn FnMut() -> bool) -> Self {
+        CpuCore::with(|| (pace_now(), preemptions()), pace, watch)
+    }
+
+    fn with(
+        look: impl FnMut() -> (f64, i64) + 'w,
+        pace: Option<f64>,
+        watch: &'w mut dyn FnMut() -> bool,
+    ) -> Self {
+        CpuCore {
+            look: Box::new(look),
+            pace: pace.filter(|pace| *pace > 0.0).unwrap_or(f64::MAX),
+            watch,
+            begun: Instant::now(),
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// The least pace of all.
+    pub fn pace(&self) -> f64 {
+        self.pace
+    }
+
+    /// Whether the heat is to go on.
+    pub fn goes_on(&mut self) -> Result<(), RaceError> {
+        if (self.watch)() { Ok(()) } else { Err(RaceError::Stopped) }
+    }
+
+    /// Waits until the core is ours, while there is patience.
+    pub fn wait(&mut self) -> Result<(), RaceError> {
+        while !self.look().is_ours {
+            let ran = self.begun.elapsed().saturating_sub(self.waited);
+            if self.waited > WAIT_MAX.min(ran * WAIT_SHARE_MAX) {
+                break;
+            }
+            self.goes_on()?;
+            let nap = Instant::now();
+            std::thread::sleep(NAP);
+            self.waited += nap.elapsed();
+        }
+        Ok(())
+    }
+
+    /// A stretch that begins now.
+    pub fn begin(&mut self) -> Stretch {
+        self.look()
+    }
+
+    /// Whether nobody is known to have disturbed a stretch that ends now.
+    pub fn was_ours(&mut self, begun: &Stretch) -> bool {
+        let ended = self.look();
+        begun.is_ours && ended.is_ours && begun.preemptions == ended.preemptions
+    }
+
+    fn look(&mut self) -> Stretch {
+        let (pace, preemptions) = (self.look)();
+        self.pace = self.pace.min(pace);
+        Stretch { preemptions, is_ours: pace <= SHARED * self.pace }
+    }
+}
+
+/// How many times as long six chains take together as one alone: more, where units are missing.
+fn pace_now() -> f64 {
+    let ticks = |work: fn(u64) -> u64| {
+        let timed = |_| {
+            let begin = clock::ticks();
+            black_box(work(black_box(LOOP)));
+            clock::ticks().saturating_sub(begin)
+        };
+        // A tick more than none, for a clock that is set back in between.
+        (0..LOOKS).map(timed).min().unwrap_or(0).max(1) as f64
+    };
+    ticks(chains::<6>) / ticks(chains::<1>)
+}
+
+/// Chains of steps, each of which waits for the one before it in its own chain.
+#[inline(never)]
+fn chains<const CHAINS: usize>(rounds: u64) -> u64 {
+    let mut values: [u64; CHAINS] = std::array::from_fn(|chain| chain as u64);
+    for round in 0..rounds {
+        for value in &mut values {
+            *value = value.rotate_left(5) ^ round;
+        }
+    }
+    values.iter().fold(0, |all, value| all ^ value)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a heat waits for a core of its own, but not for ever, and knows what was not its own.
+    //! Method: looks that are told what they find.
+
+    use super::*;
+
+    const ALONE: (f64, i64) = (1.51, 0);
+    const BESIDE: (f64, i64) = (2.2, 0);
+    const KNOWN: Option<f64> = Some(1.5);
+
+    /// As of a heat that has run for a minute.
+    fn has_run(core: &mut CpuCore) {
+        core.begun = Instant::now().checked_sub(Duration::from_secs(60)).expect("a minute ago");
+    }
+
+    #[test]
+    fn it_waits_until_the_core_is_ours() {
+        let mut left = 20;
+        let look = || {
+            left -= 1;
+            if left > 0 { BESIDE } else { ALONE }
+        };
+        let mut asked = 0;
+        let mut watch = || {
+            asked += 1;
+            true
+        };
+        let mut core = CpuCore::with(look, KNOWN, &mut watch);
+        has_run(&mut core);
+        core.wait().expect("it goes on");
+        let stretch = core.begin();
+        assert!(core.was_ours(&stretch));
+        assert_eq!(Some(core.pace()), KNOWN);
+        drop(core);
+        assert_eq!(asked, 19);
+    }
+
+    #[test]
+    fn who_has_hardly_run_and_who_has_waited_for_long_go_on() {
+        let mut watch = || true;
+        let mut core = CpuCore::with(|| BESIDE, KNOWN, &mut watch);
+        core.wait().expect("it goes on");
+        assert!(core.waited < WAIT_MAX);
+        let stretch = core.begin();
+        assert!(!core.was_ours(&stretch));
+        let mut watch = || unreachable!("it does not wait");
+        let mut core = CpuCore::with(|| BESIDE, KNOWN, &mut watch);
+        has_run(&mut core);
+        core.waited = WAIT_MAX + NAP;
+        core.wait().expect("it goes on");
+    }
+
+    #[test]
+    fn who_is_told_to_stop_does_not_wait() {
+        let mut watch = || false;
+        let mut core = CpuCore::with(|| BESIDE, KNOWN, &mut watch);
+        has_run(&mut core);
+        assert!(matches!(core.wait(), Err(RaceError::Stopped)));
+    }
+
+    #[test]
+    fn a_stretch_is_disturbed_that_was_shared_at_its_beginning_or_its_end_or_interrupted() {
+        let lost_cpu = (ALONE.0, 1);
+        for (looks, ours) in [
+            ([ALONE, ALONE], true),
+            ([BESIDE, ALONE], false),
+            ([ALONE, BESIDE], false),
+            ([ALONE, lost_cpu], false),
+            ([lost_cpu, lost_cpu], true),
+        ] {
+            let mut looks = looks.into_iter();
+            let mut watch = || true;
+            let look = || looks.next().expect("a look");
+            let mut core = CpuCore::with(look, KNOWN, &mut watch);
+            let stretch = core.begin();
+            assert_eq!(core.was_ours(&stretch), ours);
+        }
+    }
+
+    #[test]
+    fn chains_are_what_they_are_without_a_compiler() {
+        // By hand: 0 ^ 0; 0 ^ 1; 1 turned by 5 is 32, ^ 2.
+        assert_eq!(chains::<1>(3), 34);
+        assert_eq!(chains::<2>(1), 1 << 5);
+        assert!(pace_now() > 0.0);
+    }
+}
