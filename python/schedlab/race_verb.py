@@ -30,7 +30,7 @@ CPUS_MAX = 4096
 # Of a heat's figures, the part from which on it is raced once more.
 MOSTLY_DISTURBED = 0.5
 # So much above the pace of a core of one's own, it was shared: as in crates/race/src/cpu_core.rs.
-SHARED = 1.15
+SHARED = 1.3
 OBJECT_SUFFIX = ".so"
 SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 

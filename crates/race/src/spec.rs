@@ -172,8 +172,9 @@ pub struct HeatSpec {
     /// The CPU that the heat runs on; `None`: the last one that this process may use.
     #[serde(default)]
     pub cpu: Option<usize>,
-    /// How many times as long as one chain of operations six take on a core of one's own, as heats
-    /// before have found: a heat waits for that for a while. Filled in with the least of all.
+    /// How many times as long as a chain of operations turns of a short queue take on a core of
+    /// one's own, as heats before have found: a heat waits for that for a while. Filled in with
+    /// the least of all.
     #[serde(default)]
     pub pace: Option<f64>,
     /// Seed of keys and choices.
