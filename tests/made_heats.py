@@ -20,6 +20,7 @@ def row(structure, rounds, **changes):
         "order_hash": None if structure in INEXACT else "ab12",
         "left_out": "",
         "disturbed": 0,
+        "paces": [1.25] * len(rounds),
     }
     return made | changes
 
@@ -29,7 +30,7 @@ def heat(rows, workload="hold", keys="uniform", n=100, queues=1, counters=None, 
     rows = [row(name, of) for name, of in rows.items()] if isinstance(rows, dict) else rows
     question = Asked(workload, keys, n, queues, rounds=9, **asked)
     result = {
-        "spec": {**question.spec, "loops": 1000},
+        "spec": {**question.spec, "loops": 1000, "pace": 1.25},
         "per": "loop",
         "ticks_per_s": 2.5e9,
         "clock": "tsc",

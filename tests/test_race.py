@@ -614,10 +614,13 @@ def test_a_cache_that_no_size_fills_is_not_drawn():
 def test_the_page_shows_lost_rows_and_cannot_be_broken_by_a_name():
     wicked = "</script><script>document.title='broken'</script>"
     heats = lost_and_won()
-    heats[0].result["rows"].append(row(wicked, rounds(5.0), source="plugin:x.so"))
+    rows = heats[0].result["rows"]
+    rows += [row(wicked, rounds(5.0), source="plugin:x.so"), row("fifo", rounds(1.0))]
     html = race_report.render(heats, MACHINE, wicked)
     assert "<script>document.title" not in html
     assert "3 lost" in html
+    assert '<th scope="row">fifo ~</th>' in html
+    assert '<th scope="row">red_black_tree</th>' in html
     assert "✗ hold, uniform keys, n = 100: 0.30 [0.30, 0.30] × red_black_tree" in html
     figures = re.findall(r'data-figure="[^"]+">(.*?)</script>', html)
     [figure] = map(json.loads, figures)

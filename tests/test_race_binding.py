@@ -21,7 +21,7 @@ HEAT = {
 ROW = {
     *("structure", "exact", "source", "ticks_per_loop", "instructions_per_loop"),
     *("cache_misses_per_loop", "bytes_per_item", "single", "order_hash", "left_out"),
-    "disturbed",
+    *("disturbed", "paces"),
 }
 
 

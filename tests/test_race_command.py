@@ -261,7 +261,7 @@ def test_the_page_draws_a_curve_for_each_and_asks_nothing_of_the_network(
         (("--order", "abc"), ["unknown order 'abc'", "abcba"]),
         (("-n", "0"), ["-n: '0' is not from 1 to 16,777,216"]),
         (("-n", "1,x"), ["-n: 'x' is not a whole number", "-n 1,10,1000"]),
-        (("-n", "-5"), ["-n: '-5' is not from 1 to 16,777,216", "at least one item"]),
+        (("-n", "-5"), ["-n: '-5' is not from 1 to 16,777,216", "as in -n 10"]),
         (("-n", "1,000"), ["-n: '1,000' is several sizes", "write -n 1000 for one size"]),
         (("-l", "0"), ["--loops"]),
         (("-l", "x"), ["'x' is not a valid whole number"]),

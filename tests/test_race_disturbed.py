@@ -16,7 +16,8 @@ from schedlab.store import Store
 
 def made(disturbed, pace):
     """What the core gives: one structure, some of whose nine figures were disturbed."""
-    result = dict(heat([row("red_black_tree", rounds(9.0), disturbed=disturbed)]).result)
+    made_row = row("red_black_tree", rounds(9.0), disturbed=disturbed, paces=[pace] * 9)
+    result = dict(heat([made_row]).result)
     return result | {"spec": {**result["spec"], "pace": pace}}
 
 
@@ -53,7 +54,7 @@ def meet(tmp_path, monkeypatch):
 def test_a_heat_that_was_mostly_disturbed_is_raced_once_more(meet, found, stays):
     meeting, paces = meet([(disturbed, 1.5) for disturbed in found])
     [stayed] = meeting.heats
-    assert stayed.disturbed_share == stays / 9
+    assert stayed.disturbed_share(1.5) == stays / 9
     assert (meeting.nr_raced, meeting.failed) == (1, [])
     # The pace of a core of one's own is known from the heat before.
     assert paces == [None, 1.5][: len(paces)]
@@ -62,14 +63,23 @@ def test_a_heat_that_was_mostly_disturbed_is_raced_once_more(meet, found, stays)
 def test_a_heat_that_did_not_know_better_is_raced_once_more(meet):
     # The neighbour of the first was there all the time.
     meeting, paces = meet([(0, 2.2), (0, 1.5), (1, 1.5)], sizes=(7, 8))
-    assert [heat.disturbed_share for heat in meeting.heats] == [1 / 9, 0]
+    assert [heat.disturbed_share(1.5) for heat in meeting.heats] == [1 / 9, 0]
     assert paces == [None, 2.2, 1.5]
+
+
+def test_a_heat_that_did_not_know_better_is_told_if_it_stays(meet):
+    # The neighbour of the first was there all the time, and came again.
+    meeting, _ = meet([(0, 2.2), (0, 1.5), (9, 2.1)], sizes=(7, 8))
+    [text] = [text for text in notes(standings(meeting.heats)) if "half of its core" in text]
+    assert "in 100% of the figures of hold, uniform keys, n = 7." in text
+    # The second one's own word is true.
+    assert [heat.result["rows"][0]["disturbed"] for heat in meeting.heats] == [9, 0]
 
 
 def test_a_heat_that_cannot_be_raced_once_more_stays_and_is_told(meet):
     error = _native.RaceError("an item is lost")
     meeting, _ = meet([(9, 1.5), error])
-    assert [heat.disturbed_share for heat in meeting.heats] == [1]
+    assert [heat.disturbed_share(1.5) for heat in meeting.heats] == [1]
     assert meeting.failed == [(meeting.asked[0], error)]
 
 

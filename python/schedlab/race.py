@@ -11,7 +11,7 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,8 @@ COLD_ITEMS = 1 << 18
 COLD_QUEUES_MAX = 1 << 14
 # So many make the interval of a median narrow although a neighbour disturbs some of them.
 ROUNDS = 31
+# So much above the pace of a core of one's own, it was shared: as in crates/race/src/cpu_core.rs.
+SHARED = 1.3
 SEED = 1
 
 # 1,000 and 12,000,000 are meant as one number: who means several begins none with a zero.
@@ -167,11 +169,25 @@ class Heat:
     is_reused: bool = False
 
     @property
-    def disturbed_share(self) -> float:
-        """The part of its figures in which another thread had the CPU, or half of its core."""
+    def pace(self) -> float:
+        """The least pace that was known when it ended, see `crates/race/src/cpu_core.rs`."""
+        return self.result["spec"]["pace"]
+
+    def disturbed_share(self, pace: float) -> float:
+        """The part of its figures in which another thread had the CPU, or half of its core.
+
+        `pace` is that of a core of one's own: who had a neighbour all the time did not know it.
+        """
         rows = [row for row in self.result["rows"] if not row["left_out"]]
         figures = sum(len(row["ticks_per_loop"]) for row in rows)
-        return sum(row["disturbed"] for row in rows) / max(figures, 1)
+        slow = [sum(found > SHARED * pace for found in row["paces"]) for row in rows]
+        known = [row["disturbed"] for row in rows]
+        return sum(map(max, slow, known)) / max(figures, 1)
+
+
+def own_pace(heats: Iterable[Heat]) -> float | None:
+    """The pace of a core of one's own, as far as these heats know it; None of none."""
+    return min((heat.pace for heat in heats), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +282,7 @@ def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
                 raise BadValue(place, text, why, f"write -n {as_one} for one size")
             n = int(word)
             if not 1 <= n <= SIZE_MAX:
-                hint = "a queue in a race holds at least one item, as in -n 10"
+                hint = "give the items of a queue, as in -n 10"
                 raise BadValue(place, word, f"is not from 1 to {SIZE_MAX:,}", hint)
             sizes.append(n)
     return sizes

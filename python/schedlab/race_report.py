@@ -36,6 +36,7 @@ from schedlab.race_table import (
     by_speed,
     by_title,
     left_out,
+    marked,
     notes,
     published_texts,
     ratio_text,
@@ -73,6 +74,10 @@ class Section:
     def apart(self) -> Sequence[str]:
         """All operations that are timed."""
         return TIMED_ALONE[self.found[0].heat.asked.workload]
+
+    def marked(self, name: str) -> str:
+        """A structure's name, and a sign if its order is not exact."""
+        return marked(name, self.found)
 
     def apart_text(self, standing: Standing, name: str) -> str:
         """The tails of one structure's operations."""

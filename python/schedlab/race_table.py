@@ -14,6 +14,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from schedlab import race
 from schedlab.race import TIMED_ALONE, Heat, Machine
 from schedlab.race_answers import (
     GAVL,
@@ -26,7 +27,7 @@ from schedlab.race_answers import (
     Verdict,
     worst,
 )
-from schedlab.race_published import CFS_2007, GAVL_2007, RING_2007, Beside
+from schedlab.race_published import CFS_2007, GAVL_2007, RING_2007, TODAY, Beside
 from schedlab.statistics import Estimate
 from schedlab.tables import print_columns, print_table
 
@@ -208,7 +209,7 @@ def _print_grid(
             table.add_column(column, justify="right", no_wrap=True)
         for name in names:
             cells = [_cell(columns.get(column, largest), name, column, text) for column in wanted]
-            table.add_row(escape(_marked(name, found)), *cells)
+            table.add_row(escape(marked(name, found)), *cells)
         return table
 
     print_columns([*columns, *further], build)
@@ -238,7 +239,7 @@ def _slowness(found: Sequence[Standing], name: str) -> tuple[int, float]:
     return len(found), 0.0
 
 
-def _marked(name: str, found: Sequence[Standing]) -> str:
+def marked(name: str, found: Sequence[Standing]) -> str:
     """A structure's name, and a sign if its order is not exact."""
     row = next(one.rows[name] for one in found if name in one.rows)
     return name if row.is_exact else f"{name} ~"
@@ -366,15 +367,17 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             f"The clock is too coarse for {too_short[0]}{more}: a round took no time, so there are"
             " no ratios to it. Race more loops, with -l."
         )
-    disturbed = [one.heat for one in standings if one.heat.disturbed_share > DISTURBED_SHARE]
+    pace = race.own_pace(one.heat for one in standings)
+    shares = {one.heat.asked: one.heat.disturbed_share(pace) for one in standings}
+    disturbed = [asked for asked, share in shares.items() if share > DISTURBED_SHARE]
     if disturbed:
-        most = max(disturbed, key=lambda heat: heat.disturbed_share)
+        most = max(disturbed, key=shares.__getitem__)
         more = f" and {len(disturbed) - 1} more" if len(disturbed) > 1 else ""
         said.append(
-            f"Another thread had the CPU, or the other half of its core, in"
-            f" {most.disturbed_share:.0%} of the figures of {most.asked.title},"
-            f" n = {most.asked.size}{more}. Who keeps many units of the core busy suffers most from"
-            " that, so ratios there are not those of an idle machine. --again races anew."
+            f"Another thread had the CPU, or the other half of its core, in {shares[most]:.0%} of"
+            f" the figures of {most.title}, n = {most.size}{more}. Who keeps many units of the"
+            " core busy suffers most from that, so ratios there are not those of an idle machine."
+            " --again races anew."
         )
     loads = [one.heat.load for one in standings if one.heat.load is not None]
     if loads and max(loads) >= BUSY_LOAD:
@@ -389,7 +392,10 @@ def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
     """The race of 2007 beside ours, and what must be known of both."""
     if not rows:
         return
-    click.echo("2007 beside today: cycles a loop then, fewest ticks now; rb: CFS's tree")
+    click.echo(
+        "2007 beside today: cycles a loop then, fewest ticks now; rb, gavl and ring: the\n"
+        f"three of 2007, today {', '.join(names[0] for names in TODAY.values())}"
+    )
     for machine in dict.fromkeys(row.machine for row in rows):
         click.echo(f"\n{machine}", nl=False)
         table = _table()
@@ -425,19 +431,20 @@ def race_json(
     remarks: Sequence[str],
 ) -> dict:
     """All that is known of a race."""
+    pace = race.own_pace(one.heat for one in standings)
     return {
         "machine": {
             "cpu_model": machine.cpu_model,
             "caches": [{"name": name, "size_bytes": size} for name, size in machine.caches],
         },
-        "heats": [_heat_json(standing) for standing in standings],
+        "heats": [_heat_json(standing, pace) for standing in standings],
         "published": [asdict(row) for row in rows],
         "remarks": list(remarks),
         "notes": notes(standings),
     }
 
 
-def _heat_json(standing: Standing) -> dict:
+def _heat_json(standing: Standing, pace: float) -> dict:
     heat, peer = standing.heat, standing.best_peer
     fastest = standing.fastest
     return {
@@ -445,6 +452,7 @@ def _heat_json(standing: Standing) -> dict:
         "raced_at": heat.raced_at,
         "load": heat.load,
         "reused": heat.is_reused,
+        "disturbed_share": heat.disturbed_share(pace),
         "rows": [
             {**row, "ticks": _estimate_json(standing.rows[row["structure"]].ticks)}
             for row in heat.result["rows"]

@@ -29,8 +29,6 @@ ROUNDS_MAX = 10_000
 CPUS_MAX = 4096
 # Of a heat's figures, the part from which on it is raced once more.
 MOSTLY_DISTURBED = 0.5
-# So much above the pace of a core of one's own, it was shared: as in crates/race/src/cpu_core.rs.
-SHARED = 1.3
 OBJECT_SUFFIX = ".so"
 SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 
@@ -401,11 +399,7 @@ class Meeting:
                 self.failed.append((asked, error))
 
     def _unrest(self, heat: Heat) -> float:
-        """The part of a heat's figures that were disturbed, as far as that is known by now."""
-        pace = self._pace
-        # A neighbour that was there all the time is seen only when a later heat has none.
-        knew = pace is None or heat.result["spec"]["pace"] <= SHARED * pace
-        return heat.disturbed_share if knew else 1.0
+        return heat.disturbed_share(min(heat.pace, race.own_pace(self.heats)))
 
     def _reuse(self) -> None:
         for asked in self.asked:
@@ -415,22 +409,15 @@ class Meeting:
                     asked, stored.result, stored.raced_at, stored.load, is_reused=True
                 )
 
-    @property
-    def _pace(self) -> float | None:
-        """The least pace of the heats before: that of a core of one's own, or None."""
-        # Others may be of another machine of the same model.
-        raced = [heat.result["spec"] for heat in self.heats if not heat.is_reused]
-        return min((spec["pace"] for spec in raced), default=None)
-
     def _race_one(self, asked: Asked) -> None:
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        result = race_worker.race({**asked.spec, "pace": self._pace})
+        result = race_worker.race({**asked.spec, "pace": race.own_pace(self.heats)})
         race.refuse_changed(asked)
         heat, before = Heat(asked, result, raced_at, load), self._found.get(asked)
         if before is None:
             self.nr_raced += 1
-        elif self._unrest(heat) >= self._unrest(before):
+        elif self._unrest(heat) > self._unrest(before):
             return
         self.kept.add(asked.key(self.cpu_model, self.version), StoredHeat(raced_at, load, result))
         self._found[asked] = heat

@@ -38,17 +38,26 @@ const NAP: Duration = Duration::from_millis(2);
 pub struct CpuCore<'w> {
     /// The pace of now, and how often this thread has lost its CPU.
     look: Box<dyn FnMut() -> (f64, i64) + 'w>,
-    /// The least pace of all looks, those of heats before this one included.
-    pace: f64,
+    /// The least paces of all looks, the least first, those of heats before included.
+    least: [f64; 3],
     watch: &'w mut dyn FnMut() -> bool,
     begun: Instant,
     waited: Duration,
 }
 
-/// A stretch on a core, at its beginning.
-pub struct Stretch {
+/// One end of a stretch.
+pub struct Look {
     preemptions: i64,
-    is_ours: bool,
+    pace: f64,
+}
+
+/// A stretch that has ended, as far as others had a part in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calm {
+    /// Whether another thread had the CPU for a while.
+    pub is_interrupted: bool,
+    /// The pace at its beginning or at its end, whichever was larger.
+    pub pace: f64,
 }
 
 impl<'w> CpuCore<'w> {
@@ -66,16 +75,22 @@ impl<'w> CpuCore<'w> {
     ) -> Self {
         CpuCore {
             look: Box::new(look),
-            pace: pace.filter(|pace| *pace > 0.0).unwrap_or(f64::MAX),
+            least: [pace.filter(|pace| *pace > 0.0).unwrap_or(f64::MAX); 3],
             watch,
             begun: Instant::now(),
             waited: Duration::ZERO,
         }
     }
 
-    /// The least pace of all.
+    /// The pace of a core of one's own, as far as it is known: the third least of all, as one look
+    /// in ten thousand finds less than there is.
     pub fn pace(&self) -> f64 {
-        self.pace
+        self.least[2]
+    }
+
+    /// Whether nobody is known to have had a part in a stretch.
+    pub fn was_ours(&self, calm: Calm) -> bool {
+        !calm.is_interrupted && calm.pace <= SHARED * self.pace()
     }
 
     /// Whether the heat is to go on.
@@ -85,7 +100,7 @@ impl<'w> CpuCore<'w> {
 
     /// Waits until the core is ours, while there is patience.
     pub fn wait(&mut self) -> Result<(), RaceError> {
-        while !self.look().is_ours {
+        while self.look().pace > SHARED * self.pace() {
             let ran = self.begun.elapsed().saturating_sub(self.waited);
             if self.waited > WAIT_MAX.min(ran * WAIT_SHARE_MAX) {
                 break;
@@ -99,20 +114,26 @@ impl<'w> CpuCore<'w> {
     }
 
     /// A stretch that begins now.
-    pub fn begin(&mut self) -> Stretch {
+    pub fn begin(&mut self) -> Look {
         self.look()
     }
 
-    /// Whether nobody is known to have disturbed a stretch that ends now.
-    pub fn was_ours(&mut self, begun: &Stretch) -> bool {
+    /// What became of a stretch that ends now.
+    pub fn end(&mut self, begun: &Look) -> Calm {
         let ended = self.look();
-        begun.is_ours && ended.is_ours && begun.preemptions == ended.preemptions
+        Calm {
+            is_interrupted: begun.preemptions != ended.preemptions,
+            pace: begun.pace.max(ended.pace),
+        }
     }
 
-    fn look(&mut self) -> Stretch {
+    fn look(&mut self) -> Look {
         let (pace, preemptions) = (self.look)();
-        self.pace = self.pace.min(pace);
-        Stretch { preemptions, is_ours: pace <= SHARED * self.pace }
+        if pace < self.least[2] {
+            self.least[2] = pace;
+            self.least.sort_unstable_by(f64::total_cmp);
+        }
+        Look { preemptions, pace }
     }
 }
 
@@ -161,6 +182,31 @@ mod tests {
         core.begun = Instant::now().checked_sub(Duration::from_secs(60)).expect("a minute ago");
     }
 
+    fn is_ours(core: &mut CpuCore) -> bool {
+        let begun = core.begin();
+        let calm = core.end(&begun);
+        core.was_ours(calm)
+    }
+
+    #[test]
+    fn a_look_that_found_less_than_there_is_changes_nothing() {
+        let mut paces = [1.02, 1.3, 1.25, 1.3, 2.0, 1.26].into_iter();
+        let look = || (paces.next().expect("a look"), 0);
+        let mut watch = || true;
+        let mut core = CpuCore::with(look, None, &mut watch);
+        let first = core.begin();
+        let calm = core.end(&first);
+        core.begin();
+        assert!(core.was_ours(calm), "1.02, 1.25, 1.3: the third is the pace");
+        assert_eq!(core.pace(), 1.3);
+        let begun = core.begin();
+        let calm = core.end(&begun);
+        assert_eq!(calm, Calm { is_interrupted: false, pace: 2.0 });
+        assert!(!core.was_ours(calm));
+        core.begin();
+        assert_eq!(core.pace(), 1.26);
+    }
+
     #[test]
     fn it_waits_until_the_core_is_ours() {
         let mut left = 20;
@@ -176,8 +222,7 @@ mod tests {
         let mut core = CpuCore::with(look, KNOWN, &mut watch);
         has_run(&mut core);
         core.wait().expect("it goes on");
-        let stretch = core.begin();
-        assert!(core.was_ours(&stretch));
+        assert!(is_ours(&mut core));
         assert_eq!(Some(core.pace()), KNOWN);
         drop(core);
         assert_eq!(asked, 19);
@@ -189,8 +234,7 @@ mod tests {
         let mut core = CpuCore::with(|| BESIDE, KNOWN, &mut watch);
         core.wait().expect("it goes on");
         assert!(core.waited < WAIT_MAX);
-        let stretch = core.begin();
-        assert!(!core.was_ours(&stretch));
+        assert!(!is_ours(&mut core));
         let mut watch = || unreachable!("it does not wait");
         let mut core = CpuCore::with(|| BESIDE, KNOWN, &mut watch);
         has_run(&mut core);
@@ -220,8 +264,7 @@ mod tests {
             let mut watch = || true;
             let look = || looks.next().expect("a look");
             let mut core = CpuCore::with(look, KNOWN, &mut watch);
-            let stretch = core.begin();
-            assert_eq!(core.was_ours(&stretch), ours);
+            assert_eq!(is_ours(&mut core), ours);
         }
     }
 

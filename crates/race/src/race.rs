@@ -7,7 +7,7 @@ use runqueue::{RedBlackTree, RunQueue};
 
 use crate::counters::{self, Counters};
 use crate::course::{self, Meter, Runner, Setting};
-use crate::cpu_core::CpuCore;
+use crate::cpu_core::{Calm, CpuCore};
 use crate::entrants::{self, Entrant};
 use crate::heat::{Heat, Row};
 use crate::order::{Popped, Pops};
@@ -76,6 +76,9 @@ fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     for round in 0..spec.rounds as usize {
         core.goes_on()?;
         run_round(&mut field, &setting, spec.order, round, &mut core)?;
+    }
+    for racer in &mut field {
+        racer.row.disturbed = racer.calms.iter().filter(|calm| !core.was_ours(**calm)).count();
     }
     spec.pace = Some(core.pace());
     let mut counters = Counters::of_this_thread();
@@ -190,6 +193,8 @@ fn reference(setting: &Setting) -> Result<Vec<Popped>, RaceError> {
 struct Racer<'s> {
     runner: Box<dyn Runner + 's>,
     row: Row,
+    /// Of each figure: what is known of the core at the end of a heat says which were disturbed.
+    calms: Vec<Calm>,
 }
 
 impl<'s> Racer<'s> {
@@ -217,33 +222,35 @@ impl<'s> Racer<'s> {
         // Now the queue is full, which it is not at the end of every workload.
         row.bytes_per_item = runner.bytes_per_item();
         runner.warm_up();
-        Ok(Racer { runner, row })
+        Ok(Racer { runner, row, calms: Vec::new() })
     }
 
     /// A stretch: ticks of a loop or an operation. Where another thread had the CPU or a half of
-    /// its core meanwhile, it is run again; if that happens each time, the least of all counts, and
-    /// it is `false` that nobody disturbed it.
-    fn run(&mut self, setting: &Setting, core: &mut CpuCore) -> Result<(f64, bool), RaceError> {
-        let mut least = f64::INFINITY;
+    /// its core meanwhile, it is run again; if that happens each time, the least of all counts.
+    fn run(&mut self, setting: &Setting, core: &mut CpuCore) -> Result<(f64, Calm), RaceError> {
+        let mut least = (f64::INFINITY, Calm { is_interrupted: true, pace: f64::MAX });
         for attempt in 0..=RERUNS_MAX {
             if attempt > 0 {
                 self.runner.forget_last_run();
             }
             core.wait()?;
             self.runner.run_up();
-            let (begin, stretch) = (Instant::now(), core.begin());
+            let (begin, begun) = (Instant::now(), core.begin());
             let mut meter = Meter::new(setting, None);
             let loops = self.runner.run(&mut meter);
             let ticks = meter.ticks as f64 / loops as f64;
-            if core.was_ours(&stretch) {
-                return Ok((ticks, true));
+            let calm = core.end(&begun);
+            if core.was_ours(calm) {
+                return Ok((ticks, calm));
             }
-            least = least.min(ticks);
+            if ticks < least.0 {
+                least = (ticks, calm);
+            }
             if begin.elapsed() > RERUN_LONGEST {
                 break;
             }
         }
-        Ok((least, false))
+        Ok(least)
     }
 
     /// Looks at what the race has left behind.
@@ -306,6 +313,7 @@ fn row(entrant: &Entrant, left_out: String) -> Row {
         cache_misses_per_loop: None,
         bytes_per_item: 0.0,
         disturbed: 0,
+        paces: Vec::new(),
         single: None,
         order_hash: None,
         left_out,
@@ -320,17 +328,19 @@ fn run_round(
     round: usize,
     core: &mut CpuCore,
 ) -> Result<(), RaceError> {
-    let mut figures = vec![(0.0, 0u32, true); field.len()];
+    let mut figures = vec![(0.0, 0u32, Calm { is_interrupted: false, pace: 0.0 }); field.len()];
     for place in places(order, field.len(), round) {
-        let (ticks, undisturbed) = field[place].run(setting, core)?;
-        let (sum, times, all_undisturbed) = &mut figures[place];
+        let (ticks, calm) = field[place].run(setting, core)?;
+        let (sum, times, all) = &mut figures[place];
         *sum += ticks;
         *times += 1;
-        *all_undisturbed &= undisturbed;
+        all.is_interrupted |= calm.is_interrupted;
+        all.pace = all.pace.max(calm.pace);
     }
-    for (racer, (sum, times, undisturbed)) in field.iter_mut().zip(figures) {
+    for (racer, (sum, times, calm)) in field.iter_mut().zip(figures) {
         racer.row.ticks_per_loop.push(sum / f64::from(times));
-        racer.row.disturbed += u32::from(!undisturbed);
+        racer.row.paces.push(calm.pace);
+        racer.calms.push(calm);
     }
     Ok(())
 }

@@ -115,7 +115,7 @@ fn a_heat_whose_core_is_never_its_own_ends_and_tells_so() {
         let found = run(&spec);
         assert_eq!(found.spec.pace, Some(1e-9));
         for row in &found.rows {
-            assert_eq!(row.disturbed as usize, row.ticks_per_loop.len(), "{order:?}");
+            assert_eq!(row.disturbed, row.ticks_per_loop.len(), "{order:?}");
             assert!(row.single.is_some());
         }
     }
