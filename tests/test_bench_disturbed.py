@@ -143,6 +143,8 @@ def test_what_disturbed_repetitions_change_is_told():
     row.samples[setup].undisturbed = [1.0] * 4
     [said] = bench_answers.limits([row])
     # Geometric means: 1 against the root of 2.
-    assert said.endswith("(--again). Without them means change by -29.3% at most (one, 6.18)")
+    assert said.endswith(
+        "another --label). Without them means change by -29.3% at most (one, 6.18)"
+    )
     row.samples[setup].undisturbed = [1.0] * 2
-    assert bench_answers.limits([row])[0].endswith("(--again)")
+    assert bench_answers.limits([row])[0].endswith("another --label)")
