@@ -62,14 +62,14 @@ def test_a_heat_that_was_mostly_disturbed_is_raced_once_more(meet, found, stays)
 
 def test_a_heat_that_did_not_know_better_is_raced_once_more(meet):
     # The neighbour of the first was there all the time.
-    meeting, paces = meet([(0, 2.2), (0, 1.5), (1, 1.5)], sizes=(7, 8))
+    meeting, paces = meet([(0, 2.6), (0, 1.5), (1, 1.5)], sizes=(7, 8))
     assert [heat.disturbed_share(1.5) for heat in meeting.heats] == [1 / 9, 0]
-    assert paces == [None, 2.2, 1.5]
+    assert paces == [None, 2.6, 1.5]
 
 
 def test_a_heat_that_did_not_know_better_is_told_if_it_stays(meet):
     # The neighbour of the first was there all the time, and came again.
-    meeting, _ = meet([(0, 2.2), (0, 1.5), (9, 2.1)], sizes=(7, 8))
+    meeting, _ = meet([(0, 2.6), (0, 1.5), (9, 2.5)], sizes=(7, 8))
     [text] = [text for text in notes(standings(meeting.heats)) if "half of its core" in text]
     assert "in 100% of the figures of hold, uniform keys, n = 7." in text
     # The second one's own word is true.
