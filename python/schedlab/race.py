@@ -57,7 +57,7 @@ COLD_QUEUES_MAX = 1 << 14
 # So many make the interval of a median narrow although a neighbour disturbs some of them.
 ROUNDS = 31
 # So much above the pace of a core of one's own, it was shared: as in crates/race/src/cpu_core.rs.
-SHARED = 1.5
+SHARED = 1.4
 SEED = 1
 
 # 1,000 and 12,000,000 are meant as one number: who means several begins none with a zero.

@@ -24,11 +24,16 @@ const OPERATIONS: u64 = 700;
 const ITEMS: u32 = 8;
 /// Times that each runs in one look, of which the shortest counts: an interrupt is nobody's work.
 const LOOKS: u32 = 8;
-/// The core is shared where the pace is this much above the least of all. On an EPYC it was 1.22 to
-/// 1.33 alone, 1.0 now and then between turns of large queues, and 1.95 to 2.4 while a neighbour made
-/// `exact_time_ring` take 1.6 times as long; chains of operations alone, without a queue, told
-/// alone from beside in half of the looks.
-const SHARED: f64 = 1.5;
+/// The core is shared where the pace is this much above that of a core of one's own. On an EPYC
+/// that was 1.23 to 1.34, in some processes up to 1.58, by where memory came to lie, and 1.0 now
+/// and then; 2.0 to 2.4 while a neighbour made `exact_time_ring` take 1.6 times as long. Chains of
+/// operations alone, without a queue, told alone from beside in half of the looks.
+const SHARED: f64 = 1.4;
+/// Paces are counted in steps of a hundredth, up to this one.
+const STEPS: usize = 100;
+const HIGHEST: usize = 20;
+/// Before so many looks nothing is known.
+const LOOKS_LEAST: u32 = 3;
 /// How long a heat waits in all for a core of its own, and how many times as long as it has run.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 const WAIT_SHARE_MAX: u32 = 3;
@@ -39,8 +44,10 @@ const NAP: Duration = Duration::from_millis(2);
 pub struct CpuCore<'w> {
     /// The pace of now, and how often this thread has lost its CPU.
     look: Box<dyn FnMut() -> (f64, i64) + 'w>,
-    /// The least paces of all looks, the least first, those of heats before included.
-    least: [f64; 3],
+    /// Looks by the pace that they found, in `STEPS` of one.
+    looks: Vec<u32>,
+    /// The pace of a core of one's own, as far as it is known.
+    pace: f64,
     watch: &'w mut dyn FnMut() -> bool,
     begun: Instant,
     waited: Duration,
@@ -76,17 +83,18 @@ impl<'w> CpuCore<'w> {
     ) -> Self {
         CpuCore {
             look: Box::new(look),
-            least: [pace.filter(|pace| *pace > 0.0).unwrap_or(f64::MAX); 3],
+            looks: vec![0; HIGHEST * STEPS],
+            pace: pace.filter(|pace| *pace > 0.0).unwrap_or(f64::MAX),
             watch,
             begun: Instant::now(),
             waited: Duration::ZERO,
         }
     }
 
-    /// The pace of a core of one's own, as far as it is known: the third least of all, as one look
-    /// in ten thousand finds less than there is.
+    /// The pace of a core of one's own, as far as it is known: one look in twenty found less, or
+    /// that of heats before if that is less.
     pub fn pace(&self) -> f64 {
-        self.least[2]
+        self.pace
     }
 
     /// Whether nobody is known to have had a part in a stretch.
@@ -128,12 +136,23 @@ impl<'w> CpuCore<'w> {
         }
     }
 
+    /// Above what one look in twenty found; of few looks the largest of all.
+    fn usual_least(&self) -> f64 {
+        let mut left = self.looks.iter().sum::<u32>().div_ceil(20).max(LOOKS_LEAST);
+        for (step, &looks) in self.looks.iter().enumerate() {
+            left = left.saturating_sub(looks);
+            if left == 0 {
+                return (step + 1) as f64 / STEPS as f64;
+            }
+        }
+        f64::MAX
+    }
+
     fn look(&mut self) -> Look {
         let (pace, preemptions) = (self.look)();
-        if pace < self.least[2] {
-            self.least[2] = pace;
-            self.least.sort_unstable_by(f64::total_cmp);
-        }
+        let step = (pace * STEPS as f64) as usize;
+        self.looks[step.min(HIGHEST * STEPS - 1)] += 1;
+        self.pace = self.pace.min(self.usual_least());
         Look { preemptions, pace }
     }
 }
@@ -190,21 +209,35 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_found_less_than_there_is_changes_nothing() {
-        let mut paces = [1.02, 1.3, 1.25, 1.3, 2.0, 1.26].into_iter();
-        let look = || (paces.next().expect("a look"), 0);
+    fn looks_that_found_less_than_there_is_change_nothing() {
+        let mut nr = 0;
+        let look = || {
+            nr += 1;
+            (if nr % 40 == 0 { 1.0 } else { 1.3 }, 0)
+        };
         let mut watch = || true;
         let mut core = CpuCore::with(look, None, &mut watch);
-        let first = core.begin();
-        let calm = core.end(&first);
-        core.begin();
-        assert!(core.was_ours(calm), "1.02, 1.25, 1.3: the third is the pace");
-        assert_eq!(core.pace(), 1.3);
-        let begun = core.begin();
-        let calm = core.end(&begun);
-        assert_eq!(calm, Calm { is_interrupted: false, pace: 2.0 });
-        assert!(!core.was_ours(calm));
-        core.begin();
+        assert_eq!(core.pace(), f64::MAX);
+        for _ in 0..1000 {
+            core.begin();
+        }
+        assert_eq!(core.pace(), 1.31);
+        let calm = |pace| Calm { is_interrupted: false, pace };
+        assert!(core.was_ours(calm(1.8)) && !core.was_ours(calm(1.9)));
+    }
+
+    #[test]
+    fn a_core_that_was_ours_for_a_while_is_known_by_it() {
+        let mut nr = 0;
+        let look = || {
+            nr += 1;
+            (if (100..120).contains(&nr) { 1.25 } else { 2.1 }, 0)
+        };
+        let mut watch = || true;
+        let mut core = CpuCore::with(look, None, &mut watch);
+        for _ in 0..200 {
+            core.begin();
+        }
         assert_eq!(core.pace(), 1.26);
     }
 

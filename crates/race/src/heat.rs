@@ -49,7 +49,7 @@ pub struct Row {
     /// Figures of stretches in which another thread had the CPU for a while, or the other half of
     /// its core. One that is short is run again up to three times until nobody has.
     pub disturbed: usize,
-    /// Of each figure, the larger pace at its two ends: see [`HeatSpec::pace`]. Beyond 1.5 times
+    /// Of each figure, the larger pace at its two ends: see [`HeatSpec::pace`]. Beyond 1.4 times
     /// that of a core of one's own another thread had the other half of it.
     pub paces: Vec<f64>,
     /// Instructions of a loop or an operation, in a round of its own; where operations are timed
