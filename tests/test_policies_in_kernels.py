@@ -352,6 +352,8 @@ def test_a_mistake_ends_with_the_kernels_reason_and_the_machine_goes_on(kernel, 
     assert finished["status"] == 1, finished
     records = kernel_result.parse(finished["output"].splitlines())
     [end] = [record for record in records if record["record"] in ("refused", "ejected")]
+    # However soon a policy is ejected, it is known by its name.
+    assert {record["policy"] for record in records if record["record"] == "attached"} <= {name}
     said = ": ".join(filter(None, (end["reason"], end.get("message"))))
     print(f"{said}\nhint: {end['hint']}")
     assert (end["record"], end.get("stage")) == ("refused" if stage else "ejected", stage)

@@ -89,10 +89,12 @@ pub fn load_for(
     if reach == Reach::Willing {
         settings::raise_ops_flags(&mut opened, &variables, SCX_OPS_SWITCH_PARTIAL);
     }
+    let name = settings::ops_name(&opened, &variables);
     let before = Status::now();
     let messages = status::KernelMessages::from_now();
     let (loaded, load_ns) = verify(opened, &variables, set, &log)?;
     let mut policy = attach(loaded, &before, messages, &log)?;
+    policy.attached.policy = name.unwrap_or_default();
     policy.attached.load_ns = load_ns;
     policy.exit_record = ExitRecord::find(&variables);
     policy.require_enabled()?;
@@ -198,9 +200,8 @@ fn attach(
         .attach_struct_ops()
         .map_err(|e| LoadError::attach(&e, before, &messages.text(), log.text()))?;
     let attach_ns = elapsed_ns(start);
-    let status = Status::now();
     let attached = Attached {
-        policy: status.ops.clone().unwrap_or_default(),
+        policy: String::new(),
         load_ns: 0,
         attach_ns,
         // The kernel counts a policy when it is enabled; one that failed in init never is.

@@ -37,18 +37,33 @@ pub(super) fn write(object: &mut OpenObject, variable: &Variable, bytes: &[u8]) 
 
 /// Adds to the `flags` of the object's `sched_ext_ops`.
 pub(super) fn raise_ops_flags(object: &mut OpenObject, variables: &[Variable], flags: u64) {
-    let offset = variables.iter().find_map(|variable| {
-        let Shape::Structure(members) = &variable.shape else { return None };
-        let member = members.iter().find(|member| member.name == "flags")?;
-        variable.section.starts_with(".struct_ops").then_some(variable.offset + member.offset)
-    });
+    let Some(offset) = offset_in_ops(variables, "flags") else { return };
     let map = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
-    let (Some(offset), Some(mut map)) = (offset, map) else { return };
+    let Some(mut map) = map else { return };
     let place = map.initial_value_mut().and_then(|data| data.get_mut(offset..offset + 8));
     if let Some(place) = place {
         let before = place.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
         place.copy_from_slice(&(before | flags).to_le_bytes());
     }
+}
+
+/// The `name` in the object's `sched_ext_ops`, by which the kernel calls the policy.
+///
+/// The kernel's own file of it is gone as soon as the policy is, which may be at once.
+pub(super) fn ops_name(object: &OpenObject, variables: &[Variable]) -> Option<String> {
+    let offset = offset_in_ops(variables, "name")?;
+    let map = object.maps().find(|map| map.map_type() == MapType::StructOps)?;
+    let name = map.initial_value()?.get(offset..)?.split(|&byte| byte == 0).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Where a member of the object's `sched_ext_ops` begins in its section.
+fn offset_in_ops(variables: &[Variable], member: &str) -> Option<usize> {
+    variables.iter().find_map(|variable| {
+        let Shape::Structure(members) = &variable.shape else { return None };
+        let found = members.iter().find(|one| one.name == member)?;
+        variable.section.starts_with(".struct_ops").then_some(variable.offset + found.offset)
+    })
 }
 
 fn no_tunable(name: &str, variables: &[Variable]) -> LoadError {
