@@ -517,6 +517,15 @@ def test_single_operations_show_percentiles_together_and_apart(
     assert f"50 %, 99 %, 99.9 %, max of {together}" in text
 
 
+@pytest.mark.parametrize("step", [26, 1])
+def test_a_clock_of_single_operations_that_goes_in_steps_is_told(step):
+    single = {"p50": 3 * step, "p99": 8 * step, "p999": 20 * step, "max": 25 * step}
+    single |= {"pop": dict(single), "push": dict(single), "remove": None, "back": None}
+    found = standings([heat([row("red_black_tree", rounds(9.0), single=single)])])
+    text = " ".join(race_table.notes(found))
+    assert ("goes forward" in text, "26 ticks at a time" in text) == (step > 1, step > 1)
+
+
 def test_tables_fit_eighty_columns(monkeypatch, capsys):
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
     names = [f"structure_of_name_{n}" for n in range(4)] + ["exact_time_ring", "red_black_tree"]

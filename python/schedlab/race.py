@@ -144,6 +144,11 @@ class Asked:
         return f"{self.n:,}" if self.queues == 1 else f"{self.n:,}×{self.queues:,}"
 
     @property
+    def place(self) -> str:
+        """Which heat it is, in a sentence."""
+        return f"{self.title}, n = {self.size}"
+
+    @property
     def is_timed_alone(self) -> bool:
         """Whether each operation is timed by itself."""
         return self.workload in TIMED_ALONE
@@ -228,6 +233,11 @@ def plan(
                 for n in dict.fromkeys(sizes or _usual_sizes(workload, full))
             ]
     return heats
+
+
+def places(heats: Sequence[Asked]) -> str:
+    """Which heats, in a sentence: the first, and how many there are besides."""
+    return heats[0].place + (f" and {len(heats) - 1} more" if len(heats) > 1 else "")
 
 
 def refuse_unheeded(
@@ -317,7 +327,7 @@ def refuse_changed(asked: Asked) -> None:
     for path, digest in files:
         if digest_of(Path(path)) != digest:
             raise SchedlabError(
-                f"{path} was changed during the race: {asked.title}, n = {asked.size} is not kept",
+                f"{path} was changed during the race: {asked.place} is not kept",
                 "run the same command again; heats raced before the change stay in the store",
             )
 

@@ -6,6 +6,7 @@ fits 80 columns or is cut into several.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -346,8 +347,7 @@ def aim_text(heat: Heat, aim: Aim) -> str:
     what, against = aim.what, aim.found.against
     what = what if against in what else f"{against}, {what}"
     return (
-        f"{heat.asked.title}, n = {heat.asked.size}: {ratio_text(aim.found.ratio)}{bounds} × "
-        f"{what}; aim ≤ {aim.limit:g}"
+        f"{heat.asked.place}: {ratio_text(aim.found.ratio)}{bounds} × {what}; aim ≤ {aim.limit:g}"
     )
 
 
@@ -358,34 +358,52 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     if why_not:
         said.append(f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}.")
     if too_short := [
-        f"{one.heat.asked.title}, n = {one.heat.asked.size}"
+        one.heat.asked
         for one in standings
         if any(ticks <= 0 for row in one.rows.values() for ticks in row.rounds)
     ]:
-        more = f" and {len(too_short) - 1} more" if len(too_short) > 1 else ""
         said.append(
-            f"The clock is too coarse for {too_short[0]}{more}: a round took no time, so there are"
-            " no ratios to it. Race more loops, with -l."
+            f"The clock is too coarse for {race.places(too_short)}: a round took no time, so there"
+            " are no ratios to it. Race more loops, with -l."
         )
+    if (step := _clock_step(standings)) > 1:
+        said.append(
+            f"The clock goes forward {step} ticks at a time, so single operations that differ by"
+            " one such step may have taken as long."
+        )
+    said.extend(_disturbances(standings))
+    return said
+
+
+def _clock_step(standings: Sequence[Standing]) -> int:
+    """Ticks between two readings of the clock that times single operations; 0 if it timed none.
+
+    Source: the greatest common divisor of all their percentiles.
+    """
+    found = [row.single for one in standings for row in one.rows.values() if row.single]
+    found += [of_one for single in found for of_one in single.values() if isinstance(of_one, dict)]
+    return math.gcd(*(int(percentiles[name]) for percentiles in found for name in PERCENTILES))
+
+
+def _disturbances(standings: Sequence[Standing]) -> Iterable[str]:
+    """Who else was on the machine, as far as it is known."""
     pace = race.own_pace(one.heat for one in standings)
     shares = {one.heat.asked: one.heat.disturbed_share(pace) for one in standings}
     disturbed = [asked for asked, share in shares.items() if share > DISTURBED_SHARE]
     if disturbed:
-        most = max(disturbed, key=shares.__getitem__)
-        more = f" and {len(disturbed) - 1} more" if len(disturbed) > 1 else ""
-        said.append(
-            f"Another thread had the CPU, or the other half of its core, in {shares[most]:.0%} of"
-            f" the figures of {most.title}, n = {most.size}{more}. Who keeps many units of the"
-            " core busy suffers most from that, so ratios there are not those of an idle machine."
-            " --again races anew."
+        disturbed.sort(key=shares.__getitem__, reverse=True)
+        yield (
+            "Another thread had the CPU, or the other half of its core, in"
+            f" {shares[disturbed[0]]:.0%} of the figures of {race.places(disturbed)}. Who keeps"
+            " many units of the core busy suffers most from that, so ratios there are not those of"
+            " an idle machine. --again races anew."
         )
     loads = [one.heat.load for one in standings if one.heat.load is not None]
     if loads and max(loads) >= BUSY_LOAD:
-        said.append(
+        yield (
             f"The machine was busy: up to {max(loads):.1f} tasks at a time ran or waited. Minima"
             " suffer least; for times to quote, race on an idle machine."
         )
-    return said
 
 
 def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:

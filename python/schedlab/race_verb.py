@@ -184,12 +184,11 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
 
 def _conclude(failed: Sequence[tuple[Asked, Exception]]) -> int:
     """Says which heats there are not and why, each reason once, and gives the exit code."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[Asked]] = {}
     for asked, error in failed:
-        reasons.setdefault(str(error), []).append(f"{asked.title}, n = {asked.size}")
-    for reason, places in reasons.items():
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        click.echo(f"error: {places[0]}{more}: {reason}", err=True)
+        reasons.setdefault(str(error), []).append(asked)
+    for reason, heats in reasons.items():
+        click.echo(f"error: {race.places(heats)}: {reason}", err=True)
     return EXIT_FOUND if failed else 0
 
 
@@ -468,4 +467,4 @@ def _progress(heats: Sequence[Asked], quiet: bool) -> Iterator[Callable[[int], N
 
 def _now_text(heats: Sequence[Asked], done: int) -> str:
     """What is raced after so many heats."""
-    return f"{heats[done].title}, n = {heats[done].size}" if done < len(heats) else ""
+    return heats[done].place if done < len(heats) else ""
