@@ -174,7 +174,7 @@ pub struct HeatSpec {
     pub cpu: Option<usize>,
     /// How many times as long as a chain of operations turns of a short queue take on a core of
     /// one's own, as heats before have found: a heat waits for that for a while. Filled in with
-    /// the least of all.
+    /// the least of those and of its own, which is the best twentieth of its looks.
     #[serde(default)]
     pub pace: Option<f64>,
     /// Seed of keys and choices.

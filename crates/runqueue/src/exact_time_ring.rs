@@ -19,8 +19,9 @@
 //! current_end <= rungs < slots of the ring < overflow < beyond`, where an entry equal to a
 //! boundary that has younger ones behind it is on its earlier side.
 //!
-//! Cost: push O(1); pop O(1) on average, at worst a rebuild of everything, O(n), which happens when
-//! the number of items or the spread of keys has changed by a factor; remove O(1) on average
+//! Cost: push O(1); pop O(1) on average, at worst O(n): a rebuild of everything, which happens when
+//! the number of items or the spread of keys has changed by a factor, or all of the overflow, which
+//! is gone through each time half of the ring has passed; remove O(1) on average
 //! in the ring, where it leaves a hole that a pop passes over later, at most two for each item that
 //! there is room for; one pass in the first tier and the front; a walk is n pops and pushes.
 //! Memory, all of it allocated when the queue is made: for a capacity that fits into the first
