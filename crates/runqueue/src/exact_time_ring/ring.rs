@@ -2,13 +2,14 @@
 //!
 //! This is the time ring of 2007 made exact. A slot is a list of entries in order of arrival; it
 //! is sorted when its time has come, when it is small and warm. Entries beyond the ring's end do
-//! not share the last slot, they wait in an overflow, and come into the ring before any entry
-//! that is queued later can reach the same slot. A slot that became too full is divided into the
+//! not share the last slot, they wait in an [`overflow`](super::overflow), and come into the ring
+//! before any entry that is queued later can reach the same slot. A slot that became too full is divided into the
 //! slots of a finer rung.
 
 use super::Nodes;
 use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
 use super::lanes;
+use super::overflow::Overflow;
 use crate::run_queue::NONE;
 use std::ops::Range;
 
@@ -68,9 +69,7 @@ pub(super) struct Ring {
     slots: Box<[Slot]>,
     occupied: Box<[u64]>,
     mask: usize,
-    overflow: Bucket,
-    /// No key in the overflow is below it.
-    overflow_low: i64,
+    overflow: Overflow,
     rungs: Vec<Rung>,
     rung_slots: Box<[Slot]>,
     /// Since the last tuning: slots opened, entries in them.
@@ -105,8 +104,7 @@ impl Ring {
             slots: vec![Slot::EMPTY; slots].into_boxed_slice(),
             occupied: vec![0; slots.div_ceil(64)].into_boxed_slice(),
             mask: 0,
-            overflow: Bucket::EMPTY,
-            overflow_low: HOLE,
+            overflow: Overflow::new(slots),
             rungs: Vec::with_capacity(rungs),
             rung_slots: vec![Slot::EMPTY; rung_slots].into_boxed_slice(),
             opened: 0,
@@ -121,13 +119,14 @@ impl Ring {
 
     /// Chunks that can be partly empty at one time.
     pub fn lists(&self) -> usize {
-        self.slots.len() + self.rung_slots.len()
+        self.slots.len() + self.rung_slots.len() + self.overflow.lists()
     }
 
     pub fn memory_bytes(&self) -> usize {
         size_of_val(&*self.slots)
             + size_of_val(&*self.occupied)
             + size_of_val(&*self.rung_slots)
+            + self.overflow.memory_bytes()
             + self.rungs.capacity() * size_of::<Rung>()
     }
 
@@ -139,11 +138,16 @@ impl Ring {
         if number <= self.at {
             return None;
         }
+        Some(self.push_behind(chunks, number, key, tag))
+    }
+
+    /// Queues an entry of this slot, which is behind the one that is being served.
+    #[inline(always)]
+    fn push_behind(&mut self, chunks: &mut Chunks, number: i64, key: i64, tag: u64) -> Place {
         if number < self.end {
-            return Some(self.append(chunks, number, key, tag));
+            return self.append(chunks, number, key, tag);
         }
-        self.overflow_low = self.overflow_low.min(key);
-        Some(chunks.push(&mut self.overflow, key, tag))
+        self.overflow.push(chunks, (number, self.end), (key, tag))
     }
 
     #[inline(always)]
@@ -176,6 +180,12 @@ impl Ring {
     #[cfg(test)]
     pub fn slot_bits(&self) -> u32 {
         self.shift
+    }
+
+    /// What lies beyond the ring.
+    #[cfg(test)]
+    pub fn overflow(&self) -> &Overflow {
+        &self.overflow
     }
 
     /// Whether a divided slot may have entries left.
@@ -236,10 +246,10 @@ impl Ring {
                 self.advance(chunks, nodes);
                 return Some((slot, number << self.shift..(number + 1) << self.shift));
             }
-            if self.overflow.entries == 0 {
+            if self.overflow.is_empty() {
                 return None;
             }
-            self.at = (self.overflow_low >> self.shift) - 1;
+            self.at = self.overflow.low() - 1;
             self.end = self.at + 1;
             self.advance(chunks, nodes);
         }
@@ -273,44 +283,35 @@ impl Ring {
     }
 
     /// Moves the ring's end on: as far as the ring reaches if nothing in the overflow would have
-    /// to come in, otherwise when half of the ring is behind.
+    /// to come in, otherwise when half of the ring is behind, to where a list of the overflow ends.
     #[inline(always)]
     fn advance(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) {
-        let end = self.at + 1 + self.mask as i64;
-        if self.overflow_low >= self.start_of(end) {
+        let (end, half) = (self.at + 1 + self.mask as i64, (self.mask / 2) as i64 + 1);
+        if self.overflow.low() >= end {
             self.end = end;
-        } else if self.end - self.at <= (self.mask / 2) as i64 + 1 {
-            self.end = end;
+        } else if self.end - self.at <= half {
+            self.end = end & -half;
             self.take_in(chunks, nodes);
         }
-    }
-
-    /// The first key of a slot, `HOLE` if there are no such keys.
-    #[inline(always)]
-    fn start_of(&self, number: i64) -> i64 {
-        if number > HOLE >> self.shift { HOLE } else { number << self.shift }
     }
 
     /// Moves entries from the overflow into the ring.
     #[cold]
     #[inline(never)]
     fn take_in(&mut self, chunks: &mut Chunks, nodes: &mut Nodes) {
-        let mut old = std::mem::replace(&mut self.overflow, Bucket::EMPTY);
-        let bound = self.start_of(self.end);
-        self.overflow_low = HOLE;
-        // Here and in `divide` chunks are read where they are: copies cost 7 % on bimodal keys.
-        while old.head != NONE {
-            let chunk = chunks.detach_first(&mut old);
-            for place in 0..CHUNK {
-                let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
-                if key < bound {
-                    nodes[tag as u32].place = self.append(chunks, key >> self.shift, key, tag);
-                } else if key != HOLE {
-                    self.overflow_low = self.overflow_low.min(key);
-                    nodes[tag as u32].place = chunks.push(&mut self.overflow, key, tag);
+        while let Some(mut old) = self.overflow.take_before(self.end) {
+            // Here and in `divide` chunks are read where they are: copies cost 7 % on bimodal keys.
+            while old.head != NONE {
+                let chunk = chunks.detach_first(&mut old);
+                for place in 0..CHUNK {
+                    let (key, tag) = (chunks.get(chunk).keys[place], chunks.get(chunk).tags[place]);
+                    if key != HOLE {
+                        let number = key >> self.shift;
+                        nodes[tag as u32].place = self.push_behind(chunks, number, key, tag);
+                    }
                 }
+                chunks.give_back(chunk);
             }
-            chunks.give_back(chunk);
         }
     }
 
@@ -412,8 +413,7 @@ impl Ring {
             chunks.join(&mut slot, &mut self.slots[index]);
             chunks.pour(&mut slot, &mut all);
         }
-        chunks.pour(&mut self.overflow, &mut all);
-        self.overflow_low = HOLE;
+        self.overflow.pour(chunks, &mut all);
         all
     }
 
@@ -431,9 +431,7 @@ impl Ring {
                 }
             }
         }
-        let mut old = std::mem::replace(&mut self.overflow, Bucket::EMPTY);
-        chunks.pour(&mut old, &mut self.overflow);
-        chunks.places(&self.overflow, |tag, place| nodes[tag as u32].place = place);
+        self.overflow.sweep(chunks, |tag, place| nodes[tag as u32].place = place);
     }
 
     /// Fills the empty ring with these entries, none of which is below `limit`. Returns those
@@ -446,7 +444,7 @@ impl Ring {
         entries: u64,
         limit: i64,
     ) -> (Bucket, i64) {
-        debug_assert!(self.rungs.is_empty() && self.overflow.entries == 0);
+        debug_assert!(self.rungs.is_empty() && self.overflow.is_empty());
         let (shift, mask) = (self.shift, self.mask);
         let each = self.opened_entries / self.opened.max(1);
         if self.sparse == 0 && self.has_evidence() && !(FEW..=MANY).contains(&each) {
@@ -462,6 +460,7 @@ impl Ring {
         let low = bounds(chunks, all.head).0.min(HOLE - 1);
         self.at = ((limit - 1) >> self.shift).max((low >> self.shift) - 1);
         self.end = self.at + 1 + self.mask as i64;
+        self.overflow.begin(self.mask + 1);
         self.patience =
             if again { (2 * self.patience + 64).min(1 << 40) } else { (entries / 8).max(64) };
         self.tuned_for = entries;

@@ -10,7 +10,7 @@ use crate::hold::{Increments, Keys, Random};
 use std::collections::BTreeMap;
 
 /// Runs a test in all forms.
-fn in_each_form(test: impl Fn(Lanes)) {
+pub(super) fn in_each_form(test: impl Fn(Lanes)) {
     [Lanes::Scalar, Lanes::Avx2, Lanes::Avx512]
         .into_iter()
         .filter(|form| form.is_here())
@@ -32,10 +32,10 @@ fn memory_is_what_the_first_page_says() {
 }
 
 /// A queue beside its model: key's distance from `ORIGIN` and arrival give the item.
-struct Checked {
-    queue: ExactTimeRing,
+pub(super) struct Checked {
+    pub queue: ExactTimeRing,
     model: BTreeMap<(i64, u64), u32>,
-    place: Vec<(i64, u64)>,
+    pub place: Vec<(i64, u64)>,
     arrivals: u64,
 }
 
@@ -43,7 +43,7 @@ struct Checked {
 const ORIGIN: u64 = 0u64.wrapping_sub(1000);
 
 impl Checked {
-    fn new(form: Lanes, capacity: usize) -> Self {
+    pub fn new(form: Lanes, capacity: usize) -> Self {
         Checked {
             queue: ExactTimeRing::new(capacity, form),
             model: BTreeMap::new(),
@@ -52,27 +52,27 @@ impl Checked {
         }
     }
 
-    fn push(&mut self, item: u32, distance: i64) {
+    pub fn push(&mut self, item: u32, distance: i64) {
         self.arrivals += 1;
         self.place[item as usize] = (distance, self.arrivals);
         self.model.insert((distance, self.arrivals), item);
         self.queue.push(item, ORIGIN.wrapping_add(distance as u64));
     }
 
-    fn remove(&mut self, item: u32) {
+    pub fn remove(&mut self, item: u32) {
         self.model.remove(&self.place[item as usize]);
         self.queue.remove(item);
     }
 
     /// Pops and says which item it was and its distance.
-    fn pop(&mut self) -> Option<(u32, i64)> {
+    pub fn pop(&mut self) -> Option<(u32, i64)> {
         let first = self.model.pop_first().map(|((distance, _), item)| (item, distance));
         assert_eq!(self.queue.pop(), first.map(|(item, _)| item));
         assert_eq!(self.queue.len(), self.model.len());
         first
     }
 
-    fn pop_all(&mut self) {
+    pub fn pop_all(&mut self) {
         while self.pop().is_some() {}
     }
 }
