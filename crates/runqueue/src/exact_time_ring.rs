@@ -21,10 +21,10 @@
 //! boundary that has younger ones behind it is on its earlier side.
 //!
 //! Cost: push O(1); pop O(1) on average, at worst O(n): a rebuild of everything, which happens when
-//! the number of items or the spread of keys has changed by a factor, or a long list that comes into
-//! the ring; remove O(1) on average in the ring, where it leaves a hole that a pop passes over later,
-//! at most two for each item that there is room for; one pass in the first tier and the front; a
-//! walk is n pops and pushes.
+//! the number of items or the spread of keys has changed by a factor, or a long list that comes
+//! into the ring; remove O(1) on average in the ring, where it leaves a hole that a pop passes over
+//! later, at most two for each item that there is room for; one pass in the first tier and the
+//! front; a walk is n pops and pushes.
 //! Memory, all of it allocated when the queue is made: for a capacity that fits into the first
 //! tier at most 6 KiB and 144 bytes an item, its line of 64 among them, as there is no ring then,
 //! only a sorted array for keys that are too far apart ([`wide`]); for larger ones at most 20 KiB

@@ -3,8 +3,8 @@
 //! This is the time ring of 2007 made exact. A slot is a list of entries in order of arrival; it
 //! is sorted when its time has come, when it is small and warm. Entries beyond the ring's end do
 //! not share the last slot, they wait in an [`overflow`](super::overflow), and come into the ring
-//! before any entry that is queued later can reach the same slot. A slot that became too full is divided into the
-//! slots of a finer rung.
+//! before any entry that is queued later can reach the same slot. A slot that became too full is
+//! divided into the slots of a finer rung.
 
 use super::Nodes;
 use super::chunks::{Bucket, CHUNK, Chunks, HOLE, Place, Slot};
