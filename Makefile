@@ -248,7 +248,7 @@ bench: ## Prints context switches simulated per second on one core
 	cargo run --release --locked -p simulator --example switches_per_second
 
 .PHONY: bench-race
-bench-race: peer-programs setup ## Races all run queues and peers in all workloads: an hour on an idle machine
+bench-race: peer-programs setup ## Races all run queues and peers in all workloads: two to three hours on an idle machine
 	@echo "The race may be stopped: the same command goes on from there. All of it will be in" \
 		"schedlab-race.html"
 	schedlab race --full --peers --report schedlab-race.html

@@ -369,16 +369,16 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     if (step := _clock_step(standings)) > 1:
         said.append(
             f"The clock goes forward {step} ticks at a time, so single operations that differ by"
-            " one such step may have taken as long."
+            " one such step, or a pop and a push by two, may have taken as long."
         )
     said.extend(_disturbances(standings))
     return said
 
 
 def _clock_step(standings: Sequence[Standing]) -> int:
-    """Ticks between two readings of the clock that times single operations; 0 if it timed none.
+    """The step, in ticks, of the clock that times single operations; 0 if it timed none.
 
-    Source: the greatest common divisor of all their percentiles.
+    It is the greatest common divisor of all their percentiles, 1 where steps are no whole ticks.
     """
     found = [row.single for one in standings for row in one.rows.values() if row.single]
     found += [of_one for single in found for of_one in single.values() if isinstance(of_one, dict)]

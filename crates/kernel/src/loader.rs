@@ -94,7 +94,7 @@ pub fn load_for(
     let messages = status::KernelMessages::from_now();
     let (loaded, load_ns) = verify(opened, &variables, set, &log)?;
     let mut policy = attach(loaded, &before, messages, &log)?;
-    policy.attached.policy = name.unwrap_or_default();
+    policy.attached.policy = name.or_else(|| Status::now().ops).unwrap_or_default();
     policy.attached.load_ns = load_ns;
     policy.exit_record = ExitRecord::find(&variables);
     policy.require_enabled()?;

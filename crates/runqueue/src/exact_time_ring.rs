@@ -11,9 +11,10 @@
 //! 3. more, in any order: a *ring* of slots. A push appends to the slot of its key, unsorted. When
 //!    a slot's time comes, its some fourteen entries are put in order at once, by a sorting network
 //!    or by counting for each how many are smaller, into the *front*, from which pops take. What
-//!    lies beyond the ring waits in lists, of which one comes in each time half of the ring has
-//!    passed ([`overflow`]), what is too much for one slot is divided into a finer rung ([`ring`]).
-//!    Slots are made longer or shorter when they hold too few or too many.
+//!    lies beyond the ring waits in lists, of which one comes in when half of the ring has passed,
+//!    and what lies beyond those in one more ([`overflow`]); what is too much for one slot is
+//!    divided into a finer rung ([`ring`]). Slots are made longer or shorter when they hold too few
+//!    or too many.
 //!
 //! Why it is exact: entries of one key are always in one list, in order of arrival, and move from
 //! list to list in that order; and each boundary splits all keys, `front < limit <= current <
@@ -21,14 +22,14 @@
 //! boundary that has younger ones behind it is on its earlier side.
 //!
 //! Cost: push O(1); pop O(1) on average, at worst O(n): a rebuild of everything, which happens when
-//! the number of items or the spread of keys has changed by a factor, or a long list that comes
-//! into the ring; remove O(1) on average in the ring, where it leaves a hole that a pop passes over
-//! later, at most two for each item that there is room for; one pass in the first tier and the
-//! front; a walk is n pops and pushes.
+//! the number of items or the spread of keys has changed by a factor, a long list that comes into
+//! the ring, or a pass over all that lies beyond the lists; remove O(1) on average in the ring,
+//! where it leaves a hole that a pop passes over later, at most two for each item that there is
+//! room for; one pass in the first tier and the front; a walk is n pops and pushes.
 //! Memory, all of it allocated when the queue is made: for a capacity that fits into the first
 //! tier at most 6 KiB and 144 bytes an item, its line of 64 among them, as there is no ring then,
 //! only a sorted array for keys that are too far apart ([`wide`]); for larger ones at most 20 KiB
-//! and 320 bytes an item.
+//! and 328 bytes an item.
 //!
 //! Choose it whenever the average counts. Choose a tree where one operation of O(n) must never
 //! happen.

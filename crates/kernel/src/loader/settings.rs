@@ -1,4 +1,5 @@
-//! Tunables: `const volatile` integers of a policy that whoever loads it may set.
+//! What is set or read of an object before it is loaded: tunables, the `const volatile` integers of
+//! a policy that whoever loads it may set, and its `sched_ext_ops`.
 
 use std::collections::BTreeMap;
 
@@ -57,12 +58,12 @@ pub(super) fn ops_name(object: &OpenObject, variables: &[Variable]) -> Option<St
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// Where a member of the object's `sched_ext_ops` begins in its section.
+/// Where a member of the object's `sched_ext_ops` begins in it: libbpf has a map for each.
 fn offset_in_ops(variables: &[Variable], member: &str) -> Option<usize> {
     variables.iter().find_map(|variable| {
         let Shape::Structure(members) = &variable.shape else { return None };
         let found = members.iter().find(|one| one.name == member)?;
-        variable.section.starts_with(".struct_ops").then_some(variable.offset + found.offset)
+        variable.section.starts_with(".struct_ops").then_some(found.offset)
     })
 }
 

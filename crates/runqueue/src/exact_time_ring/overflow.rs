@@ -1,16 +1,18 @@
 //! What lies beyond the ring's end: lists, each for as many keys as half of the ring, and a rest
 //! that lies beyond those.
 //!
-//! When half of the ring has passed one list comes in, and no other is touched. A million items of
-//! uneven keys have seven in eight here: as one list, gone through each time, they made half of
-//! all the work, and pops that took tens of milliseconds.
+//! When half of the ring has passed one list comes in, and no other is touched. The rest is gone
+//! through when half of the lists have passed. A million items of uneven keys have seven in eight
+//! here: as one list, gone through each time, they made half of all the work, and pops that took
+//! tens of milliseconds.
 //!
 //! Slots are told by their numbers, as the ring does. Entries of one key are in one list at any
-//! time: what is in a list is before `end`, what is in the rest is not.
+//! time: what is in a list is before `end`, what is in the rest is not. Entries that were removed
+//! are holes: lows may be too low, and a list that has only holes counts as occupied.
 
 use super::chunks::{Bucket, Chunks, Place};
 
-/// Slots of the ring that there is room for, for each list here.
+/// There is a list for so many slots that the ring has room for.
 const SLOTS_PER_LIST: usize = 64;
 /// Fewest and most lists: one word has a bit for each.
 const LISTS_MIN: usize = 2;
@@ -24,13 +26,16 @@ pub(super) struct Overflow {
     occupied: u64,
     /// log2 of the slots that a list is for.
     shift: u32,
-    /// The first list that there is no room for: its entries are in the rest.
+    /// The first list that there is no room for: its entries are in the rest. While nothing but the
+    /// rest is here the ring may go past it; what comes then joins the rest.
     end: i64,
     rest: Bucket,
     /// No entry of the rest has a lower number.
     rest_low: i64,
     /// No entry at all has a lower number.
     low: i64,
+    /// Entries of the rest that were gone through since the ring was built.
+    passed: u64,
 }
 
 impl Overflow {
@@ -48,6 +53,7 @@ impl Overflow {
             rest: Bucket::EMPTY,
             rest_low: NOTHING,
             low: NOTHING,
+            passed: 0,
         }
     }
 
@@ -71,10 +77,18 @@ impl Overflow {
         self.low == NOTHING
     }
 
+    /// Entries of the rest that were gone through since the ring was built: many, if slots are far
+    /// too short for what is left.
+    #[inline(always)]
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
     /// The ring has this number of slots now. Nothing may be here.
     pub fn begin(&mut self, slots: usize) {
         debug_assert!(self.is_empty());
         self.shift = (slots / 2).ilog2();
+        self.passed = 0;
     }
 
     /// Queues an entry of this slot, which is not before the ring's end.
@@ -116,6 +130,7 @@ impl Overflow {
         }
         let rest = comes.then(|| {
             self.rest_low = NOTHING;
+            self.passed += u64::from(self.rest.entries);
             std::mem::replace(&mut self.rest, Bucket::EMPTY)
         });
         self.low = self.first_list().map_or(NOTHING, |list| list << self.shift).min(self.rest_low);
@@ -204,6 +219,31 @@ mod tests {
                 let enough = most[0].min(most[1]) > 1000 && came[0] > 10 && came[1] > 0;
                 assert!(enough, "{form:?}: at most {most:?}, came {came:?} times");
             }
+        });
+    }
+
+    #[test]
+    fn slots_are_made_longer_where_what_is_left_lies_farther_apart_than_all_lists_reach() {
+        in_each_form(|form| {
+            const DENSE: u32 = 1300;
+            let mut queue = Checked::new(form, 20_000);
+            let shuffled = |to: u32| (0..to).map(move |n| n * 7919 % to);
+            shuffled(DENSE).for_each(|item| queue.push(item, item.into()));
+            for _ in 0..DENSE {
+                let Some((item, distance)) = queue.pop() else { break };
+                queue.push(item, distance + i64::from(DENSE));
+            }
+            for item in shuffled(20_000).filter(|item| *item >= DENSE) {
+                queue.push(item, (1 << 40) + (i64::from(item) << 30));
+            }
+            let mut passed = 0;
+            for _ in 0..DENSE + 50 {
+                queue.pop();
+                passed = queue.queue.ring.overflow().passed().max(passed);
+            }
+            assert!(passed > 20_000, "{form:?}: the rest was gone through, {passed} entries");
+            assert!(queue.queue.ring.slot_bits() > 30, "{form:?}: until slots were longer");
+            queue.pop_all();
         });
     }
 

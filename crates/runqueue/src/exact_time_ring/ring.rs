@@ -23,6 +23,9 @@ const MANY: u64 = 23;
 /// on both could share a slot: the ring would reach that much farther. Tuned by their density, such
 /// keys are four slots apart or nearer.
 const SPARSE: i64 = 16;
+/// Entries beyond the overflow's lists that may be gone through for each that is queued or was
+/// served since the last tuning: with more, slots are far too short.
+const PASSED_MOST: u64 = 8;
 /// Fewest slots of the ring.
 const SLOTS_MIN: usize = 16;
 /// Items for each slot of the ring that there is room for, at most: with 5, keys reach beyond the
@@ -391,6 +394,7 @@ impl Ring {
         // Multiplied, as to divide takes long.
         let (few, many) = (FEW * self.opened, (MANY + 1) * self.opened);
         grew || 8 * self.sparse > self.patience
+            || self.overflow.passed() > PASSED_MOST * (entries + self.opened_entries)
             || (self.has_evidence() && !(few..many).contains(&self.opened_entries))
     }
 
