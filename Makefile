@@ -90,7 +90,7 @@ $(VENV)/.dependencies: pyproject.toml uv.lock $(VENV)/.uv-$(UV_VERSION)
 	touch $@
 
 $(VENV)/.core: $(CORE_SOURCES) $(VENV)/.dependencies
-	maturin develop --release --locked --uv
+	+maturin develop --release --locked --uv
 	# In a checkout the shipped files are those at its root, never a copy of them.
 	rm -rf python/schedlab/data
 	touch $@
@@ -136,20 +136,20 @@ guest: ## Builds schedlab-guest, which loads policies into kernels and plays wor
 	@command -v cargo >/dev/null || { echo "error: cargo is not on PATH" >&2; exit 1; }; \
 	[[ -e $(LIBELF) ]] || { echo "error: there is no $(LIBELF)" >&2; \
 		echo "hint: apt-get install libelf-dev" >&2; exit 1; }
-	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) RUSTFLAGS="-C target-feature=+crt-static" \
+	+LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) RUSTFLAGS="-C target-feature=+crt-static" \
 		cargo build --release --locked --target $(GUEST_TARGET) -p kernel --features bpf \
 		--bin schedlab-guest
 	@echo "built $(GUEST)"
 
 .PHONY: runqueue-c
 runqueue-c: ## Builds the run queues for C: target/release/libschedlab_runqueue.a
-	cargo build --release --locked -p runqueue_c
+	+cargo build --release --locked -p runqueue_c
 	@echo "its header: crates/runqueue_c/include/schedlab_runqueue.h"
 
 .PHONY: schedlab-bench
 schedlab-bench: ## Builds the benchmarks as one static program for any Linux of this processor
 	@command -v cargo >/dev/null || { echo "error: cargo is not on PATH" >&2; exit 1; }
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked \
+	+RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked \
 		--target $(GUEST_TARGET) -p benchmarks --bin schedlab-bench
 	@echo "built target/$(GUEST_TARGET)/release/schedlab-bench"
 
@@ -171,14 +171,38 @@ demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a re
 # ---- checking -----------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-programs setup check ## Everything that must hold, of Rust, C, Python and documents
+test: ## Everything that must hold, of Rust, C, Python and documents; says what took how long
+	@rm -f target/took; status=0; \
+	tests/took "make test" $(MAKE) --no-print-directory test-groups || status=$$?; \
+	tests/took; exit $$status
+
+# Two at a time, as each cargo compiles one program for minutes on one CPU: optimized programs wait
+# for each other, and so do those of the tests.
+.PHONY: test-groups
+test-groups: test-programs $(VENV)/.dependencies
+	$(MAKE) --no-print-directory -j2 --output-sync=line $(addprefix timed-,setup check-rust \
+		check-text guest schedlab-bench runqueue-c test-rust)
 	@# Without a mirror of Debian the tests that boot kernels are skipped, and say so.
-	$(MAKE) kernels || echo "note: no kernels could be fetched" >&2
-	$(MAKE) guest schedlab-bench runqueue-c
-	cargo test --workspace --locked
-	@# What needs libelf is a feature, which the workspace is built without.
-	LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) cargo test --locked -p kernel --features bpf --lib
-	pytest -n auto --dist loadgroup
+	$(MAKE) --no-print-directory timed-kernels || echo "note: no kernels could be fetched" >&2
+	$(MAKE) --no-print-directory timed-test-python
+
+timed-check-text timed-guest: timed-setup
+timed-schedlab-bench: timed-guest
+timed-runqueue-c: timed-schedlab-bench
+timed-test-rust: timed-check-rust
+
+timed-%:
+	+@tests/took "make $*" $(MAKE) --no-print-directory $*
+
+.PHONY: test-rust
+test-rust: ## The tests of all crates
+	@# What needs libelf is a feature of `kernel`. No crate has tests in its documentation.
+	+LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) \
+		cargo test --workspace --locked --tests --features kernel/bpf
+
+.PHONY: test-python
+test-python: ## The tests in Python, of what was built
+	env -u MAKEFLAGS -u MFLAGS pytest -n auto --dist loadgroup
 
 .PHONY: test-race
 test-race: ## The run queues' long tests: large sizes, ten million random operations each
@@ -224,12 +248,19 @@ fuzz: ## Programs of queue operations that reach new code, against a sorted list
 
 .PHONY: check
 check: test-programs setup ## Formats, lints and the layout rules; changes nothing
+	$(MAKE) --no-print-directory -j2 --output-sync=line check-rust check-text
+
+.PHONY: check-rust
+check-rust:
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+	+cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 	@# Checked, not linked: libFuzzer itself is built by `make fuzz` only.
-	CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy --manifest-path fuzz/Cargo.toml \
+	+CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy --manifest-path fuzz/Cargo.toml \
 		--target-dir target/fuzz --locked --quiet -- --deny warnings
+
+.PHONY: check-text
+check-text:
 	ruff format --check
 	ruff check
 	clang-format-19 --dry-run --Werror $(C_SOURCES)
@@ -266,7 +297,7 @@ conformance: setup ## Checks every policy, each in 10,000 random scenarios
 
 .PHONY: golden
 golden: ## Rewrites the golden timelines; read their diff before you commit it
-	GOLDEN=write cargo test --locked -p simulator --test golden
+	GOLDEN=write cargo test --locked -p simulator --test all golden::
 
 .PHONY: docs
 docs: setup ## Runs the documents' commands and writes what they print into them

@@ -1,26 +1,52 @@
-"""What several test files need: the real command, a stand-in for the core, and made-up runs."""
+"""What several test files need: the real command, a stand-in for the core, and made-up runs.
+
+At its end a run of several files says what each of them took.
+"""
 
 import os
 import signal
 import subprocess
 import sys
 import types
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import schedlab
+from schedlab import catalogue
 from schedlab.store import RunRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND_TIMEOUT_S = 300
+FILES_SHOWN = 15
 
 
 def pytest_configure(config):
     # A shell's background ignores Ctrl-C from the beginning, and so would what tests start there.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Some environments forbid Python to keep what it compiled. It is started a thousand times here,
+    # and each time it would compile all libraries again, which takes longer than what is tested.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     config.addinivalue_line(
         "markers", "stand_in: uses a stand-in for the compiled core; says nothing about simulation"
     )
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The files that took longest, fixtures included: with several workers, seconds of all."""
+    spent_s = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                spent_s[report.nodeid.partition("::")[0]] += report.duration
+    if len(spent_s) > 1:
+        terminalreporter.section("seconds by file")
+        for path, seconds in spent_s.most_common(FILES_SHOWN):
+            terminalreporter.write_line(f"{seconds:7.1f}  {path}")
+        if others := spent_s.most_common()[FILES_SHOWN:]:
+            seconds = sum(seconds for _, seconds in others)
+            terminalreporter.write_line(f"{seconds:7.1f}  {len(others)} others")
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +85,12 @@ class StandInError(Exception):
     """Takes the place of `_native.NativeError`."""
 
 
+def stand_in_sets(name):
+    """The set that a shipped policy's name alone means, without values."""
+    meant = catalogue.split_set(catalogue.with_set(name))[1]
+    return [{"name": meant, "tunables": {}, "is_plain": True}] if meant else []
+
+
 def stand_in_core():
     """A module with the core's names whose digests are the texts they would be made of."""
     core = types.ModuleType("schedlab._native")
@@ -67,6 +99,7 @@ def stand_in_core():
     core.PolicyError = type("PolicyError", (StandInError,), {})
     core.ScenarioError = type("ScenarioError", (StandInError,), {})
     core.version = lambda: "9.9"
+    core.position_on = lambda words: None
     core.compile_policy = lambda source, include_dirs, cache_dir: types.SimpleNamespace(
         name=Path(source).name.removesuffix(".bpf.c"),
         source_digest=f"digest of {Path(source).name}",
@@ -76,10 +109,10 @@ def stand_in_core():
             {"name": "slice_ns", "type": "u64", "default": 3_000_000, "doc": "A turn."},
             {"name": "greedy", "type": "bool", "default": 0, "doc": "Whether it is."},
         ],
-        sets=[],
+        sets=stand_in_sets(Path(source).name.removesuffix(".bpf.c")),
     )
     core.load_machine = lambda path: types.SimpleNamespace(
-        name=Path(path).stem, digest=f"digest of {Path(path).name}", nr_cpus=2, hz=100
+        name=Path(path).stem, digest=f"digest of {Path(path).name}", nr_cpus=2, hz=100, policies=[]
     )
     core.workload_parameters = lambda path: [
         {"name": "groups", "default": "10", "doc": ""},
@@ -90,6 +123,7 @@ def stand_in_core():
         digest=f"digest of {Path(path).name} {sorted(parameters.items())}",
         parameters={"groups": "10", "loops": "100", **parameters},
         check_cpus=lambda machine, nr_cpus: None,
+        check_playable=lambda: None,
     )
     return core
 

@@ -28,7 +28,7 @@ from played_guests import (
     cut,
     finished,
 )
-from schedlab import bench_asked, bench_boots, guest_facts, programs
+from schedlab import bench_asked, bench_boots, guest_facts, programs, vm
 from schedlab.bench_answers import BOOTS_FOR_KERNELS_MIN
 from schedlab.bench_boots import Guest, order
 from schedlab.errors import SchedlabError
@@ -175,9 +175,9 @@ def test_of_a_console_the_lines_are_told_in_which_the_kernel_says_why_it_dies():
     ]
     after = ["[ 2.2] CPU: 0 PID: 1 Comm: init", *(f"[ 3.{n}] R{n}: 0" for n in range(9))]
     died = "\n\n".join([*before, *story, *after])
-    assert bench_boots.evidence(died) == [*story, *after[:3]]
-    assert bench_boots.evidence("\n".join(before)) == before[-5:]
-    assert bench_boots.evidence("") == []
+    assert vm.evidence(died) == [*story, *after[:3]]
+    assert vm.evidence("\n".join(before)) == before[-5:]
+    assert vm.evidence("") == []
 
 
 def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(guests, bench, kept):

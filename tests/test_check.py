@@ -73,6 +73,8 @@ def test_a_lost_task_is_found_made_small_and_seen_again(command, spoilt, tmp_pat
     assert "the policy took it in `enqueue`" in done.stderr
     assert "made smaller: 2 tasks on 1 CPU," in done.stderr
     assert (tmp_path / "schedlab-check").is_dir()
+    told = "the replays read the machines and workloads in schedlab-check, which nothing else needs"
+    assert done.stderr.splitlines()[-1] == told
     for words in commands(done.stderr, "replay"):
         again = command(*words)
         assert again.returncode == 1
@@ -92,6 +94,18 @@ def test_a_policy_that_ends_its_process_is_told_with_the_scenario(command, spoil
     [words] = commands(done.stderr, "replay")
     again = command(*words)
     assert (again.returncode, "by signal 11" in again.stderr) == (1, True)
+
+
+def test_a_crash_in_every_scenario_is_told_once_with_how_often(command, spoilt):
+    scenarios = ("--only", "crowd", "--only", "shares", "--only", "extreme")
+    done = command("check", spoilt("crasher", "	*(volatile int *)0 = 1;\n"), *scenarios)
+    assert done.returncode == 1
+    assert done.stderr.count("violated:") == 1
+    assert "`enqueue`, called on CPU " in done.stderr
+    assert "the same in: shares, extreme; 3 times in all" in done.stderr
+    assert "hint: what a map lookup" in done.stderr
+    assert done.stdout.count("VIOLATED") == 1
+    assert "\ncrowd and 2 more " in done.stdout
 
 
 def test_a_policy_that_loops_is_told_with_the_scenario_and_not_tried_for_long(command, spoilt):

@@ -3,12 +3,14 @@
 Method: run the real command with the real core, in an empty directory, and look at what it says.
 """
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from schedlab import catalogue, cli, whole_file
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 RUN = ("run", "fifo", *SCENARIO)
@@ -55,8 +57,8 @@ def refused(done):
         (("compare", "fifo", *SCENARIO, "--repeat", "0"), ["--repeat: 0"]),
         (("compare", "fifo", *SCENARIO, "--report", "no/x.html"), ["no/x.html", "no directory"]),
         (("compare", "fifo", *SCENARIO, "--report", "/proc/x.html"), ["/proc/x.html cannot"]),
-        (("compare", "fifo", *SCENARIO, "--report", "x" * 300), ["cannot be written", "too long"]),
-        (("compare", "a=cfs", "a=bfs", *SCENARIO), ["'a' is given to both", "a=cfs a_2=bfs"]),
+        (("compare", "fifo", *SCENARIO, "--report", "x" * 300), ["cannot be reached", "too long"]),
+        (("compare", "a=cfs", "a=bfs", *SCENARIO), ["given to both", "a=cfs@6.1 a_2=bfs@425"]),
         ((*RUN, "--with", "pairs=-2"), ["--with pairs=-2: ", "ping_pong.toml", "hint: write"]),
         ((*RUN, "--with", f"pairs={9**30}"), [f"--with pairs: '{9**30}' is larger than any"]),
         (("compare", "fifo", *SCENARIO, "--vary", "pairs=-2..1"), ["--vary pairs=-2: "]),
@@ -163,7 +165,9 @@ def test_a_file_of_another_suffix_is_refused_with_the_right_one(
 def test_a_report_never_takes_the_place_of_a_device(command, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "is not a file" in refused(command("compare", "fifo", *SCENARIO, "--report", "pipe"))
+    assert "report pipe is a pipe" in refused(
+        command("compare", "fifo", *SCENARIO, "--report", "pipe")
+    )
     assert pipe.is_fifo()
 
 
@@ -227,3 +231,251 @@ def test_a_full_disk_under_stdout_is_an_error(environment):
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
+
+
+# ---- names that are no UTF-8 --------------------------------------------------------------------
+
+FOREIGN = os.fsdecode(b"bad\xff")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", FOREIGN, *SCENARIO),
+        ("run", f"./{FOREIGN}.bpf.c", *SCENARIO),
+        ("run", "fifo", "--workload", f"w/{FOREIGN}.toml", "--machine", "laptop"),
+        ("run", "fifo", "--workload", "ping_pong", "--machine", f"{FOREIGN}.toml"),
+        (*RUN, "--store", f"{FOREIGN}.db"),
+        (*RUN, "--with", f"x={FOREIGN}"),
+        (*RUN, "--with", f"{FOREIGN}=1"),
+        (*RUN, "--set", f"{FOREIGN}=1"),
+        (*RUN, "--until", FOREIGN),
+        (*RUN, f"--{FOREIGN}"),
+        (*RUN, "--queue-trace", FOREIGN),
+        ("compare", f"{FOREIGN}=fifo", *SCENARIO),
+        ("compare", "fifo", *SCENARIO, "--vary", f"pairs={FOREIGN}"),
+        ("compare", "fifo", *SCENARIO, "--report", f"{FOREIGN}.html"),
+        ("compare", "--experiment", f"./{FOREIGN}.toml"),
+        ("compare", "fifo", "--workload", "ping_pong", "--on", "vm", "--kernel", FOREIGN),
+        ("report", f"{FOREIGN}.db", "-o", "x.html"),
+        ("report", "x.db", "-o", f"{FOREIGN}.html"),
+        ("export", "x.db", "-o", f"{FOREIGN}.csv"),
+        ("export", "x.db", "-o", "x.csv", "--suite", FOREIGN),
+        ("merge", "x.db", f"{FOREIGN}.db"),
+        ("race", "--with", f"{FOREIGN}.so"),
+        ("race", "--trace", FOREIGN),
+        ("race", "--report", f"{FOREIGN}.html"),
+        ("bench", f"./{FOREIGN}.toml"),
+        ("bench", "kernel", "--label", FOREIGN),
+        ("kernels", "add", FOREIGN),
+        ("kernels", "add", "x", "--name", FOREIGN),
+        ("kernels", "fetch", FOREIGN),
+        ("calibrate", "here", "--costs", FOREIGN),
+        ("calibrate", "here", "--output", FOREIGN),
+        ("validate", "--machine", f"{FOREIGN}.toml"),
+        ("check", f"./{FOREIGN}.bpf.c"),
+        ("agree", f"./{FOREIGN}.bpf.c"),
+        ("size", FOREIGN),
+        ("load", f"./{FOREIGN}.bpf.c"),
+        ("reproduce", FOREIGN),
+        ("list", FOREIGN),
+        (FOREIGN,),
+    ],
+)
+def test_an_argument_that_is_not_utf_8_is_refused_with_its_byte(command, words):
+    message = refused(command(*words))
+    assert message.startswith("error: argument '")
+    assert "bad\\xff" in message.splitlines()[0]
+    assert message.splitlines()[0].endswith(" is not UTF-8")
+
+
+def test_a_folder_that_is_not_utf_8_does_no_harm_until_it_is_kept(command, tmp_path):
+    folder = tmp_path / FOREIGN
+    folder.mkdir()
+    (folder / "mine.toml").write_text(FREE)
+    (folder / "asked.toml").write_text(
+        'policies = ["fifo"]\nworkload = "./mine.toml"\nmachine = "laptop"\nrepeat = 1\n'
+    )
+    words = ("--workload", "./mine.toml", "--machine", "laptop")
+    assert command("run", "fifo", *words, "--store", "x.db", cwd=folder).returncode == 0
+    message = refused(command("compare", "--experiment", "./asked.toml", cwd=folder))
+    assert r"bad\xff/mine.toml" in message and "is not UTF-8" in message
+
+
+def test_a_link_that_leads_to_what_is_not_utf_8_does_no_harm(command, tmp_path):
+    (tmp_path / f"{FOREIGN}.toml").write_text(FREE)
+    (tmp_path / "mine.toml").symlink_to(f"{FOREIGN}.toml")
+    words = ("--workload", "mine.toml", "--machine", "laptop")
+    assert command("compare", "fifo", *words, "--repeat", "1").returncode == 0
+
+
+def test_a_cache_that_is_not_utf_8_does_no_harm(tmp_path, environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "schedlab", *RUN],
+        env=environment | {"XDG_CACHE_HOME": str(tmp_path / FOREIGN)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- what the shell and the system keep from us -------------------------------------------------
+
+
+def in_shell(environment, tmp_path, command, **kwargs):
+    """What a shell's line comes to; `schedlab` in it is the real one."""
+    line = command.replace("schedlab", f"{sys.executable} -m schedlab", 1)
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **kwargs,
+    )
+
+
+def test_a_closed_standard_output_is_told(environment, tmp_path):
+    message = refused(in_shell(environment, tmp_path, "schedlab list machines >&-"))
+    assert "standard output is closed" in message and ">/dev/null" in message
+
+
+def test_without_standard_error_all_else_is_as_ever(environment, tmp_path):
+    with_it = in_shell(environment, tmp_path, "schedlab run fifo --workload ping_pong --machine"
+                       " laptop --store x.db")  # fmt: skip
+    without = in_shell(environment, tmp_path, "schedlab run fifo --workload ping_pong --machine"
+                       " laptop --store x.db 2>&- <&-")  # fmt: skip
+    assert (without.returncode, without.stdout) == (0, with_it.stdout)
+    assert in_shell(environment, tmp_path, "schedlab list machine 2>&-").returncode == 2
+    # Nothing was written into what got the number of standard error.
+    assert in_shell(environment, tmp_path, "schedlab export x.db -o x.csv").returncode == 0
+
+
+def test_an_error_that_cannot_be_written_is_still_in_the_exit_code(environment, tmp_path):
+    assert in_shell(environment, tmp_path, "schedlab list machine 2>/dev/full").returncode == 2
+
+
+def test_a_full_standard_output_is_named_with_its_reason(environment, tmp_path):
+    done = in_shell(environment, tmp_path, "schedlab list machines >/dev/full")
+    assert refused(done) == (
+        "error: standard output: no space left on device\n"
+        "hint: make room there, or name another place\n"
+    )
+
+
+@pytest.mark.parametrize("most", [5, 8, 10, 12, 14, 16])
+def test_too_few_open_files_are_told_with_their_number(environment, tmp_path, most):
+    words = "schedlab compare fifo --workload ping_pong --machine laptop --repeat 1"
+    done = in_shell(environment, tmp_path, f"ulimit -n {most}; {words}")
+    if done.returncode:
+        message = refused(done)
+        assert "oo many open files" in message and "Errno" not in message
+        assert f"no more than {most} may" in message or "cannot run cc" in message
+
+
+def test_a_file_that_there_is_no_room_for_is_named(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fails)
+    with pytest.raises(OSError, match=r"No space left on device: .*page\.html"):
+        whole_file.write(tmp_path / "page.html", "text")
+
+
+LONG = "x" * 10**6
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{LONG} = 1\n", ("compare", "--experiment", "./long.toml")),
+        (f"repeat = '{LONG}'\n", ("compare", "--experiment", "./long.toml")),
+        (f"policies = ['{LONG}']\nworkload = 'counter'\nmachine = 'laptop'\n",
+         ("compare", "--experiment", "./long.toml")),
+        (f"[with]\n'{LONG}' = 1\n", ("compare", "fifo", *SCENARIO, "--experiment", "./long.toml")),
+        (f"title = {LONG}\n", ("compare", "--experiment", "./long.toml")),
+        (f"{LONG} = 1\n", ("run", "fifo", "--workload", "./long.toml", "--machine", "laptop")),
+        (f"hz = '{LONG}'\n", ("run", "fifo", "--workload", "counter", "--machine", "./long.toml")),
+        (f"title = '{LONG}'\n'{LONG}' = 1\n", ("bench", "./long.toml")),
+        (f"{LONG} = 1\n", ("race", "--trace", "./long.toml")),
+        (f"{LONG}\n", ("calibrate", "here", "--costs", "long.toml")),
+        ("push 0 1\n" + "é\n" * 300_000, ("run", "./long.bpf.c", *SCENARIO)),
+        ("", ("run", "fifo", *SCENARIO, "--until", LONG[:100_000])),
+        ("", ("run", "fifo", *SCENARIO, "--seed", LONG[:100_000])),
+        ("", ("run", "fifo", *SCENARIO, LONG[:100_000])),
+        ("", ("run", LONG[:100_000], *SCENARIO)),
+    ],
+)  # fmt: skip
+def test_what_is_long_is_told_in_short(command, tmp_path, text, words):
+    for name in ("long.toml", "long.bpf.c"):
+        (tmp_path / name).write_text(text)
+    message = refused(command(*words))
+    assert len(message) < 20_000
+
+
+def test_a_message_keeps_its_ends_and_counts_what_it_leaves_out():
+    lines = cli._bounded("\n".join(["first", "a" * 3_000, *map(str, range(1_000)), "last"]))
+    first, long, *_, last = lines.split("\n")
+    assert (first, last) == ("first", "last")
+    assert long.startswith("aaa") and long.endswith("aaa") and "[… 1,001 characters …]" in long
+    assert "[… 803 lines left out …]" in lines
+    assert cli._bounded("one\ntwo") == "one\ntwo"
+
+
+# ---- names that nothing has ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["hz_by_policy", "sync_wakeups_by_policy"])
+def test_a_machine_that_singles_out_no_policy_is_refused(command, tmp_path, key):
+    value = "100" if key == "hz_by_policy" else "true"
+    shipped = (catalogue.data_directory() / "machines" / "laptop.toml").read_text()
+    before = f"[{key}]\n" if f"[{key}]\n" in shipped else "[topology]\n"
+    after = "" if before.startswith(f"[{key}]") else before
+    mine = shipped.replace(before, f"[{key}]\neevfd = {value}\n{after}")
+    (tmp_path / "mine.toml").write_text(mine)
+    (tmp_path / "asked.toml").write_text(
+        'policies = ["fifo"]\nworkload = "ping_pong"\nmachine = "./mine.toml"\nrepeat = 1\n'
+    )
+    message = refused(command("compare", "--experiment", "./asked.toml"))
+    assert "unknown policy 'eevfd' in hz_by_policy or sync_wakeups_by_policy of" in message
+    assert "mine.toml: did you mean eevdf" in message and "lies here or beside" in message
+    run = ("run", "fifo", "--workload", "ping_pong", "--machine", "./mine.toml")
+    assert "unknown policy 'eevfd'" in refused(command(*run))
+    # It need not take part, if there is one.
+    (tmp_path / "eevfd.bpf.c").write_text("")
+    assert command(*run).returncode == 0
+
+
+def test_the_policies_of_an_experiment_may_be_one_text(command, tmp_path):
+    (tmp_path / "asked.toml").write_text(
+        'policies = "fifo"\nworkload = "ping_pong"\nmachine = "laptop"\nrepeat = 1\n'
+    )
+    told = json.loads(command("compare", "--experiment", "./asked.toml", "--json").stdout)
+    assert [run["policy"] for run in told["runs"]] == ["fifo"]
+    (tmp_path / "asked.toml").write_text('policies = "fifo, cfs"\n')
+    words = ("compare", "--experiment", "./asked.toml", *SCENARIO)
+    assert 'write policies = ["fifo", "cfs"]' in refused(command(*words))
+
+
+# ---- compilers without room ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [RUN, ("race", "-n", "1", "--with", "mine.c")])
+def test_a_disk_that_is_full_while_a_compiler_writes_is_told_as_such(environment, tmp_path, words):
+    (tmp_path / "cc").write_text("#!/bin/sh\necho mine.s: No space left on device >&2\nexit 1\n")
+    (tmp_path / "cc").chmod(0o755)
+    (tmp_path / "mine.c").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "schedlab", *words],
+        cwd=tmp_path,
+        env=environment | {"CC": str(tmp_path / "cc"), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    message = refused(done)
+    assert "could not be compiled, because the disk is full" in message
+    assert "does not compile" not in message and "mine.s: No space left" in message

@@ -14,6 +14,7 @@ In a document
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ def blocks(text: str) -> list[Block]:
     ]
 
 
+ASKED_AT = re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d UTC")
 SLOW = re.compile(r"note: policy .* is still running after ")
 
 
@@ -92,6 +94,8 @@ def printed(command: str, directory: Path) -> str:
     if done.returncode != 0:
         lines.append(f"[exit status {done.returncode}]")
     text = "".join(f"{line}\n" for line in lines)
+    # Nor is when a question was asked.
+    text = ASKED_AT.sub("2026-11-22 10:00 UTC", text)
     return text.replace(f"{directory}/", "").replace(f"{ROOT}/", "")
 
 
@@ -147,7 +151,7 @@ def test_the_reference_names_every_key_of_a_result(tmp_path):
     page = (ROOT / "docs" / "reference" / "result.md").read_text()
     named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*)\|", page, re.MULTILINE)))
     # `cfs_gavl` is loaded again when a CPU goes, and only then is there something to say of it.
-    went = ROOT / "workloads/check/hotplug.toml"
+    went = shlex.quote(str(ROOT / "workloads/check/hotplug.toml"))
     command = f"schedlab run cfs_gavl --workload {went} --machine laptop --timeline --json"
     assert sorted(named) == sorted(json.loads(printed(command, tmp_path))["result"])
     command = "schedlab run fifo --workload ping_pong --machine laptop --timeline --json"
@@ -165,3 +169,21 @@ def test_an_output_that_changed_is_seen_and_written(tmp_path):
 def test_a_file_of_the_reader_is_there_for_the_commands(tmp_path):
     text = "<!-- file: a.txt -->\n```c\nint x;\n```\n\n```console\n$ cat a.txt\nint x;\n```\n"
     assert rewritten(text, tmp_path) == text
+
+
+def test_the_readme_says_its_words_before_its_first_command():
+    first, _, rest = (ROOT / "README.md").read_text().partition("```console")
+    for word in ("sched_ext is ", "hackbench, a ", "makespan is ", "about 11 s"):
+        assert word in " ".join(first.split()), word
+    assert re.search(r"make demo +# about 3 minutes", rest)
+
+
+def test_what_the_race_lost_stands_in_one_place():
+    row = "| lost or short of the aim |"
+    holders = [
+        path.name
+        for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
+        if row in path.read_text()
+    ]
+    assert holders == ["race_results.md"]
+    assert "docs/race_results.md#lost-or-short-of-the-aim" in (ROOT / "README.md").read_text()

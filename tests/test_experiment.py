@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from schedlab import catalogue, cells, experiment
-from schedlab.errors import BadValue, ExperimentError, SchedlabError, UnknownName
+from schedlab.errors import BadValue, SchedlabError, UnknownName
 
 SCENARIO = {"policies": ["fifo"], "workload": "hackbench", "machine": ["osdl-1"]}
 
@@ -154,9 +154,9 @@ def test_labels_come_from_names_paths_and_the_user():
     built = experiment.build({**SCENARIO, "policies": texts})
     found = [(choice.label, choice.policy) for choice in built.policies]
     assert found == [
-        ("cfs", "cfs"),
+        ("cfs", "cfs@6.1"),
         ("new", "./mine/new.bpf.c"),
-        ("fast", "cfs"),
+        ("fast", "cfs@6.1"),
         ("b", "./x=y.bpf.c"),
     ]
 
@@ -167,8 +167,8 @@ def test_labels_come_from_names_paths_and_the_user():
         ({"policies": []}, "no policy"),
         ({"workload": None}, "no workload"),
         ({"machine": []}, "no machine"),
-        ({"policies": ["cfs", "./cfs.bpf.c"]}, "'cfs' is given to both 'cfs' and './cfs.bpf.c'"),
-        ({"policies": ["a=cfs", "a=bfs"]}, "'a' is given to both 'cfs' and 'bfs'"),
+        ({"policies": ["rfs", "./rfs.bpf.c"]}, "'rfs' is given to both 'rfs' and './rfs.bpf.c'"),
+        ({"policies": ["a=cfs", "a=bfs"]}, "'a' is given to both 'cfs@6.1' and 'bfs@425'"),
         ({"policies": ["cfs", "cfs"]}, "'cfs' is given twice"),
         ({"vary": {"x": (1, 2)}, "with": {"x": "1"}}, "both varied"),
         ({"repeat": 0}, "--repeat: 0 is outside"),
@@ -266,7 +266,7 @@ def test_a_wrong_file_is_refused_with_its_path(tmp_path, text, message):
 def test_a_file_that_is_not_text_is_refused(tmp_path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ExperimentError, match="cannot read"):
+    with pytest.raises(SchedlabError, match="cannot be read: it is not UTF-8"):
         experiment.read_options(path)
 
 
@@ -385,7 +385,7 @@ def test_what_the_files_do_not_have_is_refused(core, changes, message):
 @pytest.mark.stand_in
 def test_a_path_is_taken_as_it_is_and_a_name_from_the_catalogue(core, tmp_path):
     own = tmp_path / "my policy.bpf.c"
-    own.write_text("")
+    own.write_text("a stand-in")
     asked = experiment.build({**SCENARIO, "policies": ["fifo", str(own)], "seed": 3})
     shipped, mine = cells.expand(asked)
     assert shipped.policy.path == str(catalogue.names(catalogue.POLICIES)["fifo"])

@@ -6,9 +6,14 @@ and held against `compare --json`.
 
 import csv
 import json
+import subprocess
+import sys
 
 import pandas
 import pytest
+from click.testing import CliRunner
+from schedlab.export import export_verb
+from schedlab.store import Store
 
 ASKED = ("compare", "fifo", "cfs@2.6.31", "--workload", "hackbench", "--vary", "groups=1,2")
 SMALL = ("--with", "loops=2", "--machine", "laptop", "--repeat", "3", "--store", "s.db", "-q")
@@ -44,6 +49,38 @@ def test_csv_and_parquet_have_every_run_and_number(command, told, tmp_path):
     assert {place(row) for row in rows} == set(expected)
 
 
+def test_requests_and_groups_of_tasks_have_columns(command, tmp_path):
+    asked = ("compare", "fifo", "cfs@2.6.31", "--workload", "desktop", "--machine", "laptop")
+    told = json.loads(command(*asked, "--repeat", "1", "--store", "d.db", "-q", "--json").stdout)
+    assert command("export", "d.db", "-o", "d.csv").returncode == 0
+    with (tmp_path / "d.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2
+    for run in told["runs"]:
+        [row] = [row for row in rows if row["policy"] == run["policy"]]
+        requests, groups = run["result"]["requests"], run["result"]["task_groups"]
+        assert requests and groups
+        for one in requests:
+            at = f"requests.{one['name']}."
+            assert int(row[f"{at}deadline_misses"]) == one["deadline_misses"]
+            assert int(row[f"{at}response_ns.p99"]) == one["response_ns"]["p99"]
+        for one in groups:
+            at = f"task_groups.{one['name']}.{one['nice']}."
+            for name in ("count", "run_ns", "wait_ns", "switches", "migrations", "last_exit_ns"):
+                assert int(row[f"{at}{name}"]) == one[name]
+
+
+def test_csv_is_written_without_loading_pandas(command, told, tmp_path):
+    words = (sys.executable, "-X", "importtime", "-m", "schedlab", "export", "s.db", "-o")
+    loads = {}
+    for name in ("runs.csv", "runs.parquet"):
+        done = subprocess.run(
+            [*words, name], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        loads[name] = "| pandas\n" in done.stderr
+    assert loads == {"runs.csv": False, "runs.parquet": True}
+
+
 def test_latex_has_the_table_of_the_report(command, told, tmp_path):
     assert command("export", "s.db", "-o", "table.tex").returncode == 0
 
@@ -77,3 +114,39 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_lost(command, told, tm
     assert done.returncode == 2
     assert "unknown experiment 'nope'" in done.stderr
     assert (tmp_path / "s.db").read_bytes() == before
+
+
+FORMULAS = ["=1+1", "+1+1", "-1+1", "@A1", "\t=1", "\r=1", "=cmd|'/C x'!A0", "＝1", "-", "-5ms"]
+
+
+def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe_and_a_number_none(
+    make_record, tmp_path
+):
+    numbers = ["-5", "+5", "-1.5e-3", "10", "2.6.31"]
+    records = [
+        make_record(
+            seed=seed,
+            policy=text,
+            machine=text,
+            parameters={"n": text, "m": -5},
+            result={
+                "status": "completed",
+                "digest": text,
+                "=made": -7,
+                "error": None,
+                "makespan_ns": 7,
+            },
+        )
+        for seed, text in enumerate([*FORMULAS, *numbers])
+    ]
+    with Store(tmp_path / "s.db") as store:
+        store.add(*records)
+    assert CliRunner().invoke(
+        export_verb, [str(tmp_path / "s.db"), "-o", str(tmp_path / "x.csv")], standalone_mode=False
+    ).return_value == 0  # fmt: skip
+    with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row, text in zip(rows, [*FORMULAS, *numbers], strict=True):
+        told = f"'{text}".replace("\r", "\n") if text in FORMULAS else text
+        assert (row["machine"], row["digest"], row["parameter.n"]) == (told, told, told)
+        assert (row["parameter.m"], row["'=made"]) == ("-5", "-7")

@@ -105,7 +105,7 @@ def test_shares_are_told_before_latencies(run_of):
     assert "Largest error of a share of CPU time: from " in told(records)
     records = [run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 3), ("o1", 7), ("bfs", 3))]
     assert told(records).endswith(
-        "wake-up latency: from 3.000 ms under cfs and 1 more to 7.000 ms under o1."
+        "wake-up latency: from 3.000 ms under cfs and bfs to 7.000 ms under o1."
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from schedlab import interactivity_plots, plots
 from schedlab.fairness import share_errors
 from schedlab.interactivity import requests, wakeup_latencies
+from schedlab.interactivity_table import print_interactivity
 from schedlab.plots import Point
 from schedlab.report import write_report
 from schedlab.statistics import mean_ecdf
@@ -137,7 +138,7 @@ def test_no_share_is_told_where_there_is_no_closed_form(run_of, tmp_path, why, c
 
 def test_tasks_that_compete_get_what_weights_promise_from_a_fair_policy(command):
     words = ["--workload", "nice_shares", "--with", "length=4s", "--machine", "osdl-2"]
-    done = command("compare", "cfs", "o1", *words, "--repeat", "1", "--json", "-q")
+    done = command("compare", "cfs", "o1@2.6.0", *words, "--repeat", "1", "--json", "-q")
     cfs, o1 = json.loads(done.stdout)["shares"]
     # -5 has a CPU for itself; 0, 5 and 10 share the other: 1024, 335 and 110 of 1469.
     expected = [50, *(50 * weight / 1469 for weight in (1024, 335, 110))]
@@ -191,6 +192,24 @@ def test_wakeup_latency_is_told_where_tasks_sleep(run_of, tmp_path):
         [1_000, 2_000, 4_000],
         pytest.approx([1 / 3, 2 / 3, 1]),
     )
+
+
+def test_a_latency_without_an_interval_says_why(run_of, capsys):
+    moving = [
+        run_of("o1", seed, wakeups=9, wakeup_latency_ns=delays(seed * 10**3)) for seed in (1, 2, 3)
+    ]
+    still = [run_of("cfs", seed, wakeups=9, wakeup_latency_ns=delays(10**3)) for seed in (1, 2, 3)]
+    print_interactivity(study_of([*moving, *still]))
+    assert "\nwithout ×÷: equal in all runs\n" in capsys.readouterr().out
+    print_interactivity(study_of([*moving, *still[:2]]))
+    assert "\nwithout ×÷: fewer than 3 runs\n" in capsys.readouterr().out
+    print_interactivity(study_of(moving))
+    assert "without ×÷" not in capsys.readouterr().out
+
+
+def test_whole_counts_look_like_counts_in_the_report(run_of, tmp_path):
+    page = html_of(tmp_path, [run_of(switches=401, migrations=7)])
+    assert "<td>401</td>" in page and "<td>7</td>" in page
 
 
 def test_a_run_of_an_older_store_has_percentiles_but_no_curve(run_of, tmp_path):

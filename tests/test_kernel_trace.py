@@ -107,7 +107,7 @@ def test_what_cannot_be_taken_is_refused(command, recorded, tmp_path):
         (("--queue", "cpu0"), "--queue cpu0: there is no trace to take it from"),
         (("--trace", no_wakeup), "no sched_wakeup and no sched_waking in it"),
         (("--trace", cut), "fields that are not known"),
-        (("--trace", tmp_path / "none.txt"), "none.txt cannot be read"),
+        (("--trace", tmp_path / "none.txt"), "none.txt does not exist"),
     ):
         done = command("race", *words, *TINY, *TWO)
         assert done.returncode == 2, words

@@ -151,12 +151,19 @@ def test_a_kernel_that_qemu_cannot_enter_is_refused(command, make_image):
     assert "hint: give its vmlinuz" in refused.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", bytes(100_000)])
-def test_what_is_no_kernel_is_refused_by_its_path(command, tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", " is empty"),
+        (b"#!/bin/sh\n", ": this is not a Linux kernel"),
+        (bytes(100_000), ": this is not a Linux kernel"),
+    ],
+)
+def test_what_is_no_kernel_is_refused_by_its_path(command, tmp_path, content, why):
     (tmp_path / "file").write_bytes(content)
     refused = command("kernels", "add", tmp_path / "file")
     assert refused.returncode == 2
-    assert f"{tmp_path / 'file'}: this is not a Linux kernel" in refused.stderr
+    assert f"{tmp_path / 'file'}{why}" in refused.stderr
 
 
 def test_a_name_that_would_leave_the_cache_is_refused(command, make_image):

@@ -5,6 +5,7 @@ list every place that breaks a rule. Each parser is itself shown a source that b
 """
 
 import ast
+import functools
 import re
 import subprocess
 import tomllib
@@ -108,6 +109,16 @@ def test_a_crate_depends_only_on_what_the_table_allows(crate):
         sorted(set(manifest(crate).get("dependencies", {})) - ours - libraries),
         f"crates/{crate}/Cargo.toml names dependencies that the table does not allow",
     )
+
+
+@pytest.mark.parametrize("crate", [c for c in crates() if "test" in manifest(c)])
+def test_no_file_with_tests_is_forgotten(crate):
+    """Where the tests of a crate are one program, cargo does not look for more."""
+    here = f"crates/{crate}/tests/"
+    named = {f"{here}{name}.rs" for name in re.findall(r"^mod (\w+);", read(f"{here}all.rs"), re.M)}
+    programs = {f"crates/{crate}/{test['path']}" for test in manifest(crate)["test"]}
+    files = {path for path in RUST_FILES if re.fullmatch(rf"{here}\w+\.rs", path)}
+    refuse(sorted(files - named - programs), f"{here}all.rs names every file with tests")
 
 
 def test_nothing_that_differs_between_two_runs_is_used_by_the_simulator():
@@ -283,6 +294,7 @@ def test_a_public_method_without_docstring_is_seen():
 # ---- size and names, in every language ----------------------------------------------------------
 
 
+@functools.cache  # Two rules ask, and parsing is what takes long.
 def function_lengths(path: str, text: str) -> list[tuple[str, int, int]]:
     """Name, first line and number of lines of every function, its documentation not counted."""
     if path.endswith((".py", ".pyi")):

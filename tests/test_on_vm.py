@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from running import assert_it_goes
 from schedlab import (
     bpf,
     catalogue,
@@ -31,6 +32,7 @@ from schedlab import (
     on_vm,
     platforms,
     programs,
+    shown,
     sweep,
 )
 from schedlab.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload, expand
@@ -365,20 +367,6 @@ def test_a_deterministic_machine_must_repeat_exactly(tmp_path):
             store.add(sweep.record(cell(platform=exact), outcome("bbbb"), None))
 
 
-def test_a_store_from_before_there_were_machines_is_brought_up_to_date(tmp_path, make_record):
-    path = tmp_path / "a.db"
-    with Store(path) as store:
-        store.add(make_record())
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("ALTER TABLE runs DROP COLUMN platform")
-        database.execute("PRAGMA user_version = 1")
-    with pytest.raises(SchedlabError, match="format 1"):
-        Store(path, read_only=True)
-    with Store(path) as store:
-        [kept] = store.runs()
-    assert kept.manifest["platform"] is None and kept.measured_on is None
-
-
 def test_machines_whose_clock_is_ours_run_one_at_a_time():
     assert on_vm.jobs(None, experiment.VmChoice(None, ("2",), False)) == 1
     assert on_vm.jobs(None, experiment.VmChoice(None, ("2",), True)) == sweep.nr_cpus_usable()
@@ -539,12 +527,14 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_machine(lab, tmp_path):
     words = ("compare", "eevdf@kernel", *SMALL, "--kernel", "6.18", "--repeat", "5")
     compare = lab(*words)
     wait_for(lambda: nr_runs(tmp_path / "schedlab.db") > 0 and machines_in(compare.pid))
+    machines = machines_in(compare.pid)
     os.killpg(compare.pid, signal.SIGINT)
     code, _, stderr = finished(compare)
     assert code == 130, stderr
     assert "the same command goes on from there" in stderr
     assert nr_runs(tmp_path / "schedlab.db") >= 1
-    wait_for(lambda: not machines_in(compare.pid))
+    for machine in machines:
+        assert_it_goes(machine, "a virtual machine")
 
 
 def wait_for(condition, limit_s=60):
@@ -565,13 +555,33 @@ def nr_runs(path):
             return 0
 
 
-def machines_in(session):
-    """QEMU's processes of a session."""
-    found = []
+def machines_in(ancestor):
+    """QEMU's processes that a process has started, or one that it has started."""
+    parents, machines = {}, []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             pid, rest = status.read_text().split(" ", 1)
             name, fields = rest.rsplit(")", 1)
-            if "qemu" in name and int(fields.split()[3]) == session:
-                found.append(int(pid))
-    return found
+            parents[int(pid)] = int(fields.split()[1])
+            machines += [int(pid)] if "qemu" in name else []
+    return [pid for pid in machines if ancestor in ancestors(pid, parents)]
+
+
+def ancestors(pid, parents):
+    while pid := parents.get(pid, 0):
+        yield pid
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_who_waits_for_a_machine_is_told_how_far_it_is(monkeypatch, capfd, is_terminal):
+    monkeypatch.setattr(sys, "stderr", shown.Stream(sys.stderr))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    with on_vm._progress(PLATFORM) as tells:
+        for stage in ("booting", "booting", "saving", "working"):
+            tells(stage)
+    sys.stderr.flush()
+    told = capfd.readouterr().err
+    assert told.count("booting Linux 6.18.15 once") == (2 if is_terminal else 1)
+    assert told.endswith("\r\033[K" if is_terminal else "\n")
+    assert ("running on Linux 6.18.15" in told) == is_terminal
+    assert "\\x" not in told

@@ -49,10 +49,14 @@ def run(command, cwd, **environment):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel built from a source archive; libraries come from the checkout's cargo cache."""
+    """A wheel built from a source archive; libraries come from the checkout's cargo cache.
+
+    In the profile of cargo's tests: all else is as `pip install` has it, and what the optimizer
+    makes is what every other test uses. The whole program optimized once more would take minutes.
+    """
     dist = tmp_path_factory.mktemp("dist")
     target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
-    command = [MATURIN, "build", "--release", "--locked", "--sdist", "--out", dist]
+    command = [MATURIN, "build", "--profile", "dev", "--locked", "--sdist", "--out", dist]
     run(command, ROOT, CARGO_TARGET_DIR=target)
     assert len(list(dist.glob("*.tar.gz"))) == 1
     return next(dist.glob("*.whl"))

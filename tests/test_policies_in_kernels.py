@@ -14,7 +14,6 @@ shares is tested in test_agreement.py.
 import functools
 import heapq
 import itertools
-import json
 import os
 import re
 import statistics
@@ -90,15 +89,15 @@ def needed(kernel):
 
 
 def booted(kernel, nr_cpus, job, files, deterministic=False):
-    """The records of a boot that did `job` to its end, and what its kernel wrote last."""
-    files = files | {"/job.json": json.dumps(job).encode()}
-    executables = {"/init": programs.GUEST.find().read_bytes()}
-    ran = vm.boot(
+    """The records of a machine that did `job` to its end, and what its kernel wrote last."""
+    ran = vm.start(
         kernel,
-        vm.initramfs(files, executables),
+        job,
+        files,
         cpus=str(nr_cpus),
         accelerator="tcg",
         deterministic=deterministic,
+        record_kib_per_cpu=RECORD_KIB // nr_cpus,
     ).run()
     assert ran.end == vm.POWERED_OFF, ran.message + ran.console
     return kernel_result.parse(ran.lines), ran.console

@@ -28,7 +28,7 @@ def meet(tmp_path, monkeypatch):
     def met(found, sizes=(100,)):
         given, spec_paces = iter(found), []
 
-        def race(spec):
+        def race(spec, _limit_s):
             spec_paces.append(spec["pace"])
             next_one = next(given)
             if isinstance(next_one, Exception):

@@ -18,7 +18,7 @@ import pytest
 from schedlab.report import summary, write_report
 from schedlab.statistics import Growth, estimate
 from schedlab.store import RunRecord
-from schedlab.study import Published, factor, interval, number, p_value, study_of
+from schedlab.study import Published, factor, interval, mean_count, number, p_value, study_of
 from scipy import stats
 
 POLICIES = ("linux_2_4", "o1", "cfs", "bfs")
@@ -459,6 +459,10 @@ def test_the_summary_does_not_hide_who_comes_close_or_leads_elsewhere():
         (number(12.3), "12.30"),
         (number(1234.5678), "1,235"),
         (number(0.0), "0"),
+        (number(401.0), "401.0"),
+        (mean_count(401.0), "401"),
+        (mean_count(401.3), "401.3"),
+        (mean_count(5321.3), "5,321"),
         (number(None), "–"),
         (factor(0.41999), "0.420"),
         (factor(12.345), "12.3"),

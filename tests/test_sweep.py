@@ -63,7 +63,7 @@ def answer(cell):
 def loop(run):
     """Computes for ever, as a policy does that never returns from `enqueue`."""
     workers.LOOP_CPU_S = 0.2
-    catalogue.native().position = lambda: (run, 7, 5_000, 1, "enqueue")
+    catalogue.native().position = lambda: (run, 7, 5_000, 1, "enqueue", None)
     while True:
         pass
 

@@ -214,7 +214,7 @@ def test_the_report_shows_the_stays_of_the_run(command, tmp_path):
         if trace["yaxis"] == "y" and "base" in trace
         for base, length, cpu in zip(trace["base"], trace["x"], trace["y"], strict=True)
     ]
-    commands = re.findall(r"schedlab run (\w+) (.*?) --timeline", html)
+    commands = re.findall(r"schedlab run (\w+)@\S+ (.*?) --timeline", html)
     assert [policy for policy, _ in commands] == ["o1", "cfs"]
     ran = command("run", "o1", *commands[0][1].split(), "--timeline", "--json")
     until_ns = round(1e6 * figure["layout"]["xaxis"]["range"][1])

@@ -104,8 +104,74 @@ def test_a_run_is_kept_under_its_values_and_not_under_the_name_of_its_set():
         return cells.expand(experiment.build(asked))[0].key
 
     spelt = {name: str(value) for name, value in chosen("cfs@2.6.32")[0].set_values.items()}
-    assert key("cfs@2.6.31") == key("cfs") != key("cfs@2.6.32")
+    assert key("cfs@6.1") == key("cfs") != key("cfs@2.6.32")
     assert key("cfs@2.6.32") == key("x=cfs", set={"x": spelt})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("cfs", "cfs@6.1"),
+        ("cfs_gavl", "cfs_gavl@6.1"),
+        ("cfs_2007", "cfs_2007@2.6.23"),
+        ("o1", "o1@2.6.22"),
+        ("bfs", "bfs@425"),
+        ("eevdf", "eevdf@6.12"),
+        ("timering", "timering"),
+        ("fifo", "fifo"),
+        ("cfs@2.6.31", "cfs@2.6.31"),
+    ],
+)
+def test_a_name_alone_means_the_latest_set(name, meant):
+    assert catalogue.with_set(name) == meant
+    [plain], [spelt] = chosen(name), chosen(meant)
+    assert (plain.label, plain.given) == (name, meant)
+    assert plain.tunables == spelt.tunables
+    # What is set in a kernel's object.
+    assert plain.changed == spelt.changed
+    assert catalogue.find_policy(name) == catalogue.find_policy(meant)
+
+
+def test_ones_own_file_says_what_its_name_alone_means(mine, command):
+    def slice_ns(*policy):
+        found = data(command("run", *policy, *SCENARIO, "--json"))["manifest"]
+        return found["tunables"]["slice_ns"], found["replay"].split()[2]
+
+    own = str(mine)
+    assert slice_ns(own)[0] == 3_000_000
+    sets = mine.with_name("mine.sets.toml")
+    sets.write_text(f'plain = "fast"\n{sets.read_text()}')
+    assert slice_ns(own) == (250_000, f"{own}@fast")
+    assert slice_ns(f"{own}@2.0-rc1") == (50_000_000, f"{own}@2.0-rc1")
+    sets.write_text(sets.read_text().replace('plain = "fast"', 'plain = "slow"'))
+    assert "there is no set" in (said := refused(command("run", own, *SCENARIO))) or "slow" in said
+
+
+def test_tables_reports_and_runs_say_which_set_a_name_alone_was(command, tmp_path):
+    done = command("compare", "cfs", "o1", "fifo", "x=cfs", *SCENARIO, "--repeat", "1")
+    assert "\ncfs is cfs@6.1, o1 is o1@2.6.22\n" in done.stdout
+    command("report", "schedlab.db", "-o", "out.html")
+    assert "Here cfs is cfs@6.1, o1 is o1@2.6.22." in (tmp_path / "out.html").read_text()
+    assert command("run", "cfs", *SCENARIO).stdout.startswith("cfs@6.1 with ping_pong ")
+    alone = command("compare", "fifo", "cfs@6.1", *SCENARIO, "--repeat", "1").stdout
+    assert " is cfs@6.1" not in alone
+
+
+def test_the_list_says_what_a_name_alone_means_and_its_values(command):
+    text = command("list", "policies").stdout
+    assert "CFS of Linux 6.1, the last long-term release with it: what cfs alone means\n" in text
+    assert text.count(" alone means\n") == 6
+    [cfs] = [one for one in data(command("list", "policies", "--json")) if one["name"] == "cfs"]
+    assert {"latency_ns": 6_000_000}.items() <= {
+        one["name"]: one["default"] for one in cfs["tunables"]
+    }.items()
+
+
+def test_a_name_alone_in_an_older_store_meant_what_the_file_says():
+    asked = experiment.build({"policies": ["cfs"], "workload": "ping_pong", "machine": ["laptop"]})
+    older = asked.definition | {"policies": [{"label": "cfs", "policy": "cfs"}]}
+    [cell] = cells.expand(experiment.of_definition(older))
+    assert cell.policy.tunables == chosen("cfs@2.6.31")[0].tunables
 
 
 def test_an_experiment_file_names_sets_of_files_beside_it(mine, monkeypatch, tmp_path):
@@ -136,7 +202,7 @@ def test_a_run_under_a_set_is_the_run_with_its_values(command):
     assert record["manifest"]["tunables"] == same["manifest"]["tunables"] == policy.tunables
     assert (
         record["result"]["digest"]
-        != data(command("run", "cfs", *SCENARIO, "--json"))["result"]["digest"]
+        != data(command("run", "cfs@2.6.24", *SCENARIO, "--json"))["result"]["digest"]
     )
 
 
@@ -159,7 +225,7 @@ def test_compare_has_a_column_for_each_set(command):
         assert f" {label} " in done.stdout.replace("\n", " \n")
     runs = data(command(*words, "--json"))["runs"]
     assert [run["policy"] for run in runs] == ["cfs@2.6.31", "cfs@2.6.32", "new"]
-    # The defaults are the values of 2.6.31: its run is in the store already.
+    # The name alone means 6.1, whose run is in the store already.
     done = command("compare", "cfs", *SCENARIO, "--repeat", "1")
     assert "0 runs made, 1 reused" in done.stderr
 
@@ -235,7 +301,9 @@ def test_a_policy_may_have_the_sets_of_another_one_beside_it(command, mine):
 
 def test_a_kernel_is_told_the_values_of_a_set_and_what_was_set_on_top(monkeypatch):
     told = {}
-    monkeypatch.setattr(on_vm, "run_on_kernel", lambda *_, settings, **__: told.update(settings))
+    monkeypatch.setattr(
+        on_vm, "run_on_kernel", lambda *_, settings, **__: (told.update(settings), "")
+    )
     asked = {"policies": ["cfs@2.6.32"], "workload": "ping_pong", "machine": ["laptop"],
              "set": {"": {"latency_ns": "6ms"}}}  # fmt: skip
     [cell] = cells.expand(experiment.build(asked))
@@ -248,7 +316,8 @@ def test_load_passes_the_values_of_a_set(monkeypatch, mine):
     monkeypatch.setattr(load.bpf, "object_of", lambda source: source.with_suffix(".o"))
     name, built, values = load.object_of(f"{mine}@fast")
     assert (name, built.name, values) == ("mine@fast", "mine.bpf.o", {"slice_ns": 250_000})
-    assert load.object_of("cfs")[2] == {}
+    assert load.object_of("fifo")[2] == {}
+    assert load.object_of("cfs") == load.object_of("cfs@6.1")
     with pytest.raises(UnknownName, match="unknown tunable set 'slow' of policy mine"):
         load.object_of(f"{mine}@slow")
     with pytest.raises(SchedlabError, match="is a real kernel's own scheduler"):
@@ -272,6 +341,9 @@ def test_agree_simulates_and_plays_with_the_values_of_a_set(monkeypatch, mine):
     monkeypatch.setattr(
         referee, "played", lambda source, paths, kernel, tunables: told.append(tunables) or []
     )
+    # No kernel is booted, and none need be there.
+    monkeypatch.setattr(referee.platforms, "find_kernel", lambda _name: None)
+    monkeypatch.setattr(referee.platforms, "refuse_kernel_without_sched_ext", lambda *_: None)
     scenario = next(iter(catalogue.names(referee.SCENARIOS).values()))
     with pytest.raises(ValueError, match="shorter"):  # nothing was played
         list(referee.judge(mine, [scenario], set_name="fast"))

@@ -23,8 +23,9 @@ from schedlab import kernels, vm
 # One machine at a time, and only on one of pytest's workers: two would slow each other down.
 pytestmark = pytest.mark.xdist_group("vm")
 
-# What schedlab promises without KVM on two cores: from power on to the first line.
-BOOT_LIMIT_NS = 5_000_000_000
+# From power on to the first line: some three seconds where QEMU translates them, and nothing else
+# runs on two cores.
+BOOT_INSTRUCTIONS_MAX = 2_000_000_000
 
 INIT = r"""
 #include <dirent.h>
@@ -144,12 +145,10 @@ def test_a_kernel_boots_reports_and_powers_off(boot, kernel):
     print(f"kernel {kernel} spoke {ran.booted_after_ns / 1e9:.2f} s after power on")
 
 
-def test_a_boot_takes_less_than_five_seconds(boot):
-    times_ns = []
-    # The best of three: other programs use the same two cores.
-    while len(times_ns) < 3 and min(times_ns, default=BOOT_LIMIT_NS + 1) > BOOT_LIMIT_NS:
-        times_ns.append(boot("report").run().booted_after_ns)
-    assert min(times_ns) <= BOOT_LIMIT_NS, times_ns
+def test_a_boot_takes_few_instructions(boot):
+    # A nanosecond of this clock is an instruction, or time in which all slept.
+    said = json.loads(boot("report", deterministic=True).run().lines[0])
+    assert said["at_ns"] <= BOOT_INSTRUCTIONS_MAX
 
 
 @pytest.mark.parametrize(("cpus", "count", "siblings"), [("4", 4, "0"), ("4,1,2,2", 4, "0-1")])
@@ -174,6 +173,8 @@ class Machine:
     """One that does what it is told."""
 
     booted_after_ns = None
+    boot = "which"
+    stage = "booting"
     closed = False
 
     def __init__(self, *steps):
@@ -183,7 +184,7 @@ class Machine:
         return self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
 
     def console_tail(self):
-        return ""
+        return "\nthe last words\n"
 
     def close(self):
         self.closed = True
@@ -199,18 +200,21 @@ SPEAKS = ("line", "{}")
         ([DIES], [SPEAKS, ("powered_off", "")], "powered_off", "double fault"),
         ([DIES], [DIES], "panicked", "double fault"),
         ([SPEAKS, DIES], [SPEAKS], "panicked", ""),
-        ([("boot_timed_out", "")], [SPEAKS], "boot_timed_out", ""),
+        ([("boot_timed_out", "silent")], [SPEAKS, ("powered_off", "")], "powered_off", "silent"),
+        ([("not_restored", "gone")], [SPEAKS, ("powered_off", "")], "powered_off", "gone"),
+        ([("timed_out", "late")], [SPEAKS], "timed_out", ""),
         ([DIES], None, "panicked", ""),
     ],
-    ids=["once", "twice", "after a line", "too late", "deterministic"],
+    ids=["once", "twice", "after a line", "silent", "not restored", "late", "not to be tried"],
 )
-def test_a_kernel_that_dies_before_its_first_program_is_booted_once_more(
+def test_a_machine_that_ends_before_it_says_anything_is_started_once_more(
     first, again, end, failed_start
 ):
     machine = Machine(*first)
     others = again and iter([Machine(*again)])
     ran = vm.Boot(machine, others and functools.partial(next, others)).run()
-    assert (ran.end, ran.failed_start) == (end, failed_start)
+    told = failed_start and f"{failed_start}\n  the last words"
+    assert (ran.end, ran.failed_start) == (end, told)
     assert machine.closed
 
 

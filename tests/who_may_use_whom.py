@@ -4,10 +4,11 @@ import re
 
 # Crate: the schedlab crates it may use, the libraries it may use.
 CRATES = {
+    "child": (set(), {"nix", "thiserror"}),
     "runqueue": (set(), {"bytemuck"}),
     "runqueue_c": ({"runqueue"}, set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
-    "policy": (set(), {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"}),
+    "policy": ({"child"}, {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"}),
     "simulator": (
         {"policy", "runqueue", "scenario"},
         {"hdrhistogram", "serde", "serde_json", "thiserror"},
@@ -18,7 +19,7 @@ CRATES = {
         {"clap", "libc", "nix", "serde", "serde_json", "thiserror"},
     ),
     "kernel": (
-        {"benchmarks", "policy", "scenario"},
+        {"benchmarks", "child", "policy", "scenario"},
         {
             "flate2",
             "libbpf-rs",
@@ -37,11 +38,21 @@ CRATES = {
         },
     ),
     "race": (
-        {"runqueue"},
+        {"child", "runqueue"},
         {"libc", "libloading", "nix", "serde", "serde_json", "sha2", "thiserror"},
     ),
     "python": (
-        {"conformance", "kernel", "policy", "race", "runqueue", "scenario", "simulator"},
+        {
+            "child",
+            "benchmarks",
+            "conformance",
+            "kernel",
+            "policy",
+            "race",
+            "runqueue",
+            "scenario",
+            "simulator",
+        },
         {"pyo3", "serde", "serde_json"},
     ),
 }
@@ -53,7 +64,9 @@ NOT_IN_SIMULATOR = re.compile(
 
 # Where Rust and C meet, and where a structure is built by hand. Nowhere else is `unsafe` needed.
 UNSAFE_FILES = (
-    "crates/kernel/src/child.rs",
+    # Between fork and exec, and a handler of a signal.
+    "crates/child/src/lib.rs",
+    "crates/child/src/group.rs",
     # One instruction that reads a counter.
     "crates/kernel/src/vm/clock.rs",
     # System calls, and the memory that processes share.
@@ -68,11 +81,15 @@ UNSAFE_FILES = (
     # Two calls of libbpf that libbpf-rs lacks: options of opening, counting runs of programs.
     "crates/kernel/src/loader/open.rs",
     "crates/kernel/src/loader/run_counts.rs",
+    # Four instructions by which a guest stops its machine and reads its job.
+    "crates/kernel/src/guest/machine.rs",
     # What a child does between fork and exec.
     "crates/kernel/src/guest/command.rs",
     # The rate of the kernel's clock, which no library sets.
     "crates/kernel/src/guest/clocks.rs",
     "crates/policy/src/*.rs",
+    # Memory that Python gives, to tell another process where a simulation is.
+    "crates/python/src/board.rs",
     # Loading queues in C and C++, asking for large pages, reading a counter.
     "crates/race/src/plugin.rs",
     "crates/race/src/memory.rs",
@@ -95,9 +112,11 @@ UNSAFE_FILES = (
 MODULES = {
     "__init__": set(),
     "__main__": {"cli"},
-    "cli": {"errors", "verbs"},
-    "errors": set(),
-    "catalogue": {"errors", "_native"},
+    "cli": {"errors", "shown", "verbs"},
+    "shown": set(),
+    "errors": {"shown"},
+    "user_file": {"errors"},
+    "catalogue": {"errors", "user_file", "_native"},
     "statistics": set(),
     "sample": {"errors"},
     "digits": set(),
@@ -132,17 +151,18 @@ MODULES = {
         "statistics",
     },
     "published": {"catalogue", "errors"},
-    "store": {"errors"},
+    "store_faults": {"errors"},
+    "store": {"errors", "store_faults", "user_file"},
     "claimed": {"errors"},
-    "experiment": {"catalogue", "claimed", "errors", "store"},
+    "experiment": {"catalogue", "claimed", "errors", "store", "user_file"},
     "platforms": {"bpf", "catalogue", "errors", "programs", "store"},
     "cells": {"bpf", "catalogue", "errors", "experiment", "platforms", "store"},
-    "workers": {"catalogue"},
+    "workers": {"catalogue", "shown"},
     "sweep": {"catalogue", "cells", "errors", "store", "workers"},
     "claims": {"errors", "store"},
     "whole_file": set(),
-    "queue_trace": {"errors", "whole_file"},
-    "comparison": {"cells", "claims", "experiment", "store", "sweep"},
+    "queue_trace": {"errors", "user_file", "whole_file"},
+    "comparison": {"cells", "claims", "experiment", "shown", "store", "sweep"},
     "study": {"statistics", "store"},
     "weights": set(),
     "interactivity": {"statistics", "store", "study"},
@@ -197,7 +217,7 @@ MODULES = {
         "tables",
         "terminal",
     },
-    "tables": set(),
+    "tables": {"shown"},
     "report_verb": {
         "catalogue",
         "cells",
@@ -206,23 +226,27 @@ MODULES = {
         "measured",
         "report",
         "store",
+        "store_faults",
         "study",
         "terminal",
         "timeline_plot",
         "timelines",
+        "user_file",
         "verdicts",
     },
     "terminal": {
+        "catalogue",
         "cells",
         "errors",
         "experiment",
+        "shown",
         "statistics",
         "store",
         "study",
         "tables",
     },
-    "race": {"catalogue", "errors", "store"},
-    "heats": {"store"},
+    "race": {"catalogue", "errors", "store", "user_file"},
+    "heats": {"store", "store_faults"},
     "race_answers": {"race", "statistics"},
     "race_published": {"catalogue", "errors", "race_answers", "statistics"},
     "race_plot": {"plots"},
@@ -245,8 +269,8 @@ MODULES = {
         "race_table",
         "whole_file",
     },
-    "race_worker": {"catalogue", "workers"},
-    "kernel_trace": {"catalogue", "errors", "whole_file"},
+    "race_worker": {"catalogue", "errors", "workers"},
+    "kernel_trace": {"catalogue", "errors", "user_file", "whole_file"},
     "race_verb": {
         "catalogue",
         "errors",
@@ -259,16 +283,18 @@ MODULES = {
         "race_table",
         "race_worker",
         "report_verb",
+        "shown",
         "store",
         "terminal",
+        "user_file",
     },
     "check": {"catalogue", "errors", "experiment", "sweep", "terminal"},
-    "suite": {"errors", "experiment", "store"},
+    "suite": {"errors", "experiment", "store", "user_file"},
     "environment": {"doctor"},
     "measured_program": {"suite"},
-    "measurements": {"store"},
+    "measurements": {"store", "store_faults"},
     "stopping": set(),
-    "progress_line": set(),
+    "progress_line": {"shown"},
     "preparation": {
         "catalogue",
         "environment",
@@ -395,11 +421,11 @@ MODULES = {
         "suite",
         "terminal",
     },
-    "kernels": {"catalogue", "errors", "terminal"},
+    "kernels": {"catalogue", "errors", "terminal", "user_file"},
     "listing": {"catalogue", "errors", "terminal"},
     "bpf": {"catalogue", "errors"},
     "programs": {"catalogue", "errors"},
-    "vm": {"catalogue", "kernels"},
+    "vm": {"catalogue", "kernels", "programs"},
     "agreement": set(),
     "referee": {
         "agreement",
@@ -409,6 +435,7 @@ MODULES = {
         "kernel_result",
         "platforms",
         "programs",
+        "user_file",
         "vm",
     },
     "kernel_result": {"store", "weights"},
@@ -421,11 +448,12 @@ MODULES = {
         "kernel_result",
         "platforms",
         "programs",
+        "shown",
         "store",
         "sweep",
         "vm",
     },
-    "calibrate": {"catalogue", "environment", "errors", "programs"},
+    "calibrate": {"catalogue", "environment", "errors", "programs", "user_file"},
     "validate": {"calibrate", "catalogue", "digits", "errors", "statistics", "tables", "terminal"},
     "doctor": {"bpf", "catalogue", "errors", "kernels", "programs", "terminal"},
     "export": {"errors", "measured", "measurements", "report_verb", "store", "study", "terminal"},
@@ -440,7 +468,17 @@ MODULES = {
         "tables",
     },
     "size": {"bpf", "catalogue", "errors", "published", "tables", "terminal"},
-    "load": {"bpf", "catalogue", "doctor", "errors", "experiment", "kernel_result", "programs"},
+    "load": {
+        "bpf",
+        "catalogue",
+        "doctor",
+        "errors",
+        "experiment",
+        "kernel_result",
+        "programs",
+        "shown",
+        "user_file",
+    },
 }
 NOT_IN_STATISTICS = {"io", "os", "pathlib", "plotly", "shutil", "sqlite3", "subprocess", "tempfile"}
 NOT_IN_PLOTS = NOT_IN_STATISTICS - {"plotly"}

@@ -49,12 +49,16 @@ class Tunable(TypedDict):
     doc: str
 
 class TunableSet(TypedDict):
-    """Values of a policy's tunables that go by a name, as in `cfs@2.6.31`."""
+    """Values of a policy's tunables that go by a name, as in `cfs@2.6.31`.
+
+    `is_plain` where the policy's name alone means it.
+    """
 
     name: str
     description: str
     source: str
     tunables: dict[str, int]
+    is_plain: bool
 
 class Parameter(TypedDict):
     """A parameter of a workload; `default` is the text a user would write."""
@@ -109,6 +113,9 @@ class Machine:
     def hz(self) -> int:
         """Scheduler ticks a second, for policies its file does not single out."""
     @property
+    def policies(self) -> list[str]:
+        """The policies that its file does single out, in the order of their names."""
+    @property
     def digest(self) -> str:
         """Digest of all it says: equal ones simulate equally."""
 
@@ -130,6 +137,8 @@ class Workload:
         """Every parameter and its value, defaults included, in the order of the file."""
     def check_cpus(self, machine: str, nr_cpus: int) -> None:
         """Raises ScenarioError if it names a CPU beyond the `nr_cpus` of a machine of that name."""
+    def check_playable(self) -> None:
+        """Raises ScenarioError if real tasks cannot do what it says, on whatever machine."""
 
 def check_names() -> tuple[list[str], list[str]]:
     """Names of the scenarios of `check` that ask a question each, and of the small ones."""
@@ -206,7 +215,9 @@ def workload_parameters(path: str) -> list[Parameter]:
         If the file cannot be read.
     """
 
-def position() -> tuple[int, int, int, int, str] | None:
+Where = tuple[int, int, int, int, str, tuple[int, str] | None]
+
+def position() -> Where | None:
     """Where the simulation is that this process began last; None while there is none.
 
     Returns
@@ -214,9 +225,33 @@ def position() -> tuple[int, int, int, int, str] | None:
     tuple
         Which of several runs it is: the number of a random scenario, else 0. Events and operations
         of the policy that were begun so far; and of the last of them the simulated time in ns, the
-        CPU, and the operation's name in C, empty for an event. Of a policy that never returns all
-        of it does not change.
+        CPU, the operation's name in C, empty for an event, and number and name of the task that
+        the operation was called for, None if for none. Of a policy that never returns all of it
+        does not change.
     """
+
+def show_position_on(memory: memoryview) -> None:
+    """Has this process write where its simulations are into `memory` from now on, for whoever
+    shares it. Once, before any simulation.
+
+    Raises
+    ------
+    ValueError
+        If the memory cannot be written or is too short, or if it is too late.
+    """
+
+def end_with_parent(parent: int) -> None:
+    """Has this process, which leads a group, end with its group when its parent does, even by
+    SIGKILL, and even while this process is stopped.
+
+    Raises
+    ------
+    ProcessLookupError
+        If that has happened already.
+    """
+
+def position_on(words: bytes) -> Where | None:
+    """What `position` gives in the process that wrote `words` into its memory."""
 
 def simulate(
     policy: Policy,
@@ -226,7 +261,7 @@ def simulate(
     tunables: dict[str, int],
     until_ns: int | None = None,
     timeline: bool = False,
-    prints: bool = False,
+    prints: Callable[[str], object] | None = None,
     queues: bool = False,
 ) -> str:
     """Simulates `workload` on `machine` under `policy`: a pure function of its arguments.
@@ -241,8 +276,8 @@ def simulate(
         Stop at this simulated time instead of at the workload's end.
     timeline : bool
         Also give every interval in which a task ran on a CPU; memory then grows with the run.
-    prints : bool
-        Also write what the policy prints (`bpf_printk`) to standard error, 1,000 lines at most.
+    prints : callable, optional
+        Called with each line that the policy prints (`bpf_printk`), 1,000 at most.
     queues : bool
         Also give what was done to each dispatch queue that was used, as `queue_traces`: a list of
         objects with the queue's name, whether the policy created it (`is_policys`), the number of
@@ -376,11 +411,17 @@ class Vm:
     @property
     def pid(self) -> int:
         """The process of QEMU."""
+    @property
+    def boot(self) -> str:
+        """Which boot of which machine it goes on from; empty if it has none to go on from."""
+    @property
+    def stage(self) -> Literal["booting", "saving", "restoring", "working"]:
+        """How far it is; one that is given no job is always booting."""
     def next(self, wait_s: float) -> tuple[str, str]:
         """What happens within `wait_s` seconds: ("line", text), ("quiet", ""), or its end.
 
-        An end is "powered_off", "panicked", "boot_timed_out", "timed_out", "flooded" or
-        "qemu_failed", and the same in words. From then on it is said again.
+        An end is "powered_off", "panicked", "boot_timed_out", "not_restored", "timed_out",
+        "flooded" or "qemu_failed", and the same in words. From then on it is said again.
         """
     def console_tail(self) -> str:
         """The last 64 KiB of what the kernel wrote to its console."""
@@ -391,13 +432,19 @@ def boot(
     cache_dir: str,
     kernel: str,
     initramfs: Initramfs,
+    job: Initramfs | None = None,
     *,
     cpus: str = "1",
     memory_mib: int = 1024,
     accelerator: Literal["kvm", "tcg"] = "tcg",
     deterministic: bool = False,
     seed: int = 1,
-    boot_limit_s: float = 60.0,
+    settle_s: float = 0.0,
+    align_clocks: bool = False,
+    record_kib_per_cpu: int = 0,
+    keep_in: str | None = None,
+    boot_effort_s: float = 45.0,
+    boot_limit_s: float = 600.0,
     wall_limit_s: float = 600.0,
     kernel_arguments: list[str] = ...,
 ) -> Vm:
@@ -405,10 +452,22 @@ def boot(
 
     Parameters
     ----------
+    job : Initramfs, optional
+        Files that the guest gets once it has booted; the guest must be `schedlab-guest`.
+    settle_s : float
+        Seconds of the guest's clock that it waits before it takes its job.
+    align_clocks : bool
+        Whether it then brings the kernel's two clocks onto one grid.
+    record_kib_per_cpu : int
+        Buffers that it prepares for recordings.
+    keep_in : str, optional
+        A folder of machines that have booted; without one, or without a job, none is kept.
     cpus : str
         `N`, or `N,SOCKETS,CORES,THREADS`.
     deterministic : bool
         Whether the guest's clock counts its instructions; needs "tcg".
+    boot_effort_s : float
+        Seconds of QEMU's CPU time until the first line.
     boot_limit_s, wall_limit_s : float
         Seconds from power on to the first line, and to the end.
 

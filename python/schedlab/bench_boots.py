@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
-import re
 import resource
 import time
 import uuid
@@ -39,19 +37,12 @@ from schedlab.suite import GIVEN, Case, fill
 # Where a guest has what a command may use.
 PROGRAM, WORK = "/bin/schedlab-bench", "/tmp"
 POLICY_OBJECT = "/policy.o"
-# A kernel goes on initialising after its first process began.
-SETTLE_NS = 2_000_000_000
 # Between two programs: what was started ends, and here the repetition is committed.
 PAUSE_NS = 50_000_000
 # Until a guest speaks: emulated, a large policy takes a while to be verified.
 QUIET_S = 120.0
 # Beyond what the programs themselves may take; see `on_vm.LIMITS`.
 BOOT_S, WALL_S = 300.0, 600.0
-# Of a console, and of a program that failed.
-LAST_LINES = 5
-# Where a kernel begins to tell why it dies; registers and the way back follow, which nobody reads.
-# Source: Linux, Documentation/admin-guide/bug-hunting.rst, and panic() in kernel/panic.c.
-DEATH = re.compile(r"BUG: |Oops: |PANIC: |general protection fault|Kernel panic - not syncing")
 
 
 @dataclass(frozen=True)
@@ -319,7 +310,7 @@ class Told:
         if self.why:
             said, *hint = self.why.split("\n", 1)
             return "\n".join([f"{said}; {made}", *hint])
-        return "\n  ".join([f"{booted.message}; {made}", *evidence(booted.console)])
+        return "\n  ".join([f"{booted.message}; {made}", *vm.evidence(booted.console)])
 
     def _turn(self, record: Mapping[str, Any]) -> Turn | None:
         """The turn that a piece of work is; None for a pause, or for reading files."""
@@ -361,7 +352,7 @@ class Told:
         self.nr_made += ejection is None
         if found.status != OK:
             where = f"{found.case_name} failed in boot {self.number} of {self.guest.name}"
-            said = found.manifest["stderr"].strip().splitlines()[-LAST_LINES:]
+            said = found.manifest["stderr"].strip().splitlines()[-vm.LAST_LINES :]
             self.boots.says("\n  ".join([f"error: {where}: {found.manifest['failure']}", *said]))
 
 
@@ -396,7 +387,7 @@ def job(guest: Guest, work: Work, turns: Sequence[Turn]) -> dict[str, Any]:
         argv = _command(work, turn)
         todo.append({"kind": "command", "argv": argv, "time_limit_ns": limit_ns})
         todo.append({"kind": "wait", "wall_ns": PAUSE_NS})
-    made: dict[str, Any] = {"work": todo, "settle_ns": SETTLE_NS}
+    made: dict[str, Any] = {"work": todo}
     if guest.object is not None:
         set_ = {name: str(value) for name, value in guest.settings}
         made["policy"] = {"object": POLICY_OBJECT, "set": set_}
@@ -407,13 +398,15 @@ def booted_with(init: bytes, program: bytes) -> Callable:
     """`Boots.start`: boots with the guest's program and that of the benchmarks."""
 
     def start(guest: Guest, todo: Mapping[str, Any], limits: vm.Limits) -> vm.Boot:
-        files = {"/job.json": json.dumps(todo, sort_keys=True).encode()}
-        if guest.object is not None:
-            files[POLICY_OBJECT] = guest.object.read_bytes()
+        files = {} if guest.object is None else {POLICY_OBJECT: guest.object.read_bytes()}
         platform = guest.platform
-        return vm.boot(
+        return vm.start(
             platform.kernel.name,
-            vm.initramfs(files, {"/init": init, PROGRAM: program}),
+            todo,
+            files,
+            executables={"/init": init, PROGRAM: program},
+            # Two kernels are told apart by their boots.
+            keep=False,
             cpus=platform.cpus,
             memory_mib=platform.memory_mib,
             accelerator=platform.accelerator,
@@ -457,13 +450,6 @@ def _sentence(guest: Guest, record: Mapping[str, Any], is_told: bool) -> str:
     if record["record"] == "refused":
         return f"the kernel did not take {guest.policy}: {record['reason']}{hint}"
     return record["message"]
-
-
-def evidence(console: str) -> list[str]:
-    """The lines of a console in which a kernel tells why it dies, or the last that there are."""
-    lines = [line for line in console.splitlines() if line.strip()]
-    dies = next((at for at, line in enumerate(lines) if DEATH.search(line)), -LAST_LINES)
-    return lines[dies:][:LAST_LINES]
 
 
 def _own_ns(pid: int) -> int | None:

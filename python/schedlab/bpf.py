@@ -82,7 +82,7 @@ def object_of(source: Path) -> Path:
     # The preprocessed text still says which line is which: the verifier quotes them.
     text = _translate(clang, ["-E"], source).stdout
     for folder, name in _folders(source):
-        text = text.replace(f'"{folder}'.encode(), f'"{name}'.encode())
+        text = text.replace(b'"' + _as_quoted_by_clang(folder), b'"' + name.encode())
     parts = (text, clang.version.encode(), " ".join(FLAGS).encode())
     digest = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
     name = source.name.removesuffix(catalogue.POLICIES.suffix)
@@ -118,6 +118,11 @@ def _translate(
     done = _run([clang.program, *FLAGS, *names, *mode, include, str(source)], source.parent)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").rstrip()
+        if "No space left on device" in said:
+            raise SchedlabError(
+                f"{source} could not be compiled, because the disk is full:\n{said}",
+                "make room in the cache or in TMPDIR, or set XDG_CACHE_HOME",
+            )
         raise SchedlabError(
             f"{source} does not compile for the kernel with {clang.program}:\n{said}"
         )
@@ -132,6 +137,14 @@ def _folders(source: Path) -> tuple[tuple[str, str], ...]:
     as they are there for shipped policies only.
     """
     return (f"{catalogue.include_directory()}/", "scx-include/"), (f"{source.parent}/", "")
+
+
+def _as_quoted_by_clang(path: str) -> bytes:
+    """A path as preprocessed text has it between quotes."""
+    plain = {byte: bytes([byte]) for byte in range(ord(" "), ord("~") + 1)}
+    special = {ord("\\"): b"\\\\", ord('"'): b'\\"', ord("\t"): b"\\t", ord("\n"): b"\\n"}
+    written = plain | special
+    return b"".join(written.get(byte, b"\\%03o" % byte) for byte in os.fsencode(path))
 
 
 def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[bytes]:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import catalogue, environment, programs
+from schedlab import catalogue, environment, programs, user_file
 from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError
 
 PROGRAM = programs.BENCH.name
@@ -105,9 +105,10 @@ def find_program(named: str | None) -> Path:
     """
     if named is None:
         return programs.BENCH.find()
-    if not Path(named).is_file():
+    wrong = user_file.what_it_is(Path(named))
+    if wrong is not None:
         raise SchedlabError(
-            f"there is no program {named}", "`make schedlab-bench` builds it in the checkout"
+            f"program {named} {wrong}", "`make schedlab-bench` builds it in the checkout"
         )
     return Path(named)
 
@@ -159,8 +160,8 @@ def times_of(program: Path, *words: str, cpu: int | None = None) -> dict[str, fl
 
 def _json_lines(text: str, place: str) -> list[dict]:
     try:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except json.JSONDecodeError as error:
+        return [user_file.json_of(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
         raise SchedlabError(f"{place}: line is no JSON: {error}") from error
 
 
@@ -373,7 +374,7 @@ class Machines:
     @classmethod
     def of_file(cls, path: Path) -> Machines:
         """Of a file that `calibrate` wrote."""
-        said = tomllib.loads(path.read_text("utf-8"))
+        said = user_file.toml(f"machine file {path}", path)
         costs = {name: Cost(cost["value"], cost["source"]) for name, cost in said["costs"].items()}
         one = file_text(said["description"], said["source"], said["hz"], {}, costs)
         return cls(catalogue.load_machine(path), _loaded(one))
@@ -538,6 +539,7 @@ def calibrate_verb(
     path = (output or Path()) / f"{name}.toml"
     if not path.parent.is_dir():
         raise BadValue("--output", str(path.parent), "is not a directory", "make it first")
+    user_file.refuse_target(str(path), path)
     if path.exists() and not force:
         raise BadValue("NAME", name, f"has a file already: {path}", "--force replaces it")
     cpus = read_cpus()
@@ -545,12 +547,7 @@ def calibrate_verb(
         costs = measured_without_doubt(find_program(program), cpus)
     else:
         place = str(costs_file)
-        try:
-            lines = _json_lines(costs_file.read_text("utf-8"), place)
-        except OSError as error:
-            raise BadValue("--costs", place, f"cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise BadValue("--costs", place, "is not UTF-8") from error
+        lines = _json_lines(user_file.text(f"--costs {place}", costs_file), place)
         costs = taken_apart(measured_of(lines, place), cpus)
     hz, hz_source = ticks_a_second()
     description, source = described()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from schedlab import user_file
 from schedlab.errors import BadValue, NativeMissing, SchedlabError, UnknownName
 
 PACKAGE = Path(__file__).resolve().parent
@@ -38,6 +39,10 @@ WORKLOADS = Shelf("workload", "workloads", ".toml")
 EXPERIMENTS = Shelf("experiment", "experiments", ".toml")
 SUITES = Shelf("suite", "suites", ".toml")
 PUBLISHED = Shelf("published table", "published", ".csv")
+
+# What the core reads of a policy beside its C file, if it is there.
+READ_BESIDE = (".sets.toml", ".promises.toml")
+BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
 
 # `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
 OWN_SCHEDULER = re.compile(r"(?P<scheduler>.*)@kernel(?P<kernel>:[^/]*)?")
@@ -79,6 +84,11 @@ def kernels_directory() -> Path:
     return cache_directory() / "kernels"
 
 
+def machines_directory() -> Path:
+    """Where virtual machines that have booted are kept: `machines` in the user's cache."""
+    return cache_directory() / "machines"
+
+
 def names(shelf: Shelf) -> dict[str, Path]:
     """Everything on one shelf, name to path, in the order of the names."""
     paths = sorted((data_directory() / shelf.directory).glob(f"*{shelf.suffix}"))
@@ -100,17 +110,16 @@ def find(shelf: Shelf, text: str) -> Path:
     UnknownName
         If it is a name and not on the shelf; suggests those spelled alike.
     SchedlabError
-        If it is a path and no file is there, or a file whose name ends otherwise.
+        If it is a path and no file is there, too large a one, or one whose name ends otherwise.
     """
     if is_path(shelf, text):
-        path = Path(text).expanduser()
-        if path.is_file():
-            return path.resolve()
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise SchedlabError(
-            f"{shelf.kind} file {text!r} {what}",
-            f"give the path of a *{shelf.suffix} file, or a name: {', '.join(names(shelf))}",
-        )
+        # Of a user that there is not, Path raises what nobody expects.
+        path = Path(os.path.expanduser(text))  # noqa: PTH111
+        hint = f"give the path of a *{shelf.suffix} file, or a name: {', '.join(names(shelf))}"
+        what = f"{shelf.kind} file {text!r}"
+        user_file.refuse_unfit(what, path, user_file.WRITTEN_BYTES_MAX, hint)
+        user_file.refuse_empty(what, path, hint)
+        return path.resolve()
     known = names(shelf)
     if text not in known and Path(text).is_file():
         raise SchedlabError(
@@ -167,8 +176,38 @@ def own_scheduler(text: str) -> tuple[str, str | None] | None:
     return scheduler, kernel and kernel.removeprefix(":")
 
 
-def find_policy(text: str) -> tuple[Path, str | None]:
-    """The C file that a name or a path stands for, and the name of the set after it.
+def with_set(text: str) -> str:
+    """A policy with the set that it means: `cfs` is `cfs@6.1`, whose file of sets says so.
+
+    What names a set is as it is, and so is what has no such file, or none that says one.
+    """
+    policy, name = split_set(text)
+    if name is not None:
+        return text
+    try:
+        meant = _plain_set(find(POLICIES, policy))
+    except SchedlabError:
+        # Whoever needs the file will say so.
+        return text
+    return f"{text}@{meant}" if meant else text
+
+
+def _plain_set(path: Path) -> str | None:
+    """The set that a policy's name alone means. What is wrong with its file the core will tell."""
+    name = path.name.removesuffix(POLICIES.suffix)
+    with contextlib.suppress(OSError, SchedlabError):
+        table = user_file.toml("sets", path.with_name(f"{name}.sets.toml"))
+        if isinstance(other := table.get("same_as"), str):
+            table = user_file.toml("sets", path.with_name(f"{other}.sets.toml"))
+        plain = table.get("plain")
+        return plain if isinstance(plain, str) else None
+    return None
+
+
+def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
+    """The C file that a name or a path stands for, and the set that it means.
+
+    `literally`, a name alone means no set, and so what the file itself says.
 
     Raises
     ------
@@ -182,7 +221,7 @@ def find_policy(text: str) -> tuple[Path, str | None]:
             "is a real kernel's own scheduler, and not a policy",
             "it is for `run` and `compare` with --on vm; `schedlab list policies` names policies",
         )
-    policy, name = split_set(text)
+    policy, name = split_set(text if literally else with_set(text))
     return find(POLICIES, policy), name
 
 
@@ -255,6 +294,10 @@ def load_policy(path: str | Path):
 
     The compiler's warnings are shown each time that the file has changed.
     """
+    for suffix in READ_BESIDE:
+        beside = Path(str(path).removesuffix(POLICIES.suffix) + suffix)
+        if os.path.lexists(beside):
+            user_file.refuse_unfit(str(beside), beside, user_file.WRITTEN_BYTES_MAX, BESIDE_HINT)
     cache = cache_directory()
     try:
         cache.mkdir(parents=True, exist_ok=True)

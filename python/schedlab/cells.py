@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -66,7 +66,10 @@ class ChosenPolicy:
 
 @dataclass(frozen=True)
 class ChosenMachine:
-    """A machine of an experiment: a file, or the platform of a virtual one."""
+    """A machine of an experiment: a file, or the platform of a virtual one.
+
+    `policies` are those that the file singles out, as in `hz_by_policy`.
+    """
 
     given: str
     name: str
@@ -74,6 +77,7 @@ class ChosenMachine:
     digest: str
     nr_cpus: int
     platform: Platform | None = None
+    policies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,11 +178,15 @@ def expand(experiment: Experiment) -> list[Cell]:
             f"the experiment has {wanted} runs, more than {CELLS_MAX}",
             "vary fewer values, or repeat less",
         )
+    if experiment.vm:
+        _refuse_unplayable(experiment)
     machines = _choose_machines(experiment)
     refuse_duplicates("machine", [machine.name for machine in machines])
     workloads = {machine.name: _choose_workloads(experiment, machine) for machine in machines}
     kernel = machines[0].platform and machines[0].platform.kernel
     policies = [_choose_policy(choice, experiment, kernel) for choice in experiment.policies]
+    for machine in machines:
+        _refuse_unknown_policies(machine, policies)
     # In a virtual machine the guest plays, whose digest is part of the platform.
     version = catalogue.native().version() if experiment.vm else catalogue.core_version()
     return [
@@ -206,21 +214,29 @@ def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
 def _choose_machine(text: str) -> ChosenMachine:
     path = catalogue.find(catalogue.MACHINES, text)
     machine = catalogue.load_machine(path)
-    return ChosenMachine(text, machine.name, str(path), machine.digest, machine.nr_cpus)
+    singled_out = tuple(machine.policies)
+    return ChosenMachine(
+        text, machine.name, str(path), machine.digest, machine.nr_cpus, policies=singled_out
+    )
+
+
+def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPolicy]) -> None:
+    """A name that no policy has would change nothing, and say so to nobody."""
+    known = {*catalogue.names(catalogue.POLICIES), *(policy.name for policy in chosen)}
+    for name in machine.policies:
+        file = f"{name}{catalogue.POLICIES.suffix}"
+        is_own = any((folder / file).is_file() for folder in (Path(machine.path).parent, Path()))
+        if name not in known and not is_own:
+            where = f"in hz_by_policy or sync_wakeups_by_policy of {machine.path}"
+            error = UnknownName("policy", name, known, where)
+            error.hint += "; of your own one that takes part, or lies here or beside the machine"
+            raise error
 
 
 def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[ChosenWorkload]:
-    on_machine = experiment.machine_parameters.get(machine.name, {})
     path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
-    known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
-    for name in [*experiment.parameters, *on_machine, *experiment.varied]:
-        if name not in known:
-            raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
     workloads = []
-    for values in itertools.product(*experiment.varied.values()):
-        varied = dict(zip(experiment.varied, values, strict=True))
-        given = {name: str(value) for name, value in varied.items()}
-        given = {**experiment.parameters, **on_machine, **given}
+    for varied, given in _combinations(path, experiment, machine.name):
         workload = _load_workload(path, given, experiment, machine)
         workloads.append(
             ChosenWorkload(
@@ -236,15 +252,51 @@ def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[Ch
     return workloads
 
 
+def _combinations(
+    path: Path, experiment: Experiment, machine: str
+) -> Iterator[tuple[dict[str, Value], dict[str, str]]]:
+    """Each combination of varied values, with all parameters that the workload is then given."""
+    on_machine = experiment.machine_parameters.get(machine, {})
+    known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
+    for name in [*experiment.parameters, *on_machine, *experiment.varied]:
+        if name not in known:
+            raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
+    for values in itertools.product(*experiment.varied.values()):
+        varied = dict(zip(experiment.varied, values, strict=True))
+        given = {name: str(value) for name, value in varied.items()}
+        yield varied, {**experiment.parameters, **on_machine, **given}
+
+
+def _refuse_unplayable(experiment: Experiment) -> None:
+    """Raises ExperimentError if real tasks cannot do what the workload says.
+
+    A guest would say so too, but only once it has booted, and of its own copy of the file.
+    """
+    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
+    for _, given in _combinations(path, experiment, ""):
+        workload = _load_workload(path, given, experiment)
+        try:
+            workload.check_playable()
+        except catalogue.native().ScenarioError as error:
+            message, _, hint = str(error).partition("\nhint: ")
+            raise ExperimentError(
+                f"{path} cannot run on a real kernel: {message}",
+                f"{hint}; without --on vm it is simulated" if hint else None,
+            ) from error
+
+
 def _is_too_large(number: str) -> bool:
     """Python refuses to read numbers of thousands of digits."""
     return len(number) > DIGITS_MAX or abs(int(number)) > NUMBER_MAX
 
 
 def _load_workload(
-    path: Path, given: Mapping[str, str], experiment: Experiment, machine: ChosenMachine
+    path: Path,
+    given: Mapping[str, str],
+    experiment: Experiment,
+    machine: ChosenMachine | None = None,
 ):
-    """The workload, which the machine has the CPUs for.
+    """The workload, which `machine`, if it is known, has the CPUs for.
 
     An error says which option the core found wrong, not only which parameter.
     """
@@ -260,7 +312,8 @@ def _load_workload(
             )
     try:
         workload = catalogue.load_workload(path, dict(given))
-        workload.check_cpus(machine.name, machine.nr_cpus)
+        if machine is not None:
+            workload.check_cpus(machine.name, machine.nr_cpus)
         return workload
     except catalogue.native().ScenarioError as error:
         message, _, hint = str(error).partition("\nhint: ")
@@ -278,7 +331,8 @@ def _choose_policy(
     own = catalogue.own_scheduler(choice.policy)
     if own:
         return _choose_own_scheduler(choice, experiment, kernel, *own)
-    path, set_name = catalogue.find_policy(choice.policy)
+    # An experiment names each set; where one of an older store does not, it meant the file's.
+    path, set_name = catalogue.find_policy(choice.policy, literally=True)
     policy = catalogue.load_policy(path)
     set_values = catalogue.values_of_set(policy, set_name)
     digest, made = policy.source_digest, ""

@@ -23,6 +23,8 @@ RANDOM_AT_ONCE = 50
 # Failing random scenarios that are made smaller; the others are most likely like them.
 SHRUNK_MAX = 3
 TRIES_MAX = 5_000
+# Of the places in which the same was found so many are named.
+ALIKE_SHOWN_MAX = 5
 SEED = 1
 ORDERS = 20_000
 """What is tried unless the user says otherwise."""
@@ -108,7 +110,8 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
 
     Scenarios made to ask one question each, random ones, and small ones in every order of
     simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy; what
-    is not promised is shown as a figure. Exit code 1 if anything is violated.
+    is not promised is shown as a figure. Exit code 1 if anything is violated. A policy is native
+    code that runs with your rights.
     """
     checked = _choose(policy, settings)
     trials = _trials(checked, seeds, seed, orders, only)
@@ -127,8 +130,12 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
     if as_json:
         terminal.print_json(found.as_json(violations))
     else:
-        terminal.print_table(terminal.check_table(found.rows, found.random, found.small))
+        rows, small = found.told_once()
+        terminal.print_table(terminal.check_table(rows, found.random, small))
         _say(checked, found, violations)
+        if any(violation["replay"] for violation in violations):
+            told = f"the replays read the machines and workloads in {out}, which nothing else needs"
+            click.echo(told, err=True)
     return EXIT_FOUND if violations else 0
 
 
@@ -137,10 +144,10 @@ def _choose(text: str, settings: Sequence[str]) -> Checked:
     path, set_name = catalogue.find_policy(text)
     policy = catalogue.load_policy(path)
     known = {tunable["name"]: tunable for tunable in policy.tunables}
-    label = catalogue.label_of(text)
+    label = catalogue.label_of(catalogue.with_set(text))
     tunables = dict(catalogue.values_of_set(policy, set_name))
     for name, value in experiment.parse_assignments("--set", settings).items():
-        tunable = name.removeprefix(f"{label}.")
+        tunable = name.removeprefix(f"{label}.").removeprefix(f"{catalogue.label_of(text)}.")
         if tunable not in known:
             raise UnknownName("tunable", tunable, known, f"of policy {label}")
         kind = known[tunable]["type"]
@@ -206,6 +213,8 @@ class Findings:
         self.random = {"tried": 0, "idle_ms_max": 0.0, "wait_ms_max": 0.0, "failed": []}
         # Of failing random scenarios, by their seeds, what is left of them.
         self.smallest: dict[int, dict] = {}
+        # Of each crash, by its message, what crashes of the same kind have alike, and a way out.
+        self.crashes: dict[str, tuple[str, str | None]] = {}
         # What was not tried, because the policy never comes back.
         self.untried: list[Trial] = []
 
@@ -230,6 +239,8 @@ class Findings:
         else:
             error = outcome.result["error"]
             scenario = trial.name or str(trial.seed)
+            cause = error.get("cause", error["message"])
+            self.crashes[error["message"]] = (cause, error.get("hint"))
             native = catalogue.native()
             found = json.loads(native.check_crashed(scenario, error["message"], error["at_ns"]))
         if trial.kind == "made":
@@ -280,6 +291,36 @@ class Findings:
                     | ({"smallest": self.smallest[seed]} if seed in self.smallest else {})
                 )
         return found
+
+    def cause(self, message: str) -> str:
+        """What problems of the same kind have alike: of crashes not where each of them was."""
+        cause, _ = self.crashes.get(message, (message, None))
+        return cause
+
+    def told_once(self) -> tuple[list[dict], list[dict]]:
+        """Rows and small scenarios; of those that a crash of one kind ended only the first, which
+        says how many there are."""
+        ended: dict[str, list[dict]] = {}
+        rows, small = [], []
+        for kept, found, name in ((rows, self.rows, "check"), (small, self.small, "name")):
+            for one in found:
+                problem = (
+                    one["problem"] if name == "check" else (one["failed"] or {}).get("problem")
+                )
+                message = problem["message"] if problem else None
+                if message not in self.crashes:
+                    kept.append(one)
+                    continue
+                alike = ended.setdefault(self.cause(message), [])
+                if not alike:
+                    alike.append(dict(one))
+                    kept.append(alike[0])
+                else:
+                    alike.append(one)
+        for first, *others in ended.values():
+            name = "check" if "check" in first else "name"
+            first[name] += f" and {len(others)} more" * bool(others)
+        return rows, small
 
     def as_json(self, violations: Sequence[Mapping]) -> dict:
         """All that was found."""
@@ -341,7 +382,7 @@ def _narrow(trial: Trial, outcome: sweep.Outcome, tell: Teller) -> tuple[Trial, 
         return replace(trial, seed=outcome.result["run"], count=1), outcome
     while trial.count > 1:
         half = replace(trial, count=trial.count // 2)
-        tried = sweep.run_alone(half, make_trial, tell.slow)
+        tried = sweep.run_alone(half, make_trial, tell.slow, _ignore)
         if sweep.is_crash(tried.result):
             trial, outcome = half, tried
         else:
@@ -359,7 +400,7 @@ def _shrink(found: Findings, tell: Teller) -> None:
             continue
         kinds.append(kind)
         trial = Trial(found.policy, "shrink", "", failed["seed"])
-        found.add(trial, sweep.run_alone(trial, make_trial, tell.slow))
+        found.add(trial, sweep.run_alone(trial, make_trial, tell.slow, _ignore))
 
 
 def _keep(violation: dict, policy: Checked, seed: int, orders: int, out: Path) -> None:
@@ -402,9 +443,12 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
     """What was violated and how to see it again, on stderr; then how much holds."""
     alike: dict[str, list[Mapping]] = {}
     for violation in violations:
-        alike.setdefault(violation["what"], []).append(violation)
+        alike.setdefault(found.cause(violation["what"]), []).append(violation)
     for violation, *others in alike.values():
         click.echo(f"\nviolated: {violation['check']}: {violation['what']}", err=True)
+        _, hint = found.crashes.get(violation["what"], (None, None))
+        if hint:
+            click.echo(f"hint: {hint}", err=True)
         smallest = violation.get("smallest")
         if smallest:
             cut = ", perhaps not the least" if smallest["is_cut_short"] else ""
@@ -417,7 +461,10 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
         if violation["replay"]:
             click.echo(f"replay: {violation['replay']}", err=True)
         if others:
-            click.echo(f"the same in: {', '.join(map(_place, others))}", err=True)
+            places = ", ".join(map(_place, others[:ALIKE_SHOWN_MAX]))
+            more = len(others) - ALIKE_SHOWN_MAX
+            places += f" and {more} more" * (more > 0)
+            click.echo(f"the same in: {places}; {len(others) + 1} times in all", err=True)
     counts = dict.fromkeys(("holds", "violated", "not_promised"), 0)
     for row in found.rows:
         counts[row["verdict"]] += 1
@@ -446,6 +493,10 @@ def _say(policy: Checked, found: Findings, violations: Sequence[Mapping]) -> Non
             err=True,
         )
     click.echo(f"\n{policy.label}: {'; '.join(parts)}")
+
+
+def _ignore(_printed: str) -> None:
+    """What a policy has printed in the same scenarios before was told."""
 
 
 def _place(violation: Mapping) -> str:

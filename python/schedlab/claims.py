@@ -6,7 +6,8 @@ claim outlives its holder. Claims only save work: a run that is made twice is ke
 same, because the store goes by its key. So where there can be no claims, such as beside a store of
 another user's, every run may start.
 
-The file is empty and stays: who removed it could not know that nobody is about to lock it.
+The file is empty and stays: who removed it could not know that nobody is about to lock it. Its name
+begins with a dot, because it holds nothing that a user should look at.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Claims:
     """
 
     def __init__(self, store: Path):
-        self.path = store.with_name(f"{store.name}{SUFFIX}")
+        self.path = path_beside(store)
         self._file = None
         with contextlib.suppress(OSError):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -73,6 +74,11 @@ class Claims:
             # A file system without locks: work may be done twice, and is kept once.
             return True
         return True
+
+
+def path_beside(store: Path) -> Path:
+    """Where the claims on a store are."""
+    return store.with_name(f".{store.name}{SUFFIX}")
 
 
 def _place(key: RunKey) -> int:

@@ -7,15 +7,31 @@ nothing, so that Ctrl-C is answered quietly even while `verbs` and what it needs
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
+
+from schedlab import shown
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 EXIT_TERMINATED = 143
+
+# Of an error that is shown; the rest of it is left out and counted.
+MESSAGE_LINES_MAX = 200
+LINE_CHARACTERS_MAX = 2_000
+
+WAYS_OUT = {
+    errno.ENOSPC: "make room there, or name another place",
+    errno.EDQUOT: "make room there, or name another place",
+    errno.EMFILE: "allow more, as by `ulimit -n 1024`",
+    errno.ENFILE: "wait until other programs have closed some",
+}
 
 
 class Terminated(KeyboardInterrupt):
@@ -24,9 +40,11 @@ class Terminated(KeyboardInterrupt):
 
 def main() -> None:
     """Runs the command line and exits; no error of the world ends in a traceback."""
-    if sys.stdout is None or sys.stderr is None:
-        # Closed by the shell (>&-): there is nowhere to say so.
-        sys.exit(EXIT_BAD_INPUT)
+    _fill_closed_streams()
+    if sys.stdout is None:
+        hint = "leave out >&-, or write >/dev/null for an answer that nobody is to see"
+        sys.exit(_report_error("standard output is closed, so there is nowhere to answer", hint))
+    shown.install()
     try:
         _handle_signals(interrupt=_leave, terminate=_leave)
         code = _silenced(_run())
@@ -34,6 +52,22 @@ def main() -> None:
     except KeyboardInterrupt as error:
         code = _interrupted(error)
     sys.exit(code)
+
+
+def _fill_closed_streams() -> None:
+    """Leads what the shell has closed (>&-) to nowhere.
+
+    The next file would get its number otherwise, and whatever writes there would write into it.
+    Without standard error (2>&-) nobody wants to hear of anything, which is no error.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def _handle_signals(interrupt: Callable, terminate: Callable) -> None:
@@ -55,14 +89,19 @@ def _terminate(_signal: int, _frame: object) -> None:
 
 def _run() -> int:
     """The exit code of the verb, or of what kept it from its end."""
+    foreign = next(filter(_is_not_utf8, sys.argv[1:]), None)
+    if foreign is not None:
+        return _report_error(*_not_utf8(f"argument '{foreign}'"))
     import click
 
     from schedlab.errors import SchedlabError
-    from schedlab.verbs import schedlab
 
-    _handle_signals(interrupt=signal.default_int_handler, terminate=_terminate)
     try:
-        code = schedlab.main(standalone_mode=False)
+        from schedlab.verbs import schedlab
+
+        _handle_signals(interrupt=signal.default_int_handler, terminate=_terminate)
+        # Piped, click would take escape sequences out, where `shown` shows them.
+        code = schedlab.main(standalone_mode=False, color=True)
         sys.stdout.flush()
         return code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -82,7 +121,14 @@ def _run() -> int:
         # click leaves so, with 1, where a pipe breaks.
         return EXIT_BROKEN_PIPE if error.code == 1 else error.code
     except OSError as error:
-        return _report_error(str(error), None)
+        return _report_error(*_told_by_system(error))
+    except MemoryError:
+        return _report_error("there is not enough memory for this", "ask for less at a time")
+    except UnicodeEncodeError as error:
+        # A name that arguments only lead to: a folder, or where a link leads.
+        if not _is_not_utf8(error.object):
+            raise
+        return _report_error(*_not_utf8(f"'{error.object}'"))
     except Exception as error:
         if not _is_native(error):
             raise
@@ -121,11 +167,43 @@ def _silenced(code: int) -> int:
     return code
 
 
+def _is_not_utf8(text: str) -> bool:
+    """Whether Python keeps in it bytes of the system that are no UTF-8."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _not_utf8(what: str) -> tuple[str, str]:
+    """Stores, reports and policies hold names as text: no other kind of name is taken at all."""
+    return f"{what} is not UTF-8", "rename the file or folder, or write the value in UTF-8"
+
+
+def _told_by_system(error: OSError) -> tuple[str, str | None]:
+    """What kept the system from something, what of, and a way out where one is known."""
+    reason = error.strerror or str(error)
+    if error.errno == errno.EMFILE:
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        reason += f", as no more than {most} may be open at a time"
+    named = error.filename if isinstance(error.filename, str) else "the system"
+    return f"{named}: {reason[:1].lower()}{reason[1:]}", WAYS_OUT.get(error.errno)
+
+
 def _report_error(message: str, hint: str | None) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+    """Says what is wrong; where that cannot be said, the exit code alone does."""
+    with contextlib.suppress(OSError):
+        print(f"error: {_bounded(message)}", file=sys.stderr)
+        if hint:
+            print(f"hint: {_bounded(hint)}", file=sys.stderr)
     return EXIT_BAD_INPUT
+
+
+def _bounded(message: str) -> str:
+    """A message without the middle of long lines, and of many: files and compilers make both."""
+    lines = message.split("\n")
+    if len(lines) > MESSAGE_LINES_MAX:
+        kept = MESSAGE_LINES_MAX // 2
+        left_out = f"[… {len(lines) - 2 * kept:,} lines left out …]"
+        lines = [*lines[:kept], left_out, *lines[-kept:]]
+    return "\n".join(shown.shortened(line, LINE_CHARACTERS_MAX) for line in lines)
 
 
 def _report_usage_error(error: Exception) -> int:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedlab import sweep
+from schedlab import shown, sweep
 from schedlab.cells import Cell
 from schedlab.claims import Claims
 from schedlab.experiment import Experiment
@@ -171,8 +171,9 @@ class Notes:
     def _tell(self, key: str, text: str) -> None:
         if not self._quiet and key not in self._told:
             self._told.add(key)
-            # Not by click, which would write past a progress bar that is shown.
-            print(text, file=sys.stderr)
+            # Not by click, which would write past a progress bar. The bar takes the place of the
+            # stream that shows what a terminal would obey.
+            print(shown.shown(text), file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -194,7 +195,8 @@ def _progress(cells: Sequence[Cell], quiet: bool) -> Iterator[Callable[[Cell], N
         progress.TimeRemainingColumn(compact=True),
         progress.TextColumn("left"),
     )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(file=shown.own(sys.stderr))
+    with progress.Progress(*columns, console=console, transient=True) as bar:
         total = sum(cell.workload.weight for cell in cells)
         task = bar.add_task("", total=total, done=0, cells=len(cells), rate="")
         done = 0

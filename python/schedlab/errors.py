@@ -11,6 +11,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from schedlab.shown import VALUE_CHARACTERS_MAX, shortened
+
 SUGGESTIONS_MAX = 3
 # A verb did its work and found something wrong: a failed run, an obstacle, a difference.
 EXIT_FOUND = 1
@@ -28,7 +30,7 @@ class BadValue(SchedlabError):
     """A value that cannot be used: `place` is the option or file it came from."""
 
     def __init__(self, place: str, value: object, why: str, hint: str | None = None):
-        super().__init__(f"{place}: {value!r} {why}", hint)
+        super().__init__(f"{place}: {shortened(repr(value))} {why}", hint)
         self.place = place
         self.value = value
 
@@ -38,8 +40,10 @@ class UnknownName(SchedlabError):
 
     def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = ""):
         names = sorted(valid)
-        close = difflib.get_close_matches(name, names, n=SUGGESTIONS_MAX, cutoff=0.6)
-        message = f"unknown {kind} {name!r}" + (f" {where}" if where else "")
+        # No longer one is spelt alike; searching takes time.
+        sought = name[:VALUE_CHARACTERS_MAX]
+        close = difflib.get_close_matches(sought, names, n=SUGGESTIONS_MAX, cutoff=0.6)
+        message = f"unknown {kind} {shortened(repr(name))}" + (f" {where}" if where else "")
         if close:
             message += f": did you mean {' or '.join(close)}?"
         hint = f"valid: {', '.join(names)}" if names else f"there is no {kind} here at all"
@@ -59,6 +63,10 @@ class NoTimeline(SchedlabError):
 
 class StoreError(SchedlabError):
     """A store that cannot be opened, read or written."""
+
+
+class DamagedRow(StoreError):
+    """A row of a store that is not what was kept there."""
 
 
 class DigestMismatch(StoreError):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from schedlab import catalogue, claimed
+from schedlab import catalogue, claimed, user_file
 from schedlab.claimed import Claim
 from schedlab.errors import BadValue, ExperimentError, UnknownName
 from schedlab.store import canonical_json
@@ -133,7 +133,12 @@ class Experiment:
     @property
     def id(self) -> str:
         """12 hex digits of the definition: the same experiment has the same id everywhere."""
-        return hashlib.sha256(canonical_json(self.definition).encode()).hexdigest()[:12]
+        return id_of(self.definition)
+
+
+def id_of(definition: Mapping) -> str:
+    """The id of the experiment with this definition."""
+    return hashlib.sha256(canonical_json(definition).encode()).hexdigest()[:12]
 
 
 def build(options: Mapping) -> Experiment:
@@ -215,8 +220,18 @@ def of_definition(definition: Mapping) -> Experiment:
 def _policy_choice(text: str) -> PolicyChoice:
     labelled = LABELLED.fullmatch(text)
     if labelled:
-        return PolicyChoice(labelled["label"], labelled["policy"])
-    return PolicyChoice(catalogue.label_of(text), text)
+        return PolicyChoice(labelled["label"], catalogue.with_set(labelled["policy"]))
+    return PolicyChoice(catalogue.label_of(text), catalogue.with_set(text))
+
+
+def told_sets(definition: Mapping) -> str:
+    """Which set each policy is that is called by its name alone; empty if none is."""
+    found = []
+    for choice in definition["policies"]:
+        policy, name = catalogue.split_set(choice["policy"])
+        if name is not None and choice["label"] == catalogue.label_of(policy):
+            found.append(f"{choice['label']} is {catalogue.label_of(choice['policy'])}")
+    return ", ".join(found)
 
 
 def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
@@ -449,12 +464,7 @@ def read_options(path: Path) -> dict:
     SchedlabError
         If the file cannot be read, is not TOML, or has an unknown or ill-typed key.
     """
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExperimentError(f"cannot read experiment file {path}: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ExperimentError(f"{path} is not TOML: {error}") from error
+    raw = user_file.toml(f"experiment file {path}", path)
     for key in raw:
         if key not in OPTION_KEYS:
             raise UnknownName("key", key, OPTION_KEYS, f"in {path}")
@@ -495,6 +505,9 @@ def _file_value(place: str, key: str, value: object) -> object:
         return value
     if key in ("policies", "machine"):
         items = [value] if isinstance(value, str) else value
+        if isinstance(value, str) and "," in value:
+            listed = ", ".join(f'"{item.strip()}"' for item in value.split(","))
+            raise BadValue(place, value, "is one text", f"write {key} = [{listed}]")
         if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
             raise BadValue(place, value, "is not a list of names or paths")
         return items
@@ -607,10 +620,10 @@ def _read_published(path: Path, options: Mapping) -> Published:
 
 
 def _table_rows(table: Path) -> list[dict[str, str]]:
+    text = user_file.text(f"published table {table}", table)
     try:
-        with table.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        return list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as error:
         raise ExperimentError(f"cannot read published table {table}: {error}") from error
 
 

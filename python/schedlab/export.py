@@ -7,6 +7,9 @@ policy.
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +26,14 @@ if TYPE_CHECKING:
     import pandas
 
 FORMATS = (".csv", ".parquet", ".tex")
+# What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
+NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
 WHAT = ("runs", "repetitions", "comparisons")
 # Of a run's result: what says how it was made is in columns of its own, the rest is no number.
 NOT_NUMBERS = {"digest", "error", "recording", "status", "timeline", "timeline_names"}
+# Of a result: lists of tables, and what tells the tables of each apart.
+NAMED_BY = {"requests": ("name",), "task_groups": ("name", "nice")}
 
 
 @click.command("export")
@@ -57,9 +65,10 @@ def export_verb(
 
     Runs, repetitions or comparisons; as LaTeX a table of runs. A row a run: what ran, all
     parameters of its workload (columns parameter.NAME), and all numbers of its result, times in
-    nanoseconds. A row a repetition: what it measured, in which unit, and the surroundings (columns
-    environment.NAME); warm-ups and failures are there, and marked. A row a comparison: ratio, p
-    values, word and effect sizes of a setup against the first.
+    nanoseconds, also of its requests (requests.NAME.) and groups of tasks
+    (task_groups.NAME.NICE.). A row a repetition: what it measured, in which unit, and the
+    surroundings (columns environment.NAME); warm-ups and failures are there, and marked. A row a
+    comparison: ratio, p values, word and effect sizes of a setup against the first.
     """
     form = output.suffix.lower()
     if form not in FORMATS:
@@ -72,7 +81,7 @@ def export_verb(
             is_compared = what == "comparisons"
             written = comparison_rows if is_compared else repetition_rows
             rows = written(Measurements(kept), suite)
-            _write(output, form, _frame(rows))
+            _write(output, form, rows)
             click.echo(f"{len(rows)} {what if is_compared else 'repetitions'}: {output}", err=True)
             return 0
         if form == ".tex" or wanted is not None:
@@ -82,7 +91,10 @@ def export_verb(
             records = kept.runs()
     if not records:
         raise SchedlabError(f"{store} has no run to write", "`schedlab compare --store` makes some")
-    _write(output, form, _cells(records) if form == ".tex" else _runs(records))
+    if form == ".tex":
+        _write_table(output, records)
+    else:
+        _write(output, form, [_row(record) for record in records])
     click.echo(f"{len(records)} runs: {output}", err=True)
     return 0
 
@@ -105,39 +117,59 @@ def _is_of_measurements(
     return True
 
 
-def _write(output: Path, form: str, frame: pandas.DataFrame) -> None:
+def _write(output: Path, form: str, rows: Sequence[Mapping]) -> None:
+    """A table with a column for each key of any row, empty in the rows that have no such key."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
     try:
-        if form == ".csv":
-            frame.to_csv(output, index=False)
-        elif form == ".parquet":
-            frame.to_parquet(output, index=False)
-        else:
-            # Numbers stand under each other; what names a row is on the left.
-            names = sum(column in ("machine", frame.attrs["axis"]) for column in frame.columns)
-            columns = "l" * names + "r" * (len(frame.columns) - names)
-            table = frame.to_latex(index=False, escape=True, column_format=columns)
-            output.write_text(f"% {frame.attrs['legend']}\n{table}", "utf-8")
+        with _told(output):
+            if form == ".parquet":
+                # pandas takes seconds to load, which a CSV file does without.
+                import pandas
+
+                # A number that some rows lack stays a whole number in the others.
+                frame = pandas.DataFrame(rows, columns=columns).convert_dtypes()
+                frame.to_parquet(output, index=False)
+                return
+            with output.open("w", encoding="utf-8", newline="") as file:
+                written = csv.DictWriter(file, columns, lineterminator="\n")
+                written.writerow({name: _no_formula(name) for name in columns})
+                written.writerows({k: _no_formula(v) for k, v in row.items()} for row in rows)
     except ImportError as error:
         raise SchedlabError(
             f"{output}: Parquet is written by pyarrow, which is not installed",
             "`pip install 'schedlab[parquet]'`, or write a .csv",
         ) from error
+
+
+def _write_table(output: Path, records: Sequence[RunRecord]) -> None:
+    """The table of a report in LaTeX."""
+    frame = _cells(records)
+    # Numbers stand under each other; what names a row is on the left.
+    names = sum(column in ("machine", frame.attrs["axis"]) for column in frame.columns)
+    columns = "l" * names + "r" * (len(frame.columns) - names)
+    table = frame.to_latex(index=False, escape=True, column_format=columns)
+    with _told(output):
+        output.write_text(f"% {frame.attrs['legend']}\n{table}", "utf-8")
+
+
+@contextlib.contextmanager
+def _told(output: Path) -> Iterator[None]:
+    """Turns the system's errors into ours, with the file and a way out."""
+    try:
+        yield
     except OSError as error:
         raise SchedlabError(
             f"{output} cannot be written: {error.strerror}", "name another file with --output"
         ) from error
 
 
-def _runs(records: Sequence[RunRecord]) -> pandas.DataFrame:
-    """A row a run. A cell is empty where a run has no such parameter or number."""
-    return _frame([_row(record) for record in records])
-
-
-def _frame(rows: Sequence[Mapping]) -> pandas.DataFrame:
-    """A table. A number that some rows lack stays a whole number in the others."""
-    import pandas
-
-    return pandas.DataFrame(rows).convert_dtypes()
+def _no_formula(cell: object) -> object:
+    if not isinstance(cell, str):
+        return cell
+    # Nothing quotes this one, and whoever reads the file may take it for the end of a row.
+    cell = cell.replace("\r", "\n")
+    is_computed = cell.startswith(FORMULA_BEGINS) and not NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_computed else cell
 
 
 def _row(record: RunRecord) -> dict:
@@ -168,6 +200,11 @@ def _numbers(prefix: str, values: Mapping) -> Iterator[tuple[str, float | int]]:
             continue
         if isinstance(value, Mapping):
             yield from _numbers(f"{prefix}{name}.", value)
+        elif name in NAMED_BY:
+            for one in value or ():
+                row = ".".join(str(one[key]) for key in NAMED_BY[name])
+                rest = {key: of for key, of in one.items() if key not in NAMED_BY[name]}
+                yield from _numbers(f"{prefix}{name}.{row}.", rest)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield f"{prefix}{name}", value
 

@@ -141,11 +141,15 @@ def _told(named: Mapping[str, Named], what: str, form: Form) -> dict[str, str]:
 
 
 def _end(of: Named, choose: Callable, form: Form) -> str:
-    """The lowest or highest number, its interval, and whose it is."""
+    """The lowest or highest number, its interval, and everybody who has it."""
     name = choose(of, key=lambda name: of[name].mean)
     alike = [other for other in of if of[other].mean == of[name].mean]
-    others = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-    return f"{_bounded(of[name], form)} under {alike[0]}{others}"
+    return f"{_bounded(of[name], form)} under {listed(alike)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _bounded(found: Estimate, form: Form) -> str:

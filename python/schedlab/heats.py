@@ -9,11 +9,11 @@ races, so stores keep their format.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedlab.store import Store, canonical_json
+from schedlab.store_faults import decode
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS heats (
@@ -67,4 +67,6 @@ class Heats:
             ).fetchone()
         if row is None:
             return None
-        return StoredHeat(row["raced_at"], row["load"], json.loads(row["result"]))
+        again = "restore a copy, or race again with --again"
+        result = decode(self.store.path, f"heat {key}", "result", row["result"], hint=again)
+        return StoredHeat(row["raced_at"], row["load"], result)

@@ -41,7 +41,7 @@ def print_interactivity(study: Study) -> None:
     rows = _latency_rows(latencies) + _request_rows(found) + _share_rows(shares)
     if not rows:
         return
-    click.echo(_legend(study, rows, shares))
+    click.echo(_legend(study, rows, shares, _without_interval(latencies, found)))
     table = _table(study, rows)
     if fits(table):
         print_table(table)
@@ -108,12 +108,30 @@ def _as_dicts(found: dict[str, Estimate]) -> dict[str, dict]:
     return {name: dataclasses.asdict(one) for name, one in found.items()}
 
 
-def _legend(study: Study, rows: Sequence[Row], shares: Sequence[ShareErrors]) -> str:
+def _without_interval(latencies: Sequence[Delays], found: Sequence[Requests]) -> list[str]:
+    """Why some of the delays that are shown stand without an interval."""
+    from schedlab.statistics import RUNS_FOR_INTERVAL_MIN
+
+    delays = [*latencies, *(row.delays for row in found if row.delays)]
+    shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
+    reasons = []
+    if any(one.low is not None and one.low == one.high for one in shown):
+        reasons.append("equal in all runs")
+    if any(one.low is None for one in shown):
+        reasons.append(f"fewer than {RUNS_FOR_INTERVAL_MIN} runs")
+    return reasons
+
+
+def _legend(
+    study: Study, rows: Sequence[Row], shares: Sequence[ShareErrors], without: Sequence[str]
+) -> str:
     where = "" if study.axis is None else f" at {study.axis} = {study.panels[0].cells[-1].x}"
     lines = [f"interactivity{' and fairness' if shares else ''}{where}: means over runs"]
     cells = "".join(text for _, _, texts in rows for text in texts.values())
     if "×÷" in cells:
         lines[0] += "; ×÷ is the factor to the ends of the 95 % interval"
+        if without:
+            lines.append(f"without ×÷: {', or '.join(without)}")
     if shares:
         lines.append(
             "share error: of the CPU time of tasks that never sleep, by nice value, against their"

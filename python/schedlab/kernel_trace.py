@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from schedlab import catalogue, whole_file
+from schedlab import catalogue, user_file, whole_file
 from schedlab.errors import SchedlabError, UnknownName
 
 # The queue that all CPUs would have had together.
@@ -46,13 +46,8 @@ def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
     SchedlabError
         If it cannot be read, or a queue is asked of what is no kernel's trace.
     """
-    try:
-        is_of_kernel = _EVENT.search(path.read_bytes()) is not None
-    except OSError as error:
-        raise SchedlabError(
-            f"{path} cannot be read: {error.strerror}", "give the path of a file that can be"
-        ) from error
-    if not is_of_kernel:
+    content = user_file.read(f"--trace {path}", path, user_file.MADE_BYTES_MAX)
+    if not _EVENT.search(content):
         if queue is not None:
             raise SchedlabError(
                 f"--queue {queue}: {path} is a trace of one queue",

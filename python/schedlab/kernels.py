@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import catalogue, terminal
+from schedlab import catalogue, terminal, user_file
 from schedlab.errors import EXIT_FOUND, BadValue
 
 NEWEST = "newest"
@@ -128,7 +128,7 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
 
 
 @click.command("add")
-@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("path", type=click.Path(path_type=Path))
 @click.option("--name", help="What to call it.  [default: its release]")
 @click.option("--replace", is_flag=True, help="Put it in the place of another of this name.")
 @terminal.json_option
@@ -139,6 +139,8 @@ def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
     sched_ext and yet no policy could be loaded into it, that is said, with exit code 1; it can
     still be compared by its own scheduler.
     """
+    user_file.refuse_unfit(f"kernel {path}", path, user_file.MADE_BYTES_MAX)
+    user_file.refuse_empty(f"kernel {path}", path)
     image = str(path.resolve())
     added = json.loads(catalogue.native().kernels_add(str(directory()), image, name, replace))
     _print([added], as_json)

@@ -33,12 +33,18 @@ def list_policies(verbose: bool, as_json: bool) -> int:
                 "name": name,
                 "idea": policy.description,
                 "source": str(path),
-                "tunables": policy.tunables,
+                "tunables": _meant(policy),
                 "sets": policy.sets,
             }
         )
     _print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
     return EXIT_FOUND if broken else 0
+
+
+def _meant(policy) -> list[dict]:
+    """The tunables of a policy, with the values that its name alone means as their defaults."""
+    plain = next((one["tunables"] for one in policy.sets if one["is_plain"]), {})
+    return [one | {"default": plain.get(one["name"], one["default"])} for one in policy.tunables]
 
 
 @click.command("machines")

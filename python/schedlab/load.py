@@ -19,9 +19,10 @@ from pathlib import Path
 
 import click
 
-from schedlab import bpf, catalogue, doctor, kernel_result, programs
+from schedlab import bpf, catalogue, doctor, kernel_result, programs, user_file
 from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError, UnknownName
 from schedlab.experiment import parse_set, parse_tunable
+from schedlab.shown import in_json
 
 OBJECT_SUFFIX = ".o"
 # The kernel may take this long to take every task from a policy, and some time to tell.
@@ -114,13 +115,10 @@ def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
         # Only a set needs what the C compiler says of the policy.
         compiled = None if set_name is None else catalogue.load_policy(source)
         of_set = catalogue.values_of_set(compiled, set_name)
-        return catalogue.label_of(policy), bpf.object_of(source), of_set
-    path = Path(policy).expanduser()
-    if not path.is_file():
-        raise SchedlabError(
-            f"BPF object {policy!r} does not exist",
-            f"give a *.bpf.c file, or a name: {', '.join(catalogue.names(catalogue.POLICIES))}",
-        )
+        return catalogue.label_of(catalogue.with_set(policy)), bpf.object_of(source), of_set
+    path = Path(os.path.expanduser(policy))  # noqa: PTH111 - as in `catalogue.find`
+    hint = "give a *.bpf.c file, or a name of `schedlab list policies`"
+    user_file.refuse_unfit(f"BPF object {policy!r}", path, user_file.MADE_BYTES_MAX, hint)
     return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve(), {}
 
 
@@ -200,7 +198,7 @@ class Shown:
             return
         (record,) = records
         if self.as_json:
-            click.echo(line.rstrip("\n"))
+            click.echo(in_json(line.rstrip("\n")))
         tell: dict[str, Callable[[Mapping], None]] = {
             "booted": self._booted,
             "attached": self._attached,

@@ -10,13 +10,13 @@ benchmarks, so stores keep their format.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from schedlab.store import Store, canonical_json
+from schedlab.store_faults import decode
 
 OK = "ok"
 FAILED = "failed"
@@ -203,10 +203,10 @@ class Measurements:
             Campaign(
                 id=row["id"],
                 suite=row["suite"],
-                definition=json.loads(row["definition"]),
+                definition=self._decode(row, "campaigns", "definition"),
                 label=row["label"],
                 series=row["series"],
-                condition=json.loads(row["condition"]),
+                condition=self._decode(row, "campaigns", "condition"),
                 command=row["command"],
                 version=row["version"],
                 asked_at=row["asked_at"],
@@ -229,7 +229,7 @@ class Measurements:
                 unit=row["unit"],
                 noisy=bool(row["noisy"]),
                 started_at=row["started_at"],
-                manifest=json.loads(row["manifest"]),
+                manifest=self._decode(row, "repetitions", "manifest"),
                 surroundings=row["surroundings"],
             )
             for row in rows
@@ -242,11 +242,19 @@ class Measurements:
             Surroundings(
                 number=row["id"],
                 captured_at=row["captured_at"],
-                facts=json.loads(row["facts"]),
-                warnings=[tuple(one) for one in json.loads(row["warnings"])],
+                facts=self._decode(row, "surroundings", "facts"),
+                warnings=[
+                    tuple(one) for one in self._decode(row, "surroundings", "warnings", list)
+                ],
             )
             for row in rows
         ]
+
+    def _decode(self, row: sqlite3.Row, table: str, column: str, kind: type = dict) -> Any:
+        where = f"{table} WHERE id = '{row['id']}'"
+        hint = f'restore a copy, or forget it: sqlite3 {self.store.path} "DELETE FROM {where}"'
+        name = f"{table} {row['id']}"
+        return decode(self.store.path, name, column, row[column], kind, hint)
 
     def _rows(self, query: str, *values: str) -> list[sqlite3.Row]:
         if self.store.is_read_only and not self.store.has_table("campaigns"):

@@ -16,7 +16,7 @@ import click
 
 from schedlab import heats, measurements, terminal
 from schedlab.errors import DigestMismatch, SchedlabError
-from schedlab.store import EXACT_BACKENDS, RUN_COLUMNS, RunKey, Store
+from schedlab.store import EXACT_BACKENDS, RUN_COLUMNS, SINCE, RunKey, Store
 
 SAME_RUN = " AND ".join(f"here.{column} = there.{column}" for column in RunKey._fields)
 
@@ -32,6 +32,8 @@ class Taken:
 def merge(store: Store, other: Path) -> dict[str, Taken]:
     """Takes over all that another store holds, which stays as it is.
 
+    Runs that are not what was kept there are left out, each with a note.
+
     Returns
     -------
     dict
@@ -44,25 +46,31 @@ def merge(store: Store, other: Path) -> dict[str, Taken]:
     DigestMismatch
         If a simulation found something else there than here; then nothing was taken.
     """
-    with Store(other, read_only=True):
-        pass
-    with store.attached(other), store.transaction() as database:
+    with (
+        Store(other, read_only=True) as source,
+        store.attached(source),
+        store.transaction() as database,
+    ):
         database.execute("PRAGMA defer_foreign_keys = ON")
-        _refuse_mismatch(database, store.path, other)
-        taken = {"runs": _runs(database), "experiments": _experiments(database)}
+        unsound = source.unsound()
+        sound = f"there.id NOT IN ({', '.join(map(str, unsound))})"
+        _refuse_mismatch(database, store.path, other, sound)
+        taken = {"runs": _runs(database, sound), "experiments": _experiments(database, sound)}
         names = {row[0] for row in database.execute("SELECT name FROM there.sqlite_schema")}
         if "heats" in names:
             taken["heats"] = _heats(database)
         if "campaigns" in names:
             taken |= _campaigns(database)
-        return taken
+    for error in unsound.values():
+        click.echo(f"note: left out: {error}", err=True)
+    return taken
 
 
-def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path) -> None:
+def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path, sound: str) -> None:
     marks = ", ".join("?" for _ in EXACT_BACKENDS)
     found = database.execute(
         "SELECT there.* FROM there.runs AS there JOIN main.runs AS here ON"
-        f" {SAME_RUN} WHERE there.result_digest <> '' AND here.result_digest <> ''"
+        f" {SAME_RUN} WHERE {sound} AND there.result_digest <> '' AND here.result_digest <> ''"
         f" AND there.result_digest <> here.result_digest AND there.backend IN ({marks}) LIMIT 1",
         EXACT_BACKENDS,
     ).fetchone()
@@ -74,28 +82,35 @@ def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path) -> N
         )
 
 
-def _runs(database: sqlite3.Connection) -> Taken:
+def _runs(database: sqlite3.Connection, sound: str) -> Taken:
     """Runs; one that died here, with no result, gives way to one that did not."""
     died = (
         "SELECT here.id FROM main.runs AS here"
         f" JOIN there.runs AS there ON {SAME_RUN}"
-        " WHERE here.result_digest = '' AND there.result_digest <> ''"
+        f" WHERE {sound} AND here.result_digest = '' AND there.result_digest <> ''"
     )
     # Places first: they refer to runs, and it is the runs that tell which.
     database.execute(f"DELETE FROM main.experiment_runs WHERE run IN ({died})")
     database.execute(f"DELETE FROM main.runs WHERE id IN ({died})")
+    known = {row["name"] for row in database.execute("PRAGMA there.table_info(runs)")}
     columns = ", ".join(RUN_COLUMNS)
-    return _insert(database, "runs", f"({columns}) SELECT {columns} FROM there.runs ORDER BY id")
+    # A store of an older format lacks some.
+    of_there = ", ".join(name if name in known else SINCE[name][1] for name in RUN_COLUMNS)
+    return _insert(
+        database,
+        "runs",
+        f"({columns}) SELECT {of_there} FROM there.runs AS there WHERE {sound} ORDER BY id",
+    )
 
 
-def _experiments(database: sqlite3.Connection) -> Taken:
+def _experiments(database: sqlite3.Connection, sound: str) -> Taken:
     taken = _insert(database, "experiments", "SELECT * FROM there.experiments ORDER BY asked_at")
     _insert(
         database,
         "experiment_runs",
         "SELECT place.experiment, place.policy, place.machine, place.varied, place.seed, here.id"
         " FROM there.experiment_runs AS place JOIN there.runs AS there ON there.id = place.run"
-        f" JOIN main.runs AS here ON {SAME_RUN} ORDER BY place.rowid",
+        f" JOIN main.runs AS here ON {SAME_RUN} WHERE {sound} ORDER BY place.rowid",
     )
     return taken
 

@@ -1,39 +1,41 @@
 """Runs a policy and a workload on a real kernel, in a virtual machine of its own.
 
-Every repetition is a boot. Several plays in one boot would be cheaper, but not independent: they
-share the kernel's memory layout, warm caches and all that a policy or a kernel remembers, so that
-an interval over them would be too narrow; and what goes wrong in one would end the others.
+Every repetition is a boot: runs of one boot share the kernel's memory layout and all that was
+settled when it was switched on, so that an interval over them would be too narrow. A boot is kept
+where it is ready, and each policy goes on from there in a machine of its own, so that policies are
+compared on the same boots and nothing that goes wrong in one run reaches another.
+
+Where the clock counts instructions all boots are equal. There a repetition begins at a time of its
+own between two ticks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import json
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from schedlab import catalogue, experiment, kernel_result, platforms, programs, sweep, vm
+from schedlab import catalogue, experiment, kernel_result, platforms, shown, sweep, vm
 from schedlab.cells import Cell
-from schedlab.errors import BadValue, SchedlabError
+from schedlab.errors import BadValue, ExperimentError, SchedlabError
 from schedlab.experiment import VmChoice
 from schedlab.platforms import Platform
 from schedlab.store import canonical_json
 
-# The kernel goes on initialising after its first process began; a deterministic machine's clock
-# jumps over the time that it sleeps.
-SETTLE_NS = 2_000_000_000
-SETTLE_NS_DETERMINISTIC = 8_000_000_000
+# Where a deterministic run begins within a span that ticks of 1, 4 and 10 ms divide: seeds that
+# follow each other lie apart by the golden ratio of it, so that few of them cover it evenly.
+PHASE_SPAN_NS = 20_000_000
+PHASE_STEP_NS = 12_360_680
 # What a play may take by the guest's clock, and a boot by ours, if nothing else is asked for.
 PLAY_LIMIT_NS = 300_000_000_000
-# A boot takes 3 s here, and a minute where the machine has some hundred other processes to run:
-# only what hangs may reach the limit.
-LIMITS = vm.Limits(boot_s=300.0, wall_s=900.0)
+LIMITS = vm.Limits(wall_s=900.0)
 # Memory for what the scheduler does, of all CPUs together: about a million events.
 RECORD_KIB = 64 * 1024
 
@@ -53,7 +55,8 @@ def run_on_kernel(
     timeline: bool = False,
     prints: bool = False,
     limits: vm.Limits = LIMITS,
-) -> dict:
+    tells: Callable[[str], None] | None = None,
+) -> tuple[dict, str]:
     """Boots, loads the policy, plays the workload once, and gives the result.
 
     Parameters
@@ -68,12 +71,16 @@ def run_on_kernel(
         When to stop the play, by the guest's clock.
     prints : bool
         Write what the policy prints to standard error, once the machine is gone.
+    tells : callable, optional
+        See `vm.Boot.tells`.
 
     Returns
     -------
     dict
         As docs/reference/result.md has it. A kernel that refuses or ejects the policy, panics or
         hangs is a result too.
+    str
+        Which boot it went on from: equal for all runs that did.
 
     Raises
     ------
@@ -82,7 +89,7 @@ def run_on_kernel(
     """
     job = {
         "work": [_play(workload, platform, seed, parameters or {})],
-        "settle_ns": SETTLE_NS_DETERMINISTIC if platform.deterministic else SETTLE_NS,
+        "settle_ns": seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0,
         "time_limit_ns": until_ns or PLAY_LIMIT_NS,
     }
     files = {f"/{workload.name}": workload.read_bytes()}
@@ -90,21 +97,25 @@ def run_on_kernel(
         set_ = {name: str(value) for name, value in (settings or {}).items()}
         job["policy"] = {"object": "/policy.o", "set": set_}
         files["/policy.o"] = policy.read_bytes()
-    files["/job.json"] = json.dumps(job, sort_keys=True).encode()
-    booted = vm.boot(
+    booted = vm.start(
         platform.kernel.name,
-        vm.initramfs(files, {"/init": programs.GUEST.find().read_bytes()}),
+        job,
+        files,
         cpus=platform.cpus,
         memory_mib=platform.memory_mib,
         accelerator=platform.accelerator,
         deterministic=platform.deterministic,
         seed=seed & QEMU_SEED_MASK,
+        record_kib_per_cpu=RECORD_KIB // platform.nr_cpus,
         limits=limits,
+        tells=tells,
     ).run()
+    if booted.failed_start:
+        print(f"note: the machine was started again: {booted.failed_start}", file=sys.stderr)
     records = kernel_result.parse(booted.lines)
     for line in kernel_result.printed(records) if prints else ():
         print(line, file=sys.stderr)
-    return kernel_result.result_of(
+    result = kernel_result.result_of(
         records,
         booted.end,
         booted.message,
@@ -112,6 +123,7 @@ def run_on_kernel(
         until_ns=until_ns,
         timeline=timeline,
     )
+    return result, booted.boot
 
 
 def _play(workload: Path, platform: Platform, seed: int, parameters: Mapping[str, str]) -> dict:
@@ -129,14 +141,19 @@ def _play(workload: Path, platform: Platform, seed: int, parameters: Mapping[str
 # As cells of an experiment
 
 
-def measure_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> sweep.Outcome:
+def measure_cell(
+    cell: Cell,
+    timeline: bool = False,
+    prints: bool = False,
+    tells: Callable[[str], None] | None = None,
+) -> sweep.Outcome:
     """Makes the run of one cell, as `sweep.simulate_cell` does for simulations."""
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     started_ns = time.monotonic_ns()
-    result, fault, hint = None, None, None
+    result, boot, fault, hint = None, None, None, None
     try:
         _refuse_changes(cell)
-        result = run_on_kernel(
+        result, boot = run_on_kernel(
             Path(cell.policy.object) if cell.policy.object else None,
             Path(cell.workload.path),
             cell.platform,
@@ -146,10 +163,59 @@ def measure_cell(cell: Cell, timeline: bool = False, prints: bool = False) -> sw
             until_ns=cell.until_ns,
             timeline=timeline,
             prints=prints,
+            tells=tells,
         )
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
         fault, hint = str(error), getattr(error, "hint", None)
-    return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns, hint)
+    return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns, hint, boot)
+
+
+def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
+    """Makes the run of one cell here, and tells on standard error how far its machine is.
+
+    No process is needed that could die of a policy: it runs in the machine.
+
+    Raises
+    ------
+    ExperimentError
+        If it cannot be made.
+    """
+    with _progress(cell.platform) as tells:
+        outcome = measure_cell(cell, timeline, prints=True, tells=tells)
+    if outcome.fault is not None:
+        raise ExperimentError(outcome.fault, outcome.hint)
+    return outcome
+
+
+# Short enough for one row of a terminal.
+STAGES = {
+    "booting": "booting {kernel} once: later runs begin there",
+    "saving": "keeping the machine",
+    "restoring": "restoring a machine with {kernel}",
+    "working": "running on {kernel}",
+}
+
+
+@contextlib.contextmanager
+def _progress(platform: Platform) -> Iterator[Callable[[str], None]]:
+    """A line on standard error while one waits; piped, a boot is told of, as it takes seconds."""
+    began_s, told = time.monotonic(), set()
+    is_terminal = sys.stderr.isatty()
+
+    def tell(stage: str) -> None:
+        text = STAGES[stage].format(kernel=f"Linux {platform.kernel.release}")
+        if is_terminal:
+            line = f"\r\033[K{text}, {time.monotonic() - began_s:.0f} s"
+            shown.write_own(sys.stderr, line)
+        elif stage == "booting" and not told:
+            click.echo(f"note: {text}", err=True)
+        told.add(stage)
+
+    try:
+        yield tell
+    finally:
+        if is_terminal and told:
+            shown.write_own(sys.stderr, "\r\033[K")
 
 
 def _refuse_changes(cell: Cell) -> None:

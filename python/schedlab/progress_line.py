@@ -12,6 +12,8 @@ import time
 
 import click
 
+from schedlab.shown import shown, write_own
+
 # Piped, progress is told this often at most.
 TELL_EVERY_S = 30.0
 
@@ -36,7 +38,7 @@ class Progress:
         left = f", {_duration(left_s)} left {bound}" if left_s else ""
         line = f"{nr_done}/{self.nr_planned} repetitions{left}: {doing}"
         if self.is_terminal:
-            click.echo(f"\r\033[K{line}", err=True, nl=False)
+            self._draw(shown(line))
         elif time.monotonic() - self._told_s >= TELL_EVERY_S:
             self._told_s = time.monotonic()
             click.echo(line, err=True)
@@ -44,7 +46,12 @@ class Progress:
     def clear(self) -> None:
         """Leaves an empty line for what comes next."""
         if self.is_terminal and not self.quiet:
-            click.echo("\r\033[K", err=True, nl=False)
+            self._draw("")
+
+    @staticmethod
+    def _draw(line: str) -> None:
+        """In the place of the line that stands there."""
+        write_own(sys.stderr, f"\r\033[K{line}")
 
 
 def _duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import whole_file
+from schedlab import user_file, whole_file
 from schedlab.errors import SchedlabError, UnknownName
 
 HEADER = """\
@@ -63,6 +63,7 @@ def refuse_unfit(path: Path | None, queue: str | None, is_simulated: bool) -> No
             "--queue-trace: a real kernel does not tell what it does to its dispatch queues",
             "leave out --on: a simulated run tells all of it",
         )
+    user_file.refuse_target(f"--queue-trace {path}", path)
     if not path.absolute().parent.is_dir():
         raise SchedlabError(
             f"--queue-trace {path}: there is no directory {path.parent}", "create it first"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab import catalogue
+from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.store import canonical_json
 
@@ -306,12 +306,8 @@ def digest_of(path: Path) -> str:
     SchedlabError
         If the file cannot be read.
     """
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise SchedlabError(
-            f"{path} cannot be read: {error.strerror}", "give the path of a file that can be"
-        ) from error
+    content = user_file.read(str(path), path, user_file.MADE_BYTES_MAX)
+    return hashlib.sha256(content).hexdigest()
 
 
 def refuse_changed(asked: Asked) -> None:

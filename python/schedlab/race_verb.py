@@ -7,7 +7,6 @@ the same command goes on where it was stopped.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import catalogue, kernel_trace, race, race_worker, terminal
+from schedlab import catalogue, kernel_trace, race, race_worker, shown, terminal, user_file
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.heats import Heats, StoredHeat
 from schedlab.race import Asked, Heat, Plugin
@@ -145,7 +144,8 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
 
     Without options the loop of 2007 at the sizes published then, in about a minute or two. All
     structures meet in every round, on one CPU; compare times of one heat only. Every heat is kept
-    in the store at once: after Ctrl-C the same command goes on where it stopped.
+    in the store at once: after Ctrl-C the same command goes on where it stopped. A plug-in is
+    native code that runs with your rights.
     """
     from schedlab.report_verb import refuse_unwritable
 
@@ -270,7 +270,7 @@ def _structures(given: Sequence[str], plugins: Sequence[Plugin]) -> tuple[str, .
     if not given:
         return None
     paths = [plugin.path for plugin in plugins]
-    entrants = json.loads(catalogue.native().race_entrants(paths))
+    entrants = race_worker.entrants(paths, _show)
     _refuse_unknown("structure", given, [entrant["structure"] for entrant in entrants])
     guests = [
         entrant["structure"]
@@ -278,6 +278,10 @@ def _structures(given: Sequence[str], plugins: Sequence[Plugin]) -> tuple[str, .
         if entrant["source"].startswith(race.PLUGIN_PREFIX)
     ]
     return tuple(dict.fromkeys([*given, *guests]))
+
+
+def _show(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _plugins(files: Sequence[Path], peers: bool) -> tuple[Plugin, ...]:
@@ -309,8 +313,7 @@ def _object_of(path: Path) -> Path:
             f"--with {path}: is neither a shared object nor a source",
             f"its name must end in {', '.join((OBJECT_SUFFIX, *SOURCE_SUFFIXES))}",
         )
-    if not path.is_file():
-        raise SchedlabError(f"--with {path}: there is no such file", "check the path")
+    user_file.refuse_unfit(f"--with {path}", path, user_file.MADE_BYTES_MAX)
     if path.suffix == OBJECT_SUFFIX:
         return path.resolve()
     return _compiled(path)
@@ -338,6 +341,7 @@ class Meeting:
 
     def __post_init__(self) -> None:
         self._found: dict[Asked, Heat] = {}
+        self._has_told = False
         self.failed: list[tuple[Asked, Exception]] = []
 
     @property
@@ -398,6 +402,12 @@ class Meeting:
             except (catalogue.native().RaceError, SchedlabError) as error:
                 self.failed.append((asked, error))
 
+    def _tell_printed(self, text: str) -> None:
+        """What plug-ins printed, of the first heat in which they did."""
+        if not self._has_told:
+            self._has_told = True
+            _show(text)
+
     def _unrest(self, heat: Heat) -> float:
         return heat.disturbed_share(min(heat.pace, race.own_pace(self.heats)))
 
@@ -412,7 +422,8 @@ class Meeting:
     def _race_one(self, asked: Asked) -> None:
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        result = race_worker.race({**asked.spec, "pace": race.own_pace(self.heats)})
+        spec = {**asked.spec, "pace": race.own_pace(self.heats)}
+        result = race_worker.race(spec, self._tell_printed)
         race.refuse_changed(asked)
         heat, before = Heat(asked, result, raced_at, load), self._found.get(asked)
         if before is None:
@@ -444,7 +455,7 @@ def _progress(heats: Sequence[Asked], quiet: bool) -> Iterator[Callable[[int], N
     )
     with progress.Progress(
         *columns,
-        console=Console(stderr=True),
+        console=Console(file=shown.own(sys.stderr)),
         transient=True,
         # Each is work on another CPU, which may be the other half of the core that races.
         refresh_per_second=1,

@@ -9,32 +9,87 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+from collections.abc import Callable
+from typing import Any
 
 from schedlab import catalogue
-from schedlab.workers import Crew
+from schedlab.errors import SchedlabError
+from schedlab.workers import Crew, Ending, Work, printed_text
+
+# So long may a heat show no progress: that it is made ready, and each round, are progress. The
+# longest of ours takes seconds.
+STILL_S = 300.0
+# A round has as many loops as the user asks for, and everybody's loops are in it.
+LOOP_S_MAX = 100e-6
+CRASH_HINT = (
+    "--with one plug-in at a time shows which; a sanitizer shows where:"
+    " cc -fsanitize=address,undefined"
+)
+
+Tell = Callable[[str], None]
 
 
-def race(spec: dict) -> dict:
+def race(spec: dict, tell: Tell) -> dict:
     """The heat that the core makes of `spec`, as `_native.race_heat` describes both.
+
+    `tell` is told what plug-ins printed.
 
     Raises
     ------
     RaceError
         If the heat cannot be raced, or a plug-in ended the process that it ran in.
+    SchedlabError
+        If a plug-in never came back.
     """
     if not spec["plugins"]:
         return json.loads(catalogue.native().race_heat(json.dumps(spec)))
-    with contextlib.closing(Crew(1, _raced)) as crew:
-        crew.begin(spec, alone=True)
-        endings = []
+    return _alone(_raced, spec, STILL_S + (spec.get("loops") or 0) * LOOP_S_MAX, tell)
+
+
+def entrants(plugins: list[str], tell: Tell) -> list[dict]:
+    """Who can take part, as `_native.race_entrants` has it.
+
+    Raises
+    ------
+    RaceError, SchedlabError
+        As `race`.
+    """
+    if not plugins:
+        return json.loads(catalogue.native().race_entrants([]))
+    return _alone(_listed, plugins, STILL_S, tell)
+
+
+def _alone(work: Work, piece: Any, still_s: float, tell: Tell) -> Any:
+    """What `work` makes of a piece in a process of its own."""
+    with contextlib.closing(Crew(1, work, still_s)) as crew:
+        crew.begin(piece, alone=True)
+        endings: list[Ending] = []
         while not endings:
             endings = crew.wait()
     (ending,) = endings
-    error = _ended(ending.exit_code) if ending.exit_code is not None else None
-    heat, error = (None, error) if error else ending.answer
+    if ending.printed:
+        tell(printed_text("a plug-in", ending.printed))
+    if ending.loop:
+        raise SchedlabError(
+            "a plug-in did not come to the end of its heat: it has shown no progress for"
+            f" {ending.loop.limit_s:g} s",
+            "--with one plug-in at a time shows which; a smaller -n or -l makes rounds shorter",
+        )
+    if ending.exit_code is not None:
+        raise catalogue.native().RaceError(_ended(ending.exit_code))
+    answer, error = ending.answer
     if error is not None:
         raise catalogue.native().RaceError(error)
-    return heat
+    return answer
+
+
+def _listed(plugins: list[str]) -> tuple[list[dict] | None, str | None]:
+    """Who can take part, or what keeps plug-ins from it."""
+    native = catalogue.native()
+    try:
+        return json.loads(native.race_entrants(plugins)), None
+    except native.RaceError as error:
+        return None, str(error)
 
 
 def _raced(spec: dict) -> tuple[dict | None, str | None]:
@@ -52,8 +107,4 @@ def _ended(exit_code: int) -> str:
     if exit_code < 0:
         known = {number.value: number.name for number in signal.Signals}
         how = f"{known.get(-exit_code, f'signal {-exit_code}')} ended it"
-    return (
-        f"a plug-in did not come to the end of its heat: {how}\n"
-        "hint: --with one plug-in at a time shows which; a sanitizer shows where:"
-        " cc -fsanitize=address,undefined"
-    )
+    return f"a plug-in did not come to the end of its heat: {how}\nhint: {CRASH_HINT}"

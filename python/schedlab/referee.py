@@ -8,14 +8,13 @@ runs the same file on the machine `referee`; `agreement` compares what they deci
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from schedlab import agreement, bpf, catalogue, kernel_result, platforms, programs, vm
+from schedlab import agreement, bpf, catalogue, kernel_result, platforms, user_file, vm
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 
 SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
@@ -24,11 +23,9 @@ MACHINE = "referee"
 KERNEL = "6.18"
 # Plays draw from the same streams as simulations; nothing in the scenarios is drawn so far.
 SEED = 1
-# Kernels go on initialising for some 1.5 s of their own time.
-SETTLE_NS = 3_000_000_000
 PLAY_LIMIT_NS = 60_000_000_000
 RECORD_KIB = 8192
-BOOT_LIMITS = vm.Limits(120, 900)
+LIMITS = vm.Limits(wall_s=900.0)
 # Debian's kernels watch accesses to memory all the time: that thread took the CPU for 0.28 ms in
 # every other scenario, which no simulation has. Kernels without it ignore the parameter.
 KERNEL_ARGUMENTS = ("damon_stat.enabled=N",)
@@ -114,7 +111,7 @@ def judge(
     for path, result, play in zip(paths, simulations, plays, strict=True):
         names = {int(pid): name for pid, name in result["timeline_names"].items()}
         ours = agreement.Arm(result["timeline"], result["timeline_wakeups"])
-        is_stopped = "stop" in tomllib.loads(path.read_text())
+        is_stopped = "stop" in user_file.toml(f"workload file {path}", path)
         comparison = agreement.compare(ours, arm_of(play), is_stopped=is_stopped)
         yield Verdict(label, path.stem, comparison, names)
 
@@ -173,18 +170,18 @@ def played(
         },
         "isolated_plays": True,
         "work": plays,
-        "settle_ns": SETTLE_NS,
         "time_limit_ns": PLAY_LIMIT_NS,
     }
     files = {play["workload"]: path.read_bytes() for play, path in zip(plays, paths, strict=True)}
     files["/policy.o"] = bpf.object_of(source).read_bytes()
-    files["/job.json"] = json.dumps(job).encode()
-    guest = {"/init": programs.GUEST.find().read_bytes()}
-    ran = vm.boot(
+    ran = vm.start(
         kernel,
-        vm.initramfs(files, guest),
+        job,
+        files,
         deterministic=True,
-        limits=BOOT_LIMITS,
+        align_clocks=True,
+        record_kib_per_cpu=RECORD_KIB,
+        limits=LIMITS,
         kernel_arguments=KERNEL_ARGUMENTS,
     ).run()
     found = []

@@ -34,6 +34,7 @@ from schedlab.study import (
     Study,
     factor,
     interval,
+    mean_count,
     number,
     p_value,
     points,
@@ -130,7 +131,7 @@ def render(
     latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)
     return pages.render(
         "report.html",
-        (number, factor, interval, p_value, points, message_of, *CLAIM_FORMS),
+        (number, mean_count, factor, interval, p_value, points, message_of, *CLAIM_FORMS),
         title=title,
         description=description,
         command=command,

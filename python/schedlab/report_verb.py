@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedlab import catalogue, experiment, measured, terminal
+from schedlab import catalogue, experiment, measured, store_faults, terminal, user_file
 from schedlab.cells import Cell, expand
 from schedlab.errors import BadValue, NoTimeline, SchedlabError, UnknownName
 from schedlab.store import RunRecord, Store, StoredExperiment
+
+# How many other experiments of a store are told.
+OTHERS_MAX = 20
 
 if TYPE_CHECKING:
     from schedlab.study import Published, Study
@@ -96,16 +99,12 @@ def report_verb(
             return _tell(told, f"report of {told['repetitions']} repetitions: {output}", as_json)
         chosen, others = choose_experiment(kept, wanted)
         records = kept.runs(chosen.id)
+        if others and wanted is None:
+            click.echo(others_text(kept, others), err=True)
     if not records:
         raise SchedlabError(
             f"experiment {chosen.name or chosen.id} of {store} has no finished run",
             f"make its runs: {chosen.command}",
-        )
-    if others and wanted is None:
-        click.echo(
-            f"this is the latest experiment; the others of {store}, for --experiment:"
-            f" {', '.join(others)}",
-            err=True,
         )
     from schedlab.study import published_beside, study_of
 
@@ -134,8 +133,36 @@ def _stored_cells(stored: StoredExperiment) -> list[Cell]:
         raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
 
 
-def choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperiment, list[str]]:
-    """The experiment asked for, or the latest; and the names of all others."""
+def others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
+    """That there are other experiments, and what each of the latest is."""
+    query = "SELECT experiment, count(*) AS runs FROM experiment_runs GROUP BY experiment"
+    runs = {row["experiment"]: row["runs"] for row in store.rows(query)}
+    lines = [f"this is the latest experiment; the others of {store.path}, for --experiment:"]
+    for one in reversed(others[-OTHERS_MAX:]):
+        count = runs.get(one.id, 0)
+        what = _title(one.definition) + _where(one.definition) if one.definition else "damaged"
+        asked = one.asked_at[:16].replace("T", " ") + " UTC"
+        name = f" ({one.name})" if one.name else ""
+        lines.append(f"  {one.id}{name}: {what}; {count} run{'s' * (count != 1)}, {asked}")
+    if len(others) > OTHERS_MAX:
+        lines.append(f"  and {len(others) - OTHERS_MAX} that are older")
+    return "\n".join(lines)
+
+
+def _where(definition: Mapping) -> str:
+    """On which machines, unless the title says it all."""
+    if definition.get("title"):
+        return ""
+    machines = [Path(text).name.removesuffix(".toml") for text in definition["machines"]]
+    if vm := definition.get("vm"):
+        machines = [f"a virtual machine of {cpus} CPUs" for cpus in vm["cpus"]]
+    return f" on {', '.join(machines)}"
+
+
+def choose_experiment(
+    store: Store, wanted: str | None
+) -> tuple[StoredExperiment, list[StoredExperiment]]:
+    """The experiment asked for, or the latest; and all others."""
     stored = store.experiments()
     if not stored:
         raise SchedlabError(
@@ -146,7 +173,14 @@ def choose_experiment(store: Store, wanted: str | None) -> tuple[StoredExperimen
         valid = [one.name or one.id for one in stored]
         raise UnknownName("experiment", wanted, valid, f"in {store.path}")
     chosen = matching[-1]
-    return chosen, [one.name or one.id for one in stored if one is not chosen]
+    if experiment.id_of(chosen.definition) != chosen.id:
+        raise store_faults.damaged(
+            store.path,
+            f"experiment {chosen.name or chosen.id}",
+            "its definition is another than its id stands for",
+            f"ask it again, which makes no sound run again: {chosen.command}",
+        )
+    return chosen, [one for one in stored if one is not chosen]
 
 
 def stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
@@ -187,7 +221,7 @@ def write(
             _title(told.definition),
             told.command,
             told.published,
-            told.definition.get("description", ""),
+            _description(told.definition),
             _timelines(told, looked_at or (), scenario or "", quiet),
             judge(told.definition, told.study),
         )
@@ -196,6 +230,12 @@ def write(
             f"report {path} cannot be written: {error.strerror}",
             "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store",
         ) from error
+
+
+def _description(definition: Mapping) -> str:
+    """What the experiment says of itself, and which sets its policies are."""
+    sets = experiment.told_sets(definition)
+    return " ".join(filter(None, (definition.get("description", ""), sets and f"Here {sets}.")))
 
 
 def _timelines(
@@ -225,19 +265,20 @@ def _title(definition: Mapping) -> str:
 
 def refuse_unwritable(path: Path, store: Path) -> None:
     """Better before a long sweep than after it: makes a file beside the report, and removes it."""
+    user_file.refuse_target(f"report {path}", path)
     directory = path.absolute().parent
     if not directory.is_dir():
         raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
     try:
         is_store = path.exists() and store.exists() and path.samefile(store)
-        if is_store or str(path.resolve()).startswith(str(store.resolve())):
-            # Files beside the store begin with its name.
+        kept = Path(os.path.realpath(store))
+        # Files beside the store begin with its name, or with a dot and its name.
+        beside = (str(kept), str(kept.with_name(f".{kept.name}")))
+        if is_store or os.path.realpath(path).startswith(beside):
             raise SchedlabError(
                 f"report {path} would take the place of the store, or of a file beside it",
                 "name another file for the report",
             )
-        if path.exists() and not path.is_file():
-            raise SchedlabError(f"report {path} is not a file", "name a file in a directory")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(0, "it may only be read")
         with tempfile.NamedTemporaryFile(dir=directory):

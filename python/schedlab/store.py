@@ -13,6 +13,7 @@ adds a fourth for races.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -20,14 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from schedlab.errors import DigestMismatch, StoreError
+from schedlab import store_faults, user_file
+from schedlab.errors import DamagedRow, DigestMismatch, StoreError
 
 DEFAULT_PATH = Path("schedlab.db")
 # "schd" in ASCII: tells our files from other programs' SQLite files.
 APPLICATION_ID = 0x73636864
-SCHEMA_VERSION = 2
-BUSY_TIMEOUT_S = 30
-
+SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
@@ -51,6 +51,7 @@ CREATE TABLE runs (
     status TEXT NOT NULL,
     result TEXT NOT NULL,
     result_digest TEXT NOT NULL,
+    seal TEXT NOT NULL DEFAULT '',
     UNIQUE (policy_source_digest, tunables, machine_digest, workload_digest, seed, until_ns,
             backend, version)
 ) STRICT;
@@ -75,15 +76,20 @@ CREATE TABLE experiment_runs (
 RUN_COLUMNS = (
     "policy_name", "policy_source", "policy_source_digest", "tunables", "machine", "machine_digest",
     "workload", "workload_digest", "parameters", "seed", "until_ns", "backend", "version",
-    "started_at", "wall_ns", "platform", "replay", "status", "result", "result_digest",
+    "started_at", "wall_ns", "platform", "replay", "status", "result", "result_digest", "seal",
 )  # fmt: skip
+# What the seal of a run is over.
+SEALED_COLUMNS = RUN_COLUMNS[:-1]
+# Columns that older formats lack: the format that each came with, and what stands for it there.
+SINCE = {"platform": (2, "'null'"), "seal": (3, "''")}
 MANIFEST_COLUMNS = (
     "policy_name", "policy_source", "policy_source_digest", "machine_digest", "workload_digest",
     "until_ns", "backend", "version", "started_at", "wall_ns", "replay",
 )  # fmt: skip
 
 
-JSON_COLUMNS = ("tunables", "parameters", "platform")
+# Columns of JSON, and what stands in each.
+JSON_COLUMNS = {"tunables": dict, "parameters": dict, "platform": dict | None}
 # In these, equal runs give equal digests; elsewhere a run is a measurement, and the first is kept.
 EXACT_BACKENDS = ("sim", "vm-deterministic")
 
@@ -191,26 +197,29 @@ class Store:
     ------
     StoreError
         On opening and in every method: the file is missing, not a store, not writable, full,
-        or locked by another program for longer than `BUSY_TIMEOUT_S`.
+        or locked by another program for longer than `store_faults.BUSY_TIMEOUT_S`; DamagedRow
+        where a row is read that is not what was kept.
     """
 
     def __init__(self, path: str | Path, read_only: bool = False):
         self.path = Path(path)
         self.is_read_only = read_only
         self._refuse_wrong_path(read_only)
-        with self._errors():
-            mode = "ro" if read_only else "rwc"
-            self._database = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                timeout=BUSY_TIMEOUT_S,
-                isolation_level=None,
-            )
+        self._copies = contextlib.ExitStack()
+        try:
+            with self._errors():
+                self.uri = f"{self.path.absolute().as_uri()}?mode=rwc"
+                if read_only:
+                    self.uri = store_faults.uri_to_read(self.path, self._copies)
+                self._database = store_faults.connect(self.uri)
+        except StoreError:
+            self._copies.close()
+            raise
         try:
             with self._errors():
                 self._prepare(read_only)
         except StoreError:
-            self._database.close()
+            self.close()
             raise
 
     def __enter__(self) -> Store:
@@ -222,6 +231,7 @@ class Store:
     def close(self) -> None:
         """Closes the file; everything added is on the disk already."""
         self._database.close()
+        self._copies.close()
 
     def add(self, *records: RunRecord) -> None:
         """Commits finished repetitions, and their places in their experiments, at once.
@@ -266,17 +276,20 @@ class Store:
             row = self._row(key)
         if row is None or not row["result_digest"]:
             return None
-        return _record(row, row["policy_name"], {}, None)
+        return self._record(row, row["policy_name"], "{}", None)
 
     def experiments(self) -> list[StoredExperiment]:
-        """Every experiment asked of this store, the latest last."""
+        """Every experiment asked of this store, the latest last.
+
+        One whose definition is damaged has an empty one: its runs are there all the same.
+        """
         with self._errors():
             rows = self._database.execute("SELECT * FROM experiments ORDER BY asked_at, rowid")
             return [
                 StoredExperiment(
                     row["id"],
                     row["name"],
-                    json.loads(row["definition"]),
+                    self._definition(row),
                     row["command"],
                     row["asked_at"],
                 )
@@ -308,14 +321,25 @@ class Store:
             parameters = (experiment,)
         with self._errors():
             return [
-                _record(
+                self._record(
                     row,
                     row["label"] or row["policy_name"],
-                    json.loads(row["varied"] or "{}"),
+                    row["varied"] or "{}",
                     row["experiment"],
                 )
                 for row in self._database.execute(query, parameters)
             ]
+
+    def unsound(self) -> dict[int, DamagedRow]:
+        """Runs that are not what was kept, by their number here, each with why."""
+        found = {}
+        with self._errors():
+            for row in self._database.execute("SELECT * FROM runs ORDER BY id"):
+                try:
+                    self._record(row, row["policy_name"], "{}", None)
+                except DamagedRow as error:
+                    found[row["id"]] = error
+        return found
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -343,12 +367,10 @@ class Store:
         return bool(self.rows(query, name))
 
     @contextlib.contextmanager
-    def attached(self, other: str | Path) -> Iterator[None]:
+    def attached(self, other: Store) -> Iterator[None]:
         """Another store, only to be read, as `there` in statements of a transaction."""
         with self._errors():
-            self._database.execute(
-                "ATTACH ? AS there", (f"{Path(other).absolute().as_uri()}?mode=ro",)
-            )
+            self._database.execute("ATTACH ? AS there", (other.uri,))
         try:
             yield
         finally:
@@ -356,11 +378,12 @@ class Store:
                 self._database.execute("DETACH there")
 
     def _refuse_wrong_path(self, read_only: bool) -> None:
-        if self.path.is_dir():
-            raise StoreError(f"store {self.path} is a directory", "name a file in it")
-        if read_only and not self.path.exists():
+        wrong = user_file.what_it_is(self.path)
+        if wrong is not None and not wrong.endswith(user_file.MISSING):
+            raise StoreError(f"store {self.path} {wrong}", "name a file in a directory")
+        if wrong is not None and read_only:
             raise StoreError(
-                f"store {self.path} does not exist", "`schedlab compare` makes one: see --store"
+                f"store {self.path} {wrong}", "`schedlab compare` makes one: see --store"
             )
         if not self.path.absolute().parent.is_dir():
             raise StoreError(
@@ -381,18 +404,13 @@ class Store:
                 f"{self.path} is not a schedlab store, but some other SQLite file",
                 "name another file with --store",
             )
-        elif version == 1 and not read_only:
-            self._add_platforms()
-        elif version == 1:
-            raise StoreError(
-                f"store {self.path} has format 1; this schedlab reads {SCHEMA_VERSION}",
-                "`schedlab compare --store` with it brings it up to date",
-            )
-        elif version != SCHEMA_VERSION:
+        elif not 1 <= version <= SCHEMA_VERSION:
             raise StoreError(
                 f"store {self.path} has format {version}; this schedlab reads {SCHEMA_VERSION}",
                 "use the schedlab that made it, or start a new store with --store",
             )
+        elif version < SCHEMA_VERSION and not read_only:
+            self._bring_up_to_date()
         # A run is worth seconds to hours, a sync milliseconds: FULL makes a commit survive
         # even a power cut, which NORMAL does not in WAL mode.
         self._database.execute("PRAGMA synchronous = FULL")
@@ -409,14 +427,15 @@ class Store:
             self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def _add_platforms(self) -> None:
-        """From format 1, when everything was simulated."""
+    def _bring_up_to_date(self) -> None:
+        """From an older format. What it lacks is added; runs that it has stay without a seal."""
         with self.transaction():
-            if self._pragma("user_version") == 1:
-                self._database.execute(
-                    "ALTER TABLE runs ADD COLUMN platform TEXT NOT NULL DEFAULT 'null'"
-                )
-                self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            version = self._pragma("user_version")
+            for column, (since, meant) in SINCE.items():
+                if version < since:
+                    added = f"{column} TEXT NOT NULL DEFAULT {meant}"
+                    self._database.execute(f"ALTER TABLE runs ADD COLUMN {added}")
+            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _pragma(self, name: str) -> int:
         return self._database.execute(f"PRAGMA {name}").fetchone()[0]
@@ -449,6 +468,7 @@ class Store:
             "result": canonical_json(record.result),
             "result_digest": record.digest,
         }
+        values["seal"] = store_faults.seal([values[name] for name in SEALED_COLUMNS])
         columns = ", ".join(("id", *RUN_COLUMNS))
         marks = ", ".join("?" for _ in ("id", *RUN_COLUMNS))
         cursor = self._database.execute(
@@ -472,51 +492,45 @@ class Store:
                 ),
             )
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turns SQLite's errors into ours, with the file and a way out."""
+    def _definition(self, row: sqlite3.Row) -> dict:
+        """What an experiment asks; empty where that is damaged."""
         try:
-            yield
-        except sqlite3.Error as error:
-            message, hint = _explain(error)
-            raise StoreError(f"store {self.path}: {message}", hint) from error
+            return store_faults.decode(self.path, "", "definition", row["definition"])
+        except DamagedRow:
+            return {}
 
+    def _record(
+        self, row: sqlite3.Row, label: str, varied: str, experiment: str | None
+    ) -> RunRecord:
+        """The run of a row, if that is what was kept. Rows of older formats have no seal."""
+        name = (
+            f"run {row['id']} ({label} with {row['workload']} on {row['machine']},"
+            f" seed {row['seed']})"
+        )
+        known = row.keys()
+        kept = row["seal"] if "seal" in known else ""
+        if kept and kept != store_faults.seal([row[column] for column in SEALED_COLUMNS]):
+            why = "its seal does not match, so something in it was changed"
+            raise store_faults.damaged(self.path, name, why)
+        decode = functools.partial(store_faults.decode, self.path, name)
+        manifest = {column: row[column] for column in MANIFEST_COLUMNS}
+        for column in JSON_COLUMNS:
+            text = row[column] if column in known else "null"
+            manifest[column] = decode(column, text, kind=JSON_COLUMNS[column])
+        manifest["experiment"] = experiment
+        result = decode("result", row["result"])
+        if row["status"] == "completed" and not isinstance(result.get("makespan_ns"), int):
+            raise store_faults.damaged(self.path, name, "its result has no makespan_ns")
+        return RunRecord(
+            policy=label,
+            machine=row["machine"],
+            workload=row["workload"],
+            varied=decode("varied", varied),
+            seed=row["seed"],
+            status=row["status"],
+            result=result,
+            manifest=manifest,
+        )
 
-def _explain(error: sqlite3.Error) -> tuple[str, str]:
-    code = getattr(error, "sqlite_errorname", "")
-    causes = {
-        "SQLITE_FULL": ("the disk is full", "free some space; what was kept is intact"),
-        "SQLITE_READONLY": ("it cannot be written", "name a writable file with --store"),
-        "SQLITE_NOTADB": ("it is not a schedlab store", "name another file with --store"),
-        "SQLITE_CORRUPT": ("it is damaged", "restore a copy, or start a new one with --store"),
-        "SQLITE_BUSY": (
-            f"another program kept it locked for {BUSY_TIMEOUT_S} s",
-            "wait for that program to end",
-        ),
-        "SQLITE_CANTOPEN": ("it cannot be opened", "check that you may read and write it"),
-        "SQLITE_IOERR_WRITE": (
-            "it cannot grow: the disk is full or failed, or a limit on file sizes is reached",
-            "free some space, or see `ulimit -f` and the kernel's log; what was kept is intact",
-        ),
-        "SQLITE_IOERR": ("the disk failed", "see the kernel's log; what was kept may be intact"),
-    }
-    for prefix, (message, hint) in causes.items():
-        if code.startswith(prefix):
-            return f"{message} ({error})", hint
-    return f"{error} ({code or type(error).__name__})", "name another file with --store"
-
-
-def _record(row: sqlite3.Row, label: str, varied: dict, experiment: str | None) -> RunRecord:
-    manifest = {name: row[name] for name in MANIFEST_COLUMNS}
-    manifest |= {name: json.loads(row[name]) for name in JSON_COLUMNS}
-    manifest["experiment"] = experiment
-    return RunRecord(
-        policy=label,
-        machine=row["machine"],
-        workload=row["workload"],
-        varied=varied,
-        seed=row["seed"],
-        status=row["status"],
-        result=json.loads(row["result"]),
-        manifest=manifest,
-    )
+    def _errors(self) -> contextlib.AbstractContextManager[None]:
+        return store_faults.told(self.path)

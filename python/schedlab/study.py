@@ -258,6 +258,11 @@ def number(value: float | None) -> str:
     return "0" if value == 0 else f"{value:#.4g}".rstrip(".")
 
 
+def mean_count(value: float) -> str:
+    """A mean of counts as `number` has it, but a whole one looks like a count."""
+    return f"{value:,.0f}" if value == round(value) else number(value)
+
+
 def factor(value: float | None) -> str:
     """A ratio to three decimals, or three significant digits from 10; a dash if not known."""
     if value is None:

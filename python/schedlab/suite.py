@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import BadValue, ExperimentError, SchedlabError, UnknownName
+from schedlab import user_file
+from schedlab.errors import BadValue, UnknownName
 from schedlab.experiment import parse_values
 from schedlab.store import canonical_json
 
@@ -184,15 +184,7 @@ def read(path: Path) -> Suite:
     SchedlabError
         If the file cannot be read, is no TOML, or says something that a suite does not.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SchedlabError(f"suite {path} cannot be read: {why}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ExperimentError(
-            f"suite {path} is not TOML: {error}", "see docs/guides/benchmark_a_machine.md"
-        ) from error
+    table = user_file.toml(f"suite {path}", path, "see docs/guides/benchmark_a_machine.md")
     return parse(path.name.removesuffix(".toml"), table, str(path))
 
 

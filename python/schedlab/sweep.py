@@ -16,6 +16,7 @@ import functools
 import json
 import os
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -26,7 +27,7 @@ from schedlab import catalogue
 from schedlab.cells import Cell
 from schedlab.errors import ExperimentError
 from schedlab.store import RunRecord
-from schedlab.workers import Crew, Ending, Loop
+from schedlab.workers import Crew, Ending, Loop, Place, printed_text
 
 # A worker keeps what it built last; a sweep visits one workload at a time.
 BUILT_MAX = 64
@@ -37,6 +38,21 @@ SLOW_AFTER_S = 10.0
 # So many runs of a policy may loop before its others are not tried. Each takes seconds, and all are
 # to be made again when the policy is mended.
 LOOPS_MAX = 2
+# What a kernel would have made of what ended a process here.
+BY_ZERO_HINT = (
+    "the simulator stops at a division by zero; a kernel gives 0 for it: ask for zero before"
+)
+POINTER_HINT = (
+    "what a map lookup or a kernel function gives may be NULL: a kernel refuses to load a policy"
+    " that does not ask before it uses the pointer"
+)
+HINTS_OF_SIGNALS = {
+    signal.SIGFPE: BY_ZERO_HINT,
+    # What compilers put where they see a division by zero, or a use of NULL, themselves.
+    signal.SIGILL: f"{BY_ZERO_HINT}; or it is a use of NULL that the compiler saw",
+    signal.SIGSEGV: POINTER_HINT,
+    signal.SIGBUS: POINTER_HINT,
+}
 # What to do where a file changed while the sweep was at work: its digest is another from now on.
 AGAIN_HINT = "run the same command again: it goes on from here"
 
@@ -45,7 +61,8 @@ AGAIN_HINT = "run the same command again: it goes on from here"
 class Outcome:
     """What a worker sends back: the result, or why there can be none (`fault`, the user's).
 
-    `hint` is the way out of a fault that does not say it itself.
+    `hint` is the way out of a fault that does not say it itself; `boot` is that of the virtual
+    machine in which it was measured, equal for all runs that went on from one boot.
     """
 
     result: dict | None
@@ -53,6 +70,7 @@ class Outcome:
     started_at: str
     wall_ns: int
     hint: str | None = None
+    boot: str | None = None
 
 
 Simulate = Callable[[Cell], Outcome]
@@ -87,8 +105,9 @@ def simulate_cell(
     try:
         policy, machine, workload = _build(cell)
         tunables = dict(cell.policy.tunables)
+        shown = _show if prints else None
         text = native.simulate(
-            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, prints, queues
+            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, shown, queues
         )
     except (native.NativeError, ExperimentError) as error:
         hint = getattr(error, "hint", None)
@@ -97,9 +116,14 @@ def simulate_cell(
         # PyO3 raises a panic of the core as a BaseException of a class it does not export.
         if type(error).__name__ != "PanicException":
             raise
-        result = _crash(f"the simulator stopped at an assertion of its own: {error}")
+        result = _failed("crash", f"the simulator stopped at an assertion of its own: {error}")
         return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
     return Outcome(json.loads(text), None, started_at, time.monotonic_ns() - started_ns)
+
+
+def _show(line: str) -> None:
+    """A line that a policy has printed, whole: click would leave parts of it out."""
+    print(line, file=sys.stderr)
 
 
 def _build(cell: Cell):
@@ -142,6 +166,7 @@ def run_cells(
     claim: Callable[[Cell], bool],
     tell_slow: Callable[[Cell], None],
     order: Order = longest_first,
+    tell_printed: Callable[[str], None] | None = None,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
@@ -161,6 +186,9 @@ def run_cells(
         asked more than once of a cell.
     tell_slow : callable
         Told of a cell, again and again, that has been at work for `SLOW_AFTER_S` and still is.
+    tell_printed : callable, optional
+        Told in a text what a policy has printed in the first of its cells in which it did, other
+        than by `bpf_printk`; without it that is shown on standard error.
 
     Raises
     ------
@@ -171,6 +199,7 @@ def run_cells(
     crew = Crew(jobs, simulate)
     killers: list = []
     loopers: list = []
+    printers: list = []
     with contextlib.closing(crew):
         while waiting or crew.is_at_work:
             while waiting and crew.has_room:
@@ -183,6 +212,9 @@ def run_cells(
                     yield cell, _untried()
             for ending in crew.wait():
                 policy = ending.piece.policy
+                if ending.printed and policy not in printers:
+                    printers.append(policy)
+                    (tell_printed or _show)(printed_text(f"policy {policy.label}", ending.printed))
                 if ending.loop:
                     loopers.append(policy)
                 if ending.exit_code is not None:
@@ -199,17 +231,19 @@ def run_alone(
     cell: Cell,
     simulate: Simulate,
     tell_slow: Callable[[Cell], None],
+    tell_printed: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Simulates one cell in a process of its own; if that dies, the outcome says of what.
 
-    `simulate` and `tell_slow` are as in `run_cells`.
+    `simulate`, `tell_slow` and `tell_printed` are as in `run_cells`.
 
     Raises
     ------
     ExperimentError
         As `run_cells`.
     """
-    [(_, outcome)] = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, order=list)
+    runs = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, list, tell_printed)
+    [(_, outcome)] = runs
     return outcome
 
 
@@ -232,11 +266,15 @@ def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
             "parameters": dict(cell.workload.resolved),
             "started_at": outcome.started_at,
             "wall_ns": outcome.wall_ns,
-            "platform": cell.platform and cell.platform.facts,
+            "platform": cell.platform and cell.platform.facts | _boot(outcome),
             "replay": replay(cell, result),
             "experiment": experiment,
         },
     )
+
+
+def _boot(outcome: Outcome) -> dict:
+    return {"boot": outcome.boot} if outcome.boot else {}
 
 
 def without_timeline(record: RunRecord) -> RunRecord:
@@ -288,10 +326,13 @@ def _outcome(ending: Ending) -> Outcome:
             raise ExperimentError(ending.answer.fault, ending.answer.hint)
         return ending.answer
     if ending.loop:
-        result = _crash(_loop_text(ending.loop), ending.loop.at_ns, ending.loop.cpu)
-        result["run"] = ending.loop.run
+        place, what, hint = ending.loop.place, _loop_text(ending.loop), None
     else:
-        result = _crash(_cause_of_death(ending.exit_code))
+        place, what = ending.place, _cause_of_death(ending.exit_code)
+        hint = HINTS_OF_SIGNALS.get(-ending.exit_code)
+    result = _crash(what, place, hint)
+    if ending.loop and place:
+        result["run"] = place.run
     started = datetime.now(UTC) - timedelta(microseconds=ending.wall_ns / 1e3)
     return Outcome(result, None, started.isoformat(timespec="milliseconds"), ending.wall_ns)
 
@@ -302,38 +343,38 @@ def _untried() -> Outcome:
     return Outcome(result, None, datetime.now(UTC).isoformat(timespec="milliseconds"), 0)
 
 
-def _crash(message: str, at_ns: int = 0, cpu: int | None = None) -> dict:
-    return _failed("crash", message, at_ns, cpu)
+def _crash(what: str, place: Place | None = None, hint: str | None = None) -> dict:
+    """The result of a run whose process did `what`; `cause` is what runs have alike in which a
+    policy does the same."""
+    if place is None:
+        return _failed("crash", f"it {what}", cause=f"it {what}", hint=hint)
+    operation = f"`{place.operation}`" if place.operation else "the simulator"
+    for_task = f" for task {place.task[1]}[{place.task[0]}]" if place.task else ""
+    where = f", called on CPU {place.cpu}{for_task}," if place.operation else ""
+    error = {"cpu": place.cpu, "at_ns": place.at_ns, "cause": f"{operation} {what}", "hint": hint}
+    if place.task:
+        error |= {"pid": place.task[0], "task": place.task[1]}
+    return _failed("crash", f"{operation}{where} {what}", **error)
 
 
-def _failed(kind: str, message: str, at_ns: int = 0, cpu: int | None = None) -> dict:
+def _failed(kind: str, message: str, **more: object) -> dict:
     """The result of a run without one: no metrics, no digest."""
-    error = {
-        "kind": kind,
-        "message": message,
-        "pid": None,
-        "task": None,
-        "cpu": cpu,
-        "at_ns": at_ns,
-    }
-    return {"status": "failed", "error": error, "digest": ""}
+    error = {"kind": kind, "message": message, "pid": None, "task": None, "cpu": None, "at_ns": 0}
+    return {"status": "failed", "error": {**error, **more}, "digest": ""}
 
 
 def _loop_text(loop: Loop) -> str:
-    took = f"after {loop.limit_s:g} s of computing"
-    if not loop.operation:
-        return f"one event has not come to its end {took}, which is a fault of the simulator"
-    return (
-        f"`{loop.operation}`, called on CPU {loop.cpu}, has not returned {took}: it loops;"
-        " a kernel would refuse to load it"
-    )
-
-
-def _cause_of_death(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        how = f"by signal {-exit_code} ({signal.strsignal(-exit_code)})"
-        if -exit_code == signal.SIGFPE:
-            how += ": a division by zero, of which a kernel would make 0"
+    """What came of it that it did not go on, after who it was."""
+    if loop.is_blocked:
+        what = f"has not gone on after {loop.limit_s:g} s and does not compute: it sleeps or waits"
     else:
-        how = f"with exit code {exit_code}"
-    return f"it ended its process {how}"
+        what = f"has not returned after {loop.limit_s:g} s of computing: it loops"
+    if loop.place and not loop.place.operation:
+        return f"{what}, which is a fault of the simulator"
+    return f"{what}; a kernel would refuse to load it"
+
+
+def _cause_of_death(exit_code: int) -> str:
+    if exit_code < 0:
+        return f"ended its process by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+    return f"ended its process with exit code {exit_code}"

@@ -11,13 +11,16 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
+
+from schedlab.shown import shown, write_own
 
 # Wide enough for nine policies; a table is only as wide as its contents.
 PIPED_COLUMNS = 240
@@ -45,7 +48,8 @@ def print_table(table: Table) -> None:
     # Not printed by rich itself, which would exit with a code of its own on a broken pipe.
     with console.capture() as capture:
         console.print(table)
-    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    write_own(sys.stdout, "\n".join([*lines, ""]))
 
 
 def fits(table: Table) -> bool:
@@ -106,5 +110,13 @@ def _broken(heading: str, texts: Mapping[str, str]) -> str:
     return "\n".join(textwrap.wrap(heading, width, break_on_hyphens=False)) or heading
 
 
+class _Console(Console):
+    """Shows in cells what a terminal would obey; its own styles are all that is drawn."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Called for every text, also where widths are measured."""
+        return super().render_str(shown(text), **options)
+
+
 def _console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
+    return _Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)

@@ -21,8 +21,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from schedlab import catalogue
 from schedlab.cells import Cell
 from schedlab.experiment import Experiment
+from schedlab.shown import in_json
 from schedlab.store import RunRecord, measured_on
 from schedlab.tables import Block, fits, print_policy_rows, print_table
 
@@ -46,7 +48,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON
 
 def print_json(data: object) -> None:
     """One JSON document on stdout. Numbers are finite: JSON has no other."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON lets some pass that a terminal obeys; in its own way of writing they are the same data.
+    click.echo(in_json(text))
 
 
 def print_text(text: str) -> None:
@@ -86,7 +90,8 @@ def _is_untried(record: RunRecord) -> bool:
 def _failure_text(record: RunRecord) -> str:
     error = record.result.get("error") or {}
     at_s = error.get("at_ns", 0) / 1e9
-    when = f" at {at_s:.6f} s" if at_s else ""
+    is_told = at_s or (error.get("kind") == "crash" and error["cpu"] is not None)
+    when = f" at {at_s:.6f} s" if is_told else ""
     place = f"on {record.machine}, seed {record.seed}"
     if not error:
         return f"policy {record.policy} brought no end to its tasks with {record.workload} {place}"
@@ -127,19 +132,17 @@ def format_ns(duration_ns: float) -> str:
 # One run
 
 
-def run_table(cell: Cell, record: RunRecord) -> Table:
-    """Name and value of each metric of a run."""
+def run_title(cell: Cell) -> str:
+    """What ran where."""
     parameters = "".join(f" {name}={value}" for name, value in cell.workload.parameters.items())
-    table = Table(
-        box=None,
-        show_header=False,
-        pad_edge=False,
-        title_justify="left",
-        title=escape(
-            f"{cell.policy.label} with {cell.workload.name}{parameters} on {cell.machine.name},"
-            f" seed {cell.seed}"
-        ),
-    )
+    label = catalogue.label_of(cell.policy.given)
+    where = f"{cell.machine.name}, seed {cell.seed}"
+    return f"{label} with {cell.workload.name}{parameters} on {where}"
+
+
+def run_table(record: RunRecord) -> Table:
+    """Name and value of each metric of a run."""
+    table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     if record.measured_on:
@@ -150,11 +153,12 @@ def run_table(cell: Cell, record: RunRecord) -> Table:
 
 
 def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
-    makespan_ns, messages = result["makespan_ns"], result["messages"]
-    ended = {"completed": "", "stopped": " (stopped before its end)", "failed": " (failed)"}
-    yield "makespan", format_ns(makespan_ns) + ended[result["status"]]
-    if messages and makespan_ns:
-        yield "throughput", f"{messages * 1e9 / makespan_ns:,.0f} messages/s, {messages:,} in all"
+    # What it would have taken, and how long tasks waited, nobody knows of a run without an end.
+    if result["status"] != "failed":
+        was_stopped = " (stopped before its end)" * (result["status"] == "stopped")
+        yield "makespan", format_ns(result["makespan_ns"]) + was_stopped
+        if messages := result["messages"]:
+            yield "messages", _messages(messages, result["makespan_ns"])
     yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
     yield (
         "switches",
@@ -164,6 +168,18 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     if result.get("restarts"):
         yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
     yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
+    if result["status"] != "failed":
+        yield from _waits_and_shares(result)
+    if result["events"] is not None:
+        yield "simulated", f"{format_ns(result['elapsed_ns'])}, {result['events']:,} events"
+    if result.get("recording"):
+        yield "elapsed", format_ns(result["elapsed_ns"])
+        yield "recording", _recording(result)
+    yield "digest", result["digest"]
+
+
+def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
+    """What is known of tasks that came to their end, or to the end of the time."""
     yield "wake-up latency", _spread(result["wakeup_latency_ns"])
     if result.get("requests"):
         yield "response", _spread(result["response_ns"])
@@ -174,12 +190,12 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     if result["cpu_time_ns"] is not None:
         yield "CPU time", _cpu_shares(result["cpu_time_ns"])
     yield "Jain fairness", f"{result['jain_fairness']:.4f}"
-    if result["events"] is not None:
-        yield "simulated", f"{format_ns(result['elapsed_ns'])}, {result['events']:,} events"
-    if result.get("recording"):
-        yield "elapsed", format_ns(result["elapsed_ns"])
-        yield "recording", _recording(result)
-    yield "digest", result["digest"]
+
+
+def _messages(messages: int, makespan_ns: int) -> str:
+    """How many, and how fast; whether that is what the workload is about, its reader knows."""
+    rate = f": {messages * 1e9 / makespan_ns:,.0f} a second" if makespan_ns else ""
+    return f"{messages:,}{rate}"
 
 
 def _cpu_shares(cpu_time_ns: Mapping) -> str:
@@ -257,11 +273,13 @@ def print_study(
     description: str,
     published: Mapping[str, Published],
     first: Mapping[str, str],
+    sets: str = "",
 ) -> None:
     """A column a policy, or a row a policy where they do not fit beside each other: mean,
     half-width, and ratio to the first policy.
 
-    Above it `headline.told_panels`, below it what `study.published_beside` found.
+    Above it `headline.told_panels` and which `sets` policies are, below it what
+    `study.published_beside` found.
     """
     from schedlab.study import over_first, rank_text
 
@@ -271,6 +289,8 @@ def print_study(
         print_text(f"{name}: {sentence}")
     table = _study_table(study)
     click.echo(_study_legend(study, "below" if fits(table) else "beside"))
+    if sets:
+        click.echo(sets)
     if fits(table):
         print_table(table)
     else:
@@ -594,7 +614,9 @@ def catalogue_table(
     for row in rows:
         table.add_row(*(escape(str(row[column])) for column in columns))
         for item in row.get("sets", ()):
-            table.add_row(f"  {row['name']}@{item['name']}", escape(item["description"]))
+            meant = f": what {row['name']} alone means" * item["is_plain"]
+            name = f"  {row['name']}@{item['name']}"
+            table.add_row(name, escape(f"{item['description']}{meant}"))
         for item in row[detail] if detail else ():
             table.add_row(f"  {item['name']}", escape(f"{item['doc']} (default {item['default']})"))
     return table

@@ -180,7 +180,10 @@ def run_verb(
     queue,
     as_json,
 ) -> int:
-    """Run one policy once, simulated or on a real kernel."""
+    """Run one policy once, simulated or on a real kernel.
+
+    A policy is native code that runs with your rights.
+    """
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
     asked = experiment.build(
@@ -196,17 +199,17 @@ def run_verb(
         }
     )
     [cell] = expand(asked)
-    if cell.platform:
-        simulate = functools.partial(on_vm.measure_cell, timeline=timeline, prints=True)
-    else:
-        simulate = functools.partial(
-            sweep.simulate_cell,
-            timeline=timeline,
-            prints=True,
-            queues=queue_trace_path is not None,
-        )
+    simulate = functools.partial(
+        sweep.simulate_cell,
+        timeline=timeline,
+        prints=True,
+        queues=queue_trace_path is not None,
+    )
     with Store(store) if store else contextlib.nullcontext() as kept:
-        outcome = sweep.run_alone(cell, simulate, Notes(quiet=False).tell_slow)
+        if cell.platform:
+            outcome = on_vm.measure_alone(cell, timeline)
+        else:
+            outcome = sweep.run_alone(cell, simulate, Notes(quiet=False).tell_slow)
         traces = outcome.result.pop("queue_traces", None)
         record = sweep.record(cell, outcome, None)
         if kept is not None:
@@ -214,17 +217,18 @@ def run_verb(
     if traces is not None:
         told = queue_trace.write(queue_trace_path, queue, traces, record.manifest["replay"])
         click.echo(told, err=True)
+    if record.status == "failed":
+        # The cause first: what the run did until then matters less.
+        terminal.report_failures([record])
+        terminal.print_evidence(record)
     if as_json:
         terminal.print_json(terminal.record_json(record))
     elif sweep.has_metrics(record.result):
-        terminal.print_table(terminal.run_table(cell, record))
+        click.echo(terminal.run_title(cell))
+        terminal.print_table(terminal.run_table(record))
         if record.result["timeline"] is not None:
             terminal.print_timeline(record)
-    if record.status == "failed":
-        terminal.report_failures([record])
-        terminal.print_evidence(record)
-        return EXIT_FOUND
-    return 0
+    return EXIT_FOUND if record.status == "failed" else 0
 
 
 # ---------------------------------------------------------------------------------------------
@@ -306,7 +310,8 @@ def compare_verb(
 
     A grid of runs: policies × machines × varied parameters × repetitions. The first policy is the
     one the others are compared with. Every finished run is kept in the store at once: after
-    Ctrl-C or a crash, the same command goes on where it stopped.
+    Ctrl-C or a crash, the same command goes on where it stopped. A policy is native code that runs
+    with your rights, and an experiment file may name one.
     """
     given = {
         "policies": list(policies),
@@ -432,7 +437,8 @@ def _print_answer(comparison: Comparison, as_json: bool) -> tuple[Study, dict[st
         terminal.print_json(told | verdicts_table.verdicts_json(judged))
     else:
         first = told_panels(study)
-        terminal.print_study(study, asked.title, asked.description, published, first)
+        sets = experiment.told_sets(asked.definition)
+        terminal.print_study(study, asked.title, asked.description, published, first, sets)
         verdicts_table.print_verdicts(judged)
         interactivity_table.print_interactivity(study)
     return study, published

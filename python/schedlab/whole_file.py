@@ -19,5 +19,9 @@ def write(path: str | os.PathLike[str], text: str) -> None:
     try:
         part.write_text(text, encoding="utf-8")
         part.replace(target)
+    except OSError as error:
+        # Where writing fails, and not opening, the system names no file.
+        error.filename = str(target)
+        raise
     finally:
         part.unlink(missing_ok=True)

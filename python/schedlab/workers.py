@@ -1,15 +1,18 @@
 """Processes that do one piece of work after another for whoever has many.
 
-A policy is native code: it may end its process, or never return. So each piece is given to one
-worker at a time, and whoever waits is told of an answer, a death or a loop alike.
+A policy is native code: it may end its process, never return, start others, and print. So each
+piece is given to one worker at a time, and whoever waits is told of an answer, a death or a loop
+alike, and of what was printed. A worker is ended with all that it has started.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,28 +20,55 @@ from dataclasses import dataclass, field
 from multiprocessing import connection, resource_tracker
 from typing import Any
 
-from schedlab import catalogue
+from schedlab import catalogue, shown
 
 POLL_S = 0.5
 # An operation of a policy that computes for so long loops: none takes a hundredth of it.
 LOOP_CPU_S = 3.0
 # The simulator itself may be longer at one thing: it creates a million tasks in some seconds.
 STUCK_CPU_S = 60.0
+# Neither may take for ever without computing: an operation that sleeps, or has stopped its process,
+# and the simulator on a machine that is busy with much else.
+BLOCKED_WALL_S = 60.0
+STUCK_WALL_S = 900.0
 # A worker that is told to go is gone at once, unless a policy keeps it.
 GONE_AFTER_S = 5.0
+# Of what was printed during a piece of work so much is kept, from its beginning.
+PRINTED_BYTES_MAX = 64 << 10
+# More than a position takes.
+BOARD_BYTES = 256
+
+PIPE_BYTES = 64 << 10
+# While somebody prints without end, others are heard too.
+PIPES_AT_ONCE = 16
+
+# Of setvbuf(3), which Python does not have.
+LINE_BUFFERED = 1
 
 Work = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Loop:
-    """Where a simulation was that did not go on for so long: see `_native.position`."""
+class Place:
+    """Where a simulation was: see `_native.position_on`. `task` has a number and a name."""
 
     run: int
     at_ns: int
     cpu: int
     operation: str
+    task: tuple[int, str] | None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Where a simulation was that did not go on for so long, None if there was none.
+
+    `is_blocked` says that it did not compute either: the limit is then that of a clock.
+    """
+
+    place: Place | None
     limit_s: float
+    is_blocked: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +76,7 @@ class Ending:
     """What came of a piece of work: an answer, or a loop, or else its process died.
 
     `was_alone` says that the process had done nothing before: nothing else can have broken it.
+    `place` is where a simulation was when its process died; `printed` what was printed meanwhile.
     """
 
     piece: Any
@@ -54,14 +85,20 @@ class Ending:
     exit_code: int | None
     was_alone: bool
     wall_ns: int
+    place: Place | None = None
+    printed: str = ""
 
 
 @dataclass
 class Crew:
-    """Up to `jobs` processes, each of which does `work`, a function of a module, piece by piece."""
+    """Up to `jobs` processes, each of which does `work`, a function of a module, piece by piece.
+
+    Work that is no simulation is ended if it shows no progress for `still_s`, if that is given.
+    """
 
     jobs: int
     work: Work
+    still_s: float | None = None
     _workers: list[_Worker] = field(default_factory=list)
 
     @property
@@ -90,13 +127,15 @@ class Crew:
 
     def wait(self) -> list[Ending]:
         """What has come to an end, waiting for `POLL_S` if nothing has."""
-        busy = {worker.link: worker for worker in self._workers if worker.is_busy}
+        busy = [worker for worker in self._workers if worker.is_busy]
         endings = []
         if not busy:
             return endings
-        for link in connection.wait(list(busy), POLL_S):
-            worker = busy[link]
-            ending = worker.ending()
+        connection.wait([heard for worker in busy for heard in worker.heard], POLL_S)
+        for worker in busy:
+            ending = worker.ending(self.still_s)
+            if ending is None:
+                continue
             if worker.is_alone or ending.loop or ending.exit_code is not None:
                 self._dismiss(worker)
             endings.append(ending)
@@ -123,43 +162,129 @@ class _Worker:
     def __init__(self, work: Work):
         context = multiprocessing.get_context("spawn")
         self.link, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, work), daemon=True)
+        self.output, printing = context.Pipe(duplex=False)
+        os.set_blocking(self.output.fileno(), False)
+        # It outlives the process: where a simulation was when that died is read here.
+        self.board = context.RawArray(ctypes.c_ubyte, BOARD_BYTES)
+        arguments = (theirs, printing, self.board, work)
+        self.process = context.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
+        printing.close()
         self.piece: Any = None
         self.is_busy = False
         self.is_alone = False
-        self.began_s = 0.0
         self.nr_begun = 0
+
+    @property
+    def heard(self) -> list[connection.Connection]:
+        """Where there is something to read as soon as anything happens."""
+        return [self.link] if self.output.closed else [self.link, self.output]
 
     def begin(self, piece: Any, alone: bool) -> None:
         self.piece, self.is_busy, self.is_alone = piece, True, alone
-        self.began_s = time.monotonic()
+        self.began_s = self.looked_s = time.monotonic()
         self.nr_begun += 1
+        self.words, self.still_s = b"", 0.0
+        self.printed, self.nr_printed = b"", 0
         # If it has died meanwhile, that is the answer.
         with contextlib.suppress(OSError):
             self.link.send(piece)
 
-    def ending(self) -> Ending:
-        """What came of the piece, once there is something to read from the worker."""
-        answer = loop = exit_code = None
-        try:
-            answer, loop = self.link.recv()
-        except (EOFError, OSError):
-            self.process.join()
-            exit_code = self.process.exitcode
+    def ending(self, still_s: float | None) -> Ending | None:
+        """What came of the piece; None while it is at work. `still_s` is as in `Crew`."""
+        answer = loop = exit_code = place = None
+        if self.link.poll():
+            try:
+                answer, loop = self.link.recv()
+            except (EOFError, OSError):
+                exit_code = self._died()
+        elif self.process.exitcode is not None:
+            # What it has started, and still runs, keeps the link open.
+            exit_code = self._died()
+        else:
+            loop = self._standstill(still_s)
+        self._listen()
+        if answer is None and loop is None and exit_code is None:
+            return None
+        if exit_code is not None:
+            place = _place(catalogue.native().position_on(bytes(self.board)))
         self.is_busy = False
         wall_ns = int((time.monotonic() - self.began_s) * 1e9)
-        return Ending(self.piece, answer, loop, exit_code, self.nr_begun == 1, wall_ns)
+        was_alone = self.nr_begun == 1
+        printed = _text(self.printed, self.nr_printed)
+        return Ending(self.piece, answer, loop, exit_code, was_alone, wall_ns, place, printed)
+
+    def _died(self) -> int:
+        self.process.join(GONE_AFTER_S)
+        # It may have closed the link and live on.
+        self._kill_all()
+        self.process.join()
+        return self.process.exitcode
+
+    def _standstill(self, still_s: float | None) -> Loop | None:
+        """That it has not gone on for too long, by a clock: a process that was stopped, or sleeps,
+        cannot tell that itself."""
+        now_s, words = time.monotonic(), bytes(self.board)
+        if words != self.words:
+            self.words, self.still_s = words, 0.0
+        else:
+            # We ourselves may have been stopped for longer than a look takes.
+            self.still_s += min(now_s - self.looked_s, 2 * POLL_S)
+        self.looked_s = now_s
+        place = _place(catalogue.native().position_on(words))
+        if place is not None:
+            still_s = BLOCKED_WALL_S if place.operation else STUCK_WALL_S
+        if still_s is None or self.still_s < still_s:
+            return None
+        return Loop(place, still_s, is_blocked=True)
+
+    def _listen(self) -> None:
+        """Reads what was printed."""
+        for _ in range(PIPES_AT_ONCE):
+            if self.output.closed:
+                return
+            try:
+                said = os.read(self.output.fileno(), PIPE_BYTES)
+            except BlockingIOError:
+                return
+            if not said:
+                # It has closed its end.
+                self.output.close()
+                return
+            self.nr_printed += len(said)
+            self.printed += said[: PRINTED_BYTES_MAX - len(self.printed)]
 
     def end(self) -> None:
         if self.is_busy:
-            self.process.kill()
+            self._kill_all()
         self.link.close()
         self.process.join(GONE_AFTER_S)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
+        self._kill_all()
+        self.process.join()
+        self.output.close()
+
+    def _kill_all(self) -> None:
+        """The process and all that it has started, unless those have left its group."""
+        # Before it has a group of its own there is nothing that it has started.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+
+
+def _place(position: tuple | None) -> Place | None:
+    if position is None:
+        return None
+    run, _, at_ns, cpu, operation, task = position
+    return Place(run, at_ns, cpu, operation, task)
+
+
+def _text(printed: bytes, nr_printed: int) -> str:
+    """What was printed, and how much of it is not there."""
+    text = printed.decode(errors="backslashreplace")
+    if nr_printed > len(printed):
+        text = text.rstrip("\n") + f"\n({nr_printed - len(printed):,} bytes more are not shown)"
+    return text
 
 
 @contextlib.contextmanager
@@ -178,13 +303,29 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
+def printed_text(who: str, printed: str) -> str:
+    """What somebody's native code has printed, as what it is."""
+    lines = "".join(f"\n| {line}" for line in printed.rstrip("\n").split("\n"))
+    return f"note: {who} printed:{lines}"
+
+
 # ---------------------------------------------------------------------------------------------
 # In the worker
 
 
-def _serve(link: connection.Connection, work: Work) -> None:
+def _serve(
+    link: connection.Connection,
+    printing: connection.Connection,
+    board: ctypes.Array,
+    work: Work,
+) -> None:
     """Life of a worker: does what it is sent until nobody sends any more."""
+    # A group of its own, which ends with it; and no terminal, which could stop it.
+    os.setsid()
+    libc = ctypes.CDLL(None)
     _end_with_parent()
+    _print_into(printing, libc)
+    catalogue.native().show_position_on(memoryview(board).cast("B"))
     speaking = threading.Lock()
 
     def tell(loop: Loop) -> None:
@@ -198,6 +339,7 @@ def _serve(link: connection.Connection, work: Work) -> None:
         try:
             piece = link.recv()
             answer = work(piece)
+            libc.fflush(None)
             with speaking:
                 link.send((answer, None))
         except (EOFError, ConnectionError):
@@ -206,14 +348,30 @@ def _serve(link: connection.Connection, work: Work) -> None:
 
 
 def _end_with_parent() -> None:
-    """Makes this worker end when the coordinator does, even if that one was killed."""
+    """Makes this worker, and all that it has started, end when the coordinator does, even if that
+    one was killed."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
         connection.wait([parent.sentinel])
-        os._exit(1)
+        os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
+    # A policy may have stopped this process, and then that thread hears of nothing.
+    with contextlib.suppress(ProcessLookupError):
+        catalogue.native().end_with_parent(parent.pid)
+
+
+def _print_into(printing: connection.Connection, libc: ctypes.CDLL) -> None:
+    """Has all that native code prints go there, and only what Python says to standard error."""
+    # A program that has closed it has none.
+    sys.stderr = sys.stderr and os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+    shown.install()
+    for descriptor in (1, 2):
+        os.dup2(printing.fileno(), descriptor)
+    printing.close()
+    # What a policy said before it died must not be lost with it.
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINE_BUFFERED, 0)
 
 
 def _watch_for_loops(tell: Callable[[Loop], None]) -> None:
@@ -231,9 +389,9 @@ def _watch_for_loops(tell: Callable[[Loop], None]) -> None:
             if position is None or position != last:
                 last, since_s = position, now_s
                 continue
-            run, _, at_ns, cpu, operation = position
-            limit_s = LOOP_CPU_S if operation else STUCK_CPU_S
+            place = _place(position)
+            limit_s = LOOP_CPU_S if place.operation else STUCK_CPU_S
             if now_s - since_s >= limit_s:
-                tell(Loop(run, at_ns, cpu, operation, limit_s))
+                tell(Loop(place, limit_s))
 
     threading.Thread(target=watch, daemon=True).start()

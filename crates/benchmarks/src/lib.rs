@@ -18,4 +18,4 @@ mod system;
 
 pub use player::error::{PlayError, Step, Who};
 pub use player::score::{Played, PlayedGroup, PlayedTask, Status};
-pub use player::{Class, Options, Pace, play};
+pub use player::{Class, Options, Pace, check_playable, play};

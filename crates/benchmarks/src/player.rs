@@ -17,7 +17,7 @@ use crate::system::{self, Cpus, Fork};
 use changes::has_hotplug;
 use error::{PlayError, Step, Who};
 use pace::Burner;
-use scenario::workload::{ChangeKind, CpuSet, Op, TaskTemplate, Workload};
+use scenario::workload::{ChangeKind, CpuSet, Op, Workload};
 use score::{Played, Status};
 use serde::{Deserialize, Serialize};
 use stage::{Ending, Stage};
@@ -105,8 +105,7 @@ pub fn play(
     let all_cpus =
         system::affinity().map_err(|errno| PlayError::system("cannot ask for CPUs", errno))?;
     check_cpus(workload, &all_cpus)?;
-    check_address_spaces(workload)?;
-    check_requests(workload)?;
+    check_playable(workload)?;
     if has_hotplug(workload) && !options.hotplug {
         return Err(PlayError::Hotplug { workload: workload.name.clone() });
     }
@@ -151,6 +150,15 @@ pub fn play(
         Some(Ending::Failed) => Err(failed(&stage, workload)),
         None => Err(PlayError::ConductorDied { status: wait_status }),
     }
+}
+
+/// Whether real tasks can do at all what the workload says, on whatever machine.
+///
+/// # Errors
+/// If it has requests, or a task forks into an address space that it is not in.
+pub fn check_playable(workload: &Workload) -> Result<(), PlayError> {
+    check_address_spaces(workload)?;
+    check_requests(workload)
 }
 
 /// Waits for the conductor and returns its wait status; passes an interrupt of the caller on, who
@@ -244,17 +252,21 @@ fn check_address_spaces(workload: &Workload) -> Result<(), PlayError> {
 
 /// A real message carries no request, and a real kernel gives no response times.
 fn check_requests(workload: &Workload) -> Result<(), PlayError> {
-    let has_requests = |kind: &&TaskTemplate| kind.program.iter().any(|op| is_about_requests(*op));
-    match workload.templates.iter().find(has_requests) {
-        None => Ok(()),
-        Some(kind) => {
-            Err(PlayError::Requests { workload: workload.name.clone(), task: kind.name.clone() })
+    for kind in &workload.templates {
+        if let Some(key) = kind.program.iter().find_map(|op| key_of_request(*op)) {
+            let (workload, task) = (workload.name.clone(), kind.name.clone());
+            return Err(PlayError::Requests { workload, task, key });
         }
     }
+    Ok(())
 }
 
-fn is_about_requests(op: Op) -> bool {
-    matches!(op, Op::Release { .. } | Op::Done)
+fn key_of_request(op: Op) -> Option<&'static str> {
+    match op {
+        Op::Release { .. } => Some("release"),
+        Op::Done => Some("done"),
+        _ => None,
+    }
 }
 
 fn message_bytes_max(workload: &Workload) -> usize {

@@ -201,8 +201,8 @@ fn what_cannot_be_used_is_named() {
 fn where_the_system_gives_no_more_the_reason_is_told_and_nobody_is_left() {
     let program = env!("CARGO_BIN_EXE_schedlab-bench");
     let limited = |limit: &str, words: &str| {
-        let shell = format!("ulimit {limit}; {program} {words}");
-        Command::new("sh").args(["-c", &shell]).output().expect("it starts")
+        let shell = format!("ulimit {limit}; \"$0\" {words}");
+        Command::new("sh").args(["-c", &shell, program]).output().expect("it starts")
     };
     let output = limited("-n 16", "hackbench -g 3 -l 1");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

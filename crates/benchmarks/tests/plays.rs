@@ -429,10 +429,11 @@ fn a_child_in_a_strange_address_space_is_refused_with_both_names() {
 
 #[test]
 fn a_workload_with_requests_is_refused_with_the_task_that_has_them() {
-    for step in ["{ release = \"1ms\" }", "\"done\""] {
+    for (step, of_step) in [("{ release = \"1ms\" }", "release"), ("\"done\"", "done")] {
         let text = format!("[[tasks]]\nname = \"due\"\nprogram = [{step}]");
         let error = refused(&written(&text));
-        assert!(matches!(&error, PlayError::Requests { task, .. } if task == "due"), "{error:?}");
+        let PlayError::Requests { task, key, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((task.as_str(), *key), ("due", of_step));
         assert!(error.to_string().contains("\nhint: "), "{error}");
     }
 }

@@ -9,20 +9,26 @@ mod command;
 mod counters;
 mod files;
 mod init;
+mod machine;
 mod play;
 mod port;
 mod prints;
 mod signals;
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::job::{JOB_PATH, Job, Play, PolicyJob, Work};
+use crate::job::{
+    ALIGN_VARIABLE, JOB_NAME, JOB_PATH, Job, Play, PolicyJob, RECORD_VARIABLE, SETTLE_VARIABLE,
+    Work,
+};
 use crate::loader::{self, LoadError, LoadedPolicy, Reach, status};
 use crate::records::{Booted, Files, Record, Stage};
+use crate::trace::Recorder;
 use counters::CounterSource;
 pub use port::Port;
 use signals::{Signals, Wake};
@@ -49,11 +55,14 @@ impl Outcome {
     }
 }
 
-/// The life of a virtual machine's first process: it mounts, does the job, and powers off.
+/// The life of a virtual machine's first process: it mounts, stops where it is ready, gets its job
+/// and does it, and powers off.
 pub fn run_as_init() -> ! {
     let prepared = init::mount_all();
     let mut port = Port::open_in_guest();
-    let done = prepared.and_then(|()| run_job_file(Path::new(JOB_PATH), &mut port));
+    let done = prepared
+        .and_then(|()| get_ready())
+        .and_then(|()| run_job_file(Path::new(JOB_PATH), &mut port));
     if let Err(error) = done {
         port.send(&Record::Error { message: error.to_string() });
     }
@@ -63,6 +72,24 @@ pub fn run_as_init() -> ! {
     port.send(&Record::Done { at_ns: uptime_ns() });
     drop(port);
     init::power_off()
+}
+
+/// Waits as the kernel's command line says, stops the machine, and once somebody lets it go on puts
+/// the files that it was given where they belong. Nothing before that depends on them.
+fn get_ready() -> io::Result<()> {
+    let number = |name| env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let record_kib = number(RECORD_VARIABLE);
+    if record_kib > 0 {
+        // Where it is not possible, the play that asks for it says why.
+        let _ = Recorder::prepare(u32::try_from(record_kib).unwrap_or(u32::MAX));
+    }
+    thread::sleep(Duration::from_millis(number(SETTLE_VARIABLE)));
+    if env::var_os(ALIGN_VARIABLE).is_some() {
+        clocks::align()?;
+    }
+    machine::hold()?;
+    let files = machine::file(JOB_NAME)?;
+    tar::Archive::new(files.as_slice()).unpack("/")
 }
 
 /// Does the job in a file, and sends what happens.
@@ -91,9 +118,6 @@ pub fn run_job(job: &Job, port: &mut Port) -> io::Result<Outcome> {
     run.port.send(&Record::Booted(booted()));
     if run.pause(Duration::from_nanos(job.settle_ns))? {
         return Ok(Outcome::Done);
-    }
-    if job.isolated_plays && std::process::id() == 1 {
-        clocks::align()?;
     }
     if !job.isolated_plays
         && let Some(policy) = &job.policy

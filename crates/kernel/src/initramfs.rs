@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -111,6 +112,24 @@ impl Initramfs {
         append(&mut archive, 0, "TRAILER!!!", &end);
         archive
     }
+
+    /// The same files as a tar, for a guest that has booted. O(bytes of all files).
+    ///
+    /// # Errors
+    ///
+    /// If a path is too long for a tar.
+    pub fn tar(&self) -> io::Result<Vec<u8>> {
+        let mut archive = tar::Builder::new(Vec::new());
+        // Directories come with what is in them.
+        let files = self.entries.iter().filter(|(_, entry)| entry.mode & !0o777 == REGULAR);
+        for (name, entry) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(entry.content.len() as u64);
+            header.set_mode(entry.mode & 0o777);
+            archive.append_data(&mut header, name, entry.content.as_slice())?;
+        }
+        archive.into_inner()
+    }
 }
 
 impl Entry {
@@ -177,6 +196,18 @@ mod tests {
         other.file("/lib/deep/odd", vec![7; 4097], false).unwrap();
         other.file("/init", b"#!/bin/true\n", true).unwrap();
         assert_eq!(other.archive(), example().archive());
+    }
+
+    #[test]
+    fn a_tar_has_the_files_and_makes_their_directories() {
+        let directory = tempfile::tempdir().unwrap();
+        let tar = example().tar().unwrap();
+        tar::Archive::new(tar.as_slice()).unpack(directory.path()).unwrap();
+        let at = |name: &str| directory.path().join(name);
+        assert_eq!(fs::read(at("lib/deep/odd")).unwrap(), vec![7; 4097]);
+        assert_eq!(fs::read(at("empty")).unwrap(), b"");
+        assert_eq!(fs::metadata(at("init")).unwrap().permissions().mode() & 0o777, 0o755);
+        assert!(!at("dev").exists());
     }
 
     #[test]

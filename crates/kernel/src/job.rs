@@ -1,8 +1,8 @@
 //! What `schedlab-guest` is to do inside a virtual machine.
 //!
-//! A job is one JSON file at [`JOB_PATH`] in the guest's initramfs. Whoever builds the initramfs
-//! writes it, the guest reads it once; every limit in it is the guest's own and comes on top of
-//! the time limit of whoever started the machine.
+//! A job is one JSON file at [`JOB_PATH`], among the files that a guest gets once it has booted.
+//! The guest reads it once; every limit in it is the guest's own and comes on top of the time limit
+//! of whoever started the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +11,14 @@ use serde::{Deserialize, Serialize};
 
 /// Where the guest looks for its job.
 pub const JOB_PATH: &str = "/job.json";
+/// What its machine calls the archive of files that the guest gets once it has booted, a tar.
+pub const JOB_NAME: &str = "opt/schedlab/job";
+/// The word on the kernel's command line that says how long to wait before that, in milliseconds.
+pub const SETTLE_VARIABLE: &str = "schedlab_settle_ms";
+/// The word that says how large buffers to prepare for recordings, in KiB a CPU.
+pub const RECORD_VARIABLE: &str = "schedlab_record_kib";
+/// The word that says to bring the kernel's clocks together before that.
+pub const ALIGN_VARIABLE: &str = "schedlab_align_clocks";
 
 /// Everything that one boot of a guest does, in this order: settle, load, work, unload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +36,7 @@ pub struct Job {
     /// What to run, one after the other, under the policy.
     #[serde(default)]
     pub work: Vec<Work>,
-    /// Nanoseconds between the end of the boot and the load. Kernels go on initialising for
-    /// about 1.5 s after the first process starts, which disturbs what is measured.
+    /// Nanoseconds between the beginning of the job and the load.
     #[serde(default)]
     pub settle_ns: u64,
     /// Nanoseconds that each piece of work may take before it is killed; 0 is no limit.

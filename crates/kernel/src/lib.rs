@@ -6,8 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod child;
-mod sink;
+pub(crate) use child::sink;
 
 pub mod initramfs;
 pub mod job;

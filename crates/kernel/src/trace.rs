@@ -26,6 +26,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Something that the scheduler did.
@@ -147,7 +148,20 @@ const O_NONBLOCK: i32 = 0o4000;
 pub struct Recorder {
     instance: PathBuf,
     nr_cpus: u32,
+    /// Of the buffers of an instance that stays; else it goes with this.
+    stays_with_kib: Option<u32>,
 }
+
+/// An instance with buffers of so many KiB that waits for a recording, see [`Recorder::prepare`].
+#[derive(Debug)]
+struct Prepared {
+    instance: PathBuf,
+    nr_cpus: u32,
+    kib_per_cpu: u32,
+    is_empty: bool,
+}
+
+static PREPARED: Mutex<Option<Prepared>> = Mutex::new(None);
 
 /// Attempts to remove an instance, and what lies between them: 2 s in all.
 const REMOVALS_MAX: u32 = 100;
@@ -163,6 +177,35 @@ impl Recorder {
     /// # Errors
     /// If there is no tracefs or it refuses (without root it does).
     pub fn start(kib_per_cpu: u32) -> Result<Recorder, TraceError> {
+        let ready = prepared().take_if(|ready| ready.kib_per_cpu >= kib_per_cpu);
+        let recorder = match ready {
+            Some(Prepared { instance, nr_cpus, kib_per_cpu, is_empty }) => {
+                let recorder = Recorder { instance, nr_cpus, stays_with_kib: Some(kib_per_cpu) };
+                if !is_empty {
+                    recorder.write("trace", "")?;
+                }
+                recorder
+            }
+            None => Recorder::make(kib_per_cpu)?,
+        };
+        recorder.write("tracing_on", "1")?;
+        Ok(recorder)
+    }
+
+    /// Does all that takes long about recordings into buffers of up to `kib_per_cpu` KiB before
+    /// their time. Their memory stays taken until this process ends.
+    ///
+    /// # Errors
+    /// As [`Recorder::start`].
+    pub fn prepare(kib_per_cpu: u32) -> Result<(), TraceError> {
+        let mut recorder = Recorder::make(kib_per_cpu)?;
+        recorder.put_back(kib_per_cpu, true);
+        std::mem::forget(recorder);
+        Ok(())
+    }
+
+    /// An instance that is ready to record.
+    fn make(kib_per_cpu: u32) -> Result<Recorder, TraceError> {
         let root = PLACES.iter().map(Path::new).find(|place| place.join("instances").is_dir());
         let root = root.ok_or(TraceError::NotMounted)?;
         let number = NR_RECORDERS.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +213,7 @@ impl Recorder {
             root.join("instances").join(format!("schedlab-{}-{number}", std::process::id()));
         fs::create_dir(&instance).map_err(|source| file_error(&instance, source))?;
         // From here on `drop` removes the instance.
-        let mut recorder = Recorder { instance, nr_cpus: 0 };
+        let mut recorder = Recorder { instance, nr_cpus: 0, stays_with_kib: None };
         recorder.nr_cpus = recorder.count_cpus()?;
         recorder.write("tracing_on", "0")?;
         recorder.write("trace_clock", "mono")?;
@@ -179,7 +222,6 @@ impl Recorder {
         for (event, _) in EVENTS {
             recorder.write(&format!("events/sched/{event}/enable"), "1")?;
         }
-        recorder.write("tracing_on", "1")?;
         Ok(recorder)
     }
 
@@ -256,6 +298,11 @@ impl Recorder {
         Ok(())
     }
 
+    fn put_back(&mut self, kib_per_cpu: u32, is_empty: bool) {
+        let (instance, nr_cpus) = (std::mem::take(&mut self.instance), self.nr_cpus);
+        *prepared() = Some(Prepared { instance, nr_cpus, kib_per_cpu, is_empty });
+    }
+
     fn count_cpus(&self) -> Result<u32, TraceError> {
         let per_cpu = self.instance.join("per_cpu");
         let entries = fs::read_dir(&per_cpu).map_err(|source| file_error(&per_cpu, source))?;
@@ -287,6 +334,10 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         // Nothing can be done about what fails here, and all of it is gone with the next boot.
         let _ = self.write("tracing_on", "0");
+        if let Some(kib_per_cpu) = self.stays_with_kib.take() {
+            self.put_back(kib_per_cpu, false);
+            return;
+        }
         let _ = self.write("events/enable", "0");
         // A process that another thread forked meanwhile may hold one of our files for a while.
         for _ in 0..REMOVALS_MAX {
@@ -296,6 +347,10 @@ impl Drop for Recorder {
             std::thread::sleep(BETWEEN_REMOVALS);
         }
     }
+}
+
+fn prepared() -> MutexGuard<'static, Option<Prepared>> {
+    PREPARED.lock().expect("nobody panics while it is held")
 }
 
 /// The text of a file of tracefs. Some of these files give all they have to the first read, however

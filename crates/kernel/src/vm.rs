@@ -3,18 +3,27 @@
 //! A machine is a QEMU process that lives no longer than we do. Its guest has two ways out: lines
 //! of records, and the kernel's console, which is kept as evidence. Whatever the guest does, it
 //! has an [`End`]: power off, panic, a limit that it reached. Nothing here waits without a limit,
-//! and no file is left behind: initramfs, records and console are in memory.
+//! and no file is left behind but what is kept on purpose: initramfs, job, records and console are
+//! in memory.
+//!
+//! A guest that is given a job stops where it has booted and is ready for it. There its machine is
+//! saved, and the next one with the same kernel and options goes on from there, in a fraction of
+//! the time; see [`kept`].
 
 mod accelerator;
 mod arguments;
 mod clock;
 mod cpus;
+mod effort;
 mod error;
+mod kept;
+mod monitor;
 mod process;
 mod qemu;
 mod spare_cpu;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use accelerator::{Accelerator, fastest, kvm_state};
@@ -23,8 +32,11 @@ pub use error::VmError;
 pub use qemu::Qemu;
 
 use crate::initramfs::Initramfs;
+use crate::job::{ALIGN_VARIABLE, RECORD_VARIABLE, SETTLE_VARIABLE};
 use crate::kernels::Kernel;
 use crate::sink::Sink;
+use kept::{Draft, Found, Place};
+use monitor::{Monitor, Told};
 use process::Process;
 
 /// What machine a kernel is booted on, and how long it may take.
@@ -39,8 +51,20 @@ pub struct Options {
     /// Whether the guest's clock counts its instructions: same kernel, same initramfs, same
     /// options, same trace to the nanosecond. Needs [`Accelerator::Tcg`].
     pub deterministic: bool,
-    /// Seed of the random numbers that the machine gives its guest.
+    /// Seed of the random numbers that the machine gives its guest. Machines of different seeds
+    /// are different boots.
     pub seed: u32,
+    /// How long the guest waits before it gets ready for its job, by its own clock.
+    pub settle: Duration,
+    /// Whether it brings its clocks together before.
+    pub align_clocks: bool,
+    /// Buffers that it prepares for recordings before, in KiB a CPU.
+    pub record_kib_per_cpu: u32,
+    /// Where machines that have booted are kept, and found; none are without it.
+    pub keep_in: Option<PathBuf>,
+    /// What QEMU may compute, by its CPU time, until the first line of records. However busy this
+    /// machine is, a boot takes what it takes.
+    pub boot_effort: Duration,
     /// Longest time from power on to the first line of records.
     pub boot_limit: Duration,
     /// Longest time from power on to the end. A guest's own clock may be slower or faster.
@@ -57,7 +81,12 @@ impl Default for Options {
             accelerator: Accelerator::Tcg,
             deterministic: false,
             seed: 1,
-            boot_limit: Duration::from_secs(60),
+            settle: Duration::ZERO,
+            align_clocks: false,
+            record_kib_per_cpu: 0,
+            keep_in: None,
+            boot_effort: Duration::from_secs(45),
+            boot_limit: Duration::from_secs(600),
             wall_limit: Duration::from_secs(600),
             kernel_arguments: vec![],
         }
@@ -87,8 +116,13 @@ pub enum End {
     },
     /// No line of records came in time; we switched it off.
     BootTimedOut {
-        /// The limit that was reached.
-        limit: Duration,
+        /// What it did instead, with the limit that was reached.
+        message: String,
+    },
+    /// A machine that was kept cannot be restored, and is kept no longer.
+    NotRestored {
+        /// Why not.
+        message: String,
     },
     /// It went on for too long; we switched it off.
     TimedOut {
@@ -108,13 +142,14 @@ pub enum End {
 }
 
 impl End {
-    /// One word for programs: `powered_off`, `panicked`, `boot_timed_out`, `timed_out`,
-    /// `flooded`, `qemu_failed`.
+    /// One word for programs: `powered_off`, `panicked`, `boot_timed_out`, `not_restored`,
+    /// `timed_out`, `flooded`, `qemu_failed`.
     pub fn kind(&self) -> &'static str {
         match self {
             End::PoweredOff => "powered_off",
             End::Panicked { .. } => "panicked",
             End::BootTimedOut { .. } => "boot_timed_out",
+            End::NotRestored { .. } => "not_restored",
             End::TimedOut { .. } => "timed_out",
             End::Flooded { .. } => "flooded",
             End::QemuFailed { .. } => "qemu_failed",
@@ -129,9 +164,11 @@ impl fmt::Display for End {
             End::Panicked { message } => {
                 write!(formatter, "the guest's kernel panicked: {message}")
             }
-            End::BootTimedOut { limit } => {
-                let limit_s = limit.as_secs_f64();
-                write!(formatter, "the guest's kernel started no program within {limit_s} s")
+            End::BootTimedOut { message } => {
+                write!(formatter, "the guest's kernel started no program: {message}")
+            }
+            End::NotRestored { message } => {
+                write!(formatter, "the machine that was kept cannot be restored: {message}")
             }
             End::TimedOut { limit } => {
                 write!(formatter, "the guest was not done after {} s", limit.as_secs_f64())
@@ -147,17 +184,38 @@ impl fmt::Display for End {
 /// A running machine. Dropping it ends it.
 pub struct Vm {
     process: Process,
+    monitor: Monitor,
+    stage: Stage,
+    draft: Option<Draft>,
+    boot: String,
     records: Sink,
     console: Sink,
     console_tail: Vec<u8>,
     line: Vec<u8>,
     booted_after: Option<Duration>,
     started: Instant,
-    boot_limit: Duration,
-    wall_limit: Duration,
+    limits: Limits,
     end: Option<End>,
-    // The guest's initramfs is read from here while it boots.
-    _initramfs: Sink,
+    // The guest's initramfs and its job are read from here.
+    _inputs: [Sink; 2],
+}
+
+struct Limits {
+    boot_effort: Duration,
+    boot: Duration,
+    wall: Duration,
+}
+
+/// How far a machine is. One that never stops for us, as it is given no job, stays `Booting`.
+enum Stage {
+    /// On its way to where it stops; a machine that has a place is saved there.
+    Booting(Option<Place>),
+    /// It stopped, and is written to a file.
+    Saving,
+    /// It is read from a file.
+    Restoring(Found),
+    /// It does its job. QEMU may refuse to go on for a moment after it saved, so often so far.
+    Working { nr_refusals: u32 },
 }
 
 /// How often a machine is looked at while it is quiet.
@@ -168,39 +226,74 @@ const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// More than any run has to say.
 const OUTPUT_BYTES_MAX: u64 = 8 << 30;
+/// What reading a machine from its file may compute. It takes 0.2 s; of an empty file QEMU 7.2
+/// waits for the first byte for ever.
+const RESTORE_EFFORT_MAX: Duration = Duration::from_secs(4);
+/// A machine that boots has always something to do, or waits for its turn to do it.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// So often QEMU is told to go on, with a [`POLL`] between.
+const REFUSALS_MAX: u32 = 1000;
 
 /// Starts a machine. It is running when this returns; [`Vm::next`] tells what becomes of it.
 ///
-/// It is killed when the thread that called this ends, because Linux ties a child to a thread.
+/// With `job`, files that the guest puts into its file system once it is ready, the guest must be
+/// `schedlab-guest`, which stops for us there; without, it may be anything.
+///
+/// The machine is killed when the thread that called this ends, because Linux ties a child to a
+/// thread.
 pub fn boot(
     qemu: &Qemu,
     kernel: &Kernel,
     initramfs: &Initramfs,
+    job: Option<&Initramfs>,
     options: &Options,
 ) -> Result<Vm, VmError> {
     options.check()?;
     let in_memory = |content: &[u8]| Sink::with(content).map_err(VmError::Memory);
-    let (initramfs, records, console) =
-        (in_memory(&initramfs.archive())?, in_memory(&[])?, in_memory(&[])?);
+    let archive = initramfs.archive();
+    let options = spare_cpu::with_spare_cpu(options.with_arguments(job.is_some()), qemu, kernel)?;
+    let place = options.place(job.is_some(), qemu, kernel, &archive);
+    let job = job.map(Initramfs::tar).transpose().map_err(VmError::Memory)?;
+    let inputs = [in_memory(&archive)?, in_memory(job.as_deref().unwrap_or_default())?];
+    let (records, console) = (in_memory(&[])?, in_memory(&[])?);
+    let found = place.as_ref().and_then(Place::find);
     let files = arguments::Files {
-        initramfs: initramfs.path(),
+        initramfs: inputs[0].path(),
+        job: job.map(|_| inputs[1].path()),
         records: records.path(),
         console: console.path(),
+        is_restored: found.is_some(),
     };
-    let options = &spare_cpu::with_spare_cpu(options.with_clock(), qemu, kernel)?;
-    let process = Process::start(qemu, &arguments::of(qemu, kernel, &files, options))?;
+    let boot = match (&found, &place) {
+        (Some(found), _) => found.boot.clone(),
+        (None, Some(place)) => place.new_boot(),
+        (None, None) => String::new(),
+    };
+    let options = if found.is_some() { options } else { options.with_clock() };
+    let (process, mut monitor) =
+        Process::start(qemu, &arguments::of(qemu, kernel, &files, &options))?;
+    if let Some(found) = &found {
+        monitor.restore(&found.path());
+    }
     Ok(Vm {
         process,
+        monitor,
+        stage: found.map_or(Stage::Booting(place), Stage::Restoring),
+        draft: None,
+        boot,
         records,
         console,
         console_tail: vec![],
         line: vec![],
         booted_after: None,
         started: Instant::now(),
-        boot_limit: options.boot_limit,
-        wall_limit: options.wall_limit,
+        limits: Limits {
+            boot_effort: options.boot_effort,
+            boot: options.boot_limit,
+            wall: options.wall_limit,
+        },
         end: None,
-        _initramfs: initramfs,
+        _inputs: inputs,
     })
 }
 
@@ -213,6 +306,35 @@ impl Options {
             options.kernel_arguments.insert(0, format!("tsc_early_khz={khz}"));
         }
         options
+    }
+
+    /// The same, with the words to a guest that is given a job. The kernel hands words that it does
+    /// not know on to the guest's first program. Source: Linux,
+    /// Documentation/admin-guide/kernel-parameters.rst.
+    fn with_arguments(&self, has_job: bool) -> Options {
+        let mut options = self.clone();
+        if has_job {
+            let settle_ms = self.settle.as_millis();
+            let record_kib = self.record_kib_per_cpu;
+            options.kernel_arguments.push(format!("{SETTLE_VARIABLE}={settle_ms}"));
+            options.kernel_arguments.push(format!("{RECORD_VARIABLE}={record_kib}"));
+            if self.align_clocks {
+                options.kernel_arguments.push(format!("{ALIGN_VARIABLE}=1"));
+            }
+        }
+        options
+    }
+
+    /// Where such a machine is kept, if it can be.
+    fn place(
+        &self,
+        has_job: bool,
+        qemu: &Qemu,
+        kernel: &Kernel,
+        initramfs: &[u8],
+    ) -> Option<Place> {
+        let directory = self.keep_in.as_ref().filter(|_| has_job && self.can_be_kept())?;
+        Some(Place::of(directory, qemu, kernel, initramfs, self))
     }
 
     fn check(&self) -> Result<(), VmError> {
@@ -241,20 +363,71 @@ impl Vm {
             // Whether it is gone is asked first: what it wrote last is then read below.
             let exited = self.process.exited()?;
             let read = self.read()?;
-            if !exited && !read && self.limit_reached().is_none() {
-                let rest = deadline.saturating_duration_since(Instant::now());
-                if rest.is_zero() {
-                    return Ok(Step::Quiet);
-                }
-                std::thread::sleep(rest.min(POLL));
-            } else if exited {
+            self.attend()?;
+            if self.end.is_some() {
+                continue;
+            }
+            if exited {
                 while self.read()? {}
                 self.end = Some(self.end_of_process());
             } else if let Some(end) = self.limit_reached() {
                 self.process.kill();
                 self.end = Some(self.panic().unwrap_or(end));
+            } else if !read {
+                let rest = deadline.saturating_duration_since(Instant::now());
+                if rest.is_zero() {
+                    return Ok(Step::Quiet);
+                }
+                std::thread::sleep(rest.min(POLL));
             }
         }
+    }
+
+    /// Takes a machine from stage to stage, as QEMU tells of it.
+    fn attend(&mut self) -> Result<(), VmError> {
+        for told in self.monitor.heard().map_err(VmError::Memory)? {
+            match (&self.stage, told) {
+                (Stage::Booting(place), Told::Stopped) => {
+                    self.draft = place.as_ref().and_then(|place| place.draft(&self.boot).ok());
+                    match &self.draft {
+                        Some(draft) => {
+                            self.monitor.save(&draft.path(), &draft.mark_path());
+                            self.stage = Stage::Saving;
+                        }
+                        None => self.go_on(),
+                    }
+                }
+                (Stage::Saving | Stage::Restoring(_), Told::Migrated) => self.go_on(),
+                // Where there is no room for it, it goes on as it is.
+                (Stage::Saving, Told::NotMigrated | Told::Refused(_)) => {
+                    self.draft = None;
+                    self.go_on();
+                }
+                (&Stage::Working { nr_refusals }, Told::Refused(_))
+                    if nr_refusals < REFUSALS_MAX =>
+                {
+                    std::thread::sleep(POLL);
+                    self.monitor.go_on();
+                    self.stage = Stage::Working { nr_refusals: nr_refusals + 1 };
+                }
+                // Nobody stops twice.
+                (Stage::Restoring(_), Told::NotMigrated)
+                | (Stage::Working { .. }, Told::Stopped | Told::Refused(_)) => self.process.kill(),
+                _ => {}
+            }
+        }
+        if self.draft.as_mut().is_some_and(Draft::is_whole)
+            && let Some(draft) = self.draft.take()
+        {
+            // What cannot be kept is booted the next time.
+            let _ = draft.keep();
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self) {
+        self.monitor.go_on();
+        self.stage = Stage::Working { nr_refusals: 0 };
     }
 
     /// Every line until the machine's end, and the end.
@@ -282,6 +455,22 @@ impl Vm {
     /// The process of this machine's QEMU, whose CPU time is what the guest takes of this machine.
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Which boot of which machine this is: equal for all that go on from one boot. Empty for one
+    /// that is neither kept nor given a job.
+    pub fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// How far it is, in a word: `booting`, `saving`, `restoring`, `working`.
+    pub fn stage(&self) -> &'static str {
+        match self.stage {
+            Stage::Booting(_) => "booting",
+            Stage::Saving => "saving",
+            Stage::Restoring(_) => "restoring",
+            Stage::Working { .. } => "working",
+        }
     }
 
     /// Takes in what was written since the last time; whether that was anything.
@@ -314,20 +503,50 @@ impl Vm {
 
     fn limit_reached(&self) -> Option<End> {
         let elapsed = self.started.elapsed();
-        let bytes = self.records.length() + self.console.length() + self.process.printed_bytes();
+        let bytes = self.records.length()
+            + self.console.length()
+            + self.process.printed_bytes()
+            + self.monitor.said_bytes();
         if bytes > OUTPUT_BYTES_MAX {
             Some(End::Flooded { bytes })
-        } else if elapsed > self.wall_limit {
-            Some(End::TimedOut { limit: self.wall_limit })
-        } else if self.booted_after.is_none() && elapsed > self.boot_limit {
-            Some(End::BootTimedOut { limit: self.boot_limit })
+        } else if elapsed > self.limits.wall {
+            Some(End::TimedOut { limit: self.limits.wall })
+        } else if self.booted_after.is_some() {
+            None
+        } else if let Stage::Restoring(found) = &self.stage {
+            let message = self.silence(RESTORE_EFFORT_MAX)?;
+            found.remove();
+            Some(End::NotRestored { message })
+        } else {
+            self.silence(self.limits.boot_effort).map(|message| End::BootTimedOut { message })
+        }
+    }
+
+    /// Why a machine that has said nothing so far will not, if that is so.
+    fn silence(&self, boot_effort: Duration) -> Option<String> {
+        let elapsed = self.started.elapsed();
+        let effort = effort::of(self.process.id());
+        let boot = self.limits.boot;
+        if elapsed > boot {
+            Some(format!("it said nothing within {} s", boot.as_secs_f64()))
+        } else if effort.ran > boot_effort {
+            let computed_s = boot_effort.as_secs_f64();
+            Some(format!("it said nothing while it computed for {computed_s} s"))
+        } else if elapsed.saturating_sub(effort.busiest) > IDLE_MAX {
+            let idle_s = IDLE_MAX.as_secs_f64();
+            Some(format!("it said nothing and had nothing to do for {idle_s} s"))
         } else {
             None
         }
     }
 
     fn end_of_process(&self) -> End {
-        let end = || match self.process.failure() {
+        let failure = self.process.failure();
+        if let Stage::Restoring(found) = &self.stage {
+            found.remove();
+            return End::NotRestored { message: failure.unwrap_or_default() };
+        }
+        let end = || match failure {
             Some(message) => End::QemuFailed { message },
             None => End::PoweredOff,
         };

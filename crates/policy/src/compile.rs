@@ -5,12 +5,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use child::{Ended, Unended};
 use sha2::{Digest, Sha256};
 
 use crate::object_file::{self, Contents};
@@ -55,13 +55,28 @@ pub fn compile(
     include_dirs: &[PathBuf],
     cache_dir: &Path,
 ) -> Result<Policy, PolicyError> {
-    Compiler::from_environment().build(source, include_dirs, cache_dir)
+    compile_while(source, include_dirs, cache_dir, &mut || true)
+}
+
+/// Does what [`compile`] does. `goes_on` is asked many times a second while the compiler is at
+/// work; false ends that.
+///
+/// # Errors
+///
+/// Those of [`compile`], and [`PolicyError::Interrupted`].
+pub fn compile_while(
+    source: &Path,
+    include_dirs: &[PathBuf],
+    cache_dir: &Path,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Policy, PolicyError> {
+    Compiler::from_environment().build_while(source, include_dirs, cache_dir, goes_on)
 }
 
 /// A C compiler that takes the options gcc and clang share.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    command: String,
+    program: child::Compiler,
 }
 
 impl Compiler {
@@ -73,7 +88,13 @@ impl Compiler {
 
     /// The compiler `command`: a program and, after spaces, options for every call.
     pub fn new(command: &str) -> Self {
-        Compiler { command: command.trim().to_owned() }
+        Compiler { program: child::Compiler::new(command) }
+    }
+
+    /// The same one, ended if it takes longer with a source.
+    pub fn within(mut self, time_max: Duration) -> Self {
+        self.program.time_max = time_max;
+        self
     }
 
     /// Does what [`compile`] does, with this compiler.
@@ -87,9 +108,19 @@ impl Compiler {
         include_dirs: &[PathBuf],
         cache_dir: &Path,
     ) -> Result<Policy, PolicyError> {
+        self.build_while(source, include_dirs, cache_dir, &mut || true)
+    }
+
+    fn build_while(
+        &self,
+        source: &Path,
+        include_dirs: &[PathBuf],
+        cache_dir: &Path,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Policy, PolicyError> {
         let name = policy_name(source)?;
         let text = read_text(source)?;
-        let build = Build { compiler: self, source, include_dirs };
+        let mut build = Build { compiler: &self.program, source, include_dirs, goes_on };
         let source_digest = build.digest()?;
 
         fs::create_dir_all(cache_dir).map_err(|cause| io_error("create", cache_dir, cause))?;
@@ -119,53 +150,29 @@ impl Compiler {
             globals,
         })
     }
-
-    /// First line of what the compiler says about itself: name, distribution, version.
-    fn version(&self) -> Result<String, PolicyError> {
-        let output = self.run([OsStr::new("--version")])?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.lines().next().unwrap_or_default().to_owned())
-    }
-
-    fn run(
-        &self,
-        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
-    ) -> Result<Output, PolicyError> {
-        let mut words = self.command.split_whitespace();
-        let program = words.next().unwrap_or_default();
-        let output = Command::new(program)
-            .args(words)
-            .args(arguments)
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .output();
-        output.map_err(|cause| match cause.kind() {
-            ErrorKind::NotFound => PolicyError::CompilerMissing { command: program.to_owned() },
-            _ => io_error("run", Path::new(program), cause),
-        })
-    }
 }
 
 /// One translation of one source.
 struct Build<'a> {
-    compiler: &'a Compiler,
+    compiler: &'a child::Compiler,
     source: &'a Path,
     include_dirs: &'a [PathBuf],
+    goes_on: &'a mut dyn FnMut() -> bool,
 }
 
 impl Build<'_> {
     /// Digest of the text after preprocessing, so that headers count and comments do not, and
     /// of what else decides the object. Where the files lie is left out.
-    fn digest(&self) -> Result<String, PolicyError> {
+    fn digest(&mut self) -> Result<String, PolicyError> {
         let text = self.translate(&["-E", "-P"], None)?.stdout;
         let flags = [TRANSLATION_FLAGS.join(" "), LINK_FLAGS.join(" ")].join(" ");
-        let command_options = self.compiler.command.split_whitespace().skip(1);
+        let version = self.version()?;
         let mut hasher = Sha256::new();
         for part in [
             text.as_slice(),
-            self.compiler.version()?.as_bytes(),
+            version.as_bytes(),
             flags.as_bytes(),
-            command_options.collect::<Vec<_>>().join(" ").as_bytes(),
+            self.compiler.options().collect::<Vec<_>>().join(" ").as_bytes(),
             std::env::consts::ARCH.as_bytes(),
         ] {
             hasher.update((part.len() as u64).to_le_bytes());
@@ -175,7 +182,7 @@ impl Build<'_> {
     }
 
     /// Builds the object beside `object_path`, then moves it there. Returns the warnings.
-    fn store(&self, object_path: &Path) -> Result<String, PolicyError> {
+    fn store(&mut self, object_path: &Path) -> Result<String, PolicyError> {
         static BUILDS: AtomicU64 = AtomicU64::new(0);
         let number = BUILDS.fetch_add(1, Ordering::Relaxed);
         let unfinished = object_path.with_extension(format!("{}.{number}.tmp", std::process::id()));
@@ -191,20 +198,43 @@ impl Build<'_> {
         built
     }
 
-    fn translate(&self, mode: &[&str], output: Option<&Path>) -> Result<Output, PolicyError> {
+    fn translate(&mut self, mode: &[&str], output: Option<&Path>) -> Result<Ended, PolicyError> {
         let flags = TRANSLATION_FLAGS.iter().chain(mode).map(OsStr::new);
         let includes = self.include_dirs.iter().flat_map(|dir| [OsStr::new("-I"), dir.as_os_str()]);
         let target = output.iter().flat_map(|path| [OsStr::new("-o"), path.as_os_str()]);
         let arguments = flags.chain(includes).chain(target).chain([self.source.as_os_str()]);
-        let output = self.compiler.run(arguments)?;
-        if !output.status.success() {
+        let ended = self.run(&arguments.collect::<Vec<_>>())?;
+        if !ended.status.success() {
             return Err(PolicyError::Compilation {
                 path: self.source.to_owned(),
-                compiler: self.compiler.command.clone(),
-                output: printed(&output),
+                compiler: self.compiler.command().to_owned(),
+                output: self.compiler.complaint(&ended),
             });
         }
-        Ok(output)
+        Ok(ended)
+    }
+
+    /// First line of what the compiler says about itself: name, distribution, version.
+    fn version(&mut self) -> Result<String, PolicyError> {
+        let ended = self.run(&[OsStr::new("--version")])?;
+        let text = String::from_utf8_lossy(&ended.stdout);
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    }
+
+    fn run(&mut self, arguments: &[&OsStr]) -> Result<Ended, PolicyError> {
+        let ended = self.compiler.run(arguments, self.goes_on);
+        ended.map_err(|why| match why {
+            why if child::Compiler::is_missing(&why) => {
+                PolicyError::CompilerMissing { command: self.compiler.program().to_owned() }
+            }
+            Unended::Io(cause) => io_error("run", Path::new(self.compiler.program()), cause),
+            Unended::Stopped => PolicyError::Interrupted { path: self.source.to_owned() },
+            why => PolicyError::CompilerEnded {
+                path: self.source.to_owned(),
+                compiler: self.compiler.command().to_owned(),
+                why: child::Compiler::excuse(&why),
+            },
+        })
     }
 }
 
@@ -250,7 +280,7 @@ fn included(text: &str) -> Vec<String> {
     named.filter_map(|rest| rest.split_once('>')).map(|(name, _)| name.to_owned()).collect()
 }
 
-fn printed(output: &Output) -> String {
+fn printed(output: &Ended) -> String {
     String::from_utf8_lossy(&output.stderr).trim_end().to_owned()
 }
 

@@ -39,7 +39,7 @@ pub enum PolicyError {
     },
 
     /// The compiler or the linker refused the source.
-    #[error("{} does not compile with {compiler}:\n{output}", path.display())]
+    #[error("{} {} with {compiler}:\n{output}", path.display(), refusal(output))]
     Compilation {
         /// The policy's source.
         path: PathBuf,
@@ -47,6 +47,24 @@ pub enum PolicyError {
         compiler: String,
         /// What the compiler printed, unchanged but for white space at its end.
         output: String,
+    },
+
+    /// The compiler was ended before it was ready with the source.
+    #[error("{} does not compile with {compiler}: {why}", path.display())]
+    CompilerEnded {
+        /// The policy's source.
+        path: PathBuf,
+        /// The compiler's command.
+        compiler: String,
+        /// Why, and a way out.
+        why: String,
+    },
+
+    /// Whoever asked for the policy no longer wants it.
+    #[error("the compilation of {} was interrupted", path.display())]
+    Interrupted {
+        /// The policy's source.
+        path: PathBuf,
     },
 
     /// A file, a folder or a program could not be used.
@@ -217,4 +235,13 @@ pub(crate) fn unknown_hint(nearest: Option<&str>, valid: &[String]) -> String {
     }
     let question = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
     format!("{question}\nhint: it has {}", valid.join(", "))
+}
+
+/// What a compiler that refused says of itself: not every refusal is the source's fault.
+fn refusal(output: &str) -> &'static str {
+    if output.contains("No space left on device") || output.contains("Disk quota exceeded") {
+        "could not be compiled, because the disk is full where the cache or TMPDIR is,"
+    } else {
+        "does not compile"
+    }
 }

@@ -18,7 +18,7 @@ mod spelling;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use compile::{Compiler, compile};
+pub use compile::{Compiler, compile, compile_while};
 pub use error::PolicyError;
 pub use load::{Loaded, LoadedMap};
 pub use object_file::{LoaderArray, MapDefinition, Tunable};

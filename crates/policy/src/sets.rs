@@ -2,7 +2,8 @@
 //!
 //! They stand in `NAME.sets.toml` beside `NAME.bpf.c`; without that file a policy has none. A file
 //! that says `same_as = "OTHER"` stands for `OTHER.sets.toml`, for policies with the same tunables.
-//! Whoever names a set means nothing but its values, so a set decides no more than they do.
+//! Whoever names a set means nothing but its values, so a set decides no more than they do. A file
+//! may say by `plain = "SET"` which set is meant where a policy is named without one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,6 +18,7 @@ use crate::{Policy, PolicyError, spelling};
 
 const SUFFIX: &str = ".sets.toml";
 const SAME_AS: &str = "same_as";
+const PLAIN: &str = "plain";
 const KEYS: [&str; 4] = ["name", "description", "source", "tunables"];
 
 /// `eevdf@kernel` already means a kernel's own scheduler.
@@ -38,6 +40,8 @@ pub struct TunableSet {
     pub source: String,
     /// Value of each tunable that the set settles; the others keep their defaults.
     pub values: BTreeMap<String, i64>,
+    /// Whether it is meant where a user names the policy without a set.
+    pub is_plain: bool,
 }
 
 impl Policy {
@@ -85,6 +89,12 @@ pub(crate) fn read(
 
 /// The text of a file; `None` if there is none.
 fn text_of(path: &PathBuf) -> Result<Option<String>, PolicyError> {
+    // A pipe would be waited for, and a device read without end.
+    let is_file = fs::metadata(path).map(|found| found.is_file());
+    if is_file.is_ok_and(|is_file| !is_file) {
+        let cause = std::io::Error::other("it is not a file");
+        return Err(PolicyError::Io { action: "read", path: path.clone(), cause });
+    }
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
@@ -113,7 +123,7 @@ fn same_as(table: &Table) -> Result<Option<String>, String> {
 
 /// The sets that a file holds, or a sentence on what is wrong with it.
 fn sets_of(table: &Table, policy: &str, tunables: &[Tunable]) -> Result<Vec<TunableSet>, String> {
-    refuse_unknown_keys(table, &["set"], "the file")?;
+    refuse_unknown_keys(table, &["set", PLAIN], "the file")?;
     let tables = table.get("set").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let tables: Option<Vec<&Table>> = tables.iter().map(Value::as_table).collect();
     let tables = tables.filter(|tables| !tables.is_empty());
@@ -126,7 +136,24 @@ fn sets_of(table: &Table, policy: &str, tunables: &[Tunable]) -> Result<Vec<Tuna
         }
         sets.push(set);
     }
+    mark_plain(table.get(PLAIN), &mut sets)?;
     Ok(sets)
+}
+
+/// Marks the set that `plain` names, if the file has that key.
+fn mark_plain(plain: Option<&Value>, sets: &mut [TunableSet]) -> Result<(), String> {
+    let Some(plain) = plain else { return Ok(()) };
+    let meant = sets.iter_mut().find(|set| plain.as_str() == Some(&set.name));
+    match meant {
+        Some(set) => set.is_plain = true,
+        None => {
+            return Err(format!(
+                "{PLAIN} = {plain} is no set of this file\n\
+                 hint: name one that stands below it, or leave the line out"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The `number`-th set of a file.
@@ -156,7 +183,8 @@ fn set_of(
         values.insert(name.clone(), number_of(tunable, value).map_err(problem)?);
     }
     let description = text_at(table, "description", &place)?;
-    Ok(TunableSet { name, description, source: text_at(table, "source", &place)?, values })
+    let source = text_at(table, "source", &place)?;
+    Ok(TunableSet { name, description, source, values, is_plain: false })
 }
 
 fn refuse_bad_name(name: &str, policy: &str) -> Result<(), String> {

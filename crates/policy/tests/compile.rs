@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod workshop;
-
 use std::fs;
 use std::path::Path;
 
+use crate::workshop::{COUNTING, EVERYTHING, Workshop, compilers, headers};
 use policy::{Compiler, PolicyError};
-use workshop::{COUNTING, EVERYTHING, Workshop, compilers, headers};
 
 #[test]
 fn tunables_have_type_default_range_and_doc() {
@@ -184,13 +182,13 @@ fn a_compiler_that_dies_midway_leaves_nothing_behind() {
 for word; do case $word in --version | -E) exec cc "$@" ;; esac; done
 while [ "$1" != -o ]; do shift; done
 echo half of an object > "$2"
-echo out of memory >&2
+echo no space left >&2
 exit 1
 "#;
     fs::write(&dying, script).unwrap();
     let workshop = Workshop::new(&format!("sh {}", dying.display()));
     let error = workshop.build("counting", COUNTING).unwrap_err().to_string();
-    assert!(error.ends_with("out of memory"), "{error}");
+    assert!(error.ends_with("no space left"), "{error}");
     assert_eq!(fs::read_dir(workshop.cache()).unwrap().count(), 0);
 }
 
@@ -280,4 +278,20 @@ fn an_object_spoiled_in_the_cache_is_named() {
     let error = workshop.build("counting", COUNTING).unwrap_err();
     assert!(matches!(&error, PolicyError::Object { path, .. } if *path == policy.object_path));
     assert!(error.to_string().contains("delete that file"), "{error}");
+}
+
+#[test]
+fn a_compiler_that_comes_to_no_end_is_ended_and_told() {
+    let workshop = Workshop::new("cc");
+    let source = workshop.path().join("counting.bpf.c");
+    fs::write(&source, COUNTING).unwrap();
+    // A path with a space cannot be named as a compiler.
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("slow");
+    fs::write(&script, "exec sleep 1000\n").unwrap();
+    let slow = Compiler::new(&format!("sh {}", script.display()));
+    let slow = slow.within(std::time::Duration::from_millis(200));
+    let error = slow.build(&source, &[headers()], &workshop.cache()).unwrap_err();
+    assert!(matches!(error, PolicyError::CompilerEnded { .. }), "{error}");
+    assert!(error.to_string().contains("did not end within 0.2 s\nhint: "), "{error}");
 }

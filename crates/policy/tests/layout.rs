@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod workshop;
-
 use std::mem::{offset_of, size_of};
 
+use crate::workshop::{COUNTING, Workshop, compilers};
 use policy::abi::{
     CpuMask, DispatchQueueView, DsqIterator, Entity, ExitInfo, ExitTaskArgs, Host, HostCalls,
     InitTaskArgs, Map, Ops, PolicyDescription, SchedEntity, SpinLock, Task, Timer,
 };
-use workshop::{COUNTING, Workshop, compilers};
 
 /// C assertions that the Rust structure equals the C one: `member` alone if both sides name it
 /// alike, `member = c_member` if C names it differently.

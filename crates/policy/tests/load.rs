@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod workshop;
-
 use std::collections::BTreeMap;
 use std::ptr;
 use std::thread;
 
+use crate::workshop::{COUNTING, EVERYTHING, Workshop, call_init, compilers, number, settings};
 use policy::abi::{self, Map};
 use policy::{Policy, PolicyError};
-use workshop::{COUNTING, EVERYTHING, Workshop, call_init, compilers, number, settings};
 
 const THREADS: u64 = 4;
 const LOADS_IN_A_ROW: u32 = 200;

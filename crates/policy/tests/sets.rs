@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod workshop;
-
 use std::fs;
 
+use crate::workshop::{EVERYTHING, Workshop, settings};
 use policy::{Policy, PolicyError};
-use workshop::{EVERYTHING, Workshop, settings};
 
 /// The policy with `text` as its file of sets.
 fn with_sets(text: &str) -> Result<Policy, PolicyError> {
@@ -60,6 +58,21 @@ fn sets_come_in_the_order_of_the_file_with_all_that_it_says() {
     assert_eq!(
         policy.set("1.1").unwrap_err().to_string(),
         "policy everything has no tunable set 1.1; did you mean 1.0?\nhint: it has 1.0, 0.9-rc_1+x"
+    );
+}
+
+#[test]
+fn a_file_may_say_which_set_the_name_alone_means() {
+    let two = file_with("slice_ns = 2") + &file_with("slice_ns = 1").replace("1.0", "0.9");
+    let meant = |text: &str| -> Vec<bool> {
+        with_sets(text).unwrap().sets.iter().map(|set| set.is_plain).collect()
+    };
+    assert_eq!(meant(&two), [false, false]);
+    assert_eq!(meant(&format!("plain = \"0.9\"\n{two}")), [false, true]);
+    assert_eq!(
+        complaint(&format!("plain = \"0.8\"\n{two}")),
+        "plain = \"0.8\" is no set of this file\n\
+         hint: name one that stands below it, or leave the line out"
     );
 }
 

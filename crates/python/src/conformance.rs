@@ -2,26 +2,25 @@
 //! worker, and answers with JSON text.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use conformance::{Problem, ProblemKind, Subject, directed, explore, replay, swarm};
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::{NativeError, Policy, PolicyError, watched};
+use crate::board::watched;
+use crate::{NativeError, Policy, PolicyError};
 
-/// Does `work` with a policy that may be watched by [`crate::position`], and gives its answer as
-/// JSON; other Python threads go on meanwhile.
+/// Does `work` with a policy that may be watched by [`crate::board::position`], and gives its
+/// answer as JSON; other Python threads go on meanwhile.
 fn answer<T: Serialize + Send>(
     py: Python<'_>,
     policy: &Policy,
     tunables: BTreeMap<String, i64>,
     work: impl Fn(&Subject) -> T + Send + Sync,
 ) -> PyResult<String> {
-    let progress = Arc::new(simulator::Progress::default());
-    let subject = Subject::of(&policy.0, tunables, Some(Arc::clone(&progress)))
+    let (progress, _watched) = watched(None);
+    let subject = Subject::of(&policy.0, tunables, Some(progress))
         .map_err(|error| PolicyError::new_err(error.to_string()))?;
-    let _watched = watched(progress);
     let found = py.detach(|| work(&subject));
     json(&found)
 }

@@ -222,6 +222,18 @@ impl Vm {
         Ok(self.machine()?.pid())
     }
 
+    /// Which boot of which machine this is; empty if it is neither kept nor given a job.
+    #[getter]
+    fn boot(&mut self) -> PyResult<String> {
+        Ok(self.machine()?.boot().to_owned())
+    }
+
+    /// "booting", "saving", "restoring" or "working".
+    #[getter]
+    fn stage(&mut self) -> PyResult<&'static str> {
+        Ok(self.machine()?.stage())
+    }
+
     /// Ends the machine now.
     fn close(&mut self) {
         self.0 = None;
@@ -236,20 +248,27 @@ impl Vm {
 
 /// Starts a machine. It is killed when the thread that called this ends.
 #[pyfunction]
-#[pyo3(signature = (cache_dir, kernel, initramfs, *, cpus="1", memory_mib=1024,
-    accelerator="tcg", deterministic=false, seed=1, boot_limit_s=60.0, wall_limit_s=600.0,
-    kernel_arguments=vec![]))]
+#[pyo3(signature = (cache_dir, kernel, initramfs, job=None, *, cpus="1", memory_mib=1024,
+    accelerator="tcg", deterministic=false, seed=1, settle_s=0.0, align_clocks=false,
+    record_kib_per_cpu=0, keep_in=None, boot_effort_s=45.0, boot_limit_s=600.0,
+    wall_limit_s=600.0, kernel_arguments=vec![]))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 pub fn boot(
     py: Python<'_>,
     cache_dir: PathBuf,
     kernel: &str,
     initramfs: &Initramfs,
+    job: Option<&Initramfs>,
     cpus: &str,
     memory_mib: u32,
     accelerator: &str,
     deterministic: bool,
     seed: u32,
+    settle_s: f64,
+    align_clocks: bool,
+    record_kib_per_cpu: u32,
+    keep_in: Option<PathBuf>,
+    boot_effort_s: f64,
     boot_limit_s: f64,
     wall_limit_s: f64,
     kernel_arguments: Vec<String>,
@@ -261,11 +280,17 @@ pub fn boot(
         accelerator: if accelerator == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg },
         deterministic,
         seed,
+        settle: seconds(settle_s)?,
+        align_clocks,
+        record_kib_per_cpu,
+        keep_in,
+        boot_effort: seconds(boot_effort_s)?,
         boot_limit: seconds(boot_limit_s)?,
         wall_limit: seconds(wall_limit_s)?,
         kernel_arguments,
     };
-    let start = || vm::boot(&Qemu::find()?, &kernel, &initramfs.0, &options);
+    let job = job.map(|files| &files.0);
+    let start = || vm::boot(&Qemu::find()?, &kernel, &initramfs.0, job, &options);
     Ok(Vm(Some(py.detach(start).map_err(vm_error)?)))
 }
 

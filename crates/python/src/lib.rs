@@ -4,15 +4,14 @@
 //! whose text is complete, so that nothing above needs to know where it came from.
 //! `python/schedlab/_native.pyi` describes the module to people and to type checkers.
 
+mod board;
 mod conformance;
 mod kernel;
 mod race;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -94,7 +93,8 @@ impl Policy {
         self.0.tunables.iter().map(as_dict).collect()
     }
 
-    /// Its named tunable sets: name, description, source and the value of each tunable.
+    /// Its named tunable sets: name, description, source, the value of each tunable, and whether
+    /// the policy's name alone means it.
     #[getter]
     fn sets<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let as_dict = |set: &policy::TunableSet| {
@@ -103,6 +103,7 @@ impl Policy {
             dict.set_item("description", &set.description)?;
             dict.set_item("source", &set.source)?;
             dict.set_item("tunables", &set.values)?;
+            dict.set_item("is_plain", set.is_plain)?;
             Ok(dict)
         };
         self.0.sets.iter().map(as_dict).collect()
@@ -141,6 +142,12 @@ impl Machine {
     #[getter]
     fn hz(&self) -> u32 {
         self.0.hz
+    }
+
+    /// The policies that the file does single out.
+    #[getter]
+    fn policies(&self) -> Vec<&str> {
+        self.0.policies().collect()
     }
 
     /// Digest of all it says: equal digests simulate equally.
@@ -193,6 +200,12 @@ impl Workload {
         self.0.check_cpus(machine, nr_cpus).map_err(scenario_error)
     }
 
+    /// Raises `ScenarioError` if real tasks, of whatever machine, cannot do what the workload says.
+    fn check_playable(&self) -> PyResult<()> {
+        let unplayable = |error: benchmarks::PlayError| ScenarioError::new_err(error.to_string());
+        benchmarks::check_playable(&self.0).map_err(unplayable)
+    }
+
     fn __repr__(&self) -> String {
         format!("<Workload {} {}>", self.0.name, self.0.digest)
     }
@@ -212,9 +225,30 @@ fn compile_policy(
     include_dirs: Vec<PathBuf>,
     cache_dir: PathBuf,
 ) -> PyResult<Policy> {
-    py.detach(|| policy::compile(&source, &include_dirs, &cache_dir))
-        .map(Policy)
-        .map_err(policy_error)
+    let compile = |goes_on: &mut dyn FnMut() -> bool| {
+        policy::compile_while(&source, &include_dirs, &cache_dir, goes_on)
+    };
+    answering_signals(py, compile, policy_error).map(Policy)
+}
+
+/// Does `work`, which asks often whether it goes on; other Python threads do, and signals are
+/// answered. `told` makes an error Python's.
+fn answering_signals<T: Send, E: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, E> + Send,
+    told: impl FnOnce(E) -> PyErr,
+) -> PyResult<T> {
+    let mut interrupt = None;
+    let done = py.detach(|| {
+        work(&mut || match Python::attach(|py| py.check_signals()) {
+            Ok(()) => true,
+            Err(error) => {
+                interrupt = Some(error);
+                false
+            }
+        })
+    });
+    interrupt.map_or_else(|| done.map_err(told), Err)
 }
 
 /// Reads the machine in the TOML file at `path`.
@@ -247,51 +281,10 @@ fn workload_parameters(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Bound<'_, 
     parameters.iter().map(as_dict).collect()
 }
 
-/// The simulation that this process began last, while it runs.
-static PRESENT_RUN: Mutex<Option<Arc<simulator::Progress>>> = Mutex::new(None);
-
-fn present_run() -> MutexGuard<'static, Option<Arc<simulator::Progress>>> {
-    PRESENT_RUN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A simulation that can be watched from now on, until this is dropped.
-struct Watched;
-
-fn watched(progress: Arc<simulator::Progress>) -> Watched {
-    *present_run() = Some(progress);
-    Watched
-}
-
-impl Drop for Watched {
-    /// Also after a panic: whoever watches would take what stands still for a loop.
-    fn drop(&mut self) {
-        *present_run() = None;
-    }
-}
-
-/// Where a simulation is: which of several runs, steps, simulated time in ns, CPU, operation.
-type Position = (u64, u64, u64, u64, &'static str);
-
-/// Where the simulation is that this process began last: which of several runs it is, events and
-/// operations of the policy that were begun, and of the last of them the simulated time in ns, the
-/// CPU and the operation's name, empty for an event. `None` while there is no simulation.
-#[pyfunction]
-fn position() -> Option<Position> {
-    let position = present_run().as_ref()?.position();
-    let simulator::Position { run, steps, began_at_ns, cpu, operation } = position;
-    Some((run, steps, began_at_ns, cpu, operation.name()))
-}
-
-/// A line that a policy has printed, for whoever looks at this process's standard error.
-fn show(line: &str) {
-    // Nobody may be there any more to read it, which is no reason to end the run.
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
 /// Simulates and returns the result as JSON text; other Python threads go on meanwhile.
 #[pyfunction]
 #[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false,
-    prints=false, queues=false))]
+    prints=None, queues=false))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 fn simulate(
     py: Python<'_>,
@@ -302,21 +295,19 @@ fn simulate(
     tunables: BTreeMap<String, i64>,
     until_ns: Option<u64>,
     timeline: bool,
-    prints: bool,
+    prints: Option<Py<PyAny>>,
     queues: bool,
 ) -> PyResult<String> {
-    let progress = if prints { simulator::Progress::showing(show) } else { Default::default() };
-    let progress = Arc::new(progress);
+    let (progress, _watched) = board::watched(prints);
     let options = simulator::Options {
         seed,
         until_ns,
         timeline,
         queues,
         tunables,
-        progress: Some(Arc::clone(&progress)),
+        progress: Some(progress),
         ..simulator::Options::default()
     };
-    let _watched = watched(progress);
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
     let mut result = result.map_err(simulate_error)?;
     let queue_traces = result.queues.take().map(race::traces_of);
@@ -353,6 +344,8 @@ fn simulate_error(error: SimulateError) -> PyErr {
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use super::board::{end_with_parent, position, position_on, show_position_on};
+    #[pymodule_export]
     use super::conformance::{
         check_crashed, check_files, check_made, check_names, check_random, check_small,
         shrink_random,
@@ -368,6 +361,6 @@ mod _native {
     #[pymodule_export]
     use super::{
         Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,
-        load_machine, load_workload, position, simulate, version, workload_parameters,
+        load_machine, load_workload, simulate, version, workload_parameters,
     };
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use simulator::{QueueOperation, QueueRecord};
 
-use crate::NativeError;
+use crate::{NativeError, answering_signals, board};
 
 pyo3::create_exception!(
     schedlab._native,
@@ -99,28 +99,21 @@ pub fn race_kernel_trace(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 #[pyfunction]
 pub fn race_heat(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     let spec = race::HeatSpec::from_json(spec_json).map_err(race_error)?;
-    let mut interrupt = None;
-    let heat = py.detach(|| {
-        race::heat(&spec, &mut || match Python::attach(|py| py.check_signals()) {
-            Ok(()) => true,
-            Err(error) => {
-                interrupt = Some(error);
-                false
-            }
+    let heat = |goes_on: &mut dyn FnMut() -> bool| {
+        race::heat(&spec, &mut || {
+            board::step();
+            goes_on()
         })
-    });
-    match (heat, interrupt) {
-        (Ok(heat), _) => json(&heat),
-        (Err(race::RaceError::Stopped), Some(interrupt)) => Err(interrupt),
-        (Err(error), _) => Err(race_error(error)),
-    }
+    };
+    json(&answering_signals(py, heat, race_error)?)
 }
 
-/// Who can take part, the queues of plug-ins included: a list.
+/// Who can take part, the queues of plug-ins included: a list. Loading a plug-in runs what it has
+/// of constructors; other Python threads go on meanwhile.
 #[pyfunction]
 #[pyo3(signature = (plugins=Vec::new()))]
-pub fn race_entrants(plugins: Vec<PathBuf>) -> PyResult<String> {
-    json(&race::entrants(&plugins).map_err(race_error)?)
+pub fn race_entrants(py: Python<'_>, plugins: Vec<PathBuf>) -> PyResult<String> {
+    json(&py.detach(|| race::entrants(&plugins)).map_err(race_error)?)
 }
 
 /// Builds a plug-in's source into `cache_dir`, or takes it from there: the shared object's path.
@@ -131,5 +124,8 @@ pub fn race_compile(
     include_dir: PathBuf,
     cache_dir: PathBuf,
 ) -> PyResult<PathBuf> {
-    py.detach(|| race::plugin::compile(&source, &include_dir, &cache_dir)).map_err(race_error)
+    let compile = |goes_on: &mut dyn FnMut() -> bool| {
+        race::plugin::compile(&source, &include_dir, &cache_dir, goes_on)
+    };
+    answering_signals(py, compile, race_error)
 }

@@ -229,7 +229,7 @@ pub enum RaceError {
     },
 
     /// The compiler or the linker refused the source.
-    #[error("{} does not compile with {compiler}:\n{output}", path.display())]
+    #[error("{} {} with {compiler}:\n{output}", path.display(), refusal(output))]
     Compilation {
         /// The plug-in's source.
         path: PathBuf,
@@ -237,6 +237,17 @@ pub enum RaceError {
         compiler: String,
         /// What the compiler printed, unchanged but for white space at its end.
         output: String,
+    },
+
+    /// The compiler was ended before it was ready with the source.
+    #[error("{} does not compile with {compiler}: {why}", path.display())]
+    CompilerEnded {
+        /// The plug-in's source.
+        path: PathBuf,
+        /// The compiler's command.
+        compiler: String,
+        /// Why, and a way out.
+        why: String,
     },
 
     /// A file, a folder or a program could not be used.
@@ -251,7 +262,16 @@ pub enum RaceError {
         cause: io::Error,
     },
 
-    /// Whoever watches the heat wanted it to end.
-    #[error("the heat was stopped")]
+    /// Whoever watches the heat, or waits for a plug-in's source to be compiled, wanted it to end.
+    #[error("it was stopped")]
     Stopped,
+}
+
+/// What a compiler that refused says of itself: not every refusal is the source's fault.
+fn refusal(output: &str) -> &'static str {
+    if output.contains("No space left on device") || output.contains("Disk quota exceeded") {
+        "could not be compiled, because the disk is full where the cache or TMPDIR is,"
+    } else {
+        "does not compile"
+    }
 }

@@ -84,10 +84,12 @@ fn run_heat(spec: &HeatSpec, watch: &mut dyn FnMut() -> bool) -> Result<Heat, Ra
     let mut counters = Counters::of_this_thread();
     let counting = counters::state_of(&counters);
     for racer in &mut field {
+        core.goes_on()?;
         racer.finish(&setting, counters.as_mut().ok());
     }
     let large_page_bytes = memory::large_bytes();
     for racer in &mut field {
+        core.goes_on()?;
         racer.conclude()?;
     }
 

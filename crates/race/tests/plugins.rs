@@ -11,7 +11,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plugins/sorted_
 const INCLUDE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
 fn compile(source: &Path, cache_dir: &Path) -> Result<PathBuf, RaceError> {
-    plugin::compile(source, Path::new(INCLUDE_DIR), cache_dir)
+    plugin::compile(source, Path::new(INCLUDE_DIR), cache_dir, &mut || true)
 }
 
 /// The lists, and the folder that they are in.

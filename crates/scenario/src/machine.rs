@@ -201,6 +201,12 @@ impl Machine {
         self.hz_by_policy.get(policy).copied().unwrap_or(self.hz)
     }
 
+    /// The policies whose kernels are another here, each once, in the order of their names.
+    pub fn policies(&self) -> impl Iterator<Item = &str> {
+        let by_policy = self.hz_by_policy.keys().chain(self.sync_wakeups_by_policy.keys());
+        by_policy.map(String::as_str).collect::<std::collections::BTreeSet<_>>().into_iter()
+    }
+
     /// Whether messages wake synchronously in a kernel that has `policy` as its scheduler.
     pub fn sync_wakeups_for(&self, policy: &str) -> bool {
         self.sync_wakeups_by_policy.get(policy).copied().unwrap_or(self.sync_wakeups)

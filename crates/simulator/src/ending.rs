@@ -100,7 +100,12 @@ impl Kernel<'_> {
         let nr_restarts = self.nr_restarts;
         let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, queues };
         let kernel = *self;
-        summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
+        let result = summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending);
+        if let Some(progress) = &kernel.progress {
+            // Here the policy's object goes.
+            progress.note_load();
+        }
+        result
     }
 
     /// Counts what tasks were in the middle of as if it had ended now: a task that starves to the

@@ -12,8 +12,9 @@ use policy::abi;
 use std::ptr::null_mut;
 
 impl Kernel<'_> {
-    /// Charges an operation and opens this kernel to calls from the policy.
-    fn open(&mut self, operation: Operation) {
+    /// Charges an operation, called for a task or for none, and opens this kernel to calls from the
+    /// policy.
+    fn open(&mut self, operation: Operation, task: Option<TaskId>) {
         self.charge(Spent::Scheduler, self.costs.hook_ns);
         if !self.walked.is_empty() {
             for index in std::mem::take(&mut self.walked) {
@@ -25,7 +26,8 @@ impl Kernel<'_> {
         let host: *mut abi::Host = std::ptr::from_mut(self).cast();
         self.policy.set_host(host);
         if let Some(progress) = &self.progress {
-            progress.note(operation, self.here(), self.host.now_ns);
+            let task = task.map(|task| self.tasks.seen(task));
+            progress.note(operation, self.here(), self.host.now_ns, task);
         }
     }
 
@@ -39,7 +41,7 @@ impl Kernel<'_> {
     /// `ops.init`; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
         let Some(init) = self.ops.init else { return 0 };
-        self.open(Operation::Init);
+        self.open(Operation::Init, None);
         // SAFETY: the host pointer is set; the policy was compiled against the same layout.
         unsafe { init() }
     }
@@ -47,7 +49,7 @@ impl Kernel<'_> {
     /// `ops.exit`
     pub fn call_exit(&mut self, info: &mut abi::ExitInfo) {
         let Some(exit) = self.ops.exit else { return };
-        self.open(Operation::Exit);
+        self.open(Operation::Exit, None);
         // SAFETY: as above; `info` outlives the call.
         unsafe { exit(info) }
     }
@@ -56,7 +58,7 @@ impl Kernel<'_> {
     pub fn call_select_cpu(&mut self, task: TaskId, prev_cpu: i32, flags: u64) -> i32 {
         let select_cpu = self.ops.select_cpu.expect("checked by the caller");
         let p = self.tasks.address(task);
-        self.open(Operation::SelectCpu);
+        self.open(Operation::SelectCpu, Some(task));
         // SAFETY: as above; task structures never move.
         unsafe { select_cpu(p, prev_cpu, flags) }
     }
@@ -64,10 +66,10 @@ impl Kernel<'_> {
     /// `ops.dispatch`
     pub fn call_dispatch(&mut self, cpu: usize, prev: Option<TaskId>) {
         let Some(dispatch) = self.ops.dispatch else { return };
-        let prev = prev.map_or(null_mut(), |task| self.tasks.address(task));
-        self.open(Operation::Dispatch);
+        let p = prev.map_or(null_mut(), |task| self.tasks.address(task));
+        self.open(Operation::Dispatch, prev);
         // SAFETY: as above.
-        unsafe { dispatch(cpu as i32, prev) }
+        unsafe { dispatch(cpu as i32, p) }
     }
 
     /// `ops.init_task`; its return value, 0 if there is none.
@@ -75,7 +77,7 @@ impl Kernel<'_> {
         let Some(init_task) = self.ops.init_task else { return 0 };
         let p = self.tasks.address(task);
         let mut args = abi::InitTaskArgs { fork, cgroup: null_mut() };
-        self.open(Operation::InitTask);
+        self.open(Operation::InitTask, Some(task));
         // SAFETY: as above; `args` outlives the call.
         unsafe { init_task(p, &mut args) }
     }
@@ -85,7 +87,7 @@ impl Kernel<'_> {
         let Some(exit_task) = self.ops.exit_task else { return };
         let p = self.tasks.address(task);
         let mut args = abi::ExitTaskArgs { cancelled: false };
-        self.open(Operation::ExitTask);
+        self.open(Operation::ExitTask, Some(task));
         // SAFETY: as above; `args` outlives the call.
         unsafe { exit_task(p, &mut args) }
     }
@@ -94,7 +96,7 @@ impl Kernel<'_> {
     pub fn call_stopping(&mut self, task: TaskId, runnable: bool) {
         let Some(stopping) = self.ops.stopping else { return };
         let p = self.tasks.address(task);
-        self.open(Operation::Stopping);
+        self.open(Operation::Stopping, Some(task));
         // SAFETY: as above.
         unsafe { stopping(p, runnable) }
     }
@@ -103,7 +105,7 @@ impl Kernel<'_> {
     pub fn call_yield(&mut self, task: TaskId) -> bool {
         let Some(yield_) = self.ops.yield_ else { return false };
         let p = self.tasks.address(task);
-        self.open(Operation::Yield);
+        self.open(Operation::Yield, Some(task));
         // SAFETY: as above.
         unsafe { yield_(p, null_mut()) };
         true
@@ -114,7 +116,7 @@ impl Kernel<'_> {
         let Some(set_weight) = self.ops.set_weight else { return };
         let weight = self.tasks.seen(task).scx.weight;
         let p = self.tasks.address(task);
-        self.open(Operation::SetWeight);
+        self.open(Operation::SetWeight, Some(task));
         // SAFETY: as above.
         unsafe { set_weight(p, weight) }
     }
@@ -124,7 +126,7 @@ impl Kernel<'_> {
         let Some(set_cpumask) = self.ops.set_cpumask else { return };
         let p = self.tasks.address(task);
         let mask = self.tasks.seen(task).cpus_ptr;
-        self.open(Operation::SetCpumask);
+        self.open(Operation::SetCpumask, Some(task));
         // SAFETY: as above; the mask is the task's own or the kernel's, which never move.
         unsafe { set_cpumask(p, mask) }
     }
@@ -134,7 +136,8 @@ impl Kernel<'_> {
         let operation = if online { self.ops.cpu_online } else { self.ops.cpu_offline };
         let Some(operation) = operation else { return false };
         self.context = Context::Unlocked;
-        self.open(if online { Operation::CpuOnline } else { Operation::CpuOffline });
+        let which = if online { Operation::CpuOnline } else { Operation::CpuOffline };
+        self.open(which, None);
         // SAFETY: as above.
         unsafe { operation(cpu as i32) };
         self.context = Context::Plain;
@@ -145,7 +148,7 @@ impl Kernel<'_> {
     /// `ops.update_idle`
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
         let Some(update_idle) = self.ops.update_idle else { return };
-        self.open(Operation::UpdateIdle);
+        self.open(Operation::UpdateIdle, None);
         // SAFETY: as above.
         unsafe { update_idle(cpu as i32, idle) }
     }
@@ -160,7 +163,7 @@ impl Kernel<'_> {
     ) {
         let Some(operation) = operation else { return };
         let p = self.tasks.address(task);
-        self.open(which);
+        self.open(which, Some(task));
         // SAFETY: as above.
         unsafe { operation(p, flags) }
     }
@@ -174,7 +177,7 @@ impl Kernel<'_> {
     ) {
         let Some(operation) = operation else { return };
         let p = self.tasks.address(task);
-        self.open(which);
+        self.open(which, Some(task));
         // SAFETY: as above.
         unsafe { operation(p) }
     }
@@ -183,7 +186,7 @@ impl Kernel<'_> {
     pub fn call_timer(&mut self, index: u32) {
         let Some((callback, map, mut key, value)) = self.maps.timer_call(index) else { return };
         self.context = Context::Unlocked;
-        self.open(Operation::Timer);
+        self.open(Operation::Timer, None);
         // SAFETY: as above; the policy passed a callback of this type to bpf_timer_set_callback,
         // and map values never move.
         unsafe { callback(map, &mut key, value) };

@@ -41,7 +41,7 @@ impl Kernel<'_> {
         assert!(in_order, "time went back: {next:?} after {when:?}");
         self.check_limits(when.at_ns);
         if let Some(progress) = &self.progress {
-            progress.note(Operation::None, self.here(), when.at_ns);
+            progress.note(Operation::None, self.here(), when.at_ns, None);
         }
         if self.metrics.events >= self.next_full_check {
             self.next_full_check = self.metrics.events + FULL_CHECK_EVERY;

@@ -38,7 +38,7 @@ pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
 pub use observation::{Allowed, Event, Observation};
-pub use progress::{Operation, PRINTS_MAX, Position, Progress};
+pub use progress::{BOARD_WORDS, Board, Operation, PRINTS_MAX, Position, Progress};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
@@ -127,7 +127,12 @@ pub fn simulate(
     let topology = topology_arrays(machine);
     let arrays: Vec<(&str, &[u8])> =
         topology.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
-    let load = || policy.load(&options.tunables, &arrays);
+    let load = || {
+        if let Some(progress) = &options.progress {
+            progress.note_load();
+        }
+        policy.load(&options.tunables, &arrays)
+    };
     let loaded = load()?;
     let setting = engine::Setting {
         seed: options.seed,

@@ -2,8 +2,13 @@
 //!
 //! A policy that never returns can only be noticed from outside, and what it printed before that
 //! must not be lost with it. A run only writes here, so its result does not depend on who looks.
+//!
+//! A policy that ends its process takes along what that knew. So where a run is stands on a
+//! [`Board`], plain words that may lie in memory which another process sees too.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use policy::abi::Task;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most lines of a policy that are passed on in one run; a kernel's buffer is finite too.
 pub const PRINTS_MAX: u64 = 1000;
@@ -15,6 +20,8 @@ pub const PRINTS_MAX: u64 = 1000;
 pub enum Operation {
     /// Nothing: the simulator itself is at work.
     None,
+    /// Its object is loaded or unloaded, which runs what it has of constructors and destructors.
+    Load,
     Init,
     Exit,
     InitTask,
@@ -41,8 +48,9 @@ pub enum Operation {
 }
 
 /// Every operation, at the place of its number, and what it is called.
-const OPERATIONS: [(Operation, &str); 23] = [
+const OPERATIONS: [(Operation, &str); 24] = [
     (Operation::None, ""),
+    (Operation::Load, "a constructor or destructor"),
     (Operation::Init, "init"),
     (Operation::Exit, "exit"),
     (Operation::InitTask, "init_task"),
@@ -74,20 +82,90 @@ impl Operation {
     }
 }
 
-/// Where a run is. One a run, or one for several runs in turn; shared with whoever watches.
+/// The words of a [`Board`], by what they hold.
+#[derive(Clone, Copy)]
+enum Word {
+    IsRunning,
+    Run,
+    Steps,
+    BeganAtNs,
+    Cpu,
+    Operation,
+    Pid,
+    Name,
+}
+
+/// Words of a task's name, which is 16 bytes long in Linux.
+const NAME_WORDS: usize = 2;
+/// Words of a [`Board`].
+pub const BOARD_WORDS: usize = Word::Name as usize + NAME_WORDS;
+
+/// Where a run is, in words that mean something to another process too. All zeros: nowhere.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Board([AtomicU64; BOARD_WORDS]);
+
+impl Board {
+    fn set(&self, word: Word, value: u64) {
+        self.0[word as usize].store(value, Ordering::Relaxed);
+    }
+
+    /// One thing more was done. For whoever has no run to tell of, too.
+    pub fn step(&self) {
+        // One writer: no need for an addition that others cannot interrupt.
+        let steps = &self.0[Word::Steps as usize];
+        steps.store(steps.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+
+    /// From here on there is no run to tell of.
+    pub fn leave(&self) {
+        self.set(Word::IsRunning, 0);
+    }
+
+    /// Its words as they are now. Of an operation that never returns, all belong together.
+    pub fn words(&self) -> [u64; BOARD_WORDS] {
+        // First, so that the others are not older.
+        let steps = self.0[Word::Steps as usize].load(Ordering::Acquire);
+        let mut words = std::array::from_fn(|place| self.0[place].load(Ordering::Relaxed));
+        words[Word::Steps as usize] = steps;
+        words
+    }
+}
+
+/// Tells where a run is. One a run, or one for several runs in turn; shared with whoever watches.
 #[derive(Debug, Default)]
 pub struct Progress {
     show: Option<fn(&str)>,
     prints: AtomicU64,
-    run: AtomicU64,
-    steps: AtomicU64,
-    began_at_ns: AtomicU64,
-    cpu: AtomicU64,
-    operation: AtomicU8,
+    board: Place,
+}
+
+/// Whose the board is.
+#[derive(Debug)]
+enum Place {
+    Own(Board),
+    Shared(&'static Board),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place::Own(Board::default())
+    }
+}
+
+impl Deref for Place {
+    type Target = Board;
+
+    fn deref(&self) -> &Board {
+        match self {
+            Place::Own(board) => board,
+            Place::Shared(board) => board,
+        }
+    }
 }
 
 /// What can be seen of a run from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Which of several runs it is: the number that [`Progress::begin`] was given; 0 if none was.
     pub run: u64,
@@ -99,6 +177,30 @@ pub struct Position {
     pub cpu: u64,
     /// The operation of the policy that was called then, if it was one.
     pub operation: Operation,
+    /// Number and name of the task that the operation was called for, if it was for one.
+    pub task: Option<(u64, String)>,
+}
+
+impl Position {
+    /// What the words of a [`Board`] say; `None` while there is no run, or of words that no run has
+    /// written: whoever shares memory with a policy may find anything there.
+    pub fn of(words: &[u64; BOARD_WORDS]) -> Option<Position> {
+        let word = |word: Word| words[word as usize];
+        let operation = usize::try_from(word(Word::Operation)).ok()?;
+        let (operation, _) = *OPERATIONS.get(operation)?;
+        let name = &words[Word::Name as usize..];
+        let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        (word(Word::IsRunning) == 1).then(|| Position {
+            run: word(Word::Run),
+            steps: word(Word::Steps),
+            began_at_ns: word(Word::BeganAtNs),
+            cpu: word(Word::Cpu),
+            operation,
+            task: Some(word(Word::Pid)).filter(|&pid| pid != 0).map(|pid| (pid, name)),
+        })
+    }
 }
 
 impl Progress {
@@ -106,6 +208,14 @@ impl Progress {
     /// prints (`bpf_printk`), in the thread of the run and in the form of a kernel's `trace_pipe`.
     pub fn showing(show: fn(&str)) -> Self {
         Progress { show: Some(show), ..Progress::default() }
+    }
+
+    /// The same, which tells how far the run is on a board that others see. No two runs at a time
+    /// may have the same.
+    pub fn on(self, board: &'static Board) -> Self {
+        let progress = Progress { board: Place::Shared(board), ..self };
+        progress.begin(0);
+        progress
     }
 
     /// Passes on a line of the policy's, up to [`PRINTS_MAX`] of them, and says when it stops.
@@ -123,30 +233,37 @@ impl Progress {
 
     /// Of several runs that are told of here, the one with this number comes next.
     pub fn begin(&self, run: u64) {
-        self.run.store(run, Ordering::Relaxed);
+        self.note(Operation::None, 0, 0, None);
+        self.board.set(Word::Run, run);
+        self.board.set(Word::IsRunning, 1);
     }
 
-    /// An operation of the policy begins, or an event ends. Only the thread of the run calls this.
-    pub(crate) fn note(&self, operation: Operation, cpu: usize, now_ns: u64) {
-        self.operation.store(operation as u8, Ordering::Relaxed);
-        self.began_at_ns.store(now_ns, Ordering::Relaxed);
-        self.cpu.store(cpu as u64, Ordering::Relaxed);
-        // One writer: no need for an addition that others cannot interrupt.
-        let steps = self.steps.load(Ordering::Relaxed) + 1;
-        self.steps.store(steps, Ordering::Release);
+    /// The policy's object is loaded, or unloaded, in the midst of what was noted last.
+    pub(crate) fn note_load(&self) {
+        self.board.set(Word::Operation, Operation::Load as u64);
+        self.board.set(Word::Pid, 0);
+        self.board.step();
     }
 
-    /// Where the run is now. Of an operation that never returns, all of it belongs together.
-    pub fn position(&self) -> Position {
-        let steps = self.steps.load(Ordering::Acquire);
-        let operation = usize::from(self.operation.load(Ordering::Relaxed));
-        Position {
-            run: self.run.load(Ordering::Relaxed),
-            steps,
-            began_at_ns: self.began_at_ns.load(Ordering::Relaxed),
-            cpu: self.cpu.load(Ordering::Relaxed),
-            operation: OPERATIONS[operation].0,
+    /// An operation of the policy begins, for a task or for none, or an event ends. Only the thread
+    /// of the run calls this.
+    pub(crate) fn note(&self, operation: Operation, cpu: usize, now_ns: u64, task: Option<&Task>) {
+        self.board.set(Word::Operation, operation as u64);
+        self.board.set(Word::BeganAtNs, now_ns);
+        self.board.set(Word::Cpu, cpu as u64);
+        self.board.set(Word::Pid, task.map_or(0, |task| task.pid as u64));
+        if let Some(task) = task {
+            let name = self.board.0[Word::Name as usize..].iter();
+            for (word, bytes) in name.zip(task.comm.as_chunks().0) {
+                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+            }
         }
+        self.board.step();
+    }
+
+    /// Where the run is now.
+    pub fn position(&self) -> Option<Position> {
+        Position::of(&self.board.words())
     }
 }
 
@@ -160,10 +277,25 @@ mod tests {
         let progress = Progress::default();
         for (place, (operation, name)) in OPERATIONS.into_iter().enumerate() {
             assert_eq!(operation as usize, place);
-            progress.note(operation, 3, 7);
-            let position = progress.position();
+            progress.begin(5);
+            progress.note(operation, 3, 7, None);
+            let position = progress.position().expect("a run");
             assert_eq!((position.operation, position.cpu, position.began_at_ns), (operation, 3, 7));
+            assert_eq!((position.run, position.task), (5, None));
             assert_eq!(position.operation.name(), name);
         }
+    }
+
+    #[test]
+    fn words_that_no_run_has_written_are_no_position() {
+        let progress = Progress::default();
+        assert_eq!(progress.position(), None);
+        progress.begin(0);
+        let mut words = progress.board.words();
+        assert!(Position::of(&words).is_some());
+        words[Word::Operation as usize] = u64::MAX;
+        assert_eq!(Position::of(&words), None);
+        progress.board.leave();
+        assert_eq!(progress.position(), None);
     }
 }

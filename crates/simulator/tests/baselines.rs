@@ -1,10 +1,8 @@
 //! Goal: fifo and round_robin keep what their headers promise.
 //! Method: machines on which only work takes time; a plain model, closed forms, and random jobs.
 
-mod support;
-
+use crate::support::*;
 use proptest::prelude::*;
-use support::*;
 
 const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;

@@ -2,13 +2,11 @@
 //! Method: machines on which only work takes time; shares against an own simulation of earliest
 //! deadline first with exact slices; orders and times of small scenes read off their timelines.
 
-mod support;
-
+use crate::support::*;
 use proptest::prelude::*;
 use scenario::workload::{Channel, InitialTask, Op, Workload};
 use simulator::RunResult;
 use std::collections::VecDeque;
-use support::*;
 
 const HZ: u32 = 1000;
 const VERSIONS: [i64; 3] = [302, 313, 424];

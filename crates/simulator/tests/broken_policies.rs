@@ -1,11 +1,9 @@
 //! Goal: a policy that breaks the rules ends the run with the kernel's own kind of message.
 //! Method: small policies that each break one rule, and the whole text of what is reported.
 
-mod support;
-
+use crate::support::{S, attempt, compile, costless, parsed, shipped};
 use simulator::{FailureKind, Options, RunResult, Status, simulate};
 use std::collections::BTreeMap;
-use support::{S, attempt, compile, costless, parsed, shipped};
 
 const PINNED_PAIR_AND_HOGS: &str = r#"
 source = "own"

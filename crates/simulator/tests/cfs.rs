@@ -2,10 +2,8 @@
 //! Method: closed forms (weights, slices, elapsed times) on hogs and sleepers; and each mechanism
 //! switched off by its tunable, which must undo what it is for.
 
-mod support;
-
+use crate::support::*;
 use scenario::workload::Op;
-use support::*;
 
 const LATENCY_NS: u64 = 20 * MS;
 const MIN_GRANULARITY_NS: u64 = 4 * MS;

@@ -3,14 +3,12 @@
 //! workloads and with every set of `cfs`, on machines whose operations cost nothing, compared stay
 //! by stay; the tree against a sorted list, step by step, in `orders/gavl_trace.bpf.c`.
 
-mod support;
-
+use crate::support::*;
 use policy::Policy;
 use scenario::machine::Machine;
 use scenario::workload::{Change, ChangeKind, Op, Workload};
 use simulator::{Options, RunResult, Status, simulate};
 use std::collections::BTreeMap;
-use support::*;
 
 const SEEDS: u64 = 60;
 

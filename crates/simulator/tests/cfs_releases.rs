@@ -3,9 +3,7 @@
 //! Method: closed forms (weights, slices, credits, elapsed times) on hogs, sleepers and forks under
 //! each set, and under rules that stand for one mechanism alone.
 
-mod support;
-
-use support::*;
+use crate::support::*;
 
 const HZ: u32 = 1000;
 /// A machine that ticks this often shows slices to 0.1 ms.

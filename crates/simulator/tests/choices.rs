@@ -2,10 +2,8 @@
 //! chooses. Method: random scenarios run with an empty list and with none; a meeting of two CPUs
 //! whose outcomes can be counted by hand.
 
-mod support;
-
+use crate::support::{POLICIES, costless, parsed, shipped};
 use simulator::{Options, RunResult, Status, simulate};
-use support::{POLICIES, costless, parsed, shipped};
 
 const SEEDS: u64 = 10;
 

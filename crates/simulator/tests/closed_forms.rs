@@ -2,14 +2,12 @@
 //! Method: machines on which nothing takes time but work, or nothing but work and one kernel
 //! operation; what that operation costs must appear as often as it happens, to the nanosecond.
 
-mod support;
-
+use crate::support::*;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::{Amount, InitialTask, Op, TaskTemplate, Workload};
 use simulator::{RunResult, Status};
 use std::process::Command;
-use support::*;
 
 const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;
@@ -472,7 +470,7 @@ fn print_peak_memory_of_a_run() {
 /// Peak memory in KiB and switches of a run of this length.
 fn peak_kib_and_switches(length_ms: u64) -> (u64, u64) {
     let output = Command::new(std::env::current_exe().expect("tests are programs"))
-        .args(["--exact", "print_peak_memory_of_a_run", "--nocapture"])
+        .args(["--exact", "closed_forms::print_peak_memory_of_a_run", "--nocapture"])
         .env(LENGTH, length_ms.to_string())
         .output()
         .expect("the test program can be started");

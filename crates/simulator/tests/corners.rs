@@ -1,10 +1,8 @@
 //! Goal: what few policies do is right all the same. Method: one small policy or workload for each
 //! corner, and what a kernel would make of it.
 
-mod support;
-
+use crate::support::{attempt, compile, costless, group, machine, outcome, parsed, shipped};
 use simulator::{FailureKind, Status};
-use support::{attempt, compile, costless, group, machine, outcome, parsed, shipped};
 
 const MS: u64 = 1_000_000;
 const HZ: u32 = 1000;

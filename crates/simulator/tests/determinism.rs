@@ -1,10 +1,8 @@
 //! Goal: same inputs, same bytes. Method: the whole result, digest included, of every policy on
 //! every workload: twice in a row, beside other simulations, and in another process.
 
-mod support;
-
+use crate::support::{POLICIES, attempt, shipped, shipped_machine, shipped_workload};
 use std::process::Command;
-use support::{POLICIES, attempt, shipped, shipped_machine, shipped_workload};
 
 /// Workloads small enough to run under every policy, and the machine for each.
 type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
@@ -70,7 +68,7 @@ fn another_process_gets_equal_results() {
         .collect();
     let program = std::env::current_exe().expect("tests are programs");
     let output = Command::new(program)
-        .args(["--exact", "print_for_the_other_process", "--nocapture"])
+        .args(["--exact", "determinism::print_for_the_other_process", "--nocapture"])
         .env("SCHEDLAB_PRINT_RESULTS", "1")
         .output()
         .expect("the test program can be started");

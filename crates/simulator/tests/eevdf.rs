@@ -2,11 +2,9 @@
 //! Method: closed forms (weights, requests, the bound on lag) on hogs and sleepers; and each
 //! mechanism switched off by its tunable, which must undo what it is for.
 
-mod support;
-
+use crate::support::*;
 use scenario::workload::{Op, Workload};
 use simulator::RunResult;
-use support::*;
 
 const BASE_SLICE_NS: u64 = 700 * US;
 const HZ: u32 = 1000;

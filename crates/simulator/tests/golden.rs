@@ -4,13 +4,11 @@
 //! `=` there says what to see and which rule explains it; it is written by hand. `GOLDEN=write`
 //! writes the rest anew: read the difference, and the text above, before you commit it.
 
-mod support;
-
+use crate::support::*;
 use scenario::workload::{Amount, Op, Repeat, TaskTemplate, Workload};
 use simulator::{RunResult, Stay};
 use std::fs;
 use std::path::Path;
-use support::*;
 
 /// What a policy is shown with.
 struct Scene {

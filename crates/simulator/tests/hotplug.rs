@@ -3,16 +3,14 @@
 //! against the order of operations in Linux 6.12 (kernel/sched/core.c and ext.c), and closed forms
 //! of when tasks end.
 
-mod support;
-
+use crate::support::{
+    MS, POLICIES, attempt, compile, costless, group, outcome, parsed, shipped, shipped_machine,
+};
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use simulator::{FailureKind, Options, Progress, RunResult, Status, simulate};
 use std::cell::RefCell;
 use std::sync::Arc;
-use support::{
-    MS, POLICIES, attempt, compile, costless, group, outcome, parsed, shipped, shipped_machine,
-};
 
 thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -337,7 +335,7 @@ affinity = [{ at = "6ms", task = "t", cpus = [0, 2] }, { at = "25ms", task = "t"
     let workload = workload(text);
     for name in POLICIES {
         let policy = shipped(name);
-        let machine = support::machine(3, 1000);
+        let machine = crate::support::machine(3, 1000);
         let first = attempt(&policy, &machine, &workload, 7);
         assert_eq!((first.status, &first.error), (Status::Completed, &None), "{name}");
         let second = attempt(&policy, &machine, &workload, 7);

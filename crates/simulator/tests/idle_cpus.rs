@@ -3,10 +3,8 @@
 //! and the order that Linux 6.16 documents: whole cores first, then the same CPU, its cache, its
 //! node, any.
 
-mod support;
-
+use crate::support::{MS, costless, outcome, parsed, shipped, stays};
 use scenario::machine::{Cpu, Machine};
-use support::{MS, costless, outcome, parsed, shipped, stays};
 
 /// Two nodes of two caches of two cores each, of one or two threads: CPUs 0 and 1 share a cache, 0
 /// to 3 a node, and with two threads 0 and 8 a core.

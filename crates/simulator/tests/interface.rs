@@ -1,9 +1,7 @@
 //! Goal: what the policy interface offers also works. Method: run a policy that says every word.
 
-mod support;
-
+use crate::support::{attempt, compile, shipped_machine, shipped_workload};
 use simulator::Status;
-use support::{attempt, compile, shipped_machine, shipped_workload};
 
 #[test]
 fn a_policy_that_says_every_word_of_the_interface_runs_to_the_end() {

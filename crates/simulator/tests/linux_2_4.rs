@@ -2,11 +2,9 @@
 //! Method: closed forms (ticks granted to nice values, goodness) on hogs, sleepers, forks and
 //! yields; and mechanisms switched off by a tunable or left without a cause.
 
-mod support;
-
+use crate::support::*;
 use scenario::workload::{Op, TaskTemplate, Workload};
 use simulator::RunResult;
-use support::*;
 
 /// The tick rate of Linux 2.4 on i386, and its tick.
 const HZ: u32 = 100;

@@ -3,12 +3,10 @@
 //! Method: closed forms (slices, bonuses, shares) on hogs, sleepers, forks and yields; and
 //! mechanisms switched off by a tunable.
 
-mod support;
-
+use crate::support::*;
 use scenario::builder::ProgramBuilder;
 use scenario::workload::{Amount, InitialTask, Op, Repeat, TaskTemplate, Workload};
 use simulator::RunResult;
-use support::*;
 
 /// The tick rate of Linux 2.6.0 on i386.
 const HZ: u32 = 1000;

@@ -3,12 +3,10 @@
 //! another one that takes the same lock at every moment of it: waits are as short as the critical
 //! sections.
 
-mod support;
-
+use crate::support::{US, costless, outcome, parsed, shipped, stays};
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use simulator::Status;
-use support::{US, costless, outcome, parsed, shipped, stays};
 
 const HZ: u32 = 100;
 const DSQ_OP_NS: u64 = US;

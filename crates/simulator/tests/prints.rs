@@ -1,12 +1,10 @@
 //! Goal: what a policy prints is passed on to whoever watches, with task, CPU and time, and never
 //! changes the run. Method: a policy that prints on each `enqueue`, watched and not.
 
-mod support;
-
+use crate::support::{MS, compile, costless, hog, together};
 use simulator::{Options, PRINTS_MAX, Progress, RunResult, simulate};
 use std::cell::RefCell;
 use std::sync::Arc;
-use support::{MS, compile, costless, hog, together};
 
 thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };

@@ -2,11 +2,9 @@
 //! Method: shipped policies, machines and workloads as they are, in part smaller, against the
 //! published tables. docs/experiments.md has the whole of both studies and explains the misses.
 
-mod support;
-
+use crate::support::*;
 use simulator::{Options, Status, simulate};
 use std::fs;
-use support::*;
 
 /// The counter test draws its children's start-up from the seed.
 const COUNTER_SEEDS: [u64; 3] = [1, 2, 3];

@@ -1,11 +1,9 @@
 //! Goal: an exact queue can repeat what is recorded of every dispatch queue, so what left first
 //! there leaves first here. Method: a red-black tree plays every record of every policy.
 
-mod support;
-
+use crate::support::{POLICIES, shipped, shipped_machine, shipped_workload};
 use runqueue::{RedBlackTree, RunQueue};
 use simulator::{Options, QueueOperation, QueueRecord, RunResult, simulate};
-use support::{POLICIES, shipped, shipped_machine, shipped_workload};
 
 fn recorded(policy: &str, workload: &str, parameters: &[(&str, &str)], queues: bool) -> RunResult {
     let options = Options { seed: 3, queues, ..Options::default() };

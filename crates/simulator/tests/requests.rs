@@ -2,11 +2,9 @@
 //! came to them. Method: a machine on which only work takes time, where each response is known to
 //! the nanosecond; at random arrivals the formula of the queue.
 
-mod support;
-
+use crate::support::*;
 use scenario::workload::{Amount, NO_DEADLINE_NS, Op, Workload};
 use simulator::{RequestGroup, RunResult};
-use support::*;
 
 /// What a system call takes at least.
 const CALL_NS: u64 = 1;

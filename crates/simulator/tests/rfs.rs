@@ -3,11 +3,9 @@
 //! Method: closed forms on hogs and on tasks that yield all the time; CFS beside it; and each
 //! mechanism switched off by its tunable.
 
-mod support;
-
+use crate::support::*;
 use scenario::workload::Op;
 use simulator::RunResult;
-use support::*;
 
 const GRANULARITY_NS: u64 = 2 * MS;
 const LIMIT_NS: u64 = 20 * MS;

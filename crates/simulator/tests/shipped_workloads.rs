@@ -2,11 +2,9 @@
 //! only work takes time: totals, critical paths, offered load, and no deadline missed where
 //! nobody is in the way.
 
-mod support;
-
+use crate::support::*;
 use scenario::workload::Workload;
 use simulator::{RequestGroup, RunResult, Status};
-use support::*;
 
 const HZ: u32 = 1000;
 

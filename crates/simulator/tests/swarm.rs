@@ -2,10 +2,8 @@
 //! task or loses one. Method: random scenarios; the invariants are assertions of the simulator.
 //! `make swarm` runs many more.
 
-mod support;
-
+use crate::support::{POLICIES, attempt, shipped};
 use simulator::Status;
-use support::{POLICIES, attempt, shipped};
 
 const SEEDS: u64 = 40;
 

@@ -3,10 +3,8 @@
 //!
 //! Source: Linux 6.12 kernel/sched/ext.c and core.c, where `rq->curr` changes last.
 
-mod support;
-
+use crate::support::{MS, attempt, compile, costless, outcome, parsed, stays_of};
 use simulator::RunResult;
-use support::{MS, attempt, compile, costless, outcome, parsed, stays_of};
 
 const HZ: u32 = 1000;
 const KICK_IDLE: i64 = 1;

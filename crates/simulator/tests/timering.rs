@@ -2,9 +2,7 @@
 //! than its share to whoever leaps over the ring's end. Method: closed forms on hogs, `cfs` beside
 //! it, and the ring against a list sorted by slots, step by step, in `orders/ring_trace.bpf.c`.
 
-mod support;
-
-use support::*;
+use crate::support::*;
 
 const HZ: u32 = 1000;
 const TICK_NS: u64 = MS;

@@ -2,13 +2,11 @@
 //! Method: closed forms (slices, shares, who preempts whom) on hogs, sleepers, forks and yields;
 //! random scenarios; and rules that only sets use, each with and without it.
 
-mod support;
-
+use crate::support::*;
 use policy::Policy;
 use scenario::workload::{Op, Workload};
 use simulator::{Options, RunResult, Status, simulate};
 use std::collections::BTreeSet;
-use support::*;
 
 const HZ: u32 = 1000;
 const SWARM_SEEDS: u64 = 8;
@@ -27,24 +25,36 @@ fn changed(
 
 // ---- every set of every policy ------------------------------------------------------------------
 
+/// What policies/README.md says of the values in the C files, which tests here use without sets.
 #[test]
-fn a_set_that_says_it_is_the_defaults_is() {
-    let mut found = Vec::new();
-    for name in POLICIES {
+fn the_values_in_a_c_file_are_those_of_one_set() {
+    for (name, of) in [
+        ("o1", "2.6.0"),
+        ("cfs_2007", "2.6.23"),
+        ("cfs", "2.6.31"),
+        ("cfs_gavl", "2.6.31"),
+        ("bfs", "304"),
+        ("eevdf", "6.12"),
+    ] {
         let policy = shipped(name);
-        for set in policy.sets.iter().filter(|set| set.description.ends_with(": the defaults")) {
-            for (tunable, value) in &set.values {
-                let known = policy.tunables.iter().find(|known| known.name == *tunable);
-                let default = known.expect("compiling checks names").default;
-                assert_eq!(i128::from(*value), default, "{name}@{}: {tunable}", set.name);
-            }
-            found.push(format!("{name}@{}", set.name));
+        for (tunable, value) in &policy.set(of).expect(of).values {
+            let known = policy.tunables.iter().find(|known| known.name == *tunable);
+            let default = known.expect("compiling checks names").default;
+            assert_eq!(i128::from(*value), default, "{name}@{of}: {tunable}");
         }
     }
-    assert_eq!(
-        found,
-        ["o1@2.6.0", "cfs_2007@2.6.23", "cfs@2.6.31", "cfs_gavl@2.6.31", "bfs@304", "eevdf@6.12"]
-    );
+}
+
+#[test]
+fn a_name_alone_means_the_last_of_the_sets_that_are_releases() {
+    for name in POLICIES {
+        let policy = shipped(name);
+        let mut meant: Vec<bool> = policy.sets.iter().map(|set| set.is_plain).collect();
+        let last = meant.pop();
+        let are_releases = !policy.sets.is_empty() && name != "timering";
+        assert_eq!(last.unwrap_or(false), are_releases, "{name}");
+        assert!(meant.iter().all(|is_plain| !is_plain), "{name}");
+    }
 }
 
 #[test]

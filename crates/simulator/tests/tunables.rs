@@ -3,11 +3,9 @@
 //! tunable of every shipped policy at the edges of what integers can say, and of the
 //! ranges that policies named when they refused.
 
-mod support;
-
+use crate::support::{MS, POLICIES, machine, parsed, shipped};
 use simulator::{FailureKind, Options, RunResult, simulate};
 use std::collections::BTreeMap;
-use support::{MS, POLICIES, machine, parsed, shipped};
 
 /// Runs, sleeps, wakes, yields, forks and renices: all that a policy is asked for.
 const BIT_OF_ALL: &str = r#"

@@ -106,15 +106,17 @@ pub enum PlayError {
     },
     /// A task works on requests, which only a simulation follows.
     #[error(
-        "workload {workload}: task `{task}` releases requests or is done with them, and a play \
-         cannot follow them from task to task\n\
-         hint: simulate it, or play a workload without `release` and `done`"
+        "workload {workload}: task `{task}` has `{key}`, and only a simulation follows requests \
+         from task to task\n\
+         hint: simulate it, or play a workload without `release`, `deadline` and `done`"
     )]
     Requests {
         /// The workload.
         workload: String,
         /// Name of the template.
         task: String,
+        /// What its program says of requests.
+        key: &'static str,
     },
     /// It takes CPUs down, and nobody said that it may.
     #[error(

@@ -7,12 +7,12 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
 
-/// Type and place of what programs expect to find; the kernel mounts none of it for us.
-const MOUNTS: [(&str, &str); 7] = [
+/// Type and place of what programs expect to find; the kernel mounts none of it for us. What else
+/// there is lies in the kernel's first file system, which is in memory and can be written.
+const MOUNTS: [(&str, &str); 6] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
     ("devtmpfs", "/dev"),
-    ("tmpfs", "/tmp"),
     ("bpf", "/sys/fs/bpf"),
     ("debugfs", "/sys/kernel/debug"),
     ("tracefs", "/sys/kernel/tracing"),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::release::is_of_series;
 use super::{Found, KernelError, Listener, Release};
-use crate::child::{self, Ended, Unended};
+use child::{self, Ended, Unended};
 
 /// The series that one gets who names none: CFS, EEVDF without and with sched_ext.
 pub const DEFAULT_SERIES: [&str; 4] = ["6.1", "6.12", "6.18", NEWEST];

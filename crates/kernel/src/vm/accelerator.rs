@@ -75,7 +75,7 @@ fn kvm_boots(qemu: &Qemu, kernel: &Kernel) -> Result<bool, VmError> {
         wall_limit: TRIAL_LIMIT,
         ..Options::default()
     };
-    let mut machine = boot(qemu, kernel, &Initramfs::default(), &options)?;
+    let mut machine = boot(qemu, kernel, &Initramfs::default(), None, &options)?;
     loop {
         match machine.next(TRIAL_LIMIT)? {
             Step::Ended(end) => return Ok(matches!(end, End::Panicked { .. })),

@@ -1,13 +1,19 @@
 //! The command line of QEMU, as a pure function of what is wanted.
 
 use super::{Accelerator, Options, Qemu};
+use crate::job::JOB_NAME;
 use crate::kernels::Kernel;
 use crate::records::PORT_NAME;
 
 /// Paths of the files in memory that a machine reads and writes.
+#[derive(Default)]
 pub(super) struct Files {
     /// The guest's first file system.
     pub initramfs: String,
+    /// What the guest gets once it has booted.
+    pub job: Option<String>,
+    /// Whether the machine has booted before.
+    pub is_restored: bool,
     /// Where records go.
     pub records: String,
     /// Where the kernel's console goes.
@@ -20,7 +26,7 @@ pub(super) struct Files {
 /// boots of these kernels.
 pub(super) fn of(qemu: &Qemu, kernel: &Kernel, files: &Files, options: &Options) -> Vec<String> {
     let mut arguments: Vec<String> =
-        ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"]
+        ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
             .map(String::from)
             .into();
     let mut add = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
@@ -55,6 +61,18 @@ pub(super) fn of(qemu: &Qemu, kernel: &Kernel, files: &Files, options: &Options)
         add("-device", format!("virtserialport,chardev=records,name={PORT_NAME}"));
     } else {
         add("-serial", "chardev:records".to_owned());
+    }
+    add("-chardev", "stdio,id=monitor,signal=off".to_owned());
+    add("-mon", "chardev=monitor,mode=control".to_owned());
+    if let Some(job) = &files.job {
+        // The guest stops its machine by this device, and then finds its job by the firmware's.
+        add("-device", "ib700".to_owned());
+        add("-action", "watchdog=pause".to_owned());
+        add("-fw_cfg", format!("name={JOB_NAME},file={job}"));
+    }
+    if files.is_restored {
+        // From where is said by the monitor.
+        add("-incoming", "defer".to_owned());
     }
     add("-kernel", kernel.image.display().to_string());
     add("-initrd", files.initramfs.clone());
@@ -118,7 +136,12 @@ mod tests {
     fn line(major: u32, virtio_console: bool, options: &Options) -> String {
         let qemu =
             Qemu { program: "qemu".into(), version: (major, 0), version_text: String::new() };
-        let files = Files { initramfs: "/i".into(), records: "/r".into(), console: "/c".into() };
+        let files = Files {
+            initramfs: "/i".into(),
+            records: "/r".into(),
+            console: "/c".into(),
+            ..Files::default()
+        };
         of(&qemu, &kernel(virtio_console), &files, options).join(" ")
     }
 
@@ -159,6 +182,19 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_is_given_a_job_can_stop_and_one_that_was_kept_waits_to_be_restored() {
+        let qemu = Qemu { program: "qemu".into(), version: (7, 2), version_text: String::new() };
+        let job = Some("/j".to_owned());
+        let line = |files: Files| of(&qemu, &kernel(true), &files, &Options::default()).join(" ");
+        let given = line(Files { job: job.clone(), ..Files::default() });
+        assert!(given.contains("-device ib700 -action watchdog=pause"), "{given}");
+        assert!(given.contains("-fw_cfg name=opt/schedlab/job,file=/j"), "{given}");
+        let restored = line(Files { job, is_restored: true, ..Files::default() });
+        assert_eq!(restored.replace(" -incoming defer", ""), given);
+        assert_ne!(restored, given);
+    }
+
+    #[test]
     fn the_command_line_is_this() {
         let options = Options {
             cpus: Cpus { sockets: 1, cores: 2, threads: 2 },
@@ -167,11 +203,12 @@ mod tests {
         };
         assert_eq!(
             line(7, true, &options),
-            "-nodefaults -no-user-config -no-reboot -display none -monitor none -machine pc \
+            "-nodefaults -no-user-config -no-reboot -display none -machine pc \
              -accel tcg,thread=single -cpu max -m 1024M -smp 4,sockets=1,cores=2,threads=2 \
              -chardev file,id=console,path=/c -serial chardev:console \
              -chardev file,id=records,path=/r -device virtio-serial-pci,ioeventfd=off \
              -device virtserialport,chardev=records,name=schedlab \
+             -chardev stdio,id=monitor,signal=off -mon chardev=monitor,mode=control \
              -kernel /cache/k/vmlinux -initrd /i \
              -append console=ttyS0 loglevel=5 panic=-1 oops=panic cryptomgr.notests quiet"
         );

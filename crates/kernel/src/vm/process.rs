@@ -3,8 +3,8 @@
 use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use super::monitor::Monitor;
 use super::{Qemu, VmError};
-use crate::child;
 use crate::sink::Sink;
 
 /// Last bytes of QEMU's own output that are kept: it says why it fails in few lines.
@@ -21,16 +21,23 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts QEMU. The kernel kills it when the calling thread ends, even by SIGKILL.
-    pub fn start(qemu: &Qemu, arguments: &[String]) -> Result<Process, VmError> {
-        let output = Sink::with(b"").map_err(VmError::Memory)?;
-        let handle = || output.handle().map(Stdio::from).map_err(VmError::Memory);
+    /// Starts QEMU, and opens its monitor. The kernel kills it when the calling thread ends, even
+    /// by SIGKILL.
+    pub fn start(qemu: &Qemu, arguments: &[String]) -> Result<(Process, Monitor), VmError> {
+        let in_memory = || Sink::with(b"").map_err(VmError::Memory);
+        let (output, answers) = (in_memory()?, in_memory()?);
+        let handle = |of: &Sink| of.handle().map(Stdio::from).map_err(VmError::Memory);
         let mut command = Command::new(&qemu.program);
-        command.args(arguments).stdin(Stdio::null()).stdout(handle()?).stderr(handle()?);
+        command.args(arguments).stdin(Stdio::piped());
+        command.stdout(handle(&answers)?).stderr(handle(&output)?);
         child::tie_to_us(&mut command);
         let program = qemu.program.clone();
         match command.spawn() {
-            Ok(child) => Ok(Process { program, child, output, said: vec![], status: None }),
+            Ok(mut child) => {
+                let to = child.stdin.take().expect("its standard input is a pipe of ours");
+                let process = Process { program, child, output, said: vec![], status: None };
+                Ok((process, Monitor::open(to, answers)))
+            }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 Err(VmError::QemuMissing { program })
             }
@@ -64,8 +71,8 @@ impl Process {
         }
     }
 
-    /// Takes in what it printed since the last time, of which the end is kept; whether that was
-    /// anything.
+    /// Takes in what it printed as errors since the last time, of which the end is kept; whether
+    /// that was anything.
     pub fn read_output(&mut self) -> io::Result<bool> {
         let bytes = self.output.read_new(&mut self.said)?;
         let surplus = self.said.len().saturating_sub(SAID_BYTES_MAX);
@@ -101,8 +108,9 @@ mod tests {
     fn of_what_qemu_prints_without_end_the_last_is_kept() {
         let (program, version_text) = ("sh".to_owned(), String::new());
         let shell = Qemu { program, version: (10, 0), version_text };
-        let script = "yes '0123456' | head -c 3000000; echo 'why it ended' >&2; exit 1";
-        let mut process = Process::start(&shell, &["-c".to_owned(), script.to_owned()]).unwrap();
+        let script = "(yes '0123456' | head -c 3000000; echo 'why it ended') >&2; exit 1";
+        let (mut process, _monitor) =
+            Process::start(&shell, &["-c".to_owned(), script.to_owned()]).unwrap();
         while !process.exited().unwrap() {
             process.read_output().unwrap();
             std::thread::sleep(Duration::from_millis(1));

@@ -3,10 +3,11 @@
 use std::env;
 use std::io;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::VmError;
-use crate::child::{self, Unended};
+use child::{self, Unended};
 
 /// A QEMU that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +32,17 @@ const OLDEST: (u32, u32) = (6, 2);
 const FIRST_WITH_SOUND_THREADS: (u32, u32) = (10, 0);
 
 impl Qemu {
-    /// The one that `SCHEDLAB_QEMU` names, or the one on PATH.
+    /// The one that `SCHEDLAB_QEMU` names, or the one on PATH. It is asked for its version once.
     pub fn find() -> Result<Qemu, VmError> {
+        static KNOWN: Mutex<Vec<Qemu>> = Mutex::new(vec![]);
         let program = env::var(VARIABLE).unwrap_or_else(|_| PROGRAM.to_owned());
-        Qemu::called(program, VERSION_LIMIT)
+        let mut known = KNOWN.lock().expect("nobody panics while it is held");
+        if let Some(qemu) = known.iter().find(|qemu| qemu.program == program) {
+            return Ok(qemu.clone());
+        }
+        let found = Qemu::called(program, VERSION_LIMIT)?;
+        known.push(found.clone());
+        Ok(found)
     }
 
     /// The one of this name or path, if it tells its version in time.

@@ -1,6 +1,6 @@
 //! A folder to write small policies in, build them, and throw all away afterwards.
 
-#![allow(dead_code)] // Each test program uses its part.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;

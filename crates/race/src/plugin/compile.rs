@@ -2,11 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use child::{Compiler, Ended, Unended};
 use sha2::{Digest, Sha256};
 
 use crate::RaceError;
@@ -24,12 +23,18 @@ const DIGEST_BYTES: usize = 16;
 /// the same text was built before. Returns the shared object's path.
 ///
 /// `include_dir` has `schedlab_race.h`. The compiler is `$CC` or `$CXX`, `cc` or `c++` by default.
+/// `goes_on` is asked many times a second while it is at work; false ends that.
 ///
 /// # Errors
 ///
 /// [`RaceError`] if the source does not compile, with the compiler's own words, or if a file or
 /// the compiler cannot be used.
-pub fn compile(source: &Path, include_dir: &Path, cache_dir: &Path) -> Result<PathBuf, RaceError> {
+pub fn compile(
+    source: &Path,
+    include_dir: &Path,
+    cache_dir: &Path,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<PathBuf, RaceError> {
     let ending = source.extension().and_then(OsStr::to_str).unwrap_or_default();
     let language = LANGUAGES.iter().find(|(known, ..)| &known[1..] == ending);
     let Some(&(_, variable, usual)) = language else {
@@ -38,8 +43,8 @@ pub fn compile(source: &Path, include_dir: &Path, cache_dir: &Path) -> Result<Pa
     // A compiler would say the same, but of a file that it calls its own.
     fs::metadata(source).map_err(|cause| io_error("read", source, cause))?;
     let named = std::env::var(variable).unwrap_or_default();
-    let command = if named.trim().is_empty() { usual.to_owned() } else { named.trim().to_owned() };
-    let build = Build { command, variable, source, include_dir };
+    let compiler = Compiler::new(if named.trim().is_empty() { usual } else { &named });
+    let mut build = Build { compiler, variable, source, include_dir, goes_on };
 
     fs::create_dir_all(cache_dir).map_err(|cause| io_error("create", cache_dir, cause))?;
     let name = source.file_name().unwrap_or_default().to_string_lossy();
@@ -68,20 +73,21 @@ pub fn source_of(object: &Path) -> PathBuf {
 }
 
 struct Build<'a> {
-    command: String,
+    compiler: Compiler,
     variable: &'static str,
     source: &'a Path,
     include_dir: &'a Path,
+    goes_on: &'a mut dyn FnMut() -> bool,
 }
 
 impl Build<'_> {
     /// Digest of the text after preprocessing and of what else decides the object.
-    fn digest(&self) -> Result<String, RaceError> {
+    fn digest(&mut self) -> Result<String, RaceError> {
         let text = self.translate(&["-E", "-P"], None)?.stdout;
         let version = self.run(&[OsStr::new("--version")])?.stdout;
         let mut hasher = Sha256::new();
         let flags = FLAGS.join(" ");
-        for part in [&text, &version, self.command.as_bytes(), flags.as_bytes()] {
+        for part in [&text, &version, self.compiler.command().as_bytes(), flags.as_bytes()] {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
@@ -89,7 +95,7 @@ impl Build<'_> {
     }
 
     /// Builds the object beside where it will be and moves it there: it is there whole or not.
-    fn store(&self, object: &Path) -> Result<(), RaceError> {
+    fn store(&mut self, object: &Path) -> Result<(), RaceError> {
         static BUILDS: AtomicU64 = AtomicU64::new(0);
         let number = BUILDS.fetch_add(1, Ordering::Relaxed);
         let unfinished = object.with_extension(format!("{}.{number}.tmp", std::process::id()));
@@ -103,36 +109,36 @@ impl Build<'_> {
         built
     }
 
-    fn translate(&self, mode: &[&str], object: Option<&Path>) -> Result<Output, RaceError> {
+    fn translate(&mut self, mode: &[&str], object: Option<&Path>) -> Result<Ended, RaceError> {
         let flags = FLAGS.iter().chain(mode).map(OsStr::new);
         let include = [OsStr::new("-I"), self.include_dir.as_os_str()];
         let object = object.iter().flat_map(|path| [OsStr::new("-o"), path.as_os_str()]);
         let arguments = flags.chain(include).chain(object).chain([self.source.as_os_str()]);
-        let output = self.run(&arguments.collect::<Vec<_>>())?;
-        if output.status.success() {
-            return Ok(output);
+        let ended = self.run(&arguments.collect::<Vec<_>>())?;
+        if ended.status.success() {
+            return Ok(ended);
         }
         Err(RaceError::Compilation {
             path: self.source.to_owned(),
-            compiler: self.command.clone(),
-            output: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
+            compiler: self.compiler.command().to_owned(),
+            output: self.compiler.complaint(&ended),
         })
     }
 
-    fn run(&self, arguments: &[&OsStr]) -> Result<Output, RaceError> {
-        let mut words = self.command.split_whitespace();
-        let program = words.next().unwrap_or_default();
-        let output = Command::new(program)
-            .args(words)
-            .args(arguments)
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .output();
-        output.map_err(|cause| match cause.kind() {
-            ErrorKind::NotFound => {
+    fn run(&mut self, arguments: &[&OsStr]) -> Result<Ended, RaceError> {
+        let ended = self.compiler.run(arguments, self.goes_on);
+        let program = self.compiler.program();
+        ended.map_err(|why| match why {
+            why if Compiler::is_missing(&why) => {
                 RaceError::CompilerMissing { command: program.to_owned(), variable: self.variable }
             }
-            _ => io_error("run", Path::new(program), cause),
+            Unended::Io(cause) => io_error("run", Path::new(program), cause),
+            Unended::Stopped => RaceError::Stopped,
+            why => RaceError::CompilerEnded {
+                path: self.source.to_owned(),
+                compiler: self.compiler.command().to_owned(),
+                why: Compiler::excuse(&why),
+            },
         })
     }
 }

@@ -1,6 +1,5 @@
 //! What the simulator's tests share: policies of the repository, small machines, workloads and
 //! jobs, runs of the ones on the others, and what timelines say.
-#![allow(dead_code, unused_imports)] // Every test program uses another part of it.
 
 mod jobs;
 mod machines;

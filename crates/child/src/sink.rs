@@ -12,10 +12,15 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// A file without a name. Its memory goes back to the system as it is read.
-pub(crate) struct Sink {
+pub struct Sink {
     file: File,
     read_bytes: u64,
     freed_bytes: u64,
+}
+
+/// Where other processes of this user find a file that this one has open, whatever its name is.
+pub fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
 /// Memory is given back in pieces of this size.
@@ -33,7 +38,7 @@ impl Sink {
 
     /// Where other processes of this user find it, as long as this one lives.
     pub fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+        path_of(&self.file)
     }
 
     /// Another handle of it, for a child's output.

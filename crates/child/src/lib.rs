@@ -1,5 +1,11 @@
 //! Programs of this machine that we start: none outlives us, none is waited for without a limit.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod compiler;
+mod group;
+pub mod sink;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -7,10 +13,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getppid};
 
 use crate::sink::Sink;
+
+pub use compiler::Compiler;
+pub use group::end_with_parent;
 
 /// How often a running program is looked at.
 const POLL: Duration = Duration::from_millis(5);
@@ -19,21 +29,27 @@ const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
 /// A program that ended by itself.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub struct Ended {
+    /// How it ended.
     pub status: ExitStatus,
+    /// What it printed on its standard output.
     pub stdout: Vec<u8>,
+    /// What it printed on its standard error.
     pub stderr: Vec<u8>,
 }
 
 /// Why there is no end of a program to tell of.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unended {
+pub enum Unended {
     /// It could not be started or waited for.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// It took too long, and was killed.
     #[error("it did not end within {} s", limit.as_secs_f64())]
-    Late { limit: Duration },
+    Late {
+        /// What it was given.
+        limit: Duration,
+    },
     /// It printed too much, and was killed.
     #[error("it printed more than {OUTPUT_BYTES_MAX} bytes and did not stop")]
     Flooded,
@@ -45,7 +61,7 @@ pub(crate) enum Unended {
 /// Has the kernel kill the program when the thread that starts it ends, even by SIGKILL.
 ///
 /// It also gets a process group of its own, so that Ctrl-C reaches us and not it.
-pub(crate) fn tie_to_us(command: &mut Command) {
+pub fn tie_to_us(command: &mut Command) {
     command.process_group(0);
     let parent = nix::unistd::getpid();
     let end_with_parent = move || {
@@ -62,10 +78,25 @@ pub(crate) fn tie_to_us(command: &mut Command) {
     unsafe { command.pre_exec(end_with_parent) };
 }
 
+/// Lets the program, and each that it starts, ask for so much memory and for no more.
+pub fn bound_memory(command: &mut Command, bytes: u64) {
+    let bound = move || {
+        // A user's own limit may be lower, and cannot be raised.
+        let bytes = bytes.min(getrlimit(Resource::RLIMIT_AS)?.1);
+        Ok(setrlimit(Resource::RLIMIT_AS, bytes, bytes)?)
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(bound) };
+}
+
 /// Runs a program to its end, and gives what it printed.
 ///
 /// `goes_on` is asked many times a second; false kills the program and all that it started.
-pub(crate) fn run(
+///
+/// # Errors
+///
+/// [`Unended`] if it could not be started, or was killed.
+pub fn run(
     command: &mut Command,
     limit: Duration,
     goes_on: &mut dyn FnMut() -> bool,
@@ -76,7 +107,11 @@ pub(crate) fn run(
 }
 
 /// The same, of a program whose output goes to `file` as it is, however much it is.
-pub(crate) fn run_into(
+///
+/// # Errors
+///
+/// Those of [`run`].
+pub fn run_into(
     file: File,
     command: &mut Command,
     limit: Duration,

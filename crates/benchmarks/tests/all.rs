@@ -1,0 +1,4 @@
+//! The benchmarks' tests, in one program, which is linked once.
+
+mod measures;
+mod plays;

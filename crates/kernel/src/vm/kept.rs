@@ -1,0 +1,266 @@
+//! Machines that have booted, each kept in a file from which it goes on in a fraction of a second.
+//!
+//! A file's name begins with a digest of all that made the machine, so that a file which is found
+//! is a boot that would be made again. Files appear whole or not at all, several processes may
+//! make the same one, and when there are too many the one that was not used for longest goes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use super::{Accelerator, Options, Qemu, arguments, clock};
+use crate::kernels::Kernel;
+use crate::sink::{Sink, path_of};
+
+/// Space for all of them, some 80 MB each.
+const BYTES_MAX: u64 = 4 << 30;
+/// A file that was begun so long ago is not written any more.
+const DRAFT_AGE_MAX: Duration = Duration::from_secs(3600);
+const DRAFT: &str = "draft-";
+const ENDING: &str = ".machine";
+const DIGEST_DIGITS: usize = 24;
+/// Clocks of guests that differ by less are alike: one part in a hundred.
+const RATE_STEP: f64 = 0.01;
+
+/// A machine of the folder, or the place of one that is not there yet.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    directory: PathBuf,
+    digest: String,
+}
+
+/// A kept machine that can be restored, even if its file is removed meanwhile.
+pub(super) struct Found {
+    /// Which boot it was.
+    pub boot: String,
+    file: File,
+    path: PathBuf,
+}
+
+/// A machine that is being saved.
+pub(super) struct Draft {
+    file: NamedTempFile,
+    to: PathBuf,
+    mark: Sink,
+}
+
+impl Place {
+    /// Where the machine of this kernel and these options is kept.
+    pub fn of(
+        directory: &Path,
+        qemu: &Qemu,
+        kernel: &Kernel,
+        initramfs: &[u8],
+        options: &Options,
+    ) -> Place {
+        let directory = directory.to_owned();
+        Place { directory, digest: digest(qemu, kernel, initramfs, options) }
+    }
+
+    /// A name for a boot of this machine that happens now.
+    pub fn new_boot(&self) -> String {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        format!("{}-{:x}", self.digest, since.as_micros())
+    }
+
+    /// The machine, if it is there.
+    pub fn find(&self) -> Option<Found> {
+        let mut paths: Vec<PathBuf> = entries(&self.directory)
+            .filter(|path| name(path).starts_with(&self.digest) && name(path).ends_with(ENDING))
+            .collect();
+        paths.sort();
+        let path = paths.pop()?;
+        let file = File::options().read(true).write(true).open(&path).ok()?;
+        // It is in use. Where the file is somebody else's, it goes sooner.
+        let _ = file.set_modified(SystemTime::now());
+        let boot = name(&path).strip_suffix(ENDING)?.to_owned();
+        Some(Found { boot, file, path })
+    }
+
+    /// A file to save this boot of the machine in.
+    pub fn draft(&self, boot: &str) -> io::Result<Draft> {
+        fs::create_dir_all(&self.directory)?;
+        let file = tempfile::Builder::new().prefix(DRAFT).tempfile_in(&self.directory)?;
+        let to = self.directory.join(format!("{boot}{ENDING}"));
+        Ok(Draft { file, to, mark: Sink::with(b"")? })
+    }
+}
+
+impl Found {
+    /// Where QEMU reads it.
+    pub fn path(&self) -> String {
+        path_of(&self.file)
+    }
+
+    /// Forgets a machine that cannot be restored.
+    pub fn remove(&self) {
+        // Another process may have done so.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Draft {
+    /// Where QEMU writes it.
+    pub fn path(&self) -> String {
+        path_of(self.file.as_file())
+    }
+
+    /// Where something is to be written once all of it is.
+    pub fn mark_path(&self) -> String {
+        self.mark.path()
+    }
+
+    /// Whether all of it is written.
+    pub fn is_whole(&mut self) -> bool {
+        self.mark.read_new(&mut vec![]).is_ok_and(|length| length > 0)
+    }
+
+    /// Keeps what was saved, and makes room for it.
+    pub fn keep(self) -> io::Result<()> {
+        let Draft { file, to, .. } = self;
+        file.persist(&to).map_err(|error| error.error)?;
+        to.parent().map_or(Ok(()), |directory| make_room(directory, BYTES_MAX))
+    }
+}
+
+/// Removes what was not used for longest until the rest is no larger than `bytes_max`.
+fn make_room(directory: &Path, bytes_max: u64) -> io::Result<()> {
+    let now = SystemTime::now();
+    let mut files = vec![];
+    for path in entries(directory) {
+        // Another process may remove it at any time.
+        let Ok(about) = fs::metadata(&path) else { continue };
+        let used = about.modified()?;
+        let age = now.duration_since(used).unwrap_or_default();
+        if !name(&path).starts_with(DRAFT) {
+            files.push((used, about.len(), path));
+        } else if age > DRAFT_AGE_MAX {
+            let _ = fs::remove_file(path);
+        }
+    }
+    files.sort();
+    let mut bytes: u64 = files.iter().map(|(_, length, _)| length).sum();
+    for (_, length, path) in files {
+        if bytes > bytes_max {
+            let _ = fs::remove_file(path);
+            bytes -= length;
+        }
+    }
+    Ok(())
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// All that a booted machine is made of.
+fn digest(qemu: &Qemu, kernel: &Kernel, initramfs: &[u8], options: &Options) -> String {
+    let nowhere = arguments::Files::default();
+    let mut parts = vec![
+        qemu.version_text.clone(),
+        program_digest(&qemu.program),
+        kernel.sha256.clone(),
+        arguments::of(qemu, kernel, &nowhere, options).join("\n"),
+    ];
+    if !options.deterministic {
+        // Its clock is this processor's, and each seed is a boot of its own.
+        parts.extend([processor(), rate(), options.seed.to_string()]);
+    }
+    let mut hash = Sha256::new();
+    for part in parts.iter().map(String::as_bytes).chain([initramfs]) {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..DIGEST_DIGITS].to_owned()
+}
+
+/// Of a program on PATH, or of a path: what changes when another one is installed.
+fn program_digest(program: &str) -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).map(|directory| directory.join(program));
+    let about = std::iter::once(PathBuf::from(program))
+        .filter(|path| path.components().count() > 1)
+        .chain(places)
+        .find_map(|path| fs::metadata(path).ok());
+    about.map_or_else(String::new, |about| format!("{} {:?}", about.len(), about.modified().ok()))
+}
+
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    text.lines().find(|line| line.starts_with("model name")).unwrap_or_default().to_owned()
+}
+
+/// The rate of the processor's counter, in steps.
+fn rate() -> String {
+    let steps = |khz: u64| ((khz as f64).ln() / RATE_STEP).round().to_string();
+    clock::rate_khz().map_or_else(String::new, steps)
+}
+
+impl Options {
+    /// Whether a booted machine can be kept: not where the processor itself executes it, which
+    /// boots it in a second and is not the same elsewhere.
+    pub(super) fn can_be_kept(&self) -> bool {
+        self.accelerator == Accelerator::Tcg
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(directory: &Path, digest: &str) -> Place {
+        Place { directory: directory.to_owned(), digest: digest.to_owned() }
+    }
+
+    fn saved(place: &Place, boot: &str, bytes: usize) {
+        let draft = place.draft(boot).unwrap();
+        fs::write(draft.file.path(), vec![1; bytes]).unwrap();
+        draft.keep().unwrap();
+    }
+
+    #[test]
+    fn a_machine_is_found_once_it_is_whole_and_the_latest_boot_of_it_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mine, other) = (place(directory.path(), "aa"), place(directory.path(), "bb"));
+        let draft = mine.draft("aa-1").unwrap();
+        assert!(mine.find().is_none());
+        draft.keep().unwrap();
+        saved(&mine, "aa-2", 1);
+        saved(&other, "bb-3", 1);
+        let found = mine.find().unwrap();
+        assert_eq!(found.boot, "aa-2");
+        found.remove();
+        assert_eq!(mine.find().unwrap().boot, "aa-1");
+    }
+
+    #[test]
+    fn where_there_are_too_many_the_one_that_was_not_used_for_longest_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        for (digest, seconds) in [("aa", 30), ("bb", 10), ("cc", 20)] {
+            let place = place(directory.path(), digest);
+            saved(&place, &format!("{digest}-1"), 100);
+            let file = place.find().unwrap().file;
+            file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+        }
+        // Whoever is saved just now is left alone, whoever was begun long ago is not.
+        let draft = place(directory.path(), "dd").draft("dd-1").unwrap();
+        let old = place(directory.path(), "ee").draft("ee-1").unwrap();
+        old.file.as_file().set_modified(UNIX_EPOCH).unwrap();
+        make_room(directory.path(), 200).unwrap();
+        let mut left: Vec<PathBuf> = entries(directory.path()).collect();
+        left.retain(|path| path != draft.file.path());
+        left.sort();
+        let left: Vec<&str> = left.iter().map(|path| name(path)).collect();
+        assert_eq!(left, ["bb-1.machine", "cc-1.machine"]);
+        assert!(draft.file.path().exists());
+    }
+}

@@ -1,0 +1,8 @@
+//! The scenarios' tests, in one program, which is linked once.
+
+mod meaning;
+mod messages;
+mod random;
+mod reference;
+mod shipped;
+mod writing;

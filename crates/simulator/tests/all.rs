@@ -1,0 +1,33 @@
+//! The simulator's tests, in one program: thirty would be linked one by one.
+
+mod baselines;
+mod bfs;
+mod broken_policies;
+mod cfs;
+mod cfs_2007;
+mod cfs_gavl;
+mod cfs_releases;
+mod choices;
+mod closed_forms;
+mod corners;
+mod determinism;
+mod eevdf;
+mod golden;
+mod hotplug;
+mod idle_cpus;
+mod interface;
+mod linux_2_4;
+mod o1;
+mod order_of_events;
+mod prints;
+mod published_shapes;
+mod queue_records;
+mod requests;
+mod rfs;
+mod shipped_workloads;
+mod support;
+mod swarm;
+mod switching;
+mod timering;
+mod tunable_sets;
+mod tunables;

@@ -1,0 +1,142 @@
+"""What can be wrong with a store: SQLite's errors in words, rows that are not what was kept, and
+places in which nothing can be written.
+
+A run is sealed when it is kept: a digest over all of its row. A row whose seal does not match, or
+whose JSON is damaged, is an error that names it; the other rows stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+from schedlab.errors import DamagedRow, StoreError
+
+BUSY_TIMEOUT_S = 30
+
+
+def seal(values: Sequence[str | int]) -> str:
+    """16 hex digits over the values of a row, in order: other values have another seal.
+
+    It tells damage and edits by hand; whoever wants to deceive can compute it too.
+    """
+    text = json.dumps(values, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def decode(
+    store: Path,
+    row: str,
+    column: str,
+    text: str,
+    kind: type | UnionType = dict,
+    hint: str | None = None,
+) -> Any:
+    """The JSON value of one place of a store, which is a `kind`; `row` names it in words.
+
+    Raises
+    ------
+    DamagedRow
+        If it is another sort of value.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(store, row, f"its {column} is no JSON: {error}", hint) from error
+    if not isinstance(value, kind):
+        raise damaged(store, row, f"its {column} is another sort of value", hint)
+    return value
+
+
+def damaged(store: Path, row: str, why: str, hint: str | None = None) -> DamagedRow:
+    """A row that cannot be used; without a hint, with the way to the runs that there are beside."""
+    return DamagedRow(
+        f"store {store}: {row} is not what was kept: {why}",
+        hint
+        or f"restore a copy, or `schedlab merge NEW.db {store}` takes over all runs that are sound,"
+        " and the command that made the rest makes it again with --store NEW.db",
+    )
+
+
+@contextlib.contextmanager
+def told(store: Path) -> Iterator[None]:
+    """Turns SQLite's errors into ours, with the file and a way out."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        message, hint = _explain(error)
+        raise StoreError(f"store {store}: {message}", hint) from error
+
+
+def _explain(error: sqlite3.Error) -> tuple[str, str]:
+    code = getattr(error, "sqlite_errorname", "")
+    causes = {
+        "SQLITE_FULL": ("the disk is full", "free some space; what was kept is intact"),
+        "SQLITE_READONLY": ("it cannot be written", "name a writable file with --store"),
+        "SQLITE_NOTADB": ("it is not a schedlab store", "name another file with --store"),
+        "SQLITE_CORRUPT": ("it is damaged", "restore a copy, or start a new one with --store"),
+        "SQLITE_BUSY": (
+            f"another program kept it locked for {BUSY_TIMEOUT_S} s",
+            "wait for that program to end",
+        ),
+        "SQLITE_CANTOPEN": ("it cannot be opened", "check that you may read and write it"),
+        "SQLITE_IOERR_WRITE": (
+            "it cannot grow: the disk is full or failed, or a limit on file sizes is reached",
+            "free some space, or see `ulimit -f` and the kernel's log; what was kept is intact",
+        ),
+        "SQLITE_IOERR": ("the disk failed", "see the kernel's log; what was kept may be intact"),
+    }
+    for prefix, (message, hint) in causes.items():
+        if code.startswith(prefix):
+            return f"{message} ({error})", hint
+    return f"{error} ({code or type(error).__name__})", "name another file with --store"
+
+
+def uri_to_read(path: Path, copies: contextlib.ExitStack) -> str:
+    """A name by which SQLite can read the store, also where nothing can be written.
+
+    To read a store that others may write to, SQLite makes files beside it. Where it cannot, nobody
+    writes, and the file is read as it is. If a command that was killed there has left its last
+    runs in the `-wal` file, both are copied to a directory that `copies` removes.
+
+    Raises
+    ------
+    sqlite3.Error, StoreError
+        If it cannot be read, or not be copied.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        with contextlib.closing(connect(uri)) as database:
+            database.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        return uri
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorname", "")
+        if not code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            raise
+    left = path.with_name(f"{path.name}-wal")
+    if left.exists() and left.stat().st_size:
+        copied = Path(copies.enter_context(tempfile.TemporaryDirectory(prefix="schedlab-")))
+        try:
+            for file in (path, left):
+                shutil.copyfile(file, copied / file.name)
+        except OSError as error:
+            raise StoreError(
+                f"store {path} cannot be read where it is, nor be copied to {copied}:"
+                f" {error.strerror}",
+                f"copy {path} and {left} to a place that can be written",
+            ) from error
+        return f"{(copied / path.name).as_uri()}?mode=ro"
+    return f"{uri}&immutable=1"
+
+
+def connect(uri: str) -> sqlite3.Connection:
+    """Opens a database; its transactions are the caller's."""
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)

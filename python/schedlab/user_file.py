@@ -1,0 +1,227 @@
+"""Files that users name: what each is, and never more of one than a bound.
+
+A name may lead to a pipe that nobody writes into, to a device that never ends, to a file larger
+than memory, or to a text nested so deeply that whoever reads it runs out of stack. Whoever reads
+what a user names does so here, or asks here first; what is refused is called what it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any, NoReturn
+
+from schedlab.errors import SchedlabError
+
+# What people write, and what programs make: traces, kernels, shared objects.
+WRITTEN_BYTES_MAX = 16 << 20
+MADE_BYTES_MAX = 1 << 30
+# TOML is read by a parser in Python, at some MiB a second.
+TOML_BYTES_MAX = 1 << 20
+# Brackets in brackets, and parts of one dotted key. Nobody writes ten.
+NESTING_MAX = 50
+
+MISSING = "does not exist"
+KINDS = (
+    (stat.S_ISDIR, "is a directory"),
+    (stat.S_ISFIFO, "is a pipe, and not a file"),
+    (stat.S_ISCHR, "is a device, and not a file"),
+    (stat.S_ISBLK, "is a device, and not a file"),
+    (stat.S_ISSOCK, "is a socket, and not a file"),
+)
+
+# Texts and comments of TOML, and texts of JSON, each in one piece even where its end is missing;
+# and outside of them what opens, closes, parts and divides.
+_TOKEN = re.compile(
+    r'''"""(?:\\.|[^\\])*?(?:"{3,5}(?!")|\Z)|\'\'\'.*?(?:'{3,5}(?!')|\Z)'''
+    r"""|"(?:\\.|[^"\\\n])*+"?|'[^'\n]*+'?|#[^\n]*|[\[\]{}.,=:\n]""",
+    re.DOTALL,
+)
+
+
+def what_it_is(path: Path) -> str | None:
+    """What keeps a path from being a file, as the end of a sentence; None if it is one."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if path.is_symlink():
+            return f"is a link to {path.readlink()}, which {MISSING}"
+        return MISSING
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "is a loop of links"
+        return f"cannot be reached: {error.strerror}"
+    except ValueError:
+        # Python's word for a character that ends names in C.
+        return MISSING
+    return next((told for is_kind, told in KINDS if is_kind(mode)), None)
+
+
+def refuse_unfit(what: str, path: Path, bytes_max: int, hint: str | None = None) -> None:
+    """Refuses what is no file or too large; `what` begins the sentence, the path included.
+
+    Raises
+    ------
+    SchedlabError
+        That says what it is.
+    """
+    wrong = what_it_is(path)
+    if wrong is not None:
+        raise SchedlabError(f"{what} {wrong}", hint or "give the path of a file that is there")
+    _refuse_large(what, path.stat().st_size, bytes_max)
+
+
+def refuse_empty(what: str, path: Path, hint: str | None = None) -> None:
+    """Refuses a file of no size: some of the kernel's have none, and wait for more when read.
+
+    Whoever reads it here is told so; this is for what the core reads.
+    """
+    if path.stat().st_size == 0:
+        raise SchedlabError(f"{what} is empty", hint or "give the path of a file that is not")
+
+
+def refuse_target(what: str, path: Path) -> None:
+    """Refuses to write where something is that is no file: it would be lost, or waited for.
+
+    Raises
+    ------
+    SchedlabError
+        That says what it is.
+    """
+    wrong = what_it_is(path)
+    if wrong is not None and not wrong.endswith(MISSING):
+        raise SchedlabError(f"{what} {wrong}", "name a file in a directory")
+
+
+def read(what: str, path: Path, bytes_max: int) -> bytes:
+    """The bytes of a file.
+
+    Raises
+    ------
+    SchedlabError
+        As `refuse_unfit`; also if it cannot be read, or has no end as some of the kernel's.
+    """
+    refuse_unfit(what, path, bytes_max)
+    content = bytearray()
+    try:
+        # What is no file by now must not be waited for.
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(number, "rb", buffering=0) as file:
+            while len(content) <= bytes_max:
+                part = file.read(1 << 20)
+                if part is None:
+                    _refuse(f"{what} has no end: it waits for more", "copy what there is to a file")
+                if not part:
+                    break
+                content += part
+    except OSError as error:
+        _refuse(f"{what} cannot be read: {error.strerror}", "give the path of a file that can be")
+    _refuse_large(what, len(content), bytes_max)
+    return bytes(content)
+
+
+def text(what: str, path: Path, bytes_max: int = WRITTEN_BYTES_MAX) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    SchedlabError
+        As `read`; also if it is not UTF-8.
+    """
+    try:
+        return read(what, path, bytes_max).decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise SchedlabError(
+            f"{what} cannot be read: it is not UTF-8, from byte {error.start} on",
+            "write it in UTF-8",
+        ) from error
+
+
+def toml(what: str, path: Path, hint: str | None = None) -> dict[str, Any]:
+    """The table of a TOML file.
+
+    Raises
+    ------
+    SchedlabError
+        As `text`; also if it is no TOML, with `hint`, or nested too deeply.
+    """
+    written = text(what, path, TOML_BYTES_MAX)
+    try:
+        refuse_nested(written)
+        table = tomllib.loads(written)
+        _refuse_long_numbers(table)
+    except ValueError as error:
+        raise SchedlabError(f"{what} is not TOML: {error}", hint) from error
+    return table
+
+
+def json_of(written: str) -> Any:
+    """The value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, nested too deeply, or holds a number that is none or has no end.
+    """
+    refuse_nested(written)
+    return json.loads(written, parse_constant=_no_number, parse_float=_finite)
+
+
+def refuse_nested(written: str) -> None:
+    """Raises ValueError if a text of TOML or JSON is nested too deeply, without parsing it."""
+    depth = parts = 0
+    for found in _TOKEN.finditer(written):
+        token = found[0]
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+        elif token == ".":
+            parts += 1
+        elif token in ",=:\n":
+            parts = 0
+        if max(depth, parts) > NESTING_MAX:
+            line = written.count("\n", 0, found.start()) + 1
+            raise ValueError(f"it is nested deeper than {NESTING_MAX}, in line {line}")
+
+
+def _refuse_long_numbers(table: dict[str, Any]) -> None:
+    """TOML's are of 64 bits. Python reads longer ones, and cannot say those of 4,300 digits."""
+    values: list[Any] = [table]
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            values += value.values()
+        elif isinstance(value, list):
+            values += value
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"a number has {value.bit_length()} bits, more than 63 and a sign")
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is larger than any number")
+    return value
+
+
+def _refuse_large(what: str, nr_bytes: int, bytes_max: int) -> None:
+    if nr_bytes > bytes_max:
+        _refuse(
+            f"{what} is larger than {bytes_max >> 20} MiB, more than is read of such a file",
+            "is it the right file?",
+        )
+
+
+def _refuse(message: str, hint: str) -> NoReturn:
+    raise SchedlabError(message, hint)

@@ -1,0 +1,235 @@
+"""Goal: what is read from a store is what was kept there, or an error that names the run; and a
+store can be read wherever its file can.
+
+Method: real files, changed by SQLite behind the store's back; a directory in which an unprivileged
+user may write nothing; then the real command.
+"""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import pytest
+from schedlab.errors import DamagedRow, StoreError
+from schedlab.heats import Heats, StoredHeat
+from schedlab.measurements import Campaign, Measurements
+from schedlab.merging import Taken, merge
+from schedlab.store import JSON_COLUMNS, SEALED_COLUMNS, Store, StoredExperiment
+
+NOBODY = 65534
+EXPERIMENT = StoredExperiment("e1", "one", {"policies": []}, "schedlab compare", "2026-01-01")
+
+
+@pytest.fixture
+def path(tmp_path, make_record):
+    """A store with two runs of an experiment, of seeds 1 and 2."""
+    path = tmp_path / "runs.db"
+    with Store(path) as store:
+        store.add_experiment(EXPERIMENT)
+        store.add(make_record(seed=1, experiment="e1"), make_record(seed=2, experiment="e1"))
+    return path
+
+
+def change(path, statement, *values):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(statement, values)
+
+
+# ---- what was changed by hand -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", SEALED_COLUMNS)
+def test_whatever_is_changed_in_a_run_is_noticed(path, column):
+    change(path, f"UPDATE runs SET {column} = replace({column}, {column}, 7) WHERE id = 2")
+    with Store(path, read_only=True) as store, pytest.raises(DamagedRow) as raised:
+        store.runs()
+    for part in (str(path), "run 2", "seal does not match"):
+        assert part in str(raised.value)
+    assert f"schedlab merge NEW.db {path}" in raised.value.hint
+
+
+def test_a_changed_number_under_its_old_digest_is_an_error_that_names_the_run(
+    path, command, make_record
+):
+    change(path, "UPDATE runs SET result = replace(result, '7', '6') WHERE seed = 2")
+    with Store(path) as store:
+        assert store.find(make_record(seed=1).key) is not None
+        with pytest.raises(DamagedRow, match="seed 2"):
+            store.find(make_record(seed=2).key)
+    done = command("export", path, "-o", path.with_suffix(".csv"))
+    assert done.returncode == 2
+    assert "run 2 (fifo with hackbench on osdl-1, seed 2) is not what was kept" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not path.with_suffix(".csv").exists()
+
+
+def test_a_merged_store_has_the_runs_that_are_sound(path, command):
+    change(path, "UPDATE runs SET result = replace(result, '7', '6') WHERE seed = 2")
+    new = path.with_name("new.db")
+    done = command("merge", new, path)
+    assert done.returncode == 0
+    assert done.stderr.startswith(f"note: left out: store {path}: run 2 ")
+    with Store(new) as store:
+        assert [run.seed for run in store.runs()] == [1]
+        assert [run.seed for run in store.runs("e1")] == [1]
+
+
+@pytest.mark.parametrize("column", [*JSON_COLUMNS, "result"])
+@pytest.mark.parametrize("text", ["{", "[1]", "7", ""])
+def test_damaged_json_without_a_seal_is_noticed_too(path, column, text):
+    change(path, f"UPDATE runs SET seal = '', {column} = ? WHERE id = 2", text)
+    with Store(path) as store, pytest.raises(DamagedRow, match=rf"run 2 .* its {column} "):
+        store.runs()
+
+
+def test_a_completed_run_without_its_makespan_is_noticed_without_a_seal(path):
+    change(path, "UPDATE runs SET seal = '', result = '{}' WHERE id = 2")
+    with Store(path) as store, pytest.raises(DamagedRow, match=r"run 2 .* no makespan_ns"):
+        store.runs()
+
+
+def test_a_damaged_place_names_its_run(path):
+    change(path, "UPDATE experiment_runs SET varied = '{' WHERE run = 2")
+    with Store(path) as store, pytest.raises(DamagedRow, match=r"run 2 .* its varied is no JSON"):
+        store.runs("e1")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"policies": []}'])
+def test_a_damaged_question_is_told_and_the_others_can_be_asked(command, tmp_path, text):
+    words = ("fifo", "--workload", "ping_pong", "--with", "rounds=10", "--repeat", "1", "-q")
+    for machine in ("osdl-1", "osdl-2"):
+        assert command("compare", *words, "--machine", machine).returncode == 0
+    path = tmp_path / "schedlab.db"
+    change(path, "UPDATE experiments SET definition = ? WHERE rowid = 2", text)
+    with Store(path) as store:
+        first, second = store.experiments()
+    done = command("report", path, "-o", "out.html", "--experiment", second.id)
+    assert done.returncode == 2
+    assert f"experiment {second.id} is not what was kept" in done.stderr
+    assert "ask it again" in done.stderr.partition("hint:")[2]
+    assert "Traceback" not in done.stderr
+    done = command("export", path, "-o", "out.csv", "--experiment", first.id)
+    assert done.returncode == 0, done.stderr
+
+
+def test_damaged_measurements_and_heats_name_their_row(path):
+    with Store(path) as store:
+        kept = Measurements(store)
+        kept.begin(Campaign("c1", "quick", {}, "", 1, {}, "schedlab bench", "1", "2026-01-01"))
+        kept.surround("c1", "2026-01-01", {}, [])
+        heats = Heats(store)
+        heats.add("k1", StoredHeat("2026-01-01", None, {}))
+    change(path, "UPDATE campaigns SET condition = '{'")
+    change(path, "UPDATE surroundings SET facts = '[]'")
+    change(path, "UPDATE heats SET result = 'x'")
+    with Store(path) as store:
+        kept, heats = Measurements(store), Heats(store)
+        with pytest.raises(DamagedRow, match=r"campaigns c1 .* its condition") as raised:
+            kept.campaigns()
+        assert f"sqlite3 {path} \"DELETE FROM campaigns WHERE id = 'c1'\"" in raised.value.hint
+        with pytest.raises(DamagedRow, match=r"surroundings 1 .* its facts"):
+            kept.surroundings("c1")
+        with pytest.raises(DamagedRow, match=r"heat k1 .* its result"):
+            heats.find("k1")
+        assert len(store.runs()) == 2
+
+
+# ---- older formats ------------------------------------------------------------------------------
+
+
+def make_older(path, version):
+    change(path, "ALTER TABLE runs DROP COLUMN seal")
+    if version == 1:
+        change(path, "ALTER TABLE runs DROP COLUMN platform")
+    change(path, f"PRAGMA user_version = {version}")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_store_is_read_as_it_is_and_brought_up_to_date_when_written(
+    path, make_record, version
+):
+    make_older(path, version)
+    with Store(path, read_only=True) as store:
+        assert [run.seed for run in store.runs()] == [1, 2]
+    with Store(path) as store:
+        store.add(make_record(seed=3))
+        kept = store.runs()
+        assert [bool(row["seal"]) for row in store.rows("SELECT seal FROM runs")] == [
+            False, False, True,
+        ]  # fmt: skip
+    assert kept[0].manifest["platform"] is None and kept[0].measured_on is None
+    change(path, "UPDATE runs SET result = replace(result, '7', '6') WHERE seed = 3")
+    with Store(path) as store, pytest.raises(DamagedRow, match="seed 3"):
+        store.runs()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_store_is_merged(path, tmp_path, version):
+    make_older(path, version)
+    with Store(tmp_path / "new.db") as store:
+        assert merge(store, path)["runs"] == Taken(2, 2)
+        assert len(store.runs("e1")) == 2
+
+
+# ---- where nothing can be written ---------------------------------------------------------------
+
+
+@pytest.fixture
+def kept_from_writing(path):
+    """The store in a directory where this process may write nothing, whoever runs the tests."""
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(made)
+        for file in path.parent.glob("runs.db*"):
+            shutil.copyfile(file, place / file.name)
+            (place / file.name).chmod(0o444)
+        place.chmod(0o555)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(NOBODY)
+        try:
+            yield place / "runs.db"
+        finally:
+            if is_root:
+                os.seteuid(0)
+            place.chmod(0o755)
+
+
+def test_a_store_is_read_where_nothing_can_be_written(kept_from_writing):
+    with pytest.raises(OSError):
+        kept_from_writing.with_name("new").touch()
+    with Store(kept_from_writing, read_only=True) as store:
+        assert [run.seed for run in store.runs("e1")] == [1, 2]
+    assert [file.name for file in kept_from_writing.parent.iterdir()] == ["runs.db"]
+
+
+def test_a_store_is_merged_from_where_nothing_can_be_written(kept_from_writing):
+    with tempfile.TemporaryDirectory() as made, Store(Path(made) / "new.db") as store:
+        assert merge(store, kept_from_writing)["runs"] == Taken(2, 2)
+
+
+def test_writing_there_is_still_a_clear_error(kept_from_writing, make_record):
+    with pytest.raises(StoreError, match="cannot be written"), Store(kept_from_writing) as store:
+        store.add(make_record(seed=3))
+
+
+@pytest.fixture
+def path_left_by_a_kill(path, make_record):
+    """The same, but seed 3 is in the `-wal` file alone, as after a kill."""
+    with Store(path) as store:
+        store.add(make_record(seed=3, experiment="e1"))
+        for file in list(path.parent.glob("runs.db*")):
+            shutil.copyfile(file, file.with_name(f"copy-{file.name}"))
+    for file in path.parent.glob("copy-*"):
+        file.rename(file.with_name(file.name.removeprefix("copy-")))
+    path.with_name("runs.db-shm").unlink()
+
+
+@pytest.mark.usefixtures("path_left_by_a_kill")
+def test_what_a_kill_left_beside_the_file_is_read_too(request):
+    kept_from_writing = request.getfixturevalue("kept_from_writing")
+    assert kept_from_writing.with_name("runs.db-wal").stat().st_size
+    with Store(kept_from_writing, read_only=True) as store:
+        assert [run.seed for run in store.runs("e1")] == [1, 2, 3]
