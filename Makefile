@@ -205,7 +205,7 @@ timed-%:
 test-rust: ## The tests of all crates
 	@# What needs libelf is a feature of `kernel`. No crate has tests in its documentation.
 	+LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) \
-		cargo test --workspace --locked --tests --features kernel/bpf
+		cargo test --workspace --locked --tests --no-fail-fast --features kernel/bpf
 
 .PHONY: test-python
 test-python: ## The tests in Python, of what was built
