@@ -425,6 +425,8 @@ class Vm:
         """
     def console_tail(self) -> str:
         """The last 64 KiB of what the kernel wrote to its console."""
+    def forget_policy(self) -> None:
+        """Keeps no machine with this one's policy."""
     def close(self) -> None:
         """Ends the machine now."""
 
@@ -433,6 +435,7 @@ def boot(
     kernel: str,
     initramfs: Initramfs,
     job: Initramfs | None = None,
+    policy: Initramfs | None = None,
     *,
     cpus: str = "1",
     memory_mib: int = 1024,
@@ -443,6 +446,7 @@ def boot(
     align_clocks: bool = False,
     record_kib_per_cpu: int = 0,
     keep_in: str | None = None,
+    keep_with_policy: bool = False,
     boot_effort_s: float = 45.0,
     boot_limit_s: float = 600.0,
     wall_limit_s: float = 600.0,
@@ -454,6 +458,8 @@ def boot(
     ----------
     job : Initramfs, optional
         Files that the guest gets once it has booted; the guest must be `schedlab-guest`.
+    policy : Initramfs, optional
+        Files of the policy that it loads before it gets its job.
     settle_s : float
         Seconds of the guest's clock that it waits before it takes its job.
     align_clocks : bool
@@ -462,6 +468,8 @@ def boot(
         Buffers that it prepares for recordings.
     keep_in : str, optional
         A folder of machines that have booted; without one, or without a job, none is kept.
+    keep_with_policy : bool
+        Whether a machine is kept once more when it has loaded its policy.
     cpus : str
         `N`, or `N,SOCKETS,CORES,THREADS`.
     deterministic : bool

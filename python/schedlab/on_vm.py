@@ -3,7 +3,9 @@
 Every repetition is a boot: runs of one boot share the kernel's memory layout and all that was
 settled when it was switched on, so that an interval over them would be too narrow. A boot is kept
 where it is ready, and each policy goes on from there in a machine of its own, so that policies are
-compared on the same boots and nothing that goes wrong in one run reaches another.
+compared on the same boots and nothing that goes wrong in one run reaches another. It is kept again
+with the policy loaded, where that machine will be asked for again: the verifier takes as long as a
+small workload.
 
 Where the clock counts instructions all boots are equal. There a repetition begins at a time of its
 own between two ticks.
@@ -54,6 +56,7 @@ def run_on_kernel(
     until_ns: int | None = None,
     timeline: bool = False,
     prints: bool = False,
+    is_policy_kept: bool = True,
     limits: vm.Limits = LIMITS,
     tells: Callable[[str], None] | None = None,
 ) -> tuple[dict, str]:
@@ -71,6 +74,8 @@ def run_on_kernel(
         When to stop the play, by the guest's clock.
     prints : bool
         Write what the policy prints to standard error, once the machine is gone.
+    is_policy_kept : bool
+        See `vm.Policy.is_kept`; one that failed is not.
     tells : callable, optional
         See `vm.Boot.tells`.
 
@@ -92,15 +97,11 @@ def run_on_kernel(
         "settle_ns": seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0,
         "time_limit_ns": until_ns or PLAY_LIMIT_NS,
     }
-    files = {f"/{workload.name}": workload.read_bytes()}
-    if policy is not None:
-        set_ = {name: str(value) for name, value in (settings or {}).items()}
-        job["policy"] = {"object": "/policy.o", "set": set_}
-        files["/policy.o"] = policy.read_bytes()
-    booted = vm.start(
+    machine = vm.start(
         platform.kernel.name,
         job,
-        files,
+        {f"/{workload.name}": workload.read_bytes()},
+        policy and vm.Policy(policy.read_bytes(), settings or {}, is_policy_kept),
         cpus=platform.cpus,
         memory_mib=platform.memory_mib,
         accelerator=platform.accelerator,
@@ -109,20 +110,23 @@ def run_on_kernel(
         record_kib_per_cpu=RECORD_KIB // platform.nr_cpus,
         limits=limits,
         tells=tells,
-    ).run()
+    )
+    with machine as booted:
+        records = kernel_result.parse(list(booted))
+        result = kernel_result.result_of(
+            records,
+            booted.end,
+            booted.message,
+            booted.console,
+            until_ns=until_ns,
+            timeline=timeline,
+        )
+        if result["status"] == "failed":
+            booted.forget_policy()
     if booted.failed_start:
         print(f"note: the machine was started again: {booted.failed_start}", file=sys.stderr)
-    records = kernel_result.parse(booted.lines)
     for line in kernel_result.printed(records) if prints else ():
         print(line, file=sys.stderr)
-    result = kernel_result.result_of(
-        records,
-        booted.end,
-        booted.message,
-        booted.console,
-        until_ns=until_ns,
-        timeline=timeline,
-    )
     return result, booted.boot
 
 
@@ -145,9 +149,14 @@ def measure_cell(
     cell: Cell,
     timeline: bool = False,
     prints: bool = False,
+    is_alone: bool = False,
     tells: Callable[[str], None] | None = None,
 ) -> sweep.Outcome:
-    """Makes the run of one cell, as `sweep.simulate_cell` does for simulations."""
+    """Makes the run of one cell, as `sweep.simulate_cell` does for simulations.
+
+    One that is alone is repeated with other workloads; one of many comes back with its policy and
+    boot only where the clock counts instructions, as there all repetitions have one boot.
+    """
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     started_ns = time.monotonic_ns()
     result, boot, fault, hint = None, None, None, None
@@ -163,6 +172,7 @@ def measure_cell(
             until_ns=cell.until_ns,
             timeline=timeline,
             prints=prints,
+            is_policy_kept=is_alone or cell.platform.deterministic,
             tells=tells,
         )
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
@@ -181,7 +191,7 @@ def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
         If it cannot be made.
     """
     with _progress(cell.platform) as tells:
-        outcome = measure_cell(cell, timeline, prints=True, tells=tells)
+        outcome = measure_cell(cell, timeline, prints=True, is_alone=True, tells=tells)
     if outcome.fault is not None:
         raise ExperimentError(outcome.fault, outcome.hint)
     return outcome

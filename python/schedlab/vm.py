@@ -27,9 +27,9 @@ TRIED_AGAIN = ("panicked", "boot_timed_out", "not_restored")
 # the clock that counts instructions. Where that is not enough, the second trial has more.
 BOOT_EFFORT_S = 45.0
 BOOT_EFFORT_AGAIN_S = 300.0
-# Kernels go on initialising for some 1.5 s after their first process began. A guest stops for us
-# two seconds after that; where the clock counts instructions, and jumps over the time in which all
-# sleep, so much later.
+# Kernels go on initialising for some 1.5 s after their first process began. So long after that a
+# guest stops for us; a clock that counts instructions jumps over the time in which all sleep.
+SETTLE_S = 2.0
 SETTLE_DETERMINISTIC_S = 6.0
 # Of a console, to tell how a machine ended.
 LAST_LINES = 5
@@ -48,6 +48,24 @@ class Limits:
     """From power on to the end."""
     quiet_s: float | None = None
     """From one line to the next, once there was one; None is as long as there is time."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a guest loads before it gets its job."""
+
+    content: bytes
+    """A BPF object."""
+    tunables: Mapping[str, int] = field(default_factory=dict)
+    """What to set in it."""
+    is_kept: bool = True
+    """Whether the machine that has loaded it is kept: the next one with it begins there."""
+
+    def files(self) -> dict[str, bytes]:
+        """The guest's files, as crates/kernel/src/job.rs has them."""
+        set_ = {name: str(value) for name, value in self.tunables.items()}
+        text = json.dumps({"object": "/policy.o", "set": set_}, sort_keys=True)
+        return {"/policy.o": self.content, "/policy.json": text.encode()}
 
 
 @dataclass
@@ -115,6 +133,10 @@ class Boot:
         self.machine = self.start_again()
         return True
 
+    def forget_policy(self) -> None:
+        """Keeps no machine that has loaded this policy."""
+        self.machine.forget_policy()
+
     def __enter__(self) -> Boot:
         return self
 
@@ -151,6 +173,7 @@ def start(
     kernel: str,
     job: Mapping,
     files: Mapping[str, bytes],
+    policy: Policy | None = None,
     *,
     executables: Mapping[str, bytes] | None = None,
     deterministic: bool = False,
@@ -171,6 +194,8 @@ def start(
     files, executables : mapping
         Contents by their absolute paths in the guest: those of this job, and those that the
         machine has from the beginning.
+    policy : Policy, optional
+        What the guest loads before it gets `files`.
     keep : bool
         Whether the machine may go on from a boot that was kept, and is kept itself.
     options
@@ -186,10 +211,12 @@ def start(
         kernel,
         initramfs({}, {"/init": programs.GUEST.find().read_bytes(), **(executables or {})}),
         initramfs({**files, "/job.json": text}, {}),
+        policy and initramfs(policy.files(), {}),
         deterministic=deterministic,
         seed=1 if deterministic else seed,
-        settle_s=SETTLE_DETERMINISTIC_S if deterministic else 0.0,
+        settle_s=SETTLE_DETERMINISTIC_S if deterministic else SETTLE_S,
         keep_in=str(catalogue.machines_directory()) if keep else None,
+        keep_with_policy=policy is not None and policy.is_kept,
         **options,
     )
 
@@ -198,6 +225,7 @@ def boot(
     kernel: str,
     files: object,
     job: object = None,
+    policy: object = None,
     *,
     cpus: str = "1",
     memory_mib: int = 1024,
@@ -208,6 +236,7 @@ def boot(
     align_clocks: bool = False,
     record_kib_per_cpu: int = 0,
     keep_in: str | None = None,
+    keep_with_policy: bool = False,
     limits: Limits | None = None,
     kernel_arguments: Sequence[str] = (),
     tells: Callable[[str], None] | None = None,
@@ -216,7 +245,7 @@ def boot(
 
     Parameters
     ----------
-    job : Initramfs, optional
+    job, policy : Initramfs, optional
         What a guest of ours gets once it has booted, see `start`.
     cpus : str
         `N`, or `N,SOCKETS,CORES,THREADS`.
@@ -224,7 +253,7 @@ def boot(
         KVM where it works, if not given.
     deterministic : bool
         The guest's clock counts its instructions: equal boots give equal lines, to the nanosecond.
-    settle_s, align_clocks, record_kib_per_cpu, keep_in
+    settle_s, align_clocks, record_kib_per_cpu, keep_in, keep_with_policy
         See `_native.boot`.
     tells : callable, optional
         See `Boot.tells`.
@@ -245,6 +274,7 @@ def boot(
         kernel,
         files,
         job,
+        policy,
         cpus=cpus,
         memory_mib=memory_mib,
         accelerator=accelerator,
@@ -254,6 +284,7 @@ def boot(
         align_clocks=align_clocks,
         record_kib_per_cpu=record_kib_per_cpu,
         keep_in=keep_in,
+        keep_with_policy=keep_with_policy,
         boot_limit_s=limits.boot_s,
         wall_limit_s=limits.wall_s,
         kernel_arguments=list(kernel_arguments),

@@ -22,9 +22,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+
 use crate::job::{
-    ALIGN_VARIABLE, JOB_NAME, JOB_PATH, Job, Play, PolicyJob, RECORD_VARIABLE, SETTLE_VARIABLE,
-    Work,
+    ALIGN_VARIABLE, COUNTS_VARIABLE, JOB_NAME, JOB_PATH, Job, POLICY_NAME, POLICY_PATH, Play,
+    PolicyJob, RECORD_VARIABLE, SETTLE_VARIABLE, Work,
 };
 use crate::loader::{self, LoadError, LoadedPolicy, Reach, status};
 use crate::records::{Booted, Files, Record, Stage};
@@ -55,14 +57,12 @@ impl Outcome {
     }
 }
 
-/// The life of a virtual machine's first process: it mounts, stops where it is ready, gets its job
-/// and does it, and powers off.
+/// The life of a virtual machine's first process: it mounts, stops where it is ready, loads the
+/// policy that it is given and stops again, gets its job and does it, and powers off.
 pub fn run_as_init() -> ! {
     let prepared = init::mount_all();
     let mut port = Port::open_in_guest();
-    let done = prepared
-        .and_then(|()| get_ready())
-        .and_then(|()| run_job_file(Path::new(JOB_PATH), &mut port));
+    let done = prepared.and_then(|()| get_ready()).and_then(|()| be_given_work(&mut port));
     if let Err(error) = done {
         port.send(&Record::Error { message: error.to_string() });
     }
@@ -74,8 +74,7 @@ pub fn run_as_init() -> ! {
     init::power_off()
 }
 
-/// Waits as the kernel's command line says, stops the machine, and once somebody lets it go on puts
-/// the files that it was given where they belong. Nothing before that depends on them.
+/// Waits as the kernel's command line says, and stops the machine until somebody lets it go on.
 fn get_ready() -> io::Result<()> {
     let number = |name| env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let record_kib = number(RECORD_VARIABLE);
@@ -87,9 +86,49 @@ fn get_ready() -> io::Result<()> {
     if env::var_os(ALIGN_VARIABLE).is_some() {
         clocks::align()?;
     }
-    machine::hold()?;
-    let files = machine::file(JOB_NAME)?;
-    tar::Archive::new(files.as_slice()).unpack("/")
+    stop()
+}
+
+fn stop() -> io::Result<()> {
+    machine::hold(env::var_os(COUNTS_VARIABLE).is_some())
+}
+
+/// Loads the policy that the machine has for this guest, if it has one, and does its job then.
+///
+/// The machine stops in between. One that goes on from there may have another job, and is told
+/// again what it is.
+fn be_given_work(port: &mut Port) -> io::Result<Outcome> {
+    let mut loaded = None;
+    if take_in(POLICY_NAME)? {
+        port.send(&Record::Booted(booted()));
+        let policy: PolicyJob = read_json(Path::new(POLICY_PATH))?;
+        match loader::load_for(Reach::AsWritten, &policy.object, &policy.set) {
+            Ok(found) => loaded = Some((found, policy)),
+            Err(refusal) => return Ok(refuse(&refusal, port)),
+        }
+        prints::make_room();
+        stop()?;
+    }
+    if !take_in(JOB_NAME)? {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the machine has no job"));
+    }
+    run_job_under(loaded, &read_json(Path::new(JOB_PATH))?, port)
+}
+
+/// Puts the files of an archive that the machine has where they belong; whether it has it.
+fn take_in(archive: &str) -> io::Result<bool> {
+    let Some(files) = machine::file(archive)? else { return Ok(false) };
+    tar::Archive::new(files.as_slice()).unpack("/")?;
+    Ok(true)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    let text = fs::read_to_string(path)
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display())))?;
+    serde_json::from_str(&text).map_err(|e| {
+        let message = format!("{} is not what it should be: {e}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })
 }
 
 /// Does the job in a file, and sends what happens.
@@ -98,12 +137,7 @@ fn get_ready() -> io::Result<()> {
 ///
 /// If the file is not a job, or the process may not handle signals.
 pub fn run_job_file(path: &Path, port: &mut Port) -> io::Result<Outcome> {
-    let text = fs::read_to_string(path)
-        .map_err(|e| io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display())))?;
-    let job = serde_json::from_str(&text).map_err(|e| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{} is no job: {e}", path.display()))
-    })?;
-    run_job(&job, port)
+    run_job(&read_json(path)?, port)
 }
 
 /// Does a job: settle, load, work, unload. SIGINT and SIGTERM end it early and cleanly.
@@ -112,20 +146,39 @@ pub fn run_job_file(path: &Path, port: &mut Port) -> io::Result<Outcome> {
 ///
 /// If the process may not handle signals.
 pub fn run_job(job: &Job, port: &mut Port) -> io::Result<Outcome> {
+    run_job_under(None, job, port)
+}
+
+fn run_job_under(
+    loaded: Option<(LoadedPolicy, PolicyJob)>,
+    job: &Job,
+    port: &mut Port,
+) -> io::Result<Outcome> {
     let signals = Signals::block()?;
     let mut run =
         Run { job, port, signals, policy: None, present: None, nr_restarts: 0, interrupted: false };
     run.port.send(&Record::Booted(booted()));
-    if run.pause(Duration::from_nanos(job.settle_ns))? {
+    if let Some((policy, from)) = loaded {
+        run.adopt(policy);
+        run.present = Some(from);
+    }
+    run.pause(Duration::from_nanos(job.settle_ns))?;
+    if run.interrupted {
         return Ok(Outcome::Done);
     }
     if !job.isolated_plays
         && let Some(policy) = &job.policy
         && let Err(refusal) = run.load(policy)
     {
-        return Ok(run.refuse(&refusal));
+        return Ok(refuse(&refusal, run.port));
     }
     run.do_all()
+}
+
+fn refuse(refusal: &LoadError, port: &mut Port) -> Outcome {
+    port.send(&refusal.record());
+    // An object or a tunable that is wrong is the caller's fault, not the kernel's verdict.
+    if refusal.stage() == Stage::Open { Outcome::Failed } else { Outcome::PolicyFailed }
 }
 
 /// A job while it is done.
@@ -157,22 +210,20 @@ impl Run<'_> {
 
     fn load_once(&mut self, policy: &PolicyJob) -> Result<(), LoadError> {
         let reach = if self.job.isolated_plays { Reach::Willing } else { Reach::AsWritten };
-        let mut loaded = loader::load_for(reach, &policy.object, &policy.set)?;
+        let loaded = loader::load_for(reach, &policy.object, &policy.set)?;
         if std::process::id() == 1 {
             prints::make_room();
         }
+        self.adopt(loaded);
+        Ok(())
+    }
+
+    fn adopt(&mut self, mut loaded: LoadedPolicy) {
         if self.job.counters_every_ns > 0 {
             loaded.count_calls();
         }
         self.port.send(&Record::Attached(loaded.attached().clone()));
         self.policy = Some(loaded);
-        Ok(())
-    }
-
-    fn refuse(&mut self, refusal: &LoadError) -> Outcome {
-        self.port.send(&refusal.record());
-        // An object or a tunable that is wrong is the caller's fault, not the kernel's verdict.
-        if refusal.stage() == Stage::Open { Outcome::Failed } else { Outcome::PolicyFailed }
     }
 
     fn do_all(&mut self) -> io::Result<Outcome> {
@@ -214,7 +265,7 @@ impl Run<'_> {
             Work::Load(policy) => {
                 self.detach();
                 if let Err(refusal) = self.load(policy) {
-                    return Ok(self.refuse(&refusal));
+                    return Ok(refuse(&refusal, self.port));
                 }
                 true
             }
@@ -268,7 +319,7 @@ impl Run<'_> {
         }
         let last = self.load_once(&present);
         if let Err(refusal) = &last {
-            self.refuse(refusal);
+            refuse(refusal, self.port);
         }
         last.is_ok()
     }
@@ -298,7 +349,7 @@ impl Run<'_> {
         };
         let mut record = play::play(index, play, limit, Some(LOADING), &mut load_and_go_on);
         if let Some(refusal) = refusal {
-            self.refuse(&refusal);
+            refuse(&refusal, self.port);
             return false;
         }
         if let Record::Played(played) = &record

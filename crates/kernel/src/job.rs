@@ -13,14 +13,21 @@ use serde::{Deserialize, Serialize};
 pub const JOB_PATH: &str = "/job.json";
 /// What its machine calls the archive of files that the guest gets once it has booted, a tar.
 pub const JOB_NAME: &str = "opt/schedlab/job";
+/// Where the guest looks for a policy that it loads before it gets its job, a [`PolicyJob`].
+pub const POLICY_PATH: &str = "/policy.json";
+/// What its machine calls the archive of that policy's files, a tar.
+pub const POLICY_NAME: &str = "opt/schedlab/policy";
 /// The word on the kernel's command line that says how long to wait before that, in milliseconds.
 pub const SETTLE_VARIABLE: &str = "schedlab_settle_ms";
 /// The word that says how large buffers to prepare for recordings, in KiB a CPU.
 pub const RECORD_VARIABLE: &str = "schedlab_record_kib";
 /// The word that says to bring the kernel's clocks together before that.
 pub const ALIGN_VARIABLE: &str = "schedlab_align_clocks";
+/// The word that says that the machine's clock counts instructions.
+pub const COUNTS_VARIABLE: &str = "schedlab_counts_instructions";
 
-/// Everything that one boot of a guest does, in this order: settle, load, work, unload.
+/// Everything that one boot of a guest does, in this order: settle, load, work, unload. A policy
+/// that the guest got before its job is loaded already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {

@@ -6,9 +6,9 @@
 //! and no file is left behind but what is kept on purpose: initramfs, job, records and console are
 //! in memory.
 //!
-//! A guest that is given a job stops where it has booted and is ready for it. There its machine is
-//! saved, and the next one with the same kernel and options goes on from there, in a fraction of
-//! the time; see [`kept`].
+//! A guest that is given a job stops where it has booted and is ready for it, and once more when it
+//! has loaded the job's policy. There its machine is saved, and the next one with the same kernel
+//! and options goes on from there, in a fraction of the time; see [`kept`].
 
 mod accelerator;
 mod arguments;
@@ -22,6 +22,7 @@ mod process;
 mod qemu;
 mod spare_cpu;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ pub use error::VmError;
 pub use qemu::Qemu;
 
 use crate::initramfs::Initramfs;
-use crate::job::{ALIGN_VARIABLE, RECORD_VARIABLE, SETTLE_VARIABLE};
+use crate::job::{ALIGN_VARIABLE, COUNTS_VARIABLE, RECORD_VARIABLE, SETTLE_VARIABLE};
 use crate::kernels::Kernel;
 use crate::sink::Sink;
 use kept::{Draft, Found, Place};
@@ -62,6 +63,8 @@ pub struct Options {
     pub record_kib_per_cpu: u32,
     /// Where machines that have booted are kept, and found; none are without it.
     pub keep_in: Option<PathBuf>,
+    /// Whether a machine is kept again when it has loaded its policy.
+    pub keep_with_policy: bool,
     /// What QEMU may compute, by its CPU time, until the first line of records. However busy this
     /// machine is, a boot takes what it takes.
     pub boot_effort: Duration,
@@ -85,6 +88,7 @@ impl Default for Options {
             align_clocks: false,
             record_kib_per_cpu: 0,
             keep_in: None,
+            keep_with_policy: false,
             boot_effort: Duration::from_secs(45),
             boot_limit: Duration::from_secs(600),
             wall_limit: Duration::from_secs(600),
@@ -181,12 +185,24 @@ impl fmt::Display for End {
     }
 }
 
+/// What a guest of ours, `schedlab-guest`, gets once it has booted: archives of files.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// A policy that it loads before all else.
+    pub policy: Option<&'a Initramfs>,
+    /// What it does then.
+    pub job: &'a Initramfs,
+}
+
 /// A running machine. Dropping it ends it.
 pub struct Vm {
     process: Process,
     monitor: Monitor,
     stage: Stage,
-    draft: Option<Draft>,
+    /// Where it is saved when it stops, in this order. At later stops it just goes on.
+    stops: VecDeque<Place>,
+    drafts: Vec<Draft>,
+    with_policy: Option<Place>,
     boot: String,
     records: Sink,
     console: Sink,
@@ -196,8 +212,8 @@ pub struct Vm {
     started: Instant,
     limits: Limits,
     end: Option<End>,
-    // The guest's initramfs and its job are read from here.
-    _inputs: [Sink; 2],
+    // The guest's initramfs, its policy and its job are read from here.
+    _inputs: [Sink; 3],
 }
 
 struct Limits {
@@ -208,13 +224,14 @@ struct Limits {
 
 /// How far a machine is. One that never stops for us, as it is given no job, stays `Booting`.
 enum Stage {
-    /// On its way to where it stops; a machine that has a place is saved there.
-    Booting(Option<Place>),
+    /// On its way to where it stops first.
+    Booting,
     /// It stopped, and is written to a file.
     Saving,
     /// It is read from a file.
     Restoring(Found),
-    /// It does its job. QEMU may refuse to go on for a moment after it saved, so often so far.
+    /// It loads its policy or does its job. QEMU may refuse to go on for a moment after it saved,
+    /// so often so far.
     Working { nr_refusals: u32 },
 }
 
@@ -236,8 +253,8 @@ const REFUSALS_MAX: u32 = 1000;
 
 /// Starts a machine. It is running when this returns; [`Vm::next`] tells what becomes of it.
 ///
-/// With `job`, files that the guest puts into its file system once it is ready, the guest must be
-/// `schedlab-guest`, which stops for us there; without, it may be anything.
+/// A guest that is given something must be `schedlab-guest`, which stops for us where it is ready
+/// for it; others may be anything.
 ///
 /// The machine is killed when the thread that called this ends, because Linux ties a child to a
 /// thread.
@@ -245,21 +262,35 @@ pub fn boot(
     qemu: &Qemu,
     kernel: &Kernel,
     initramfs: &Initramfs,
-    job: Option<&Initramfs>,
+    given: Option<Given<'_>>,
     options: &Options,
 ) -> Result<Vm, VmError> {
     options.check()?;
     let in_memory = |content: &[u8]| Sink::with(content).map_err(VmError::Memory);
     let archive = initramfs.archive();
-    let options = spare_cpu::with_spare_cpu(options.with_arguments(job.is_some()), qemu, kernel)?;
-    let place = options.place(job.is_some(), qemu, kernel, &archive);
-    let job = job.map(Initramfs::tar).transpose().map_err(VmError::Memory)?;
-    let inputs = [in_memory(&archive)?, in_memory(job.as_deref().unwrap_or_default())?];
+    let options = spare_cpu::with_spare_cpu(options.with_arguments(given.is_some()), qemu, kernel)?;
+    let place = options.place(given.is_some(), qemu, kernel, &archive);
+    let tar = |files: Option<&Initramfs>| files.map(Initramfs::tar).transpose();
+    let policy = tar(given.and_then(|given| given.policy)).map_err(VmError::Memory)?;
+    let job = tar(given.map(|given| given.job)).map_err(VmError::Memory)?;
+    let with_policy = place.as_ref().zip(policy.as_ref()).map(|(of, files)| of.with_policy(files));
+    let inputs = [
+        in_memory(&archive)?,
+        in_memory(policy.as_deref().unwrap_or_default())?,
+        in_memory(job.as_deref().unwrap_or_default())?,
+    ];
     let (records, console) = (in_memory(&[])?, in_memory(&[])?);
-    let found = place.as_ref().and_then(Place::find);
+    let found_with_policy = with_policy.as_ref().and_then(Place::find);
+    let is_loaded = found_with_policy.is_some();
+    let found = found_with_policy.or_else(|| place.as_ref().and_then(Place::find));
+    // Where it stops still, and is to be saved.
+    let first = place.as_ref().filter(|_| found.is_none());
+    let second = with_policy.as_ref().filter(|_| options.keep_with_policy && !is_loaded);
+    let stops: VecDeque<Place> = first.into_iter().chain(second).cloned().collect();
     let files = arguments::Files {
         initramfs: inputs[0].path(),
-        job: job.map(|_| inputs[1].path()),
+        policy: policy.map(|_| inputs[1].path()),
+        job: job.map(|_| inputs[2].path()),
         records: records.path(),
         console: console.path(),
         is_restored: found.is_some(),
@@ -278,8 +309,10 @@ pub fn boot(
     Ok(Vm {
         process,
         monitor,
-        stage: found.map_or(Stage::Booting(place), Stage::Restoring),
-        draft: None,
+        stage: found.map_or(Stage::Booting, Stage::Restoring),
+        stops,
+        drafts: vec![],
+        with_policy,
         boot,
         records,
         console,
@@ -318,9 +351,10 @@ impl Options {
             let record_kib = self.record_kib_per_cpu;
             options.kernel_arguments.push(format!("{SETTLE_VARIABLE}={settle_ms}"));
             options.kernel_arguments.push(format!("{RECORD_VARIABLE}={record_kib}"));
-            if self.align_clocks {
-                options.kernel_arguments.push(format!("{ALIGN_VARIABLE}=1"));
-            }
+            let words =
+                [(self.align_clocks, ALIGN_VARIABLE), (self.deterministic, COUNTS_VARIABLE)];
+            let wanted = words.iter().filter(|(is_wanted, _)| *is_wanted);
+            options.kernel_arguments.extend(wanted.map(|(_, word)| format!("{word}=1")));
         }
         options
     }
@@ -387,20 +421,11 @@ impl Vm {
     fn attend(&mut self) -> Result<(), VmError> {
         for told in self.monitor.heard().map_err(VmError::Memory)? {
             match (&self.stage, told) {
-                (Stage::Booting(place), Told::Stopped) => {
-                    self.draft = place.as_ref().and_then(|place| place.draft(&self.boot).ok());
-                    match &self.draft {
-                        Some(draft) => {
-                            self.monitor.save(&draft.path(), &draft.mark_path());
-                            self.stage = Stage::Saving;
-                        }
-                        None => self.go_on(),
-                    }
-                }
+                (Stage::Booting | Stage::Working { .. }, Told::Stopped) => self.save(),
                 (Stage::Saving | Stage::Restoring(_), Told::Migrated) => self.go_on(),
                 // Where there is no room for it, it goes on as it is.
                 (Stage::Saving, Told::NotMigrated | Told::Refused(_)) => {
-                    self.draft = None;
+                    self.drafts.pop();
                     self.go_on();
                 }
                 (&Stage::Working { nr_refusals }, Told::Refused(_))
@@ -410,24 +435,39 @@ impl Vm {
                     self.monitor.go_on();
                     self.stage = Stage::Working { nr_refusals: nr_refusals + 1 };
                 }
-                // Nobody stops twice.
                 (Stage::Restoring(_), Told::NotMigrated)
-                | (Stage::Working { .. }, Told::Stopped | Told::Refused(_)) => self.process.kill(),
+                | (Stage::Working { .. }, Told::Refused(_)) => self.process.kill(),
                 _ => {}
             }
         }
-        if self.draft.as_mut().is_some_and(Draft::is_whole)
-            && let Some(draft) = self.draft.take()
-        {
+        for draft in self.drafts.extract_if(.., |draft| draft.is_whole()) {
             // What cannot be kept is booted the next time.
             let _ = draft.keep();
         }
         Ok(())
     }
 
+    /// Saves a machine that stopped, if this stop has a place; else it just goes on. Some kernels
+    /// stop their machine when they panic, which is no place to go on from.
+    fn save(&mut self) {
+        let place = self.stops.pop_front().filter(|_| self.panic().is_none());
+        let Some(draft) = place.and_then(|place| place.draft(&self.boot).ok()) else {
+            return self.go_on();
+        };
+        self.monitor.save(&draft.path(), &draft.mark_path());
+        self.drafts.push(draft);
+        self.stage = Stage::Saving;
+    }
+
     fn go_on(&mut self) {
         self.monitor.go_on();
         self.stage = Stage::Working { nr_refusals: 0 };
+    }
+
+    /// Keeps no machine with this one's policy: it did not do well there.
+    pub fn forget_policy(&mut self) {
+        self.drafts.clear();
+        self.with_policy.iter().for_each(Place::clear);
     }
 
     /// Every line until the machine's end, and the end.
@@ -466,7 +506,7 @@ impl Vm {
     /// How far it is, in a word: `booting`, `saving`, `restoring`, `working`.
     pub fn stage(&self) -> &'static str {
         match self.stage {
-            Stage::Booting(_) => "booting",
+            Stage::Booting => "booting",
             Stage::Saving => "saving",
             Stage::Restoring(_) => "restoring",
             Stage::Working { .. } => "working",

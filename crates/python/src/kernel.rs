@@ -234,6 +234,12 @@ impl Vm {
         Ok(self.machine()?.stage())
     }
 
+    /// Keeps no machine with this one's policy.
+    fn forget_policy(&mut self) -> PyResult<()> {
+        self.machine()?.forget_policy();
+        Ok(())
+    }
+
     /// Ends the machine now.
     fn close(&mut self) {
         self.0 = None;
@@ -248,10 +254,10 @@ impl Vm {
 
 /// Starts a machine. It is killed when the thread that called this ends.
 #[pyfunction]
-#[pyo3(signature = (cache_dir, kernel, initramfs, job=None, *, cpus="1", memory_mib=1024,
-    accelerator="tcg", deterministic=false, seed=1, settle_s=0.0, align_clocks=false,
-    record_kib_per_cpu=0, keep_in=None, boot_effort_s=45.0, boot_limit_s=600.0,
-    wall_limit_s=600.0, kernel_arguments=vec![]))]
+#[pyo3(signature = (cache_dir, kernel, initramfs, job=None, policy=None, *, cpus="1",
+    memory_mib=1024, accelerator="tcg", deterministic=false, seed=1, settle_s=0.0,
+    align_clocks=false, record_kib_per_cpu=0, keep_in=None, keep_with_policy=false,
+    boot_effort_s=45.0, boot_limit_s=600.0, wall_limit_s=600.0, kernel_arguments=vec![]))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 pub fn boot(
     py: Python<'_>,
@@ -259,6 +265,7 @@ pub fn boot(
     kernel: &str,
     initramfs: &Initramfs,
     job: Option<&Initramfs>,
+    policy: Option<&Initramfs>,
     cpus: &str,
     memory_mib: u32,
     accelerator: &str,
@@ -268,6 +275,7 @@ pub fn boot(
     align_clocks: bool,
     record_kib_per_cpu: u32,
     keep_in: Option<PathBuf>,
+    keep_with_policy: bool,
     boot_effort_s: f64,
     boot_limit_s: f64,
     wall_limit_s: f64,
@@ -284,13 +292,15 @@ pub fn boot(
         align_clocks,
         record_kib_per_cpu,
         keep_in,
+        keep_with_policy,
         boot_effort: seconds(boot_effort_s)?,
         boot_limit: seconds(boot_limit_s)?,
         wall_limit: seconds(wall_limit_s)?,
         kernel_arguments,
     };
-    let job = job.map(|files| &files.0);
-    let start = || vm::boot(&Qemu::find()?, &kernel, &initramfs.0, job, &options);
+    let policy = policy.map(|files| &files.0);
+    let given = job.map(|files| vm::Given { policy, job: &files.0 });
+    let start = || vm::boot(&Qemu::find()?, &kernel, &initramfs.0, given, &options);
     Ok(Vm(Some(py.detach(start).map_err(vm_error)?)))
 }
 

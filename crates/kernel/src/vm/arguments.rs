@@ -1,7 +1,7 @@
 //! The command line of QEMU, as a pure function of what is wanted.
 
 use super::{Accelerator, Options, Qemu};
-use crate::job::JOB_NAME;
+use crate::job::{JOB_NAME, POLICY_NAME};
 use crate::kernels::Kernel;
 use crate::records::PORT_NAME;
 
@@ -10,7 +10,9 @@ use crate::records::PORT_NAME;
 pub(super) struct Files {
     /// The guest's first file system.
     pub initramfs: String,
-    /// What the guest gets once it has booted.
+    /// What the guest loads once it has booted.
+    pub policy: Option<String>,
+    /// What it gets then.
     pub job: Option<String>,
     /// Whether the machine has booted before.
     pub is_restored: bool,
@@ -66,9 +68,14 @@ pub(super) fn of(qemu: &Qemu, kernel: &Kernel, files: &Files, options: &Options)
     add("-mon", "chardev=monitor,mode=control".to_owned());
     if let Some(job) = &files.job {
         // The guest stops its machine by this device, and then finds its job by the firmware's.
-        add("-device", "ib700".to_owned());
-        add("-action", "watchdog=pause".to_owned());
+        let (device, event) =
+            if options.deterministic { ("ib700", "watchdog") } else { ("pvpanic", "panic") };
+        add("-device", device.to_owned());
+        add("-action", format!("{event}=pause"));
         add("-fw_cfg", format!("name={JOB_NAME},file={job}"));
+    }
+    if let Some(policy) = &files.policy {
+        add("-fw_cfg", format!("name={POLICY_NAME},file={policy}"));
     }
     if files.is_restored {
         // From where is said by the monitor.
@@ -184,14 +191,23 @@ mod tests {
     #[test]
     fn a_machine_that_is_given_a_job_can_stop_and_one_that_was_kept_waits_to_be_restored() {
         let qemu = Qemu { program: "qemu".into(), version: (7, 2), version_text: String::new() };
-        let job = Some("/j".to_owned());
+        let (job, policy) = (Some("/j".to_owned()), Some("/p".to_owned()));
         let line = |files: Files| of(&qemu, &kernel(true), &files, &Options::default()).join(" ");
-        let given = line(Files { job: job.clone(), ..Files::default() });
-        assert!(given.contains("-device ib700 -action watchdog=pause"), "{given}");
-        assert!(given.contains("-fw_cfg name=opt/schedlab/job,file=/j"), "{given}");
-        let restored = line(Files { job, is_restored: true, ..Files::default() });
+        let given = line(Files { job: job.clone(), policy: policy.clone(), ..Files::default() });
+        for part in [
+            "-device pvpanic -action panic=pause",
+            "-fw_cfg name=opt/schedlab/job,file=/j",
+            "-fw_cfg name=opt/schedlab/policy,file=/p",
+        ] {
+            assert!(given.contains(part), "{part} in {given}");
+        }
+        let restored = line(Files { job, policy, is_restored: true, ..Files::default() });
         assert_eq!(restored.replace(" -incoming defer", ""), given);
         assert_ne!(restored, given);
+        let deterministic = Options { deterministic: true, ..Options::default() };
+        let files = Files { job: Some("/j".to_owned()), ..Files::default() };
+        let counting = of(&qemu, &kernel(true), &files, &deterministic).join(" ");
+        assert!(counting.contains("-device ib700 -action watchdog=pause"), "{counting}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Machines that have booted, each kept in a file from which it goes on in a fraction of a second.
 //!
 //! A file's name begins with a digest of all that made the machine, so that a file which is found
-//! is a boot that would be made again. Files appear whole or not at all, several processes may
+//! is a machine that would be made again; the boot that it goes on from is the rest of the name. Files appear whole or not at all, several processes may
 //! make the same one, and when there are too many the one that was not used for longest goes.
 
 use std::fs::{self, File};
@@ -22,6 +22,8 @@ const BYTES_MAX: u64 = 4 << 30;
 const DRAFT_AGE_MAX: Duration = Duration::from_secs(3600);
 const DRAFT: &str = "draft-";
 const ENDING: &str = ".machine";
+/// Between a machine's digest and its boot.
+const OF_BOOT: char = '@';
 const DIGEST_DIGITS: usize = 24;
 /// Clocks of guests that differ by less are alike: one part in a hundred.
 const RATE_STEP: f64 = 0.01;
@@ -61,6 +63,12 @@ impl Place {
         Place { directory, digest: digest(qemu, kernel, initramfs, options) }
     }
 
+    /// Where this machine is kept once it has loaded a policy, of which these are the files.
+    pub fn with_policy(&self, files: &[u8]) -> Place {
+        let digest = digest_of(&[self.digest.as_bytes(), files]);
+        Place { directory: self.directory.clone(), digest }
+    }
+
     /// A name for a boot of this machine that happens now.
     pub fn new_boot(&self) -> String {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -69,23 +77,33 @@ impl Place {
 
     /// The machine, if it is there.
     pub fn find(&self) -> Option<Found> {
-        let mut paths: Vec<PathBuf> = entries(&self.directory)
-            .filter(|path| name(path).starts_with(&self.digest) && name(path).ends_with(ENDING))
-            .collect();
-        paths.sort();
-        let path = paths.pop()?;
+        let path = self.paths().max()?;
         let file = File::options().read(true).write(true).open(&path).ok()?;
         // It is in use. Where the file is somebody else's, it goes sooner.
         let _ = file.set_modified(SystemTime::now());
-        let boot = name(&path).strip_suffix(ENDING)?.to_owned();
+        let boot = name(&path).strip_suffix(ENDING)?.split_once(OF_BOOT)?.1.to_owned();
         Some(Found { boot, file, path })
+    }
+
+    /// Forgets this machine.
+    pub fn clear(&self) {
+        for path in self.paths() {
+            // Another process may have done so.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let begin = format!("{}{OF_BOOT}", self.digest);
+        entries(&self.directory)
+            .filter(move |path| name(path).starts_with(&begin) && name(path).ends_with(ENDING))
     }
 
     /// A file to save this boot of the machine in.
     pub fn draft(&self, boot: &str) -> io::Result<Draft> {
         fs::create_dir_all(&self.directory)?;
         let file = tempfile::Builder::new().prefix(DRAFT).tempfile_in(&self.directory)?;
-        let to = self.directory.join(format!("{boot}{ENDING}"));
+        let to = self.directory.join(format!("{}{OF_BOOT}{boot}{ENDING}", self.digest));
         Ok(Draft { file, to, mark: Sink::with(b"")? })
     }
 }
@@ -174,8 +192,13 @@ fn digest(qemu: &Qemu, kernel: &Kernel, initramfs: &[u8], options: &Options) -> 
         // Its clock is this processor's, and each seed is a boot of its own.
         parts.extend([processor(), rate(), options.seed.to_string()]);
     }
+    let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).chain([initramfs]).collect();
+    digest_of(&parts)
+}
+
+fn digest_of(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
-    for part in parts.iter().map(String::as_bytes).chain([initramfs]) {
+    for part in parts {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
@@ -243,6 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_with_a_policy_is_another_one_of_the_same_boot() {
+        let directory = tempfile::tempdir().unwrap();
+        let plain = place(directory.path(), "aa");
+        let (loaded, other) = (plain.with_policy(b"fifo"), plain.with_policy(b"cfs"));
+        saved(&plain, "aa-1", 1);
+        assert!(loaded.find().is_none());
+        saved(&loaded, "aa-1", 1);
+        assert_eq!(loaded.find().unwrap().boot, plain.find().unwrap().boot);
+        assert!(other.find().is_none());
+        loaded.clear();
+        assert!(loaded.find().is_none() && plain.find().is_some());
+    }
+
+    #[test]
     fn where_there_are_too_many_the_one_that_was_not_used_for_longest_goes() {
         let directory = tempfile::tempdir().unwrap();
         for (digest, seconds) in [("aa", 30), ("bb", 10), ("cc", 20)] {
@@ -260,7 +297,7 @@ mod tests {
         left.retain(|path| path != draft.file.path());
         left.sort();
         let left: Vec<&str> = left.iter().map(|path| name(path)).collect();
-        assert_eq!(left, ["bb-1.machine", "cc-1.machine"]);
+        assert_eq!(left, ["bb@bb-1.machine", "cc@cc-1.machine"]);
         assert!(draft.file.path().exists());
     }
 }
