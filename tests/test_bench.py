@@ -20,7 +20,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from running import assert_it_goes, is_running
+from running import PATIENCE_S, assert_it_goes, is_running, wait_for
 from schedlab import bench_answers, bench_policies, preparation, programs, suite
 from schedlab import environment as surroundings
 from schedlab.bench import Plan, Work
@@ -146,9 +146,8 @@ def until_first(arguments, directory):
     """How many seconds it takes until something is kept, here and now."""
     began = time.monotonic()
     child = forked([*arguments, "--label", "timed", "--store", "timed.db"], directory)
-    while not (is_started(directory / "timed.db") and kept(directory / "timed.db")):
-        assert time.monotonic() < began + 60
-        time.sleep(0.01)
+    path = directory / "timed.db"
+    wait_for(lambda: is_started(path) and kept(path), "a repetition that is kept")
     took_s = time.monotonic() - began
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -203,7 +202,7 @@ def test_two_processes_that_write_one_store_do_not_harm_it(tmp_path, environment
         for label in ("left", "right")
     ]
     for process in both:
-        _, said = process.communicate(timeout=200)
+        _, said = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, said
     assert is_sound(tmp_path / "both.db")
     with sqlite3.connect(tmp_path / "both.db") as database:
@@ -250,7 +249,7 @@ def test_a_full_disk_is_told_and_what_was_kept_is_whole(tmp_path, environment, f
         env=environment,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=PATIENCE_S,
         check=False,
         preexec_fn=meet,
     )
@@ -572,12 +571,9 @@ def test_ctrl_c_says_how_to_go_on_and_keeps_what_there_is(tmp_path, environment)
         text=True,
     )
     path = tmp_path / "schedlab.db"
-    deadline = time.monotonic() + 100
-    while not (is_started(path) and kept(path)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: is_started(path) and kept(path), "a repetition that is kept")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, said
     assert re.search(r"\d+ of 500 repetitions are kept in schedlab\.db; the same command", said)
     assert kept(path)

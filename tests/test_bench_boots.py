@@ -28,6 +28,7 @@ from played_guests import (
     cut,
     finished,
 )
+from running import PATIENCE_S
 from schedlab import bench_asked, bench_boots, guest_facts, programs, vm
 from schedlab.bench_answers import BOOTS_FOR_KERNELS_MIN
 from schedlab.bench_boots import Guest, order
@@ -398,8 +399,8 @@ def test_a_real_kernel_is_measured_once(tmp_path, kept):
     def run():
         environment = os.environ | {"NO_COLOR": "1"}
         return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200,
-            check=False,
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+            timeout=PATIENCE_S,
         )  # fmt: skip
 
     first = run()

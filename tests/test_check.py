@@ -11,10 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from running import PATIENCE_S, wait_until_at_work
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = ("--seeds", "60", "--orders", "100")
@@ -242,9 +242,9 @@ def test_ctrl_c_ends_it_at_once(tmp_path, environment):
         text=True,
         start_new_session=True,
     )
-    time.sleep(5)
+    wait_until_at_work(process.pid)
     os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "interrupted")
 
 

@@ -16,6 +16,7 @@ import sys
 import time
 
 import pytest
+from running import PATIENCE_S, wait_for, wait_until_at_work
 from schedlab import catalogue, terminal
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
@@ -271,9 +272,9 @@ def begin(environment, tmp_path, *words):
 def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
     words = ["run", "cfs", "--workload", "hackbench", "--machine", "laptop", "--with", "groups=900"]
     process = begin(environment, tmp_path, *words)
-    time.sleep(3)
+    wait_until_at_work(process.pid)
     os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=10)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "interrupted")
 
 
@@ -294,7 +295,7 @@ def test_an_interrupt_while_the_command_loads_is_told_in_a_word(environment, del
     process.stdout.readline()
     time.sleep(delay_s)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in stderr
     assert (process.returncode, stderr.lstrip("\n")) in ((130, "interrupted\n"), (0, ""))
 
@@ -315,7 +316,7 @@ def test_a_run_that_takes_long_is_told_and_ctrl_c_ends_it(environment, tmp_path)
     assert note.startswith("note: policy fifo with hackbench on core2-t5600, seed 1")
     assert "Ctrl-C stops it" in note
     os.killpg(process.pid, signal.SIGINT)
-    rest = process.communicate(timeout=10)[1]
+    rest = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 130
     assert rest.endswith("interrupted\n") and rest.count("note:") == 0
 
@@ -421,7 +422,7 @@ def test_a_terminated_comparison_ends_as_one_does_after_ctrl_c(tmp_path, environ
     process = begin(environment, tmp_path, *compare)
     wait_for_runs(tmp_path / "schedlab.db", 2)
     process.terminate()
-    message = process.communicate(timeout=60)[1]
+    message = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 143
     assert "resource_tracker" not in message and "Traceback" not in message
     assert re.search(
@@ -459,7 +460,7 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, environm
     process = begin(environment, tmp_path, *compare, "groups=30..69")
     wait_for_runs(tmp_path / "schedlab.db", 2)
     os.killpg(process.pid, signal.SIGINT)
-    message = process.communicate(timeout=60)[1]
+    message = process.communicate(timeout=PATIENCE_S)[1]
     kept = kept_groups(tmp_path / "schedlab.db")
     assert process.returncode == 130
     assert "Traceback" not in message
@@ -487,7 +488,7 @@ def test_two_comparisons_with_one_store_share_the_work(tmp_path, environment, co
         )
         for _ in range(2)
     ]
-    told = [process.communicate(timeout=120) for process in both]
+    told = [process.communicate(timeout=PATIENCE_S) for process in both]
     assert [process.returncode for process in both] == [0, 0], told
     made = [int(re.search(r"(\d+) runs made", stderr)[1]) for _, stderr in told]
     assert sum(made) == nr_runs(tmp_path / "schedlab.db") == 2 * 4 * 5
@@ -507,15 +508,13 @@ def nr_runs(path):
 
 
 def wait_for_runs(path, wanted):
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+    def are_there():
         try:
-            if path.exists() and nr_runs(path) >= wanted:
-                return
+            return path.exists() and nr_runs(path) >= wanted
         except sqlite3.OperationalError:
-            pass  # Not made yet.
-        time.sleep(0.05)
-    raise AssertionError(f"no {wanted} runs in {path}")
+            return False  # Not made yet.
+
+    wait_for(are_there, f"{wanted} runs in {path}")
 
 
 def test_a_comparison_goes_on_when_a_policy_crashes_or_stalls(command, policy):

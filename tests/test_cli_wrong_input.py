@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import PATIENCE_S
 from schedlab import catalogue, cli, whole_file
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
@@ -214,7 +215,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path, environment):
     process.stdout.close()
     message = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(timeout=60), message) == (141, "")
+    assert (process.wait(timeout=PATIENCE_S), message) == (141, "")
 
 
 def test_a_full_disk_under_stdout_is_an_error(environment):
@@ -332,7 +333,7 @@ def in_shell(environment, tmp_path, command, **kwargs):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         **kwargs,
     )

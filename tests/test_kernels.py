@@ -5,17 +5,16 @@ an entry for QEMU) or lacks one of it. Fetching needs a mirror and is left to `m
 is interrupted is tried with an apt of our own that never ends.
 """
 
-import contextlib
 import json
 import os
 import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from running import PATIENCE_S, assert_it_goes, is_running, wait_for
 from schedlab import doctor, kernels
 
 KIND_POINTER, KIND_STRUCT, KIND_FUNC, KIND_PROTOTYPE = 2, 4, 12, 13
@@ -277,19 +276,6 @@ def endless_fetch(tmp_path, environment):
     process.communicate()
 
 
-def wait_for(what, limit_s=60.0):
-    end = time.monotonic() + limit_s
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def is_running(pid):
-    with contextlib.suppress(OSError):
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    return False
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_fetch_ends_at_once_and_leaves_nothing(
     endless_fetch, environment, number, code
@@ -297,18 +283,18 @@ def test_an_interrupted_fetch_ends_at_once_and_leaves_nothing(
     process, started = endless_fetch
     # To us alone, as `kill` does: nobody else is told to end.
     os.kill(process.pid, number)
-    stdout, stderr = process.communicate(timeout=20)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout) == (code, "")
     assert stderr.splitlines()[-1] == "interrupted"
     assert "Traceback" not in stderr and "error" not in stderr
     assert list((Path(environment["XDG_CACHE_HOME"]) / "schedlab" / "kernels").iterdir()) == []
-    wait_for(lambda: not any(map(is_running, started)), 10)
+    wait_for(lambda: not any(map(is_running, started)), "the end of what it started")
 
 
 def test_a_killed_fetch_takes_apt_with_it(endless_fetch):
     process, (apt, _) = endless_fetch
     process.kill()
-    wait_for(lambda: not is_running(apt), 10)
+    assert_it_goes(apt, "apt")
 
 
 # ---- doctor -------------------------------------------------------------------------------------

@@ -12,15 +12,13 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from running import assert_it_goes
+from running import PATIENCE_S, assert_it_goes, wait_for
 from schedlab import catalogue, cells, experiment, race, race_worker, sweep, workers
 from schedlab.errors import SchedlabError
 
-PATIENCE_S = 60
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "race.md"
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 
@@ -40,10 +38,7 @@ def begin(environment, folder, *words):
 
 def appears(path):
     """The number that somebody writes into a file, once it is there."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (path.exists() and path.read_text().endswith("\n")):
-        assert time.monotonic() < deadline, f"{path} does not appear"
-        time.sleep(0.02)
+    wait_for(lambda: path.exists() and path.read_text().endswith("\n"), path)
     return int(path.read_text())
 
 

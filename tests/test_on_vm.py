@@ -16,13 +16,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import assert_it_goes
+from running import PATIENCE_S, assert_it_goes, descendants, name_of, wait_for
 from schedlab import (
     bpf,
     catalogue,
@@ -443,7 +442,7 @@ def lab(tmp_path):
 
 def finished(process):
     """Exit code, stdout and stderr."""
-    stdout, stderr = process.communicate(timeout=240)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     return process.returncode, stdout, stderr
 
 
@@ -526,8 +525,7 @@ def test_lines_that_are_not_shown_are_counted():
 def test_ctrl_c_keeps_what_is_finished_and_leaves_no_machine(lab, tmp_path):
     words = ("compare", "eevdf@kernel", *SMALL, "--kernel", "6.18", "--repeat", "5")
     compare = lab(*words)
-    wait_for(lambda: nr_runs(tmp_path / "schedlab.db") > 0 and machines_in(compare.pid))
-    machines = machines_in(compare.pid)
+    machines = wait_for(lambda: nr_runs(tmp_path / "schedlab.db") and machines_in(compare.pid))
     os.killpg(compare.pid, signal.SIGINT)
     code, _, stderr = finished(compare)
     assert code == 130, stderr
@@ -535,13 +533,6 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_machine(lab, tmp_path):
     assert nr_runs(tmp_path / "schedlab.db") >= 1
     for machine in machines:
         assert_it_goes(machine, "a virtual machine")
-
-
-def wait_for(condition, limit_s=60):
-    end_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end_s, "it did not come about in time"
-        time.sleep(0.1)
 
 
 def nr_runs(path):
@@ -556,20 +547,7 @@ def nr_runs(path):
 
 
 def machines_in(ancestor):
-    """QEMU's processes that a process has started, or one that it has started."""
-    parents, machines = {}, []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            pid, rest = status.read_text().split(" ", 1)
-            name, fields = rest.rsplit(")", 1)
-            parents[int(pid)] = int(fields.split()[1])
-            machines += [int(pid)] if "qemu" in name else []
-    return [pid for pid in machines if ancestor in ancestors(pid, parents)]
-
-
-def ancestors(pid, parents):
-    while pid := parents.get(pid, 0):
-        yield pid
+    return [pid for pid in descendants(ancestor) if "qemu" in name_of(pid)]
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -12,10 +12,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from running import PATIENCE_S, wait_for, wait_until_at_work
 from schedlab.race import TIMED_ALONE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -140,13 +140,10 @@ def test_after_ctrl_c_the_same_command_goes_on(environment, command, tmp_path):
         text=True,
     )
     store = tmp_path / "schedlab.db"
-    deadline = time.monotonic() + 240
-    while nr_kept(store) < 1:
-        assert time.monotonic() < deadline, "no heat was kept"
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    wait_for(lambda: nr_kept(store) or process.poll() is not None, "a heat that is kept")
+    assert process.poll() is None, process.communicate()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (130, "")
     told = re.search(r"(\d) of 4 heats are kept in schedlab.db; the same command goes on", err)
     assert told, err
@@ -366,10 +363,10 @@ def test_a_plug_in_that_never_returns_is_ended_by_ctrl_c(tmp_path):
         stdout=subprocess.DEVNULL,
         text=True,
     )
-    # Long enough to be in the plug-in; wherever it is, it ends.
-    time.sleep(6)
+    # It hangs where nothing else computes for so long; wherever it is, it ends.
+    wait_until_at_work(process.pid, seconds=3.0)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "interrupted" in stderr

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from running import PATIENCE_S, assert_it_goes, wait_for
 from schedlab import catalogue, cells, sweep, workers
 from schedlab.errors import ExperimentError
 from schedlab.sweep import Outcome
@@ -22,7 +23,6 @@ from schedlab.sweep import Outcome
 pytestmark = pytest.mark.stand_in
 
 ROOT = Path(__file__).resolve().parents[1]
-WORKERS_GONE_S = 20
 
 
 @pytest.fixture(autouse=True)
@@ -183,10 +183,7 @@ def test_only_a_file_that_changed_is_a_reason_to_run_the_command_again(core):
 
 
 def no_workers_left():
-    deadline = time.monotonic() + WORKERS_GONE_S
-    while multiprocessing.active_children() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not multiprocessing.active_children()
+    return wait_for(lambda: not multiprocessing.active_children(), "the end of all workers")
 
 
 def test_giving_up_a_sweep_kills_workers_that_never_end():
@@ -226,7 +223,7 @@ print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
 def test_no_worker_hears_of_an_interrupt_not_even_the_first():
     """In a process of its own, as it is its first child of all that multiprocessing sees to."""
     words = [sys.executable, "-c", INTERRUPTS_OF_WORKERS]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.split("\n") == ["[True, True]", "False", ""]
 
 
@@ -236,15 +233,10 @@ def test_a_worker_ends_when_its_coordinator_is_killed(tmp_path):
     note = tmp_path / "worker"
     coordinator = context.Process(target=coordinate, args=(str(note),))
     coordinator.start()
-    deadline = time.monotonic() + WORKERS_GONE_S
-    while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    worker = int(note.read_text())
+    worker = int(wait_for(lambda: note.exists() and note.read_text(), "a worker"))
     coordinator.kill()
     coordinator.join()
-    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists()
+    assert_it_goes(worker, "the worker")
 
 
 def coordinate(note):

@@ -22,7 +22,6 @@ mod process;
 mod qemu;
 mod spare_cpu;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -36,7 +35,7 @@ use crate::initramfs::Initramfs;
 use crate::job::{ALIGN_VARIABLE, COUNTS_VARIABLE, RECORD_VARIABLE, SETTLE_VARIABLE};
 use crate::kernels::Kernel;
 use crate::sink::Sink;
-use kept::{Draft, Found, Place};
+use kept::{Draft, Found, Place, Way};
 use monitor::{Monitor, Told};
 use process::Process;
 
@@ -199,11 +198,8 @@ pub struct Vm {
     process: Process,
     monitor: Monitor,
     stage: Stage,
-    /// Where it is saved when it stops, in this order. At later stops it just goes on.
-    stops: VecDeque<Place>,
+    way: Way,
     drafts: Vec<Draft>,
-    with_policy: Option<Place>,
-    boot: String,
     records: Sink,
     console: Sink,
     console_tail: Vec<u8>,
@@ -229,7 +225,7 @@ enum Stage {
     /// It stopped, and is written to a file.
     Saving,
     /// It is read from a file.
-    Restoring(Found),
+    Restoring,
     /// It loads its policy or does its job. QEMU may refuse to go on for a moment after it saved,
     /// so often so far.
     Working { nr_refusals: u32 },
@@ -273,47 +269,34 @@ pub fn boot(
     let tar = |files: Option<&Initramfs>| files.map(Initramfs::tar).transpose();
     let policy = tar(given.and_then(|given| given.policy)).map_err(VmError::Memory)?;
     let job = tar(given.map(|given| given.job)).map_err(VmError::Memory)?;
-    let with_policy = place.as_ref().zip(policy.as_ref()).map(|(of, files)| of.with_policy(files));
+    let way = Way::past(place, policy.as_deref(), options.keep_with_policy);
+    let is_restored = way.found.is_some();
     let inputs = [
         in_memory(&archive)?,
         in_memory(policy.as_deref().unwrap_or_default())?,
         in_memory(job.as_deref().unwrap_or_default())?,
     ];
     let (records, console) = (in_memory(&[])?, in_memory(&[])?);
-    let found_with_policy = with_policy.as_ref().and_then(Place::find);
-    let is_loaded = found_with_policy.is_some();
-    let found = found_with_policy.or_else(|| place.as_ref().and_then(Place::find));
-    // Where it stops still, and is to be saved.
-    let first = place.as_ref().filter(|_| found.is_none());
-    let second = with_policy.as_ref().filter(|_| options.keep_with_policy && !is_loaded);
-    let stops: VecDeque<Place> = first.into_iter().chain(second).cloned().collect();
     let files = arguments::Files {
         initramfs: inputs[0].path(),
         policy: policy.map(|_| inputs[1].path()),
         job: job.map(|_| inputs[2].path()),
         records: records.path(),
         console: console.path(),
-        is_restored: found.is_some(),
+        is_restored,
     };
-    let boot = match (&found, &place) {
-        (Some(found), _) => found.boot.clone(),
-        (None, Some(place)) => place.new_boot(),
-        (None, None) => String::new(),
-    };
-    let options = if found.is_some() { options } else { options.with_clock() };
+    let options = if is_restored { options } else { options.with_clock() };
     let (process, mut monitor) =
         Process::start(qemu, &arguments::of(qemu, kernel, &files, &options))?;
-    if let Some(found) = &found {
+    if let Some(found) = &way.found {
         monitor.restore(&found.path());
     }
     Ok(Vm {
         process,
         monitor,
-        stage: found.map_or(Stage::Booting, Stage::Restoring),
-        stops,
+        stage: if is_restored { Stage::Restoring } else { Stage::Booting },
+        way,
         drafts: vec![],
-        with_policy,
-        boot,
         records,
         console,
         console_tail: vec![],
@@ -422,7 +405,7 @@ impl Vm {
         for told in self.monitor.heard().map_err(VmError::Memory)? {
             match (&self.stage, told) {
                 (Stage::Booting | Stage::Working { .. }, Told::Stopped) => self.save(),
-                (Stage::Saving | Stage::Restoring(_), Told::Migrated) => self.go_on(),
+                (Stage::Saving | Stage::Restoring, Told::Migrated) => self.go_on(),
                 // Where there is no room for it, it goes on as it is.
                 (Stage::Saving, Told::NotMigrated | Told::Refused(_)) => {
                     self.drafts.pop();
@@ -435,7 +418,7 @@ impl Vm {
                     self.monitor.go_on();
                     self.stage = Stage::Working { nr_refusals: nr_refusals + 1 };
                 }
-                (Stage::Restoring(_), Told::NotMigrated)
+                (Stage::Restoring, Told::NotMigrated)
                 | (Stage::Working { .. }, Told::Refused(_)) => self.process.kill(),
                 _ => {}
             }
@@ -450,8 +433,8 @@ impl Vm {
     /// Saves a machine that stopped, if this stop has a place; else it just goes on. Some kernels
     /// stop their machine when they panic, which is no place to go on from.
     fn save(&mut self) {
-        let place = self.stops.pop_front().filter(|_| self.panic().is_none());
-        let Some(draft) = place.and_then(|place| place.draft(&self.boot).ok()) else {
+        let place = self.way.stops.pop_front().filter(|_| self.panic().is_none());
+        let Some(draft) = place.and_then(|place| place.draft(&self.way.boot).ok()) else {
             return self.go_on();
         };
         self.monitor.save(&draft.path(), &draft.mark_path());
@@ -467,7 +450,7 @@ impl Vm {
     /// Keeps no machine with this one's policy: it did not do well there.
     pub fn forget_policy(&mut self) {
         self.drafts.clear();
-        self.with_policy.iter().for_each(Place::clear);
+        self.way.with_policy.iter().for_each(Place::clear);
     }
 
     /// Every line until the machine's end, and the end.
@@ -500,7 +483,7 @@ impl Vm {
     /// Which boot of which machine this is: equal for all that go on from one boot. Empty for one
     /// that is neither kept nor given a job.
     pub fn boot(&self) -> &str {
-        &self.boot
+        &self.way.boot
     }
 
     /// How far it is, in a word: `booting`, `saving`, `restoring`, `working`.
@@ -508,7 +491,7 @@ impl Vm {
         match self.stage {
             Stage::Booting => "booting",
             Stage::Saving => "saving",
-            Stage::Restoring(_) => "restoring",
+            Stage::Restoring => "restoring",
             Stage::Working { .. } => "working",
         }
     }
@@ -553,10 +536,8 @@ impl Vm {
             Some(End::TimedOut { limit: self.limits.wall })
         } else if self.booted_after.is_some() {
             None
-        } else if let Stage::Restoring(found) = &self.stage {
-            let message = self.silence(RESTORE_EFFORT_MAX)?;
-            found.remove();
-            Some(End::NotRestored { message })
+        } else if matches!(self.stage, Stage::Restoring) {
+            self.silence(RESTORE_EFFORT_MAX).map(|message| self.not_restored(message))
         } else {
             self.silence(self.limits.boot_effort).map(|message| End::BootTimedOut { message })
         }
@@ -580,11 +561,16 @@ impl Vm {
         }
     }
 
+    /// Such a machine is kept no longer.
+    fn not_restored(&self, message: String) -> End {
+        self.way.found.iter().for_each(Found::remove);
+        End::NotRestored { message }
+    }
+
     fn end_of_process(&self) -> End {
         let failure = self.process.failure();
-        if let Stage::Restoring(found) = &self.stage {
-            found.remove();
-            return End::NotRestored { message: failure.unwrap_or_default() };
+        if matches!(self.stage, Stage::Restoring) {
+            return self.not_restored(failure.unwrap_or_default());
         }
         let end = || match failure {
             Some(message) => End::QemuFailed { message },

@@ -128,7 +128,7 @@ fn compute(desk: &Desk, duration_ns: u64) -> std::io::Result<u64> {
     while system::now_ns() < end_ns {
         spin(TURNS);
     }
-    Ok(system::cpu_time_ns() - before_ns)
+    Ok(system::cpu_time_ns().saturating_sub(before_ns))
 }
 
 /// What each task gets of all that they get together, by weight and a CPU at most.

@@ -21,8 +21,11 @@ pub struct Burner {
 const INSTRUCTIONS_A_TURN: u64 = 2;
 /// Turns of one timing: about 0.1 ms of a CPU of 2 GHz.
 const TIMED_TURNS: u64 = 200_000;
-/// Timings; the fastest counts, because interrupts only make slower.
-const TIMINGS: u32 = 9;
+/// Timings, of which the middle one counts: an interrupt makes one longer, and where a kernel's
+/// clock stood still or was set back (Linux 6.1 in a machine without KVM) one is nothing at all.
+const TIMINGS: usize = 9;
+/// More turns in a nanosecond than any processor makes.
+const TURNS_PER_NS_MAX: u64 = 10;
 /// Work below this is turns only: two looks at a clock take about a microsecond.
 const LOOKED_AT_NS_MIN: u64 = 20_000;
 /// The most work between two looks, and so about the most that is computed too much on a CPU that
@@ -34,14 +37,17 @@ const NEAR_ENOUGH_NS: u64 = 300;
 impl Burner {
     /// Times the loop on the CPU that the caller runs on. Takes about a millisecond.
     pub fn measured() -> Burner {
-        let timing_ns = |_| {
+        Burner::of_timings([(); TIMINGS].map(|()| {
             let before_ns = system::cpu_time_ns();
             spin(TIMED_TURNS);
-            system::cpu_time_ns() - before_ns
-        };
-        let fastest_ns = (0..TIMINGS).map(timing_ns).min().unwrap_or(0).max(1);
-        let turns_per_ms = (TIMED_TURNS * 1_000_000 / fastest_ns).max(1);
-        Burner { turns_per_ms, looks_at_clock: true }
+            system::cpu_time_ns().saturating_sub(before_ns)
+        }))
+    }
+
+    fn of_timings(mut timings_ns: [u64; TIMINGS]) -> Burner {
+        timings_ns.sort_unstable();
+        let ns = timings_ns[TIMINGS / 2].max(TIMED_TURNS / TURNS_PER_NS_MAX);
+        Burner { turns_per_ms: (TIMED_TURNS * 1_000_000 / ns).max(1), looks_at_clock: true }
     }
 
     /// For a clock on which an instruction takes a nanosecond.
@@ -127,6 +133,18 @@ mod tests {
                 .unwrap();
             assert!((ns - NEAR_ENOUGH_NS..2 * ns).contains(&taken_ns), "{taken_ns} of {ns}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_or_ran_on_does_not_change_the_pace() {
+        let sound = Burner::of_timings([100_000; TIMINGS]);
+        assert_eq!(sound.turns_per_ms, 2_000_000);
+        let mut timings_ns = [100_000; TIMINGS];
+        timings_ns[..4].copy_from_slice(&[0, 0, 1, 40_000_000]);
+        assert_eq!(Burner::of_timings(timings_ns), sound);
+        // So much that even the longest work between two looks comes to its end.
+        let stopped = Burner::of_timings([0; TIMINGS]);
+        assert_eq!(stopped.turns(UNLOOKED_NS_MAX), UNLOOKED_NS_MAX * TURNS_PER_NS_MAX);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Machines that have booted, each kept in a file from which it goes on in a fraction of a second.
 //!
 //! A file's name begins with a digest of all that made the machine, so that a file which is found
-//! is a machine that would be made again; the boot that it goes on from is the rest of the name. Files appear whole or not at all, several processes may
-//! make the same one, and when there are too many the one that was not used for longest goes.
+//! is a machine that would be made again; the boot that it goes on from is the rest of the name.
+//! Files appear whole or not at all, several processes may make the same one, and when there are
+//! too many the one that was not used for longest goes.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,37 @@ pub(super) struct Draft {
     file: NamedTempFile,
     to: PathBuf,
     mark: Sink,
+}
+
+/// The way of a machine from where it goes on, past the places where it is saved.
+pub(super) struct Way {
+    /// The machine that it goes on from; without one it boots.
+    pub found: Option<Found>,
+    /// Where it is saved when it stops, in this order. At later stops it just goes on.
+    pub stops: VecDeque<Place>,
+    /// Its place with its policy loaded.
+    pub with_policy: Option<Place>,
+    /// Which boot it is; empty for one that is not kept.
+    pub boot: String,
+}
+
+impl Way {
+    /// Of a machine that is kept in `place`, and with the policy of these files loaded if it has
+    /// one; whether there it is saved too.
+    pub fn past(place: Option<Place>, policy: Option<&[u8]>, is_policy_kept: bool) -> Way {
+        let Some(ready) = place else {
+            let boot = String::new();
+            return Way { found: None, stops: VecDeque::new(), with_policy: None, boot };
+        };
+        let with_policy = policy.map(|files| ready.with_policy(files));
+        let found_with_policy = with_policy.as_ref().and_then(Place::find);
+        let is_loaded = found_with_policy.is_some();
+        let found = found_with_policy.or_else(|| ready.find());
+        let boot = found.as_ref().map_or_else(|| ready.new_boot(), |found| found.boot.clone());
+        let first = found.is_none().then_some(ready);
+        let second = with_policy.clone().filter(|_| is_policy_kept && !is_loaded);
+        Way { found, stops: first.into_iter().chain(second).collect(), with_policy, boot }
+    }
 }
 
 impl Place {
