@@ -51,8 +51,9 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
-    """A cache of compiled policies for the whole session, so that each is compiled once."""
-    return tmp_path_factory.mktemp("cache")
+    """A cache of compiled policies for all of pytest's workers, so that each is compiled once."""
+    place = tmp_path_factory.getbasetemp()
+    return (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "cache"
 
 
 @pytest.fixture

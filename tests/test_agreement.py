@@ -165,7 +165,6 @@ def laboratory_lacks():
     return ""
 
 
-@pytest.mark.xdist_group("vm")
 @pytest.mark.parametrize("policy", SOUND)
 def test_simulator_and_kernel_decide_alike(policy):
     lacking = laboratory_lacks()

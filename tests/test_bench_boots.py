@@ -384,7 +384,6 @@ command = "true"
 """
 
 
-@pytest.mark.xdist_group("vm")
 def test_a_real_kernel_is_measured_once(tmp_path, kept):
     kernel = named("6.18")
     try:

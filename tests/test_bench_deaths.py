@@ -22,7 +22,6 @@ from schedlab.errors import SchedlabError
 
 ROOT = Path(__file__).resolve().parents[1]
 STALLS = ROOT / "crates/kernel/tests/policies/stalls.bpf.c"
-pytestmark = pytest.mark.xdist_group("vm")
 
 # /proc/sysrq-trigger: Linux, Documentation/admin-guide/sysrq.rst, command `c`.
 PROGRAM = r"""

@@ -5,6 +5,7 @@ Method: run the real command with the real core, in an empty directory, and look
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -326,7 +327,7 @@ def test_a_cache_that_is_not_utf_8_does_no_harm(tmp_path, environment):
 
 def in_shell(environment, tmp_path, command, **kwargs):
     """What a shell's line comes to; `schedlab` in it is the real one."""
-    line = command.replace("schedlab", f"{sys.executable} -m schedlab", 1)
+    line = command.replace("schedlab", f"{shlex.quote(sys.executable)} -m schedlab", 1)
     return subprocess.run(
         ["bash", "-c", line],
         cwd=tmp_path,

@@ -20,7 +20,7 @@ from test_policies_in_kernels import (
     needed,
 )
 
-pytestmark = pytest.mark.xdist_group("vm")
+pytestmark = pytest.mark.xdist_group("hotplug")
 
 OFFLINE_MS, ONLINE_MS = 60, 800
 # From when on the task that was bound to the CPU runs elsewhere, the others soon do.

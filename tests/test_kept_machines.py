@@ -16,7 +16,7 @@ from cached_kernels import named
 from schedlab import bpf, catalogue, kernel_result, on_vm, platforms, programs, vm
 from schedlab.errors import SchedlabError
 
-pytestmark = pytest.mark.xdist_group("vm")
+pytestmark = pytest.mark.xdist_group("kept machines")
 
 ROOT = Path(__file__).resolve().parents[1]
 MISTAKES = ROOT / "crates" / "kernel" / "tests" / "policies"

@@ -21,7 +21,7 @@ import pytest
 from schedlab import bpf, catalogue, doctor, kernels, load, programs, vm
 from schedlab.errors import SchedlabError
 
-in_a_machine = pytest.mark.xdist_group("vm")
+in_a_machine = pytest.mark.xdist_group("load")
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = "6.18"

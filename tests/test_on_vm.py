@@ -400,8 +400,6 @@ def test_a_kernels_own_scheduler_is_not_simulated(command):
 
 # ---- with machines ------------------------------------------------------------------------------
 
-vm_test = pytest.mark.xdist_group("vm")
-
 
 @pytest.fixture
 def lab(tmp_path):
@@ -446,7 +444,6 @@ def finished(process):
     return process.returncode, stdout, stderr
 
 
-@vm_test
 def test_under_the_deterministic_clock_a_run_repeats_to_the_nanosecond(lab):
     words = ("run", "fifo", *SMALL, "--kernel", "6.18", "--cpus", "1", "--deterministic")
     results = []
@@ -461,7 +458,6 @@ def test_under_the_deterministic_clock_a_run_repeats_to_the_nanosecond(lab):
     assert sum(stay[1] - stay[0] for stay in found["timeline"]) <= found["elapsed_ns"]
 
 
-@vm_test
 def test_kernels_own_schedulers_and_policies_are_columns_of_one_table(lab, tmp_path):
     policies = ("eevdf@kernel", "cfs@kernel:6.1", "bfs", "o1")
     words = ("compare", *policies, *SMALL, "--kernel", "6.18", "--repeat", "1")
@@ -483,7 +479,6 @@ def test_kernels_own_schedulers_and_policies_are_columns_of_one_table(lab, tmp_p
     assert "Every time here is simulated" not in report
 
 
-@vm_test
 def test_an_ejected_policy_shows_the_kernels_reason_and_the_sweep_goes_on(lab):
     bad = MISTAKES / "bad_queue.bpf.c"
     code, stdout, stderr = finished(
@@ -496,7 +491,6 @@ def test_an_ejected_policy_shows_the_kernels_reason_and_the_sweep_goes_on(lab):
     assert status == {"bad_queue": "failed", "fifo": "completed"}
 
 
-@vm_test
 def test_what_a_policy_prints_in_a_machine_is_shown_by_run(lab, tmp_path):
     before, call, after = (
         (ROOT / "policies" / "fifo.bpf.c").read_text().rpartition("scx_bpf_dsq_insert(")
@@ -521,7 +515,6 @@ def test_lines_that_are_not_shown_are_counted():
     assert kernel_result.printed([printed | {"nr_left_out": 0}]) == lines
 
 
-@vm_test
 def test_ctrl_c_keeps_what_is_finished_and_leaves_no_machine(lab, tmp_path):
     words = ("compare", "eevdf@kernel", *SMALL, "--kernel", "6.18", "--repeat", "5")
     compare = lab(*words)

@@ -26,8 +26,6 @@ from schedlab import bpf, catalogue, kernel_result, kernels, programs, vm
 from schedlab.errors import SchedlabError
 from schedlab.weights import weight_of
 
-pytestmark = pytest.mark.xdist_group("vm")
-
 ROOT = Path(__file__).resolve().parents[1]
 WRITE = os.environ.get("KERNELS") == "write"
 # Of which policies rows are to be written; all if it names none.
@@ -275,9 +273,18 @@ def boot_of_all(kernel, nr_cpus):
     return stints(kernel, nr_cpus, [*POLICIES, RENAMED], workloads_of)
 
 
+def one_worker(*boot):
+    """What a boot has to tell is asked by one of pytest's workers, which boots once."""
+    return pytest.mark.xdist_group(" ".join(map(str, boot)))
+
+
 @pytest.mark.parametrize(
     ("kernel", "nr_cpus", "policy"),
-    [(*boot, policy) for boot in BOOTS for policy in (*POLICIES, RENAMED)],
+    [
+        pytest.param(*boot, policy, marks=one_worker(*boot))
+        for boot in BOOTS
+        for policy in (*POLICIES, RENAMED)
+    ],
 )
 def test_a_policy_schedules_every_workload_to_its_end(kernel, nr_cpus, policy):
     stint = boot_of_all(kernel, nr_cpus)[policy]
@@ -307,9 +314,10 @@ def verified_instructions(attached):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_accepts_a_policy_after_few_steps(kernel, policy):
-    nr_cpus = next(cpus for of, cpus in BOOTS if of == kernel)
+@pytest.mark.parametrize(
+    ("kernel", "nr_cpus"), [pytest.param(*boot, marks=one_worker(*boot)) for boot in BOOTS[::2]]
+)
+def test_a_kernel_accepts_a_policy_after_few_steps(kernel, nr_cpus, policy):
     found = verified_instructions(boot_of_all(kernel, nr_cpus)[policy].attached)
     assert 0 < found < VERIFIED_INSTRUCTIONS_MAX
 
@@ -344,7 +352,9 @@ def boot_of_mistakes(kernel):
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(kernel, marks=one_worker(kernel, "mistakes")) for kernel in KERNELS]
+)
 def test_a_mistake_ends_with_the_kernels_reason_and_the_machine_goes_on(kernel, name):
     finished = boot_of_mistakes(kernel)[name]
     stage, words, hint = MISTAKES[name]
