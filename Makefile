@@ -183,12 +183,12 @@ test: ## Everything that must hold, of Rust, C, Python and documents; says what 
 	tests/took "make test" $(MAKE) --no-print-directory test-groups || status=$$?; \
 	tests/took; exit $$status
 
-# Two at a time, as each cargo compiles one program for minutes on one CPU: optimized programs wait
-# for each other, and so do those of the tests.
+# Two at a time, as each cargo compiles one program for minutes on one CPU: the tests in one lane, all
+# else in the other, where optimized programs would wait for each other.
 .PHONY: test-groups
 test-groups: test-programs $(VENV)/.dependencies
-	$(MAKE) --no-print-directory -j2 --output-sync=line $(addprefix timed-,setup check-rust \
-		check-text guest schedlab-bench runqueue-c test-rust)
+	$(MAKE) --no-print-directory -j2 --output-sync=line $(addprefix timed-,test-rust setup \
+		guest schedlab-bench runqueue-c check-rust check-text)
 	@# Without a mirror of Debian the tests that boot kernels are skipped, and say so.
 	$(MAKE) --no-print-directory timed-kernels || echo "note: no kernels could be fetched" >&2
 	$(MAKE) --no-print-directory timed-test-python
@@ -196,7 +196,7 @@ test-groups: test-programs $(VENV)/.dependencies
 timed-check-text timed-guest: timed-setup
 timed-schedlab-bench: timed-guest
 timed-runqueue-c: timed-schedlab-bench
-timed-test-rust: timed-check-rust
+timed-check-rust: timed-runqueue-c
 
 timed-%:
 	+@tests/took "make $*" $(MAKE) --no-print-directory $*

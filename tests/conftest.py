@@ -33,6 +33,17 @@ def pytest_configure(config):
     )
 
 
+def pytest_collection_finish(session):
+    """Groups must reach pytest's workers, or each of them boots and builds for all."""
+    if session.config.getoption("loadgroup", default=False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError(
+                    "pytest-xdist and this pytest do not keep groups of tests together:"
+                    " take the versions of uv.lock"
+                )
+
+
 def pytest_terminal_summary(terminalreporter):
     """The files that took longest, fixtures included: with several workers, seconds of all."""
     spent_s = Counter()

@@ -1,13 +1,15 @@
 """Goal: what `pip install` gives works by itself, anywhere.
 
-Method: build a source archive and a wheel from it, install the wheel with the locked run-time
-dependencies into an empty environment, and use it from a directory that is not the checkout.
+Method: build a wheel, install it with the locked run-time dependencies into an empty environment,
+and use it from a directory that is not the checkout. Make a source archive, and have cargo find all
+that is built in it.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -49,16 +51,13 @@ def run(command, cwd, **environment):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel built from a source archive; libraries come from the checkout's cargo cache.
+    """A wheel, with what the tests of cargo have compiled already.
 
-    In the profile of cargo's tests: all else is as `pip install` has it, and what the optimizer
-    makes is what every other test uses. The whole program optimized once more would take minutes.
+    In their profile: all else is as `pip install` has it, and what the optimizer makes is what
+    every other test uses. The whole program optimized once more would take minutes.
     """
     dist = tmp_path_factory.mktemp("dist")
-    target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
-    command = [MATURIN, "build", "--profile", "dev", "--locked", "--sdist", "--out", dist]
-    run(command, ROOT, CARGO_TARGET_DIR=target)
-    assert len(list(dist.glob("*.tar.gz"))) == 1
+    run([MATURIN, "build", "--profile", "dev", "--locked", "--out", dist], ROOT)
     return next(dist.glob("*.whl"))
 
 
@@ -78,6 +77,33 @@ def schedlab(wheel, tmp_path_factory):
     return lambda *arguments: run(
         [command, *arguments], directory, XDG_CACHE_HOME=str(directory / "cache")
     )
+
+
+def files_in(directory, *folders):
+    """Paths below `directory` of what is in its folders, without what is built there."""
+    paths = (path for folder in folders for path in (directory / folder).rglob("*"))
+    built = {"__pycache__", "target", "data"}
+    return {
+        path.relative_to(directory)
+        for path in paths
+        if path.is_file() and path.suffix != ".so" and not built & set(path.parts)
+    }
+
+
+def test_the_source_archive_has_all_that_is_built(tmp_path):
+    run([MATURIN, "sdist", "--out", tmp_path], ROOT)
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    [unpacked] = (path for path in tmp_path.iterdir() if path.is_dir())
+    command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1"]
+    packages = json.loads(run([*command, "--manifest-path", "crates/python/Cargo.toml"], unpacked))
+    crates = [Path(p["manifest_path"]).parent for p in packages["packages"] if not p["source"]]
+    folders = [str(crate.relative_to(unpacked)) for crate in crates]
+    assert {"crates/python", "crates/simulator", "crates/kernel"} <= set(folders)
+    for folder in (*folders, *SHIPPED, "python"):
+        missing = files_in(ROOT, folder) - files_in(unpacked, folder)
+        assert not missing, folder
 
 
 @pytest.mark.parametrize("directory", SHIPPED)

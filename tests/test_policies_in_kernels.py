@@ -259,9 +259,7 @@ def loops_of(nr_cpus, policy):
 
 
 @functools.cache
-def boot_of_all(kernel, nr_cpus):
-    kernel = needed(kernel)
-
+def boot_of_all(kernel, nr_cpus, policies=(*POLICIES, RENAMED)):
     def workloads_of(policy):
         return [
             ("hackbench", {"groups": "1", "loops": str(loops_of(nr_cpus, policy))}),
@@ -270,7 +268,22 @@ def boot_of_all(kernel, nr_cpus):
             nice_shares(nr_cpus, "2s" if keeps_sums(nr_cpus, policy) else "500ms"),
         ]
 
-    return stints(kernel, nr_cpus, [*POLICIES, RENAMED], workloads_of)
+    return stints(needed(kernel), nr_cpus, policies, workloads_of)
+
+
+def wrong_times(stint, nr_cpus, policy):
+    """What of the clock's time says that CPU time is lost, or that a task is forgotten."""
+    nice = stint.plays[3]
+    # Hogs never sleep: a CPU that idles beside them is lost. Waking up and moving take a little.
+    idle_ns, elapsed_ns = nice[1]["idle_while_waiting_ns"], nice[0]["elapsed_ns"]
+    if idle_ns >= 0.1 * nr_cpus * elapsed_ns:
+        yield f"idle for {idle_ns} of {elapsed_ns} ns on {nr_cpus} CPUs"
+    if keeps_sums(nr_cpus, policy):
+        # Balancing takes its time. Wrong sums leave a hog without CPU time for ever.
+        law = LAWS[policy](nr_cpus)
+        found = shares(nice, nr_cpus, from_ns=1_000_000_000)
+        if not all(share > law[value] / 2 for value, share in found if value <= 0):
+            yield f"shares by nice value: {found}"
 
 
 def one_worker(*boot):
@@ -290,22 +303,18 @@ def test_a_policy_schedules_every_workload_to_its_end(kernel, nr_cpus, policy):
     stint = boot_of_all(kernel, nr_cpus)[policy]
     assert stint.end["record"] == "detached", stint.end
     assert stint.end["kind"] == REQUESTED, stint.end
-    hackbench, counter, lat_ctx, nice = stint.plays
+    hackbench, counter, lat_ctx, _ = stint.plays
     for played, schedule in stint.plays:
         assert played["status"] == "completed"
         assert schedule["lost"] == 0
     assert hackbench[0]["messages"] == 400 * loops_of(nr_cpus, policy)
     assert min(task["run_ns"] for task in counter[0]["tasks"][1:]) >= 50_000_000
     assert lat_ctx[0]["messages"] == 2 * 300
-    # Hogs never sleep: a CPU that idles beside them is lost. Waking up and moving take a little.
-    idle_ns, elapsed_ns = nice[1]["idle_while_waiting_ns"], nice[0]["elapsed_ns"]
-    assert idle_ns < 0.1 * nr_cpus * elapsed_ns
-    if keeps_sums(nr_cpus, policy):
-        # Balancing takes its time, and a stall of this machine is charged to whoever runs. Wrong
-        # sums leave a hog without CPU time for ever.
-        law = LAWS[policy](nr_cpus)
-        found = shares(nice, nr_cpus, from_ns=1_000_000_000)
-        assert all(share > law[value] / 2 for value, share in found if value <= 0), found
+    # The guest's clock is this machine's, whose stalls are charged to whoever runs there: one of a
+    # tenth of the play makes it wrong. A policy that is wrong is so again, in a machine of its own.
+    if first := list(wrong_times(stint, nr_cpus, policy)):
+        alone = boot_of_all(kernel, nr_cpus, (policy,))[policy]
+        assert not list(wrong_times(alone, nr_cpus, policy)), first
 
 
 def verified_instructions(attached):

@@ -447,7 +447,7 @@ def boot(
     record_kib_per_cpu: int = 0,
     keep_in: str | None = None,
     keep_with_policy: bool = False,
-    boot_effort_s: float = 45.0,
+    boot_effort_s: float,
     boot_limit_s: float = 600.0,
     wall_limit_s: float = 600.0,
     kernel_arguments: list[str] = ...,

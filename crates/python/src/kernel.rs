@@ -257,7 +257,7 @@ impl Vm {
 #[pyo3(signature = (cache_dir, kernel, initramfs, job=None, policy=None, *, cpus="1",
     memory_mib=1024, accelerator="tcg", deterministic=false, seed=1, settle_s=0.0,
     align_clocks=false, record_kib_per_cpu=0, keep_in=None, keep_with_policy=false,
-    boot_effort_s=45.0, boot_limit_s=600.0, wall_limit_s=600.0, kernel_arguments=vec![]))]
+    boot_effort_s, boot_limit_s=600.0, wall_limit_s=600.0, kernel_arguments=vec![]))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 pub fn boot(
     py: Python<'_>,
