@@ -117,12 +117,22 @@ def test_a_kept_machine_says_what_a_booted_one_says_to_the_nanosecond(with_machi
     assert [path.name for path in folder.iterdir()] == [kept.name]
 
 
+# So often a run with several CPUs is repeated. A thread of QEMU ends a CPU's turn every 0.1 s of
+# the guest's time, and later where this machine is busy. Were it late in eight of ten runs, fewer
+# than two of forty would be undisturbed once in 700.
+RUNS_MAX = 40
+
+
 def test_several_cpus_go_on_as_they_did(folder):
-    first, _ = run(deterministic=True, cpus="2")
-    # A thread of QEMU may end a CPU's turn early, once in 0.1 s of the guest's time and only where
-    # this machine is busy: three runs that all differ are not by chance.
-    again = (run(deterministic=True, cpus="2")[0].lines for _ in range(3))
-    assert first.lines in again
+    booted, _ = run(deterministic=True, cpus="2")
+    said = [booted.lines]
+    while len(said) < RUNS_MAX and said[-1] not in said[:-1]:
+        restored, stages = run(deterministic=True, cpus="2")
+        assert stages[0] == "restoring"
+        # They begin where the boot was, whatever becomes of them.
+        assert restored.lines[0] == booted.lines[0]
+        said.append(restored.lines)
+    assert said[-1] in said[:-1]
 
 
 @pytest.mark.usefixtures("with_machine")
