@@ -270,8 +270,7 @@ def begin(environment, tmp_path, *words):
 
 
 def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
-    words = ["run", "cfs", "--workload", "hackbench", "--machine", "laptop", "--with", "groups=900"]
-    process = begin(environment, tmp_path, *words)
+    process = begin(environment, tmp_path, "run", "cfs", *BUSY[:-1], "loops=1000000")
     wait_until_at_work(process.pid)
     os.killpg(process.pid, signal.SIGINT)
     stdout, stderr = process.communicate(timeout=PATIENCE_S)

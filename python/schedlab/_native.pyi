@@ -425,6 +425,8 @@ class Vm:
         """
     def console_tail(self) -> str:
         """The last 64 KiB of what the kernel wrote to its console."""
+    def keep_policy(self) -> None:
+        """Keeps this machine with its policy, if it was saved so."""
     def forget_policy(self) -> None:
         """Keeps no machine with this one's policy."""
     def close(self) -> None:

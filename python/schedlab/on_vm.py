@@ -121,8 +121,7 @@ def run_on_kernel(
             until_ns=until_ns,
             timeline=timeline,
         )
-        if result["status"] == "failed":
-            booted.forget_policy()
+        booted.judge_policy(did_well=result["status"] != "failed")
     if booted.failed_start:
         print(f"note: the machine was started again: {booted.failed_start}", file=sys.stderr)
     for line in kernel_result.printed(records) if prints else ():
@@ -154,8 +153,8 @@ def measure_cell(
 ) -> sweep.Outcome:
     """Makes the run of one cell, as `sweep.simulate_cell` does for simulations.
 
-    One that is alone is repeated with other workloads; one of many comes back with its policy and
-    boot only where the clock counts instructions, as there all repetitions have one boot.
+    `is_alone` says that its command makes no other. Its machine is kept with its policy, and so are
+    those of many that share one boot, as all do where the clock counts instructions.
     """
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     started_ns = time.monotonic_ns()

@@ -59,7 +59,7 @@ class Policy:
     tunables: Mapping[str, int] = field(default_factory=dict)
     """What to set in it."""
     is_kept: bool = True
-    """Whether the machine that has loaded it is kept: the next one with it begins there."""
+    """Whether the machine that has loaded it is saved; it is kept once `judge_policy` says so."""
 
     def files(self) -> dict[str, bytes]:
         """The guest's files, as crates/kernel/src/job.rs has them."""
@@ -126,16 +126,23 @@ class Boot:
 
     def _starts_again(self, end: str, message: str) -> bool:
         """Whether another machine replaces one that ended without a word, which is tried once."""
-        if end not in TRIED_AGAIN or self.lines or self.failed_start or self.start_again is None:
+        if end not in TRIED_AGAIN or self.lines or self.start_again is None:
             return False
-        self.failed_start = "\n  ".join([message, *evidence(self.machine.console_tail())])
+        # Whatever cannot be restored is gone, so this comes to an end.
+        if self.failed_start and end != "not_restored":
+            return False
+        told = [message, *evidence(self.machine.console_tail())]
+        self.failed_start = "\n  ".join([self.failed_start, *told] if self.failed_start else told)
         self.machine.close()
         self.machine = self.start_again()
         return True
 
-    def forget_policy(self) -> None:
-        """Keeps no machine that has loaded this policy."""
-        self.machine.forget_policy()
+    def judge_policy(self, did_well: bool) -> None:
+        """Keeps the machine that has loaded the policy, or none with it if it did not do well."""
+        if did_well:
+            self.machine.keep_policy()
+        else:
+            self.machine.forget_policy()
 
     def __enter__(self) -> Boot:
         return self

@@ -107,7 +107,10 @@ fn be_given_work(port: &mut Port) -> io::Result<Outcome> {
             Err(refusal) => return Ok(refuse(&refusal, port)),
         }
         prints::make_room();
-        stop()?;
+        // One that has ended already is not worth to be kept.
+        if loaded.as_ref().is_some_and(|(policy, _)| policy.exit().is_none()) {
+            stop()?;
+        }
     }
     if !take_in(JOB_NAME)? {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the machine has no job"));

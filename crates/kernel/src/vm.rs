@@ -386,10 +386,10 @@ impl Vm {
             }
             if exited {
                 while self.read()? {}
-                self.end = Some(self.end_of_process());
+                self.end_with(self.end_of_process());
             } else if let Some(end) = self.limit_reached() {
                 self.process.kill();
-                self.end = Some(self.panic().unwrap_or(end));
+                self.end_with(self.panic().unwrap_or(end));
             } else if !read {
                 let rest = deadline.saturating_duration_since(Instant::now());
                 if rest.is_zero() {
@@ -423,7 +423,8 @@ impl Vm {
                 _ => {}
             }
         }
-        for draft in self.drafts.extract_if(.., |draft| draft.is_whole()) {
+        let is_kept = |draft: &mut Draft| !draft.has_policy && draft.is_whole();
+        for draft in self.drafts.extract_if(.., is_kept) {
             // What cannot be kept is booted the next time.
             let _ = draft.keep();
         }
@@ -447,10 +448,26 @@ impl Vm {
         self.stage = Stage::Working { nr_refusals: 0 };
     }
 
+    /// Keeps this machine with its policy, if it was saved so: the policy did well.
+    pub fn keep_policy(&mut self) {
+        for draft in self.drafts.extract_if(.., |draft| draft.is_whole()) {
+            let _ = draft.keep();
+        }
+    }
+
     /// Keeps no machine with this one's policy: it did not do well there.
     pub fn forget_policy(&mut self) {
         self.drafts.clear();
         self.way.with_policy.iter().for_each(Place::clear);
+    }
+
+    /// Notes how the machine ended. One that was kept and did not come to its first line is kept no
+    /// longer.
+    fn end_with(&mut self, end: End) {
+        if self.booted_after.is_none() {
+            self.way.found.iter().for_each(Found::remove);
+        }
+        self.end = Some(end);
     }
 
     /// Every line until the machine's end, and the end.
@@ -537,7 +554,7 @@ impl Vm {
         } else if self.booted_after.is_some() {
             None
         } else if matches!(self.stage, Stage::Restoring) {
-            self.silence(RESTORE_EFFORT_MAX).map(|message| self.not_restored(message))
+            self.silence(RESTORE_EFFORT_MAX).map(|message| End::NotRestored { message })
         } else {
             self.silence(self.limits.boot_effort).map(|message| End::BootTimedOut { message })
         }
@@ -561,16 +578,10 @@ impl Vm {
         }
     }
 
-    /// Such a machine is kept no longer.
-    fn not_restored(&self, message: String) -> End {
-        self.way.found.iter().for_each(Found::remove);
-        End::NotRestored { message }
-    }
-
     fn end_of_process(&self) -> End {
         let failure = self.process.failure();
         if matches!(self.stage, Stage::Restoring) {
-            return self.not_restored(failure.unwrap_or_default());
+            return End::NotRestored { message: failure.unwrap_or_default() };
         }
         let end = || match failure {
             Some(message) => End::QemuFailed { message },

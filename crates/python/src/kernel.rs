@@ -234,6 +234,12 @@ impl Vm {
         Ok(self.machine()?.stage())
     }
 
+    /// Keeps this machine with its policy, if it was saved so.
+    fn keep_policy(&mut self) -> PyResult<()> {
+        self.machine()?.keep_policy();
+        Ok(())
+    }
+
     /// Keeps no machine with this one's policy.
     fn forget_policy(&mut self) -> PyResult<()> {
         self.machine()?.forget_policy();

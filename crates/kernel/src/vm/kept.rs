@@ -35,6 +35,7 @@ const RATE_STEP: f64 = 0.01;
 pub(super) struct Place {
     directory: PathBuf,
     digest: String,
+    has_policy: bool,
 }
 
 /// A kept machine that can be restored, even if its file is removed meanwhile.
@@ -47,12 +48,14 @@ pub(super) struct Found {
 
 /// A machine that is being saved.
 pub(super) struct Draft {
+    /// Whether the machine has loaded a policy, which must do well before it is kept.
+    pub has_policy: bool,
     file: NamedTempFile,
     to: PathBuf,
     mark: Sink,
 }
 
-/// The way of a machine from where it goes on, past the places where it is saved.
+/// Where a machine goes on from, and where it is saved on its way.
 pub(super) struct Way {
     /// The machine that it goes on from; without one it boots.
     pub found: Option<Found>,
@@ -73,10 +76,13 @@ impl Way {
             return Way { found: None, stops: VecDeque::new(), with_policy: None, boot };
         };
         let with_policy = policy.map(|files| ready.with_policy(files));
-        let found_with_policy = with_policy.as_ref().and_then(Place::find);
+        // All policies go on from one boot: what another one was kept with is of no use.
+        let found_ready = ready.find();
+        let boot =
+            found_ready.as_ref().map_or_else(|| ready.new_boot(), |ready| ready.boot.clone());
+        let found_with_policy = with_policy.as_ref().and_then(|place| place.find_boot(&boot));
         let is_loaded = found_with_policy.is_some();
-        let found = found_with_policy.or_else(|| ready.find());
-        let boot = found.as_ref().map_or_else(|| ready.new_boot(), |found| found.boot.clone());
+        let found = found_with_policy.or(found_ready);
         let first = found.is_none().then_some(ready);
         let second = with_policy.clone().filter(|_| is_policy_kept && !is_loaded);
         Way { found, stops: first.into_iter().chain(second).collect(), with_policy, boot }
@@ -93,13 +99,14 @@ impl Place {
         options: &Options,
     ) -> Place {
         let directory = directory.to_owned();
-        Place { directory, digest: digest(qemu, kernel, initramfs, options) }
+        let digest = digest(qemu, kernel, initramfs, options);
+        Place { directory, digest, has_policy: false }
     }
 
     /// Where this machine is kept once it has loaded a policy, of which these are the files.
     pub fn with_policy(&self, files: &[u8]) -> Place {
         let digest = digest_of(&[self.digest.as_bytes(), files]);
-        Place { directory: self.directory.clone(), digest }
+        Place { directory: self.directory.clone(), digest, has_policy: true }
     }
 
     /// A name for a boot of this machine that happens now.
@@ -110,7 +117,15 @@ impl Place {
 
     /// The machine, if it is there.
     pub fn find(&self) -> Option<Found> {
-        let path = self.paths().max()?;
+        Place::open(self.paths().max()?)
+    }
+
+    /// The machine as it was kept in this boot, if it is there.
+    fn find_boot(&self, boot: &str) -> Option<Found> {
+        Place::open(self.path(boot))
+    }
+
+    fn open(path: PathBuf) -> Option<Found> {
         let file = File::options().read(true).write(true).open(&path).ok()?;
         // It is in use. Where the file is somebody else's, it goes sooner.
         let _ = file.set_modified(SystemTime::now());
@@ -126,6 +141,10 @@ impl Place {
         }
     }
 
+    fn path(&self, boot: &str) -> PathBuf {
+        self.directory.join(format!("{}{OF_BOOT}{boot}{ENDING}", self.digest))
+    }
+
     fn paths(&self) -> impl Iterator<Item = PathBuf> {
         let begin = format!("{}{OF_BOOT}", self.digest);
         entries(&self.directory)
@@ -136,8 +155,7 @@ impl Place {
     pub fn draft(&self, boot: &str) -> io::Result<Draft> {
         fs::create_dir_all(&self.directory)?;
         let file = tempfile::Builder::new().prefix(DRAFT).tempfile_in(&self.directory)?;
-        let to = self.directory.join(format!("{}{OF_BOOT}{boot}{ENDING}", self.digest));
-        Ok(Draft { file, to, mark: Sink::with(b"")? })
+        Ok(Draft { has_policy: self.has_policy, file, to: self.path(boot), mark: Sink::with(b"")? })
     }
 }
 
@@ -274,7 +292,8 @@ mod tests {
     use super::*;
 
     fn place(directory: &Path, digest: &str) -> Place {
-        Place { directory: directory.to_owned(), digest: digest.to_owned() }
+        let directory = directory.to_owned();
+        Place { directory, digest: digest.to_owned(), has_policy: false }
     }
 
     fn saved(place: &Place, boot: &str, bytes: usize) {
@@ -310,6 +329,23 @@ mod tests {
         assert!(other.find().is_none());
         loaded.clear();
         assert!(loaded.find().is_none() && plain.find().is_some());
+    }
+
+    #[test]
+    fn all_policies_go_on_from_the_latest_boot_and_are_kept_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let ready = place(directory.path(), "aa");
+        let way = || Way::past(Some(ready.clone()), Some(b"fifo"), true);
+        assert!(way().found.is_none() && way().stops.len() == 2);
+        saved(&ready, "aa-1", 1);
+        assert_eq!((way().boot.as_str(), way().stops.len()), ("aa-1", 1));
+        saved(&ready.with_policy(b"fifo"), "aa-1", 1);
+        assert_eq!((way().boot.as_str(), way().stops.len()), ("aa-1", 0));
+        // Another process has booted it too.
+        saved(&ready, "aa-2", 1);
+        assert_eq!((way().boot.as_str(), way().stops.len()), ("aa-2", 1));
+        assert_eq!(Way::past(Some(ready.clone()), Some(b"fifo"), false).stops.len(), 0);
+        assert_eq!(Way::past(None, Some(b"fifo"), true).stops.len(), 0);
     }
 
     #[test]
