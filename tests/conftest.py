@@ -19,6 +19,7 @@ from schedlab.store import RunRecord
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND_TIMEOUT_S = 300
 FILES_SHOWN = 15
+NAME_LENGTH_MAX = 200
 
 
 def pytest_configure(config):
@@ -31,6 +32,13 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "stand_in: uses a stand-in for the compiled core; says nothing about simulation"
     )
+
+
+def pytest_make_parametrize_id(val):
+    """A long text is no part of a test's name, which pytest hands on in the environment."""
+    if isinstance(val, str | bytes) and len(val) > NAME_LENGTH_MAX:
+        return f"{len(val)} of {type(val).__name__}"
+    return None
 
 
 def pytest_collection_finish(session):

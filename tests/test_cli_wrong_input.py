@@ -410,8 +410,6 @@ LONG = "x" * 10**6
         ("", ("run", "fifo", *SCENARIO, LONG[:100_000])),
         ("", ("run", LONG[:100_000], *SCENARIO)),
     ],
-    # pytest hands a test's name on to all processes.
-    ids=lambda value: value[:10].strip() if isinstance(value, str) else value[0],
 )  # fmt: skip
 def test_what_is_long_is_told_in_short(command, tmp_path, text, words):
     for name in ("long.toml", "long.bpf.c"):
