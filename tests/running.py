@@ -6,11 +6,26 @@ there only so that a test which fails ends.
 
 import contextlib
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 PATIENCE_S = 600
 LOOK_EVERY_S = 0.02
+
+
+def begin(environment, folder, *words):
+    """Begins the real command in a group of its own: Ctrl-C reaches a whole group."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "schedlab", *map(str, words)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def wait_for(condition, what="it"):

@@ -9,12 +9,10 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from running import PATIENCE_S, wait_until_at_work
+from running import PATIENCE_S, begin, wait_until_at_work
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = ("--seeds", "60", "--orders", "100")
@@ -232,16 +230,7 @@ def test_an_unknown_scenario_or_tunable_is_refused(command):
 
 
 def test_ctrl_c_ends_it_at_once(tmp_path, environment):
-    words = [sys.executable, "-m", "schedlab", "check", "eevdf", "--seeds", "1000000"]
-    process = subprocess.Popen(
-        words,
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = begin(environment, tmp_path, "check", "eevdf", "--seeds", "1000000")
     wait_until_at_work(process.pid)
     os.killpg(process.pid, signal.SIGINT)
     stdout, stderr = process.communicate(timeout=PATIENCE_S)

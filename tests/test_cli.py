@@ -16,7 +16,7 @@ import sys
 import time
 
 import pytest
-from running import PATIENCE_S, wait_for, wait_until_at_work
+from running import PATIENCE_S, begin, wait_for, wait_until_at_work
 from schedlab import catalogue, terminal
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
@@ -254,19 +254,6 @@ def test_a_policy_that_crashes_is_a_failed_run(command, policy):
     assert "signal 11" in done.stderr
     assert f"replay: schedlab run {path} --workload hackbench" in done.stderr
     assert command("run", path, *BUSY).stdout == ""
-
-
-def begin(environment, tmp_path, *words):
-    """Begins a command in a group of its own, for Ctrl-C reaches the whole group."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "schedlab", *words],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
 
 
 def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):

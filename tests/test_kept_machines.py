@@ -120,8 +120,8 @@ def test_a_kept_machine_says_what_a_booted_one_says_to_the_nanosecond(with_machi
 
 
 # So often a run with several CPUs is repeated. A thread of QEMU ends a CPU's turn every 0.1 s of
-# the guest's time, and later where this machine is busy: it was in one of 16 runs beside two loops,
-# and in every other boot, which takes longer. So there is a boot for every four runs.
+# the guest's time, and later where this machine is busy: it was in one of 16 that were made
+# beside two loops, and in the boot before them, which takes longer. So boots are repeated too.
 RUNS_MAX = 40
 
 

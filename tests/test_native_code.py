@@ -10,30 +10,15 @@ import os
 import re
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from running import PATIENCE_S, assert_it_goes, wait_for
+from running import PATIENCE_S, assert_it_goes, begin, wait_for
 from schedlab import catalogue, cells, experiment, race, race_worker, sweep, workers
 from schedlab.errors import SchedlabError
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "race.md"
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
-
-
-def begin(environment, folder, *words):
-    """Begins a command whose group is its own: a signal to it reaches nobody else."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "schedlab", *map(str, words)],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
 
 
 def appears(path):
