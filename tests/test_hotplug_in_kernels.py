@@ -22,7 +22,9 @@ from test_policies_in_kernels import (
 
 pytestmark = pytest.mark.xdist_group("hotplug")
 
-OFFLINE_MS, ONLINE_MS = 60, 800
+# A kernel's threads take the CPU down, and wait for their turns as tasks do: under o1 it was gone
+# after 0.3 to 0.7 s, and who was bound to it had to wait there behind interactive tasks.
+OFFLINE_MS, ONLINE_MS = 60, 1600
 # From when on the task that was bound to the CPU runs elsewhere, the others soon do.
 EMPTIED_MS = 50
 # What it takes at the most, under emulation, to tell a task where to run.
@@ -45,7 +47,7 @@ program = [{{ repeat = 60, do = [{{ run = "4ms" }}, {{ sleep = "2ms" }}] }}]
 [[tasks]]
 name = "bound"
 cpus = [1]
-program = [{{ run = "800ms" }}]
+program = [{{ run = "2400ms" }}]
 
 [[tasks]]
 name = "fickle"
@@ -74,11 +76,11 @@ state = "online"
 
 [[affinity]]
 at = "{ONLINE_MS + 40}ms"
-task = "anywhere"
+task = "bound"
 cpus = [0]
 """
 # CPU time of each task.
-WORK_NS = {"anywhere": 240e6, "bound": 800e6, "fickle": 120e6, "told": 80e6}
+WORK_NS = {"anywhere": 240e6, "bound": 2400e6, "fickle": 120e6, "told": 80e6}
 
 
 def source_of(policy):
@@ -142,7 +144,7 @@ def test_a_cpu_goes_and_comes_back_and_no_task_is_lost(policy):
     names = {task["number"] + 1: task["name"] for task in played["tasks"]}
     # The CPU is emptied: also the task that may run nowhere else goes on.
     moved = [stay for stay in schedule["timeline"] if names[stay[3]] == "bound" and stay[2] == 0]
-    assert moved
+    assert moved and moved[0][0] < ONLINE_MS * 1e6, schedule["timeline"]
     emptied_ns = moved[0][0] + EMPTIED_MS * 1e6
     gone = [
         stay
@@ -150,11 +152,7 @@ def test_a_cpu_goes_and_comes_back_and_no_task_is_lost(policy):
         if stay[2] == 1 and emptied_ns < stay[0] < ONLINE_MS * 1e6
     ]
     assert not gone, gone
-    # All that may not be on CPU 1 any more stay away, once they have been told.
+    # Who may not be on CPU 1 any more stays away, once it has been told.
     late = (ONLINE_MS + 40 + TOLD_MS) * 1e6
-    strays = [
-        stay
-        for stay in schedule["timeline"]
-        if names[stay[3]] == "anywhere" and stay[2] == 1 and stay[0] > late
-    ]
-    assert not strays, strays
+    last = [stay for stay in schedule["timeline"] if names[stay[3]] == "bound" and stay[0] > late]
+    assert last and all(stay[2] == 0 for stay in last), last
