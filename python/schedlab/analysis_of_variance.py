@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from schedlab.sample import Sample, does_not_vary, finites
 from schedlab.statistics import CONFIDENCE, holm
@@ -97,7 +97,7 @@ def variance_table(samples: Mapping[str, ArrayLike]) -> VarianceTable | None:
     if df_between < 1 or df_within < 1 or _none_varies(checked):
         return None
     mean = np.mean(np.concatenate(groups))
-    test = stats.f_oneway(*groups)
+    test = scipy.stats.f_oneway(*groups)
     return VarianceTable(
         df_between=df_between,
         df_within=df_within,
@@ -142,7 +142,7 @@ def brown_forsythe(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
     distances = {name: np.abs(group - np.median(group)) for name, group in checked.items()}
     if _none_varies(distances):
         return None
-    test = stats.levene(*groups, center="median")
+    test = scipy.stats.levene(*groups, center="median")
     df_within = float(sum(group.size for group in groups) - len(groups))
     p_value = float(test.pvalue)
     return Omnibus("Brown-Forsythe", float(test.statistic), len(groups) - 1.0, df_within, p_value)
@@ -159,7 +159,7 @@ def kruskal_wallis(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
     groups = list(finites(samples).values())
     if len(groups) < 2 or np.ptp(np.concatenate(groups)) == 0:
         return None
-    test = stats.kruskal(*groups)
+    test = scipy.stats.kruskal(*groups)
     df = len(groups) - 1.0
     return Omnibus("Kruskal-Wallis", float(test.statistic), df, None, float(test.pvalue))
 
@@ -199,7 +199,7 @@ def games_howell_p(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
     checked = finites(samples)
     if len(checked) < 2 or not _each_varies(checked):
         return {}
-    found = stats.tukey_hsd(*checked.values(), equal_var=False)
+    found = scipy.stats.tukey_hsd(*checked.values(), equal_var=False)
     return {pair: float(found.pvalue[at]) for pair, at in _pairs(checked)}
 
 
@@ -228,7 +228,7 @@ def dunn_holm(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
 
 
 def _differences(samples: Mapping[str, Sample], equal_var: bool) -> dict[Pair, Difference]:
-    found = stats.tukey_hsd(*samples.values(), equal_var=equal_var)
+    found = scipy.stats.tukey_hsd(*samples.values(), equal_var=equal_var)
     bounds = found.confidence_interval(CONFIDENCE)
     return {
         pair: Difference(

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+import scipy
 
 from schedlab import evidence
 from schedlab.bench_answers import Answer
@@ -88,7 +88,7 @@ def together(told: Sequence[Answer], machines: Mapping[str, str] | None = None) 
     ]
     p_values = [found.ratio.p_value for *_, found in rows]
     known = [p_value for p_value in p_values if p_value is not None]
-    adjusted = iter(stats.false_discovery_control(known, method="bh") if known else [])
+    adjusted = iter(scipy.stats.false_discovery_control(known, method="bh") if known else [])
     lines = []
     for name, against, over, found in rows:
         p_table = None if found.ratio.p_value is None else float(next(adjusted))

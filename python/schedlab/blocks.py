@@ -16,8 +16,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from schedlab.errors import BadValue
 from schedlab.sample import Sample, does_not_vary, finite, positive
@@ -110,7 +110,7 @@ def exchange_p(logs: ArrayLike) -> float:
         from `EXCHANGES` ways drawn at random and the one that was measured. 1 where the mean is 0.
     """
     sample = finite("logarithms", logs)
-    found = stats.permutation_test(
+    found = scipy.stats.permutation_test(
         (sample,),
         np.mean,
         permutation_type="samples",
@@ -142,7 +142,7 @@ def median_within(blocked: Blocked) -> Ratio:
     centre = float(np.exp(np.median(logs)))
     if n < BLOCKS_FOR_EXCHANGES_MIN:
         return Ratio(n, n, centre, None, None, None, None, None)
-    test = stats.quantile_test(logs, q=0.0, p=0.5)
+    test = scipy.stats.quantile_test(logs, q=0.0, p=0.5)
     low, high = test.confidence_interval(CONFIDENCE)
     low_90, high_90 = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
     return Ratio(
@@ -154,5 +154,5 @@ def median_within(blocked: Blocked) -> Ratio:
         p_value=min(1.0, float(test.pvalue)),
         equivalence_low=float(low_90),
         equivalence_high=float(high_90),
-        log_error=float((high - low) / (2 * stats.norm.ppf(0.5 + CONFIDENCE / 2))),
+        log_error=float((high - low) / (2 * scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))),
     )

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from schedlab.sample import Sample, does_not_vary, positive
 from schedlab.statistics import CONFIDENCE, EQUIVALENCE_CONFIDENCE, Ratio
@@ -78,7 +78,7 @@ def _resampled(first: Sample, second: Sample, statistic: Statistic, runs_min: in
     if bounds is None:
         return Ratio(n_a, n_b, centre, None, None, None, None, None)
     (low, high), (low_90, high_90) = bounds
-    log_error = float(np.log(high / low) / (2 * stats.norm.ppf(0.5 + CONFIDENCE / 2)))
+    log_error = float(np.log(high / low) / (2 * scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2)))
     return Ratio(n_a, n_b, centre, low, high, None, low_90, high_90, log_error)
 
 
@@ -120,7 +120,7 @@ def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
     """
     first, second = positive("a", a), positive("b", b)
     # The asymptotic p value, which is not looked at, is the one that any sample has.
-    u = stats.mannwhitneyu(first, second, method="asymptotic").statistic
+    u = scipy.stats.mannwhitneyu(first, second, method="asymptotic").statistic
     return float(2 * u / (first.size * second.size) - 1)
 
 
@@ -148,7 +148,7 @@ _CONFIDENCES = (CONFIDENCE, EQUIVALENCE_CONFIDENCE)
 def _bounds(
     first: Sample, second: Sample, statistic: Statistic, method: str, confidence: float
 ) -> tuple[float, float]:
-    found = stats.bootstrap(
+    found = scipy.stats.bootstrap(
         (first, second),
         statistic,
         n_resamples=RESAMPLES,

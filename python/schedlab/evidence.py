@@ -29,8 +29,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from schedlab import analysis_of_variance as anova
 from schedlab.analysis_of_variance import Omnibus
@@ -339,7 +339,7 @@ def over_table(
     rows = [(cell, pair) for cell, found in comparisons.items() for pair in found.pairs]
     tested = [place for place, (_, pair) in enumerate(rows) if pair.p_adjusted is not None]
     p_values = [rows[place][1].p_adjusted for place in tested]
-    adjusted = stats.false_discovery_control(p_values, method="bh") if p_values else []
+    adjusted = scipy.stats.false_discovery_control(p_values, method="bh") if p_values else []
     of_table = dict(zip(tested, map(float, adjusted), strict=True))
     discoveries = []
     for place, (cell, pair) in enumerate(rows):
@@ -449,7 +449,9 @@ def _p_values(
 
 def _rank_p(large: Mapping[str, Sample], tested: Sequence[Names]) -> dict[Names, float]:
     if len(large) == 2:
-        return {(a, b): float(stats.mannwhitneyu(large[a], large[b]).pvalue) for a, b in tested}
+        return {
+            (a, b): float(scipy.stats.mannwhitneyu(large[a], large[b]).pvalue) for a, b in tested
+        }
     return _either_way(anova.dunn(large), tested)
 
 

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from schedlab.sample import Sample, does_not_vary, positive
 from schedlab.statistics import CONFIDENCE, EQUIVALENCE_CONFIDENCE, RUNS_FOR_INTERVAL_MIN, Ratio
@@ -124,7 +124,7 @@ def independence(values: ArrayLike, name: str = "values") -> Independence:
     from statsmodels.stats.diagnostic import acorr_ljungbox
     from statsmodels.tsa.stattools import acf
 
-    drift = stats.spearmanr(np.arange(sample.size), logs)
+    drift = scipy.stats.spearmanr(np.arange(sample.size), logs)
     lag_1 = float(acf(logs, nlags=1)[1])
     # Runs that alternate are worth more than independent ones, which is not relied on.
     known = max(0.0, lag_1)
@@ -198,7 +198,7 @@ def _student(
     """A ratio from its logarithm and the error of that."""
     if worth < RUNS_FOR_INTERVAL_MIN:
         return Ratio(*sizes, math.exp(centre), None, None, None, None, None)
-    of = stats.t(degrees, loc=centre, scale=error)
+    of = scipy.stats.t(degrees, loc=centre, scale=error)
     low, high = np.exp(of.interval(CONFIDENCE))
     low_90, high_90 = np.exp(of.interval(EQUIVALENCE_CONFIDENCE))
     return Ratio(
@@ -206,7 +206,7 @@ def _student(
         ratio=math.exp(centre),
         low=float(low),
         high=float(high),
-        p_value=float(2 * stats.t.sf(abs(centre) / error, degrees)),
+        p_value=float(2 * scipy.stats.t.sf(abs(centre) / error, degrees)),
         equivalence_low=float(low_90),
         equivalence_high=float(high_90),
         log_error=error,
@@ -232,7 +232,9 @@ def log_mad(values: ArrayLike) -> float:
     Source: F. R. Hampel, "The influence curve and its role in robust estimation", J. American
     Statistical Association 69, 1974.
     """
-    return float(stats.median_abs_deviation(np.log(positive("values", values)), scale="normal"))
+    return float(
+        scipy.stats.median_abs_deviation(np.log(positive("values", values)), scale="normal")
+    )
 
 
 def _outliers(sample: Sample) -> tuple[int, ...]:

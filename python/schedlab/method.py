@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scipy import stats
+import scipy
 
 from schedlab import analysis_of_variance as anova
 from schedlab.blocks import EXACT_BLOCKS_MAX, EXCHANGES, Blocked, matched
@@ -245,5 +245,5 @@ def _odd(large: Mapping[Hashable, Sample]) -> list[Hashable]:
         for name, sample in large.items()
         if sample.size >= RUNS_FOR_SHAPE_MIN and not does_not_vary(sample, 1.0)
     }
-    p_values = holm([float(stats.shapiro(sample).pvalue) for sample in able.values()])
+    p_values = holm([float(scipy.stats.shapiro(sample).pvalue) for sample in able.values()])
     return [name for name, p in zip(able, p_values, strict=True) if p < SIGNIFICANT_SHAPE]

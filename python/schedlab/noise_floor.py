@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from schedlab.errors import BadValue
 from schedlab.sample import Sample, does_not_vary, positive
@@ -90,7 +90,7 @@ def noise_floor(
     centres = [np.array([float(centre(part)) for part in of]) for of in (of_a, of_b)]
     squares = sum(0.0 if does_not_vary(of, 1.0) else float(np.var(of) * of.size) for of in centres)
     error = math.sqrt(squares / degrees * (1 / len(of_a) + 1 / len(of_b)))
-    limit = float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)) * error
+    limit = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)) * error
     change = math.expm1(min(limit, math.log(CHANGE_MAX)))
     return NoiseFloor(change, kind, len(of_a), len(of_b))
 

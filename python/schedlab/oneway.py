@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from schedlab.analysis_of_variance import variance_table
 from schedlab.errors import BadValue
@@ -95,7 +95,7 @@ def means_table(samples: Mapping[str, ArrayLike]) -> dict[str, GroupMean]:
         mean, low, high = float(np.mean(sample)), None, None
         if table is not None:
             error = math.sqrt(table.variance_within / sample.size)
-            bounds = stats.t.interval(CONFIDENCE, table.df_within, loc=mean, scale=error)
+            bounds = scipy.stats.t.interval(CONFIDENCE, table.df_within, loc=mean, scale=error)
             low, high = (float(bound) for bound in bounds)
         means[name] = GroupMean(sample.size, mean, low, high)
     return means
@@ -132,7 +132,7 @@ def comparison_circles(samples: Mapping[str, ArrayLike]) -> dict[str, Circle]:
     table = variance_table(checked)
     if table is None:
         return {}
-    q = float(stats.studentized_range.ppf(CONFIDENCE, len(checked), table.df_within))
+    q = float(scipy.stats.studentized_range.ppf(CONFIDENCE, len(checked), table.df_within))
     return {
         name: Circle(
             centre=float(np.mean(sample)),

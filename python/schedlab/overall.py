@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from schedlab.errors import BadValue
 from schedlab.sample import positive
@@ -99,7 +99,7 @@ def overall(votes: Mapping[str, Vote]) -> Overall:
         i_squared=_i_squared(list(votes.values())),
         nr_below=nr_below,
         nr_above=nr_above,
-        sign_p=float(stats.binomtest(nr_below, nr_uneven).pvalue) if nr_uneven else None,
+        sign_p=float(scipy.stats.binomtest(nr_below, nr_uneven).pvalue) if nr_uneven else None,
     )
 
 
@@ -121,7 +121,7 @@ def shared_vote(votes: Sequence[Vote]) -> Vote:
     errors = [vote.log_error for vote in votes]
     known = None not in errors
     log_error = math.sqrt(sum(error**2 for error in errors)) / len(errors) if known else None
-    return Vote(float(stats.gmean(ratios)), log_error)
+    return Vote(float(scipy.stats.gmean(ratios)), log_error)
 
 
 def _i_squared(votes: Sequence[Vote]) -> float | None:

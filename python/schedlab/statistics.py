@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 QUANTILE_LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 RUNS_FOR_INTERVAL_MIN = 3
@@ -117,8 +117,8 @@ def estimate(values: ArrayLike) -> Estimate:
     if sample.size >= RUNS_FOR_INTERVAL_MIN:
         low = high = mean
         if not constant:
-            low, high = stats.t.interval(
-                CONFIDENCE, sample.size - 1, loc=mean, scale=stats.sem(sample)
+            low, high = scipy.stats.t.interval(
+                CONFIDENCE, sample.size - 1, loc=mean, scale=scipy.stats.sem(sample)
             )
     return Estimate(
         n=int(sample.size),
@@ -160,7 +160,7 @@ def median_estimate(values: ArrayLike) -> Estimate:
     Statistics 7, 1936.
     """
     plain = estimate(values)
-    test = stats.quantile_test(np.asarray(values, dtype=np.float64), q=plain.median, p=0.5)
+    test = scipy.stats.quantile_test(np.asarray(values, dtype=np.float64), q=plain.median, p=0.5)
     bounds = test.confidence_interval(CONFIDENCE)
     low, high = (None if np.isnan(bound) else float(bound) for bound in bounds)
     return replace(plain, low=low, high=high)
@@ -290,11 +290,11 @@ def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     if constant_a and constant_b:
         return _known_exactly(a, b)
     if constant_b:
-        test = stats.ttest_1samp(log_a - log_b[0], 0.0)
+        test = scipy.stats.ttest_1samp(log_a - log_b[0], 0.0)
     elif constant_a:
-        test = stats.ttest_1samp(log_a[0] - log_b, 0.0)
+        test = scipy.stats.ttest_1samp(log_a[0] - log_b, 0.0)
     else:
-        test = stats.ttest_ind(log_a, log_b, equal_var=False)
+        test = scipy.stats.ttest_ind(log_a, log_b, equal_var=False)
     return _tested(log_a.size, log_b.size, centre, test)
 
 
@@ -340,7 +340,7 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     scale = max(1.0, float(np.max(np.abs([log_a, log_b]))))
     if np.ptp(differences) <= _ROUNDING * scale:
         return _known_exactly(a, b)
-    return _tested(log_a.size, log_b.size, centre, stats.ttest_rel(log_a, log_b))
+    return _tested(log_a.size, log_b.size, centre, scipy.stats.ttest_rel(log_a, log_b))
 
 
 def verdict(
@@ -497,11 +497,11 @@ def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
     enough = log_x.size >= POINTS_FOR_INTERVAL_MIN
     if _equal_to_rounding(log_y):  # linregress gives no standard error for a flat line
         return Growth(0.0, 0.0 if enough else None, 0.0 if enough else None)
-    fit = stats.linregress(log_x, log_y)
+    fit = scipy.stats.linregress(log_x, log_y)
     exponent = float(fit.slope)
     if not enough:
         return Growth(exponent, None, None)
-    quantile = stats.t.ppf(0.5 + CONFIDENCE / 2, log_x.size - 2)
+    quantile = scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, log_x.size - 2)
     half_width = float(quantile * fit.stderr)
     return Growth(exponent, exponent - half_width, exponent + half_width)
 
@@ -531,7 +531,7 @@ def rank_agreement(a: ArrayLike, b: ArrayLike) -> float | None:
         raise ValueError(f"a has {first.size} values and b has {second.size}: give pairs")
     if first.size < 2:
         return None
-    tau = float(stats.kendalltau(first, second).statistic)
+    tau = float(scipy.stats.kendalltau(first, second).statistic)
     return None if np.isnan(tau) else tau
 
 
@@ -591,7 +591,9 @@ def _tested(n_a: int, n_b: int, centre: float, test) -> Ratio:
         p_value=float(test.pvalue),
         equivalence_low=float(equivalence_low),
         equivalence_high=float(equivalence_high),
-        log_error=float((log_high - log_low) / 2 / stats.t.ppf(0.5 + CONFIDENCE / 2, test.df)),
+        log_error=float(
+            (log_high - log_low) / 2 / scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, test.df)
+        ),
     )
 
 
@@ -605,7 +607,7 @@ def _independent_trials(
     if variance == 0:  # nothing says that trials of a run depend on each other
         return trials
     level = 0.5 + CONFIDENCE / 2
-    wider = float(stats.t.ppf(level, n_runs - 1) / stats.norm.ppf(level))
+    wider = float(scipy.stats.t.ppf(level, n_runs - 1) / scipy.stats.norm.ppf(level))
     return min(trials, share * (1 - share) / variance) / wider**2
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 CONFIDENCE = 0.95
 RUNS_MIN = 10
@@ -84,7 +84,7 @@ def _level(runs_max: int) -> float:
 
 
 def _half_width(sd: float, level: float, n: int) -> float:
-    return float(np.expm1(stats.t.ppf(level, n - 1) * sd / np.sqrt(n)))
+    return float(np.expm1(scipy.stats.t.ppf(level, n - 1) * sd / np.sqrt(n)))
 
 
 def _runs_needed(sd: float, target: float, level: float, least: int) -> int:
