@@ -147,6 +147,11 @@ def test_the_installed_command_races_queues_that_it_compiles(schedlab):
 
 def test_the_command_starts_without_what_takes_long_to_load():
     heavy = "{'scipy', 'numpy', 'pandas', 'plotly', 'statsmodels', 'jinja2', 'elftools'}"
-    program = f"import sys, schedlab.verbs; print(sorted({heavy} & set(sys.modules)))"
+    program = f"""
+import sys
+from schedlab.verbs import VERBS, schedlab
+assert [schedlab.get_command(None, verb).name for verb in VERBS] == [*VERBS]
+print(sorted({heavy} & set(sys.modules)))
+"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
