@@ -207,9 +207,10 @@ test-rust: ## The tests of all crates
 	+LIBBPF_SYS_LIBRARY_PATH=$(LIBRARIES) \
 		cargo test --workspace --locked --tests --no-fail-fast --features kernel/bpf
 
+# One more than there are CPUs: tests often wait for a kernel to boot, or for a limit to end a run.
 .PHONY: test-python
 test-python: ## The tests in Python, of what was built
-	env -u MAKEFLAGS -u MFLAGS pytest -n auto --dist loadgroup
+	env -u MAKEFLAGS -u MFLAGS pytest -n $$(($$(nproc) + 1)) --dist loadgroup
 
 .PHONY: test-race
 test-race: ## The run queues' long tests: large sizes, ten million random operations each
