@@ -84,11 +84,15 @@ def environment(cache):
 
 @pytest.fixture
 def command(tmp_path, environment):
-    """Runs the real `schedlab` in an empty directory; gives code, stdout and stderr."""
+    """Runs the real `schedlab` in an empty directory; gives code, stdout and stderr.
 
-    def run(*arguments, cwd=tmp_path, **kwargs):
+    `before` is Python that its process runs first.
+    """
+
+    def run(*arguments, cwd=tmp_path, before="", **kwargs):
+        begin = ["-c", f"{before}; from schedlab.cli import main; main()"]
         return subprocess.run(
-            [sys.executable, "-m", "schedlab", *map(str, arguments)],
+            [sys.executable, *(begin if before else ["-m", "schedlab"]), *map(str, arguments)],
             cwd=cwd,
             env=environment,
             capture_output=True,

@@ -63,6 +63,33 @@ def test_a_program_ends_with_what_it_started_when_we_are_killed(tmp_path):
         assert_it_goes(pid, "a process of the program")
 
 
+class DeadlyPipe:
+    """Whoever writes into it is killed."""
+
+    def __init__(self, pipe):
+        self.pipe = pipe
+
+    def write(self, _):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_program_ends_though_we_are_killed_before_its_watcher_hears_of_it(tmp_path, monkeypatch):
+    watcher = measured_program._started_watcher()
+    watcher.stdin = DeadlyPipe(watcher.stdin)
+    monkeypatch.setattr(measured_program, "_started_watcher", lambda: watcher)
+    child = os.fork()
+    if not child:
+        measured_program.run("sleep 2000 & echo $! $$ >started; mv started pids", 2000, tmp_path)
+        os._exit(1)
+    watcher.stdin.pipe.close()
+    os.waitpid(child, 0)
+    wait_for((tmp_path / "pids").exists, "the file of two processes")
+    for pid in (tmp_path / "pids").read_text().split():
+        assert_it_goes(pid, "a process of the program")
+    watcher.stdout.close()
+    watcher.wait()
+
+
 def test_the_watcher_goes_with_its_program(tmp_path):
     before = children()
     measured_program.run(("true",), 10, tmp_path)

@@ -33,8 +33,20 @@ GRACE_S = 1.0
 DRAIN_S = 0.2
 # The shell's exit status for a program that cannot be started.
 CANNOT_START = 127
+# Of fixed width: how large its environment is can make a program faster or slower.
+WATCHED = "SCHEDLAB_WATCHED_BY"
 # Says that it is there, hears of a process group, and ends that when we close the pipe: by dying.
-WATCHER = ("/bin/sh", "-c", 'echo; read -r group && ! read -r more && kill -s KILL -- "-$group"')
+# Where we die before it hears of one, the program has begun all the same, and is known by a
+# variable of its environment; the third field of a stat file after the name is the group.
+WATCHER = (
+    "/bin/sh",
+    "-c",
+    "echo; if read -r group; then ! read -r more && kill -s KILL -- -$group; else sleep 1;"
+    f' watched=$(printf "{WATCHED}=%08d" $$);'
+    ' for file in $(grep -lszFx "$watched" /proc/[0-9]*/environ); do'
+    " read -r stat <${file%environ}stat && set -- ${stat##*) } && kill -s KILL -- -$3;"
+    " done; fi 2>/dev/null",
+)
 
 
 @dataclass(frozen=True)
@@ -89,8 +101,7 @@ def run(
     """Runs a command, text through the shell, in `directory`, and waits for its end.
 
     Whatever ends this call, and if it is SIGKILL, ends the program and what it started, unless
-    that made a process group of its own. Only a SIGKILL in the microseconds between the program's
-    start and the watcher's hearing of it leaves the program running.
+    that made a process group of its own.
 
     Raises
     ------
@@ -108,13 +119,19 @@ def run(
             process = subprocess.Popen(
                 argv,
                 cwd=directory,
-                env={**os.environ, "LC_ALL": "C", **(variables or {})},
+                env={
+                    **os.environ,
+                    "LC_ALL": "C",
+                    **(variables or {}),
+                    WATCHED: f"{watcher.pid:08d}",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
         except OSError as error:
+            watcher.kill()
             return _not_started(argv, error)
         try:
             # Somebody may have ended it.
