@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from schedlab import catalogue, kernels
+from schedlab import catalogue
+from schedlab.kernel import images
 
 
 def present():
@@ -13,9 +14,9 @@ def present():
         native.find_qemu()
     except native.VmError as error:
         pytest.skip(str(error).splitlines()[0])
-    found = {kernel["name"]: kernel for kernel in kernels.present()}
+    found = {kernel["name"]: kernel for kernel in images.present()}
     if not found:
-        pytest.skip(f"no kernels in {kernels.directory()}: schedlab kernels fetch")
+        pytest.skip(f"no kernels in {images.directory()}: schedlab kernels fetch")
     return found
 
 
@@ -24,11 +25,11 @@ def named(kernel):
     that takes policies, whatever Debian has by now. Skips where it is missing.
     """
     found = present()
-    if kernel != kernels.NEWEST:
+    if kernel != images.NEWEST:
         if kernel not in found:
-            pytest.skip(f"no kernel {kernel} in {kernels.directory()}: schedlab kernels fetch")
+            pytest.skip(f"no kernel {kernel} in {images.directory()}: schedlab kernels fetch")
         return kernel
     default = catalogue.native().kernels_default_series()
-    if kernels.NEWEST in kernels.missing(default, list(found.values())):
-        pytest.skip(f"no newer kernel in {kernels.directory()}: schedlab kernels fetch newest")
-    return json.loads(catalogue.native().kernels_find(str(kernels.directory())))["name"]
+    if images.NEWEST in images.missing(default, list(found.values())):
+        pytest.skip(f"no newer kernel in {images.directory()}: schedlab kernels fetch newest")
+    return json.loads(catalogue.native().kernels_find(str(images.directory())))["name"]

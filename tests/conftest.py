@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import schedlab
 from schedlab import catalogue
-from schedlab.store import RunRecord
+from schedlab.store.runs import RunRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND_TIMEOUT_S = 300

@@ -1,6 +1,6 @@
 """Heats made up for tests: each structure has the times it is given, one a round."""
 
-from schedlab.race import Asked, Heat, Machine
+from schedlab.race.plan import Asked, Heat, Machine
 
 MACHINE = Machine("A Processor", (("L1d", 48 << 10), ("L2", 2 << 20)))
 INEXACT = ("fifo", "time_ring")

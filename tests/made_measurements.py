@@ -7,8 +7,8 @@ out; where none is put in, none may.
 import itertools
 
 import numpy as np
-from schedlab.measurements import FAILED, OK, Campaign, Measurements, Repetition
-from schedlab.store import Store
+from schedlab.store.measurements import FAILED, OK, Campaign, Measurements, Repetition
+from schedlab.store.runs import Store
 
 SEED = 20260331
 FACTS = {

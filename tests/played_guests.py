@@ -6,9 +6,11 @@ import sqlite3
 
 import pytest
 from click.testing import CliRunner
-from schedlab import bench_on_vm, load, platforms, programs
-from schedlab.bench_verb import bench_verb
-from schedlab.platforms import Kernel, Platform
+from schedlab import programs
+from schedlab.bench import guests as bench_guests
+from schedlab.commands.bench import bench_verb
+from schedlab.kernel import loading, platform
+from schedlab.kernel.platform import Kernel, Platform
 
 SUITE = """
 title = "Mine"
@@ -131,12 +133,12 @@ def guests(tmp_path, monkeypatch):
     program = tmp_path / "program"
     program.write_bytes(b"a program")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(platforms, "platform_of", platform_of)
+    monkeypatch.setattr(platform, "platform_of", platform_of)
     # Looked up once: a cache that changes meanwhile is of no consequence.
-    monkeypatch.setattr(platforms, "find_record", lambda name: {"name": name, "hz": 250})
+    monkeypatch.setattr(platform, "find_record", lambda name: {"name": name, "hz": 250})
     monkeypatch.setattr(programs.Program, "find", lambda self: program)
-    monkeypatch.setattr(load, "object_of", lambda policy: (policy, program, {"slice_ns": 7}))
-    monkeypatch.setattr(bench_on_vm, "booted_with", lambda init, program: played.start)
+    monkeypatch.setattr(loading, "object_of", lambda policy: (policy, program, {"slice_ns": 7}))
+    monkeypatch.setattr(bench_guests, "booted_with", lambda init, program: played.start)
     return played
 
 

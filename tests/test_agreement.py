@@ -11,9 +11,10 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedlab import agreement, bpf, catalogue, programs, referee
-from schedlab.agreement import Arm, compare, decisions
+from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
+from schedlab.kernel import agreement, bpf, referee
+from schedlab.kernel.agreement import Arm, compare, decisions
 
 
 def arm(*stays, wakeups=(), exits_ns=None):

@@ -11,10 +11,10 @@ import pingouin
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from schedlab import analysis_of_variance as anova
-from schedlab import oneway
 from schedlab.errors import BadValue
 from schedlab.published import rows
+from schedlab.statistics import circles as statistics_circles
+from schedlab.statistics import variance as anova
 from scipy import stats
 from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
@@ -258,27 +258,29 @@ def test_quantiles_are_those_of_the_published_program():
     values = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]  # R: sleep$extra[1:10]
     # R: quantile(x, c(0, .1, .25, .5, .75, .9, 1), type = 6)
     expected = (-1.60, -1.56, -0.45, 0.35, 2.35, 3.67, 3.70)
-    assert oneway.quantile_table({"x": values})["x"] == pytest.approx(expected)
+    assert statistics_circles.quantile_table({"x": values})["x"] == pytest.approx(expected)
     printed = {float(row["probability"]) for row in rows("seed004_quantiles")}
-    assert printed == set(oneway.PROBABILITIES)
+    assert printed == set(statistics_circles.PROBABILITIES)
 
 
 def test_of_nine_runs_the_first_decile_is_the_smallest_as_printed_in_2012():
     values = np.arange(1.0, 10.0)
-    assert oneway.quantile_table({"x": values}, [0.1, 0.9])["x"] == pytest.approx((1, 9))
-    assert oneway.quantile_table({"x": [*values, 10.0]}, [0.1])["x"] > (1,)
+    assert statistics_circles.quantile_table({"x": values}, [0.1, 0.9])["x"] == pytest.approx(
+        (1, 9)
+    )
+    assert statistics_circles.quantile_table({"x": [*values, 10.0]}, [0.1])["x"] > (1,)
 
 
 def test_means_have_the_interval_of_the_pooled_variance():
     # R: predict(lm(breaks ~ tension, warpbreaks), data.frame(tension = "L"), interval = "conf")
-    found = oneway.means_table(WARPBREAKS)["L"]
+    found = statistics_circles.means_table(WARPBREAKS)["L"]
     assert (found.n, found.mean) == (18, pytest.approx(36.3888888889))
     assert (found.low, found.high) == pytest.approx((30.7670937472, 42.0106840306), rel=1e-9)
 
 
 @pytest.mark.parametrize("samples", [WARPBREAKS, PLANTS, SPRAYS, {"a": [1, 2, 4], "b": [5, 9] * 5}])
 def test_circles_say_what_tukey_and_kramers_test_says(samples):
-    circles, tested = oneway.comparison_circles(samples), anova.tukey_kramer(samples)
+    circles, tested = statistics_circles.comparison_circles(samples), anova.tukey_kramer(samples)
     for (a, b), found in tested.items():
         assert circles[a].differs_from(circles[b]) == (found.p_adjusted < 0.05), (a, b)
         assert circles[b].differs_from(circles[a]) == circles[a].differs_from(circles[b])
@@ -288,15 +290,23 @@ def test_circles_say_what_tukey_and_kramers_test_says(samples):
 
 
 def test_the_outer_angle_of_circles_is_that_of_geometry():
-    one = oneway.Circle(0.0, 3.0)
-    angles = [oneway.outer_angle_degrees(one, oneway.Circle(d, 4.0)) for d in (8, 7, 5, 1, 0)]
+    one = statistics_circles.Circle(0.0, 3.0)
+    angles = [
+        statistics_circles.outer_angle_degrees(one, statistics_circles.Circle(d, 4.0))
+        for d in (8, 7, 5, 1, 0)
+    ]
     assert angles == pytest.approx([0, 0, 90, 180, 180])
-    assert oneway.outer_angle_degrees(one, oneway.Circle(3.0, 3.0)) == pytest.approx(120)
+    assert statistics_circles.outer_angle_degrees(
+        one, statistics_circles.Circle(3.0, 3.0)
+    ) == pytest.approx(120)
 
 
 @pytest.mark.parametrize(("distance", "differ"), [(4.999, False), (5.001, True)])
 def test_circles_of_radii_3_and_4_differ_from_the_distance_5_on(distance, differ):
-    assert oneway.Circle(0.0, 3.0).differs_from(oneway.Circle(distance, 4.0)) == differ
+    assert (
+        statistics_circles.Circle(0.0, 3.0).differs_from(statistics_circles.Circle(distance, 4.0))
+        == differ
+    )
 
 
 # --- what has no answer ---------------------------------------------------------------------------
@@ -307,7 +317,7 @@ PAIRWISE = (
     anova.games_howell,
     anova.games_howell_p,
     anova.dunn,
-    oneway.comparison_circles,
+    statistics_circles.comparison_circles,
 )
 
 
@@ -319,7 +329,9 @@ def test_where_nothing_can_be_said_there_is_no_number(test, samples):
     assert not test(samples)
 
 
-@pytest.mark.parametrize("test", [*TESTS, *PAIRWISE, oneway.means_table, oneway.quantile_table])
+@pytest.mark.parametrize(
+    "test", [*TESTS, *PAIRWISE, statistics_circles.means_table, statistics_circles.quantile_table]
+)
 @pytest.mark.parametrize("bad", [[], [np.nan, 1.0], [np.inf], [[1.0]], ["fast"], None])
 def test_what_is_no_sample_is_refused_with_its_name_and_a_way_out(test, bad):
     with pytest.raises(BadValue, match="sample 'cfs'") as refused:

@@ -21,14 +21,15 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, assert_it_goes, is_running, wait_for
-from schedlab import bench_answers, bench_policies, preparation, programs, suite
-from schedlab import environment as surroundings
-from schedlab.bench import Plan, Work
+from schedlab import programs
+from schedlab.bench import answers, policies, preparation, suite
+from schedlab.bench import environment as surroundings
+from schedlab.bench.work import Plan, Work
+from schedlab.commands import schedlab
 from schedlab.errors import SchedlabError
-from schedlab.measurements import Campaign, Measurements
-from schedlab.progress_line import Progress
-from schedlab.store import Store
-from schedlab.verbs import schedlab
+from schedlab.report.progress import Progress
+from schedlab.store.measurements import Campaign, Measurements
+from schedlab.store.runs import Store
 
 SEED = 20260103
 NR_KILLS = 50
@@ -62,7 +63,7 @@ def environment(environment):
 
 
 # A busy machine disturbs repetitions, which are made up for; tests that count them have none.
-UNDISTURBED = "from schedlab import environment; environment.FOREIGN_NS_LEAST = 2**62"
+UNDISTURBED = "from schedlab.bench import environment; environment.FOREIGN_NS_LEAST = 2**62"
 
 
 @pytest.fixture
@@ -442,13 +443,13 @@ def test_a_program_that_changed_on_the_way_is_told(bench, tmp_path, environment)
 
 
 def test_runs_that_others_disturbed_are_told_below_the_table():
-    setup = bench_answers.Setup("6.18", "#1", "kernel", "")
-    row = bench_answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
-    row.samples[setup] = bench_answers.Sample(values=[1.0, 1.1, 1.2], nr_noisy=2)
-    [said] = bench_answers.limits([row])
+    setup = answers.Setup("6.18", "#1", "kernel", "")
+    row = answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
+    row.samples[setup] = answers.Sample(values=[1.0, 1.1, 1.2], nr_noisy=2)
+    [said] = answers.limits([row])
     assert said.startswith("2 of 3 repetitions were disturbed")
     row.samples[setup].nr_noisy = 0
-    assert bench_answers.limits([row]) == []
+    assert answers.limits([row]) == []
 
 
 def test_again_makes_another_series_and_goes_on_with_one_that_is_not_complete(bench):
@@ -505,7 +506,7 @@ def loader(tmp_path, body):
 def test_a_policy_is_in_force_from_its_attaching_until_it_is_asked_to_go(tmp_path):
     attached = """echo '{"record": "attached"}'; echo $$ >pid; exec sleep 60"""
     command = loader(tmp_path, f"cd {tmp_path}; {attached}")
-    with bench_policies.in_force("bfs", command):
+    with policies.in_force("bfs", command):
         pid = int((tmp_path / "pid").read_text())
         assert is_running(pid)
     assert not is_running(pid)
@@ -516,7 +517,7 @@ def test_a_policy_goes_when_the_bench_is_killed(tmp_path):
     command = loader(tmp_path, f"cd {tmp_path}; {attached}")
     child = os.fork()
     if not child:
-        with bench_policies.in_force("bfs", command):
+        with policies.in_force("bfs", command):
             os.kill(os.getpid(), signal.SIGKILL)
         os._exit(1)
     _, status = os.waitpid(child, 0)
@@ -529,7 +530,7 @@ def test_a_policy_that_is_refused_is_named_with_the_reason(tmp_path):
     command = loader(tmp_path, "echo 'error: the verifier says no' >&2; exit 1")
     with (
         pytest.raises(SchedlabError, match="policy bfs cannot be loaded: error: the verifier"),
-        bench_policies.in_force("bfs", command),
+        policies.in_force("bfs", command),
     ):
         pass
 

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_measurements import FACTS, SEED, MadeStore, around
-from schedlab import bench_answers, bench_table, tables
-from schedlab.bench_answers import Setup
-from schedlab.bench_overall import together
-from schedlab.bench_verb import bench_verb
-from schedlab.evidence import Method, compare_groups
-from schedlab.measurements import Measurements
-from schedlab.statistics import holm
-from schedlab.store import Store
+from schedlab.bench import answers as bench_answers
+from schedlab.bench import forms
+from schedlab.bench.answers import Setup
+from schedlab.bench.overall import together
+from schedlab.commands.bench import bench_verb
+from schedlab.report import tables
+from schedlab.statistics.estimates import holm
+from schedlab.statistics.evidence import Method, compare_groups
+from schedlab.store.measurements import Measurements
+from schedlab.store.runs import Store
 from scipy import stats
 
 NR_RUNS = 12
@@ -178,7 +180,7 @@ def test_the_table_says_test_power_and_what_is_odd(made, show):
     after = row[row.index("]") + 1 :].split("  ")
     ps = [text.strip() for text in after if text.strip()][:2]
     of = (answer.p_table, answer.pair.ratio.p_value)
-    assert ps == [bench_table.plain_p(one) for one in of]
+    assert ps == [forms.plain_p(one) for one in of]
     assert "test of make: Welch's t test on logarithms" in text
     assert "note: make, 6.18.0: runs became longer with time" in text
     assert "as a kernel has, was measured in 1 boot" in text
@@ -612,7 +614,7 @@ def test_location_and_spread_of_a_cell_are_of_logarithms_and_of_medians(made, sh
 )
 def test_a_median_is_printed_to_the_digits_of_its_interval(centre, told):
     median, low, high = centre
-    assert bench_table.with_digits(SimpleNamespace(median=median, low=low, high=high)) == told
+    assert forms.with_digits(SimpleNamespace(median=median, low=low, high=high)) == told
 
 
 @pytest.mark.parametrize(
@@ -621,4 +623,4 @@ def test_a_median_is_printed_to_the_digits_of_its_interval(centre, told):
 )
 def test_the_smallest_change_has_two_digits_however_large(detectable, told):
     answer = SimpleNamespace(pair=SimpleNamespace(detectable=detectable))
-    assert bench_table.detectable_text(answer) == told
+    assert forms.detectable_text(answer) == told

@@ -9,9 +9,11 @@ import sqlite3
 
 import pytest
 from click.testing import CliRunner
-from schedlab import bench_answers, bench_policies, environment, load
-from schedlab.bench import Work
-from schedlab.bench_verb import bench_verb
+from schedlab.bench import answers, environment
+from schedlab.bench import policies as bench_policies
+from schedlab.bench.work import Work
+from schedlab.commands.bench import bench_verb
+from schedlab.kernel import loading
 
 SEED = 20260411
 ONE = """
@@ -124,7 +126,7 @@ def test_interrupted_anywhere_it_makes_the_same_set(gated, interrupts_at):
 
 
 def test_what_was_disturbed_under_one_policy_is_made_again_under_all(gated, monkeypatch, tmp_path):
-    monkeypatch.setattr(load, "require_kernel", lambda: None)
+    monkeypatch.setattr(loading, "require_kernel", lambda: None)
     monkeypatch.setattr(bench_policies, "in_force", lambda policy: contextlib.nullcontext())
     monkeypatch.setattr(Work, "_change_of_scheduler", lambda *_: None)
     gated(ONE, lambda n: n in (1, 2, 3), "--policies", "bfs,kernel,cfs")
@@ -137,14 +139,14 @@ def test_what_was_disturbed_under_one_policy_is_made_again_under_all(gated, monk
 
 
 def test_what_disturbed_repetitions_change_is_told():
-    setup = bench_answers.Setup("6.18", "#1", "kernel", "")
-    row = bench_answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
-    row.samples[setup] = bench_answers.Sample([2.0] * 4 + [1.0] * 4, nr_noisy=4)
+    setup = answers.Setup("6.18", "#1", "kernel", "")
+    row = answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
+    row.samples[setup] = answers.Sample([2.0] * 4 + [1.0] * 4, nr_noisy=4)
     row.samples[setup].undisturbed = [1.0] * 4
-    [said] = bench_answers.limits([row])
+    [said] = answers.limits([row])
     # Geometric means: 1 against the root of 2.
     assert said.endswith(
         "another --label). Without them means change by -29.3% at most (one, 6.18)"
     )
     row.samples[setup].undisturbed = [1.0] * 2
-    assert bench_answers.limits([row])[0].endswith("another --label)")
+    assert answers.limits([row])[0].endswith("another --label)")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedlab.blocks import Blocked, exchange_p, matched, median_within
 from schedlab.errors import BadValue
-from schedlab.evidence import Method, compare_groups
-from schedlab.power import blocks_needed, detectable_in_blocks
-from schedlab.statistics import Verdict
+from schedlab.statistics.blocks import Blocked, exchange_p, matched, median_within
+from schedlab.statistics.estimates import Verdict
+from schedlab.statistics.evidence import Method, compare_groups
+from schedlab.statistics.power import blocks_needed, detectable_in_blocks
 from scipy import stats
 
 # Inches of 15 pairs of Zea mays: C. Darwin, "The Effects of Cross and Self Fertilisation in the

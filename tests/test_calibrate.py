@@ -8,7 +8,10 @@ import json
 import tomllib
 
 import pytest
-from schedlab import calibrate, catalogue, tables, validate
+from schedlab import catalogue
+from schedlab.bench import calibration, validation
+from schedlab.commands import validate
+from schedlab.report import tables
 
 HOP_NS = 2500.0
 COLD_HOP_NS = 4000.0
@@ -63,7 +66,7 @@ def test_a_hop_on_the_calibrated_machine_takes_what_it_took(command, costs_file,
     ring = catalogue.find(catalogue.WORKLOADS, "lat_ctx")
     rounds = 40_000 // tasks
     workload = catalogue.load_workload(ring, {"n": str(tasks), "rounds": str(rounds)})
-    machine = calibrate.Machines.of_file(path).one_cpu
+    machine = calibration.Machines.of_file(path).one_cpu
     result = json.loads(catalogue.native().simulate(policy, machine, workload, 7, {}))
     # Which hops are preempted depends on where ticks fall.
     assert result["makespan_ns"] / 40_000 == pytest.approx(hop_ns, rel=0.04)
@@ -106,7 +109,7 @@ def test_every_cost_is_measured_or_says_that_it_is_assumed(command, costs_file):
     assert list(said)[:3] == ["context_switch_ns", "thread_switch_ns", "cold_switch_ns"]
     assert set(said) == {"cold_switch_ns", *tomllib.loads(laptop.read_text())["costs"]}
     assumed = {name for name, of in said.items() if of["source"].startswith("assumed:")}
-    assert assumed == set(calibrate.TAKEN_OVER) | {"scan_cached_tasks"}
+    assert assumed == set(calibration.TAKEN_OVER) | {"scan_cached_tasks"}
     assert all(of["source"].startswith(("own:", "assumed:")) for of in said.values())
     assert said["syscall_ns"]["value"] == 100
     assert said["refill_ns_per_kib"]["value"]["same"] == 20
@@ -164,7 +167,7 @@ def made_cpus(root, caches, packages):
 
 
 def test_cpus_are_read_as_linux_tells_of_them(tmp_path):
-    cpus = calibrate.read_cpus(made_cpus(tmp_path, [0, 0, 2, 2], [0, 0, 1, 1]))
+    cpus = calibration.read_cpus(made_cpus(tmp_path, [0, 0, 2, 2], [0, 0, 1, 1]))
     assert cpus.topology == {
         "numa_nodes": 1,
         "sockets": 2,
@@ -177,11 +180,11 @@ def test_cpus_are_read_as_linux_tells_of_them(tmp_path):
 
 
 def test_the_ticks_are_those_of_the_kernels_configuration_or_of_its_coarse_clock(monkeypatch):
-    monkeypatch.setattr(calibrate.environment, "kernel_config", lambda: "CONFIG_HZ=300\n")
-    assert calibrate.ticks_a_second() == (300, "HZ: configuration")
-    monkeypatch.setattr(calibrate.environment, "kernel_config", lambda: None)
-    hz, source = calibrate.ticks_a_second()
-    assert hz == calibrate.environment.hz(None)
+    monkeypatch.setattr(calibration.environment, "kernel_config", lambda: "CONFIG_HZ=300\n")
+    assert calibration.ticks_a_second() == (300, "HZ: configuration")
+    monkeypatch.setattr(calibration.environment, "kernel_config", lambda: None)
+    hz, source = calibration.ticks_a_second()
+    assert hz == calibration.environment.hz(None)
     assert source == "HZ: resolution of the coarse clock"
 
 
@@ -201,7 +204,7 @@ def test_validate_tells_how_far_the_simulator_is_off(command, costs_file, made_p
     done = command("validate", *words)
     assert done.returncode == 1, done.stderr
     rows = json.loads(done.stdout)["benchmarks"]
-    assert len(rows) == len(validate.cases_of(1))
+    assert len(rows) == len(validation.cases_of(1))
     for row in rows:
         assert (row["measured_s"], row["measured_cpu_s"]) == (1, 2)
         assert row["error_percent"] == pytest.approx(100 * (row["simulated_s"] - 1))
@@ -213,9 +216,9 @@ def test_validate_tells_how_far_the_simulator_is_off(command, costs_file, made_p
 
 
 def test_what_validate_prints_fits_a_terminal(monkeypatch, capsys):
-    real = [validate.Run(0.186 + at / 300, 0.31) for at in range(6)]
-    ours = [validate.Run(run.wall_s * (0.9 + at / 50), 0.31) for at, run in enumerate(real)]
-    found = [validate.Found(case.name, real, ours) for case in validate.cases_of(1)]
+    real = [validation.Run(0.186 + at / 300, 0.31) for at in range(6)]
+    ours = [validation.Run(run.wall_s * (0.9 + at / 50), 0.31) for at, run in enumerate(real)]
+    found = [validation.Found(case.name, real, ours) for case in validation.cases_of(1)]
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
     validate._print(found, "mine")
     lines = capsys.readouterr().out.splitlines()
@@ -229,9 +232,9 @@ def test_what_validate_prints_fits_a_terminal(monkeypatch, capsys):
 
 def test_the_error_is_that_of_the_turns_however_the_machines_speed_changes():
     speeds = [1.0, 1.1, 3.0, 0.5, 1.2, 2.0, 1.0]
-    real = [validate.Run(0.2 * speed, 0.3 * speed) for speed in speeds]
-    ours = [validate.Run(1.1 * run.wall_s, 0.8 * run.cpu_s) for run in real]
-    found = validate.Found("made", real, ours)
+    real = [validation.Run(0.2 * speed, 0.3 * speed) for speed in speeds]
+    ours = [validation.Run(1.1 * run.wall_s, 0.8 * run.cpu_s) for run in real]
+    found = validation.Found("made", real, ours)
     for error, is_percent in ((found.error_percent, 10), (found.cpu_error_percent, -20)):
         assert [error.low, error.median, error.high] == pytest.approx([is_percent] * 3)
 

@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from schedlab.claims import Claims
+from schedlab.store.locks import Claims
 
 OTHER = """
 import sys
 from pathlib import Path
-from schedlab.claims import Claims
-from schedlab.store import RunKey
+from schedlab.store.locks import Claims
+from schedlab.store.runs import RunKey
 claims = Claims(Path(sys.argv[1]))
 for line in sys.stdin:
     verb, seed = line.split()

@@ -17,7 +17,8 @@ import time
 
 import pytest
 from running import PATIENCE_S, begin, wait_for, wait_until_at_work
-from schedlab import catalogue, terminal
+from schedlab import catalogue
+from schedlab.experiment import table as experiment_table
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 COUNTER = ("--workload", "counter", "--machine", "core2-t5600", "--with", "work=5ms")
@@ -420,8 +421,8 @@ def test_a_terminated_comparison_ends_as_one_does_after_ctrl_c(tmp_path, environ
 def test_ctrl_c_during_the_report_comes_after_the_table_and_loses_no_run(environment, tmp_path):
     # Stands in for a Ctrl-C that comes while plots are loaded and drawn.
     program = (
-        "import signal, sys, schedlab.cli, schedlab.report;"
-        "schedlab.report.write_study = lambda *_: signal.raise_signal(signal.SIGINT);"
+        "import signal, sys, schedlab.cli, schedlab.experiment.page;"
+        "schedlab.experiment.page.write_study = lambda *_: signal.raise_signal(signal.SIGINT);"
         "schedlab.cli.main()"
     )
     words = ["compare", "fifo", *SCENARIO, "--repeat", "3", "--report", "out.html"]
@@ -572,7 +573,7 @@ def test_the_heading_promises_no_interval_that_is_not_there(command):
     ],
 )
 def test_a_half_width_has_two_digits_and_none_finer_than_its_mean(half_width, mean, text):
-    assert terminal._half_width(half_width, mean) == text
+    assert experiment_table._half_width(half_width, mean) == text
 
 
 def test_a_table_without_ratios_says_why(command, policy):
@@ -607,10 +608,10 @@ def test_an_experiment_file_is_run_and_options_win_over_it(command, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(catalogue.names(catalogue.EXPERIMENTS)))
 def test_every_shipped_experiment_is_one(name):
-    from schedlab import cells, experiment
+    from schedlab.experiment import cells, definition
 
     path = catalogue.find(catalogue.EXPERIMENTS, name)
-    assert cells.expand(experiment.build(experiment.read_options(path)))
+    assert cells.expand(definition.build(definition.read_options(path)))
 
 
 def test_a_report_is_made_again_from_the_store(command, tmp_path):

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from schedlab import digits
+from schedlab.statistics import digits
 
 
 # The three cases of the rule, with its own examples of 0.827 and an uncertainty.

@@ -7,8 +7,8 @@ import gzip
 import os
 
 import pytest
-from schedlab import environment
-from schedlab.environment import Reading, disturbance
+from schedlab.bench import environment
+from schedlab.bench.environment import Reading, disturbance
 
 SECOND_NS = 1_000_000_000
 

@@ -10,14 +10,14 @@ import pingouin
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from schedlab import evidence
-from schedlab.effects import cliffs_delta, hedges_g, mean_ratio, median_ratio
 from schedlab.errors import BadValue, UnknownName
-from schedlab.evidence import Method, compare_groups, over_table
-from schedlab.independence import independence
-from schedlab.power import detectable_change, noise, runs_needed
 from schedlab.published import rows
-from schedlab.statistics import Verdict, holm, paired_ratio, ratio
+from schedlab.statistics import evidence
+from schedlab.statistics.effects import cliffs_delta, hedges_g, mean_ratio, median_ratio
+from schedlab.statistics.estimates import Verdict, holm, paired_ratio, ratio
+from schedlab.statistics.evidence import Method, compare_groups, over_table
+from schedlab.statistics.independence import independence
+from schedlab.statistics.power import detectable_change, noise, runs_needed
 from scipy import stats
 
 TIMES = st.floats(1e-3, 1e3)

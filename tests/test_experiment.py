@@ -9,8 +9,10 @@ import shlex
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedlab import catalogue, cells, experiment
+from schedlab import catalogue
+from schedlab import values as schedlab_values
 from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.experiment import cells, definition
 
 SCENARIO = {"policies": ["fifo"], "workload": "hackbench", "machine": ["osdl-1"]}
 
@@ -21,7 +23,7 @@ SCENARIO = {"policies": ["fifo"], "workload": "hackbench", "machine": ["osdl-1"]
 @given(st.integers(0, 1000), st.integers(0, 900), st.integers(1, 50))
 def test_a_range_is_that_of_python_with_its_end_included(first, length, step):
     text = f"{first}..{first + length}:{step}"
-    assert experiment.parse_values("", text) == tuple(range(first, first + length + 1, step))
+    assert schedlab_values.parse_values("", text) == tuple(range(first, first + length + 1, step))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_a_range_is_that_of_python_with_its_end_included(first, length, step):
     ],
 )
 def test_vary_reads(text, values):
-    assert experiment.parse_vary([f"x={text}"]) == {"x": values}
+    assert schedlab_values.parse_vary([f"x={text}"]) == {"x": values}
 
 
 @pytest.mark.parametrize(
@@ -48,39 +50,39 @@ def test_vary_reads(text, values):
 )  # fmt: skip
 def test_vary_refuses(text):
     with pytest.raises(BadValue):
-        experiment.parse_vary([text])
+        schedlab_values.parse_vary([text])
 
 
 def test_a_tunable_is_not_set_with_and_without_its_policy():
     with pytest.raises(BadValue) as raised:
-        experiment.parse_set(["slice_ns=1", "fifo.slice_ns=2"])
+        schedlab_values.parse_set(["slice_ns=1", "fifo.slice_ns=2"])
     for part in ("'fifo.slice_ns=2'", "'slice_ns=1'"):
         assert part in str(raised.value)
-    assert experiment.parse_set(["a=1", "fifo.b=2"]) == {"": {"a": "1"}, "fifo": {"b": "2"}}
+    assert schedlab_values.parse_set(["a=1", "fifo.b=2"]) == {"": {"a": "1"}, "fifo": {"b": "2"}}
 
 
 def test_a_name_is_not_set_twice():
     with pytest.raises(BadValue, match="second time"):
-        experiment.parse_assignments("--with", ["groups=1", "groups=2"])
+        schedlab_values.parse_assignments("--with", ["groups=1", "groups=2"])
 
 
 @given(st.integers(1, 2**62))
 def test_every_duration_is_read_as_it_is_written(duration_ns):
     text = cells.format_duration(duration_ns)
-    assert experiment.parse_duration_ns("--until", text) == duration_ns
+    assert schedlab_values.parse_duration_ns("--until", text) == duration_ns
 
 
 @pytest.mark.parametrize(
     ("text", "ns"), [("9.3s", 9_300_000_000), ("250us", 250_000), ("2min", 120 * 10**9)]
 )
 def test_a_duration_has_a_unit(text, ns):
-    assert experiment.parse_duration_ns("--until", text) == ns
+    assert schedlab_values.parse_duration_ns("--until", text) == ns
 
 
 @pytest.mark.parametrize("text", ["9", "0s", "-1s", "1.5ns", "1h", "s", "", "1e9s", "9999999999s"])
 def test_what_is_not_a_duration_is_refused(text):
     with pytest.raises(BadValue):
-        experiment.parse_duration_ns("--until", text)
+        schedlab_values.parse_duration_ns("--until", text)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_what_is_not_a_duration_is_refused(text):
     ],
 )
 def test_a_tunable_takes(name, kind, text, value):
-    assert experiment.parse_tunable("--set", name, kind, text) == value
+    assert schedlab_values.parse_tunable("--set", name, kind, text) == value
 
 
 @pytest.mark.parametrize(
@@ -118,40 +120,40 @@ def test_a_tunable_takes(name, kind, text, value):
 )
 def test_a_tunable_refuses(name, kind, text):
     with pytest.raises(BadValue):
-        experiment.parse_tunable("--set", name, kind, text)
+        schedlab_values.parse_tunable("--set", name, kind, text)
 
 
 def test_numeric_brings_times_to_nanoseconds():
-    assert experiment.numeric("10ms") == 10e6
-    assert experiment.numeric(7) == 7.0
-    assert experiment.numeric("true") is None
-    assert experiment.numeric("5kg") is None
+    assert schedlab_values.numeric("10ms") == 10e6
+    assert schedlab_values.numeric(7) == 7.0
+    assert schedlab_values.numeric("true") is None
+    assert schedlab_values.numeric("5kg") is None
 
 
 # ---- experiments --------------------------------------------------------------------------------
 
 
 def test_a_bare_tunable_belongs_to_the_only_policy():
-    settings = experiment.parse_set(["slice_ns=6ms"])
-    built = experiment.build({**SCENARIO, "set": settings})
+    settings = schedlab_values.parse_set(["slice_ns=6ms"])
+    built = definition.build({**SCENARIO, "set": settings})
     assert built.tunables == {"fifo": {"slice_ns": "6ms"}}
 
 
 def test_a_bare_tunable_of_several_policies_is_refused():
-    settings = experiment.parse_set(["slice_ns=6ms"])
+    settings = schedlab_values.parse_set(["slice_ns=6ms"])
     with pytest.raises(BadValue, match="which policy"):
-        experiment.build({**SCENARIO, "policies": ["fifo", "bfs"], "set": settings})
+        definition.build({**SCENARIO, "policies": ["fifo", "bfs"], "set": settings})
 
 
 def test_a_tunable_of_a_policy_that_is_not_compared_is_refused_with_a_suggestion():
-    settings = experiment.parse_set(["fifp.slice_ns=6ms"])
+    settings = schedlab_values.parse_set(["fifp.slice_ns=6ms"])
     with pytest.raises(UnknownName, match="did you mean fifo"):
-        experiment.build({**SCENARIO, "set": settings})
+        definition.build({**SCENARIO, "set": settings})
 
 
 def test_labels_come_from_names_paths_and_the_user():
     texts = ["cfs", "./mine/new.bpf.c", "fast=cfs", "b=./x=y.bpf.c"]
-    built = experiment.build({**SCENARIO, "policies": texts})
+    built = definition.build({**SCENARIO, "policies": texts})
     found = [(choice.label, choice.policy) for choice in built.policies]
     assert found == [
         ("cfs", "cfs@6.1"),
@@ -178,15 +180,15 @@ def test_labels_come_from_names_paths_and_the_user():
 )
 def test_a_contradictory_experiment_is_refused(changes, message):
     with pytest.raises(SchedlabError, match=message):
-        experiment.build({**SCENARIO, **changes})
+        definition.build({**SCENARIO, **changes})
 
 
 def test_equal_experiments_have_equal_ids_and_others_have_not():
-    one = experiment.build({**SCENARIO, "with": {"a": "1", "b": "2"}})
-    two = experiment.build({**SCENARIO, "with": {"b": "2", "a": "1"}})
+    one = definition.build({**SCENARIO, "with": {"a": "1", "b": "2"}})
+    two = definition.build({**SCENARIO, "with": {"b": "2", "a": "1"}})
     assert one.id == two.id
     others = [{"seed": 2}, {"repeat": 2}, {"machine": ["osdl-2"]}, {"vary": {"c": (1,)}}]
-    assert len({experiment.build({**SCENARIO, **o}).id for o in others} | {one.id}) == 5
+    assert len({definition.build({**SCENARIO, **o}).id for o in others} | {one.id}) == 5
 
 
 # ---- files --------------------------------------------------------------------------------------
@@ -219,8 +221,8 @@ def test_a_file_says_what_options_say(tmp_path):
         near.greedy = true
         """,
     )
-    from_file = experiment.build(experiment.read_options(path))
-    from_options = experiment.build(
+    from_file = definition.build(definition.read_options(path))
+    from_options = definition.build(
         {
             "name": "mine",
             "title": "An example",
@@ -230,9 +232,9 @@ def test_a_file_says_what_options_say(tmp_path):
             "machine": ["osdl-1"],
             "repeat": 3,
             "seed": 7,
-            "vary": experiment.parse_vary(["groups=1..3", "loops=10,20"]),
-            "with": experiment.parse_assignments("--with", ["pipe=true"]),
-            "set": experiment.parse_set(["fifo.slice_ns=6ms", "near.greedy=true"]),
+            "vary": schedlab_values.parse_vary(["groups=1..3", "loops=10,20"]),
+            "with": schedlab_values.parse_assignments("--with", ["pipe=true"]),
+            "set": schedlab_values.parse_set(["fifo.slice_ns=6ms", "near.greedy=true"]),
         }
     )
     assert from_file == from_options
@@ -259,7 +261,7 @@ def test_a_file_says_what_options_say(tmp_path):
 def test_a_wrong_file_is_refused_with_its_path(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(SchedlabError, match=message) as raised:
-        experiment.read_options(path)
+        definition.read_options(path)
     assert str(path) in str(raised.value)
 
 
@@ -267,7 +269,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SchedlabError, match="cannot be read: it is not UTF-8"):
-        experiment.read_options(path)
+        definition.read_options(path)
 
 
 PUBLISHED = """
@@ -287,7 +289,7 @@ TIMES = "kernel,cpus,groups,elapsed_s\n2.4,1,25,1.5\n2.4,1,50,3\n2.6,1,25,9\n2.4
 
 def test_published_times_are_the_rows_that_match(tmp_path):
     (tmp_path / "times.csv").write_text(TIMES)
-    published = experiment.read_options(write(tmp_path, PUBLISHED))["published"]
+    published = definition.read_options(write(tmp_path, PUBLISHED))["published"]
     assert published.source == "somebody"
     assert [(t.policy, t.machine, t.varied, t.makespan_ns) for t in published.times] == [
         ("old", "osdl-1", {"groups": 25}, 1_500_000_000),
@@ -312,7 +314,7 @@ def test_a_wrong_published_table_is_refused(tmp_path, old, new, message):
     (tmp_path / "times.csv").write_text(TIMES)
     assert old in PUBLISHED
     with pytest.raises(SchedlabError, match=message):
-        experiment.read_options(write(tmp_path, PUBLISHED.replace(old, new)))
+        definition.read_options(write(tmp_path, PUBLISHED.replace(old, new)))
 
 
 # ---- cells --------------------------------------------------------------------------------------
@@ -320,7 +322,7 @@ def test_a_wrong_published_table_is_refused(tmp_path, old, new, message):
 
 @pytest.mark.stand_in
 def test_the_cells_are_the_grid_and_policies_share_seeds(core):
-    asked = experiment.build(
+    asked = definition.build(
         {
             "policies": ["fifo", "bfs"],
             "workload": "hackbench",
@@ -339,16 +341,16 @@ def test_the_cells_are_the_grid_and_policies_share_seeds(core):
 
 @pytest.mark.stand_in
 def test_setting_a_tunable_to_its_default_is_the_same_run(core):
-    plain = experiment.build(SCENARIO)
-    default = experiment.build({**SCENARIO, "set": {"fifo": {"slice_ns": "3ms"}}})
-    other = experiment.build({**SCENARIO, "set": {"fifo": {"slice_ns": "4ms"}}})
+    plain = definition.build(SCENARIO)
+    default = definition.build({**SCENARIO, "set": {"fifo": {"slice_ns": "3ms"}}})
+    other = definition.build({**SCENARIO, "set": {"fifo": {"slice_ns": "4ms"}}})
     keys = [cells.expand(asked)[0].key for asked in (plain, default, other)]
     assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.mark.stand_in
 def test_stopping_early_is_another_run(core):
-    whole, part = experiment.build(SCENARIO), experiment.build({**SCENARIO, "until_ns": 5})
+    whole, part = definition.build(SCENARIO), definition.build({**SCENARIO, "until_ns": 5})
     assert cells.expand(whole)[0].key != cells.expand(part)[0].key
 
 
@@ -356,10 +358,10 @@ def test_stopping_early_is_another_run(core):
 def test_a_core_built_anew_in_a_checkout_reuses_no_run(core, tmp_path):
     core.__file__ = str(tmp_path / "core.so")
     (tmp_path / "core.so").write_text("one build")
-    before = cells.expand(experiment.build(SCENARIO))[0].key
-    assert before == cells.expand(experiment.build(SCENARIO))[0].key
+    before = cells.expand(definition.build(SCENARIO))[0].key
+    assert before == cells.expand(definition.build(SCENARIO))[0].key
     (tmp_path / "core.so").write_text("another build")
-    assert before != cells.expand(experiment.build(SCENARIO))[0].key
+    assert before != cells.expand(definition.build(SCENARIO))[0].key
 
 
 @pytest.mark.stand_in
@@ -379,14 +381,14 @@ def test_a_core_built_anew_in_a_checkout_reuses_no_run(core, tmp_path):
 )
 def test_what_the_files_do_not_have_is_refused(core, changes, message):
     with pytest.raises(SchedlabError, match=message):
-        cells.expand(experiment.build({**SCENARIO, **changes}))
+        cells.expand(definition.build({**SCENARIO, **changes}))
 
 
 @pytest.mark.stand_in
 def test_a_path_is_taken_as_it_is_and_a_name_from_the_catalogue(core, tmp_path):
     own = tmp_path / "my policy.bpf.c"
     own.write_text("a stand-in")
-    asked = experiment.build({**SCENARIO, "policies": ["fifo", str(own)], "seed": 3})
+    asked = definition.build({**SCENARIO, "policies": ["fifo", str(own)], "seed": 3})
     shipped, mine = cells.expand(asked)
     assert shipped.policy.path == str(catalogue.names(catalogue.POLICIES)["fifo"])
     assert mine.policy.path == str(own)
@@ -395,7 +397,7 @@ def test_a_path_is_taken_as_it_is_and_a_name_from_the_catalogue(core, tmp_path):
 
 @pytest.mark.stand_in
 def test_a_replay_asks_for_the_same_cell(core):
-    asked = experiment.build(
+    asked = definition.build(
         {
             **SCENARIO,
             "with": {"loops": "7"},
@@ -407,14 +409,14 @@ def test_a_replay_asks_for_the_same_cell(core):
     [cell] = cells.expand(asked)
     words = shlex.split(cell.replay())
     options = list(zip(words[3::2], words[4::2], strict=True))
-    again = experiment.build(
+    again = definition.build(
         {
             "policies": [words[2]],
             "workload": dict(options)["--workload"],
             "machine": [dict(options)["--machine"]],
             "seed": int(dict(options)["--seed"]),
-            "with": experiment.parse_assignments("", [v for o, v in options if o == "--with"]),
-            "set": experiment.parse_set(v for o, v in options if o == "--set"),
+            "with": schedlab_values.parse_assignments("", [v for o, v in options if o == "--with"]),
+            "set": schedlab_values.parse_set(v for o, v in options if o == "--set"),
         }
     )
     assert cells.expand(again)[0].key == cell.key

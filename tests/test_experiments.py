@@ -11,8 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from schedlab import catalogue, cells, experiment
+from schedlab import catalogue
 from schedlab.errors import SchedlabError, UnknownName
+from schedlab.experiment import cells, definition
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml"))
@@ -36,7 +37,7 @@ WITHOUT_TABLE = {"demo", "nice_2007"}
 
 
 def shipped(name):
-    return experiment.build(experiment.read_options(catalogue.find(catalogue.EXPERIMENTS, name)))
+    return definition.build(definition.read_options(catalogue.find(catalogue.EXPERIMENTS, name)))
 
 
 def published(name):
@@ -356,7 +357,7 @@ machines.laptop = {}
 def read(tmp_path, text, table=TABLE):
     (tmp_path / "t.csv").write_text(table)
     (tmp_path / "e.toml").write_text(text)
-    return experiment.read_options(tmp_path / "e.toml")
+    return definition.read_options(tmp_path / "e.toml")
 
 
 def test_a_table_of_ones_own_is_read_with_its_unit(tmp_path):
@@ -405,13 +406,13 @@ def test_a_parameter_of_a_machine_and_of_all_is_refused(tmp_path):
         "[published]", "[with]\npairs = 1\n[with_machine]\nlaptop.pairs = 2\n[published]"
     )
     with pytest.raises(SchedlabError, match="'pairs' is given for machine laptop and for all"):
-        experiment.build(read(tmp_path, text))
+        definition.build(read(tmp_path, text))
 
 
 def test_a_parameter_of_a_machine_that_the_workload_lacks_is_refused(tmp_path):
     text = FILE.replace("[published]", "[with_machine]\nlaptop.pair = 2\n[published]")
     with pytest.raises(UnknownName, match="did you mean pairs"):
-        cells.expand(experiment.build(read(tmp_path, text)))
+        cells.expand(definition.build(read(tmp_path, text)))
 
 
 def test_a_published_time_that_is_none_is_refused(tmp_path):

@@ -12,8 +12,8 @@ import sys
 import pandas
 import pytest
 from click.testing import CliRunner
-from schedlab.export import export_verb
-from schedlab.store import Store
+from schedlab.commands.export import export_verb
+from schedlab.store.runs import Store
 
 ASKED = ("compare", "fifo", "cfs@2.6.31", "--workload", "hackbench", "--vary", "groups=1,2")
 SMALL = ("--with", "loops=2", "--machine", "laptop", "--repeat", "3", "--store", "s.db", "-q")

@@ -7,10 +7,10 @@ times, shares and latencies whose order is known; the report's page and the term
 import re
 
 import pytest
-from schedlab.headline import equal_times, overlap, told_panels
-from schedlab.report import summary, write_report
-from schedlab.statistics import estimate
-from schedlab.study import study_of
+from schedlab.experiment.headline import equal_times, overlap, told_panels
+from schedlab.experiment.page import summary, write_report
+from schedlab.experiment.study import study_of
+from schedlab.statistics.estimates import estimate
 
 COUNTS = {"count": 2, "mean": 1, "p50": 1, "p90": 1}
 
@@ -140,8 +140,8 @@ def test_who_is_above_the_best_by_less_than_the_intervals_is_told(run_of):
 
 
 def test_claims_stand_in_the_report(run_of, tmp_path):
-    from schedlab.report import write_study
-    from schedlab.verdicts import Found, Judged
+    from schedlab.experiment.page import write_study
+    from schedlab.experiment.verdicts import Found, Judged
 
     found = [Found(f"at {place}", 1.5, 1.4, 1.6, 2.0, 1.0, None) for place in "ab"]
     judged = [Judged("o1 is <slower>", "", 2, found), Judged("less memory", "", 0, (), "no memory")]

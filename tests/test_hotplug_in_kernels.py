@@ -11,7 +11,8 @@ import functools
 import json
 
 import pytest
-from schedlab import bpf, catalogue
+from schedlab import catalogue
+from schedlab.kernel import bpf
 from test_policies_in_kernels import (
     KERNELS,
     PLAY_LIMIT_NS,

@@ -9,15 +9,16 @@ import re
 
 import numpy as np
 import pytest
-from schedlab import interactivity_plots, plots
-from schedlab.fairness import share_errors
-from schedlab.interactivity import requests, wakeup_latencies
-from schedlab.interactivity_table import print_interactivity
-from schedlab.plots import Point
-from schedlab.report import write_report
-from schedlab.statistics import mean_ecdf
-from schedlab.study import points, study_of
-from schedlab.weights import fair_shares, weight_of
+from schedlab.experiment import interactivity_figures
+from schedlab.experiment.fairness import share_errors
+from schedlab.experiment.interactivity import requests, wakeup_latencies
+from schedlab.experiment.interactivity_table import print_interactivity
+from schedlab.experiment.page import write_report
+from schedlab.experiment.study import points, study_of
+from schedlab.nice import fair_shares, weight_of
+from schedlab.report import figures
+from schedlab.report.figures import Point
+from schedlab.statistics.estimates import mean_ecdf
 
 ELAPSED_NS = 10**9
 PARTS = ("work", "kernel", "scheduler", "lock_wait", "idle")
@@ -220,9 +221,9 @@ def test_a_run_of_an_older_store_has_percentiles_but_no_curve(run_of, tmp_path):
 
 
 def test_a_curve_rises_at_each_value_to_the_share_of_those_at_most_as_long():
-    looks = plots.looks_of(["o1"])
+    looks = figures.looks_of(["o1"])
     curves = {"o1": ([0, 2_000, 4_000], [0.25, 0.5, 1.0])}
-    figure = interactivity_plots.ecdf_figure(curves, looks, "latency", "wake-ups")
+    figure = interactivity_figures.ecdf_figure(curves, looks, "latency", "wake-ups")
     curve, marks = figure.data
     assert figure.layout.xaxis.type == "log"
     assert (curve.line.shape, curve.line.dash) == ("hv", looks["o1"].dash)
@@ -237,11 +238,11 @@ def test_a_curve_rises_at_each_value_to_the_share_of_those_at_most_as_long():
 
 
 def test_a_narrow_screen_has_room_for_the_times_below_a_curve():
-    looks = plots.looks_of(["o1"])
+    looks = figures.looks_of(["o1"])
     for high_ns in (10**3, 10**6, 10**10):
         curves = {"o1": ([10, high_ns], [0.5, 1.0])}
-        axis = interactivity_plots.ecdf_figure(curves, looks, "x", "y").layout.xaxis
-        assert 1 < sum(map(bool, axis.ticktext)) <= interactivity_plots.TICK_LABELS_MAX
+        axis = interactivity_figures.ecdf_figure(curves, looks, "x", "y").layout.xaxis
+        assert 1 < sum(map(bool, axis.ticktext)) <= interactivity_figures.TICK_LABELS_MAX
         assert len(axis.ticktext) == len(axis.tickvals)
 
 
@@ -320,9 +321,9 @@ def test_requests_that_are_never_done_still_miss_their_deadlines(run_of, tmp_pat
 
 
 def test_dots_of_a_place_stand_side_by_side_around_it():
-    looks = plots.looks_of(["cfs", "o1"])
+    looks = figures.looks_of(["cfs", "o1"])
     series = {"cfs": [Point("0", -1.0, -1.5, -0.5), Point("5", 1.0)], "o1": [Point("5", 3.0)]}
-    figure = interactivity_plots.grouped_figure(series, looks, "nice", "points", about_zero=True)
+    figure = interactivity_figures.grouped_figure(series, looks, "nice", "points", about_zero=True)
     cfs, o1 = figure.data
     assert [round(x) for x in cfs.x] == [0, 1] and [round(x) for x in o1.x] == [1]
     assert cfs.x[1] < 1 < o1.x[0]

@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 from cached_kernels import named
-from schedlab import bpf, catalogue, kernel_result, on_vm, platforms, programs, vm
+from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
+from schedlab.experiment import vm as experiment_vm
+from schedlab.kernel import bpf, vm
+from schedlab.kernel import platform as kernel_platform
+from schedlab.kernel import result as kernel_result
 
 pytestmark = pytest.mark.xdist_group("kept machines")
 
@@ -30,7 +34,7 @@ JOB = {
             "workload": "/play.toml",
             "seed": 1,
             "counts_instructions": True,
-            "record_kib_per_cpu": on_vm.RECORD_KIB,
+            "record_kib_per_cpu": experiment_vm.RECORD_KIB,
         },
     ]
 }
@@ -97,7 +101,7 @@ def started(text=b"hello", **options):
         pytest.skip(str(error))
     files = {FILE: text, "/play.toml": PLAY}
     # As `run --on vm` on one CPU, which finds the same machine.
-    options = {"accelerator": "tcg", "record_kib_per_cpu": on_vm.RECORD_KIB, **options}
+    options = {"accelerator": "tcg", "record_kib_per_cpu": experiment_vm.RECORD_KIB, **options}
     return vm.start(named("6.18"), JOB, files, **options)
 
 
@@ -261,11 +265,11 @@ def test_a_policy_that_failed_is_not_kept(folder):
     before = set(folder.iterdir())
     if bpf.find_clang() is None:
         pytest.skip("no clang that builds BPF")
-    platform = platforms.platform_of(platforms.find_record(named("6.18")), "1", True)
+    platform = kernel_platform.platform_of(kernel_platform.find_record(named("6.18")), "1", True)
 
     def runs(path, **options):
         workload = catalogue.find(catalogue.WORKLOADS, "ping_pong")
-        return on_vm.run_on_kernel(bpf.object_of(path), workload, platform, **options)[0]
+        return experiment_vm.run_on_kernel(bpf.object_of(path), workload, platform, **options)[0]
 
     result = runs(MISTAKES / "bad_queue.bpf.c")
     assert result["status"] == "failed"

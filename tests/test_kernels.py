@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, assert_it_goes, is_running, wait_for
-from schedlab import doctor, kernels
+from schedlab.kernel import images, obstacles
 
 KIND_POINTER, KIND_STRUCT, KIND_FUNC, KIND_PROTOTYPE = 2, 4, 12, 13
 # What policies call, by the names of Linux 7.3.
@@ -227,10 +227,10 @@ def test_only_what_is_missing_is_fetched():
     old = {"name": "6.18", "release": "6.18.15+deb13", "sched_ext": "sound"}
     broken = {"name": "7.1", "release": "7.1.13", "sched_ext": {"broken": "why"}}
     new = {"name": "7.3", "release": "7.3.4+deb13", "sched_ext": "sound"}
-    assert kernels.missing(wanted, []) == wanted
-    assert kernels.missing(wanted, [old]) == ["6.1", "newest"]
-    assert kernels.missing(wanted, [old, broken]) == ["6.1", "newest"]
-    assert kernels.missing(wanted, [old, new]) == ["6.1"]
+    assert images.missing(wanted, []) == wanted
+    assert images.missing(wanted, [old]) == ["6.1", "newest"]
+    assert images.missing(wanted, [old, broken]) == ["6.1", "newest"]
+    assert images.missing(wanted, [old, new]) == ["6.1"]
 
 
 @pytest.mark.parametrize("series", ["6", "newst", "6x.1", "../x"])
@@ -328,7 +328,7 @@ def sys_tree(tmp_path):
             path = tmp_path / "kernel" / name.replace("__", "/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return {finding.what: finding for finding in doctor.running_kernel(tmp_path)}
+        return {finding.what: finding for finding in obstacles.running_kernel(tmp_path)}
 
     return make
 

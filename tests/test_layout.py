@@ -10,13 +10,25 @@ import re
 import subprocess
 import tomllib
 import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 import tree_sitter_c
 import tree_sitter_rust
 from tree_sitter import Language, Node, Parser
-from who_may_use_whom import CRATES, IMPORTS_REFUSED, MODULES, NOT_IN_SIMULATOR, UNSAFE_FILES
+from who_may_use_whom import (
+    CRATES,
+    FLOORS_MAX,
+    KNOWS_CLICK,
+    NOT_IN_SIMULATOR,
+    NOT_OF_VALUES,
+    OPENS_NO_FILE,
+    PACKAGES,
+    TOP,
+    UNSAFE_FILES,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -229,36 +241,86 @@ def schedlab_modules(names: set[str]) -> set[str]:
     return {part[1] for part in parts if part[0] == "schedlab" and not part[1].startswith("__v")}
 
 
-PACKAGE_FILES = [p for p in PYTHON_FILES if re.fullmatch(r"python/schedlab/\w+\.py", p)]
+PACKAGE_FILES = [p for p in PYTHON_FILES if re.match("python/schedlab/.*py$", p)]
 
 
 @pytest.mark.parametrize("path", PACKAGE_FILES)
 def test_a_module_imports_only_what_the_table_allows(path):
-    module = Path(path).stem
+    first = Path(path).relative_to("python/schedlab").parts[0].removesuffix(".py")
     names = imported(read(path))
     assert not any(name.startswith(".") for name in names), "imports are absolute"
-    assert module in MODULES, f"give {path} a row in the table of ARCHITECTURE.md and here"
+    assert first in TOP or first in PACKAGES, f"give {path} a row in ARCHITECTURE.md and here"
+    allowed = TOP[first] if first in TOP else {first, *PACKAGES[first]}
     refuse(
-        sorted(schedlab_modules(names) - MODULES[module]),
-        f"{path} imports schedlab modules that the table does not allow",
+        sorted(schedlab_modules(names) - allowed),
+        f"{path} imports what the table does not allow",
     )
-    refuse(
-        sorted({name.split(".")[0] for name in names} & IMPORTS_REFUSED.get(module, set())),
-        f"{path} reaches for files or drawings",
-    )
+    libraries = {name.split(".")[0] for name in names}
+    if not path.startswith(KNOWS_CLICK):
+        refuse(sorted(libraries & {"click"}), f"{path} knows of options: commands does")
 
 
-@pytest.mark.parametrize("module", sorted(IMPORTS_REFUSED))
-def test_no_file_is_opened_by(module):
-    path = f"python/schedlab/{module}.py"
+@pytest.mark.parametrize("path", [p for p in PACKAGE_FILES if re.fullmatch(OPENS_NO_FILE, p)])
+def test_what_works_on_values_opens_no_file(path):
+    libraries = {name.split(".")[0] for name in imported(read(path))}
+    refuse(sorted(libraries & NOT_OF_VALUES), f"{path} reaches for files")
+    if "/statistics/" in path:
+        refuse(sorted(libraries & {"plotly"}), f"{path} draws")
     calls = [n.func for n in ast.walk(ast.parse(read(path))) if isinstance(n, ast.Call)]
     opened = [f"{path}:{f.lineno}" for f in calls if isinstance(f, ast.Name) and f.id == "open"]
-    refuse(opened, f"{module} works on values, never on files")
+    refuse(opened, f"{path} works on values, never on files")
+
+
+def imports_of(path: str, modules: Iterable[str]) -> set[str]:
+    """The modules of schedlab that one imports when it runs, without those for type checkers."""
+    tree = ast.parse(read(path))
+    kept = [node for node in tree.body if not (isinstance(node, ast.If) and checks_types(node))]
+    names = imported(ast.unparse(ast.Module(kept, [])))
+    names |= {name.rpartition(".")[0] for name in names}
+    return {name for name in names if name in modules}
+
+
+def checks_types(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def floors(uses: Mapping[str, set[str]]) -> dict[str, int]:
+    """How many modules stand below each, itself included, one on the other; refuses circles."""
+    return {
+        name: 1 + order
+        for order, ready in enumerate(storeys(TopologicalSorter(uses)))
+        for name in ready
+    }
+
+
+def storeys(sorter: TopologicalSorter) -> Iterator[tuple[str, ...]]:
+    sorter.prepare()
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        yield ready
+        sorter.done(*ready)
+
+
+def test_no_module_imports_in_a_circle_and_few_stand_on_each_other():
+    dotted = {
+        path.removeprefix("python/").removesuffix(".py").replace("/", "."): path
+        for path in PACKAGE_FILES
+    }
+    uses = {name: imports_of(path, dotted) - {name} for name, path in dotted.items()}
+    found = floors(uses)
+    highest = sorted(found, key=found.get)[-1]
+    assert found[highest] <= FLOORS_MAX, f"{highest} stands on {found[highest] - 1} others"
+
+
+def test_floors_are_counted_and_circles_refused():
+    assert floors({"a": set(), "b": {"a"}, "c": {"a", "b"}}) == {"a": 1, "b": 2, "c": 3}
+    with pytest.raises(CycleError):
+        floors({"a": {"b"}, "b": {"a"}})
 
 
 def test_an_import_upwards_is_seen():
-    text = "def f():\n    from schedlab import cli\n    import schedlab.sweep\n"
-    assert schedlab_modules(imported(text)) == {"cli", "sweep"}
+    text = "def f():\n    from schedlab import cli\n    import schedlab.race.plan\n"
+    assert schedlab_modules(imported(text)) == {"cli", "race"}
 
 
 def undocumented(path: str, text: str) -> list[str]:

@@ -18,8 +18,11 @@ import time
 from pathlib import Path
 
 import pytest
-from schedlab import bpf, catalogue, doctor, kernels, load, programs, vm
+from schedlab import catalogue, programs
+from schedlab.commands import load
 from schedlab.errors import SchedlabError
+from schedlab.kernel import bpf, images, loading, obstacles, vm
+from schedlab.kernel import sched_ext as kernel_sched_ext
 
 in_a_machine = pytest.mark.xdist_group("load")
 
@@ -225,8 +228,8 @@ def needed():
         guest = programs.GUEST.find()
     except (native.VmError, SchedlabError) as error:
         pytest.skip(str(error).splitlines()[0])
-    if KERNEL not in {kernel["name"] for kernel in kernels.present()}:
-        pytest.skip(f"no kernel {KERNEL} in {kernels.directory()}: schedlab kernels fetch")
+    if KERNEL not in {kernel["name"] for kernel in images.present()}:
+        pytest.skip(f"no kernel {KERNEL} in {images.directory()}: schedlab kernels fetch")
     return guest
 
 
@@ -380,7 +383,7 @@ def test_who_is_not_root_is_told_the_command_that_works(told):
 # ---- without a machine --------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(doctor.sched_ext() is not None, reason="this kernel has sched_ext")
+@pytest.mark.skipif(kernel_sched_ext.sched_ext() is not None, reason="this kernel has sched_ext")
 def test_a_kernel_without_sched_ext_is_refused_before_anything_is_built(command, environment):
     environment |= {"PATH": "", "SCHEDLAB_GUEST": "/nowhere"}
     done = command("load", "fifo")
@@ -406,17 +409,17 @@ def sched_ext(tmp_path, monkeypatch):
 
 
 def test_a_kernel_that_can_take_a_policy_is_not_refused(sched_ext):
-    load.require_kernel(sched_ext("disabled"))
+    loading.require_kernel(sched_ext("disabled"))
 
 
 def test_an_attached_scheduler_is_named(sched_ext):
     with pytest.raises(SchedlabError, match=r"the scheduler other_1\.2 is attached already"):
-        load.require_kernel(sched_ext("enabled", "other_1.2"))
+        loading.require_kernel(sched_ext("enabled", "other_1.2"))
 
 
 def test_who_is_not_root_is_not_told_of_schedulers_first(sched_ext):
     with pytest.raises(SchedlabError, match="not root"):
-        load.require_kernel(sched_ext("enabled", "other_1.2", user=1000))
+        loading.require_kernel(sched_ext("enabled", "other_1.2", user=1000))
 
 
 def test_a_line_has_rates_of_what_grew_levels_as_they_are_and_events():
@@ -562,8 +565,8 @@ def test_a_guest_program_that_is_not_there_is_told_with_how_to_build_it(tmp_path
 
 
 def test_doctor_wants_libelf_only_where_the_guest_is_not_built(tmp_path):
-    assert doctor.libelf(is_needed=True, roots=[tmp_path]).to_do == "apt-get install libelf-dev"
-    assert doctor.libelf(is_needed=False, roots=[tmp_path]).state == "note"
+    assert obstacles.libelf(is_needed=True, roots=[tmp_path]).to_do == "apt-get install libelf-dev"
+    assert obstacles.libelf(is_needed=False, roots=[tmp_path]).state == "note"
     (tmp_path / "x86_64-linux-gnu").mkdir()
     (tmp_path / "x86_64-linux-gnu" / "libelf.a").touch()
-    assert doctor.libelf(is_needed=True, roots=[tmp_path]).state == "ok"
+    assert obstacles.libelf(is_needed=True, roots=[tmp_path]).state == "ok"

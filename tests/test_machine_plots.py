@@ -4,17 +4,19 @@ there are some. Method: the figures' own data, against samples and the test itse
 
 import numpy as np
 import pytest
-from schedlab import machine_plots, oneway, plots
+from schedlab.bench import figures as bench_figures
+from schedlab.bench.figures import ForestRow
 from schedlab.errors import BadValue
-from schedlab.machine_plots import ForestRow
-from schedlab.statistics import Verdict
+from schedlab.report import figures as report_figures
+from schedlab.statistics import circles
+from schedlab.statistics.estimates import Verdict
 
 SAMPLES = {
     "cfs": [10.0, 10.4, 9.8, 10.1, 10.3],
     "bfs": [9.0, 9.1, 9.3, 8.9, 9.2, 9.0],
     "<b>o1": [10.2, 10.1, 10.5],
 }
-LOOKS = plots.looks_of(list(SAMPLES))
+LOOKS = report_figures.looks_of(list(SAMPLES))
 ROWS = [
     ForestRow("make", "bfs", 0.90, 0.88, 0.92, Verdict.FASTER, "-10 % [-12, -8]"),
     ForestRow("make", "o1", 1.10, None, None, Verdict.INCONCLUSIVE, "+10 % (no interval)"),
@@ -28,7 +30,7 @@ def traces(figure):
 
 
 def test_every_run_is_a_point_in_order_of_time():
-    figure = machine_plots.oneway_figure(SAMPLES, LOOKS, "time (s)")
+    figure = bench_figures.oneway_figure(SAMPLES, LOOKS, "time (s)")
     points = traces(figure)
     for place, (name, sample) in enumerate(SAMPLES.items()):
         drawn = points[name.replace("<", "&lt;").replace(">", "&gt;")]
@@ -40,15 +42,15 @@ def test_every_run_is_a_point_in_order_of_time():
 
 
 def test_boxes_reach_from_quartile_to_quartile_with_the_median_in_them():
-    figure = machine_plots.oneway_figure(SAMPLES, LOOKS, "time (s)")
+    figure = bench_figures.oneway_figure(SAMPLES, LOOKS, "time (s)")
     for shape, sample in zip(figure.layout.shapes, SAMPLES.values(), strict=True):
         assert (shape.y0, shape.y1) == pytest.approx(tuple(np.quantile(sample, [0.25, 0.75])))
     assert list(traces(figure)["median of cfs"].y) == [10.1, 10.1]
 
 
 def test_circles_are_circles_about_the_means_with_the_radii_of_the_test():
-    figure = machine_plots.oneway_figure(SAMPLES, LOOKS, "time (s)")
-    for name, circle in oneway.comparison_circles(SAMPLES).items():
+    figure = bench_figures.oneway_figure(SAMPLES, LOOKS, "time (s)")
+    for name, circle in circles.comparison_circles(SAMPLES).items():
         drawn = traces(figure)[f"circle of {name.replace('<b>', '&lt;b&gt;')}"]
         assert drawn.xaxis == "x2"
         radii = np.hypot(drawn.x, np.subtract(drawn.y, np.mean(SAMPLES[name])))
@@ -60,7 +62,7 @@ def test_circles_are_circles_about_the_means_with_the_radii_of_the_test():
 
 @pytest.mark.parametrize("samples", [{"cfs": [1.0]}, {"cfs": [2.0] * 4, "bfs": [2.0] * 4}])
 def test_without_variance_there_are_runs_and_no_circles(samples):
-    figure = machine_plots.oneway_figure(samples, LOOKS, "time (s)")
+    figure = bench_figures.oneway_figure(samples, LOOKS, "time (s)")
     assert not [trace for trace in figure.data if trace.xaxis == "x2"]
     low, high = figure.layout.yaxis.range
     assert low < min(samples["cfs"]) < high
@@ -68,11 +70,11 @@ def test_without_variance_there_are_runs_and_no_circles(samples):
 
 def test_a_run_that_is_no_number_is_refused():
     with pytest.raises(BadValue, match="sample 'cfs'"):
-        machine_plots.oneway_figure({"cfs": [1.0, np.nan]}, LOOKS, "time (s)")
+        bench_figures.oneway_figure({"cfs": [1.0, np.nan]}, LOOKS, "time (s)")
 
 
 def test_a_forest_has_a_mark_a_row_and_whiskers_where_there_is_an_interval():
-    figure = machine_plots.forest_figure(ROWS, "cfs")
+    figure = bench_figures.forest_figure(ROWS, "cfs")
     drawn = traces(figure)
     assert set(drawn) == {word.value for word in Verdict}
     for row in ROWS:
@@ -89,14 +91,14 @@ def test_a_forest_has_a_mark_a_row_and_whiskers_where_there_is_an_interval():
 
 
 def test_claims_are_told_apart_in_grey_and_from_no_claim():
-    marks = [symbol for symbol, _ in machine_plots._VERDICT_MARKS.values()]
+    marks = [symbol for symbol, _ in bench_figures._VERDICT_MARKS.values()]
     assert len(set(marks)) == len(marks) == len(Verdict)
-    open_marks = [w for w, (s, _) in machine_plots._VERDICT_MARKS.items() if s.endswith("open")]
+    open_marks = [w for w, (s, _) in bench_figures._VERDICT_MARKS.items() if s.endswith("open")]
     assert open_marks == [Verdict.INCONCLUSIVE]
 
 
 def test_groups_stand_apart_and_are_named_once():
-    figure = machine_plots.forest_figure(ROWS, "cfs")
+    figure = bench_figures.forest_figure(ROWS, "cfs")
     places, names = figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext
     assert places[2] - places[1] > places[1] - places[0] == places[3] - places[2]
     assert ["<b>" in name for name in names] == [True, False, True, False]
@@ -104,7 +106,7 @@ def test_groups_stand_apart_and_are_named_once():
 
 def test_names_are_text_and_never_markup():
     row = ForestRow("<i>g", "<u>n", 1.1, 1.0, 1.2, Verdict.INCONCLUSIVE, "<s>t")
-    figure = machine_plots.forest_figure([row], "<a>cfs")
+    figure = bench_figures.forest_figure([row], "<a>cfs")
     written = figure.to_json()
     for markup in ("<i>", "<u>", "<s>", "<a>"):
         assert markup not in written and markup.encode("unicode_escape").decode() not in written

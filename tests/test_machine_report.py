@@ -17,11 +17,13 @@ import pandas
 import pytest
 from click.testing import CliRunner
 from made_measurements import SEED, MadeStore, around
-from schedlab import bench_answers, catalogue, machine_report, suite
-from schedlab.export import export_verb
-from schedlab.measurements import Measurements
-from schedlab.report_verb import report_verb
-from schedlab.store import Store, StoredExperiment
+from schedlab import catalogue
+from schedlab.bench import answers, suite
+from schedlab.bench import page as bench_page
+from schedlab.commands.export import export_verb
+from schedlab.commands.report import report_verb
+from schedlab.store.measurements import Measurements
+from schedlab.store.runs import Store, StoredExperiment
 from scipy import stats
 
 CHROMIUM = os.environ.get("SCHEDLAB_CHROMIUM") or shutil.which("chromium")
@@ -91,7 +93,7 @@ def rows_of(page, table):
 def stored(path):
     with Store(path, read_only=True) as kept:
         measurements = Measurements(kept)
-        return bench_answers.rows(measurements, measurements.campaigns())
+        return answers.rows(measurements, measurements.campaigns())
 
 
 def test_every_repetition_is_a_point_and_no_warm_up_is(page, store):
@@ -193,7 +195,7 @@ def test_boots_stand_by_themselves_where_there_are_several(page, tmp_path):
         made.add(release, {("compile", ()): values}, boots=boots)
     with Store(made.path, read_only=True) as kept:
         measurements = Measurements(kept)
-        text = machine_report.render(measurements, measurements.campaigns(), "Boots")
+        text = bench_page.render(measurements, measurements.campaigns(), "Boots")
     rows = rows_of(text, "boots")
     assert [[" ".join(cell) for cell in row[1:4]] for row in rows] == [
         [release, nr, "3"] for release in ("6.1.0", "6.18.0") for nr in "12"
@@ -234,7 +236,7 @@ def test_one_setup_alone_is_shown_and_nothing_is_compared(tmp_path):
     made.add("6.1.0", {("compile", ()): [1.0, 1.1, 1.2]})
     with Store(made.path, read_only=True) as kept:
         measurements = Measurements(kept)
-        text = machine_report.render(measurements, measurements.campaigns(), "<One>")
+        text = bench_page.render(measurements, measurements.campaigns(), "<One>")
     assert "nothing to compare yet" in text
     assert "&lt;One&gt;" in text
     assert 'data-table="verdicts"' not in text
@@ -248,7 +250,7 @@ def test_policies_in_turn_are_told_as_blocks(tmp_path):
     made.add("6.18.0", {("make", ()): own}, under={"bfs": {("make", ()): bfs}})
     with Store(made.path, read_only=True) as kept:
         measurements = Measurements(kept)
-        text = html.unescape(machine_report.render(measurements, measurements.campaigns(), "Turns"))
+        text = html.unescape(bench_page.render(measurements, measurements.campaigns(), "Turns"))
     assert "the block being the replicate" in text
     [row] = rows_of(text, "tests")
     test = " ".join(row[1])
@@ -262,7 +264,7 @@ def test_machines_are_never_put_side_by_side_but_in_the_table(tmp_path):
     kernels(made, "m2")
     with Store(made.path, read_only=True) as kept:
         measurements = Measurements(kept)
-        text = machine_report.render(measurements, measurements.campaigns(), "Two")
+        text = bench_page.render(measurements, measurements.campaigns(), "Two")
     verdicts = rows_of(text, "verdicts")
     assert len(verdicts) == len(FACTORS)
     assert all(len(row) == 1 + 2 * 4 for row in verdicts)
@@ -391,7 +393,7 @@ def test_an_export_of_comparisons_has_what_the_table_has(store, tmp_path):
         assert done.exit_code == 0, done.output
     with (tmp_path / "pairs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    told = {answer.row.name: answer for answer in bench_answers.answers(stored(store))}
+    told = {answer.row.name: answer for answer in answers.answers(stored(store))}
     assert {row["benchmark"] for row in rows} == set(told)
     for row in rows:
         answer = told[row["benchmark"]]

@@ -11,28 +11,28 @@ import time
 from pathlib import Path
 
 from running import assert_it_goes, is_running, wait_for
-from schedlab import measured_program
+from schedlab.bench import program
 
 NR_PAGES = 4096
 
 
 def test_a_time_limit_ends_the_program_with_everything_that_it_started(tmp_path):
     began = time.monotonic()
-    ended = measured_program.run("sleep 2000 & echo $!; sleep 2000", 0.5, tmp_path)
+    ended = program.run("sleep 2000 & echo $!; sleep 2000", 0.5, tmp_path)
     assert ended.timed_out
     assert time.monotonic() - began < 1000
     assert_it_goes(int(ended.stdout), "the shell's own child")
 
 
 def test_a_program_that_ignores_being_asked_is_killed(tmp_path):
-    ended = measured_program.run("trap '' TERM; while :; do sleep 1; done", 0.3, tmp_path)
+    ended = program.run("trap '' TERM; while :; do sleep 1; done", 0.3, tmp_path)
     assert ended.timed_out
     assert ended.status == -signal.SIGKILL
 
 
 def test_what_a_program_leaves_behind_is_ended_with_it(tmp_path):
     began = time.monotonic()
-    ended = measured_program.run("sleep 2000 & echo $!", 1500, tmp_path)
+    ended = program.run("sleep 2000 & echo $!", 1500, tmp_path)
     assert ended.failure is None
     assert ended.wall_ns < 1000e9
     assert time.monotonic() - began < 1000
@@ -40,11 +40,9 @@ def test_what_a_program_leaves_behind_is_ended_with_it(tmp_path):
 
 
 def test_a_flood_of_output_is_kept_to_its_end(tmp_path):
-    ended = measured_program.run(
-        "yes | head -c 20000000; echo last; yes >&2 | head -1", 5, tmp_path
-    )
-    assert len(ended.stdout) <= measured_program.STDOUT_BYTES_MAX
-    assert len(ended.stderr) <= measured_program.STDERR_BYTES_MAX
+    ended = program.run("yes | head -c 20000000; echo last; yes >&2 | head -1", 5, tmp_path)
+    assert len(ended.stdout) <= program.STDOUT_BYTES_MAX
+    assert len(ended.stderr) <= program.STDERR_BYTES_MAX
     assert ended.stdout.rstrip().endswith("last")
 
 
@@ -52,7 +50,7 @@ def test_a_program_ends_with_what_it_started_when_we_are_killed(tmp_path):
     child = os.fork()
     if not child:
         command = "sleep 2000 & echo $! $$ >started; mv started pids; sleep 2000"
-        measured_program.run(command, 2000, tmp_path)
+        program.run(command, 2000, tmp_path)
         os._exit(1)
     wait_for((tmp_path / "pids").exists, "the file of two processes")
     pids = (tmp_path / "pids").read_text().split()
@@ -74,12 +72,12 @@ class DeadlyPipe:
 
 
 def test_a_program_ends_though_we_are_killed_before_its_watcher_hears_of_it(tmp_path, monkeypatch):
-    watcher = measured_program._started_watcher()
+    watcher = program._started_watcher()
     watcher.stdin = DeadlyPipe(watcher.stdin)
-    monkeypatch.setattr(measured_program, "_started_watcher", lambda: watcher)
+    monkeypatch.setattr(program, "_started_watcher", lambda: watcher)
     child = os.fork()
     if not child:
-        measured_program.run("sleep 2000 & echo $! $$ >started; mv started pids", 2000, tmp_path)
+        program.run("sleep 2000 & echo $! $$ >started; mv started pids", 2000, tmp_path)
         os._exit(1)
     watcher.stdin.pipe.close()
     os.waitpid(child, 0)
@@ -92,8 +90,8 @@ def test_a_program_ends_though_we_are_killed_before_its_watcher_hears_of_it(tmp_
 
 def test_the_watcher_goes_with_its_program(tmp_path):
     before = children()
-    measured_program.run(("true",), 10, tmp_path)
-    measured_program.run(("nonesuch-program",), 10, tmp_path)
+    program.run(("true",), 10, tmp_path)
+    program.run(("nonesuch-program",), 10, tmp_path)
     assert children() == before
 
 
@@ -104,8 +102,8 @@ def children():
 
 
 def test_a_program_that_cannot_be_started_is_named(tmp_path):
-    ended = measured_program.run(("nonesuch-program",), 10, tmp_path)
-    assert ended.status == measured_program.CANNOT_START
+    ended = program.run(("nonesuch-program",), 10, tmp_path)
+    assert ended.status == program.CANNOT_START
     assert ended.stderr == "cannot start nonesuch-program: No such file or directory"
 
 
@@ -125,7 +123,7 @@ def test_starting_a_program_copies_nothing_of_a_large_process(tmp_path):
             return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
         assert faults_after(copy_of_this_process) >= NR_PAGES
-        assert faults_after(lambda: measured_program.run(("true",), 10, tmp_path)) < NR_PAGES / 10
+        assert faults_after(lambda: program.run(("true",), 10, tmp_path)) < NR_PAGES / 10
 
 
 def write_to_each_page(ballast):

@@ -8,10 +8,10 @@ import json
 
 import pytest
 from schedlab.errors import DigestMismatch, StoreError
-from schedlab.heats import Heats, StoredHeat
-from schedlab.measurements import Campaign, Measurements, Repetition
-from schedlab.merging import Taken, merge
-from schedlab.store import Store, StoredExperiment
+from schedlab.store.heats import Heats, StoredHeat
+from schedlab.store.measurements import Campaign, Measurements, Repetition
+from schedlab.store.merge import Taken, merge
+from schedlab.store.runs import Store, StoredExperiment
 
 EXPERIMENT = StoredExperiment("e1", "one", {"policies": []}, "schedlab compare", "2026-01-01")
 CAMPAIGN = Campaign("c1", "quick", {}, "", 1, {"machine": "m"}, "schedlab bench", "1", "2026-01-01")

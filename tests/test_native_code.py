@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, assert_it_goes, begin, wait_for
-from schedlab import catalogue, cells, experiment, race, race_worker, sweep, workers
+from schedlab import catalogue, workers
 from schedlab.errors import SchedlabError
+from schedlab.experiment import cells, definition, sweep
+from schedlab.race import plan
+from schedlab.race import worker as race_worker
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "race.md"
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
@@ -113,7 +116,7 @@ def alone(monkeypatch, cache):
 
     def run(path):
         asked = {"policies": [str(path)], "workload": "hackbench", "machine": ["core2-t5600"]}
-        [cell] = cells.expand(experiment.build({**asked, "with": {"loops": "5"}, "repeat": 1}))
+        [cell] = cells.expand(definition.build({**asked, "with": {"loops": "5"}, "repeat": 1}))
         said = []
         outcome = sweep.run_alone(cell, sweep.simulate_cell, said.append, said.append)
         return outcome.result, "".join(map(str, said))
@@ -249,7 +252,7 @@ CONSTRUCTOR = "__attribute__((constructor)) static void begin(void) { sleep(1000
 def test_a_plug_in_that_never_comes_back_is_ended_by_a_limit(tmp_path, monkeypatch, change):
     source = plugin(tmp_path, **change)
     built = catalogue.native().race_compile(
-        str(source), str(race.header_directory()), str(tmp_path / "cache")
+        str(source), str(plan.header_directory()), str(tmp_path / "cache")
     )
     monkeypatch.setattr(race_worker, "STILL_S", 1.0)
     spec = {"workload": "hold", "n": 4, "rounds": 1, "loops": 200, "plugins": [str(built)]}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedlab.blocks import Blocked
 from schedlab.errors import BadValue
-from schedlab.evidence import Method, compare_groups
-from schedlab.independence import dependent_paired_ratio, dependent_ratio, independence
-from schedlab.noise_floor import CHANGE_MAX, Null, noise_floor
-from schedlab.statistics import Ratio, Verdict, paired_ratio, ratio, verdict
+from schedlab.statistics.blocks import Blocked
+from schedlab.statistics.estimates import Ratio, Verdict, paired_ratio, ratio, verdict
+from schedlab.statistics.evidence import Method, compare_groups
+from schedlab.statistics.independence import dependent_paired_ratio, dependent_ratio, independence
+from schedlab.statistics.noise_floor import CHANGE_MAX, Null, noise_floor
 from scipy import stats
 
 SEED = 20261122

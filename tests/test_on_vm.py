@@ -22,21 +22,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from running import PATIENCE_S, assert_it_goes, descendants, name_of, wait_for
-from schedlab import (
-    bpf,
-    catalogue,
-    experiment,
-    kernel_result,
-    kernels,
-    on_vm,
-    platforms,
-    programs,
-    shown,
-    sweep,
-)
-from schedlab.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload, expand
+from schedlab import catalogue, programs, shown
 from schedlab.errors import BadValue, DigestMismatch, SchedlabError
-from schedlab.store import Store
+from schedlab.experiment import definition, sweep, vm
+from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload, expand
+from schedlab.kernel import bpf, images
+from schedlab.kernel import platform as kernel_platform
+from schedlab.kernel import result as kernel_result
+from schedlab.store.runs import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 MISTAKES = ROOT / "crates/kernel/tests/policies"
@@ -132,7 +125,7 @@ def test_what_a_kernel_does_not_tell_is_null_and_nothing_is_missing(core_result)
 @pytest.fixture(scope="module")
 def core_result():
     """A simulation's result, as the verbs give it."""
-    asked = experiment.build(
+    asked = definition.build(
         {"policies": ["fifo"], "workload": "ping_pong", "machine": ["laptop"], "until_ns": 10**6}
     )
     [cell] = expand(asked)
@@ -247,9 +240,9 @@ def test_a_play_that_was_stopped_failed_unless_it_was_asked_to():
 
 # ---- platforms, and the names of kernels' own schedulers ----------------------------------------
 
-KERNEL = platforms.Kernel("6.18", "6.18.15", "eevdf", "sound", "aa")
-CFS = platforms.Kernel("6.1", "6.1.0", "cfs", "absent", "bb")
-PLATFORM = platforms.Platform(KERNEL, "2", "tcg", False, 1024, "7.2.22 (Debian)", "cc")
+KERNEL = kernel_platform.Kernel("6.18", "6.18.15", "eevdf", "sound", "aa")
+CFS = kernel_platform.Kernel("6.1", "6.1.0", "cfs", "absent", "bb")
+PLATFORM = kernel_platform.Platform(KERNEL, "2", "tcg", False, 1024, "7.2.22 (Debian)", "cc")
 
 
 def test_every_fact_of_a_platform_decides_its_digest():
@@ -284,26 +277,26 @@ def test_a_colon_without_a_kernel_is_refused_with_what_to_write(command, where):
 
 def test_a_scheduler_that_the_kernel_does_not_have_is_refused_with_the_one_it_has():
     with pytest.raises(BadValue, match="its own scheduler is EEVDF") as caught:
-        platforms.refuse_other_scheduler("cfs@kernel", "cfs", KERNEL)
+        kernel_platform.refuse_other_scheduler("cfs@kernel", "cfs", KERNEL)
     assert "eevdf@kernel:6.18" in caught.value.hint
-    platforms.refuse_other_scheduler("cfs@kernel:6.1", "cfs", CFS)
+    kernel_platform.refuse_other_scheduler("cfs@kernel:6.1", "cfs", CFS)
 
 
 def test_a_kernel_without_sched_ext_is_refused_for_policies():
     with pytest.raises(SchedlabError, match="no sched_ext"):
-        platforms.refuse_kernel_without_sched_ext("fifo", CFS)
-    platforms.refuse_kernel_without_sched_ext("fifo", KERNEL)
+        kernel_platform.refuse_kernel_without_sched_ext("fifo", CFS)
+    kernel_platform.refuse_kernel_without_sched_ext("fifo", KERNEL)
 
 
 @pytest.mark.parametrize("text", ["", "0", "256", "4,2", "4,1,2,3", "four", "-1"])
 def test_cpus_that_no_machine_has_are_refused(text):
     with pytest.raises(BadValue, match="--cpus"):
-        platforms.refuse_bad_cpus(text)
+        kernel_platform.refuse_bad_cpus(text)
 
 
 @pytest.mark.parametrize("text", ["1", "255", "4,1,2,2"])
 def test_cpus_are_a_number_or_a_topology(text):
-    platforms.refuse_bad_cpus(text)
+    kernel_platform.refuse_bad_cpus(text)
 
 
 # ---- cells, their order, and how they are kept --------------------------------------------------
@@ -334,8 +327,8 @@ def test_a_replay_says_what_to_boot():
 
 def test_each_repetition_visits_every_policy_in_an_order_of_its_own():
     cells = [cell(f"p{p}", seed) for p in range(6) for seed in range(1, 21)]
-    order = on_vm.random_order(cells)
-    assert order == on_vm.random_order(cells[::-1])
+    order = vm.random_order(cells)
+    assert order == vm.random_order(cells[::-1])
     assert [one.seed for one in order] == sorted(one.seed for one in cells)
     rounds = [tuple(c.policy.label for c in order if c.seed == seed) for seed in range(1, 21)]
     assert all(len(set(visited)) == 6 for visited in rounds)
@@ -367,9 +360,9 @@ def test_a_deterministic_machine_must_repeat_exactly(tmp_path):
 
 
 def test_machines_whose_clock_is_ours_run_one_at_a_time():
-    assert on_vm.jobs(None, experiment.VmChoice(None, ("2",), False)) == 1
-    assert on_vm.jobs(None, experiment.VmChoice(None, ("2",), True)) == sweep.nr_cpus_usable()
-    assert on_vm.jobs(3, experiment.VmChoice(None, ("2",), False)) == 3
+    assert vm.jobs(None, definition.VmChoice(None, ("2",), False)) == 1
+    assert vm.jobs(None, definition.VmChoice(None, ("2",), True)) == sweep.nr_cpus_usable()
+    assert vm.jobs(3, definition.VmChoice(None, ("2",), False)) == 3
 
 
 # ---- the command without a machine --------------------------------------------------------------
@@ -412,8 +405,8 @@ def lab(tmp_path):
         pytest.skip(str(error).splitlines()[0])
     if bpf.find_clang() is None:
         pytest.skip("no clang that builds BPF")
-    if missing := {"6.1", "6.18"} - {kernel["name"] for kernel in kernels.present()}:
-        pytest.skip(f"no kernels {missing} in {kernels.directory()}: schedlab kernels fetch")
+    if missing := {"6.1", "6.18"} - {kernel["name"] for kernel in images.present()}:
+        pytest.skip(f"no kernels {missing} in {images.directory()}: schedlab kernels fetch")
 
     started = []
 
@@ -548,7 +541,7 @@ def machines_in(ancestor):
 def test_who_waits_for_a_machine_is_told_how_far_it_is(monkeypatch, capfd, is_terminal):
     monkeypatch.setattr(sys, "stderr", shown.Stream(sys.stderr))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
-    with on_vm._progress(PLATFORM) as tells:
+    with vm._progress(PLATFORM) as tells:
         for stage in ("booting", "booting", "saving", "working"):
             tells(stage)
     sys.stderr.flush()

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from schedlab.errors import BadValue
-from schedlab.overall import Vote, overall, shared_vote
 from schedlab.published import rows
-from schedlab.statistics import Verdict
+from schedlab.statistics.estimates import Verdict
+from schedlab.statistics.overall import Vote, overall, shared_vote
 from scipy import stats
 
 # Cases and others, with and without a vaccine, of 13 trials: G. A. Colditz et al., "Efficacy of BCG

@@ -149,7 +149,7 @@ def test_the_command_starts_without_what_takes_long_to_load():
     heavy = "{'scipy', 'numpy', 'pandas', 'plotly', 'statsmodels', 'jinja2', 'elftools'}"
     program = f"""
 import sys
-from schedlab.verbs import VERBS, schedlab
+from schedlab.commands import VERBS, schedlab
 assert [schedlab.get_command(None, verb).name for verb in VERBS] == [*VERBS]
 print(sorted({heavy} & set(sys.modules)))
 """

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedlab import plots
-from schedlab.plots import CPU_PARTS, Point
+from schedlab.report import figures
+from schedlab.report.figures import CPU_PARTS, Point
 
 SERIES = {
     "linux_2_4": [Point(25, 4.0, 3.9, 4.1), Point(50, 9.0, 8.7, 9.3), Point(100, 21.0, 20, 22)],
     "o1": [Point(25, 4.2, 4.1, 4.3), Point(50, 8.3, 8.0, 8.6), Point(100, 17.0, 16.5, 17.5)],
 }
-LOOKS = plots.looks_of(list(SERIES))
+LOOKS = figures.looks_of(list(SERIES))
 
 
 def lines_of(figure):
@@ -33,7 +33,7 @@ def luminance(colour):
 
 
 def test_policies_differ_in_more_than_colour():
-    looks = list(plots.looks_of([f"policy_{n}" for n in range(7)]).values())
+    looks = list(figures.looks_of([f"policy_{n}" for n in range(7)]).values())
     for one, other in itertools.combinations(looks, 2):
         assert (one.dash, one.symbol, one.glyph) != (other.dash, other.symbol, other.glyph)
         assert one.dash != other.dash and one.symbol != other.symbol
@@ -42,8 +42,8 @@ def test_policies_differ_in_more_than_colour():
 def test_of_curves_that_coincide_each_can_be_seen():
     points = [Point(25, 1.0), Point(50, 2.0)]
     names = [f"policy_{n}" for n in range(5)]
-    looks = plots.looks_of(names)
-    figure = plots.curve_figure(dict.fromkeys(names, points), looks, "groups", "makespan (s)")
+    looks = figures.looks_of(names)
+    figure = figures.curve_figure(dict.fromkeys(names, points), looks, "groups", "makespan (s)")
     drawn = [trace for trace in figure.data if trace.mode == "lines+markers"]
     assert len(drawn) == len(names)
     for below, above in itertools.pairwise(drawn):
@@ -54,18 +54,18 @@ def test_of_curves_that_coincide_each_can_be_seen():
 
 def test_twenty_policies_look_different_and_keep_their_looks():
     names = [f"policy_{n}" for n in range(20)]
-    looks = plots.looks_of(names)
+    looks = figures.looks_of(names)
     assert len(set(looks.values())) == 20
-    assert plots.looks_of(names[:3]) == {name: looks[name] for name in names[:3]}
+    assert figures.looks_of(names[:3]) == {name: looks[name] for name in names[:3]}
 
 
-@pytest.mark.parametrize("look", plots.looks_of(list("abcdefg")).values(), ids=str)
+@pytest.mark.parametrize("look", figures.looks_of(list("abcdefg")).values(), ids=str)
 def test_labels_have_the_contrast_that_text_needs_on_white(look):
     assert 1.05 / (luminance(look.ink) + 0.05) >= 4.5
 
 
 def test_parts_of_cpu_time_are_told_apart_in_grey():
-    fills = [plots._PART_FILL[part] for part in CPU_PARTS]
+    fills = [figures._PART_FILL[part] for part in CPU_PARTS]
     for (one, hatch), (other, other_hatch) in itertools.pairwise(fills):
         assert abs(luminance(one) - luminance(other)) > 0.12 or hatch != other_hatch
 
@@ -74,7 +74,7 @@ def test_parts_of_cpu_time_are_told_apart_in_grey():
 
 
 def test_a_curve_has_the_means_and_its_band_the_interval():
-    figure = plots.curve_figure(SERIES, LOOKS, "groups", "makespan (s)")
+    figure = figures.curve_figure(SERIES, LOOKS, "groups", "makespan (s)")
     lines = lines_of(figure)
     assert list(lines) == list(SERIES)
     assert list(lines["o1"].x) == [25, 50, 100]
@@ -86,29 +86,29 @@ def test_a_curve_has_the_means_and_its_band_the_interval():
 
 
 def test_no_band_lies_over_a_line():
-    modes = [t.mode for t in plots.curve_figure(SERIES, LOOKS, "groups", "makespan (s)").data]
+    modes = [t.mode for t in figures.curve_figure(SERIES, LOOKS, "groups", "makespan (s)").data]
     assert modes == sorted(modes, key=lambda mode: mode != "none")
 
 
 def test_points_without_an_interval_have_no_band_and_no_invented_one():
     series = {"o1": [Point(25, 4.2), Point(50, 8.3)]}
-    figure = plots.curve_figure(series, LOOKS, "groups", "makespan (s)")
+    figure = figures.curve_figure(series, LOOKS, "groups", "makespan (s)")
     assert [trace.mode for trace in figure.data] == ["lines+markers"]
 
 
 def test_axes_carry_their_titles_and_start_at_zero():
-    figure = plots.curve_figure(SERIES, LOOKS, "groups", "makespan (s)", y_max=50.0)
+    figure = figures.curve_figure(SERIES, LOOKS, "groups", "makespan (s)", y_max=50.0)
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == (
         "groups",
         "makespan (s)",
     )
     assert (figure.layout.xaxis.range[0], figure.layout.yaxis.range[0]) == (0, 0)
     assert figure.layout.yaxis.range[1] == pytest.approx(53.0)
-    assert plots.curve_figure(SERIES, LOOKS, "g", "s").layout.yaxis.range[1] > 22
+    assert figures.curve_figure(SERIES, LOOKS, "g", "s").layout.yaxis.range[1] > 22
 
 
 def test_each_line_is_named_at_its_end_in_its_own_ink():
-    figure = plots.curve_figure(SERIES, LOOKS, "groups", "makespan (s)")
+    figure = figures.curve_figure(SERIES, LOOKS, "groups", "makespan (s)")
     labels = {label.text: label for label in figure.layout.annotations}
     assert set(labels) == {"● linux_2_4", "■ o1"}
     assert labels["■ o1"].font.color == LOOKS["o1"].ink
@@ -117,9 +117,9 @@ def test_each_line_is_named_at_its_end_in_its_own_ink():
 
 def test_a_policy_has_one_look_in_every_figure():
     series = {"o1": SERIES["o1"]}
-    curve = plots.curve_figure(SERIES, LOOKS, "groups", "makespan (s)")
-    ratio = plots.ratio_figure(series, LOOKS, "groups", "linux_2_4", (3, 20))
-    latency = plots.latency_figure({"o1": [Point("p50", 3e4)]}, LOOKS, "latency")
+    curve = figures.curve_figure(SERIES, LOOKS, "groups", "makespan (s)")
+    ratio = figures.ratio_figure(series, LOOKS, "groups", "linux_2_4", (3, 20))
+    latency = figures.latency_figure({"o1": [Point("p50", 3e4)]}, LOOKS, "latency")
     looks = [
         (line.line.color, line.line.dash, line.marker.symbol)
         for line in (lines_of(figure)["o1"] for figure in (curve, ratio, latency))
@@ -129,7 +129,7 @@ def test_a_policy_has_one_look_in_every_figure():
 
 def test_names_are_text_and_never_markup():
     name = "<a href='x'>o1</a>"
-    figure = plots.curve_figure({name: SERIES["o1"]}, plots.looks_of([name]), name, "s")
+    figure = figures.curve_figure({name: SERIES["o1"]}, figures.looks_of([name]), name, "s")
     assert "<a" not in figure.layout.xaxis.title.text
     assert "<a" not in figure.layout.annotations[0].text
     assert "<a" not in figure.data[-1].name
@@ -137,7 +137,7 @@ def test_names_are_text_and_never_markup():
 
 def test_words_on_the_axis_become_categories_with_whiskers():
     series = {"o1": [Point("pipe", 4.0, 3.5, 5.0), Point("socket", 6.0)]}
-    figure = plots.curve_figure(series, LOOKS, "transport", "makespan (s)")
+    figure = figures.curve_figure(series, LOOKS, "transport", "makespan (s)")
     assert figure.layout.xaxis.type == "category"
     (line,) = figure.data
     assert (list(line.error_y.array), list(line.error_y.arrayminus)) == ([1.0, 0], [0.5, 0])
@@ -146,7 +146,7 @@ def test_words_on_the_axis_become_categories_with_whiskers():
 def test_where_nothing_is_varied_each_policy_has_a_dot_of_its_own():
     names = ["o1 with a name that is very long, 1", "o1 with a name that is very long, 2"]
     points = {name: Point("", 4.0 + at, 3.5, 6.0) for at, name in enumerate(names)}
-    figure = plots.dot_figure(points, plots.looks_of(names), "makespan (s)")
+    figure = figures.dot_figure(points, figures.looks_of(names), "makespan (s)")
     assert [(trace.x[0], trace.y[0]) for trace in figure.data] == [(names[0], 4.0), (names[1], 5.0)]
     assert all(text.endswith("…") for text in figure.layout.xaxis.ticktext)
 
@@ -155,7 +155,7 @@ def test_where_nothing_is_varied_each_policy_has_a_dot_of_its_own():
     ("highest", "shared"), [([10, 9], 10), ([10, 2], 10), ([10, 1.9], None), ([3], 3), ([], None)]
 )
 def test_panels_share_an_axis_until_it_flattens_one(highest, shared):
-    assert plots.shared_y_max(highest) == shared
+    assert figures.shared_y_max(highest) == shared
 
 
 # --- ratios ---------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_panels_share_an_axis_until_it_flattens_one(highest, shared):
 
 def test_the_ratio_axis_holds_one_and_balances_half_and_double():
     series = {"o1": [Point(25, 0.5, 0.45, 0.55), Point(50, 0.6)]}
-    figure = plots.ratio_figure(series, LOOKS, "groups", "linux_2_4", (0.45, 0.6))
+    figure = figures.ratio_figure(series, LOOKS, "groups", "linux_2_4", (0.45, 0.6))
     low, high = figure.layout.yaxis.range
     assert figure.layout.yaxis.type == "log"
     assert low < np.log10(0.45) and high > 0
@@ -176,14 +176,14 @@ def test_the_ratio_axis_holds_one_and_balances_half_and_double():
 @pytest.mark.parametrize("limits", [(0.4, 0.5), (2.0, 3.0), (0.999, 1.001)])
 def test_the_ratio_axis_always_reaches_both_sides_of_one(limits):
     series = {"o1": [Point(25, limits[0]), Point(50, limits[1])]}
-    figure = plots.ratio_figure(series, LOOKS, "groups", "linux_2_4", limits)
+    figure = figures.ratio_figure(series, LOOKS, "groups", "linux_2_4", limits)
     low, high = figure.layout.yaxis.range
     assert low < min(0, np.log10(limits[0])) and high > max(0, np.log10(limits[1]))
 
 
 @given(st.floats(0.011, 1.0), st.floats(1.0, 99.0))
 def test_ratio_ticks_are_few_inside_and_include_one(low, high):
-    ticks = plots.ratio_ticks(low, high)
+    ticks = figures.ratio_ticks(low, high)
     assert 1 in ticks
     assert ticks == sorted(set(ticks))
     assert all(low <= tick <= high for tick in ticks)
@@ -195,7 +195,7 @@ def test_ratio_ticks_are_few_inside_and_include_one(low, high):
 
 def test_latency_is_drawn_on_a_log_axis_with_units_at_the_ticks():
     points = [Point("p50", 3e3, 2e3, 4e3), Point("p99", 2e6), Point("max", 9e6)]
-    figure = plots.latency_figure({"o1": points}, LOOKS, "wake-up latency")
+    figure = figures.latency_figure({"o1": points}, LOOKS, "wake-up latency")
     assert figure.layout.yaxis.type == "log"
     assert list(figure.layout.yaxis.ticktext) == ["10 µs", "100 µs", "1 ms", "10 ms"]
     assert list(lines_of(figure)["o1"].x) == ["p50", "p99", "max"]
@@ -203,7 +203,7 @@ def test_latency_is_drawn_on_a_log_axis_with_units_at_the_ticks():
 
 def test_a_latency_of_zero_is_drawn_at_one_nanosecond():
     points = [Point("p50", 0.0, -5.0, 5.0), Point("max", 100.0)]
-    line = lines_of(plots.latency_figure({"o1": points}, LOOKS, "latency"))["o1"]
+    line = lines_of(figures.latency_figure({"o1": points}, LOOKS, "latency"))["o1"]
     assert list(line.y) == [1.0, 100.0]
     assert np.all(np.isfinite(line.error_y.arrayminus))
 
@@ -220,7 +220,7 @@ def test_a_latency_of_zero_is_drawn_at_one_nanosecond():
     ],
 )
 def test_durations_are_told_in_the_unit_that_fits(duration_ns, text):
-    assert plots.with_unit_ns(duration_ns) == text
+    assert figures.with_unit_ns(duration_ns) == text
 
 
 # --- split ----------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_durations_are_told_in_the_unit_that_fits(duration_ns, text):
 
 def test_the_parts_of_a_bar_are_stacked_in_percent():
     shares = {"o1": dict(zip(CPU_PARTS, (0.5, 0.3, 0.1, 0.04, 0.06), strict=True))}
-    figure = plots.cpu_split_figure({**shares, "cfs": shares["o1"]})
+    figure = figures.cpu_split_figure({**shares, "cfs": shares["o1"]})
     assert figure.layout.barmode == "stack"
     assert [bar.name for bar in figure.data] == ["work", "kernel", "scheduler", "lock wait", "idle"]
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(100)
@@ -247,7 +247,7 @@ GAP = 0.07
 
 @given(PLACES)
 def test_labels_are_apart_inside_and_in_order(places):
-    found = plots.spread(places, GAP)
+    found = figures.spread(places, GAP)
     assert len(found) == len(places)
     assert all(-1e-9 <= place <= 1 + 1e-9 for place in found)
     assert all(after - before >= GAP - 1e-9 for before, after in itertools.pairwise(found))
@@ -255,13 +255,13 @@ def test_labels_are_apart_inside_and_in_order(places):
 
 @given(PLACES)
 def test_labels_that_do_not_touch_stay_where_they_are(places):
-    apart = plots.spread(places, GAP)
-    assert plots.spread(apart, GAP) == pytest.approx(apart)
+    apart = figures.spread(places, GAP)
+    assert figures.spread(apart, GAP) == pytest.approx(apart)
 
 
 def test_two_labels_at_one_place_move_equally():
-    assert plots.spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+    assert figures.spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
 
 
 def test_labels_without_room_are_spread_over_the_whole():
-    assert plots.spread([0.5] * 5, 0.5) == pytest.approx([0, 0.25, 0.5, 0.75, 1])
+    assert figures.spread([0.5] * 5, 0.5) == pytest.approx([0, 0.25, 0.5, 0.75, 1])

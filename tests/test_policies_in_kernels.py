@@ -22,9 +22,10 @@ from pathlib import Path
 
 import pytest
 from cached_kernels import named
-from schedlab import bpf, catalogue, kernel_result, kernels, programs, vm
+from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
-from schedlab.weights import weight_of
+from schedlab.kernel import bpf, images, result, vm
+from schedlab.nice import weight_of
 
 ROOT = Path(__file__).resolve().parents[1]
 WRITE = os.environ.get("KERNELS") == "write"
@@ -32,7 +33,7 @@ WRITE = os.environ.get("KERNELS") == "write"
 ASKED = tuple(os.environ.get("POLICY", "").split())
 PAGE = ROOT / "docs" / "kernels.md"
 
-KERNELS = ("6.18", kernels.NEWEST)
+KERNELS = ("6.18", images.NEWEST)
 CPUS = (1, 2, 4)
 # What tests boot, so that all virtual machines of `make test` take less than ten minutes;
 # `make kernel-table` boots all.
@@ -98,7 +99,7 @@ def booted(kernel, nr_cpus, job, files, deterministic=False):
         record_kib_per_cpu=RECORD_KIB // nr_cpus,
     ).run()
     assert ran.end == vm.POWERED_OFF, ran.message + ran.console
-    return kernel_result.parse(ran.lines), ran.console
+    return result.parse(ran.lines), ran.console
 
 
 def plays_of(workloads, nr_cpus, deterministic):
@@ -372,7 +373,7 @@ def test_a_mistake_ends_with_the_kernels_reason_and_the_machine_goes_on(kernel, 
     finished = boot_of_mistakes(kernel)[name]
     stage, words, hint = MISTAKES[name]
     assert finished["status"] == 1, finished
-    records = kernel_result.parse(finished["output"].splitlines())
+    records = result.parse(finished["output"].splitlines())
     [end] = [record for record in records if record["record"] in ("refused", "ejected")]
     # However soon a policy is ejected, it is known by its name.
     assert {record["policy"] for record in records if record["record"] == "attached"} <= {name}

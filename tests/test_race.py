@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 from made_heats import MACHINE, heat, rounds, row
-from schedlab import race, race_plot, race_published, race_report, race_table, tables
 from schedlab.errors import BadValue, SchedlabError
-from schedlab.heats import Heats, StoredHeat
-from schedlab.plots import Point
-from schedlab.race_answers import Verdict, standings
-from schedlab.statistics import median_estimate
-from schedlab.store import Store
+from schedlab.race import april_2007, forms, plan, table
+from schedlab.race import figure as race_figure
+from schedlab.race import page as race_page
+from schedlab.race.answers import Verdict, standings
+from schedlab.report import tables
+from schedlab.report.figures import Point
+from schedlab.statistics.estimates import median_estimate
+from schedlab.store.heats import Heats, StoredHeat
+from schedlab.store.runs import Store
 from scipy import stats
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -129,9 +132,9 @@ def test_a_round_that_took_no_time_gives_no_ratio_but_a_note(capsys):
         assert found.aims == ()
     text = " ".join(printed(heats, capsys).split())
     assert "too coarse for hold, uniform keys, n = 10 and 1 more" in text
-    published = race_published.read_published()
-    race_published.remarks(published, standings(heats))
-    assert "too coarse" in race_report.render(heats, MACHINE, "schedlab race")
+    published = april_2007.read_published()
+    april_2007.remarks(published, standings(heats))
+    assert "too coarse" in race_page.render(heats, MACHINE, "schedlab race")
     single = {"p50": 0, "p99": 0, "p999": 0, "max": 0}
     alone = [
         row(name, rounds(0.0), single=single) for name in ("exact_time_ring", "red_black_tree")
@@ -156,18 +159,18 @@ def test_a_file_that_changes_during_a_race_ends_it(tmp_path):
     trace.write_text("push 0 1\n")
     plugin = tmp_path / "x.so"
     plugin.write_bytes(b"one")
-    asked = race.Asked(
+    asked = plan.Asked(
         *("trace", "uniform", None, 1),
-        plugins=(race.plugin_of(plugin),),
+        plugins=(plan.plugin_of(plugin),),
         trace=str(trace),
-        trace_digest=race.digest_of(trace),
+        trace_digest=plan.digest_of(trace),
     )
-    race.refuse_changed(asked)
+    plan.refuse_changed(asked)
     for path in (trace, plugin):
         before = path.read_bytes()
         path.write_bytes(b"pop\n")
         with pytest.raises(SchedlabError, match=f"{path.name} was changed during the race"):
-            race.refuse_changed(asked)
+            plan.refuse_changed(asked)
         path.write_bytes(before)
 
 
@@ -234,7 +237,7 @@ def test_ties_are_compared_with_the_uniform_heat_of_the_same_size():
     assert standings(heats[2:])[0].aims == ()
 
 
-@pytest.mark.parametrize("workload", race.TIMED_ALONE)
+@pytest.mark.parametrize("workload", plan.TIMED_ALONE)
 def test_the_tail_of_single_operations_is_compared_with_the_tree(workload):
     def single(p999):
         return {"p50": 1.0, "p99": 2.0, "p999": p999, "max": 1e6}
@@ -247,7 +250,7 @@ def test_the_tail_of_single_operations_is_compared_with_the_tree(workload):
     [aim] = found.aims
     # There is no interval of a tail, so nothing is decided.
     assert (aim.found.ratio, aim.verdict) == (0.8, Verdict.OPEN)
-    assert race_table.aim_text(found.heat, aim) == (
+    assert forms.aim_text(found.heat, aim) == (
         f"{workload}, uniform keys, n = 100: 0.80 (no interval) × 99.9 % of single operations of"
         " red_black_tree; aim ≤ 1"
     )
@@ -266,13 +269,13 @@ def medians_of_2007():
 
 
 def test_all_that_was_published_stands_beside_its_size():
-    published = race_published.read_published()
+    published = april_2007.read_published()
     trees = {"red_black_tree": rounds(90.0), "gavl_tree": rounds(60.0), "time_ring": rounds(30.0)}
-    found = standings([heat(trees, n=n) for n in race.SIZES_PUBLISHED])
-    rows = race_published.beside(published, found)
+    found = standings([heat(trees, n=n) for n in plan.SIZES_PUBLISHED])
+    rows = april_2007.beside(published, found)
     then = {(one.machine, name, one.n): value for one in rows for name, value in one.then.items()}
     assert then == medians_of_2007()
-    assert len(rows) == len(race.SIZES_PUBLISHED)
+    assert len(rows) == len(plan.SIZES_PUBLISHED)
     of_10 = next(one for one in rows if one.n == 10)
     assert of_10.ratios("CFS", "gavl_cfs") == pytest.approx((207.275 / 226.42, 1.5))
     assert of_10.ratios("TR", "CFS") == pytest.approx((140.81 / 207.275, 1 / 3))
@@ -281,30 +284,30 @@ def test_all_that_was_published_stands_beside_its_size():
 
 
 def test_only_the_loop_of_2007_at_its_sizes_has_figures_beside_it():
-    published = race_published.read_published()
+    published = april_2007.read_published()
     trees = {"red_black_tree": rounds(90.0)}
     for other in ({"n": 12}, {"keys": "ties"}, {"workload": "hold_remove"}):
         found = standings([heat(trees, **other)])
-        assert race_published.beside(published, found) == []
-        assert race_published.remarks(published, found) == []
+        assert april_2007.beside(published, found) == []
+        assert april_2007.remarks(published, found) == []
 
 
 def test_the_tree_with_the_sign_error_stands_for_that_of_2007():
-    published = race_published.read_published()
+    published = april_2007.read_published()
     trees = {"gavl_tree": rounds(60.0), "gavl_tree_published": rounds(80.0)}
-    [row] = race_published.beside(published, standings([heat(trees, n=10)]))
+    [row] = april_2007.beside(published, standings([heat(trees, n=10)]))
     assert row.now["gavl_cfs"] == 80.0
 
 
 def test_the_remarks_say_what_correcting_the_sign_did_here():
-    published = race_published.read_published()
+    published = april_2007.read_published()
     trees = {
         "red_black_tree": rounds(72.0),
         "gavl_tree": rounds(60.0),
         "gavl_tree_published": rounds(80.0),
     }
     found = standings([heat(trees, n=10), heat(trees, n=100), heat(trees, n=100_000)])
-    text = " ".join(race_published.remarks(published, found))
+    text = " ".join(april_2007.remarks(published, found))
     assert "could not be found" in text
     assert "took 259 cycles with 100 tasks and 259 with 100,000" in text
     assert "Here it goes from 80 to 80 ticks" in text
@@ -320,7 +323,7 @@ def test_a_table_of_2007_that_is_damaged_is_named(tmp_path):
     path = tmp_path / "seed001_smart_queue.csv"
     path.write_text("machine,structure\nDuron,CFS\n")
     with pytest.raises(SchedlabError, match="is not the table of 2007"):
-        race_published.parse_published(path)
+        april_2007.parse_published(path)
 
 
 # ---- what is asked ------------------------------------------------------------------------------
@@ -329,40 +332,40 @@ def test_a_table_of_2007_that_is_damaged_is_named(tmp_path):
 def test_a_race_without_words_is_the_loop_of_2007_at_its_sizes():
     with PUBLISHED.open() as file:
         sizes = sorted({int(line["n_tasks"]) for line in csv.DictReader(file)})
-    heats = race.plan((), (), (), full=False, is_traced=False)
+    heats = plan.plan((), (), (), full=False, is_traced=False)
     assert heats == [("hold", "uniform", n, 1) for n in sizes]
 
 
 def test_a_full_race_has_every_workload_and_all_keys():
-    heats = race.plan((), (), (), full=True, is_traced=False)
+    heats = plan.plan((), (), (), full=True, is_traced=False)
     assert len(set(heats)) == len(heats)
-    assert {workload for workload, *_ in heats} == set(race.WORKLOADS) - {"trace"}
-    assert {keys for workload, keys, *_ in heats if workload == "hold"} == set(race.KEYS)
+    assert {workload for workload, *_ in heats} == set(plan.WORKLOADS) - {"trace"}
+    assert {keys for workload, keys, *_ in heats if workload == "hold"} == set(plan.KEYS)
     assert Counter(keys for workload, keys, *_ in heats if workload == "hold")["ties"] == 13
     cold = [(n, queues) for workload, _, n, queues in heats if workload == "cold"]
     assert cold == [(4, 16384), (10, 16384), (64, 4096), (100, 2048)]
 
 
 def test_what_is_given_is_raced_once_and_in_that_order():
-    heats = race.plan(("markov", "hold", "markov"), ("ties",), (10, 1, 10), True, False)
+    heats = plan.plan(("markov", "hold", "markov"), ("ties",), (10, 1, 10), True, False)
     assert heats == [(w, "ties", n, 1) for w in ("markov", "hold") for n in (10, 1)]
 
 
 def test_a_trace_is_a_workload_of_its_own():
-    assert race.plan((), (), (), full=False, is_traced=True) == [("trace", "uniform", None, 1)]
+    assert plan.plan((), (), (), full=False, is_traced=True) == [("trace", "uniform", None, 1)]
     with pytest.raises(SchedlabError, match="no trace to play"):
-        race.plan(("trace",), (), (), full=False, is_traced=False)
+        plan.plan(("trace",), (), (), full=False, is_traced=False)
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1,,2", "1e3", "0", str(race.SIZE_MAX + 1)])
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1,,2", "1e3", "0", str(plan.SIZE_MAX + 1)])
 def test_a_size_that_is_none_is_named(text):
     with pytest.raises(BadValue, match="-n: "):
-        race.parse_sizes("-n", [text])
+        plan.parse_sizes("-n", [text])
 
 
 def test_sizes_are_lists_of_numbers():
-    assert race.parse_sizes("-n", ["1,2", "1_000"]) == [1, 2, 1000]
-    assert race.parse_sizes("-n", []) == []
+    assert plan.parse_sizes("-n", ["1,2", "1_000"]) == [1, 2, 1000]
+    assert plan.parse_sizes("-n", []) == []
 
 
 def test_a_heat_is_known_by_all_that_decides_it():
@@ -378,14 +381,14 @@ def test_a_heat_is_known_by_all_that_decides_it():
         "order": "abcba",
         "cpu": 1,
         "seed": 2,
-        "plugins": (race.Plugin("a.so", "d1"),),
+        "plugins": (plan.Plugin("a.so", "d1"),),
         "trace_digest": "d2",
     }
-    asked = [race.Asked(**base), *(race.Asked(**{**base, k: v}) for k, v in changes.items())]
+    asked = [plan.Asked(**base), *(plan.Asked(**{**base, k: v}) for k, v in changes.items())]
     keys = {one.key("cpu", "1.0") for one in asked}
     keys |= {asked[0].key("other cpu", "1.0"), asked[0].key("cpu", "1.1")}
     assert len(keys) == len(changes) + 3
-    moved = race.Asked(**base, plugins=(race.Plugin("b.so", "d1"),))
+    moved = plan.Asked(**base, plugins=(plan.Plugin("b.so", "d1"),))
     assert moved.key("cpu", "1.0") in keys
 
 
@@ -397,8 +400,8 @@ def test_the_caches_of_a_cpu_are_those_that_hold_data(tmp_path):
         directory.mkdir()
         for name, text in (("level", level), ("type", kind), ("size", size)):
             (directory / name).write_text(f"{text}\n")
-    assert race._caches(tmp_path) == MACHINE.caches
-    assert race._caches(tmp_path / "nowhere") == ()
+    assert plan._caches(tmp_path) == MACHINE.caches
+    assert plan._caches(tmp_path / "nowhere") == ()
 
 
 # ---- the store ----------------------------------------------------------------------------------
@@ -438,7 +441,7 @@ def lost_and_won():
 
 
 def printed(heats, capsys):
-    race_table.print_race(standings(heats), MACHINE)
+    table.print_race(standings(heats), MACHINE)
     return capsys.readouterr().out
 
 
@@ -454,9 +457,9 @@ def test_every_lost_row_is_marked_and_told(capsys):
 
 
 def test_a_cell_has_minimum_median_and_half_of_the_interval():
-    assert race_table.time_text(median_estimate(range(100, 109))) == "100 104 ± 3"
-    assert race_table.time_text(median_estimate([1.5, 1.0])) == "1.00 1.25"
-    assert race_table.time_text(None) == "–"
+    assert forms.time_text(median_estimate(range(100, 109))) == "100 104 ± 3"
+    assert forms.time_text(median_estimate([1.5, 1.0])) == "1.00 1.25"
+    assert forms.time_text(None) == "–"
 
 
 def test_structures_come_fastest_first_and_who_is_left_out_is_told(capsys):
@@ -503,7 +506,7 @@ def test_single_operations_show_percentiles_together_and_apart(
     ]
     heats = [heat(rows, workload=workload)]
     text = printed(heats, capsys)
-    race_report.write(tmp_path / "race.html", heats, MACHINE, "schedlab race")
+    race_page.write(tmp_path / "race.html", heats, MACHINE, "schedlab race")
     tables_only = re.sub(
         r"<script.*?</script>", "", (tmp_path / "race.html").read_text(), flags=re.S
     )
@@ -522,7 +525,7 @@ def test_a_clock_of_single_operations_that_goes_in_steps_is_told(step):
     single = {"p50": 3 * step, "p99": 8 * step, "p999": 20 * step, "max": 25 * step}
     single |= {"pop": dict(single), "push": dict(single), "remove": None, "back": None}
     found = standings([heat([row("red_black_tree", rounds(9.0), single=single)])])
-    text = " ".join(race_table.notes(found))
+    text = " ".join(forms.notes(found))
     assert ("goes forward" in text, "26 ticks at a time" in text) == (step > 1, step > 1)
 
 
@@ -530,10 +533,10 @@ def test_tables_fit_eighty_columns(monkeypatch, capsys):
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
     names = [f"structure_of_name_{n}" for n in range(4)] + ["exact_time_ring", "red_black_tree"]
     rows = {name: [1e4 + 321 * n for n in range(9)] for name in names}
-    heats = [heat(rows, n=n) for n in race.SIZES_FULL]
+    heats = [heat(rows, n=n) for n in plan.SIZES_FULL]
     found = standings(heats)
     text = printed(heats, capsys)
-    race_table.print_published(race_published.beside(race_published.read_published(), found), [])
+    table.print_published(april_2007.beside(april_2007.read_published(), found), [])
     text += capsys.readouterr().out
     lines = [line for line in text.splitlines() if re.search(r"\d  +\d|\d ±", line)]
     assert len(lines) > 40
@@ -543,14 +546,14 @@ def test_tables_fit_eighty_columns(monkeypatch, capsys):
 def test_json_holds_every_row_ratio_and_aim():
     heats = lost_and_won()
     found = standings(heats)
-    published = race_published.read_published()
+    published = april_2007.read_published()
     told = json.loads(
         json.dumps(
-            race_table.race_json(
+            table.race_json(
                 found,
                 MACHINE,
-                race_published.beside(published, found),
-                race_published.remarks(published, found),
+                april_2007.beside(published, found),
+                april_2007.remarks(published, found),
             ),
             allow_nan=False,
         )
@@ -572,12 +575,12 @@ def test_json_holds_every_row_ratio_and_aim():
 
 
 def curves(heats):
-    return race_report.curves_of(standings(heats), MACHINE, race_published.read_published())
+    return race_page.curves_of(standings(heats), MACHINE, april_2007.read_published())
 
 
 def test_the_figure_has_a_curve_for_each_structure_and_for_2007():
     drawn = curves(lost_and_won())
-    figure = race_plot.race_figure(drawn, "n", "ticks")
+    figure = race_figure.race_figure(drawn, "n", "ticks")
     lines = {trace.name: trace for trace in figure.data if trace.mode == "lines+markers"}
     ring = lines["exact_time_ring"]
     assert list(ring.x) == [1, 10, 100]
@@ -591,7 +594,7 @@ def test_the_figure_has_a_curve_for_each_structure_and_for_2007():
 
 
 def test_a_name_comes_and_goes_with_its_curve():
-    figure = race_plot.race_figure(curves(lost_and_won()), "n", "ticks")
+    figure = race_figure.race_figure(curves(lost_and_won()), "n", "ticks")
     names = [trace for trace in figure.data if trace.mode == "text"]
     assert {trace.legendgroup for trace in names} == {
         "exact_time_ring",
@@ -606,17 +609,17 @@ def test_a_name_comes_and_goes_with_its_curve():
 
 
 def test_a_cache_is_full_where_the_items_of_a_queue_need_its_bytes():
-    [one, two] = race_plot.levels_of(MACHINE.caches, [64.0, 96.0])
+    [one, two] = race_figure.levels_of(MACHINE.caches, [64.0, 96.0])
     assert (one.name, one.n_low, one.n_high) == ("L1d", 512.0, 768.0)
     assert (two.n_low, two.n_high) == ((2 << 20) / 96, 32768.0)
-    assert race_plot.levels_of(MACHINE.caches, []) == []
+    assert race_figure.levels_of(MACHINE.caches, []) == []
 
 
 def test_a_cache_that_no_size_fills_is_not_drawn():
     point = {"a": [Point(1, 1.0), Point(1000, 2.0)]}
-    level = race_plot.levels_of((("L1d", 48 << 10), ("L3", 1 << 30)), [64.0, 96.0])
-    drawn = race_plot.Curves(point, frozenset("a"), "a", {}, level)
-    figure = race_plot.race_figure(drawn, "n", "ticks")
+    level = race_figure.levels_of((("L1d", 48 << 10), ("L3", 1 << 30)), [64.0, 96.0])
+    drawn = race_figure.Curves(point, frozenset("a"), "a", {}, level)
+    figure = race_figure.race_figure(drawn, "n", "ticks")
     assert [note.text for note in figure.layout.annotations] == ["L1d full<br>48 KiB"]
 
 
@@ -625,7 +628,7 @@ def test_the_page_shows_lost_rows_and_cannot_be_broken_by_a_name():
     heats = lost_and_won()
     rows = heats[0].result["rows"]
     rows += [row(wicked, rounds(5.0), source="plugin:x.so"), row("fifo", rounds(1.0))]
-    html = race_report.render(heats, MACHINE, wicked)
+    html = race_page.render(heats, MACHINE, wicked)
     assert "<script>document.title" not in html
     assert "3 lost" in html
     assert '<th scope="row">fifo ~</th>' in html
@@ -640,5 +643,5 @@ def test_the_page_shows_lost_rows_and_cannot_be_broken_by_a_name():
 
 def test_a_page_that_cannot_be_written_says_that_heats_are_kept(tmp_path):
     with pytest.raises(SchedlabError, match="cannot be written") as raised:
-        race_report.write(tmp_path / "no" / "x.html", lost_and_won(), MACHINE, "schedlab race")
+        race_page.write(tmp_path / "no" / "x.html", lost_and_won(), MACHINE, "schedlab race")
     assert "every heat is kept" in raised.value.hint

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from schedlab import _native
-from schedlab.race import TIMED_ALONE
+from schedlab.race.plan import TIMED_ALONE
 
 PLUGIN = """
 #include <stdint.h>

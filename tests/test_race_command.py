@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, wait_for, wait_until_at_work
-from schedlab.race import TIMED_ALONE
+from schedlab.race.plan import TIMED_ALONE
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs" / "guides" / "race.md"

@@ -5,13 +5,14 @@ Method: in the place of the native race, heats that were disturbed as the test s
 
 import pytest
 from made_heats import heat, rounds, row
-from schedlab import _native, race_worker
-from schedlab.heats import Heats
-from schedlab.race import Asked
-from schedlab.race_answers import standings
-from schedlab.race_table import notes
-from schedlab.race_verb import Meeting
-from schedlab.store import Store
+from schedlab import _native
+from schedlab.commands.race import Meeting
+from schedlab.race import worker
+from schedlab.race.answers import standings
+from schedlab.race.forms import notes
+from schedlab.race.plan import Asked
+from schedlab.store.heats import Heats
+from schedlab.store.runs import Store
 
 
 def made(disturbed, pace):
@@ -35,7 +36,7 @@ def meet(tmp_path, monkeypatch):
                 raise next_one
             return made(*next_one)
 
-        monkeypatch.setattr(race_worker, "race", race)
+        monkeypatch.setattr(worker, "race", race)
         asked = [Asked("hold", "uniform", n, 1, rounds=9) for n in sizes]
         with Store(tmp_path / "race.db") as store:
             meeting = Meeting(asked, Heats(store), "A Processor", "1", again=False)

@@ -15,10 +15,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from schedlab.report import summary, write_report
-from schedlab.statistics import Growth, estimate
-from schedlab.store import RunRecord
-from schedlab.study import Published, factor, interval, mean_count, number, p_value, study_of
+from schedlab.experiment.page import summary, write_report
+from schedlab.experiment.study import (
+    Published,
+    factor,
+    interval,
+    mean_count,
+    number,
+    p_value,
+    study_of,
+)
+from schedlab.statistics.estimates import Growth, estimate
+from schedlab.store.runs import RunRecord
 from scipy import stats
 
 POLICIES = ("linux_2_4", "o1", "cfs", "bfs")

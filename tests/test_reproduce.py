@@ -6,16 +6,20 @@ Method: the real command where it is quick; the list against the files of publis
 
 import pytest
 from made_measurements import MadeStore
-from schedlab import catalogue, published, reproduce, suite, tables, terminal
+from schedlab import catalogue, published
+from schedlab.bench import suite
+from schedlab.commands import originals
+from schedlab.experiment import table as experiment_table
+from schedlab.report import tables
 
 # What other tables are about: no figures of schedulers.
 ABOUT = {"errata", "seed004_machines", "seed004_software", "seed000_kernel_size"}
 
 
 def test_every_published_table_belongs_to_an_original():
-    of_originals = {table for original in reproduce.ORIGINALS for table in original.tables}
+    of_originals = {table for original in originals.ORIGINALS for table in original.tables}
     assert of_originals == set(catalogue.names(catalogue.PUBLISHED)) - ABOUT
-    for original in reproduce.ORIGINALS:
+    for original in originals.ORIGINALS:
         if original.experiment:
             catalogue.find(catalogue.EXPERIMENTS, original.experiment)
         assert original.experiment or original.verb or original.not_simulated
@@ -25,7 +29,7 @@ def test_every_published_table_belongs_to_an_original():
 
 
 def test_each_slip_is_told_with_its_own_original_and_with_no_other():
-    told = [(o.name, s.place) for o in reproduce.ORIGINALS for s in reproduce.slips(o)]
+    told = [(o.name, s.place) for o in originals.ORIGINALS for s in originals.slips(o)]
     assert sorted(told) == [
         ("compress_2012", "compress, AMD Athlon XP"),
         ("make_2012", "make, AMD Athlon XP"),
@@ -37,12 +41,12 @@ def test_each_slip_is_told_with_its_own_original_and_with_no_other():
 
 
 def test_no_erratum_is_forgotten_and_none_is_told_of_another_table():
-    told = [found for o in reproduce.ORIGINALS for found in reproduce.errata(o)]
+    told = [found for o in originals.ORIGINALS for found in originals.errata(o)]
     known = [e for e in published.errata() if e.kind != published.ARITHMETIC]
     assert set(told) == set(known)
-    of_counter = {found.where for found in reproduce.errata(reproduce.find("counter_2009"))}
+    of_counter = {found.where for found in originals.errata(originals.find("counter_2009"))}
     assert of_counter == {"counter table", "conclusion"}
-    of_make = {found.where for found in reproduce.errata(reproduce.find("make_2012"))}
+    of_make = {found.where for found in originals.errata(originals.find("make_2012"))}
     assert "make text" in of_make
     assert not any(where.startswith(("video", "compress")) for where in of_make)
 
@@ -67,7 +71,7 @@ def test_what_nothing_simulates_is_shown_with_the_reason(command):
 
 def test_without_a_name_all_are_listed_and_a_wrong_name_is_refused(command):
     listed = command("reproduce").stdout
-    for original in reproduce.ORIGINALS:
+    for original in originals.ORIGINALS:
         assert original.name in listed
     done = command("reproduce", "conter_2009")
     assert (done.returncode, done.stdout) == (2, "")
@@ -79,21 +83,21 @@ def test_what_was_measured_stands_with_its_original_and_no_other(command, tmp_pa
     cases = {("make", (("jobs", 2),)): [61.5, 61.6, 61.7], ("counter", (("n", 3),)): [0.5] * 3}
     made.add("6.18.0", cases, suite="study-2009")
 
-    told = reproduce.measured(reproduce.find("compile_2009"), made.path)
+    told = originals.measured(originals.find("compile_2009"), made.path)
     assert [(row.name, len(*(s.values for s in row.samples.values()))) for row in told] == [
         ("make jobs=2", 3)
     ]
-    assert [row.name for row in reproduce.measured(reproduce.find("counter_2009"), made.path)] == [
+    assert [row.name for row in originals.measured(originals.find("counter_2009"), made.path)] == [
         "counter n=3"
     ]
-    assert reproduce.measured(reproduce.find("make_2012"), made.path) == []
+    assert originals.measured(originals.find("make_2012"), made.path) == []
     done = command("reproduce", "groups_2003")
     assert "not measured in schedlab.db yet" in done.stdout
 
 
 def test_on_a_narrow_terminal_no_text_is_cut_off(monkeypatch, capsys):
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
-    reproduce.print_rows(reproduce.find("groups_2003"))
+    originals.print_rows(originals.find("groups_2003"))
     text = capsys.readouterr().out
     assert "…" not in text
     assert "in every row: groups asked 600, group step 25, repeats per step 5" in text
@@ -105,12 +109,12 @@ def test_published_ratios_that_do_not_fit_beside_the_times_stand_below(monkeypat
     def named(n):
         return f"a policy of some name, on a machine {n}"
 
-    columns = [*terminal.OF_TIMES, "published ×", "simulated ×"]
+    columns = [*experiment_table.OF_TIMES, "published ×", "simulated ×"]
     rows = {named(n): ["1,121", "1,226", "s", f"+{n}.4 %", "0.978", "0.960"] for n in range(3)}
-    monkeypatch.setattr(terminal, "_published_cells", lambda _: (columns, rows))
+    monkeypatch.setattr(experiment_table, "_published_cells", lambda _: (columns, rows))
     for width, nr_tables in ((120, 1), (80, 2)):
         monkeypatch.setattr(tables, "PIPED_COLUMNS", width)
-        terminal._print_published({})
+        experiment_table._print_published({})
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= width
         assert text.count(named(2)) == nr_tables

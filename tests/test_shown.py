@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
-from schedlab import shown, tables
+from schedlab import shown
+from schedlab.report import tables
 
 # Clears the screen, sets the title, writes the clipboard: in seven bits and in eight.
 OBEYED = "\x1b[2J\x1b]0;title\x07\x1b]52;c;aGk=\x07\x9b2J\x9d0;x\x9c"

@@ -9,9 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from schedlab import bpf, catalogue
+from schedlab import catalogue
+from schedlab.commands.size import sections_of
 from schedlab.errors import SchedlabError
-from schedlab.size import sections_of
+from schedlab.kernel import bpf
 
 SOURCE = """
 const char only_read[1000] = {1};

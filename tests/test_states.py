@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_measurements import MadeStore, around
-from schedlab import bench_answers
-from schedlab.independence import two_states
-from schedlab.measurements import Measurements
-from schedlab.report_verb import report_verb
-from schedlab.store import Store
+from schedlab.bench import answers
+from schedlab.commands.report import report_verb
+from schedlab.statistics.independence import two_states
+from schedlab.store.measurements import Measurements
+from schedlab.store.runs import Store
 
 SEED = 25
 NR_RUNS = 20
@@ -40,8 +40,8 @@ def told_of(made):
     """Limits and notes that speak of two groups."""
     with Store(made.path, read_only=True) as store:
         kept = Measurements(store)
-        rows = bench_answers.rows(kept, kept.campaigns())
-        said = bench_answers.limits(rows) + bench_answers.notes(rows)
+        rows = answers.rows(kept, kept.campaigns())
+        said = answers.limits(rows) + answers.notes(rows)
     return [one for one in said if "two groups" in one]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from schedlab.statistics import (
+from schedlab.statistics.estimates import (
     QUANTILE_LEVELS,
     Ratio,
     Verdict,

@@ -5,7 +5,7 @@ Method: closed forms, and a thousand campaigns of known truth from a seed.
 
 import numpy as np
 import pytest
-from schedlab import stopping
+from schedlab.statistics import stopping
 from scipy import stats
 
 SEED = 20260102

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from schedlab.errors import DigestMismatch, StoreError
-from schedlab.store import Store, StoredExperiment
+from schedlab.store.runs import Store, StoredExperiment
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_asking_an_experiment_again_keeps_the_latest_command(path):
 def test_what_was_added_survives_the_death_of_the_process(path):
     program = f"""
 import os, signal, sys
-from schedlab.store import Store, StoredExperiment
+from schedlab.store.runs import Store, StoredExperiment
 store = Store({str(path)!r})
 store.add_experiment(StoredExperiment("e1", "", {{}}, "", ""))
 os.kill(os.getpid(), signal.SIGKILL)

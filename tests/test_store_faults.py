@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from schedlab.errors import DamagedRow, StoreError
-from schedlab.heats import Heats, StoredHeat
-from schedlab.measurements import Campaign, Measurements
-from schedlab.merging import Taken, merge
-from schedlab.store import JSON_COLUMNS, SEALED_COLUMNS, Store, StoredExperiment
+from schedlab.store.heats import Heats, StoredHeat
+from schedlab.store.measurements import Campaign, Measurements
+from schedlab.store.merge import Taken, merge
+from schedlab.store.runs import JSON_COLUMNS, SEALED_COLUMNS, Store, StoredExperiment
 
 NOBODY = 65534
 EXPERIMENT = StoredExperiment("e1", "one", {"policies": []}, "schedlab compare", "2026-01-01")

@@ -7,7 +7,8 @@ import copy
 import tomllib
 
 import pytest
-from schedlab import catalogue, suite
+from schedlab import catalogue
+from schedlab.bench import suite
 from schedlab.errors import SchedlabError
 
 PLAIN = {

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, assert_it_goes, wait_for
-from schedlab import catalogue, cells, sweep, workers
+from schedlab import catalogue, workers
 from schedlab.errors import ExperimentError
-from schedlab.sweep import Outcome
+from schedlab.experiment import cells, sweep
+from schedlab.experiment.sweep import Outcome
 
 pytestmark = pytest.mark.stand_in
 

@@ -7,8 +7,9 @@ table must stand in every other one.
 import re
 
 import pytest
-from schedlab import interactivity_table, tables, terminal
-from schedlab.study import study_of
+from schedlab.experiment import interactivity_table, table
+from schedlab.experiment.study import study_of
+from schedlab.report import tables
 
 MAKESPAN = re.compile(r"[\d.]+ ± [\d.]+")
 RATIO = re.compile(r"× [\d.]+ \[[\d.]+, [\d.]+\]")
@@ -52,7 +53,7 @@ def printed(monkeypatch, capsys):
 
     def show(study, width):
         monkeypatch.setattr(tables, "PIPED_COLUMNS", width)
-        terminal.print_study(study, "", "", {}, {})
+        table.print_study(study, "", "", {}, {})
         times = capsys.readouterr().out.splitlines()
         interactivity_table.print_interactivity(study)
         return times, capsys.readouterr().out.splitlines()

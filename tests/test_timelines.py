@@ -10,13 +10,14 @@ import re
 from pathlib import Path
 
 import pytest
-from schedlab import plots, timeline_plot, timelines
 from schedlab.errors import NoTimeline, UnknownName
-from schedlab.study import study_of
-from schedlab.timeline_plot import PlayedRun, Timelines
+from schedlab.experiment import timeline_figure, timelines
+from schedlab.experiment.study import study_of
+from schedlab.experiment.timeline_figure import PlayedRun, Timelines
+from schedlab.report import figures
 
 POLICIES = Path(__file__).resolve().parents[1] / "policies"
-LOOKS = plots.looks_of(["cfs", "o1", "bfs"])
+LOOKS = figures.looks_of(["cfs", "o1", "bfs"])
 
 
 def played(stays, names=None, policy="cfs", nr_cpus=2):
@@ -26,7 +27,7 @@ def played(stays, names=None, policy="cfs", nr_cpus=2):
 
 def figure_of(*runs, until_ns=10_000_000):
     told = Timelines("w on m, seed 1", "asked for", until_ns, True, runs, ["command"])
-    return timeline_plot.timeline_figure(told, LOOKS)
+    return timeline_figure.timeline_figure(told, LOOKS)
 
 
 def bars(figure, axis="y"):
@@ -73,16 +74,16 @@ def test_tasks_of_one_name_share_a_colour_in_two_shades():
     assert colour[2] not in (colour[1], colour[3])
     legend = {trace.name: trace.marker.color for trace in figure.data if trace.showlegend is None}
     assert list(legend) == ["hog", "sleeper"]
-    rgb = timeline_plot.fill_of(0, False)
-    assert colour[1] == rgb and legend["hog"] in timeline_plot._FILLS
+    rgb = timeline_figure.fill_of(0, False)
+    assert colour[1] == rgb and legend["hog"] in timeline_figure._FILLS
 
 
 def test_names_beyond_the_colours_share_the_last_one():
     stays = [(n * 100, n * 100 + 99 - n, 0, n + 1) for n in range(12)]
-    places = timeline_plot.groups_of([played(stays)])
+    places = timeline_figure.groups_of([played(stays)])
     assert list(places.values()) == [0, 1, 2, 3, 4, 5, *[6] * 6]
     names = [trace.name for trace in figure_of(played(stays)).data if trace.showlegend is None]
-    assert names[-1] == "others (6 names)" and len(names) == timeline_plot.GROUPS_MAX
+    assert names[-1] == "others (6 names)" and len(names) == timeline_figure.GROUPS_MAX
 
 
 def test_neighbouring_colours_are_told_apart_in_grey():
@@ -90,7 +91,7 @@ def test_neighbouring_colours_are_told_apart_in_grey():
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         return 0.2126 * parts[0] ** 2.2 + 0.7152 * parts[1] ** 2.2 + 0.0722 * parts[2] ** 2.2
 
-    for one, other in itertools.pairwise(timeline_plot._FILLS):
+    for one, other in itertools.pairwise(timeline_figure._FILLS):
         assert abs(luminance(one) - luminance(other)) > 0.08, (one, other)
 
 

@@ -8,8 +8,11 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from schedlab import catalogue, cells, experiment, load, on_vm, referee
+from schedlab import catalogue
+from schedlab.commands import load
 from schedlab.errors import SchedlabError, UnknownName
+from schedlab.experiment import cells, definition, vm
+from schedlab.kernel import loading, referee
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 SET = {"latency_ns": 5_000_000, "min_granularity_ns": 1_000_000}
@@ -56,7 +59,7 @@ def refused(done):
 def chosen(*policies, **options):
     """The policies of an experiment, found and settled."""
     asked = {"policies": policies, "workload": "ping_pong", "machine": ["laptop"], **options}
-    return [cell.policy for cell in cells.expand(experiment.build(asked))]
+    return [cell.policy for cell in cells.expand(definition.build(asked))]
 
 
 # ---- names --------------------------------------------------------------------------------------
@@ -101,7 +104,7 @@ def test_a_set_settles_its_values_and_set_options_come_on_top():
 def test_a_run_is_kept_under_its_values_and_not_under_the_name_of_its_set():
     def key(*policies, **options):
         asked = {"policies": policies, "workload": "ping_pong", "machine": ["laptop"], **options}
-        return cells.expand(experiment.build(asked))[0].key
+        return cells.expand(definition.build(asked))[0].key
 
     spelt = {name: str(value) for name, value in chosen("cfs@2.6.32")[0].set_values.items()}
     assert key("cfs@6.1") == key("cfs") != key("cfs@2.6.32")
@@ -168,9 +171,9 @@ def test_the_list_says_what_a_name_alone_means_and_its_values(command):
 
 
 def test_a_name_alone_in_an_older_store_meant_what_the_file_says():
-    asked = experiment.build({"policies": ["cfs"], "workload": "ping_pong", "machine": ["laptop"]})
+    asked = definition.build({"policies": ["cfs"], "workload": "ping_pong", "machine": ["laptop"]})
     older = asked.definition | {"policies": [{"label": "cfs", "policy": "cfs"}]}
-    [cell] = cells.expand(experiment.of_definition(older))
+    [cell] = cells.expand(definition.of_definition(older))
     assert cell.policy.tunables == chosen("cfs@2.6.31")[0].tunables
 
 
@@ -181,8 +184,8 @@ def test_an_experiment_file_names_sets_of_files_beside_it(mine, monkeypatch, tmp
         '[set]\n"cfs@6.1".latency_ns = "7ms"\n"mine@fast".slice_ns = 9\n'
     )
     monkeypatch.chdir("/")
-    options = experiment.read_options(tmp_path / "question.toml")
-    found = {one.policy.label: one.policy for one in cells.expand(experiment.build(options))}
+    options = definition.read_options(tmp_path / "question.toml")
+    found = {one.policy.label: one.policy for one in cells.expand(definition.build(options))}
     assert list(found) == ["mine@fast", "slow", "cfs@6.1"]
     assert found["mine@fast"].tunables == {"slice_ns": 9}
     assert found["slow"].tunables == {"slice_ns": 50_000_000}
@@ -301,36 +304,34 @@ def test_a_policy_may_have_the_sets_of_another_one_beside_it(command, mine):
 
 def test_a_kernel_is_told_the_values_of_a_set_and_what_was_set_on_top(monkeypatch):
     told = {}
-    monkeypatch.setattr(
-        on_vm, "run_on_kernel", lambda *_, settings, **__: (told.update(settings), "")
-    )
+    monkeypatch.setattr(vm, "run_on_kernel", lambda *_, settings, **__: (told.update(settings), ""))
     asked = {"policies": ["cfs@2.6.32"], "workload": "ping_pong", "machine": ["laptop"],
              "set": {"": {"latency_ns": "6ms"}}}  # fmt: skip
-    [cell] = cells.expand(experiment.build(asked))
-    assert on_vm.measure_cell(cell, is_alone=True).fault is None
+    [cell] = cells.expand(definition.build(asked))
+    assert vm.measure_cell(cell, is_alone=True).fault is None
     assert told == {**cell.policy.set_values, "latency_ns": 6_000_000}
     assert told["min_granularity_ns"] == 1_000_000
 
 
 def test_load_passes_the_values_of_a_set(monkeypatch, mine):
-    monkeypatch.setattr(load.bpf, "object_of", lambda source: source.with_suffix(".o"))
-    name, built, values = load.object_of(f"{mine}@fast")
+    monkeypatch.setattr(loading.bpf, "object_of", lambda source: source.with_suffix(".o"))
+    name, built, values = loading.object_of(f"{mine}@fast")
     assert (name, built.name, values) == ("mine@fast", "mine.bpf.o", {"slice_ns": 250_000})
-    assert load.object_of("fifo")[2] == {}
-    assert load.object_of("cfs") == load.object_of("cfs@6.1")
+    assert loading.object_of("fifo")[2] == {}
+    assert loading.object_of("cfs") == loading.object_of("cfs@6.1")
     with pytest.raises(UnknownName, match="unknown tunable set 'slow' of policy mine"):
-        load.object_of(f"{mine}@slow")
+        loading.object_of(f"{mine}@slow")
     with pytest.raises(SchedlabError, match="is a real kernel's own scheduler"):
-        load.object_of("cfs@kernel")
+        loading.object_of("cfs@kernel")
 
 
 def test_load_refuses_a_set_of_an_object(tmp_path):
     built = tmp_path / "mine.bpf.o"
     built.write_bytes(b"")
     with pytest.raises(SchedlabError, match="is a BPF object, which has no tunable sets"):
-        load.object_of(f"{built}@fast")
+        loading.object_of(f"{built}@fast")
     built = built.rename(tmp_path / "mine@2.o")
-    assert load.object_of(str(built)) == ("mine@2", built, {})
+    assert loading.object_of(str(built)) == ("mine@2", built, {})
 
 
 def test_agree_simulates_and_plays_with_the_values_of_a_set(monkeypatch, mine):
@@ -342,8 +343,8 @@ def test_agree_simulates_and_plays_with_the_values_of_a_set(monkeypatch, mine):
         referee, "played", lambda source, paths, kernel, tunables: told.append(tunables) or []
     )
     # No kernel is booted, and none need be there.
-    monkeypatch.setattr(referee.platforms, "find_kernel", lambda _name: None)
-    monkeypatch.setattr(referee.platforms, "refuse_kernel_without_sched_ext", lambda *_: None)
+    monkeypatch.setattr(referee.platform, "find_kernel", lambda _name: None)
+    monkeypatch.setattr(referee.platform, "refuse_kernel_without_sched_ext", lambda *_: None)
     scenario = next(iter(catalogue.names(referee.SCENARIOS).values()))
     with pytest.raises(ValueError, match="shorter"):  # nothing was played
         list(referee.judge(mine, [scenario], set_name="fast"))
@@ -367,7 +368,7 @@ def test_load_tells_the_guest_of_a_set_and_of_what_was_set_on_top(
 
     monkeypatch.setattr(load, "require_kernel", lambda: None)
     monkeypatch.setattr(load.programs, "GUEST", SimpleNamespace(find=lambda: "schedlab-guest"))
-    monkeypatch.setattr(load.bpf, "object_of", lambda source: source.with_suffix(".o"))
+    monkeypatch.setattr(loading.bpf, "object_of", lambda source: source.with_suffix(".o"))
     monkeypatch.setattr(load, "_started", started)
     with pytest.raises(SchedlabError, match=f"^--set slice_ns={value}$"):
         load.load_verb.callback(f"{mine}@fast", settings, False)

@@ -6,11 +6,13 @@ held against the published tables that they are made of, and files that say some
 
 import numpy as np
 import pytest
-from schedlab import catalogue, claimed, experiment
+from schedlab import catalogue
+from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError
-from schedlab.store import canonical_json
-from schedlab.study import study_of
-from schedlab.verdicts import (
+from schedlab.experiment import claims as experiment_claims
+from schedlab.experiment import definition as experiment_definition
+from schedlab.experiment.study import study_of
+from schedlab.experiment.verdicts import (
     Found,
     Judged,
     Verdict,
@@ -62,9 +64,9 @@ def definition(*claims, times=None, ideal=""):
         {"policy": p, "machine": m, "varied": {"n": n}, "makespan_ns": int(s * 1e9)}
         for (p, m, n), s in (times or {}).items()
     ]
-    read = claimed.read("f", list(claims), KNOWN, None if times is None else ideal)
+    read = experiment_claims.read("f", list(claims), KNOWN, None if times is None else ideal)
     published = {"source": "somebody", "times": told, "ideal": ideal}
-    found = experiment.Experiment((), (), "w", claims=read).definition
+    found = experiment_definition.Experiment((), (), "w", claims=read).definition
     return found | {"published": None if times is None else published}
 
 
@@ -311,7 +313,9 @@ def test_what_the_model_lacks_is_told_without_runs(study):
 
 
 def shipped(name):
-    return experiment.build(experiment.read_options(catalogue.find(catalogue.EXPERIMENTS, name)))
+    return experiment_definition.build(
+        experiment_definition.read_options(catalogue.find(catalogue.EXPERIMENTS, name))
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if shipped(name).published])
@@ -375,12 +379,12 @@ GOOD = {"says": "s", "of": {"policy": "old"}, "over": {"policy": "new"}, "at_mos
 def test_what_a_file_says_wrongly_of_a_claim_is_refused(change, message):
     table = {key: value for key, value in (GOOD | change).items() if value is not ...}
     table = {key: value for key, value in table.items() if value is not None or key == "of"}
-    claimed.read("f", [GOOD], KNOWN, None)
+    experiment_claims.read("f", [GOOD], KNOWN, None)
     with pytest.raises(SchedlabError, match=message):
-        claimed.read("f", [table], KNOWN, None)
+        experiment_claims.read("f", [table], KNOWN, None)
 
 
 @pytest.mark.parametrize("raw", [{}, "s", [1]])
 def test_claims_are_a_list_of_tables(raw):
     with pytest.raises(SchedlabError, match="is not a list of tables"):
-        claimed.read("f", raw, KNOWN, None)
+        experiment_claims.read("f", raw, KNOWN, None)

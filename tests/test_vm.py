@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from cached_kernels import named, present
-from schedlab import kernels, vm
+from schedlab.kernel import images, vm
 
 # From power on to the first line: some three seconds where QEMU translates them, and nothing else
 # runs on two cores.
@@ -132,7 +132,7 @@ def boot(init):
     return start
 
 
-@pytest.mark.parametrize("kernel", ["6.1", "6.12", "6.18", kernels.NEWEST])
+@pytest.mark.parametrize("kernel", ["6.1", "6.12", "6.18", images.NEWEST])
 def test_a_kernel_boots_reports_and_powers_off(boot, kernel):
     kernel = named(kernel)
     ran = boot("report", kernel).run()
@@ -253,7 +253,7 @@ def test_a_guest_that_never_speaks_is_switched_off_at_its_limit(boot):
 
 def test_an_image_that_is_no_kernel_ends_with_what_qemu_says(boot, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    directory = kernels.directory() / "broken"
+    directory = images.directory() / "broken"
     directory.mkdir(parents=True)
     record = present_record("broken")
     (directory / "kernel.json").write_text(json.dumps(record))
@@ -332,7 +332,7 @@ def test_a_machine_does_not_outlive_a_killed_schedlab(boot, init, tmp_path):
     program = textwrap.dedent(
         """
         from pathlib import Path
-        from schedlab import vm
+        from schedlab.kernel import vm
         files = vm.initramfs({"/task": b"hang"}, {"/init": Path("init").read_bytes()})
         with vm.boot("6.18", files, accelerator="tcg") as machine:
             for line in machine:

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -333,3 +334,51 @@ def load_workload(path: str | Path, parameters: dict[str, str]):
 def workload_parameters(path: str | Path) -> list[dict]:
     """The parameters a workload takes: name, default and doc of each."""
     return native().workload_parameters(str(path))
+
+
+def policy_rows(broken: Callable[[Exception], None]) -> list[dict]:
+    """Every shipped policy: name, idea, source, tunables with what its name alone means, sets.
+
+    One that cannot be compiled is left out, and `broken` is told why.
+    """
+    rows = []
+    for name, path in names(POLICIES).items():
+        try:
+            policy = load_policy(path)
+        except native().PolicyError as error:
+            broken(error)
+            continue
+        plain = next((one["tunables"] for one in policy.sets if one["is_plain"]), {})
+        tunables = [
+            one | {"default": plain.get(one["name"], one["default"])} for one in policy.tunables
+        ]
+        meant = {"tunables": tunables, "sets": policy.sets}
+        rows.append({"name": name, "idea": policy.description, "source": str(path), **meant})
+    return rows
+
+
+def machine_rows() -> list[dict]:
+    """Every machine: name, cpus, hz (clock ticks a second), description, source."""
+    rows = []
+    for name, path in names(MACHINES).items():
+        machine = load_machine(path)
+        size = {"cpus": machine.nr_cpus, "hz": machine.hz}
+        rows.append({"name": name, **size, "description": machine.description, "source": str(path)})
+    return rows
+
+
+def workload_rows() -> list[dict]:
+    """Every workload: name, description, source, parameters with default and meaning."""
+    rows = []
+    for name, path in names(WORKLOADS).items():
+        description = load_workload(path, {}).description
+        parameters = workload_parameters(path)
+        rows.append(
+            {
+                "name": name,
+                "description": description,
+                "source": str(path),
+                "parameters": parameters,
+            }
+        )
+    return rows

@@ -2,7 +2,7 @@
 
 Data go to stdout, all else to stderr. Exit codes: 0 all is well, 1 something was found (a run
 failed), 2 the input is wrong, 130 interrupted, 143 terminated. This module imports next to
-nothing, so that Ctrl-C is answered quietly even while `verbs` and what it needs are being loaded.
+nothing, so that Ctrl-C is answered quietly even while a verb and what it needs are being loaded.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _run() -> int:
     from schedlab.errors import SchedlabError
 
     try:
-        from schedlab.verbs import schedlab
+        from schedlab.commands import schedlab
 
         _handle_signals(interrupt=signal.default_int_handler, terminate=_terminate)
         # Piped, click would take escape sequences out, where `shown` shows them.

@@ -62,6 +62,16 @@ def own(stream: TextIO) -> TextIO:
     return _Own(stream) if isinstance(stream, Stream) else stream
 
 
+def print_data(text: str = "", end: str = "\n") -> None:
+    """Prints on stdout, at once: what is said on stderr meanwhile keeps its place."""
+    print(text, end=end, flush=True)
+
+
+def print_note(text: str) -> None:
+    """Says something about the data on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def write_own(stream: TextIO, text: str) -> None:
     """Writes at once what schedlab draws itself; what others said in it is `shown` already."""
     own(stream).write(text)

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import stat
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
@@ -225,3 +226,30 @@ def _refuse_large(what: str, nr_bytes: int, bytes_max: int) -> None:
 
 def _refuse(message: str, hint: str) -> NoReturn:
     raise SchedlabError(message, hint)
+
+
+def refuse_unwritable(path: Path, store: Path) -> None:
+    """Better before a long sweep than after it: makes a file beside the report, and removes it."""
+    refuse_target(f"report {path}", path)
+    directory = path.absolute().parent
+    if not directory.is_dir():
+        raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
+    try:
+        is_store = path.exists() and store.exists() and path.samefile(store)
+        kept = Path(os.path.realpath(store))
+        # Files beside the store begin with its name, or with a dot and its name.
+        beside = (str(kept), str(kept.with_name(f".{kept.name}")))
+        if is_store or os.path.realpath(path).startswith(beside):
+            raise SchedlabError(
+                f"report {path} would take the place of the store, or of a file beside it",
+                "name another file for the report",
+            )
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(0, "it may only be read")
+        with tempfile.NamedTemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise SchedlabError(
+            f"report {path} cannot be written: {error.strerror}",
+            "name a file in a writable directory",
+        ) from error

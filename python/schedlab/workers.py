@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import connection, resource_tracker
@@ -168,7 +169,8 @@ class _Worker:
         self.board = context.RawArray(ctypes.c_ubyte, BOARD_BYTES)
         arguments = (theirs, printing, self.board, work)
         self.process = context.Process(target=_serve, args=arguments, daemon=True)
-        self.process.start()
+        with _main_hidden():
+            self.process.start()
         theirs.close()
         printing.close()
         self.piece: Any = None
@@ -301,6 +303,20 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+@contextlib.contextmanager
+def _main_hidden() -> Iterator[None]:
+    """A process that starts afresh would run the caller's script again, to have what is in it.
+
+    Nothing of it is needed here, and a script need not say `if __name__ == "__main__"`.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def printed_text(who: str, printed: str) -> str:

@@ -1,0 +1,1 @@
+"""Programs that measure a machine, here and in virtual machines."""

@@ -1,0 +1,424 @@
+"""What a measurement depends on beside the program: this machine and its kernel, as they are now.
+
+Every fact is read from where the kernel tells it; one that is not told is None, and never guessed.
+`root` is "/" but in tests, which put a tree of their own there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab.kernel.sched_ext import sched_ext
+
+ROOT = Path("/")
+PROGRAM_TIMEOUT_S = 10
+# The kernel's own unit of /proc/stat.
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Above these a measurement is of this machine's other work too.
+LOAD_PER_CPU_MAX = 0.2
+PRESSURE_PERCENT_MAX = 5.0
+# CPU time that is not ours, of all that there is; below a few ticks nothing can be said.
+FOREIGN_SHARE_MAX = 0.05
+STEAL_SHARE_MAX = 0.01
+FOREIGN_NS_LEAST = 50_000_000
+# <linux/time.h>; Python has no name for it. Its resolution is a tick.
+CLOCK_MONOTONIC_COARSE = 6
+# What the scheduler is called where none is attached.
+KERNEL_OWN = "kernel"
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something about this machine that makes results worse, and what to do."""
+
+    what: str
+    to_do: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters at one moment: differences of two tell what happened between them.
+
+    `busy_ns` is CPU time of everybody but hypervisors, `steal_ns` what they took; both of all CPUs.
+    """
+
+    at_ns: int
+    busy_ns: int | None
+    steal_ns: int | None
+    throttled: int | None
+    state: Mapping[str, Any]
+
+    @classmethod
+    def now(cls, root: Path = ROOT) -> Reading:
+        """Reads everything, in a fraction of a millisecond."""
+        busy_ns, steal_ns = _cpu_time(root)
+        return cls(
+            at_ns=time.monotonic_ns(),
+            busy_ns=busy_ns,
+            steal_ns=steal_ns,
+            throttled=throttle_count(root),
+            state={
+                "load": load_average(root),
+                "pressure": pressure(root),
+                "temperature_celsius": temperature(root),
+                "frequency_khz": _numbers(root, "cpu*/cpufreq/scaling_cur_freq"),
+                "scheduler": scheduler(root),
+            },
+        )
+
+
+def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> dict[str, Any]:
+    """What others did while a program ran that used `own_ns` of CPU time.
+
+    Returns
+    -------
+    dict
+        foreign_ns, steal_ns (None where the kernel does not tell), throttled (times that a CPU was
+        slowed down by heat) and noisy, the reasons why the repetition should not be trusted; empty
+        where there is none.
+    """
+    room_ns = max(1, (after.at_ns - before.at_ns) * nr_cpus)
+    foreign_ns = steal_ns = throttled = None
+    noisy = []
+    if before.busy_ns is not None and after.busy_ns is not None:
+        foreign_ns = max(0, after.busy_ns - before.busy_ns - own_ns)
+        if foreign_ns > max(FOREIGN_NS_LEAST, FOREIGN_SHARE_MAX * room_ns):
+            noisy.append(f"others used {foreign_ns / room_ns:.0%} of the CPUs")
+    if before.steal_ns is not None and after.steal_ns is not None:
+        steal_ns = after.steal_ns - before.steal_ns
+        if steal_ns > max(FOREIGN_NS_LEAST / 5, STEAL_SHARE_MAX * room_ns):
+            noisy.append(f"the hypervisor took {steal_ns / room_ns:.0%} of the CPUs")
+    if before.throttled is not None and after.throttled is not None:
+        throttled = after.throttled - before.throttled
+        if throttled > 0:
+            noisy.append("the CPU was slowed down by heat")
+    return {
+        "foreign_ns": foreign_ns,
+        "steal_ns": steal_ns,
+        "throttled": throttled,
+        "noisy": noisy,
+    }
+
+
+def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
+    """Everything about this machine, its kernel and its programs; None where it is not told.
+
+    `packages` are Debian's, whose versions are recorded.
+    """
+    uname = os.uname()
+    config = kernel_config(root)
+    return {
+        "machine": machine(root),
+        "kernel": {
+            "release": uname.release,
+            "version": uname.version,
+            "architecture": uname.machine,
+            "command_line": _text(root, "proc/cmdline"),
+            "config_sha256": config and hashlib.sha256(config.encode()).hexdigest(),
+            "preemption": preemption(config, root),
+            "hz": hz(config),
+            "hz_source": hz_source(config),
+            "mitigations": _mitigations(root),
+        },
+        "scheduler": scheduler(root),
+        "governor": _one_text(root, "cpu*/cpufreq/scaling_governor"),
+        "frequency_driver": _one_text(root, "cpu*/cpufreq/scaling_driver"),
+        "turbo": turbo(root),
+        "mains": mains(root),
+        "boot_id": _text(root, "proc/sys/kernel/random/boot_id"),
+        "load": load_average(root),
+        "pressure": pressure(root),
+        "temperature_celsius": temperature(root),
+        "throttled": throttle_count(root),
+        "tools": {"python": platform.python_version(), **package_versions(packages)},
+    }
+
+
+def machine(root: Path = ROOT) -> dict[str, Any]:
+    """What a machine is, whatever runs on it."""
+    return {
+        "id": _machine_id(root),
+        "cpu_model": _cpuinfo(root, "model name"),
+        "nr_cpus": os.cpu_count(),
+        "nr_cpus_usable": len(os.sched_getaffinity(0)),
+        "memory_kib": _memory_kib(root),
+        "smt": _text(root, "sys/devices/system/cpu/smt/control"),
+        "virtual": _virtual(root),
+    }
+
+
+def warnings(facts: Mapping[str, Any]) -> list[Warned]:
+    """What of these facts makes measurements worse."""
+    found = []
+    if facts["governor"] not in (None, "performance"):
+        found.append(
+            Warned(
+                f"the frequency governor is {facts['governor']}: speed follows load",
+                "cpupower frequency-set --governor performance",
+            )
+        )
+    load, nr_cpus = facts["load"], facts["machine"]["nr_cpus"] or 1
+    busy = (facts["pressure"] or {}).get("cpu")
+    if load is not None and load[0] > max(0.5, LOAD_PER_CPU_MAX * nr_cpus):
+        found.append(_busy(f"load average {load[0]:.2f} on {nr_cpus} CPUs"))
+    elif busy is not None and busy > PRESSURE_PERCENT_MAX:
+        found.append(_busy(f"tasks waited for a CPU in {busy:.0f} % of the last ten seconds"))
+    if facts["throttled"]:
+        found.append(
+            Warned(
+                f"heat slowed the CPU down {facts['throttled']} times since it was started",
+                "cool it, or turn turbo off; repetitions that it happens in are flagged noisy",
+            )
+        )
+    if facts["turbo"]:
+        found.append(
+            Warned(
+                "turbo is on: speed depends on heat and on how many CPUs are busy",
+                "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 >"
+                " /sys/devices/system/cpu/cpufreq/boost",
+            )
+        )
+    if facts["mains"] is False:
+        found.append(
+            Warned(
+                "this machine runs on its battery, which may hold back its speed",
+                "connect it to the mains",
+            )
+        )
+    if facts["machine"]["virtual"]:
+        found.append(
+            Warned(
+                "this is a virtual machine: its host's other work is measured too",
+                "compare ratios only, and only of one machine; time that the host took from it"
+                " is recorded",
+            )
+        )
+    return found
+
+
+def _busy(why: str) -> Warned:
+    return Warned(
+        f"this machine is busy: {why}",
+        "stop what else runs; repetitions that others disturbed are flagged noisy",
+    )
+
+
+def condition(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What is compared: two sets of results differ in these and nothing else that matters."""
+    return {
+        "machine": facts["machine"]["id"] or "",
+        "kernel": facts["kernel"]["release"],
+        "version": facts["kernel"]["version"],
+        "scheduler": facts["scheduler"],
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# Facts
+
+
+def scheduler(root: Path = ROOT) -> str:
+    """The name of the sched_ext scheduler in force, else "kernel": its own."""
+    now = sched_ext(root / "sys")
+    if now is None or now.state == "disabled":
+        return KERNEL_OWN
+    return now.ops or "(unnamed)"
+
+
+def kernel_config(root: Path = ROOT) -> str | None:
+    """The configuration that the running kernel was built with, where it is kept."""
+    with contextlib.suppress(OSError, EOFError):
+        return gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
+    return _text(root, f"boot/config-{platform.release()}")
+
+
+def preemption(config: str | None, root: Path = ROOT) -> str | None:
+    """How the kernel preempts itself: what is in force, else what it was built with."""
+    in_force = _text(root, "sys/kernel/debug/sched/preempt")
+    chosen = re.search(r"\((\w+)\)", in_force or "")
+    if chosen:
+        return chosen[1]
+    asked = re.search(r"\bpreempt=(\w+)", _text(root, "proc/cmdline") or "")
+    if asked and config and "CONFIG_PREEMPT_DYNAMIC=y" in config:
+        return asked[1]
+    models = {
+        "CONFIG_PREEMPT_RT": "rt",
+        "CONFIG_PREEMPT_LAZY": "lazy",
+        "CONFIG_PREEMPT": "full",
+        "CONFIG_PREEMPT_VOLUNTARY": "voluntary",
+        "CONFIG_PREEMPT_NONE": "none",
+    }
+    for option, model in models.items():
+        if config and re.search(rf"^{option}=y$", config, re.MULTILINE):
+            return model
+    return None
+
+
+def hz(config: str | None) -> int:
+    """Ticks a second: as configured, else as the resolution of the kernel's coarse clock shows."""
+    configured = _configured_hz(config)
+    return configured or round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE))
+
+
+def hz_source(config: str | None) -> str:
+    """Where `hz` has it from."""
+    return "configuration" if _configured_hz(config) else "resolution of the coarse clock"
+
+
+def _configured_hz(config: str | None) -> int | None:
+    found = re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def turbo(root: Path = ROOT) -> bool | None:
+    """Whether the processor may run faster than it can forever."""
+    no_turbo = _text(root, "sys/devices/system/cpu/intel_pstate/no_turbo")
+    if no_turbo is not None:
+        return no_turbo == "0"
+    boost = _text(root, "sys/devices/system/cpu/cpufreq/boost")
+    return None if boost is None else boost == "1"
+
+
+def mains(root: Path = ROOT) -> bool | None:
+    """Whether the mains feed it and not its battery; None where it has no say in that."""
+    types = (root / "sys/class/power_supply").glob("*/type")
+    online = {_read(path.with_name("online")) for path in types if _read(path) == "Mains"}
+    return "1" in online if online else None
+
+
+def load_average(root: Path = ROOT) -> list[float] | None:
+    """Of one, five and fifteen minutes."""
+    text = _text(root, "proc/loadavg")
+    return None if text is None else [float(part) for part in text.split()[:3]]
+
+
+def pressure(root: Path = ROOT) -> dict[str, float] | None:
+    """Percent of the last ten seconds in which some task waited for cpu, memory or io."""
+    found = {}
+    for resource in ("cpu", "memory", "io"):
+        some = re.search(r"some avg10=([\d.]+)", _text(root, f"proc/pressure/{resource}") or "")
+        if some:
+            found[resource] = float(some[1])
+    return found or None
+
+
+def temperature(root: Path = ROOT) -> float | None:
+    """The hottest sensor, degrees Celsius."""
+    zones = (root / "sys/class/thermal").glob("thermal_zone*/temp")
+    sensors = (root / "sys/class/hwmon").glob("hwmon*/temp*_input")
+    found = [text for path in (*zones, *sensors) if (text := _read(path)) is not None]
+    degrees = [int(text) / 1000 for text in found if re.fullmatch(r"-?\d+", text)]
+    return max(degrees, default=None)
+
+
+def throttle_count(root: Path = ROOT) -> int | None:
+    """How often heat slowed a core down since the machine was started."""
+    found = _numbers(root, "cpu*/thermal_throttle/core_throttle_count")
+    return None if found is None else sum(found)
+
+
+def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
+    """Versions of Debian packages; None for one that is not installed."""
+    if not packages:
+        return {}
+    found: dict[str, str | None] = dict.fromkeys(packages)
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        form = "${Package}\t${db:Status-Status}\t${Version}\n"
+        told = subprocess.run(
+            ["dpkg-query", "--show", f"--showformat={form}", *packages],
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=False,
+        )
+        for line in told.stdout.splitlines():
+            name, status, version = line.split("\t")
+            if status == "installed":
+                found[name] = version
+    return found
+
+
+def _cpu_time(root: Path) -> tuple[int | None, int | None]:
+    """Busy and stolen time of all CPUs since boot, nanoseconds."""
+    text = _text(root, "proc/stat")
+    if not text or not text.startswith("cpu "):
+        return None, None
+    # user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
+    ticks = [int(part) for part in text.splitlines()[0].split()[1:]]
+    ns = 1_000_000_000 // TICKS_PER_S
+    busy = sum(ticks[:3]) + sum(ticks[5:7])
+    return busy * ns, ticks[7] * ns if len(ticks) > 7 else None
+
+
+def _machine_id(root: Path) -> str | None:
+    """Tells machines apart without telling who they are."""
+    text = _text(root, "etc/machine-id")
+    model = _cpuinfo(root, "model name")
+    if not text and not model:
+        return None
+    identity = f"{text} {model} {os.cpu_count()}"
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < (os.cpu_count() or 1):
+        # Kept on some of its CPUs, as by taskset, it does the same work at another speed.
+        identity += f" on {usable} only"
+    return hashlib.sha256(f"schedlab {identity}".encode()).hexdigest()[:12]
+
+
+def _cpuinfo(root: Path, key: str) -> str | None:
+    found = re.search(rf"^{key}\s*:\s*(.+)$", _text(root, "proc/cpuinfo") or "", flags=re.MULTILINE)
+    return found and found[1]
+
+
+def _memory_kib(root: Path) -> int | None:
+    found = re.search(r"^MemTotal:\s+(\d+) kB", _text(root, "proc/meminfo") or "", re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _virtual(root: Path) -> str | None:
+    """What this machine runs in: a hypervisor's name, "a hypervisor", "" for none."""
+    cpuinfo = _text(root, "proc/cpuinfo")
+    if cpuinfo is None or "flags" not in cpuinfo:
+        return None
+    if not re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
+        return ""
+    product = _text(root, "sys/class/dmi/id/product_name")
+    return product or _text(root, "sys/hypervisor/type") or "a hypervisor"
+
+
+def _mitigations(root: Path) -> dict[str, str] | None:
+    paths = sorted((root / "sys/devices/system/cpu/vulnerabilities").glob("*"))
+    return {path.name: text for path in paths if (text := _read(path)) is not None} or None
+
+
+def _one_text(root: Path, pattern: str) -> str | None:
+    """What all CPUs say, or each of their answers where they differ."""
+    texts = {_read(path) for path in (root / "sys/devices/system/cpu").glob(pattern)}
+    return ", ".join(sorted(text for text in texts if text)) or None
+
+
+def _numbers(root: Path, pattern: str) -> list[int] | None:
+    paths = sorted((root / "sys/devices/system/cpu").glob(pattern))
+    found = [int(text) for path in paths if (text := _read(path)) and text.isdecimal()]
+    return found or None
+
+
+def _text(root: Path, path: str) -> str | None:
+    return _read(root / path)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

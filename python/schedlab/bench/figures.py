@@ -1,0 +1,298 @@
+"""Figures of measured runs: one benchmark at a glance, and many as ratios.
+
+As in `plots`, functions take numbers and return Plotly figures. Curves over a number of tasks, with
+their intervals, are `plots.curve_figure` for simulated and measured runs alike.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+
+from schedlab.report.figures import FAINT_INK, GRID, INK, Look, label, layout, ratio_ticks
+from schedlab.statistics.circles import Circle, comparison_circles
+from schedlab.statistics.estimates import Verdict
+from schedlab.statistics.samples import finites
+
+ONEWAY_HEIGHT_PX, ONEWAY_BOTTOM_PX, LINE_PX = 380, 52, 16
+CIRCLE_POINTS = 121
+CIRCLES_SHARE = 0.34
+"""Of the width of a one-way figure."""
+BOX_HALF_WIDTH = 0.3
+JITTER_HALF_WIDTH = 0.17
+"""In places of the axis: samples stand one apart."""
+NAME_CHARACTERS, NAME_LINES = 13, 3
+"""Of a name below a sample, where there is room for no more."""
+
+ROW_PX = 30
+FOREST_TOP_PX, FOREST_BOTTOM_PX = 12, 52
+
+# A filled marker is a claim; its form tells which, also in grey.
+_VERDICT_MARKS = {
+    Verdict.FASTER: ("triangle-left", "#0072B2"),
+    Verdict.SLOWER: ("triangle-right", "#D55E00"),
+    Verdict.SAME: ("diamond", "#4a505a"),
+    Verdict.INCONCLUSIVE: ("circle-open", "#4a505a"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """A ratio in a forest plot: `group` is a benchmark or machine, `name` what is compared in it.
+
+    `text` stands at the right, such as the change in percent; low and high are None where there is
+    no interval, and the row is then drawn as a mark alone.
+    """
+
+    group: str
+    name: str
+    ratio: float
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    text: str
+
+
+def oneway_figure(
+    samples: Mapping[str, ArrayLike], looks: Mapping[str, Look], y_title: str
+) -> go.Figure:
+    """All runs of each sample, a box with its quartiles and median, and comparison circles.
+
+    Runs stand in order of time from left to right within their sample, so that a drift is seen.
+    Two circles that do not meet, or meet at an outer angle below 90°, are means that differ by
+    Tukey and Kramer's test; see `oneway.comparison_circles`. Without variance there are no circles.
+
+    Parameters
+    ----------
+    samples : mapping of name to array_like, shape (n_runs,)
+        Finite values in one unit, in the order in which the runs were made.
+    looks : mapping of name to Look
+        As `plots.looks_of` gives them for the whole report.
+    y_title : str
+        With unit.
+
+    Raises
+    ------
+    BadValue
+        If a sample is empty or holds what is not finite.
+    """
+    checked = finites(samples)
+    circles = comparison_circles(checked)
+    figure = go.Figure()
+    for place, (name, sample) in enumerate(checked.items()):
+        _draw_box(figure, place, name, sample)
+        _draw_runs(figure, place, name, sample, looks[name])
+    for name, circle in circles.items():
+        _draw_circle(figure, name, circle, looks[name])
+    low, high = _y_range(checked, circles)
+    names = {name: _broken(name) for name in checked}
+    bottom_px = ONEWAY_BOTTOM_PX + LINE_PX * max(text.count("<br>") for text in names.values())
+    figure.update_layout(layout("", y_title, 16))
+    figure.update_layout(height=ONEWAY_HEIGHT_PX, hovermode="closest", margin={"b": bottom_px})
+    figure.update_yaxes(range=[low, high])
+    figure.update_xaxes(
+        range=[-0.6, len(checked) - 0.4],
+        domain=[0, 1 - CIRCLES_SHARE] if circles else [0, 1],
+        tickvals=list(range(len(checked))),
+        ticktext=[f"{names[name]}<br>n = {sample.size}" for name, sample in checked.items()],
+        tickangle=0,
+        showgrid=False,
+    )
+    if circles:
+        widest = 1.05 * max(circle.radius for circle in circles.values())
+        figure.update_layout(
+            xaxis2={
+                # One unit of both axes has one length, or circles would not be circles.
+                "scaleanchor": "y", "scaleratio": 1, "constrain": "domain",
+                "constraintoward": "center",
+                "anchor": "y", "domain": [1 - CIRCLES_SHARE + 0.02, 1],
+                "range": [-widest, widest], "showgrid": False, "zeroline": False,
+                "tickvals": [0], "ticktext": ["all pairs,<br>Tukey-Kramer"],
+                "tickfont": {"size": 12, "color": FAINT_INK}, "ticks": "",
+                "ticklabelstandoff": 4, "showline": True, "linecolor": "#b7bec8",
+            }
+        )  # fmt: skip
+    return figure
+
+
+def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
+    """Ratios with their intervals one below the other, on a log axis where half and double balance.
+
+    A filled mark is a claim and points to its side; an open one says that no difference was shown.
+
+    Parameters
+    ----------
+    rows : sequence of ForestRow
+        At least one, those of one group together.
+    baseline : str
+        What the times are relative to, the line at 1.
+    """
+    figure = go.Figure()
+    places = _row_places(rows)
+    bounds = [b for row in rows for b in (row.low, row.ratio, row.high) if b is not None]
+    low, high = min([*bounds, 0.97]), max([*bounds, 1.03])
+    pad = (high / low) ** 0.06
+    low, high = low / pad, high * pad
+    figure.add_vline(x=1, line={"color": INK, "width": 1.5}, layer="below")
+    for word, (symbol, colour) in _VERDICT_MARKS.items():
+        chosen = [
+            (row, place) for row, place in zip(rows, places, strict=True) if row.verdict == word
+        ]
+        if chosen:
+            _draw_rows(figure, chosen, symbol, colour)
+    _name_rows(figure, rows, places)
+    lowest = places[-1] + 0.8
+    figure.update_layout(layout(f"time relative to {baseline} (×)", None, 16))
+    texts = max(len(row.text) for row in rows)
+    figure.update_layout(
+        height=FOREST_TOP_PX + FOREST_BOTTOM_PX + round(ROW_PX * (lowest + 0.8)),
+        margin={"t": FOREST_TOP_PX, "b": FOREST_BOTTOM_PX, "l": 12, "r": 24 + round(7.2 * texts)},
+    )
+    ticks = ratio_ticks(low, high)
+    figure.update_xaxes(
+        type="log",
+        range=[np.log10(low), np.log10(high)],
+        tickvals=ticks,
+        ticktext=[f"{tick:g}×" for tick in ticks],
+        showgrid=True,
+        gridcolor=GRID,
+    )
+    figure.update_yaxes(range=[lowest, -0.8], showgrid=False, automargin=True)
+    return figure
+
+
+# ---- one-way ------------------------------------------------------------------------------------
+
+
+def _broken(name: str) -> str:
+    """A name in lines that fit below a sample."""
+    return "<br>".join(label(line) for line in textwrap.wrap(name, NAME_CHARACTERS)[:NAME_LINES])
+
+
+def _draw_box(figure: go.Figure, place: int, name: str, sample: np.ndarray) -> None:
+    lower, median, upper = (float(q) for q in np.quantile(sample, [0.25, 0.5, 0.75]))
+    left, right = place - BOX_HALF_WIDTH, place + BOX_HALF_WIDTH
+    figure.add_shape(
+        type="rect", x0=left, x1=right, y0=lower, y1=upper, layer="below",
+        line={"color": "#9aa2ae", "width": 1.2}, fillcolor="rgba(102,112,128,0.08)",
+    )  # fmt: skip
+    figure.add_scatter(
+        name=f"median of {escape(name)}",
+        x=[left, right],
+        y=[median, median],
+        mode="lines",
+        line={"color": INK, "width": 2},
+        hovertemplate="median %{y:.4g}<extra>" + escape(name) + "</extra>",
+    )
+
+
+def _draw_runs(figure: go.Figure, place: int, name: str, sample: np.ndarray, look: Look) -> None:
+    spread = np.linspace(-JITTER_HALF_WIDTH, JITTER_HALF_WIDTH, sample.size)
+    figure.add_scatter(
+        name=escape(name),
+        x=place + (spread if sample.size > 1 else np.zeros(1)),
+        y=sample,
+        mode="markers",
+        marker={
+            "color": look.colour, "symbol": look.symbol, "opacity": 0.8,
+            "size": 10 if "triangle" in look.symbol else 8,
+            "line": {"color": "#ffffff", "width": 0.8},
+        },
+        customdata=list(range(1, sample.size + 1)),
+        hovertemplate="run %{customdata}: %{y:.4g}<extra>" + escape(name) + "</extra>",
+    )  # fmt: skip
+
+
+def _draw_circle(figure: go.Figure, name: str, circle: Circle, look: Look) -> None:
+    angles = np.linspace(0, 2 * np.pi, CIRCLE_POINTS)
+    figure.add_scatter(
+        name=f"circle of {escape(name)}",
+        x=circle.radius * np.cos(angles),
+        y=circle.centre + circle.radius * np.sin(angles),
+        xaxis="x2",
+        mode="lines",
+        line={"color": look.colour, "width": 2, "dash": look.dash},
+        hovertemplate=f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>",
+    )
+    figure.add_scatter(
+        name=f"centre of {escape(name)}",
+        x=[0],
+        y=[circle.centre],
+        xaxis="x2",
+        mode="markers",
+        marker={"color": look.colour, "symbol": look.symbol, "size": 7},
+        hovertemplate=f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>",
+    )
+
+
+def _y_range(
+    samples: Mapping[str, np.ndarray], circles: Mapping[str, Circle]
+) -> tuple[float, float]:
+    """Room for every run and every circle; not from zero, for it is differences that are asked."""
+    values = np.concatenate([*samples.values()])
+    lows = [float(np.min(values)), *(c.centre - c.radius for c in circles.values())]
+    highs = [float(np.max(values)), *(c.centre + c.radius for c in circles.values())]
+    low, high = min(lows), max(highs)
+    pad = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - pad, high + pad
+
+
+# ---- forest -------------------------------------------------------------------------------------
+
+
+def _row_places(rows: Sequence[ForestRow]) -> list[float]:
+    """Rows stand one apart, and groups two thirds of a row more, where there is more than one."""
+    places, at = [], 0.0
+    for index, row in enumerate(rows):
+        if index:
+            at += 1.0 if row.group == rows[index - 1].group else 1.66
+        places.append(at)
+    return places
+
+
+def _draw_rows(
+    figure: go.Figure, chosen: Sequence[tuple[ForestRow, float]], symbol: str, colour: str
+) -> None:
+    found = [row for row, _ in chosen]
+    figure.add_scatter(
+        name=found[0].verdict.value,
+        x=[row.ratio for row in found],
+        y=[place for _, place in chosen],
+        mode="markers",
+        marker={
+            "symbol": symbol,
+            "color": colour,
+            "size": 12,
+            "line": {"color": colour, "width": 2},
+        },
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [None if row.high is None else row.high - row.ratio for row in found],
+            "arrayminus": [None if row.low is None else row.ratio - row.low for row in found],
+            "color": colour,
+            "thickness": 2,
+            "width": 4,
+        },
+        customdata=[[escape(f"{row.group} {row.name}".strip()), escape(row.text)] for row in found],
+        hovertemplate="%{customdata[0]}: %{x:.4g}× (%{customdata[1]})<extra></extra>",
+    )
+
+
+def _name_rows(figure: go.Figure, rows: Sequence[ForestRow], places: Sequence[float]) -> None:
+    several = len({row.name for row in rows}) > 1
+    names = []
+    for index, row in enumerate(rows):
+        first = index == 0 or row.group != rows[index - 1].group
+        group = f"<b>{label(row.group)}</b>" if first else ""
+        names.append("  ".join(filter(None, (group, label(row.name) if several else ""))) + "  ")
+    figure.update_yaxes(tickvals=list(places), ticktext=names)
+    for row, place in zip(rows, places, strict=True):
+        figure.add_annotation(
+            text=escape(row.text), x=1, xref="paper", xanchor="left", xshift=10, y=place,
+            yanchor="middle", showarrow=False, align="left", font={"size": 12, "color": INK},
+        )  # fmt: skip

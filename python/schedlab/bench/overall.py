@@ -1,0 +1,179 @@
+"""What several benchmarks, or several machines, say together of one setup against another.
+
+A benchmark has one vote on a machine, shared by its cases: one that is swept over 32 numbers is
+still one program. Machines vote on what all of them measured, or on one case each. Only ratios
+vote, each taken on one machine; no repetition of one is ever put beside another's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import scipy
+
+from schedlab.bench.answers import Answer
+from schedlab.statistics import evidence
+from schedlab.statistics.digits import change_percent, number
+from schedlab.statistics.estimates import Verdict
+from schedlab.statistics.overall import CELLS_MIN, Overall, Vote, overall, shared_vote
+
+HETEROGENEITY_TOLD_MAX = 0.99
+"""Of more it is not known whether it is all."""
+
+Case = tuple[str, str]
+"""Name and digest: cases of one name with other commands or inputs are other cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What `name` is against `against` over several cells, which `over` tells of.
+
+    `p_table` is adjusted for all that is told together, and `verdict` heeds it.
+    """
+
+    name: str
+    against: str
+    over: str
+    found: Overall
+    p_table: float | None
+    verdict: Verdict
+
+    @property
+    def word(self) -> str:
+        """The verdict as it is printed."""
+        return evidence.WORDS[self.verdict]
+
+    @property
+    def change(self) -> str:
+        """Of the geometric mean, in percent, to the digits that its interval carries."""
+        ratio = self.found.ratio
+        return change_percent(ratio.ratio, ratio.low, ratio.high)
+
+    @property
+    def range(self) -> str:
+        """The cells at both ends, in percent, by name."""
+        ends = (self.found.lowest, self.found.highest)
+        return " … ".join(f"{_percent(vote)} ({name})" for name, vote in ends)
+
+    @property
+    def signs(self) -> str:
+        """How many cells are faster and slower, be it by a hair."""
+        return f"{self.found.nr_below} : {self.found.nr_above}"
+
+    @property
+    def heterogeneity(self) -> str:
+        """I² in percent."""
+        found = self.found.i_squared
+        if found is None:
+            return "–"
+        return "> 99 %" if found > HETEROGENEITY_TOLD_MAX else f"{100 * found:.0f} %"
+
+
+def together(told: Sequence[Answer], machines: Mapping[str, str] | None = None) -> list[Together]:
+    """All that can be said together of these answers; `machines` has names for people.
+
+    Returns
+    -------
+    list of Together
+        For each setup against another: over the benchmarks of each machine, where there are two or
+        more; over machines, case by case and all at once. p values are adjusted as those of
+        `evidence.over_table`.
+    """
+    rows = [
+        (name, against, over, overall(votes))
+        for (name, against), of in _pairs(told).items()
+        for over, votes in _ballots(of, machines or {})
+    ]
+    p_values = [found.ratio.p_value for *_, found in rows]
+    known = [p_value for p_value in p_values if p_value is not None]
+    adjusted = iter(scipy.stats.false_discovery_control(known, method="bh") if known else [])
+    lines = []
+    for name, against, over, found in rows:
+        p_table = None if found.ratio.p_value is None else float(next(adjusted))
+        lines.append(Together(name, against, over, found, p_table, found.word(p_table)))
+    return lines
+
+
+def explanation(lines: Sequence[Together]) -> list[str]:
+    """What was done and why, and what the columns mean; empty where nothing is said together."""
+    if not lines:
+        return []
+    return [
+        "together: the geometric mean of the ratios, one vote a benchmark (shared by its cases) or"
+        " a machine, however many runs it has; its interval is Student's over these votes, n - 1"
+        " degrees of freedom (df), as other benchmarks or machines would vote otherwise: runs are"
+        " never pooled, and fewer than three votes have no interval",
+        "I²: the share of the differences between votes that is more than the noise of their runs;"
+        " where it is large, the mean is of no benchmark or machine, so look at the range",
+        "faster : slower: how many votes are on which side, be it by a hair",
+    ]
+
+
+# ---- who votes ----------------------------------------------------------------------------------
+
+# Of one setup against another: the votes by machine and case.
+_Votes = dict[str, dict[Case, Vote]]
+
+
+def _pairs(told: Sequence[Answer]) -> dict[tuple[str, str], _Votes]:
+    """The votes of each pair of setups. One machine's first setup may be another's second: what is
+    against what is as on the first machine."""
+    pairs: dict[tuple[str, str], _Votes] = {}
+    for answer in told:
+        ratio = answer.pair.ratio
+        names, vote = (answer.pair.a, answer.pair.b), Vote(ratio.ratio, ratio.log_error)
+        if names[::-1] in pairs:
+            names, vote = names[::-1], Vote(1 / ratio.ratio, ratio.log_error)
+        of = pairs.setdefault(names, {}).setdefault(answer.row.machine, {})
+        of[answer.row.name, answer.row.digest] = vote
+    return pairs
+
+
+def _ballots(of: _Votes, machines: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Vote]]]:
+    """What is voted over, and the votes by name."""
+    for machine, cases in of.items():
+        votes = _by_benchmark(cases)
+        if len(votes) >= CELLS_MIN:
+            where = f" on {machines.get(machine, machine)}" if len(of) > 1 else ""
+            yield f"{len(votes)} benchmarks{where}", votes
+    if len(of) < CELLS_MIN:
+        return
+    for case in dict.fromkeys(case for cases in of.values() for case in cases):
+        votes = {
+            machines.get(machine, machine): cases[case]
+            for machine, cases in of.items()
+            if case in cases
+        }
+        if len(votes) >= CELLS_MIN:
+            yield f"{len(votes)} machines, {case[0]}", votes
+    shared = set.intersection(*({*cases} for cases in of.values()))
+    nr_benchmarks = len({_benchmark(case) for case in shared})
+    if nr_benchmarks >= CELLS_MIN:
+        votes = {}
+        for machine, cases in of.items():
+            by_benchmark = _by_benchmark({case: cases[case] for case in cases if case in shared})
+            votes[machines.get(machine, machine)] = shared_vote(list(by_benchmark.values()))
+        yield f"{len(of)} machines, {nr_benchmarks} benchmarks each", votes
+
+
+def _by_benchmark(cases: Mapping[Case, Vote]) -> dict[str, Vote]:
+    found: dict[str, list[Vote]] = {}
+    for case, vote in cases.items():
+        found.setdefault(_benchmark(case), []).append(vote)
+    return {name: shared_vote(votes) for name, votes in found.items()}
+
+
+def _benchmark(case: Case) -> str:
+    """The first word of a case's name; the others are the values of its parameters."""
+    return case[0].split(" ")[0]
+
+
+def _percent(vote: Vote) -> str:
+    """A change to the digits that its error carries, as an interval of two errors would."""
+    change, low, high = 100 * (vote.ratio - 1), None, None
+    if vote.log_error:
+        low, high = (100 * (vote.ratio * math.exp(n * vote.log_error) - 1) for n in (-2, 2))
+    text = number(change, low, high)
+    return f"{'+' if float(text) > 0 else ''}{text} %"

@@ -1,0 +1,227 @@
+"""Runs one program to its end, or to the end of its time, and tells what it took.
+
+The program gets a session of its own, so that a time limit, Ctrl-C and our own death end it with
+everything that it started. Its output is read into memory up to a bound; what goes beyond is
+counted and dropped, so that no program fills it.
+
+Nothing of ours runs between fork and exec: for that, Python would have to copy itself, which takes
+longer than many a program that is measured. So the program cannot ask the kernel to end it with us,
+and a watcher does that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schedlab.bench.suite import Command
+
+STDOUT_BYTES_MAX = 1 << 20
+STDERR_BYTES_MAX = 8 << 10
+READ_BYTES = 1 << 16
+# From asking a program to end to killing it.
+GRACE_S = 1.0
+# Output of a program that ended may still be in its pipes; a process that it left behind could
+# keep these open for ever.
+DRAIN_S = 0.2
+# The shell's exit status for a program that cannot be started.
+CANNOT_START = 127
+# Of fixed width: how large its environment is can make a program faster or slower.
+WATCHED = "SCHEDLAB_WATCHED_BY"
+# Says that it is there, hears of a process group, and ends that when we close the pipe: by dying.
+# Where we die before it hears of one, the program has begun all the same, and is known by a
+# variable of its environment; the third field of a stat file after the name is the group.
+WATCHER = (
+    "/bin/sh",
+    "-c",
+    "echo; if read -r group; then ! read -r more && kill -s KILL -- -$group; else sleep 1;"
+    f' watched=$(printf "{WATCHED}=%08d" $$);'
+    ' for file in $(grep -lszFx "$watched" /proc/[0-9]*/environ); do'
+    " read -r stat <${file%environ}stat && set -- ${stat##*) } && kill -s KILL -- -$3;"
+    " done; fi 2>/dev/null",
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: `status` is its exit code, negative for a signal.
+
+    `stdout` and `stderr` are the last of what it wrote; times are nanoseconds, CPU times those of
+    the program and of all processes that it waited for.
+    """
+
+    status: int
+    timed_out: bool
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+    stdout: str
+    stderr: str
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong, in words; None if nothing did."""
+        if self.timed_out:
+            return f"it was not done after {self.wall_ns / 1e9:.1f} s, and was ended"
+        if self.status < 0:
+            known = {number.value: number.name for number in signal.Signals}
+            return f"{known.get(-self.status, f'signal {-self.status}')} ended it"
+        return f"exit status {self.status}" if self.status else None
+
+
+@dataclass
+class _Tail:
+    """The last bytes of a stream."""
+
+    most: int
+    kept: bytearray = field(default_factory=bytearray)
+
+    def add(self, chunk: bytes) -> None:
+        self.kept += chunk
+        if len(self.kept) > 2 * self.most:
+            del self.kept[: -self.most]
+
+    def text(self) -> str:
+        return bytes(self.kept[-self.most :]).decode(errors="replace")
+
+
+def run(
+    command: Command,
+    timeout_s: float,
+    directory: Path,
+    variables: Mapping[str, str] | None = None,
+) -> Ended:
+    """Runs a command, text through the shell, in `directory`, and waits for its end.
+
+    Whatever ends this call, and if it is SIGKILL, ends the program and what it started, unless
+    that made a process group of its own.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        As it comes, once the program is gone.
+    """
+    argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    try:
+        watcher = _started_watcher()
+    except OSError as error:
+        return _not_started(WATCHER, error)
+    with watcher:
+        started_ns = time.monotonic_ns()
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=directory,
+                env={
+                    **os.environ,
+                    "LC_ALL": "C",
+                    **(variables or {}),
+                    WATCHED: f"{watcher.pid:08d}",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            watcher.kill()
+            return _not_started(argv, error)
+        try:
+            # Somebody may have ended it.
+            with contextlib.suppress(BrokenPipeError):
+                # The session's leader leads its process group, too.
+                watcher.stdin.write(f"{process.pid}\n".encode())
+            return _wait(process, started_ns, timeout_s)
+        finally:
+            _kill_group(process.pid, signal.SIGKILL)
+            if process.returncode is None:
+                process.wait()
+            process.stdout.close()
+            process.stderr.close()
+            watcher.kill()
+
+
+def _started_watcher() -> subprocess.Popen:
+    """One that sleeps, so that its start disturbs nobody; without a group it ends by itself."""
+    watcher = subprocess.Popen(
+        WATCHER,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        # Ctrl-C is for us.
+        start_new_session=True,
+    )
+    watcher.stdout.readline()
+    return watcher
+
+
+def _not_started(argv: Sequence[str], error: OSError) -> Ended:
+    return Ended(CANNOT_START, False, 0, 0, 0, "", f"cannot start {argv[0]}: {error.strerror}")
+
+
+def _wait(process: subprocess.Popen, started_ns: int, timeout_s: float) -> Ended:
+    tails = {process.stdout: _Tail(STDOUT_BYTES_MAX), process.stderr: _Tail(STDERR_BYTES_MAX)}
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(pidfd, selectors.EVENT_READ)
+            for stream in tails:
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ)
+            deadline_ns = started_ns + int(timeout_s * 1e9)
+            timed_out = not _read_until(selector, tails, pidfd, deadline_ns)
+            if timed_out:
+                _kill_group(process.pid, signal.SIGTERM)
+                grace_ns = time.monotonic_ns() + int(GRACE_S * 1e9)
+                if not _read_until(selector, tails, pidfd, grace_ns):
+                    _kill_group(process.pid, signal.SIGKILL)
+            _, status, used = os.wait4(process.pid, 0)
+            wall_ns = time.monotonic_ns() - started_ns
+            process.returncode = os.waitstatus_to_exitcode(status)
+            selector.unregister(pidfd)
+            _read_until(selector, tails, None, time.monotonic_ns() + int(DRAIN_S * 1e9))
+    finally:
+        os.close(pidfd)
+    return Ended(
+        status=process.returncode,
+        timed_out=timed_out,
+        wall_ns=wall_ns,
+        user_ns=round(used.ru_utime * 1e9),
+        system_ns=round(used.ru_stime * 1e9),
+        stdout=tails[process.stdout].text(),
+        stderr=tails[process.stderr].text(),
+    )
+
+
+def _read_until(
+    selector: selectors.BaseSelector, tails: Mapping, pidfd: int | None, deadline_ns: int
+) -> bool:
+    """Reads output until the program ended, or all streams did; False if the time is over."""
+    while selector.get_map():
+        left_s = (deadline_ns - time.monotonic_ns()) / 1e9
+        if left_s <= 0:
+            return False
+        for key, _ in selector.select(left_s):
+            if key.fileobj == pidfd:
+                return True
+            chunk = b""
+            with contextlib.suppress(BlockingIOError):
+                chunk = os.read(key.fd, READ_BYTES)
+            if chunk:
+                tails[key.fileobj].add(chunk)
+            else:
+                selector.unregister(key.fileobj)
+    return True
+
+
+def _kill_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

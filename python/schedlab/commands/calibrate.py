@@ -1,0 +1,73 @@
+"""The verb `schedlab calibrate`: a machine's file from measurements of this one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue, user_file
+from schedlab.bench.calibration import (
+    PROGRAM,
+    PROGRAM_HELP,
+    described,
+    doubts,
+    file_text,
+    find_program,
+    json_lines,
+    measured_of,
+    measured_without_doubt,
+    read_cpus,
+    taken_apart,
+    ticks_a_second,
+)
+from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError
+
+
+@click.command("calibrate")
+@click.argument("name")
+@click.option("--output", type=click.Path(path_type=Path), help="Directory.  [default: this one]")
+@click.option("--program", metavar="PATH", help=PROGRAM_HELP)
+@click.option("--costs", "costs_file", type=click.Path(path_type=Path), metavar="FILE",
+              help=f"What `{PROGRAM} costs` printed; nothing is measured then.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def calibrate_verb(
+    name: str, output: Path | None, program: str | None, costs_file: Path | None, force: bool
+) -> int:
+    """Measure what this machine's kernel operations cost.
+
+    Writes NAME.toml for the simulator. Takes ten to forty seconds; the machine is best idle
+    meanwhile.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        raise BadValue("NAME", name, "is no machine's name", "take a-z, 0-9, - and _")
+    path = (output or Path()) / f"{name}.toml"
+    if not path.parent.is_dir():
+        raise BadValue("--output", str(path.parent), "is not a directory", "make it first")
+    user_file.refuse_target(str(path), path)
+    if path.exists() and not force:
+        raise BadValue("NAME", name, f"has a file already: {path}", "--force replaces it")
+    cpus = read_cpus()
+    if costs_file is None:
+        costs = measured_without_doubt(find_program(program), cpus)
+    else:
+        place = str(costs_file)
+        lines = json_lines(user_file.text(f"--costs {place}", costs_file), place)
+        costs = taken_apart(measured_of(lines, place), cpus)
+    hz, hz_source = ticks_a_second()
+    description, source = described()
+    text = file_text(description, f"{source}. {hz_source}", hz, cpus.topology, costs)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise SchedlabError(f"cannot write {path}: {error.strerror}") from error
+    # Read again at once: a file that cannot be is our mistake.
+    machine = catalogue.load_machine(path)
+    click.echo(f"wrote {path}: {machine.nr_cpus} CPUs, {machine.hz} ticks a second")
+    found = doubts(costs)
+    for sentence in found:
+        click.echo(f"doubtful: {sentence}", err=True)
+    if found:
+        click.echo("calibrate again while the machine does nothing else (--force)", err=True)
+    return EXIT_FOUND if found else 0

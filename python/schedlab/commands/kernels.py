@@ -1,0 +1,114 @@
+"""The verbs `schedlab kernels list`, `fetch` and `add`: kernels for virtual machines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue, user_file
+from schedlab.commands import options
+from schedlab.errors import EXIT_FOUND, BadValue
+from schedlab.experiment import table
+from schedlab.kernel.images import NEWEST, damaged, directory, missing, present, why_broken
+from schedlab.report import tables
+
+SERIES = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
+COLUMNS = ("name", "release", "scheduler", "sched_ext", "hz", "source")
+
+
+@click.command("list")
+@options.json_option
+def list_verb(as_json: bool) -> int:
+    """Every kernel in the cache, and what its own scheduler is.
+
+    Exit code 1 says that one of them is damaged; with --json it is named on stderr only.
+    """
+    kernels, unusable = present(), damaged()
+    _print(kernels, as_json, unusable)
+    for why in unusable.values():
+        click.echo(f"error: {why}", err=True)
+    known = {kernel["source"] for kernel in kernels}
+    others = [p for p in catalogue.native().kernels_on_this_machine() if str(p) not in known]
+    if others:
+        click.echo(f"on this machine, for `kernels add`: {', '.join(map(str, others))}", err=True)
+    if not kernels and not unusable:
+        click.echo("the cache has no kernels yet: `schedlab kernels fetch` gets some", err=True)
+    return EXIT_FOUND if unusable else 0
+
+
+@click.command("fetch")
+@click.argument("series", nargs=-1, metavar="[SERIES]...")
+@click.option("--refresh", is_flag=True, help="Fetch again what the cache has already.")
+@options.json_option
+def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
+    """Get kernels from Debian's packages, without root.
+
+    SERIES is as in 6.12, or "newest". Without any: a CFS kernel, an EEVDF kernel without sched_ext,
+    and two with it. The system's sources of packages are read and left alone; apt checks what it
+    downloads. Once fetched, a kernel works offline.
+    """
+    native = catalogue.native()
+    wanted = list(series) or native.kernels_default_series()
+    for name in wanted:
+        if name != NEWEST and not SERIES.fullmatch(name):
+            raise BadValue("kernels fetch", name, f"is no series such as 6.12, and not {NEWEST}")
+    to_fetch = wanted if refresh else missing(wanted, present())
+
+    def note(text: str) -> None:
+        click.echo(text, err=True)
+
+    fetched, failed = [], 0
+    outcomes = native.kernels_fetch(str(directory()), to_fetch, note) if to_fetch else []
+    for record, error in outcomes:
+        if error:
+            failed += 1
+            click.echo(f"error: {error}", err=True)
+        else:
+            fetched.append(json.loads(record))
+    _print(present() if not series else fetched, as_json)
+    return EXIT_FOUND if failed else 0
+
+
+@click.command("add")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--name", help="What to call it.  [default: its release]")
+@click.option("--replace", is_flag=True, help="Put it in the place of another of this name.")
+@options.json_option
+def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
+    """Take in a kernel of your own.
+
+    It is a vmlinuz, as in /boot, or an uncompressed vmlinux. It is examined, not booted. If it has
+    sched_ext and yet no policy could be loaded into it, that is said, with exit code 1; it can
+    still be compared by its own scheduler.
+    """
+    user_file.refuse_unfit(f"kernel {path}", path, user_file.MADE_BYTES_MAX)
+    user_file.refuse_empty(f"kernel {path}", path)
+    image = str(path.resolve())
+    added = json.loads(catalogue.native().kernels_add(str(directory()), image, name, replace))
+    _print([added], as_json)
+    if "broken" in added["sched_ext"]:
+        click.echo(
+            f"warning: no policy can be loaded into {added['name']}: {why_broken(added)}", err=True
+        )
+        return EXIT_FOUND
+    return 0
+
+
+def _print(kernels: Sequence[Mapping], as_json: bool, unusable: Iterable[str] = ()) -> None:
+    rows = [_row(kernel) for kernel in kernels]
+    rows += [dict.fromkeys(COLUMNS, "") | {"name": name, "release": "damaged"} for name in unusable]
+    if as_json:
+        tables.print_json(kernels)
+    elif rows:
+        table.print_table(tables.catalogue_table(rows, COLUMNS, None))
+
+
+def _row(kernel: Mapping) -> dict:
+    words = {"absent": "no", "sound": "yes"}
+    sched_ext = "broken" if why_broken(kernel) else words[kernel["sched_ext"]]
+    hz = "" if kernel["hz"] is None else kernel["hz"]
+    return {**kernel, "sched_ext": sched_ext, "hz": hz}

@@ -1,0 +1,257 @@
+"""The verb `schedlab load`: a policy schedules this machine until somebody stops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+
+from schedlab import programs
+from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
+from schedlab.kernel import result, sched_ext
+from schedlab.kernel.loading import STOP_WAIT_S, object_of, require_kernel
+from schedlab.shown import in_json
+from schedlab.values import parse_set, parse_tunable
+
+# `enum scx_exit_kind`: from here on a policy ended by an error.
+FIRST_ERROR_KIND = 1024
+EVENT_PREFIX = "SCX_EV_"
+HEADER_EVERY_LINES = 20
+
+COLUMNS = (
+    ("time", 8),
+    ("switches/s", 11),
+    ("enqueue/s", 10),
+    ("dispatch/s", 11),
+    ("waiting", 8),
+    ("runnable", 9),
+    ("tasks", 6),
+    ("rejected", 9),
+)
+
+
+@click.command("load")
+@click.argument("policy")
+@click.option(
+    "--set",
+    "settings",
+    metavar="TUNABLE=VALUE",
+    multiple=True,
+    help="A tunable of the policy; 6ms, 250us, 1024, true.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Every record as JSON, one a line.")
+def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
+    """Let a policy schedule this machine, and show what it does.
+
+    POLICY may also be a BPF object (*.o) with a `struct sched_ext_ops`, of whatever project. Needs
+    root and a kernel with sched_ext. Ctrl-C or SIGTERM gives the machine back to the kernel's own
+    scheduler; so does the end of this command for any other reason.
+    """
+    require_kernel()
+    guest = programs.GUEST.find()
+    name, built, of_set = object_of(policy)
+    command = [str(guest), "load", str(built), "--parent", str(os.getpid())]
+    for tunable, value in {**of_set, **_values(name, settings)}.items():
+        command += ["--set", f"{tunable}={value}"]
+    with _started(command) as process:
+        shown = Shown(name, as_json)
+        for line in process.stdout:
+            shown.line(line)
+        status = process.wait()
+    return shown.exit_code(status)
+
+
+def _values(name: str, settings: Sequence[str]) -> dict[str, str]:
+    """Tunable -> value as the loader takes it: times become numbers, the rest is left to it."""
+    values = {}
+    for label, tunables in parse_set(settings).items():
+        if label not in ("", name):
+            raise UnknownName("policy", label, [name], "in --set")
+        for tunable, text in tunables.items():
+            values[tunable] = str(parse_tunable(f"--set {tunable}", tunable, "number", text))
+    return values
+
+
+@contextmanager
+def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """The guest while it runs. SIGINT and SIGTERM ask it to stop; a second one insists."""
+    asked = 0
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal asked
+        asked += 1
+        process.send_signal(signal.SIGTERM if asked == 1 else signal.SIGKILL)
+
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise SchedlabError(f"cannot run {command[0]}: {error.strerror}") from error
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield process
+    finally:
+        _end(process)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Stops a guest that nobody listens to any more."""
+    process.stdout.close()
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(STOP_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@dataclass
+class Shown:
+    """What was told of a policy so far, and how to tell it."""
+
+    policy: str
+    as_json: bool
+    kernel: str = ""
+    started_at_ns: int = 0
+    nr_lines: int = 0
+    end: Mapping | None = None
+
+    def line(self, line: str) -> None:
+        """Shows one record of the guest."""
+        records = result.parse([line])
+        if not records:
+            # No record, or one cut off by the end of the guest.
+            return
+        (record,) = records
+        if self.as_json:
+            click.echo(in_json(line.rstrip("\n")))
+        tell: dict[str, Callable[[Mapping], None]] = {
+            "booted": self._booted,
+            "attached": self._attached,
+            "restarted": self._restarted,
+            "started": self._started,
+            "counters": self._counters,
+        }
+        kind = record["record"]
+        if kind in tell:
+            tell[kind](record)
+        elif kind in ("refused", "ejected", "detached", "error"):
+            self.end = record
+
+    def exit_code(self, status: int) -> int:
+        """Tells the end, and gives this command's exit code; `status` is the guest's.
+
+        Raises
+        ------
+        SchedlabError
+            If the end is not the kernel's verdict: a wrong tunable or object, a guest that died.
+        """
+        end = self.end
+        if end is None:
+            said = f"signal {-status}" if status < 0 else f"exit code {status}"
+            raise SchedlabError(f"schedlab-guest ended with {said} and no word. {_scheduler_now()}")
+        if end["record"] == "error":
+            raise SchedlabError(end["message"])
+        if end["record"] == "refused":
+            return self._refused(end)
+        return self._ended(end)
+
+    def _booted(self, record: Mapping) -> None:
+        self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
+
+    def _attached(self, record: Mapping) -> None:
+        self.policy = record["policy"] or self.policy
+        ready_s = (record["load_ns"] + record["attach_ns"]) / 1e9
+        click.echo(
+            f"{self.policy} schedules {self.kernel}, verified and attached in {ready_s:.2f} s;"
+            " Ctrl-C gives the machine back",
+            err=True,
+        )
+
+    def _restarted(self, record: Mapping) -> None:
+        click.echo(
+            f"{self.policy} is loaded again, as the kernel asks: {record['message']}", err=True
+        )
+
+    def _started(self, record: Mapping) -> None:
+        self.started_at_ns = record["at_ns"]
+
+    def _counters(self, record: Mapping) -> None:
+        if self.as_json:
+            return
+        is_first = self.nr_lines == 0
+        if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
+            click.echo("".join(f"{title:>{width}}" for title, width in COLUMNS) + "  events")
+        self.nr_lines += 1
+        click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
+
+    def _refused(self, refused: Mapping) -> int:
+        if refused["stage"] == "open":
+            raise SchedlabError(refused["reason"], refused["hint"] or None)
+        _tell_error(refused["reason"], refused["hint"])
+        if refused["log"] and not self.as_json:
+            click.echo("note: with --json the record has the kernel's whole log", err=True)
+        return EXIT_FOUND
+
+    def _ended(self, end: Mapping) -> int:
+        sentence = ": ".join(part for part in (end["reason"], end["message"]) if part)
+        sentence = sentence or "it gave no reason, `dmesg` may have one"
+        if end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND:
+            _tell_error(f"the kernel ended {self.policy}: {sentence}", end["hint"])
+            click.echo(_scheduler_now(), err=True)
+            return EXIT_FOUND
+        click.echo(f"{self.policy} ended: {sentence}. {_scheduler_now()}", err=True)
+        return 0
+
+
+def counters_line(counters: Mapping, at_s: float) -> str:
+    """One second in one line: rates, then levels as they are, then events that there were."""
+    wall_s = counters["wall_ns"] / 1e9
+
+    def rate(count: int) -> str:
+        return f"{count / wall_s:,.0f}" if wall_s > 0 else "-"
+
+    def calls(operation: str) -> str:
+        found = [n for name, n in counters["calls"].items() if name.endswith(f"_{operation}")]
+        return rate(sum(found)) if found else "-"
+
+    fields = (
+        f"{at_s:.1f} s",
+        rate(counters["switches"]),
+        calls("enqueue"),
+        calls("dispatch"),
+        f"{counters['nr_waiting']:,}",
+        f"{counters['nr_runnable']:,}",
+        f"{counters['nr_tasks']:,}",
+        f"{counters['nr_rejected']:,}",
+    )
+    events = (
+        f"{name.removeprefix(EVENT_PREFIX).lower()} {count:,}"
+        for name, count in counters["events"].items()
+        if count
+    )
+    columns = zip(fields, COLUMNS, strict=True)
+    line = "".join(f"{field:>{width}}" for field, (_, width) in columns)
+    return f"{line}  {', '.join(events)}".rstrip()
+
+
+def _tell_error(message: str, hint: str) -> None:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+
+
+def _scheduler_now() -> str:
+    """Who schedules this machine, as the kernel says at this moment."""
+    now = sched_ext.sched_ext()
+    if now is None or now.state == "disabled":
+        return "The kernel's own scheduler is in charge"
+    return f"sched_ext is {now.state}: {now.ops or 'a policy'} may still be in charge"

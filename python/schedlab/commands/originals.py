@@ -1,0 +1,324 @@
+"""What can be reproduced: the published studies, and for each how to simulate and to measure it.
+
+`schedlab reproduce` shows them. The figures stand in published/ as they were printed; what is known
+to be wrong with them is pointed out beside them, and never mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from schedlab import published
+from schedlab.errors import UnknownName
+from schedlab.published import Derived, Erratum
+from schedlab.report.tables import fits, print_table
+from schedlab.store.measurements import Measurements
+from schedlab.store.runs import Store
+
+if TYPE_CHECKING:
+    from schedlab.bench.answers import Row
+
+RACE, SIZE = "race", "size"
+# A column of longer texts is broken into lines where there is no room.
+WRAPPED_FROM = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A published table, or several that belong together.
+
+    `tables` are names in published/, `names` the words that begin the places in `errata.csv` that
+    are of these tables alone. `experiment` simulates it; `verb` is another that answers it, of
+    `RACE` and `SIZE`. `suite` and `benchmark` measure it on a machine; `not_simulated` is why
+    nothing simulates it.
+    """
+
+    name: str
+    what: str
+    study: str
+    tables: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    experiment: str = ""
+    verb: str = ""
+    suite: str = ""
+    benchmark: str = ""
+    not_simulated: str = ""
+
+    @property
+    def simulated_by(self) -> str:
+        """A command that gives our figures."""
+        if self.experiment:
+            return f"schedlab compare --experiment {self.experiment}"
+        return f"schedlab {self.verb}" if self.verb else ""
+
+    @property
+    def measured_by(self) -> str:
+        """A command that measures the same on this machine."""
+        return f"schedlab bench {self.suite} --only {self.benchmark}" if self.suite else ""
+
+
+ORIGINALS = (
+    Original(
+        "hackbench_2003",
+        "OSDL, 2003: seconds of hackbench, 2.4.18 against 2.6.0-test9 on 1 to 8 CPUs",
+        "seed002",
+        ("seed002_hackbench_times",),
+        names=("tables and graphs",),
+        experiment="hackbench_2003",
+        suite="study-2003",
+        benchmark="hackbench",
+    ),
+    Original(
+        "groups_2003",
+        "OSDL, 2003: how many groups of hackbench a kernel completes",
+        "seed002",
+        ("seed002_hackbench_max_groups",),
+        suite="study-2003",
+        benchmark="limit",
+        not_simulated="the model has no memory and no limit of processes",
+    ),
+    Original(
+        "run_queues_2007",
+        "linux-kernel, April 2007: red-black tree, time ring and GAVL tree, cycles a loop",
+        "seed001",
+        ("seed001_smart_queue",),
+        verb=RACE,
+    ),
+    Original(
+        "lat_ctx_2007",
+        "linux-kernel, September 2007: lat_ctx under O(1) and two states of CFS",
+        "seed003",
+        ("seed003_lat_ctx", "seed003_lat_ctx_printed_summary"),
+        names=("lat_ctx",),
+        experiment="lat_ctx_2007",
+        suite="quick",
+        benchmark="lat_ctx",
+    ),
+    Original(
+        "sizes_2007",
+        "linux-kernel, September 2007: text, data and bss of sched.o",
+        "seed003",
+        ("seed003_code_size", "seed003_diffstat"),
+        verb=SIZE,
+    ),
+    Original(
+        "counter_2009",
+        "a blog, 2009: 1 to 32 counting processes under CFS and BFS",
+        "seed000",
+        ("seed000_counter", "seed000_printed_improvement"),
+        names=("counter",),
+        experiment="counter_2009",
+        suite="study-2009",
+        benchmark="counter",
+    ),
+    Original(
+        "compile_2009",
+        "the same blog, 2009: make -j1 to -j5 under CFS and BFS",
+        "seed000",
+        ("seed000_compile_e2fsprogs", "seed000_printed_improvement"),
+        names=("compile",),
+        experiment="compile_2009",
+        suite="study-2009",
+        benchmark="make",
+    ),
+    *(
+        Original(
+            f"{benchmark}_2012",
+            f"graysky, 2012: {what} under CFS and BFS on seven machines",
+            "seed004",
+            ("seed004_means", "seed004_printed_differences", "seed004_quantiles"),
+            names=(benchmark,),
+            experiment=f"study_2012_{benchmark}",
+            suite="study-2012",
+            benchmark=benchmark,
+        )
+        for benchmark, what in (
+            ("make", "building a kernel"),
+            ("compress", "lrzip"),
+            ("video", "an x264 encoder"),
+        )
+    ),
+)
+
+
+def find(name: str) -> Original:
+    """The original with this name, or that one of the published tables of this name belongs to.
+
+    Raises
+    ------
+    UnknownName
+        If it is neither; suggests names spelled alike.
+    """
+    for original in ORIGINALS:
+        if name == original.name or name in original.tables:
+            return original
+    raise UnknownName("published table", name, [original.name for original in ORIGINALS])
+
+
+def slips(original: Original) -> list[Derived]:
+    """Printed figures of its tables that contradict the table they stand in."""
+    return [
+        found
+        for found in published.slips()
+        if found.table in original.tables
+        and (not found.place.partition(", ")[1] or found.place.startswith(original.names))
+    ]
+
+
+def errata(original: Original) -> list[Erratum]:
+    """What is known to be wrong with it, or worth knowing; of its study what is of no other table.
+
+    Plain slips of arithmetic are left to `slips`.
+    """
+    others = tuple(
+        name
+        for other in ORIGINALS
+        if other.study == original.study and other is not original
+        for name in other.names
+    )
+    return [
+        found
+        for found in published.errata()
+        if found.study == original.study
+        and found.kind != published.ARITHMETIC
+        and (found.where.startswith(original.names) or not found.where.startswith(others))
+    ]
+
+
+def measured(original: Original, store: Path) -> list[Row]:
+    """What a store has of its benchmark, in every kernel and scheduler that it was measured in."""
+    # Statistics take longer to load than most verbs take to run.
+    from schedlab.bench import answers
+
+    if not original.suite or not store.exists():
+        return []
+    with Store(store, read_only=True) as opened:
+        kept = Measurements(opened)
+        campaigns = [one for one in kept.campaigns() if one.suite == original.suite]
+        found = answers.rows(kept, campaigns)
+    return [row for row in found if row.name.partition(" ")[0] == original.benchmark]
+
+
+# ---- on the terminal -----------------------------------------------------------------------------
+
+
+def print_list() -> None:
+    """Every original: its name, what it is, and who answers it here."""
+    table = Table(box=box.SIMPLE)
+    for head in ("name", "published", "simulated, or raced, or measured by"):
+        table.add_column(head)
+    for original in ORIGINALS:
+        commands = [original.simulated_by or "–", original.measured_by]
+        table.add_row(original.name, escape(original.what), "\n".join(filter(None, commands)))
+    print_table(table)
+    click.echo("`schedlab reproduce NAME` shows one of them beside ours, `all` each in turn.")
+
+
+def print_rows(original: Original) -> None:
+    """Its figures as they were printed; for what nothing simulates.
+
+    Where they are too wide, what is the same in every row is told once, above them.
+    """
+    for name in original.tables:
+        found = published.rows(name)
+        table = _table_of(name, found, list(found[0]))
+        if not fits(table):
+            same = [column for column in found[0] if len({row[column] for row in found}) == 1]
+            table = _table_of(name, found, [one for one in found[0] if one not in same])
+            told = ", ".join(f"{_words(column)} {found[0][column]}" for column in same)
+            click.echo(f"in every row: {told}")
+        print_table(table)
+
+
+def _table_of(name: str, rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE, title=name, title_justify="left", title_style="")
+    for column in columns:
+        longest = max(len(row[column]) for row in rows)
+        table.add_column(_words(column), no_wrap=longest <= WRAPPED_FROM, overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(row[column]) for column in columns))
+    return table
+
+
+def _words(column: str) -> str:
+    return column.replace("_", " ")
+
+
+def print_measured(original: Original, store: Path) -> None:
+    """What was measured on machines of the store; else how to."""
+    from schedlab.bench.answers import ends
+    from schedlab.bench.table import print_medians
+
+    found = measured(original, store)
+    if found:
+        print_medians(found, f"measured ({original.measured_by}, {store})")
+        for sentence in ends(found):
+            click.echo(f"{sentence}\n")
+    elif original.measured_by:
+        click.echo(f"not measured in {store} yet: `{original.measured_by}`\n")
+
+
+def print_errata(original: Original) -> None:
+    """Slips and errata of an original; nothing where none are known."""
+    wrong, known = slips(original), errata(original)
+    if wrong:
+        click.echo("printed figures that contradict their own table")
+        table = Table(box=box.SIMPLE)
+        for head, justify in (("where", "left"), ("figure", "left"), ("printed", "right")):
+            table.add_column(head, justify=justify, no_wrap=True)
+        table.add_column("follows", justify="right", no_wrap=True)
+        for slip in wrong:
+            table.add_row(slip.place, slip.column, str(slip.printed), str(slip.rounded))
+        print_table(table)
+    if known:
+        click.echo("what else is to be known of the original")
+        table = Table(box=box.SIMPLE)
+        table.add_column("where")
+        for head in ("printed", "what follows", "comment"):
+            table.add_column(head, max_width=40)
+        for one in known:
+            where = f"{one.where}: {one.item}"
+            table.add_row(*map(escape, (where, one.printed, one.what_follows, one.comment)))
+        print_table(table)
+
+
+def errata_json(original: Original) -> dict:
+    """The same as data."""
+    return {
+        "slips": [
+            {
+                "table": slip.table,
+                "place": slip.place,
+                "figure": slip.column,
+                "printed": str(slip.printed),
+                "follows": str(slip.rounded),
+            }
+            for slip in slips(original)
+        ],
+        "errata": [
+            {
+                "where": one.where,
+                "item": one.item,
+                "printed": one.printed,
+                "what_follows": one.what_follows,
+                "kind": one.kind,
+                "comment": one.comment,
+            }
+            for one in errata(original)
+        ],
+    }
+
+
+def chosen(names: Sequence[str]) -> list[Original]:
+    """The originals that a command line names, each once; `all` is every one."""
+    if "all" in names:
+        return list(ORIGINALS)
+    return list({original.name: original for original in map(find, names)}.values())

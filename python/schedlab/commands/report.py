@@ -1,0 +1,108 @@
+"""`schedlab report`, and the file that it and `compare` write: how, where, and with which timeline.
+
+A report is made of runs or measurements that are kept; only the timeline of a pair is simulated
+again for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from schedlab import catalogue
+from schedlab.bench import rows
+from schedlab.commands import options
+from schedlab.commands.options import timeline_options
+from schedlab.errors import BadValue, NoTimeline, SchedlabError
+from schedlab.experiment import definition
+from schedlab.experiment.cells import Cell, expand
+from schedlab.experiment.reporting import Told, write
+from schedlab.experiment.stored import choose_experiment, others_text, stored_order
+from schedlab.report import tables
+from schedlab.store.runs import Store, StoredExperiment
+from schedlab.user_file import refuse_unwritable
+
+
+@click.command("report")
+@click.argument("store", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The HTML file to write.",
+)
+@click.option(
+    "--experiment",
+    "wanted",
+    metavar="NAME|ID",
+    help="Which experiment of the store; the latest if not given.",
+)
+@click.option(
+    "--suite",
+    metavar="NAME",
+    help="Which suite's measurements; the latest if there is no experiment that is later.",
+)
+@timeline_options
+@options.json_option
+def report_verb(
+    store: Path,
+    output: Path,
+    wanted: str | None,
+    suite: str | None,
+    looked_at: tuple[str, str] | None,
+    scenario: str | None,
+    as_json: bool,
+) -> int:
+    """Make a page of what a store holds.
+
+    Of an experiment, or of the measurements of a suite. Without --experiment or --suite it is of
+    what was asked for last.
+    """
+    refuse_unwritable(output, store)
+    of_runs = wanted is not None or looked_at is not None or scenario is not None
+    with Store(store, read_only=True) as kept:
+        if suite is not None and of_runs:
+            raise BadValue(
+                "--suite", suite, "is of measurements", "leave out what is of experiments"
+            )
+        if not of_runs and rows.is_asked_for(kept, suite):
+            told = rows.write_page(kept, suite, output)
+            return _tell(told, f"report of {told['repetitions']} repetitions: {output}", as_json)
+        chosen, others = choose_experiment(kept, wanted)
+        records = kept.runs(chosen.id)
+        if others and wanted is None:
+            click.echo(others_text(kept, others), err=True)
+    if not records:
+        raise SchedlabError(
+            f"experiment {chosen.name or chosen.id} of {store} has no finished run",
+            f"make its runs: {chosen.command}",
+        )
+    from schedlab.experiment.study import published_beside, study_of
+
+    study = study_of(sorted(records, key=stored_order(chosen)))
+    published = published_beside(chosen.definition, study)
+    cells = functools.partial(_stored_cells, chosen)
+    told = Told(chosen.definition, chosen.command, study, published, cells)
+    write(output, told, looked_at, scenario, quiet=False)
+    told = {"report": str(output), "experiment": chosen.id, "runs": len(records)}
+    return _tell(told, f"report of {len(records)} runs: {output}", as_json)
+
+
+def _tell(told: Mapping, text: str, as_json: bool) -> int:
+    if as_json:
+        tables.print_json(told)
+    else:
+        click.echo(text, err=True)
+    return 0
+
+
+def _stored_cells(stored: StoredExperiment) -> list[Cell]:
+    """The cells of a stored experiment, from the files that its names find here and now."""
+    try:
+        return expand(definition.of_definition(stored.definition))
+    except (SchedlabError, catalogue.native().NativeError) as error:
+        raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error

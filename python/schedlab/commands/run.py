@@ -1,0 +1,88 @@
+"""The verb `schedlab run`: one policy, once."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+
+from schedlab import values
+from schedlab.commands import options
+from schedlab.commands.options import scenario_options
+from schedlab.errors import EXIT_FOUND
+from schedlab.experiment import definition, making, queue_trace, sweep, table, vm
+from schedlab.experiment.cells import expand
+from schedlab.report import tables
+from schedlab.store.runs import Store
+
+
+@click.command("run")
+@click.argument("policy")
+@click.option("--workload", required=True, metavar="NAME|PATH", help="What the tasks do.")
+@click.option("--machine", metavar="NAME|PATH", help="Where they do it.")
+@options.vm_options(several=False)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of all random numbers.")
+@scenario_options
+@click.option("--until", metavar="TIME", help="Begin nothing after this simulated time (9.3s).")
+@click.option("--store", type=click.Path(path_type=Path), help="Keep the run in this store.")
+@click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
+@options.queue_trace_options
+@options.json_option
+def run_verb(
+    policy,
+    workload,
+    machine,
+    on,
+    kernel,
+    cpus,
+    deterministic,
+    seed,
+    parameters,
+    settings,
+    until,
+    store,
+    timeline,
+    queue_trace_path,
+    queue,
+    as_json,
+) -> int:
+    """Run one policy once, simulated or on a real kernel.
+
+    A policy is native code that runs with your rights.
+    """
+    queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
+    machines = [machine] if machine else []
+    asked = definition.build(
+        {
+            "policies": [policy],
+            "workload": workload,
+            "machine": machines,
+            "vm": vm.choice(on, kernel, cpus, deterministic, machines),
+            "seed": seed,
+            "with": values.parse_assignments("--with", parameters),
+            "set": values.parse_set(settings),
+            "until_ns": None if until is None else values.parse_duration_ns("--until", until),
+        }
+    )
+    [cell] = expand(asked)
+    with Store(store) if store else contextlib.nullcontext() as kept:
+        record = making.make_one(cell, timeline, True, queues=queue_trace_path is not None)
+        traces = record.result.pop("queue_traces", None)
+        if kept is not None:
+            kept.add(sweep.without_timeline(record))
+    if traces is not None:
+        told = queue_trace.write(queue_trace_path, queue, traces, record.manifest["replay"])
+        click.echo(told, err=True)
+    if record.status == "failed":
+        # The cause first: what the run did until then matters less.
+        table.report_failures([record])
+        table.print_evidence(record)
+    if as_json:
+        tables.print_json(table.record_json(record))
+    elif sweep.has_metrics(record.result):
+        click.echo(table.run_title(cell))
+        table.print_table(table.run_table(record))
+        if record.result["timeline"] is not None:
+            table.print_timeline(record)
+    return EXIT_FOUND if record.status == "failed" else 0

@@ -1,0 +1,383 @@
+"""The runs that an experiment asks for, with every file found, read and digested.
+
+`expand` turns an experiment into cells: plain values that worker processes can be sent. It
+compiles policies, reads machines and workloads and holds each of these against each of those, so a
+wrong name, parameter or tunable, or a CPU that a machine lacks, is found before anything is
+simulated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+
+from schedlab import catalogue
+from schedlab.digests import canonical_json
+from schedlab.errors import BadValue, ExperimentError, UnknownName
+from schedlab.experiment.definition import CELLS_MAX, Experiment, PolicyChoice
+from schedlab.kernel import bpf
+from schedlab.kernel import platform as kernel_platform
+from schedlab.kernel.platform import Kernel, Platform
+from schedlab.store.runs import RunKey
+from schedlab.values import UNIT_NS, Value, numeric, parse_tunable, refuse_duplicates
+
+# The core reads whole numbers of 64 bits.
+NUMBER_MAX = 2**63 - 1
+DIGITS_MAX = 100
+WHOLE_NUMBER = re.compile(r"-?\d+")
+
+
+@dataclass(frozen=True)
+class ChosenPolicy:
+    """A policy of an experiment with every tunable settled.
+
+    `set_values` are what its named set settles, `settings` what --set does on top of that.
+    `kernel` is that of a kernel's own scheduler, which has no file; `object` the path of what is
+    loaded into a kernel, empty for simulations.
+    """
+
+    label: str
+    given: str
+    name: str
+    path: str
+    digest: str
+    settings: Mapping[str, int]
+    tunables: Mapping[str, int]
+    kernel: Kernel | None = None
+    object: str = ""
+    set_values: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Every tunable that does not have its default just because nobody said anything."""
+        return {**self.set_values, **self.settings}
+
+
+@dataclass(frozen=True)
+class ChosenMachine:
+    """A machine of an experiment: a file, or the platform of a virtual one.
+
+    `policies` are those that the file singles out, as in `hz_by_policy`.
+    """
+
+    given: str
+    name: str
+    path: str
+    digest: str
+    nr_cpus: int
+    platform: Platform | None = None
+    policies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChosenWorkload:
+    """A workload with one combination of varied values: `parameters` are those given."""
+
+    given: str
+    name: str
+    path: str
+    digest: str
+    parameters: Mapping[str, str]
+    resolved: Mapping[str, str]
+    varied: Mapping[str, Value]
+
+    @property
+    def weight(self) -> float:
+        """A guess of the relative cost of a run: larger varied numbers mean more work."""
+        return math.prod(max(1.0, numeric(value) or 1.0) for value in self.varied.values())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run to do. Plain values only: worker processes rebuild everything from the paths."""
+
+    policy: ChosenPolicy
+    machine: ChosenMachine
+    workload: ChosenWorkload
+    seed: int
+    until_ns: int | None
+    version: str
+
+    @property
+    def platform(self) -> Platform | None:
+        """Where it runs, with the kernel that the policy brings along; None if it is simulated."""
+        platform, kernel = self.machine.platform, self.policy.kernel
+        return platform and (replace(platform, kernel=kernel) if kernel else platform)
+
+    @property
+    def key(self) -> RunKey:
+        """What decides the result, and so finds it in a store."""
+        platform = self.platform
+        return RunKey(
+            policy_source_digest=self.policy.digest,
+            tunables=canonical_json(dict(self.policy.tunables)),
+            machine_digest=platform.digest if platform else self.machine.digest,
+            workload_digest=self.workload.digest,
+            seed=self.seed,
+            until_ns=self.until_ns or 0,
+            backend=platform.backend if platform else kernel_platform.SIMULATOR,
+            version=self.version,
+        )
+
+    def replay(self, until_ns: int | None = None) -> str:
+        """The command that does this run again, for a shell."""
+        words = ["schedlab", "run", self.policy.given, "--workload", self.workload.given]
+        words += [*self._place(), "--seed", str(self.seed)]
+        for name, value in self.workload.parameters.items():
+            words += ["--with", f"{name}={value}"]
+        for name, value in self.policy.settings.items():
+            words += ["--set", f"{name}={value}"]
+        until_ns = until_ns or self.until_ns
+        if until_ns:
+            words += ["--until", format_duration(until_ns)]
+        return shlex.join(words)
+
+    def _place(self) -> list[str]:
+        platform = self.machine.platform
+        if platform is None:
+            return ["--machine", self.machine.given]
+        words = ["--on", "vm", "--kernel", platform.kernel.name, "--cpus", platform.cpus]
+        return words + ["--deterministic"] * platform.deterministic
+
+
+def format_duration(duration_ns: int) -> str:
+    """A time in the largest unit that keeps it exact to three decimals, as --until reads it."""
+    for unit in ("s", "ms", "us"):
+        number = Decimal(duration_ns) / UNIT_NS[unit]
+        if number == round(number, 3):
+            return f"{number.normalize():f}{unit}"
+    return f"{duration_ns}ns"
+
+
+def expand(experiment: Experiment) -> list[Cell]:
+    """The cells of an experiment: machine by machine, and then in the order given.
+
+    Compiles every policy and reads every file once.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If a name, file, parameter or tunable is wrong.
+    """
+    combinations = math.prod(len(values) for values in experiment.varied.values())
+    nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
+    wanted = len(experiment.policies) * nr_machines * combinations * experiment.repeats
+    if wanted > CELLS_MAX:
+        raise ExperimentError(
+            f"the experiment has {wanted} runs, more than {CELLS_MAX}",
+            "vary fewer values, or repeat less",
+        )
+    if experiment.vm:
+        _refuse_unplayable(experiment)
+    machines = _choose_machines(experiment)
+    refuse_duplicates("machine", [machine.name for machine in machines])
+    workloads = {machine.name: _choose_workloads(experiment, machine) for machine in machines}
+    kernel = machines[0].platform and machines[0].platform.kernel
+    policies = [_choose_policy(choice, experiment, kernel) for choice in experiment.policies]
+    for machine in machines:
+        _refuse_unknown_policies(machine, policies)
+    # In a virtual machine the guest plays, whose digest is part of the platform.
+    version = catalogue.native().version() if experiment.vm else catalogue.core_version()
+    return [
+        Cell(policy, machine, workload, experiment.seed + repetition, experiment.until_ns, version)
+        for machine in machines
+        for workload in workloads[machine.name]
+        for policy in policies
+        for repetition in range(experiment.repeats)
+    ]
+
+
+def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
+    if experiment.vm is None:
+        return [_choose_machine(text) for text in experiment.machines]
+    vm = experiment.vm
+    kernel = vm.kernel
+    if kernel is None:
+        # Where every policy brings its kernel, none that takes policies need be there.
+        own = [catalogue.own_scheduler(choice.policy) for choice in experiment.policies]
+        kernel = own[0][1] if all(found and found[1] for found in own) else None
+    found = [kernel_platform.find_platform(kernel, cpus, vm.deterministic) for cpus in vm.cpus]
+    return [ChosenMachine(p.machine, p.machine, "", p.digest, p.nr_cpus, p) for p in found]
+
+
+def _choose_machine(text: str) -> ChosenMachine:
+    path = catalogue.find(catalogue.MACHINES, text)
+    machine = catalogue.load_machine(path)
+    singled_out = tuple(machine.policies)
+    return ChosenMachine(
+        text, machine.name, str(path), machine.digest, machine.nr_cpus, policies=singled_out
+    )
+
+
+def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPolicy]) -> None:
+    """A name that no policy has would change nothing, and say so to nobody."""
+    known = {*catalogue.names(catalogue.POLICIES), *(policy.name for policy in chosen)}
+    for name in machine.policies:
+        file = f"{name}{catalogue.POLICIES.suffix}"
+        is_own = any((folder / file).is_file() for folder in (Path(machine.path).parent, Path()))
+        if name not in known and not is_own:
+            where = f"in hz_by_policy or sync_wakeups_by_policy of {machine.path}"
+            error = UnknownName("policy", name, known, where)
+            error.hint += "; of your own one that takes part, or lies here or beside the machine"
+            raise error
+
+
+def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[ChosenWorkload]:
+    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
+    workloads = []
+    for varied, given in _combinations(path, experiment, machine.name):
+        workload = _load_workload(path, given, experiment, machine)
+        workloads.append(
+            ChosenWorkload(
+                experiment.workload,
+                workload.name,
+                str(path),
+                workload.digest,
+                given,
+                dict(workload.parameters),
+                varied,
+            )
+        )
+    return workloads
+
+
+def _combinations(
+    path: Path, experiment: Experiment, machine: str
+) -> Iterator[tuple[dict[str, Value], dict[str, str]]]:
+    """Each combination of varied values, with all parameters that the workload is then given."""
+    on_machine = experiment.machine_parameters.get(machine, {})
+    known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
+    for name in [*experiment.parameters, *on_machine, *experiment.varied]:
+        if name not in known:
+            raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
+    for values in itertools.product(*experiment.varied.values()):
+        varied = dict(zip(experiment.varied, values, strict=True))
+        given = {name: str(value) for name, value in varied.items()}
+        yield varied, {**experiment.parameters, **on_machine, **given}
+
+
+def _refuse_unplayable(experiment: Experiment) -> None:
+    """Raises ExperimentError if real tasks cannot do what the workload says.
+
+    A guest would say so too, but only once it has booted, and of its own copy of the file.
+    """
+    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
+    for _, given in _combinations(path, experiment, ""):
+        workload = _load_workload(path, given, experiment)
+        try:
+            workload.check_playable()
+        except catalogue.native().ScenarioError as error:
+            message, _, hint = str(error).partition("\nhint: ")
+            raise ExperimentError(
+                f"{path} cannot run on a real kernel: {message}",
+                f"{hint}; without --on vm it is simulated" if hint else None,
+            ) from error
+
+
+def _is_too_large(number: str) -> bool:
+    """Python refuses to read numbers of thousands of digits."""
+    return len(number) > DIGITS_MAX or abs(int(number)) > NUMBER_MAX
+
+
+def _load_workload(
+    path: Path,
+    given: Mapping[str, str],
+    experiment: Experiment,
+    machine: ChosenMachine | None = None,
+):
+    """The workload, which `machine`, if it is known, has the CPUs for.
+
+    An error says which option the core found wrong, not only which parameter.
+    """
+    places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
+    for name, text in given.items():
+        if WHOLE_NUMBER.fullmatch(text) and _is_too_large(text):
+            raise BadValue(
+                f"{places[name]} {name}",
+                text,
+                "is larger than any number a workload can have",
+                f"numbers go up to {NUMBER_MAX:,}, and most parameters not as far:"
+                " `schedlab list workloads -v` tells what they mean",
+            )
+    try:
+        workload = catalogue.load_workload(path, dict(given))
+        if machine is not None:
+            workload.check_cpus(machine.name, machine.nr_cpus)
+        return workload
+    except catalogue.native().ScenarioError as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        for name, text in given.items():
+            if re.search(rf"\bparameters?[. ]{re.escape(name)}\b", message):
+                place = f"{places[name]} {name}={text}"
+                raise ExperimentError(f"{place}: {message}", hint or None) from error
+        raise
+
+
+def _choose_policy(
+    choice: PolicyChoice, experiment: Experiment, kernel: Kernel | None
+) -> ChosenPolicy:
+    """`kernel` is what it is to be loaded into, None if it is simulated."""
+    own = catalogue.own_scheduler(choice.policy)
+    if own:
+        return _choose_own_scheduler(choice, experiment, kernel, *own)
+    # An experiment names each set; where one of an older store does not, it meant the file's.
+    path, set_name = catalogue.find_policy(choice.policy, literally=True)
+    policy = catalogue.load_policy(path)
+    set_values = catalogue.values_of_set(policy, set_name)
+    digest, made = policy.source_digest, ""
+    if kernel:
+        kernel_platform.refuse_kernel_without_sched_ext(choice.label, kernel)
+        made = str(bpf.object_of(path))
+        digest = Path(made).stem.rpartition("-")[2]
+    known = {tunable["name"]: tunable for tunable in policy.tunables}
+    settings: dict[str, int] = {}
+    for name, text in experiment.tunables.get(choice.label, {}).items():
+        if name not in known:
+            raise UnknownName("tunable", name, known, f"of policy {choice.label}")
+        place = f"--set {choice.label}.{name}"
+        settings[name] = parse_tunable(place, name, known[name]["type"], text)
+    defaults = {name: tunable["default"] for name, tunable in known.items()}
+    return ChosenPolicy(
+        choice.label,
+        choice.policy,
+        policy.name,
+        str(path),
+        digest,
+        settings,
+        {**defaults, **set_values, **settings},
+        object=made,
+        set_values=set_values,
+    )
+
+
+def _choose_own_scheduler(
+    choice: PolicyChoice,
+    experiment: Experiment,
+    kernel: Kernel | None,
+    scheduler: str,
+    name: str | None,
+) -> ChosenPolicy:
+    if kernel is None:
+        raise BadValue(
+            "policy",
+            choice.policy,
+            "is a real kernel's own scheduler, which is not simulated",
+            f"add --on vm; the simulator has a policy {scheduler} of its own"
+            if scheduler in catalogue.names(catalogue.POLICIES)
+            else "add --on vm",
+        )
+    if name is not None:
+        kernel = kernel_platform.find_kernel(name)
+    kernel_platform.refuse_other_scheduler(choice.policy, scheduler, kernel)
+    for tunable in experiment.tunables.get(choice.label, {}):
+        raise UnknownName("tunable", tunable, [], f"of policy {choice.label}")
+    digest = f"kernel-{kernel.sha256}"
+    return ChosenPolicy(
+        choice.label, choice.policy, f"{scheduler}@kernel", "", digest, {}, {}, kernel=kernel
+    )

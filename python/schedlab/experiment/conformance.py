@@ -1,0 +1,441 @@
+"""Whether a policy does what every policy must, and what it promises.
+
+The work is the core's. It is cut into trials that worker processes make, so that a policy which
+ends its process or loops is one violation more and not the end of the check.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from schedlab import catalogue, values
+from schedlab.errors import SchedlabError, UnknownName
+from schedlab.experiment import sweep, table
+from schedlab.shown import print_note
+
+# Random scenarios that a worker tries at a time: a fraction of a second.
+RANDOM_AT_ONCE = 50
+# Failing random scenarios that are made smaller; the others are most likely like them.
+SHRUNK_MAX = 3
+TRIES_MAX = 5_000
+SEEDS = 1_000
+SEED = 1
+ORDERS = 20_000
+"""What is tried unless the user says otherwise."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The policy that is checked. Plain values: workers load their own."""
+
+    label: str
+    given: str
+    path: str
+    tunables: tuple[tuple[str, int], ...]
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A piece of work for one worker: `kind` is made, random, small or shrink."""
+
+    policy: Checked
+    kind: str
+    name: str = ""
+    seed: int = 0
+    count: int = 0
+
+    def say(self) -> str:
+        """What it is about."""
+        if self.kind != "random":
+            return self.name or f"random scenario {self.seed}"
+        return f"random scenarios {self.seed} to {self.seed + self.count - 1}"
+
+
+def check(
+    policy: str,
+    settings: Sequence[str] = (),
+    *,
+    seeds: int = SEEDS,
+    seed: int = SEED,
+    orders: int = ORDERS,
+    only: Sequence[str] = (),
+    jobs: int | None = None,
+    out: Path | None = None,
+    quiet: bool = True,
+) -> tuple[Findings, list[dict]]:
+    """Tries all that a policy must do, and what it promises; gives findings and violations.
+
+    Parameters
+    ----------
+    settings : sequence of str
+        Tunables as TUNABLE=VALUE.
+    seeds, orders : int
+        Random scenarios to try, and orders of simultaneous events in each small one.
+    only : sequence of str
+        Names of scenarios, or "random"; all if there are none.
+    out : path, optional
+        Where the files of violated scenarios are written; without it they are not.
+
+    Raises
+    ------
+    SchedlabError
+        If there is nothing to try, or the policy does not begin anywhere.
+    """
+    checked = _choose(policy, settings)
+    trials = _trials(checked, seeds, seed, orders, only)
+    if not trials:
+        raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
+    found, tell = Findings(checked), Teller(len(trials), quiet)
+    _make(trials, found, jobs or sweep.nr_cpus_usable(), tell)
+    if refusal := found.refusal():
+        told = f"policy {checked.label} does not begin: {refusal}"
+        raise SchedlabError(told, _way_out(settings))
+    _shrink(found, tell)
+    violations = found.violations()
+    for violation in violations:
+        _keep(violation, checked, seed, orders, out)
+    return found, violations
+
+
+def _choose(text: str, settings: Sequence[str]) -> Checked:
+    """The policy, compiled once so that what is wrong with it is told before anything is tried."""
+    path, set_name = catalogue.find_policy(text)
+    policy = catalogue.load_policy(path)
+    known = {tunable["name"]: tunable for tunable in policy.tunables}
+    label = catalogue.label_of(catalogue.with_set(text))
+    tunables = dict(catalogue.values_of_set(policy, set_name))
+    for name, value in values.parse_assignments("--set", settings).items():
+        tunable = name.removeprefix(f"{label}.").removeprefix(f"{catalogue.label_of(text)}.")
+        if tunable not in known:
+            raise UnknownName("tunable", tunable, known, f"of policy {label}")
+        kind = known[tunable]["type"]
+        tunables[tunable] = values.parse_tunable(f"--set {name}", tunable, kind, value)
+    # No scenario at all: only what the file of promises says is looked at.
+    catalogue.native().check_random(policy, tunables, 0, 0)
+    return Checked(label, text, str(path), tuple(tunables.items()), tuple(settings))
+
+
+def _trials(
+    policy: Checked, seeds: int, seed: int, orders: int, only: Sequence[str]
+) -> list[Trial]:
+    """What is to be tried: scenarios by name, small ones, random ones in pieces.
+
+    Raises
+    ------
+    UnknownName
+        If `only` names what there is not.
+    """
+    made, small = catalogue.native().check_names()
+    for name in only:
+        if name not in (*made, *small, "random"):
+            raise UnknownName("scenario", name, [*made, *small, "random"])
+    trials = [Trial(policy, "made", name, seed) for name in made if not only or name in only]
+    if orders:
+        wanted = [name for name in small if not only or name in only]
+        trials += [Trial(policy, "small", name, seed, orders) for name in wanted]
+    if not only or "random" in only:
+        end = seed + seeds
+        trials += [
+            Trial(policy, "random", "", first, min(RANDOM_AT_ONCE, end - first))
+            for first in range(seed, end, RANDOM_AT_ONCE)
+        ]
+    return trials
+
+
+# ---- in the worker ------------------------------------------------------------------------------
+
+
+def make_trial(trial: Trial) -> sweep.Outcome:
+    """Makes one trial in this process; `result` is what the core says."""
+    native = catalogue.native()
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    try:
+        policy = catalogue.load_policy(trial.policy.path)
+        tunables = dict(trial.policy.tunables)
+        if trial.kind == "made":
+            text = native.check_made(policy, tunables, trial.name, trial.seed)
+        elif trial.kind == "small":
+            text = native.check_small(policy, tunables, trial.name, trial.count)
+        elif trial.kind == "random":
+            text = native.check_random(policy, tunables, trial.seed, trial.count)
+        else:
+            text = native.shrink_random(policy, tunables, trial.seed, TRIES_MAX)
+    except native.NativeError as error:
+        return sweep.Outcome(None, str(error), started_at, 0)
+    return sweep.Outcome({"found": json.loads(text)}, None, started_at, 0)
+
+
+# ---- in the coordinator -------------------------------------------------------------------------
+
+
+class Findings:
+    """What came of the trials so far."""
+
+    def __init__(self, policy: Checked):
+        self.policy = policy
+        self.rows: list[dict] = []
+        self.small: list[dict] = []
+        self.random = {"tried": 0, "idle_ms_max": 0.0, "wait_ms_max": 0.0, "failed": []}
+        # Of failing random scenarios, by their seeds, what is left of them.
+        self.smallest: dict[int, dict] = {}
+        # Of each crash, by its message, what crashes of the same kind have alike, and a way out.
+        self.crashes: dict[str, tuple[str, str | None]] = {}
+        # What was not tried, because the policy never comes back.
+        self.untried: list[Trial] = []
+
+    def wants(self, trial: Trial) -> bool:
+        """Whether a trial is still worth making: a policy that ends its process again and again, or
+        whose runs have no end, is not tried in ever more random scenarios."""
+        costly = [failed for failed in self.random["failed"] if _is_costly(failed["problem"])]
+        if trial.kind != "random" or len(costly) < SHRUNK_MAX:
+            return True
+        self.untried.append(trial)
+        return False
+
+    def add(self, trial: Trial, outcome: sweep.Outcome) -> None:
+        """Adds what came of a trial."""
+        if sweep.is_untried(outcome.result):
+            self.untried.append(trial)
+            return
+        if not sweep.is_crash(outcome.result):
+            found = outcome.result["found"]
+        elif trial.kind == "shrink":
+            return
+        else:
+            error = outcome.result["error"]
+            scenario = trial.name or str(trial.seed)
+            cause = error.get("cause", error["message"])
+            self.crashes[error["message"]] = (cause, error.get("hint"))
+            native = catalogue.native()
+            found = json.loads(native.check_crashed(scenario, error["message"], error["at_ns"]))
+        if trial.kind == "made":
+            self.rows += found
+        elif trial.kind == "small":
+            self.small.append({"name": trial.name, **found})
+        elif trial.kind == "random":
+            self.random["tried"] += found["tried"]
+            self.random["failed"] += found["failed"]
+            for name in ("idle_ms_max", "wait_ms_max"):
+                self.random[name] = max(self.random[name], found[name])
+        elif found:
+            self.smallest[trial.seed] = found
+
+    def refusal(self) -> str | None:
+        """Why the policy did not even begin, if it did so nowhere."""
+        problems = [row["problem"] for row in self.rows if row["property"] == "sound"]
+        problems += [scope["failed"] and scope["failed"]["problem"] for scope in self.small]
+        problems += [failed["problem"] for failed in self.random["failed"]]
+        nr_began = self.random["tried"] - len(self.random["failed"])
+        refused = [problem for problem in problems if problem and _is_refusal(problem)]
+        if nr_began or not refused or len(refused) < len(problems):
+            return None
+        return refused[0]["message"]
+
+    def violations(self) -> list[dict]:
+        """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
+        found = []
+        ended_early = set()
+        for row in self.rows:
+            check = row["check"]
+            if row["verdict"] != "violated" or check in ended_early:
+                continue
+            found.append({"check": check, "what": _what(row), "files": check, "seed": None})
+            if row["problem"]:
+                # Its figures are as they are because of that.
+                ended_early.add(check)
+        for small in self.small:
+            if small["failed"]:
+                what = small["failed"]["problem"]["message"]
+                found.append({"check": small["name"], "what": what, "files": None, "seed": None})
+        told = self.smallest or {failed["seed"] for failed in self.random["failed"][:SHRUNK_MAX]}
+        for failed in sorted(self.random["failed"], key=lambda failed: failed["seed"]):
+            if failed["seed"] in told:
+                seed, what = failed["seed"], failed["problem"]["message"]
+                found.append(
+                    {"check": "random", "what": what, "files": str(seed), "seed": seed}
+                    | ({"smallest": self.smallest[seed]} if seed in self.smallest else {})
+                )
+        return found
+
+    def cause(self, message: str) -> str:
+        """What problems of the same kind have alike: of crashes not where each of them was."""
+        cause, _ = self.crashes.get(message, (message, None))
+        return cause
+
+    def told_once(self) -> tuple[list[dict], list[dict]]:
+        """Rows and small scenarios; of those that a crash of one kind ended only the first, which
+        says how many there are."""
+        ended: dict[str, list[dict]] = {}
+        rows, small = [], []
+        for kept, found, name in ((rows, self.rows, "check"), (small, self.small, "name")):
+            for one in found:
+                problem = (
+                    one["problem"] if name == "check" else (one["failed"] or {}).get("problem")
+                )
+                message = problem["message"] if problem else None
+                if message not in self.crashes:
+                    kept.append(one)
+                    continue
+                alike = ended.setdefault(self.cause(message), [])
+                if not alike:
+                    alike.append(dict(one))
+                    kept.append(alike[0])
+                else:
+                    alike.append(one)
+        for first, *others in ended.values():
+            name = "check" if "check" in first else "name"
+            first[name] += f" and {len(others)} more" * bool(others)
+        return rows, small
+
+    def as_json(self, violations: Sequence[Mapping]) -> dict:
+        """All that was found."""
+        return {
+            "policy": self.policy.label,
+            "tunables": dict(self.policy.tunables),
+            "rows": self.rows,
+            "small": self.small,
+            "random": self.random,
+            "untried": [trial.say() for trial in self.untried],
+            "violations": [
+                {name: v.get(name) for name in ("check", "what", "seed", "again", "replay")}
+                for v in violations
+            ],
+        }
+
+
+def _way_out(settings: Sequence[str]) -> str:
+    """What to do about a policy that does not begin."""
+    if not settings:
+        return "`schedlab run` shows what `init` prints with bpf_printk"
+    return "`schedlab list policies -v` tells what the tunables that --set gives mean"
+
+
+def _what(row: Mapping) -> str:
+    if row["measured"] is None:
+        return row["detail"]
+    name, unit = table.CHECK_PROPERTIES[row["property"]]
+    measured, limit = f"{row['measured']:,.3f} {unit}", f"{row['limit']:,g} {unit}"
+    return f"{name}: {measured}, at most {limit} ({row['detail']})"
+
+
+def _is_refusal(problem: Mapping) -> bool:
+    return problem["kind"]["what"] == "refused"
+
+
+def _is_costly(problem: Mapping) -> bool:
+    """Whether it took seconds to see, and made smaller would take as many a try."""
+    kind = problem["kind"]
+    return kind["what"] == "crash" or kind.get("failure") == "limit"
+
+
+def _make(trials: Sequence[Trial], found: Findings, jobs: int, tell: Teller) -> None:
+    """Makes trials, `jobs` at a time, and adds what comes of each to `found`."""
+    for trial, outcome in sweep.run_cells(trials, jobs, make_trial, found.wants, tell.slow, list):
+        if trial.kind == "random" and sweep.is_crash(outcome.result):
+            trial, outcome = _narrow(trial, outcome, tell)
+        found.add(trial, outcome)
+        tell.done(trial)
+    made, small = catalogue.native().check_names()
+    # Trials end in any order; a table does not change with it.
+    found.rows.sort(key=lambda row: made.index(row["check"]))
+    found.small.sort(key=lambda scope: small.index(scope["name"]))
+    found.random["failed"].sort(key=lambda failed: failed["seed"])
+
+
+def _narrow(trial: Trial, outcome: sweep.Outcome, tell: Teller) -> tuple[Trial, sweep.Outcome]:
+    """The first of several random scenarios in which the policy ends its process or loops."""
+    if "run" in outcome.result:
+        return replace(trial, seed=outcome.result["run"], count=1), outcome
+    while trial.count > 1:
+        half = replace(trial, count=trial.count // 2)
+        tried = sweep.run_alone(half, make_trial, tell.slow, _ignore)
+        if sweep.is_crash(tried.result):
+            trial, outcome = half, tried
+        else:
+            left = trial.count - half.count
+            trial = replace(trial, seed=trial.seed + half.count, count=left)
+    return trial, outcome
+
+
+def _shrink(found: Findings, tell: Teller) -> None:
+    """Makes the first failing random scenario of each kind smaller, unless that takes too long."""
+    kinds = []
+    for failed in found.random["failed"]:
+        kind = failed["problem"]["kind"]
+        if kind in kinds or _is_costly(failed["problem"]) or len(kinds) == SHRUNK_MAX:
+            continue
+        kinds.append(kind)
+        trial = Trial(found.policy, "shrink", "", failed["seed"])
+        found.add(trial, sweep.run_alone(trial, make_trial, tell.slow, _ignore))
+
+
+def _keep(violation: dict, policy: Checked, seed: int, orders: int, out: Path | None) -> None:
+    """Writes the files of a violated scenario, and how to see it again into `violation`."""
+    settings = [word for text in policy.settings for word in ("--set", text)]
+    only = ["--only", violation["check"]]
+    if violation["seed"] is not None:
+        seed = violation["seed"]
+        only += ["--seeds", "1", "--seed", str(seed)]
+    elif violation["files"] is None:
+        only += ["--orders", str(orders)] if orders != ORDERS else []
+    else:
+        only += ["--seed", str(seed)] if seed != SEED else []
+    violation["again"] = shlex.join(["schedlab", "check", policy.given, *settings, *only])
+    violation["replay"] = None
+    if violation["files"] is None or out is None:
+        return
+    smallest = violation.get("smallest")
+    files = smallest["files"] if smallest else None
+    if files is None:
+        files = json.loads(catalogue.native().check_files(violation["files"]))
+    paths = {}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for kind in ("machine", "workload"):
+            paths[kind] = out / f"{files[f'{kind}_name']}.toml"
+            paths[kind].write_text(files[kind])
+    except OSError as error:
+        raise SchedlabError(
+            f"cannot write into {out}: {error.strerror}", "give another directory with --out"
+        ) from error
+    words = ["schedlab", "run", policy.given, *settings]
+    # A text with a slash is a path wherever a name does.
+    for kind, path in paths.items():
+        words += [f"--{kind}", str(path) if "/" in str(path) else f"./{path}"]
+    violation["replay"] = shlex.join([*words, "--seed", str(seed)])
+
+
+def _ignore(_printed: str) -> None:
+    """What a policy has printed in the same scenarios before was told."""
+
+
+class Teller:
+    """Progress on stderr: a line that is written over, if somebody looks at it."""
+
+    def __init__(self, total: int, quiet: bool):
+        self.total = total
+        self.quiet = quiet
+        self.nr_done = 0
+        self.told: set[Trial] = set()
+        self.stream = sys.stderr
+
+    def done(self, _trial: Trial) -> None:
+        """One more trial is over."""
+        self.nr_done += 1
+        if not self.quiet and self.stream.isatty():
+            end = "\r" if self.nr_done < self.total else "\x1b[2K\r"
+            self.stream.write(f"\x1b[2K{self.nr_done} of {self.total} trials{end}")
+            self.stream.flush()
+
+    def slow(self, trial: Trial) -> None:
+        """A trial has been at work for long."""
+        if not self.quiet and trial not in self.told:
+            self.told.add(trial)
+            print_note(f"note: {trial.say()}: still at work; Ctrl-C stops it")

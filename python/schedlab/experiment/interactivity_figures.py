@@ -1,0 +1,164 @@
+"""Figures of delays, deadlines and shares: what a task gets rather than how long all take.
+
+As in `plots`: numbers in, a Plotly figure out, one panel a machine. Curves here end at one height,
+so policies are named in a legend above the plot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from schedlab.report.figures import (
+    FAINT_INK,
+    Look,
+    Point,
+    label,
+    latency_ticks,
+    layout,
+    legend_above,
+    whiskers,
+    with_unit_ns,
+)
+
+MARKED_SHARES = (0.5, 0.9, 0.99)
+"""Where a curve bears its policy's mark, to be told apart without colour: p50, p90 and p99."""
+TICK_LABELS_MAX = 5
+"""Times that a narrow screen has room for below a curve; the grid shows those between."""
+_LEGEND_PX = 34
+_RIGHT_PX = 24
+_DOTS_SPREAD = 0.6
+_ZERO_LINE = {"color": FAINT_INK, "width": 1.4, "dash": "4px,3px"}
+
+Curve = tuple[Sequence[float], Sequence[float]]
+"""Values in ns, ascending, and the share of all that is at most as large, up to 1."""
+
+
+def ecdf_figure(
+    curves: Mapping[str, Curve], looks: Mapping[str, Look], x_title: str, y_title: str
+) -> go.Figure:
+    """A distribution function a policy, on a log axis of time; a delay of 0 is drawn at 1 ns.
+
+    Parameters
+    ----------
+    curves : mapping of policy to (values, shares)
+        As `statistics.mean_ecdf` gives them; values in nanoseconds.
+    looks : mapping of policy to Look
+        As `plots.looks_of` gives them for the whole report.
+    x_title, y_title : str
+        What is delayed, without a unit, which stands at the ticks; of what there is a share.
+    """
+    figure = go.Figure()
+    drawn = {
+        name: (np.maximum(np.asarray(values, dtype=np.float64), 1.0), 100 * np.asarray(shares))
+        for name, (values, shares) in curves.items()
+    }
+    low = min(values[0] for values, _ in drawn.values()) / 1.2
+    high = max(values[-1] for values, _ in drawn.values()) * 1.2
+    for name, (values, percents) in drawn.items():
+        # From the first value up, and on to the right end, where all of a policy's delays lie.
+        xs = np.concatenate([values[:1], values, [high]])
+        ys = np.concatenate([[0.0], percents, percents[-1:]])
+        _draw_curve(figure, name, xs, np.round(ys, 3), looks[name])
+    for name, (values, percents) in drawn.items():
+        _draw_marks(figure, name, values, percents, looks[name])
+    figure.update_layout(layout(x_title, f"{y_title} (%)", _RIGHT_PX))
+    figure.update_layout(
+        showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
+    )
+    ticks = latency_ticks(low, high)
+    step = -(-len(ticks) // TICK_LABELS_MAX)
+    figure.update_xaxes(
+        type="log",
+        range=[np.log10(low), np.log10(high)],
+        tickvals=ticks,
+        ticktext=["" if at % step else with_unit_ns(tick) for at, tick in enumerate(ticks)],
+        tickangle=0,
+    )
+    figure.update_yaxes(range=[0, 102], tickvals=[0, 25, 50, 75, 90, 100])
+    return figure
+
+
+def grouped_figure(
+    series: Mapping[str, Sequence[Point]],
+    looks: Mapping[str, Look],
+    x_title: str,
+    y_title: str,
+    about_zero: bool = False,
+) -> go.Figure:
+    """A dot a policy side by side at every place of the x axis, intervals as whiskers.
+
+    Parameters
+    ----------
+    series : mapping of policy to points
+        x is the word that names the place; a policy may lack some. No line joins them.
+    looks : mapping of policy to Look
+        As `plots.looks_of` gives them for the whole report.
+    x_title, y_title : str
+        With unit.
+    about_zero : bool, optional
+        Whether a dashed line at zero is what values are held against; else the y axis begins there.
+    """
+    places = list(dict.fromkeys(point.x for points in series.values() for point in points))
+    figure = go.Figure()
+    if about_zero:
+        figure.add_hline(y=0, line=_ZERO_LINE, layer="below")
+    step = _DOTS_SPREAD / max(len(series), 1)
+    for index, (name, points) in enumerate(series.items()):
+        look, offset = looks[name], (index - (len(series) - 1) / 2) * step
+        figure.add_scatter(
+            name=label(name),
+            x=[places.index(point.x) + offset for point in points],
+            y=[point.centre for point in points],
+            mode="markers",
+            marker={"color": look.colour, "symbol": look.symbol, "size": 10},
+            error_y=whiskers(points, look),
+            customdata=[escape(str(point.x)) for point in points],
+            hovertemplate="%{customdata}: %{y:.3f}<extra>" + escape(name) + "</extra>",
+        )
+    figure.update_layout(layout(x_title, y_title, _RIGHT_PX))
+    figure.update_layout(
+        showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
+    )
+    figure.update_xaxes(
+        range=[-0.5, len(places) - 0.5],
+        tickvals=list(range(len(places))),
+        ticktext=[label(str(place)) for place in places],
+        showgrid=False,
+    )
+    if not about_zero:
+        figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _draw_curve(figure: go.Figure, name: str, xs, ys, look: Look) -> None:
+    figure.add_scatter(
+        name=f"{look.glyph} {label(name)}",
+        legendgroup=name,
+        x=xs,
+        y=ys,
+        mode="lines",
+        line={"color": look.colour, "width": 2.2, "dash": look.dash, "shape": "hv"},
+        customdata=[with_unit_ns(x) for x in xs],
+        hovertemplate="%{y:.1f} % within %{customdata}<extra>" + escape(name) + "</extra>",
+    )
+
+
+def _draw_marks(figure: go.Figure, name: str, values, percents, look: Look) -> None:
+    """The policy's symbol where its curve first reaches a marked share."""
+    at = [int(np.searchsorted(percents, 100 * share - 1e-9)) for share in MARKED_SHARES]
+    figure.add_scatter(
+        legendgroup=name,
+        showlegend=False,
+        x=[values[place] for place in at],
+        y=[round(float(percents[place]), 3) for place in at],
+        mode="markers",
+        marker={
+            "color": look.colour, "symbol": look.symbol, "size": 9,
+            "line": {"color": "#ffffff", "width": 1},
+        },
+        hoverinfo="skip",
+    )  # fmt: skip

@@ -1,0 +1,380 @@
+"""Simulates many cells at once in worker processes; what dies or loops is one failed cell.
+
+A simulation is a pure function, so the order of the results means nothing. Workers get plain
+values and rebuild policy, machine and workload from their paths; only the caller, who consumes
+the results one by one, writes anywhere.
+
+A policy is native code and may kill its process. If that had simulated other cells before, the one
+at which it died is run again in a process of its own, which shows the culprit; and so are all other
+cells of that policy. A policy that loops again and again is not tried any further.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from schedlab import catalogue
+from schedlab.errors import ExperimentError
+from schedlab.experiment.cells import Cell
+from schedlab.store.runs import RunRecord
+from schedlab.workers import Crew, Ending, Loop, Place, printed_text
+
+# A worker keeps what it built last; a sweep visits one workload at a time.
+BUILT_MAX = 64
+# A replay stops soon after the failure, at a time that is easy to read and type.
+REPLAY_STEP_NS = 100_000_000
+# A simulation that takes longer may be large, or its policy may never come back.
+SLOW_AFTER_S = 10.0
+# So many runs of a policy may loop before its others are not tried. Each takes seconds, and all are
+# to be made again when the policy is mended.
+LOOPS_MAX = 2
+# What a kernel would have made of what ended a process here.
+BY_ZERO_HINT = (
+    "the simulator stops at a division by zero; a kernel gives 0 for it: ask for zero before"
+)
+POINTER_HINT = (
+    "what a map lookup or a kernel function gives may be NULL: a kernel refuses to load a policy"
+    " that does not ask before it uses the pointer"
+)
+HINTS_OF_SIGNALS = {
+    signal.SIGFPE: BY_ZERO_HINT,
+    # What compilers put where they see a division by zero, or a use of NULL, themselves.
+    signal.SIGILL: f"{BY_ZERO_HINT}; or it is a use of NULL that the compiler saw",
+    signal.SIGSEGV: POINTER_HINT,
+    signal.SIGBUS: POINTER_HINT,
+}
+# What to do where a file changed while the sweep was at work: its digest is another from now on.
+AGAIN_HINT = "run the same command again: it goes on from here"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker sends back: the result, or why there can be none (`fault`, the user's).
+
+    `hint` is the way out of a fault that does not say it itself; `boot` is that of the virtual
+    machine in which it was measured, equal for all runs that went on from one boot.
+    """
+
+    result: dict | None
+    fault: str | None
+    started_at: str
+    wall_ns: int
+    hint: str | None = None
+    boot: str | None = None
+
+
+Simulate = Callable[[Cell], Outcome]
+Order = Callable[[Sequence[Cell]], Sequence[Cell]]
+
+
+def longest_first(cells: Sequence[Cell]) -> list[Cell]:
+    """The order in which no worker is left alone with a long cell at the end."""
+    return sorted(cells, key=lambda cell: -cell.workload.weight)
+
+
+def nr_cpus_usable() -> int:
+    """CPUs that this process may use: the default number of workers."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# ---------------------------------------------------------------------------------------------
+# In the worker
+
+
+def simulate_cell(
+    cell: Cell, timeline: bool = False, prints: bool = False, queues: bool = False
+) -> Outcome:
+    """Simulates one cell in this process. Faults of the user's files come back as text.
+
+    With `timeline`, the result has every stay of a task on a CPU. With `prints`, what the policy
+    prints goes to standard error. With `queues`, the result has what was done to each queue.
+    """
+    native = catalogue.native()
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_ns = time.monotonic_ns()
+    try:
+        policy, machine, workload = _build(cell)
+        tunables = dict(cell.policy.tunables)
+        shown = _show if prints else None
+        text = native.simulate(
+            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, shown, queues
+        )
+    except (native.NativeError, ExperimentError) as error:
+        hint = getattr(error, "hint", None)
+        return Outcome(None, str(error), started_at, time.monotonic_ns() - started_ns, hint)
+    except BaseException as error:
+        # PyO3 raises a panic of the core as a BaseException of a class it does not export.
+        if type(error).__name__ != "PanicException":
+            raise
+        result = _failed("crash", f"the simulator stopped at an assertion of its own: {error}")
+        return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
+    return Outcome(json.loads(text), None, started_at, time.monotonic_ns() - started_ns)
+
+
+def _show(line: str) -> None:
+    """A line that a policy has printed, whole: click would leave parts of it out."""
+    print(line, file=sys.stderr)
+
+
+def _build(cell: Cell):
+    policy = _policy(cell.policy.path)
+    machine = _machine(cell.machine.path)
+    workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
+    for path, digest, expected in (
+        (cell.policy.path, policy.source_digest, cell.policy.digest),
+        (cell.machine.path, machine.digest, cell.machine.digest),
+        (cell.workload.path, workload.digest, cell.workload.digest),
+    ):
+        if digest != expected:
+            raise ExperimentError(f"{path} changed while the experiment was running", AGAIN_HINT)
+    return policy, machine, workload
+
+
+@functools.lru_cache(BUILT_MAX)
+def _policy(path: str):
+    return catalogue.load_policy(path)
+
+
+@functools.lru_cache(BUILT_MAX)
+def _machine(path: str):
+    return catalogue.load_machine(path)
+
+
+@functools.lru_cache(BUILT_MAX)
+def _workload(path: str, parameters: tuple[tuple[str, str], ...]):
+    return catalogue.load_workload(path, dict(parameters))
+
+
+# ---------------------------------------------------------------------------------------------
+# In the coordinator
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    jobs: int,
+    simulate: Simulate,
+    claim: Callable[[Cell], bool],
+    tell_slow: Callable[[Cell], None],
+    order: Order = longest_first,
+    tell_printed: Callable[[str], None] | None = None,
+) -> Generator[tuple[Cell, Outcome], None, None]:
+    """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
+
+    They start in the order that `order` gives them. Closing the generator, or an exception in it
+    such as Ctrl-C, kills the workers.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        May be empty.
+    jobs : int
+        Worker processes, at least 1; no more are started than there are cells.
+    simulate : callable
+        What a worker does with a cell; a function of a module, so that it can be sent there.
+    claim : callable
+        Asked of each cell before it starts; a cell for which it says False is left out. It may be
+        asked more than once of a cell.
+    tell_slow : callable
+        Told of a cell, again and again, that has been at work for `SLOW_AFTER_S` and still is.
+    tell_printed : callable, optional
+        Told in a text what a policy has printed in the first of its cells in which it did, other
+        than by `bpf_printk`; without it that is shown on standard error.
+
+    Raises
+    ------
+    ExperimentError
+        If a worker met a fault of the user's files, such as a policy edited meanwhile.
+    """
+    waiting = deque(order(cells))
+    crew = Crew(jobs, simulate)
+    killers: list = []
+    loopers: list = []
+    printers: list = []
+    with contextlib.closing(crew):
+        while waiting or crew.is_at_work:
+            while waiting and crew.has_room:
+                cell = waiting.popleft()
+                if not claim(cell):
+                    continue
+                if loopers.count(cell.policy) < LOOPS_MAX:
+                    crew.begin(cell, alone=cell.policy in killers)
+                else:
+                    yield cell, _untried()
+            for ending in crew.wait():
+                policy = ending.piece.policy
+                if ending.printed and policy not in printers:
+                    printers.append(policy)
+                    (tell_printed or _show)(printed_text(f"policy {policy.label}", ending.printed))
+                if ending.loop:
+                    loopers.append(policy)
+                if ending.exit_code is not None:
+                    killers.append(policy)
+                    if not ending.was_alone:
+                        waiting.appendleft(ending.piece)
+                        continue
+                yield ending.piece, _outcome(ending)
+            for cell in crew.at_work_for(SLOW_AFTER_S):
+                tell_slow(cell)
+
+
+def run_alone(
+    cell: Cell,
+    simulate: Simulate,
+    tell_slow: Callable[[Cell], None],
+    tell_printed: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Simulates one cell in a process of its own; if that dies, the outcome says of what.
+
+    `simulate`, `tell_slow` and `tell_printed` are as in `run_cells`.
+
+    Raises
+    ------
+    ExperimentError
+        As `run_cells`.
+    """
+    runs = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, list, tell_printed)
+    [(_, outcome)] = runs
+    return outcome
+
+
+def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
+    """A finished cell as the store keeps it, as part of an experiment (its id) or of none."""
+    result = {"timeline": None, "timeline_names": None, "recording": None, **outcome.result}
+    return RunRecord(
+        policy=cell.policy.label,
+        machine=cell.machine.name,
+        workload=cell.workload.name,
+        varied=dict(cell.workload.varied),
+        seed=cell.seed,
+        status=result["status"],
+        result=result,
+        manifest={
+            **cell.key._asdict(),
+            "tunables": dict(cell.policy.tunables),
+            "policy_name": cell.policy.name,
+            "policy_source": cell.policy.path,
+            "parameters": dict(cell.workload.resolved),
+            "started_at": outcome.started_at,
+            "wall_ns": outcome.wall_ns,
+            "platform": cell.platform and cell.platform.facts | _boot(outcome),
+            "replay": replay(cell, result),
+            "experiment": experiment,
+        },
+    )
+
+
+def _boot(outcome: Outcome) -> dict:
+    return {"boot": outcome.boot} if outcome.boot else {}
+
+
+def without_timeline(record: RunRecord) -> RunRecord:
+    """The run as a store keeps it: a timeline is large, and its digest says whether it repeats."""
+    result = {**record.result, "timeline": None, "timeline_names": None}
+    result.pop("timeline_wakeups", None)
+    return replace(record, result=result)
+
+
+def slow_text(cell: Cell) -> str:
+    """What to say of a cell that has been at work for `SLOW_AFTER_S`."""
+    varied = "".join(f", {name} = {value}" for name, value in cell.workload.varied.items())
+    return (
+        f"note: policy {cell.policy.label} with {cell.workload.name}{varied} on"
+        f" {cell.machine.name}, seed {cell.seed}, is still running after {SLOW_AFTER_S:.0f} s:"
+        " the run may be large, or the policy may always find something to do; Ctrl-C stops it"
+    )
+
+
+def replay(cell: Cell, result: dict) -> str:
+    """The command that does a run again; one that failed is stopped soon after its failure."""
+    error = result.get("error")
+    if not error or not error.get("at_ns"):
+        return cell.replay()
+    return cell.replay(until_ns=(error["at_ns"] // REPLAY_STEP_NS + 1) * REPLAY_STEP_NS)
+
+
+def has_metrics(result: dict) -> bool:
+    """Whether there is more to say of a run than why it failed."""
+    return "makespan_ns" in result
+
+
+def is_crash(result: dict) -> bool:
+    """Whether the process of a run died, so that there are no metrics and no digest."""
+    error = result.get("error")
+    return bool(error) and error["kind"] == "crash"
+
+
+def is_untried(result: dict) -> bool:
+    """Whether there was no run, because the policy had looped in others."""
+    error = result.get("error")
+    return bool(error) and error["kind"] == "untried"
+
+
+def _outcome(ending: Ending) -> Outcome:
+    """What came of a cell, also if there is no answer."""
+    if ending.answer is not None:
+        if ending.answer.fault is not None:
+            raise ExperimentError(ending.answer.fault, ending.answer.hint)
+        return ending.answer
+    if ending.loop:
+        place, what, hint = ending.loop.place, _loop_text(ending.loop), None
+    else:
+        place, what = ending.place, _cause_of_death(ending.exit_code)
+        hint = HINTS_OF_SIGNALS.get(-ending.exit_code)
+    result = _crash(what, place, hint)
+    if ending.loop and place:
+        result["run"] = place.run
+    started = datetime.now(UTC) - timedelta(microseconds=ending.wall_ns / 1e3)
+    return Outcome(result, None, started.isoformat(timespec="milliseconds"), ending.wall_ns)
+
+
+def _untried() -> Outcome:
+    why = f"not tried, because the policy has looped in {LOOPS_MAX} runs before"
+    result = _failed("untried", why)
+    return Outcome(result, None, datetime.now(UTC).isoformat(timespec="milliseconds"), 0)
+
+
+def _crash(what: str, place: Place | None = None, hint: str | None = None) -> dict:
+    """The result of a run whose process did `what`; `cause` is what runs have alike in which a
+    policy does the same."""
+    if place is None:
+        return _failed("crash", f"it {what}", cause=f"it {what}", hint=hint)
+    operation = f"`{place.operation}`" if place.operation else "the simulator"
+    for_task = f" for task {place.task[1]}[{place.task[0]}]" if place.task else ""
+    where = f", called on CPU {place.cpu}{for_task}," if place.operation else ""
+    error = {"cpu": place.cpu, "at_ns": place.at_ns, "cause": f"{operation} {what}", "hint": hint}
+    if place.task:
+        error |= {"pid": place.task[0], "task": place.task[1]}
+    return _failed("crash", f"{operation}{where} {what}", **error)
+
+
+def _failed(kind: str, message: str, **more: object) -> dict:
+    """The result of a run without one: no metrics, no digest."""
+    error = {"kind": kind, "message": message, "pid": None, "task": None, "cpu": None, "at_ns": 0}
+    return {"status": "failed", "error": {**error, **more}, "digest": ""}
+
+
+def _loop_text(loop: Loop) -> str:
+    """What came of it that it did not go on, after who it was."""
+    if loop.is_blocked:
+        what = f"has not gone on after {loop.limit_s:g} s and does not compute: it sleeps or waits"
+    else:
+        what = f"has not returned after {loop.limit_s:g} s of computing: it loops"
+    if loop.place and not loop.place.operation:
+        return f"{what}, which is a fault of the simulator"
+    return f"{what}; a kernel would refuse to load it"
+
+
+def _cause_of_death(exit_code: int) -> str:
+    if exit_code < 0:
+        return f"ended its process by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+    return f"ended its process with exit code {exit_code}"

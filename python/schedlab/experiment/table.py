@@ -1,0 +1,567 @@
+"""What the verbs print: tables for people, and the same as JSON for programs.
+
+Data go to stdout; what is said about them, such as why a run failed, goes to stderr. Statistics
+and plots are imported where they are needed, because they take longer to load than a short run
+takes to simulate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from schedlab import catalogue
+from schedlab.experiment.cells import Cell
+from schedlab.experiment.definition import Experiment
+from schedlab.report.forms import format_ns
+from schedlab.report.tables import Block, fits, print_policy_rows, print_table, print_text
+from schedlab.shown import print_data, print_note
+from schedlab.store.runs import RunRecord, measured_on
+
+if TYPE_CHECKING:
+    from schedlab.experiment.study import Published, ScenarioRuns, Study
+    from schedlab.statistics.estimates import Estimate, Growth, Ratio
+
+TIMELINE_ROWS_MAX = 1_000
+EVIDENCE_LINES_MAX = 30
+# Columns of what others published, that stand beside each other.
+OF_TIMES = ("published", "simulated", "unit", "error")
+MEASURED_NOTE = (
+    "measured in virtual machines: compare these times with each other, not with simulated ones,"
+    " nor with those of a real machine"
+)
+
+
+def report_failures(records: Sequence[RunRecord]) -> None:
+    """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
+    by_policy: dict[str, list[RunRecord]] = {}
+    for record in records:
+        by_policy.setdefault(record.policy, []).append(record)
+    for policy, failed in by_policy.items():
+        failed.sort(key=_is_untried)
+        print_note(f"error: {_failure_text(failed[0])}")
+        print_note(f"replay: {failed[0].manifest['replay']}")
+        error = failed[0].result.get("error") or {}
+        if error.get("hint"):
+            print_note(f"hint: {error['hint']}")
+        if len(failed) > 1:
+            more, untried = len(failed) - 1, sum(map(_is_untried, failed))
+            print_note(
+                f"hint: {more} more run{'s' * (more > 1)} of {policy} did not complete"
+                f"{f', {untried} of which were not tried' * bool(untried)}: --json has them all"
+            )
+
+
+def _is_untried(record: RunRecord) -> bool:
+    error = record.result.get("error") or {}
+    return error.get("kind") == "untried"
+
+
+def _failure_text(record: RunRecord) -> str:
+    error = record.result.get("error") or {}
+    at_s = error.get("at_ns", 0) / 1e9
+    is_told = at_s or (error.get("kind") == "crash" and error["cpu"] is not None)
+    when = f" at {at_s:.6f} s" if is_told else ""
+    place = f"on {record.machine}, seed {record.seed}"
+    if not error:
+        return f"policy {record.policy} brought no end to its tasks with {record.workload} {place}"
+    if error["kind"] == "deadlock":
+        # What tasks wait for is written in the workload; no policy can end it.
+        why = error["message"].removeprefix("deadlock: ")
+        return (
+            f"workload {record.workload} came to a deadlock{when} under {record.policy} {place}:"
+            f" {why}"
+        )
+    return f"policy {record.policy} failed{when} with {record.workload} {place}: {error['message']}"
+
+
+def print_evidence(record: RunRecord) -> None:
+    """The end of what a kernel said when a run failed: its console, dump or verifier's log."""
+    error = record.result.get("error") or {}
+    lines = (error.get("evidence") or "").strip().splitlines()
+    if len(lines) > EVIDENCE_LINES_MAX:
+        print_note(f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json")
+    for line in lines[-EVIDENCE_LINES_MAX:]:
+        print_note(f"| {line}")
+
+
+def record_json(record: RunRecord) -> dict:
+    """All that is known of a run."""
+    return dataclasses.asdict(record)
+
+
+# ---------------------------------------------------------------------------------------------
+# One run
+
+
+def run_title(cell: Cell) -> str:
+    """What ran where."""
+    parameters = "".join(f" {name}={value}" for name, value in cell.workload.parameters.items())
+    label = catalogue.label_of(cell.policy.given)
+    where = f"{cell.machine.name}, seed {cell.seed}"
+    return f"{label} with {cell.workload.name}{parameters} on {where}"
+
+
+def run_table(record: RunRecord) -> Table:
+    """Name and value of each metric of a run."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    if record.measured_on:
+        table.add_row("measured on", escape(record.measured_on))
+    for name, value in _metrics(record.result):
+        table.add_row(name, escape(value))
+    return table
+
+
+def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
+    # What it would have taken, and how long tasks waited, nobody knows of a run without an end.
+    if result["status"] != "failed":
+        was_stopped = " (stopped before its end)" * (result["status"] == "stopped")
+        yield "makespan", format_ns(result["makespan_ns"]) + was_stopped
+        if messages := result["messages"]:
+            yield "messages", _messages(messages, result["makespan_ns"])
+    yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
+    yield (
+        "switches",
+        f"{_count(result['switches'])}: {result['voluntary_switches']:,} voluntary,"
+        f" {result['involuntary_switches']:,} involuntary",
+    )
+    if result.get("restarts"):
+        yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
+    yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
+    if result["status"] != "failed":
+        yield from _waits_and_shares(result)
+    if result["events"] is not None:
+        yield "simulated", f"{format_ns(result['elapsed_ns'])}, {result['events']:,} events"
+    if result.get("recording"):
+        yield "elapsed", format_ns(result["elapsed_ns"])
+        yield "recording", _recording(result)
+    yield "digest", result["digest"]
+
+
+def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
+    """What is known of tasks that came to their end, or to the end of the time."""
+    yield "wake-up latency", _spread(result["wakeup_latency_ns"])
+    if result.get("requests"):
+        yield "response", _spread(result["response_ns"])
+    if result.get("deadlines"):
+        yield "deadlines", _deadlines(result)
+    yield "wait", _spread(result["wait_ns"])
+    yield "run", _spread(result["run_ns"])
+    if result["cpu_time_ns"] is not None:
+        yield "CPU time", _cpu_shares(result["cpu_time_ns"])
+    yield "Jain fairness", f"{result['jain_fairness']:.4f}"
+
+
+def _messages(messages: int, makespan_ns: int) -> str:
+    """How many, and how fast; whether that is what the workload is about, its reader knows."""
+    rate = f": {messages * 1e9 / makespan_ns:,.0f} a second" if makespan_ns else ""
+    return f"{messages:,}{rate}"
+
+
+def _cpu_shares(cpu_time_ns: Mapping) -> str:
+    total_ns = sum(cpu_time_ns.values()) or 1
+    shares = (
+        f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
+        for name, share_ns in cpu_time_ns.items()
+    )
+    return ", ".join(shares)
+
+
+def _deadlines(result: Mapping) -> str:
+    """All that were missed, and whose."""
+    misses, deadlines = result["deadline_misses"], result["deadlines"]
+    groups = ", ".join(
+        f"{group['name']} {group['deadline_misses']:,} of {group['deadlines']:,}"
+        for group in result["requests"]
+        if group["deadlines"]
+    )
+    return f"{misses:,} of {deadlines:,} missed ({100 * misses / deadlines:.2f} %): {groups}"
+
+
+def _recording(result: Mapping) -> str:
+    recording = result["recording"]
+    if recording["lost"]:
+        return f"{recording['lost']:,} events lost, so that it says nothing"
+    all_ns = max(result["elapsed_ns"] * result["nr_cpus"], 1)
+    wasted, others = (
+        100 * recording[name] / all_ns for name in ("idle_while_waiting_ns", "others_ns")
+    )
+    return f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
+
+
+def _count(count: int | None) -> str:
+    return "not known" if count is None else f"{count:,}"
+
+
+def _spread(histogram: Mapping | None) -> str:
+    if histogram is None:
+        return "not known"
+    if not histogram["count"]:
+        return "none"
+    return ", ".join(
+        f"{name} {format_ns(histogram[name])}" for name in ("p50", "p90", "p99", "max")
+    )
+
+
+def print_timeline(record: RunRecord) -> None:
+    """Every stay of a task on a CPU, a line each, in the order in which they began."""
+    stays, names = record.result["timeline"], record.result["timeline_names"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("from, ms", "to, ms", "CPU", "pid"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("task", no_wrap=True)
+    for start_ns, end_ns, cpu, pid in sorted(stays)[:TIMELINE_ROWS_MAX]:
+        texts = (f"{start_ns / 1e6:.6f}", f"{end_ns / 1e6:.6f}", str(cpu), str(pid))
+        table.add_row(*texts, escape(names[str(pid)]))
+    print_data()
+    print_table(table)
+    if len(stays) > TIMELINE_ROWS_MAX:
+        print_note(
+            f"note: these are the first {TIMELINE_ROWS_MAX:,} of {len(stays):,} stays: --json has"
+            " them all, --until makes a run shorter"
+        )
+
+
+# ---------------------------------------------------------------------------------------------
+# Many runs
+
+
+def print_study(
+    study: Study,
+    title: str,
+    description: str,
+    published: Mapping[str, Published],
+    first: Mapping[str, str],
+    sets: str = "",
+) -> None:
+    """A column a policy, or a row a policy where they do not fit beside each other: mean,
+    half-width, and ratio to the first policy.
+
+    Above it `headline.told_panels` and which `sets` policies are, below it what
+    `study.published_beside` found.
+    """
+    from schedlab.experiment.study import over_first, rank_text
+
+    for text in filter(None, (title, description)):
+        print_text(text)
+    for name, sentence in first.items():
+        print_text(f"{name}: {sentence}")
+    table = _study_table(study)
+    print_data(_study_legend(study, "below" if fits(table) else "beside"))
+    if sets:
+        print_data(sets)
+    if fits(table):
+        print_table(table)
+    else:
+        print_policy_rows(study.policies, _study_blocks(study))
+    _print_platforms(study)
+    if published:
+        print_data("what others measured, beside the mean of what was simulated")
+        _print_published(published)
+        for text in dict.fromkeys(r.ideal.meaning for r in published.values() if r.ideal):
+            print_data(f"ideal: {text}")
+        if not any(row.ideal for row in published.values()) and over_first(published):
+            print_data("×: over the time of the first policy of the same place and side")
+        print_data("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
+        print_data(f"{rank_text(published)}\n")
+
+
+def _print_platforms(study: Study) -> None:
+    """Which kernel each policy met, and what its times are not; nothing of simulations."""
+    records = [*study.completed, *study.incomplete]
+    found = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
+    for platform, policies in found.items():
+        print_data(f"{', '.join(policies)}: {platform}")
+    if found:
+        print_data(MEASURED_NOTE)
+
+
+def _print_published(published: Mapping[str, Published]) -> None:
+    """A row a number; where it is too wide, ratios stand in a table of their own."""
+    columns, rows = _published_cells(published)
+    table = Table(box=box.SIMPLE)
+    table.add_column("what", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for what, texts in rows.items():
+        table.add_row(*map(escape, (what, *texts)))
+    if fits(table):
+        print_table(table)
+        return
+    cells = [
+        (column, {what: texts[place] for what, texts in rows.items()})
+        for place, column in enumerate(columns)
+    ]
+    groups = [cells[: len(OF_TIMES)], cells[len(OF_TIMES) :]]
+    print_policy_rows(list(rows), [Block("what", [group for group in groups if group])])
+
+
+def _published_cells(
+    published: Mapping[str, Published],
+) -> tuple[list[str], dict[str, list[str]]]:
+    from schedlab.experiment.study import factor, number, over_first
+
+    with_ideal = any(row.ideal for row in published.values())
+    columns = list(OF_TIMES)
+    columns += ["published/ideal", "simulated/ideal"] if with_ideal else []
+    # Where nothing is ideal, how policies stand to each other is what can be compared.
+    ratios = {} if with_ideal else over_first(published)
+    columns += ["published ×", "simulated ×"] if ratios else []
+    rows = {}
+    for what, row in published.items():
+        error = f"{100 * (row.simulated.mean / row.value - 1):+.1f} %"
+        texts = [number(row.value), number(row.simulated.mean), row.unit, error]
+        if row.ideal:
+            texts += [factor(row.ideal.published), factor(row.ideal.simulated)]
+        elif ratios:
+            texts += map(factor, ratios.get(what, (None, None)))
+        rows[what] = texts + [""] * (len(columns) - len(texts))
+    return columns, rows
+
+
+def _study_table(study: Study) -> Table:
+    table = Table(box=box.SIMPLE)
+    table.add_column("machine", no_wrap=True)
+    table.add_column(study.axis or "", justify="right", no_wrap=True)
+    for policy in study.policies:
+        table.add_column(policy, justify="right")
+    for panel in study.panels:
+        for index, cell in enumerate(panel.cells):
+            name = panel.name if index == 0 else ""
+            x = "" if cell.x is None else str(cell.x)
+            pairs = ((makespan_text(cell, p), _ratio_text(cell, p)) for p in study.policies)
+            texts = (escape("\n".join(filter(None, pair))) for pair in pairs)
+            table.add_row(escape(name), escape(x), *texts)
+        if panel.growth:
+            texts = (escape(_growth_text(panel.growth.get(name))) for name in study.policies)
+            table.add_row("", "growth", *texts)
+        table.add_section()
+    return table
+
+
+def _study_blocks(study: Study) -> list[Block]:
+    """The same with policies as rows: a block a machine, or one of all if nothing was varied."""
+    blocks = []
+    for panel in study.panels:
+        groups = []
+        for cell in panel.cells:
+            name = panel.name if study.axis is None else f"{study.axis} = {cell.x}"
+            columns = [(name, {p: makespan_text(cell, p) for p in study.policies})]
+            if cell.comparisons:
+                ratios = {p: _ratio_text(cell, p) for p in study.policies}
+                columns.append((f"× {study.policies[0]}", ratios))
+            groups.append(columns)
+        if panel.growth:
+            growths = {p: _growth_text(panel.growth.get(p)) for p in study.policies}
+            groups.append([("growth", growths)])
+        blocks.append(Block(panel.name, groups))
+    if study.axis is None:
+        return [Block("", [group for block in blocks for group in block.groups])]
+    return blocks
+
+
+def _study_legend(study: Study, where: str) -> str:
+    """What the table shows; it promises no interval that is not there.
+
+    `where` is in which direction a ratio stands from its makespan.
+    """
+    from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN
+
+    cells = [cell for panel in study.panels for cell in panel.cells]
+    found = [estimate for cell in cells for estimate in cell.makespan.values()]
+    compared = [one.ratio for cell in cells for one in cell.comparisons.values()]
+    growths = [growth for panel in study.panels for growth in panel.growth.values()]
+    lines = [f"makespan in {study.unit}: mean"]
+    if _with_interval(found):
+        lines[0] += " ± half of its 95 % interval"
+        if any(one.low == one.high for one in found if one.low is not None):
+            lines[0] += "; ± 0: all repetitions were equal"
+    elif found:
+        lines[0] += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
+    if compared:
+        lines.append(f"{where} it: × the makespan of {study.policies[0]}{_with_interval(compared)}")
+    if len(study.policies) > 1 and any(
+        cell.makespan and study.policies[0] not in cell.makespan for cell in cells
+    ):
+        lines.append(f"no × where {study.policies[0]} failed: it is what others are compared with")
+    if growths:
+        interval = _with_interval(growths)
+        lines.append(f"growth: exponent of makespan over {study.axis}{interval}, 1 is linear")
+    return "\n".join(lines)
+
+
+def _with_interval(found: Sequence[Estimate | Ratio | Growth]) -> str:
+    """What a legend adds to a number that has an interval somewhere; nothing if none has."""
+    return " [95 % interval]" if any(one.low is not None for one in found) else ""
+
+
+def makespan_text(cell: ScenarioRuns, policy: str) -> str:
+    """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
+    from schedlab.experiment.study import number
+
+    estimate = cell.makespan.get(policy)
+    if estimate is None:
+        return "failed"
+    text = number(estimate.mean)
+    if estimate.low is not None and estimate.high is not None:
+        text += f" ± {_half_width((estimate.high - estimate.low) / 2, text)}"
+    if estimate.n < max(found.n for found in cell.makespan.values()):
+        text += f" (n = {estimate.n})"
+    return text
+
+
+def _ratio_text(cell: ScenarioRuns, policy: str) -> str:
+    """How many times the makespan of the first policy; empty for that and for what failed."""
+    from schedlab.experiment.study import factor
+
+    if policy not in cell.comparisons:
+        return ""
+    ratio = cell.comparisons[policy].ratio
+    text = f"× {factor(ratio.ratio)}"
+    if ratio.low is not None:
+        text += f" [{factor(ratio.low)}, {factor(ratio.high)}]"
+    return text
+
+
+def _half_width(value: float, mean: str) -> str:
+    """Two digits, because an uncertainty is not known better, and none finer than the mean's."""
+    if value == 0:
+        return "0"
+    decimals = len(mean.partition(".")[2])
+    if round(value, decimals) == 0:
+        return f"<{10**-decimals:.{decimals}f}"
+    return f"{value:.{min(decimals, max(0, 1 - math.floor(math.log10(value))))}f}"
+
+
+def _growth_text(growth: Growth | None) -> str:
+    from schedlab.experiment.study import factor
+
+    if growth is None:
+        return ""
+    text = factor(growth.exponent)
+    return text if growth.low is None else f"{text} [{factor(growth.low)}, {factor(growth.high)}]"
+
+
+def study_json(
+    asked: Experiment,
+    study: Study,
+    records: Sequence[RunRecord],
+    reused: int,
+    published: Mapping[str, Published],
+) -> dict:
+    """The experiment, its estimates, comparisons and growth exponents, and every run.
+
+    Published times have the unit of the study.
+    """
+    from schedlab.experiment.study import rank_agreement_of
+
+    return {
+        "experiment": {"id": asked.id, **asked.definition},
+        "unit": study.unit,
+        "compared_with": study.policies[0],
+        "cells": [
+            _cell_json(cell, policy)
+            for panel in study.panels
+            for cell in panel.cells
+            for policy in cell.makespan
+        ],
+        "growth": [
+            {"panel": panel.name, "policy": policy, "of": study.axis, **dataclasses.asdict(growth)}
+            for panel in study.panels
+            for policy, growth in panel.growth.items()
+        ],
+        "rank_agreement": published and dataclasses.asdict(rank_agreement_of(published)),
+        "published": [
+            {
+                "what": what,
+                "published": row.value,
+                "simulated": row.simulated.mean,
+                "over_ideal": row.ideal and dataclasses.asdict(row.ideal),
+            }
+            for what, row in published.items()
+        ],
+        "runs": [record_json(record) for record in records],
+        "reused": reused,
+    }
+
+
+def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
+    from schedlab.statistics.estimates import QUANTILE_LEVELS
+
+    makespan = dataclasses.asdict(cell.makespan[policy])
+    quantiles = zip(map(str, QUANTILE_LEVELS), makespan["quantiles"], strict=True)
+    comparison = cell.comparisons.get(policy)
+    record = cell.runs[policy][0]
+    return {
+        "policy": policy,
+        "machine": record.machine,
+        "workload": record.workload,
+        "varied": record.varied,
+        "makespan": {**makespan, "quantiles": dict(quantiles)},
+        "compared": comparison and dataclasses.asdict(comparison),
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# Checking a policy
+
+# What the core calls a property, what people call it, and its unit.
+CHECK_PROPERTIES = {
+    "sound": ("ends, breaks no rule, keeps to CPUs", ""),
+    "wait_ms_max": ("longest wait", "ms"),
+    "wakeup_ms_max": ("longest wait of a light task woken up", "ms"),
+    "idle_ms_max": ("longest idle time while a task waits", "ms"),
+    "share_error_percent_max": ("largest error of a share of CPU time", "%"),
+}
+CHECK_VERDICTS = {"holds": "holds", "violated": "VIOLATED", "not_promised": "not promised"}
+
+
+def check_table(rows: Sequence[Mapping], random: Mapping, small: Sequence[Mapping]) -> Table:
+    """A row a property: what was measured, what is promised, and whether it holds."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (
+        ("scenario", "left"),
+        ("property", "left"),
+        ("measured", "right"),
+        ("at most", "right"),
+        ("verdict", "left"),
+    ):
+        table.add_column(column, justify=justify, no_wrap=column != "property")
+    shown = ""
+    for row in rows:
+        name, unit = CHECK_PROPERTIES[row["property"]]
+        figures = [_figure(row[which], unit) for which in ("measured", "limit")]
+        scenario = row["check"] if row["check"] != shown else ""
+        shown = row["check"]
+        table.add_row(scenario, name, *figures, CHECK_VERDICTS[row["verdict"]])
+    for scope in small:
+        all_of = "all of them" if scope["is_exhaustive"] else "there are more"
+        what = f"{scope['tried']:,} orders of events, {all_of}; {scope['distinct']:,} schedules"
+        # Nobody knows which orders were tried before one ended the process.
+        what = what if scope["tried"] else CHECK_PROPERTIES["sound"][0]
+        verdict = "VIOLATED" if scope["failed"] else "holds"
+        table.add_row(scope["name"], what, "", "", verdict)
+    if random["tried"]:
+        nr_failed = len(random["failed"])
+        plural = "s" * (random["tried"] != 1)
+        what = f"{random['tried']:,} random scenario{plural}, {nr_failed:,} failed"
+        table.add_row("random", what, "", "", "VIOLATED" if nr_failed else "holds")
+    return table
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if value >= 100:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.3g}" if value >= 0.01 or not value else "<0.01"
+    return f"{text} {unit}"

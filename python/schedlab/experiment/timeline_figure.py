@@ -1,0 +1,211 @@
+"""Which task ran where: a row a CPU, a bar a stay, the runs of a pair below each other.
+
+Both runs share one axis of time, so that zooming into one shows the same moments of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above, with_unit_ns
+
+GROUPS_MAX = 7
+"""Groups with a colour of their own; what took least CPU time shares the last colour."""
+OTHERS = "others"
+_IDLE = "#f1f3f6"
+# Neighbours differ in lightness too, so that they can be told apart in grey.
+_FILLS = ("#1f3f66", "#e08a3c", "#a9c7e0", "#8c3b2a", "#7fb069", "#5c5470", "#d8c7a3")
+_TINT = 0.28
+_NEARLY_OPAQUE = 0.999
+_ROWS_PX = 420
+_ROW_PX_MAX, _ROW_PX_MIN = 34, 3
+_HEAD_PX = 34
+_LEGEND_PX = 40
+_FOOT_PX = 46
+_CPU_TICKS_MAX = 16
+_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRun:
+    """Who ran where under one policy: stays are (start_ns, end_ns, cpu, pid), names by pid."""
+
+    policy: str
+    nr_cpus: int
+    stays: Sequence[tuple[int, int, int, int]]
+    names: Mapping[int, str]
+    makespan_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """The first `until_ns` of runs that differ in nothing but their policy.
+
+    `scenario` and `why` say for a caption what was run and why these policies; `is_whole` whether
+    the runs end within `until_ns`; `command` prints the whole of each, a command a run.
+    """
+
+    scenario: str
+    why: str
+    until_ns: int
+    is_whole: bool
+    runs: Sequence[PlayedRun]
+    commands: Sequence[str]
+
+
+def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figure:
+    """Bars of stays on CPUs, coloured by the tasks' name; zoomable along time only.
+
+    Parameters
+    ----------
+    timelines : Timelines
+        At least one run.
+    looks : mapping of policy to Look
+        As `plots.looks_of` gives them for the whole report.
+    """
+    runs = timelines.runs
+    unit, unit_ns = next(u for u in _UNITS if timelines.until_ns >= u[1])
+    row_px = max(_ROW_PX_MIN, min(_ROW_PX_MAX, _ROWS_PX // sum(run.nr_cpus for run in runs)))
+    plots_px = [row_px * run.nr_cpus for run in runs]
+    inside_px = sum(plots_px) + _HEAD_PX * len(runs)
+    figure = make_subplots(
+        rows=len(runs),
+        shared_xaxes=True,
+        row_heights=plots_px,
+        vertical_spacing=_HEAD_PX / inside_px if len(runs) > 1 else 0,
+    )
+    groups = groups_of(runs)
+    _draw_legend(figure, groups)
+    for row, run in enumerate(runs, start=1):
+        _draw_run(figure, run, row, groups, unit, unit_ns)
+        _name_run(figure, run, row, looks[run.policy])
+    style = layout("", "", 16)
+    axis = style.pop("xaxis")
+    style.pop("yaxis")
+    figure.update_layout(style)
+    figure.update_layout(
+        barmode="overlay",
+        # With a gap and a colour that is not opaque, Plotly leaves bars as short as they are; else
+        # each would be widened to a pixel, and what is drawn last would hide what it stands beside.
+        bargap=0.1,
+        height=inside_px + _LEGEND_PX + _FOOT_PX,
+        margin={"l": 70, "t": _LEGEND_PX + _HEAD_PX, "b": _FOOT_PX},
+        plot_bgcolor=_IDLE,
+        hovermode="closest",
+        dragmode="zoom",
+        showlegend=True,
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": FAINT_INK, "activecolor": INK},
+        legend={**legend_above(), "yref": "container", "y": 1, "yanchor": "top"},
+    )
+    figure.update_xaxes(
+        range=[0, timelines.until_ns / unit_ns],
+        showgrid=False,
+        zeroline=False,
+        tickfont=axis["tickfont"],
+    )
+    title = {**axis["title"], "text": f"simulated time ({unit})"}
+    figure.update_xaxes(title=title, row=len(runs), col=1)
+    return figure
+
+
+def groups_of(runs: Sequence[PlayedRun]) -> dict[str, int]:
+    """A place among the colours for each task name, by the CPU time that its tasks took here."""
+    taken: dict[str, int] = {}
+    for run in runs:
+        for start_ns, end_ns, _, pid in run.stays:
+            taken[run.names[pid]] = taken.get(run.names[pid], 0) + end_ns - start_ns
+    order = sorted(taken, key=lambda name: (-taken[name], name))
+    return {name: min(place, GROUPS_MAX - 1) for place, name in enumerate(order)}
+
+
+def _draw_legend(figure: go.Figure, groups: Mapping[str, int]) -> None:
+    """An entry a colour, which no stay is drawn with: a trace without stays has no entry."""
+    for place in sorted(set(groups.values())):
+        names = [name for name in groups if groups[name] == place]
+        title = names[0] if len(names) == 1 else f"{OTHERS} ({len(names)} names)"
+        figure.add_bar(
+            name=label(title),
+            legendgroup=str(place),
+            x=[None],
+            y=[None],
+            marker={"color": _FILLS[place], "line_width": 0},
+            row=1,
+            col=1,
+        )
+
+
+def _draw_run(
+    figure: go.Figure,
+    run: PlayedRun,
+    row: int,
+    groups: Mapping[str, int],
+    unit: str,
+    unit_ns: float,
+) -> None:
+    """Two traces a colour: tasks of one name take turns between a fill and its tint."""
+    turns = _turns_of(run)
+    of_trace: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
+    for stay in run.stays:
+        of_trace.setdefault((groups[run.names[stay[3]]], turns[stay[3]] % 2), []).append(stay)
+    for (place, odd), stays in sorted(of_trace.items()):
+        figure.add_bar(
+            legendgroup=str(place),
+            showlegend=False,
+            orientation="h",
+            base=[start / unit_ns for start, _, _, _ in stays],
+            x=[(end - start) / unit_ns for start, end, _, _ in stays],
+            y=[cpu for _, _, cpu, _ in stays],
+            width=0.84,
+            customdata=[f"{escape(run.names[pid])}, pid {pid}" for _, _, _, pid in stays],
+            marker={"color": fill_of(place, bool(odd)), "line_width": 0},
+            hovertemplate=f"%{{customdata}}<br>CPU %{{y}}, from %{{base:.6~g}} {unit}"
+            f" for %{{x:.4~g}} {unit}<extra></extra>",
+            row=row,
+            col=1,
+        )
+    step = -(-run.nr_cpus // _CPU_TICKS_MAX)
+    cpus = list(range(0, run.nr_cpus, step))
+    figure.update_yaxes(
+        range=[run.nr_cpus - 0.5, -0.5],
+        tickvals=cpus,
+        ticktext=[f"CPU {cpu}" for cpu in cpus],
+        ticklabelstandoff=6,
+        fixedrange=True,
+        showgrid=False,
+        zeroline=False,
+        row=row,
+        col=1,
+    )
+
+
+def _turns_of(run: PlayedRun) -> dict[int, int]:
+    """The rank of each pid among those of its name: the first has the fill of the legend."""
+    ranks: dict[int, int] = {}
+    counts: dict[str, int] = {}
+    for pid in sorted({pid for _, _, _, pid in run.stays}):
+        ranks[pid] = counts.get(run.names[pid], 0)
+        counts[run.names[pid]] = ranks[pid] + 1
+    return ranks
+
+
+def _name_run(figure: go.Figure, run: PlayedRun, row: int, look: Look) -> None:
+    figure.add_annotation(
+        text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {with_unit_ns(run.makespan_ns)}",
+        xref="x domain" if row == 1 else f"x{row} domain",
+        yref="y domain" if row == 1 else f"y{row} domain",
+        x=0, y=1, xanchor="left", yanchor="bottom",
+        showarrow=False, font={"size": 14, "color": look.ink},
+    )  # fmt: skip
+
+
+def fill_of(place: int, tint: bool) -> str:
+    """A colour of the palette, or the same a step nearer to white, for CSS; see `bargap`."""
+    parts = [int(_FILLS[place][at : at + 2], 16) for at in (1, 3, 5)]
+    if tint:
+        parts = [round(part + _TINT * (255 - part)) for part in parts]
+    return f"rgba({parts[0]},{parts[1]},{parts[2]},{_NEARLY_OPAQUE})"

@@ -1,0 +1,295 @@
+"""Whether what others claimed comes out of the runs: a number, its interval and a word a claim.
+
+The interval decides. All of it within the bounds: reproduced. None of it: not reproduced. Across a
+bound, or no interval because there are too few runs: cannot tell. A claim about several places is
+reproduced if it is in each of them, and not if it is not in one.
+
+Two simulated times whose runs have the same seeds are compared seed by seed (common random
+numbers), any others as independent samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from schedlab.experiment.fairness import share_errors
+from schedlab.experiment.study import factor
+from schedlab.statistics.estimates import Ratio, paired_ratio, ratio
+
+if TYPE_CHECKING:
+    from schedlab.experiment.study import ScenarioRuns, Study
+
+
+class Verdict(StrEnum):
+    """What the runs say of a claim."""
+
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not reproduced"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A claim in one place: simulated, its 95 % interval, published, and the bounds.
+
+    `low` and `high` are None for too few runs, `published` where there is no such number. All are
+    ratios, or percentages of CPU time where the claim is about a share. `is_paired` says whether
+    the interval is that of a ratio seed by seed.
+    """
+
+    where: str
+    simulated: float
+    low: float | None
+    high: float | None
+    published: float | None
+    at_least: float | None
+    at_most: float | None
+    is_paired: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the interval, see the module's beginning."""
+        if self.low is None or self.high is None:
+            return Verdict.CANNOT_TELL
+        least = 0.0 if self.at_least is None else self.at_least
+        most = float("inf") if self.at_most is None else self.at_most
+        if least <= self.low and self.high <= most:
+            return Verdict.REPRODUCED
+        if self.high < least or most < self.low:
+            return Verdict.NOT_REPRODUCED
+        return Verdict.CANNOT_TELL
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A claim and what was found of it; `nr_places` are all that it is about, run or not.
+
+    `why` is the reason where nothing was found: the model contains nothing of it, or it was not
+    run. Else it is empty.
+    """
+
+    says: str
+    unit: str
+    nr_places: int
+    found: Sequence[Found]
+    why: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Over all places: each must say so."""
+        words = [found.verdict for found in self.found]
+        if Verdict.NOT_REPRODUCED in words:
+            return Verdict.NOT_REPRODUCED
+        if self.found and len(words) == self.nr_places and {*words} == {Verdict.REPRODUCED}:
+            return Verdict.REPRODUCED
+        return Verdict.CANNOT_TELL
+
+
+def judge(definition: Mapping, study: Study) -> list[Judged]:
+    """What the runs say of each claim, also of those of which no place was run.
+
+    Parameters
+    ----------
+    definition : mapping
+        `Experiment.definition`, or what a store has of it.
+    study : Study
+        The runs; without claims in the definition they are not looked at.
+    """
+    claims = definition.get("claims") or ()
+    if not claims:
+        return []
+    runs = _Runs(definition, study)
+    judged = []
+    for claim in claims:
+        if claim["cannot_tell"]:
+            judged.append(Judged(claim["says"], "", 0, (), claim["cannot_tell"]))
+            continue
+        is_share = claim["share_of_nice"] is not None
+        pairs = [(of, {**of, **over}) for of in claim["of"] for over in claim["over"] or ({},)]
+        found = [runs.found(claim, of, over) for of, over in pairs]
+        there = [one for one in found if one]
+        why = "" if there else runs.why_nothing(claim)
+        judged.append(Judged(claim["says"], "%" if is_share else "", len(pairs), there, why))
+    return judged
+
+
+class _Runs:
+    """The runs of a study and the published times, by place."""
+
+    def __init__(self, definition: Mapping, study: Study):
+        self.published_ns: dict[tuple, float] = {}
+        told = definition.get("published") or {"times": (), "ideal": ""}
+        for time in told["times"]:
+            place = {"policy": time["policy"], "machine": time["machine"], **time["varied"]}
+            self.published_ns[_key(place)] = time["makespan_ns"]
+        self.ideal = told["ideal"]
+        self.cells: dict[tuple, tuple[ScenarioRuns, str]] = {}
+        for cell in (cell for panel in study.panels for cell in panel.cells):
+            for policy, records in cell.runs.items():
+                first = records[0]
+                place = {"policy": policy, "machine": first.machine, **first.varied}
+                self.cells[_key(place)] = cell, policy
+        self.shares = {
+            (row.panel.name, row.x, row.policy): row.shares for row in share_errors(study)
+        }
+        self.panel_of = {id(cell): p.name for p in study.panels for cell in p.cells}
+
+    def found(self, claim: Mapping, of: Mapping, over: Mapping) -> Found | None:
+        """The claim in one place; None where that was not run."""
+        if claim["share_of_nice"] is not None:
+            return self._share(claim, of)
+        scale = 1.0
+        if claim["over_ideal"]:
+            over = {**of, self.ideal: 1}
+        sample, base = self._makespans_ns(of), self._makespans_ns(over)
+        published = self._published(of, over)
+        if sample and claim["over_ideal"]:
+            scale = max(of[self.ideal] / self._nr_cpus(of), 1)
+        is_simulated = bool(claim["over"] or claim["over_ideal"])
+        if not is_simulated:
+            twin_ns = self.published_ns.get(_key(of))
+            base, published = twin_ns and dict.fromkeys(sample, twin_ns), 1.0
+        if not sample or not base:
+            return None
+        compared, is_paired = _ratio_of(sample, base, is_simulated)
+        published = claim["published"] or (published and published / scale)
+        bounds = _bounds(claim, published)
+        low, high = (None if end is None else end / scale for end in (compared.low, compared.high))
+        return Found(_text(of), compared.ratio / scale, low, high, published, *bounds, is_paired)
+
+    def why_nothing(self, claim: Mapping) -> str:
+        """Why there is no number of a claim that names places."""
+        if not any(_key(of) in self.cells for of in claim["of"]):
+            return "nothing of it was run"
+        if claim["share_of_nice"] is not None:
+            return f"no run has a share of CPU time for nice {claim['share_of_nice']}"
+        return "there is nothing that it could be held against"
+
+    def _share(self, claim: Mapping, of: Mapping) -> Found | None:
+        cell, policy = self.cells.get(_key(of), (None, ""))
+        if cell is None:
+            return None
+        rows = self.shares.get((self.panel_of[id(cell)], cell.x, policy), ())
+        got = next((row.got for row in rows if row.nice == claim["share_of_nice"]), None)
+        if got is None:
+            return None
+        bounds = _bounds(claim, claim["published"])
+        return Found(_text(of), got.mean, got.low, got.high, claim["published"], *bounds)
+
+    def _makespans_ns(self, place: Mapping) -> dict[int, float]:
+        """By seed."""
+        cell, policy = self.cells.get(_key(place), (None, ""))
+        runs = cell.runs[policy] if cell else ()
+        return {record.seed: record.result["makespan_ns"] for record in runs}
+
+    def _nr_cpus(self, place: Mapping) -> int:
+        cell, policy = self.cells[_key(place)]
+        return cell.runs[policy][0].result["nr_cpus"]
+
+    def _published(self, of: Mapping, over: Mapping) -> float | None:
+        one, other = (self.published_ns.get(_key(place)) for place in (of, over))
+        return one / other if one and other else None
+
+
+def _ratio_of(
+    sample: Mapping[int, float], base: Mapping[int, float], is_simulated: bool
+) -> tuple[Ratio, bool]:
+    """The ratio of two samples by seed, and whether it is one seed by seed."""
+    if is_simulated and sample.keys() == base.keys():
+        return paired_ratio(list(sample.values()), [base[seed] for seed in sample]), True
+    return ratio(list(sample.values()), list(base.values())), False
+
+
+def _bounds(claim: Mapping, published: float | None) -> tuple[float | None, float | None]:
+    """From where to where the number may lie; `within` is a factor either way."""
+    if claim["within"] is None or published is None:
+        return claim["at_least"], claim["at_most"]
+    return published / (1 + claim["within"]), published * (1 + claim["within"])
+
+
+def _key(place: Mapping) -> tuple:
+    """What equal places have in common; equal numbers are equal, however they are written."""
+    return tuple(sorted(place.items()))
+
+
+def _text(place: Mapping) -> str:
+    rest = [f"{n} = {v}" for n, v in place.items() if n not in ("policy", "machine")]
+    return ", ".join([place["policy"], place["machine"], *rest])
+
+
+# --- words and numbers, the same in the terminal and in the report --------------------------------
+
+
+def published_text(judged: Judged) -> str:
+    """The published number, or the smallest and the largest; empty if there is none."""
+    return _span(judged, [one.published for one in judged.found if one.published is not None])
+
+
+def simulated_text(judged: Judged) -> str:
+    """The number and its interval, or the smallest and the largest and what holds them all."""
+    text = _span(judged, [one.simulated for one in judged.found])
+    lows = [one.low for one in judged.found]
+    highs = [one.high for one in judged.found]
+    if not lows or None in lows or lows == highs:
+        return text
+    low, high = (_form(judged, end).removesuffix(" %") for end in (min(lows), max(highs)))
+    return f"{text} [{low}, {high}]"
+
+
+def bounds_text(judged: Judged) -> str:
+    """Within which bounds the number must lie; empty where they differ from place to place."""
+    bounds = {(one.at_least, one.at_most) for one in judged.found}
+    if len(bounds) != 1:
+        return "as published, each" if bounds else ""
+    [(least, most)] = bounds
+    if least is None:
+        return f"≤ {_form(judged, most)}"
+    if most is None:
+        return f"≥ {_form(judged, least)}"
+    return f"{_form(judged, least).removesuffix(' %')} to {_form(judged, most)}"
+
+
+def verdict_text(judged: Judged) -> str:
+    """The word, and of how many places it is true where they do not agree; or why there is none."""
+    if judged.why:
+        return f"{Verdict.CANNOT_TELL}: {judged.why}"
+    text = str(judged.verdict)
+    nr_same = sum(one.verdict == Verdict.REPRODUCED for one in judged.found)
+    if judged.nr_places > 1 and judged.verdict != Verdict.REPRODUCED:
+        text += f"; it is in {nr_same} of {judged.nr_places} places"
+        if len(judged.found) < judged.nr_places:
+            text += f", of which {len(judged.found)} were run"
+    return text
+
+
+def place_text(judged: Judged, found: Found) -> str:
+    """One place of a claim in a line: where, simulated, published, and what is to be said."""
+    one = Judged(judged.says, judged.unit, 1, (found,))
+    paired = " paired" if found.is_paired and found.low != found.high else ""
+    published = f", published {published_text(one)}" if found.published is not None else ""
+    return f"{found.where}: {simulated_text(one)}{paired}{published}; {found.verdict}"
+
+
+def pairing_text(judged: Sequence[Judged]) -> str:
+    """What is to be known of the intervals where some are paired; else empty."""
+    places = [found for one in judged for found in one.found]
+    if not any(found.is_paired for found in places):
+        return ""
+    return (
+        "a ratio of two simulated times is paired, seed by seed, where both sides ran with the"
+        " same seeds"
+    )
+
+
+def _span(judged: Judged, values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    low, high = (_form(judged, value) for value in (min(values), max(values)))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _form(judged: Judged, value: float) -> str:
+    return f"{value:.2f} %" if judged.unit else factor(value)

@@ -1,0 +1,294 @@
+"""Runs a policy and a workload on a real kernel, in a virtual machine of its own.
+
+Every repetition is a boot: runs of one boot share the kernel's memory layout and all that was
+settled when it was switched on, so that an interval over them would be too narrow. A boot is kept
+where it is ready, and each policy goes on from there in a machine of its own, so that policies are
+compared on the same boots and nothing that goes wrong in one run reaches another. It is kept again
+with the policy loaded, where that machine will be asked for again: the verifier takes as long as a
+small workload.
+
+Where the clock counts instructions all boots are equal. There a repetition begins at a time of its
+own between two ticks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from schedlab import catalogue, shown, values
+from schedlab.digests import canonical_json
+from schedlab.errors import BadValue, ExperimentError, SchedlabError
+from schedlab.experiment import sweep
+from schedlab.experiment.cells import Cell
+from schedlab.experiment.definition import VmChoice
+from schedlab.kernel import result as kernel_result
+from schedlab.kernel import vm
+from schedlab.kernel.platform import Platform, refuse_bad_cpus
+from schedlab.shown import print_note
+
+# Where a deterministic run begins within a span that ticks of 1, 4 and 10 ms divide: seeds that
+# follow each other lie apart by the golden ratio of it, so that few of them cover it evenly.
+PHASE_SPAN_NS = 20_000_000
+PHASE_STEP_NS = 12_360_680
+# What a play may take by the guest's clock, and a boot by ours, if nothing else is asked for.
+PLAY_LIMIT_NS = 300_000_000_000
+LIMITS = vm.Limits(wall_s=900.0)
+# Memory for what the scheduler does, of all CPUs together: about a million events.
+RECORD_KIB = 64 * 1024
+
+DEFAULT_CPUS = "2"
+QEMU_SEED_MASK = 2**32 - 1
+
+
+def run_on_kernel(
+    policy: Path | None,
+    workload: Path,
+    platform: Platform,
+    *,
+    seed: int = 1,
+    parameters: Mapping[str, str] | None = None,
+    settings: Mapping[str, int] | None = None,
+    until_ns: int | None = None,
+    timeline: bool = False,
+    prints: bool = False,
+    is_policy_kept: bool = True,
+    limits: vm.Limits = LIMITS,
+    tells: Callable[[str], None] | None = None,
+) -> tuple[dict, str]:
+    """Boots, loads the policy, plays the workload once, and gives the result.
+
+    Parameters
+    ----------
+    policy : path, optional
+        A BPF object, see `bpf.object_of`; without one the kernel's own scheduler is at work.
+    workload : path
+        Its TOML file, with `parameters` in place of its defaults.
+    settings : mapping
+        Tunables of the policy to set before it is loaded.
+    until_ns : int, optional
+        When to stop the play, by the guest's clock.
+    prints : bool
+        Write what the policy prints to standard error, once the machine is gone.
+    is_policy_kept : bool
+        See `vm.Policy.is_kept`; one that failed is not.
+    tells : callable, optional
+        See `vm.Boot.tells`.
+
+    Returns
+    -------
+    dict
+        As docs/reference/result.md has it. A kernel that refuses or ejects the policy, panics or
+        hangs is a result too.
+    str
+        Which boot it went on from: equal for all runs that did.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If the machine cannot be started.
+    """
+    job = {
+        "work": [_play(workload, platform, seed, parameters or {})],
+        "settle_ns": seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0,
+        "time_limit_ns": until_ns or PLAY_LIMIT_NS,
+    }
+    machine = vm.start(
+        platform.kernel.name,
+        job,
+        {f"/{workload.name}": workload.read_bytes()},
+        policy and vm.Policy(policy.read_bytes(), settings or {}, is_policy_kept),
+        cpus=platform.cpus,
+        memory_mib=platform.memory_mib,
+        accelerator=platform.accelerator,
+        deterministic=platform.deterministic,
+        seed=seed & QEMU_SEED_MASK,
+        record_kib_per_cpu=RECORD_KIB // platform.nr_cpus,
+        limits=limits,
+        tells=tells,
+    )
+    with machine as booted:
+        records = kernel_result.parse(list(booted))
+        result = kernel_result.result_of(
+            records,
+            booted.end,
+            booted.message,
+            booted.console,
+            until_ns=until_ns,
+            timeline=timeline,
+        )
+        booted.judge_policy(did_well=result["status"] != "failed")
+    if booted.failed_start:
+        print(f"note: the machine was started again: {booted.failed_start}", file=sys.stderr)
+    for line in kernel_result.printed(records) if prints else ():
+        print(line, file=sys.stderr)
+    return result, booted.boot
+
+
+def _play(workload: Path, platform: Platform, seed: int, parameters: Mapping[str, str]) -> dict:
+    return {
+        "kind": "play",
+        "workload": f"/{workload.name}",
+        "set": dict(parameters),
+        "seed": seed,
+        "counts_instructions": platform.deterministic,
+        "record_kib_per_cpu": RECORD_KIB // platform.nr_cpus,
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# As cells of an experiment
+
+
+def measure_cell(
+    cell: Cell,
+    timeline: bool = False,
+    prints: bool = False,
+    is_alone: bool = False,
+    tells: Callable[[str], None] | None = None,
+) -> sweep.Outcome:
+    """Makes the run of one cell, as `sweep.simulate_cell` does for simulations.
+
+    `is_alone` says that its command makes no other. Its machine is kept with its policy, and so are
+    those of many that share one boot, as all do where the clock counts instructions.
+    """
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_ns = time.monotonic_ns()
+    result, boot, fault, hint = None, None, None, None
+    try:
+        _refuse_changes(cell)
+        result, boot = run_on_kernel(
+            Path(cell.policy.object) if cell.policy.object else None,
+            Path(cell.workload.path),
+            cell.platform,
+            seed=cell.seed,
+            parameters=cell.workload.parameters,
+            settings=cell.policy.changed,
+            until_ns=cell.until_ns,
+            timeline=timeline,
+            prints=prints,
+            is_policy_kept=is_alone or cell.platform.deterministic,
+            tells=tells,
+        )
+    except (catalogue.native().NativeError, SchedlabError, OSError) as error:
+        fault, hint = str(error), getattr(error, "hint", None)
+    return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns, hint, boot)
+
+
+def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
+    """Makes the run of one cell here, and tells on standard error how far its machine is.
+
+    No process is needed that could die of a policy: it runs in the machine.
+
+    Raises
+    ------
+    ExperimentError
+        If it cannot be made.
+    """
+    with _progress(cell.platform) as tells:
+        outcome = measure_cell(cell, timeline, prints=True, is_alone=True, tells=tells)
+    if outcome.fault is not None:
+        raise ExperimentError(outcome.fault, outcome.hint)
+    return outcome
+
+
+# Short enough for one row of a terminal.
+STAGES = {
+    "booting": "booting {kernel} once: later runs begin there",
+    "saving": "keeping the machine",
+    "restoring": "restoring a machine with {kernel}",
+    "working": "running on {kernel}",
+}
+
+
+@contextlib.contextmanager
+def _progress(platform: Platform) -> Iterator[Callable[[str], None]]:
+    """A line on standard error while one waits; piped, a boot is told of, as it takes seconds."""
+    began_s, told = time.monotonic(), set()
+    is_terminal = sys.stderr.isatty()
+
+    def tell(stage: str) -> None:
+        text = STAGES[stage].format(kernel=f"Linux {platform.kernel.release}")
+        if is_terminal:
+            line = f"\r\033[K{text}, {time.monotonic() - began_s:.0f} s"
+            shown.write_own(sys.stderr, line)
+        elif stage == "booting" and not told:
+            print_note(f"note: {text}")
+        told.add(stage)
+
+    try:
+        yield tell
+    finally:
+        if is_terminal and told:
+            shown.write_own(sys.stderr, "\r\033[K")
+
+
+def _refuse_changes(cell: Cell) -> None:
+    """Raises SchedlabError if the workload is no longer what the experiment began with."""
+    now = catalogue.load_workload(cell.workload.path, dict(cell.workload.parameters))
+    if now.digest != cell.workload.digest:
+        raise SchedlabError(
+            f"{cell.workload.path} changed while the experiment was running", sweep.AGAIN_HINT
+        )
+
+
+def random_order(cells: Sequence[Cell]) -> list[Cell]:
+    """The order in which measurements are made: repetition by repetition, shuffled within each.
+
+    Whatever else this machine does changes with time. Made policy by policy, that would look like
+    a difference of policies; so each repetition visits every cell, in another order each time.
+    The order follows from the cells, so that it can be had again.
+    """
+    shuffled = sorted(cells, key=lambda cell: cell.key)
+    random.Random(canonical_json([cell.key for cell in shuffled])).shuffle(shuffled)
+    return sorted(shuffled, key=lambda cell: cell.seed)
+
+
+def jobs(asked: int | None, choice: VmChoice | None) -> int:
+    """How many runs to make at a time, if not asked for a number.
+
+    Machines whose clock is ours would measure each other, so they run alone.
+    """
+    if asked is not None:
+        return asked
+    return sweep.nr_cpus_usable() if choice is None or choice.deterministic else 1
+
+
+def choice(
+    on: str,
+    kernel: str | None,
+    cpus: str | Sequence[str] | None,
+    deterministic: bool,
+    machines: Sequence[str],
+) -> VmChoice | None:
+    """What these options ask for; None is the simulator.
+
+    Raises
+    ------
+    BadValue
+        If they contradict each other.
+    """
+    given = [cpus] if isinstance(cpus, str) else list(cpus or ())
+    if on == "simulator":
+        wanted = {"--kernel": kernel, "--cpus": given, "--deterministic": deterministic}
+        for option, value in wanted.items():
+            if value:
+                why = " (simulations always repeat exactly)" if value is True else ""
+                raise SchedlabError(f"{option} is for virtual machines{why}", "add --on vm")
+        return None
+    if machines:
+        raise BadValue(
+            "--machine",
+            machines[0],
+            "is a simulated machine, and --on vm runs on a real kernel",
+            "say by --kernel and --cpus what to boot, or leave out --on vm",
+        )
+    values.refuse_duplicates("--cpus", given)
+    for text in given:
+        refuse_bad_cpus(text)
+    return VmChoice(kernel, tuple(given) or (DEFAULT_CPUS,), deterministic)

@@ -1,0 +1,1 @@
+"""Real kernels: images, virtual machines, policies as BPF objects, what guests tell."""

@@ -1,0 +1,74 @@
+"""Kernels for virtual machines: those of the user's cache.
+
+Kernels are kept in the user's cache, uncompressed, each with a record of what it is. What is done
+with them is in the core (`crates/kernel/src/kernels.rs`), which is asked here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from schedlab import catalogue
+
+NEWEST = "newest"
+
+
+def directory() -> Path:
+    """Where kernels are kept: `kernels` in the user's cache of schedlab."""
+    return catalogue.kernels_directory()
+
+
+def present() -> list[dict]:
+    """The record of every kernel in the cache that can be used, oldest release first.
+
+    Raises
+    ------
+    NativeError
+        If the cache cannot be read.
+    """
+    return json.loads(catalogue.native().kernels_list(str(directory())))
+
+
+def damaged() -> dict[str, str]:
+    """What is wrong with each kernel in the cache that cannot be used, and what to do, by its name.
+
+    Raises
+    ------
+    NativeError
+        If the cache cannot be read.
+    """
+    return dict(catalogue.native().kernels_damaged(str(directory())))
+
+
+def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:
+    """Of series such as "6.12" or "newest", those that no kernel of the cache answers.
+
+    "newest" is answered by a kernel that takes policies and is newer than the series named.
+    """
+    names = {kernel["name"] for kernel in kernels}
+    named = [series for series in wanted if series[:1].isdigit()]
+    newest_named = max(map(_series_key, named), default=(0, 0))
+
+    def is_answered(series: str) -> bool:
+        if series[:1].isdigit():
+            return series in names
+        return any(
+            kernel["sched_ext"] == "sound" and _series_key(kernel["release"]) > newest_named
+            for kernel in kernels
+        )
+
+    return [series for series in wanted if not is_answered(series)]
+
+
+def _series_key(release: str) -> tuple[int, int]:
+    """Major and minor number of a release."""
+    major, minor = release.split(".")[:2]
+    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+
+
+def why_broken(kernel: Mapping) -> str | None:
+    """Why policies cannot be loaded into a kernel that has sched_ext; None if they can."""
+    state = kernel["sched_ext"]
+    return state["broken"] if isinstance(state, Mapping) else None

@@ -1,0 +1,170 @@
+"""What works on this machine, and what to install for the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab import catalogue, programs
+from schedlab.errors import SchedlabError
+from schedlab.kernel import bpf, images
+from schedlab.kernel.sched_ext import sched_ext
+
+PROGRAM_TIMEOUT_S = 10
+LIBRARY_ROOTS = tuple(Path(path) for path in ("/usr/lib", "/usr/lib64", "/usr/local/lib"))
+
+SIMULATOR = "simulator"
+KERNEL = "policies in a kernel"
+VM = "policies in a VM"
+HOST = "policies on this kernel"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: `state` is "ok", "missing", or "note" where none is needed."""
+
+    needed_for: str
+    what: str
+    state: str
+    found: str
+    to_do: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """Looks at everything that any part of schedlab needs."""
+    yield _compiler()
+    yield _clang()
+    guest = _guest()
+    yield guest
+    yield libelf(is_needed=guest.state != "ok")
+    qemu = _qemu()
+    yield qemu
+    found = _kernels()
+    yield found
+    if qemu.state == "ok":
+        yield _kvm(found.state == "ok")
+    yield _root()
+    yield from running_kernel()
+
+
+def _compiler() -> Finding:
+    command = os.environ.get("CC", "cc")
+    path = shutil.which(command.split()[0]) if command.split() else None
+    if path is None:
+        to_do = "apt-get install gcc libc6-dev"
+        return Finding(SIMULATOR, "C compiler", "missing", f"no {command} on PATH", to_do)
+    return Finding(SIMULATOR, "C compiler", "ok", _first_line([path, "--version"]))
+
+
+def _clang() -> Finding:
+    clang = bpf.find_clang()
+    if clang:
+        return Finding(KERNEL, "clang for BPF", "ok", clang.version)
+    found = f"no clang of version {bpf.CLANG_OLDEST} or later"
+    to_do = f"apt-get install clang-{bpf.CLANG_OLDEST}"
+    return Finding(KERNEL, "clang for BPF", "missing", found, to_do)
+
+
+def _guest() -> Finding:
+    """The program that loads policies, here and in VMs."""
+    try:
+        return Finding(KERNEL, "schedlab-guest", "ok", str(programs.GUEST.find()))
+    except SchedlabError as error:
+        return Finding(KERNEL, "schedlab-guest", "missing", str(error), error.hint or "")
+
+
+def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:
+    """The static library that schedlab-guest is built with; a built one does without."""
+    paths = (
+        path for root in roots for depth in ("", "*/") for path in root.glob(f"{depth}libelf.a")
+    )
+    found = next(paths, None)
+    if found:
+        return Finding(KERNEL, "libelf-dev", "ok", str(found))
+    if is_needed:
+        return Finding(KERNEL, "libelf-dev", "missing", "no libelf.a", "apt-get install libelf-dev")
+    return Finding(KERNEL, "libelf-dev", "note", "no libelf.a; only building the guest needs it")
+
+
+def _qemu() -> Finding:
+    native = catalogue.native()
+    try:
+        qemu = native.find_qemu()
+    except native.VmError as error:
+        reason = str(error).splitlines()[0]
+        return Finding(VM, "QEMU", "missing", reason, "apt-get install qemu-system-x86")
+    threads = "" if qemu["sound_threads"] else "; one thread for all CPUs"
+    return Finding(VM, "QEMU", "ok", qemu["version"] + threads)
+
+
+def _kernels() -> Finding:
+    try:
+        present, damaged = images.present(), images.damaged()
+    except catalogue.native().KernelError as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        return Finding(VM, "kernels", "missing", message, hint)
+    usable = [kernel["name"] for kernel in present if kernel["sched_ext"] == "sound"]
+    others = [kernel["name"] for kernel in present if kernel["sched_ext"] != "sound"]
+    found = f"with sched_ext: {', '.join(usable) or 'none'}"
+    if others:
+        found += f"; without: {', '.join(others)}"
+    if damaged:
+        found += f"; damaged, see `schedlab kernels list`: {', '.join(damaged)}"
+    if usable:
+        return Finding(VM, "kernels", "ok", found)
+    return Finding(VM, "kernels", "missing", found, "schedlab kernels fetch")
+
+
+def _kvm(has_kernel: bool) -> Finding:
+    native = catalogue.native()
+    slower = "QEMU translates instead (TCG): slower, results are the same"
+    obstacle = native.kvm_obstacle()
+    if obstacle:
+        return Finding(VM, "KVM", "note", f"{obstacle}; {slower}")
+    if not has_kernel:
+        return Finding(VM, "KVM", "note", "not tried: there is no kernel to boot")
+    if native.fastest_accelerator(str(images.directory())) == "kvm":
+        return Finding(VM, "KVM", "ok", "boots a kernel")
+    return Finding(VM, "KVM", "note", f"is there and boots no kernel; {slower}")
+
+
+def _root() -> Finding:
+    if os.geteuid() == 0:
+        return Finding(HOST, "root", "ok", "yes")
+    return Finding(HOST, "root", "missing", "no", "run `schedlab load` as root")
+
+
+def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
+    """What the kernel that runs here can do, as told under `sys`."""
+    release = platform.release()
+    btf = sys / "kernel/btf/vmlinux"
+    if btf.exists():
+        yield Finding(HOST, "BTF", "ok", str(btf))
+    else:
+        to_do = "a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+        yield Finding(HOST, "BTF", "missing", f"{release} has none", to_do)
+    now = sched_ext(sys)
+    if now is None:
+        to_do = "Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y, or a VM"
+        yield Finding(HOST, "sched_ext", "missing", f"{release} is without", to_do)
+    elif now.state == "disabled":
+        yield Finding(HOST, "sched_ext", "ok", f"{release}, no scheduler attached")
+    else:
+        attached = now.ops or "a scheduler"
+        found = f"{release}, {attached} is attached ({now.state})"
+        yield Finding(HOST, "sched_ext", "missing", found, f"stop {attached} first")
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]}: {error}"
+    return next(iter(ran.stdout.splitlines()), command[0])

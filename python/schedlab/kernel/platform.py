@@ -1,0 +1,190 @@
+"""What `--on vm` means: a kernel of the cache, and the virtual machine that it is booted in.
+
+A platform is all that a measurement depends on beside policy, workload and seed. It is looked up
+once, before anything is booted, so that what is missing is found while it costs nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedlab import catalogue, programs
+from schedlab.digests import canonical_json
+from schedlab.errors import BadValue, SchedlabError
+
+SIMULATOR = "sim"
+VM = "vm"
+# The clock counts instructions: equal runs are equal to the nanosecond, as simulations are.
+VM_DETERMINISTIC = "vm-deterministic"
+
+MEMORY_MIB = 1024
+CPUS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){3}|[0-9]{1,4}")
+# Most that QEMU's `pc` machine takes.
+CPUS_MAX = 255
+SERIES_OF = {"cfs": "6.1", "eevdf": "6.12"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the cache: `scheduler` is its own one, `sched_ext` absent, sound or broken."""
+
+    name: str
+    release: str
+    scheduler: str
+    sched_ext: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A virtual machine: `cpus` as `N[,SOCKETS,CORES,THREADS]`, `qemu` its version in words.
+
+    `guest` is the digest of the program that plays workloads in it.
+    """
+
+    kernel: Kernel
+    cpus: str
+    accelerator: str
+    deterministic: bool
+    memory_mib: int
+    qemu: str
+    guest: str
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits over all of it: equal platforms measure alike."""
+        return hashlib.sha256(canonical_json(self.facts).encode()).hexdigest()
+
+    @property
+    def facts(self) -> dict:
+        """All of it as plain JSON values, for manifests."""
+        return dataclasses.asdict(self)
+
+    @property
+    def nr_cpus(self) -> int:
+        """How many CPUs it has."""
+        return int(self.cpus.split(",")[0])
+
+    @property
+    def backend(self) -> str:
+        """The word for it in a store."""
+        return VM_DETERMINISTIC if self.deterministic else VM
+
+    @property
+    def machine(self) -> str:
+        """Its name in tables, which says nothing of the kernel: policies may bring their own."""
+        exactly = ", deterministic" if self.deterministic else ""
+        return f"vm, {self.cpus} CPU{'s' * (self.cpus != '1')}{exactly}"
+
+
+def find_platform(kernel: str | None, cpus: str, deterministic: bool) -> Platform:
+    """The platform of this machine's QEMU and one of its kernels.
+
+    Parameters
+    ----------
+    kernel : str, optional
+        The newest of the cache that takes policies, if not given.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If there is no such kernel, no QEMU or no guest program.
+    """
+    return platform_of(find_record(kernel), cpus, deterministic)
+
+
+def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
+    """The same as `find_platform`, of a kernel by its record in the cache."""
+    found = kernel_of(record)
+    try:
+        qemu = catalogue.native().find_qemu()["version"]
+    except catalogue.native().VmError as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        doctor = "`schedlab doctor` tells what else is missing"
+        raise SchedlabError(message, f"{hint}; {doctor}" if hint else doctor) from error
+    guest = hashlib.sha256(programs.GUEST.find().read_bytes()).hexdigest()
+    cache = str(catalogue.kernels_directory())
+    fastest = catalogue.native().fastest_accelerator
+    accelerator = "tcg" if deterministic else fastest(cache, found.name)
+    return Platform(found, cpus, accelerator, deterministic, MEMORY_MIB, qemu, guest)
+
+
+def find_kernel(name: str | None) -> Kernel:
+    """A kernel of the cache by its name, or the newest that policies can be loaded into.
+
+    Raises
+    ------
+    SchedlabError
+        If the cache has none.
+    """
+    return kernel_of(find_record(name))
+
+
+def find_record(name: str | None) -> Mapping:
+    """The same as `find_kernel`, with all that the cache knows of the kernel."""
+    native = catalogue.native()
+    try:
+        return json.loads(native.kernels_find(str(catalogue.kernels_directory()), name))
+    except native.KernelError as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        raise SchedlabError(message, hint or "`schedlab kernels fetch` gets some") from error
+
+
+def kernel_of(record: Mapping) -> Kernel:
+    """A kernel from its record in the cache."""
+    state = record["sched_ext"]
+    sched_ext = "broken" if isinstance(state, Mapping) else state
+    return Kernel(
+        record["name"], record["release"], record["scheduler"], sched_ext, record["sha256"]
+    )
+
+
+def refuse_bad_cpus(text: str) -> None:
+    """Raises BadValue if `text` is not `N`, or `N,SOCKETS,CORES,THREADS` whose product is N."""
+    hint = "write N, or N,SOCKETS,CORES,THREADS as in 4,1,2,2"
+    if not CPUS.fullmatch(text):
+        raise BadValue("--cpus", text, "is not a number of CPUs", hint)
+    total, *parts = map(int, text.split(","))
+    if not 1 <= total <= CPUS_MAX:
+        raise BadValue("--cpus", text, f"is not between 1 and {CPUS_MAX} CPUs", hint)
+    if parts and math.prod(parts) != total:
+        product = " x ".join(map(str, parts))
+        raise BadValue("--cpus", text, f"says {total} CPUs, but {product} is {math.prod(parts)}")
+
+
+def refuse_other_scheduler(text: str, scheduler: str, kernel: Kernel) -> None:
+    """Raises BadValue if the scheduler that `text` names is not the kernel's own."""
+    if scheduler == kernel.scheduler:
+        return
+    hint = f"write {kernel.scheduler}@kernel:{kernel.name} for this kernel's"
+    if scheduler in SERIES_OF:
+        hint += (
+            f", or {scheduler}@kernel:K with another kernel K, as {SERIES_OF[scheduler]}:"
+            " `schedlab kernels list` has those that are there"
+        )
+    raise BadValue(
+        "policy",
+        text,
+        f"is not what kernel {kernel.name} ({kernel.release}) has: its own scheduler is"
+        f" {kernel.scheduler.upper()}",
+        hint,
+    )
+
+
+def refuse_kernel_without_sched_ext(label: str, kernel: Kernel) -> None:
+    """Raises SchedlabError if no policy can be loaded into the kernel."""
+    if kernel.sched_ext == "sound":
+        return
+    what = "has a broken sched_ext" if kernel.sched_ext == "broken" else "has no sched_ext"
+    raise SchedlabError(
+        f"policy {label} cannot be loaded into kernel {kernel.name} ({kernel.release}), which"
+        f" {what}",
+        "leave out --kernel to take the newest that can, see `schedlab kernels list`; its own"
+        f" scheduler is {kernel.scheduler}@kernel:{kernel.name}",
+    )

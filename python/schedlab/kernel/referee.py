@@ -1,0 +1,176 @@
+"""The kernel's arm of `schedlab agree`: does the simulator decide as a real kernel does?
+
+The referee is a real kernel on one virtual CPU whose clock counts instructions, so that every boot
+gives the same schedule to the nanosecond. It plays each scenario under the policy; the simulator
+runs the same file on the machine `referee`; `agreement` compares what they decided.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab import catalogue, user_file
+from schedlab.errors import SchedlabError, UnknownName
+from schedlab.kernel import agreement, bpf, platform, vm
+from schedlab.kernel import result as kernel_result
+
+SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
+MACHINE = "referee"
+# The kernel that the machine's costs were measured with.
+KERNEL = "6.18"
+# Plays draw from the same streams as simulations; nothing in the scenarios is drawn so far.
+SEED = 1
+PLAY_LIMIT_NS = 60_000_000_000
+RECORD_KIB = 8192
+LIMITS = vm.Limits(wall_s=900.0)
+# Debian's kernels watch accesses to memory all the time: that thread took the CPU for 0.28 ms in
+# every other scenario, which no simulation has. Kernels without it ignore the parameter.
+KERNEL_ARGUMENTS = ("damon_stat.enabled=N",)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of one scenario under one policy."""
+
+    policy: str
+    scenario: str
+    comparison: agreement.Agreement
+    names: Mapping[int, str]
+
+    def as_json(self) -> dict:
+        """All of it but the decisions that agree."""
+        found = self.comparison
+        return {
+            "policy": self.policy,
+            "scenario": self.scenario,
+            "agrees": found.agrees,
+            "decisions_simulated": len(found.simulated),
+            "decisions_played": len(found.played),
+            "differs_at": found.differs_at,
+            "share_difference_percent": found.share_difference_percent,
+            "shares_percent": {self.names[pid]: both for pid, both in found.shares_percent.items()},
+            "story": agreement.story(found, self.names),
+        }
+
+
+def find_scenario(name: str) -> Path:
+    """The file of a scenario; a text with a "/" is a path."""
+    known = catalogue.names(SCENARIOS)
+    if catalogue.is_path(SCENARIOS, name):
+        return catalogue.find(SCENARIOS, name)
+    if name not in known:
+        raise UnknownName(SCENARIOS.kind, name, known)
+    return known[name]
+
+
+def judge(
+    source: Path, paths: Sequence[Path], kernel: str | None = None, set_name: str | None = None
+) -> Iterator[Verdict]:
+    """Plays and simulates scenarios under the policy of a C file; one boot plays all.
+
+    `set_name` is one of its tunable sets.
+
+    Raises
+    ------
+    SchedlabError
+        If a scenario could not be played to its end, or the policy did not survive it.
+    """
+    policy = catalogue.load_policy(source)
+    values = catalogue.values_of_set(policy, set_name)
+    label = policy.name if set_name is None else f"{policy.name}@{set_name}"
+    platform.refuse_kernel_without_sched_ext(label, platform.find_kernel(kernel or KERNEL))
+    # Simulations first: what is wrong with a file is found before anything is booted.
+    simulations = [simulated(policy, path, values) for path in paths]
+    plays = played(source, paths, kernel, values)
+    for path, result, play in zip(paths, simulations, plays, strict=True):
+        names = {int(pid): name for pid, name in result["timeline_names"].items()}
+        ours = agreement.Arm(result["timeline"], result["timeline_wakeups"])
+        is_stopped = "stop" in user_file.toml(f"workload file {path}", path)
+        comparison = agreement.compare(ours, arm_of(play), is_stopped=is_stopped)
+        yield Verdict(label, path.stem, comparison, names)
+
+
+def simulated(policy: object, path: Path, tunables: Mapping[str, int]) -> dict:
+    """The result of simulating a scenario, with its timeline.
+
+    What is not in `tunables` has its default.
+    """
+    machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, MACHINE))
+    workload = catalogue.load_workload(path, {})
+    text = catalogue.native().simulate(
+        policy, machine, workload, SEED, dict(tunables), timeline=True
+    )
+    result = json.loads(text)
+    if result["status"] == "failed":
+        raise SchedlabError(f"{path.stem} fails in the simulator: {result['error']['message']}")
+    return result
+
+
+def arm_of(play: Mapping) -> agreement.Arm:
+    """What a guest's record of a play says was decided."""
+    schedule = play["schedule"]
+    if schedule["lost"]:
+        raise SchedlabError(f"{schedule['lost']} events of a play were lost")
+    exits_ns = {
+        task["number"] + 1: task["exited_at_ns"]
+        for task in schedule["tasks"]
+        if task["exited_at_ns"] is not None
+    }
+    return agreement.Arm(schedule["timeline"], schedule["wakeups"], exits_ns)
+
+
+# ---- the kernel's arm ---------------------------------------------------------------------------
+
+
+def played(
+    source: Path, paths: Sequence[Path], kernel: str | None, tunables: Mapping[str, int]
+) -> list[dict]:
+    """A guest's records of plays of these scenarios, in their order."""
+    kernel = kernel or KERNEL
+    plays = [
+        {
+            "kind": "play",
+            "workload": f"/scenarios/{index}/{path.name}",
+            "seed": SEED,
+            "counts_instructions": True,
+            "record_kib_per_cpu": RECORD_KIB,
+        }
+        for index, path in enumerate(paths)
+    ]
+    job = {
+        "policy": {
+            "object": "/policy.o",
+            "set": {name: str(value) for name, value in tunables.items()},
+        },
+        "isolated_plays": True,
+        "work": plays,
+        "time_limit_ns": PLAY_LIMIT_NS,
+    }
+    files = {play["workload"]: path.read_bytes() for play, path in zip(plays, paths, strict=True)}
+    files["/policy.o"] = bpf.object_of(source).read_bytes()
+    ran = vm.start(
+        kernel,
+        job,
+        files,
+        deterministic=True,
+        align_clocks=True,
+        record_kib_per_cpu=RECORD_KIB,
+        limits=LIMITS,
+        kernel_arguments=KERNEL_ARGUMENTS,
+    ).run()
+    found = []
+    for record in kernel_result.parse(ran.lines):
+        if record["record"] in ("refused", "ejected", "error"):
+            why = record.get("reason") or record.get("message")
+            raise SchedlabError(f"{source.name} on kernel {kernel}: {record['record']}: {why}")
+        if record["record"] == "played":
+            found.append(record)
+    if len(found) != len(paths):
+        raise SchedlabError(
+            f"{len(found)} of {len(paths)} scenarios were played on kernel {kernel}:"
+            f" {ran.message}\n{ran.console[-2000:]}"
+        )
+    return found

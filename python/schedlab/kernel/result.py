@@ -1,0 +1,234 @@
+"""From what a guest told of a run to a result as simulations have it.
+
+Pure: records in, one mapping out, whose keys are those of docs/reference/result.md. What a real
+kernel does not tell is None, never a guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from schedlab.digests import canonical_json
+from schedlab.nice import weight_of
+
+DIGEST_DIGITS = 16
+EVIDENCE_CHARACTERS_MAX = 64 * 1024
+POWERED_OFF = "powered_off"
+BOOT_HINT = "a kernel may hang while it boots, or this machine be too busy: try --cpus 1, or again"
+
+
+def parse(lines: Iterable[str]) -> list[dict]:
+    """The records among a guest's lines; a firmware's noise may stand before one on its line."""
+    records = []
+    for line in lines:
+        start = line.find('{"record":')
+        if start < 0:
+            continue
+        try:
+            records.append(json.loads(line[start:]))
+        except ValueError:
+            # Cut off by the machine's end.
+            continue
+    return records
+
+
+def result_of(
+    records: Sequence[Mapping],
+    end: str,
+    message: str,
+    console: str,
+    *,
+    until_ns: int | None = None,
+    timeline: bool = False,
+) -> dict:
+    """The result of one boot that played one workload.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        What the guest told, see crates/kernel/src/records.rs.
+    end, message, console : str
+        How the machine ended: a word, in words, and the last that its kernel printed.
+    until_ns : int, optional
+        When the run was to be stopped; stopped at any other time, it has failed.
+    timeline : bool
+        Whether to keep every stay of a task on a CPU.
+    """
+    told = {record["record"]: record for record in records}
+    failed = _failure_of(told, end, message, console)
+    if failed is not None:
+        return failed
+    played, schedule = told["played"]["played"], told["played"]["schedule"]
+    if played["status"] == "stopped" and until_ns is None:
+        limit_s = played["elapsed_ns"] / 1e9
+        return failure(
+            "time_limit",
+            f"its tasks had not ended after {limit_s:.0f} s in the guest",
+            "a smaller workload, or --until TIME to measure a part of it",
+        )
+    result = _metrics(played, schedule, timeline)
+    nr_restarts = sum(record["record"] == "restarted" for record in records)
+    return {**result, "restarts": nr_restarts} if nr_restarts else result
+
+
+def printed(records: Sequence[Mapping]) -> list[str]:
+    """What policies printed (`bpf_printk`), a line each, and that there was more if there was."""
+    lines = []
+    for record in (record for record in records if record["record"] == "printed"):
+        lines += record["lines"]
+        if left_out := record["nr_left_out"]:
+            lines.append(f"bpf_trace_printk: {left_out} more lines were printed and are not shown")
+    return lines
+
+
+def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict:
+    """The result of a run without metrics.
+
+    What the kernel says of a policy repeats and has a digest, so it is kept in a store; where the
+    machine itself died there is none, and the run is tried again.
+    """
+    repeats = kind in ("refused", "ejected", "time_limit")
+    error = {
+        "kind": kind,
+        "message": message,
+        "hint": hint,
+        "evidence": evidence[-EVIDENCE_CHARACTERS_MAX:],
+        "pid": None,
+        "task": None,
+        "cpu": None,
+        "at_ns": 0,
+    }
+    return {
+        "status": "failed",
+        "error": error,
+        "digest": _digest([kind, message]) if repeats else "",
+    }
+
+
+def _failure_of(told: Mapping, end: str, message: str, console: str) -> dict | None:
+    """Why there are no metrics, the kernel's own reason first; None if there are."""
+    if "refused" in told:
+        refused = told["refused"]
+        words = {"open": "it cannot be loaded", "load": "the kernel refused it"}
+        how = words.get(refused["stage"], "the kernel did not enable it")
+        return failure("refused", f"{how}: {refused['reason']}", refused["hint"], refused["log"])
+    if "ejected" in told:
+        ejected = told["ejected"]
+        said = ": ".join(filter(None, (ejected["reason"], ejected["message"])))
+        return failure(
+            "ejected", f"the kernel ejected it: {said}", ejected["hint"], ejected["dump"]
+        )
+    if "error" in told:
+        return failure("guest", told["error"]["message"], "", console)
+    if end != POWERED_OFF or "played" not in told:
+        hint = BOOT_HINT if end == "boot_timed_out" else ""
+        return failure(end if end != POWERED_OFF else "guest", message, hint, console)
+    return None
+
+
+def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
+    """What a play and its recording say; of one that lost events only what the tasks counted."""
+    whole = schedule if schedule and not schedule["lost"] else None
+    keeps = bool(timeline and whole)
+    elapsed_ns = _elapsed_ns(played, whole)
+    names = {str(task["number"] + 1): task["name"] for task in played["tasks"]}
+    return {
+        "status": played["status"],
+        "error": None,
+        "digest": _digest(_what_happened(played, whole)),
+        "makespan_ns": played["makespan_ns"],
+        "elapsed_ns": elapsed_ns,
+        "messages": played["messages"],
+        "nr_tasks": played["nr_tasks"],
+        "nr_cpus": played["nr_cpus"],
+        "events": None,
+        "switches": _sum(whole, "switches"),
+        "voluntary_switches": _sum(whole or played, "voluntary_switches"),
+        "involuntary_switches": _sum(whole or played, "involuntary_switches"),
+        "migrations": _sum(whole, "migrations"),
+        "wakeups": _sum(whole, "wakeups"),
+        "ticks": None,
+        "interrupts": None,
+        "cpu_time_ns": None,
+        "run_ns": whole and whole["run_ns"],
+        "wait_ns": whole and whole["wait_ns"],
+        "wakeup_latency_ns": whole and whole["wakeup_latency_ns"],
+        # The player refuses workloads with requests.
+        "response_ns": None,
+        "deadlines": None,
+        "deadline_misses": None,
+        "requests": None,
+        "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
+        "task_groups": _task_groups(played, whole),
+        "timeline": whole["timeline"] if keeps else None,
+        "timeline_names": names if keeps else None,
+        "recording": _recording(played, schedule),
+    }
+
+
+def _elapsed_ns(played: Mapping, whole: Mapping | None) -> int:
+    """Until all tasks are gone: the player learns of the last exit before that exit is over."""
+    stays = whole["timeline"] if whole else []
+    return max([played["elapsed_ns"], *(until_ns for _, until_ns, _, _ in stays[-1:])])
+
+
+def _what_happened(played: Mapping, whole: Mapping | None) -> list:
+    """All wake-ups and stays with their times, which tell two runs apart."""
+    if whole is None:
+        return [played["elapsed_ns"], [task["run_ns"] for task in played["tasks"]]]
+    return [played["elapsed_ns"], whole["timeline"], whole["wakeups"]]
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:DIGEST_DIGITS]
+
+
+def _sum(of: Mapping | None, name: str) -> int | None:
+    return None if of is None else sum(task[name] for task in of["tasks"])
+
+
+def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:
+    """Jain's index of CPU time a second of life and weight: 1 is even, 1/n one task taking all.
+
+    The formula, and the reading of it, are the simulator's; 1 if nothing ran.
+
+    Source: R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for
+    resource allocation in shared computer systems", DEC-TR-301, 1984.
+    """
+    shares = []
+    for task in tasks:
+        exited_ns = task["exited_at_ns"]
+        end_ns = elapsed_ns if exited_ns is None else min(exited_ns, elapsed_ns)
+        lived_ns = max(end_ns - task["born_at_ns"], 1)
+        shares.append(task["run_ns"] / weight_of(task["nice"]) / lived_ns)
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def _task_groups(played: Mapping, whole: Mapping | None) -> list[dict]:
+    """The play's groups, each with what the recording says of its tasks."""
+    of_task = {task["number"]: task for task in whole["tasks"]} if whole else {}
+    groups = []
+    for group in played["task_groups"]:
+        numbers = [
+            task["number"]
+            for task in played["tasks"]
+            if (task["name"], task["nice"]) == (group["name"], group["nice"])
+        ]
+        seen = [of_task[number] for number in numbers if number in of_task]
+        counted = {
+            name: sum(task[name] for task in seen) if whole else None
+            for name in ("wait_ns", "switches", "migrations")
+        }
+        groups.append({**group, **counted})
+    return groups
+
+
+def _recording(played: Mapping, schedule: Mapping | None) -> dict | None:
+    """How far the recording can be relied on."""
+    if schedule is None:
+        return None
+    names = ("lost", "others_ns", "idle_while_waiting_ns")
+    return {name: schedule[name] for name in names}

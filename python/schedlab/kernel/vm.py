@@ -1,0 +1,301 @@
+"""Boots a kernel in a virtual machine and gives what its guest says, line by line.
+
+A guest may do anything; a boot always ends, and says how. Interrupting is possible at any time.
+A machine whose guest is ours is kept once it has booted: the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schedlab import catalogue, programs
+from schedlab.kernel import images
+
+# How long the core may wait before Python looks whether it was interrupted.
+WAIT_S = 0.2
+
+POWERED_OFF = "powered_off"
+# Ends after which a machine that said nothing is started once more. QEMU's emulation fails about
+# one boot in some hundreds, before the guest's first program (seen: a double fault of Linux 6.12
+# under QEMU 7.2, and silence). Nothing was measured by then.
+TRIED_AGAIN = ("panicked", "boot_timed_out", "not_restored")
+# What a boot may compute: the slowest of those measured took 11 s of CPU time, with four CPUs and
+# the clock that counts instructions. Where that is not enough, the second trial has more.
+BOOT_EFFORT_S = 45.0
+BOOT_EFFORT_AGAIN_S = 300.0
+# Kernels go on initialising for some 1.5 s after their first process began. So long after that a
+# guest stops for us; a clock that counts instructions jumps over the time in which all sleep.
+SETTLE_S = 2.0
+SETTLE_DETERMINISTIC_S = 6.0
+# Of a console, to tell how a machine ended.
+LAST_LINES = 5
+# Where a kernel begins to tell why it dies; registers and the way back follow, which nobody reads.
+# Source: Linux, Documentation/admin-guide/bug-hunting.rst, and panic() in kernel/panic.c.
+DEATH = re.compile(r"BUG: |Oops: |PANIC: |general protection fault|Kernel panic - not syncing")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a boot may take, in seconds of this machine's clock."""
+
+    boot_s: float = 600.0
+    """From power on to the guest's first line."""
+    wall_s: float = 600.0
+    """From power on to the end."""
+    quiet_s: float | None = None
+    """From one line to the next, once there was one; None is as long as there is time."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a guest loads before it gets its job."""
+
+    content: bytes
+    """A BPF object."""
+    tunables: Mapping[str, int] = field(default_factory=dict)
+    """What to set in it."""
+    is_kept: bool = True
+    """Whether the machine that has loaded it is saved; it is kept once `judge_policy` says so."""
+
+    def files(self) -> dict[str, bytes]:
+        """The guest's files, as crates/kernel/src/job.rs has them."""
+        set_ = {name: str(value) for name, value in self.tunables.items()}
+        text = json.dumps({"object": "/policy.o", "set": set_}, sort_keys=True)
+        return {"/policy.o": self.content, "/policy.json": text.encode()}
+
+
+@dataclass
+class Boot:
+    """One boot: iterate over it for the guest's lines, then see how it ended."""
+
+    machine: object
+    start_again: Callable[[], object] | None = None
+    """Starts such a machine once more; None where that would end the same way."""
+    end: str = ""
+    """"powered_off", "panicked", "boot_timed_out", "not_restored", "timed_out", "flooded" or
+    "qemu_failed"."""
+    message: str = ""
+    """The end in words."""
+    console: str = ""
+    """The last of what the kernel wrote to its console: the evidence."""
+    booted_after_ns: int | None = None
+    """Time on this machine's clock from power on to the first line."""
+    lines: list[str] = field(default_factory=list)
+    failed_start: str = ""
+    """How a first machine ended that said nothing, with the last of its console; else empty."""
+    boot: str = ""
+    """Which boot it goes on from: equal for all that do; empty for a guest that is not ours."""
+    tells: Callable[[str], None] | None = None
+    """Called now and then with how far the machine is: "booting", "saving", "restoring" or
+    "working"."""
+    quiet_s: float | None = None
+    """The limit of this name."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Every line, as it comes."""
+        heard_s = time.monotonic()
+        while not self.end:
+            if self.tells:
+                self.tells(self.machine.stage)
+            kind, text = self.machine.next(WAIT_S)
+            if kind == "line":
+                self.lines.append(text)
+                yield text
+                heard_s = time.monotonic()
+            elif kind == "quiet" and self._is_too_quiet(heard_s):
+                self.end = "timed_out"
+                self.message = f"the guest said nothing more for {self.quiet_s:g} s"
+            elif kind != "quiet" and not self._starts_again(kind, text):
+                self.end, self.message = kind, text
+        self.console = self.machine.console_tail()
+        self.booted_after_ns = self.machine.booted_after_ns
+        self.boot = self.machine.boot
+
+    def _is_too_quiet(self, heard_s: float) -> bool:
+        is_limited = self.quiet_s is not None and bool(self.lines)
+        return is_limited and time.monotonic() - heard_s > self.quiet_s
+
+    @property
+    def pid(self) -> int:
+        """The process of QEMU, whose CPU time is what the guest takes of this machine."""
+        return self.machine.pid
+
+    def _starts_again(self, end: str, message: str) -> bool:
+        """Whether another machine replaces one that ended without a word, which is tried once."""
+        if end not in TRIED_AGAIN or self.lines or self.start_again is None:
+            return False
+        # Whatever cannot be restored is gone, so this comes to an end.
+        if self.failed_start and end != "not_restored":
+            return False
+        told = [message, *evidence(self.machine.console_tail())]
+        self.failed_start = "\n  ".join([self.failed_start, *told] if self.failed_start else told)
+        self.machine.close()
+        self.machine = self.start_again()
+        return True
+
+    def judge_policy(self, did_well: bool) -> None:
+        """Keeps the machine that has loaded the policy, or none with it if it did not do well."""
+        if did_well:
+            self.machine.keep_policy()
+        else:
+            self.machine.forget_policy()
+
+    def __enter__(self) -> Boot:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """The machine does not outlive its use."""
+        self.machine.close()
+
+    def run(self) -> Boot:
+        """Waits for the end; lines are then in `lines`."""
+        with self:
+            for _ in self:
+                pass
+        return self
+
+
+def initramfs(files: Mapping[str, bytes], executables: Mapping[str, bytes]) -> object:
+    """A guest's first file system of these contents, by their absolute paths in the guest."""
+    made = catalogue.native().Initramfs()
+    for path, content in files.items():
+        made.file(path, content)
+    for path, content in executables.items():
+        made.file(path, content, True)
+    return made
+
+
+def evidence(console: str) -> list[str]:
+    """The lines of a console in which a kernel tells why it dies, or the last that there are."""
+    lines = [line for line in console.splitlines() if line.strip()]
+    dies = next((at for at, line in enumerate(lines) if DEATH.search(line)), -LAST_LINES)
+    return lines[dies:][:LAST_LINES]
+
+
+def start(
+    kernel: str,
+    job: Mapping,
+    files: Mapping[str, bytes],
+    policy: Policy | None = None,
+    *,
+    executables: Mapping[str, bytes] | None = None,
+    deterministic: bool = False,
+    seed: int = 1,
+    keep: bool = True,
+    **options,
+) -> Boot:
+    """Starts a guest of ours, which gets `files` once it has booted and then does its job.
+
+    The machine goes on from a boot of the same kernel, guest, `executables` and options where one
+    is kept. Machines of different seeds are different boots; with a deterministic clock each boot
+    is equal, and there is one.
+
+    Parameters
+    ----------
+    job : mapping
+        What the guest does, see crates/kernel/src/job.rs.
+    files, executables : mapping
+        Contents by their absolute paths in the guest: those of this job, and those that the
+        machine has from the beginning.
+    policy : Policy, optional
+        What the guest loads before it gets `files`.
+    keep : bool
+        Whether the machine may go on from a boot that was kept, and is kept itself.
+    options
+        As `boot` has them.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If the guest's program, the kernel or QEMU is missing, or a value cannot be used.
+    """
+    text = json.dumps(job, sort_keys=True).encode()
+    return boot(
+        kernel,
+        initramfs({}, {"/init": programs.GUEST.find().read_bytes(), **(executables or {})}),
+        initramfs({**files, "/job.json": text}, {}),
+        policy and initramfs(policy.files(), {}),
+        deterministic=deterministic,
+        seed=1 if deterministic else seed,
+        settle_s=SETTLE_DETERMINISTIC_S if deterministic else SETTLE_S,
+        keep_in=str(catalogue.machines_directory()) if keep else None,
+        keep_with_policy=policy is not None and policy.is_kept,
+        **options,
+    )
+
+
+def boot(
+    kernel: str,
+    files: object,
+    job: object = None,
+    policy: object = None,
+    *,
+    cpus: str = "1",
+    memory_mib: int = 1024,
+    accelerator: str | None = None,
+    deterministic: bool = False,
+    seed: int = 1,
+    settle_s: float = 0.0,
+    align_clocks: bool = False,
+    record_kib_per_cpu: int = 0,
+    keep_in: str | None = None,
+    keep_with_policy: bool = False,
+    limits: Limits | None = None,
+    kernel_arguments: Sequence[str] = (),
+    tells: Callable[[str], None] | None = None,
+) -> Boot:
+    """Starts a kernel of the cache with an initramfs.
+
+    Parameters
+    ----------
+    job, policy : Initramfs, optional
+        What a guest of ours gets once it has booted, see `start`.
+    cpus : str
+        `N`, or `N,SOCKETS,CORES,THREADS`.
+    accelerator : {"kvm", "tcg"}, optional
+        KVM where it works, if not given.
+    deterministic : bool
+        The guest's clock counts its instructions: equal boots give equal lines, to the nanosecond.
+    settle_s, align_clocks, record_kib_per_cpu, keep_in, keep_with_policy
+        See `_native.boot`.
+    tells : callable, optional
+        See `Boot.tells`.
+
+    Raises
+    ------
+    NativeError
+        If there is no such kernel, no QEMU, or a value cannot be used.
+    """
+    native = catalogue.native()
+    limits = limits or Limits()
+    directory = str(images.directory())
+    if accelerator is None:
+        accelerator = "tcg" if deterministic else native.fastest_accelerator(directory, kernel)
+    start = functools.partial(
+        native.boot,
+        directory,
+        kernel,
+        files,
+        job,
+        policy,
+        cpus=cpus,
+        memory_mib=memory_mib,
+        accelerator=accelerator,
+        deterministic=deterministic,
+        seed=seed,
+        settle_s=settle_s,
+        align_clocks=align_clocks,
+        record_kib_per_cpu=record_kib_per_cpu,
+        keep_in=keep_in,
+        keep_with_policy=keep_with_policy,
+        boot_limit_s=limits.boot_s,
+        wall_limit_s=limits.wall_s,
+        kernel_arguments=list(kernel_arguments),
+    )
+    again = functools.partial(start, boot_effort_s=BOOT_EFFORT_AGAIN_S)
+    return Boot(start(boot_effort_s=BOOT_EFFORT_S), again, tells=tells, quiet_s=limits.quiet_s)

@@ -1,0 +1,197 @@
+"""Texts of a race that the terminal and the page share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from schedlab.race import plan
+from schedlab.race.answers import (
+    Aim,
+    Row,
+    Standing,
+    Verdict,
+)
+from schedlab.race.april_2007 import CFS_2007, GAVL_2007, RING_2007, Beside
+from schedlab.race.plan import TIMED_ALONE, Heat
+from schedlab.statistics.estimates import Estimate
+
+MARKS = {Verdict.MET: "✓", Verdict.LOST: "✗", Verdict.OPEN: "?", None: " "}
+PERCENTILES = {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "max": "max"}
+TAIL = "p999"
+DASH = "–"
+# The race itself is one task that runs.
+BUSY_LOAD = 2.0
+# Of the figures of a heat, those that may be disturbed before it is told.
+DISTURBED_SHARE = 0.1
+
+
+def by_title(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
+    """The heats that differ only in size, under what they have in common."""
+    found: dict[str, list[Standing]] = {}
+    for standing in standings:
+        found.setdefault(standing.heat.asked.title, []).append(standing)
+    return found
+
+
+def unit_of(heat: Heat) -> str:
+    """What the numbers of a heat are."""
+    what = "an operation" if heat.result["per"] == "operation" else "a loop"
+    if heat.result["clock"] == "tsc":
+        return f"ticks of the time stamp counter {what}"
+    return f"nanoseconds {what}"
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio with as many digits as mean something; three decimals where it is very small."""
+    if ratio < 0.1:
+        return f"{ratio:.3f}"
+    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
+
+
+def ticks_text(ticks: float) -> str:
+    """A time in ticks with three significant digits, and all of those before the point."""
+    decimals = 2 if ticks < 10 else 1 if ticks < 100 else 0
+    return f"{ticks:,.{decimals}f}"
+
+
+def time_text(found: Estimate | None) -> str:
+    """Minimum, median, and half of the interval of the median; a dash where there is no time."""
+    if found is None:
+        return DASH
+    text = f"{ticks_text(found.quantiles[0])} {ticks_text(found.median)}"
+    if found.low is None or found.high is None:
+        return text
+    decimals = 2 if found.median < 10 else 1 if found.median < 100 else 0
+    return f"{text} ± {(found.high - found.low) / 2:,.{decimals}f}"
+
+
+def by_speed(found: Sequence[Standing]) -> list[str]:
+    """Structures, the fastest at the largest n first; who has no time there comes last."""
+    names = dict.fromkeys(name for standing in found for name in standing.rows)
+    return sorted(names, key=lambda name: _slowness(found, name))
+
+
+def _slowness(found: Sequence[Standing], name: str) -> tuple[int, float]:
+    """How late in the order: at how many of the largest sizes it is missing, then its time."""
+    for missing, standing in enumerate(reversed(found)):
+        row = standing.rows.get(name)
+        if row is not None and row.single:
+            return missing, row.single["p50"]
+        if row is not None and row.ticks is not None:
+            return missing, row.fewest
+    return len(found), 0.0
+
+
+def marked(name: str, found: Sequence[Standing]) -> str:
+    """A structure's name, and a sign if its order is not exact."""
+    row = next(one.rows[name] for one in found if name in one.rows)
+    return name if row.is_exact else f"{name} ~"
+
+
+def together_text(heat: Heat) -> str:
+    """Which two operations the percentiles of a heat are of that times each alone."""
+    removes = "remove" in TIMED_ALONE[heat.asked.workload]
+    return f"a {'removal' if removes else 'pop'} and the push after it, added"
+
+
+def apart_text(standing: Standing, row: Row) -> str:
+    """The tail of each operation of a heat that times each alone."""
+    if not row.single:
+        return DASH
+    operations = TIMED_ALONE[standing.heat.asked.workload]
+    return " ".join(ticks_text(row.single[name][TAIL]) for name in operations)
+
+
+def left_out(found: Sequence[Standing]) -> list[str]:
+    """Who does not take part and why, the sizes with one reason together; and what ~ means."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for standing in found:
+        for name, row in standing.rows.items():
+            if row.left_out:
+                reasons.setdefault((name, row.left_out), []).append(standing.heat.asked.size)
+    lines = []
+    if any(not row.is_exact for standing in found for row in standing.rows.values()):
+        lines.append("~: not in exact order, so no peer")
+    for (name, why), sizes in reasons.items():
+        where = "" if len(sizes) == len(found) else f" at n = {', '.join(sizes)}"
+        lines.append(f"{name} is left out{where}: {why}")
+    return lines
+
+
+def aim_text(heat: Heat, aim: Aim) -> str:
+    """An aim in words: where, what was found, and what it should be."""
+    bounds = " (no interval)"
+    if aim.found.low is not None:
+        bounds = f" [{ratio_text(aim.found.low)}, {ratio_text(aim.found.high)}]"
+    what, against = aim.what, aim.found.against
+    what = what if against in what else f"{against}, {what}"
+    return (
+        f"{heat.asked.place}: {ratio_text(aim.found.ratio)}{bounds} × {what}; aim ≤ {aim.limit:g}"
+    )
+
+
+def notes(standings: Sequence[Standing]) -> list[str]:
+    """What must be known to read the numbers: what is not counted, and a machine that was busy."""
+    said = []
+    why_not = {one.heat.result["counters"].get("why_not") for one in standings} - {None, ""}
+    if why_not:
+        said.append(f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}.")
+    if too_short := [
+        one.heat.asked
+        for one in standings
+        if any(ticks <= 0 for row in one.rows.values() for ticks in row.rounds)
+    ]:
+        said.append(
+            f"The clock is too coarse for {plan.places(too_short)}: a round took no time, so there"
+            " are no ratios to it. Race more loops, with -l."
+        )
+    if (step := _clock_step(standings)) > 1:
+        said.append(
+            f"The clock goes forward {step} ticks at a time, so single operations that differ by"
+            " one such step, or a pop and a push by two, may have taken as long."
+        )
+    said.extend(_disturbances(standings))
+    return said
+
+
+def _clock_step(standings: Sequence[Standing]) -> int:
+    """The step, in ticks, of the clock that times single operations; 0 if it timed none.
+
+    It is the greatest common divisor of all their percentiles, 1 where steps are no whole ticks.
+    """
+    found = [row.single for one in standings for row in one.rows.values() if row.single]
+    found += [of_one for single in found for of_one in single.values() if isinstance(of_one, dict)]
+    return math.gcd(*(int(percentiles[name]) for percentiles in found for name in PERCENTILES))
+
+
+def _disturbances(standings: Sequence[Standing]) -> Iterable[str]:
+    """Who else was on the machine, as far as it is known."""
+    pace = plan.own_pace(one.heat for one in standings)
+    shares = {one.heat.asked: one.heat.disturbed_share(pace) for one in standings}
+    disturbed = [asked for asked, share in shares.items() if share > DISTURBED_SHARE]
+    if disturbed:
+        disturbed.sort(key=shares.__getitem__, reverse=True)
+        yield (
+            "Another thread had the CPU, or the other half of its core, in"
+            f" {shares[disturbed[0]]:.0%} of the figures of {plan.places(disturbed)}. Who keeps"
+            " many units of the core busy suffers most from that, so ratios there are not those of"
+            " an idle machine. --again races anew."
+        )
+    loads = [one.heat.load for one in standings if one.heat.load is not None]
+    if loads and max(loads) >= BUSY_LOAD:
+        yield (
+            f"The machine was busy: up to {max(loads):.1f} tasks at a time ran or waited. Minima"
+            " suffer least; for times to quote, race on an idle machine."
+        )
+
+
+def published_texts(row: Beside) -> list[str]:
+    """The cells of a row: three times then, three now, and two ratios as `then, now`."""
+    names = (CFS_2007, GAVL_2007, RING_2007)
+    times = [side.get(name) for side in (row.then, row.now) for name in names]
+    texts = [DASH if time is None else ticks_text(time) for time in times]
+    for over, under in ((CFS_2007, GAVL_2007), (RING_2007, CFS_2007)):
+        pair = row.ratios(over, under)
+        texts.append(", ".join(DASH if one is None else ratio_text(one) for one in pair))
+    return texts

@@ -1,0 +1,389 @@
+"""What is asked in a race of run queues: which workloads, keys and sizes, and who takes part.
+
+A heat is one workload with one distribution of keys at one size: all structures meet in it, round
+by round, and only within a heat are times compared. A race is a list of heats. The core runs
+them; here they are planned, named and given the key under which a store keeps them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab import catalogue, user_file
+from schedlab.digests import canonical_json
+from schedlab.errors import BadValue, SchedlabError
+
+WORKLOADS = {
+    "hold": "take the first item, give it a later key, queue it again: the loop of 2007",
+    "hold_remove": "hold, and a random item is taken out and queued again: sleep and wake",
+    "cold": "hold over many queues in random order, so that none is in the caches",
+    "single": "hold, one operation at a time, each timed by itself: percentiles",
+    "single_remove": "hold_remove, one operation at a time, as single",
+    "markov": "pushes and pops by a two-state chain around n items",
+    "up_down": "fill to n items, then empty",
+    "storm": "n/4 items wake up at once with low keys and are served",
+    "mass_exit": "all n items are removed in random order",
+    "drain": "everything of one queue is moved into another",
+    "fork_burst": "n/4 pushes of nearly equal keys, then served",
+    "trace": "the operations of a file, see --trace",
+}
+# Workloads whose times are percentiles of operations, not medians of rounds, and which operations;
+# the last two of each are added in what is shown first. `back` is the push after a removal.
+TIMED_ALONE = {
+    "single": ("pop", "push"),
+    "single_remove": ("pop", "push", "remove", "back"),
+}
+KEYS = ("uniform", "constant", "exponential", "bimodal", "ties", "weighted", "wide", "biased")
+ORDERS = ("rotating", "abcba")
+
+# What the source of a queue begins with that came in a shared object.
+PLUGIN_PREFIX = "plugin:"
+
+# Every size that was published in 2007; the largest of all is only in a full race.
+SIZES_PUBLISHED = (1, 2, 4, 8, 10, 16, 32, 64, 100, 1_000, 10_000, 100_000)
+SIZES_FULL = (*SIZES_PUBLISHED, 1_000_000)
+SIZES_OTHER = (10, 100, 1_000, 10_000, 100_000)
+SIZES_COLD = (4, 10, 64, 100)
+SIZE_MAX = 1 << 24
+# Queues that are visited at random: as many items as leave every cache but the last.
+COLD_ITEMS = 1 << 18
+COLD_QUEUES_MAX = 1 << 14
+# So many make the interval of a median narrow although a neighbour disturbs some of them.
+ROUNDS = 31
+# So much above the pace of a core of one's own, it was shared: as in crates/race/src/cpu_core.rs.
+SHARED = 1.4
+SEED = 1
+
+# 1,000 and 12,000,000 are meant as one number: who means several begins none with a zero.
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})*,0[0-9]{2}(,[0-9]{3})*")
+
+CPUINFO = Path("/proc/cpuinfo")
+CACHES = Path("/sys/devices/system/cpu")
+_CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A shared object whose queues take part; `digest` is that of its bytes."""
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one heat asks. `n` is items a queue, None for those of a trace.
+
+    `loops` is None where the core chooses, `cpu` where the system does not tell, `structures` is
+    None for everybody; `trace` and `trace_digest` are empty but for the workload `trace`.
+    """
+
+    workload: str
+    keys: str
+    n: int | None
+    queues: int
+    structures: tuple[str, ...] | None = None
+    loops: int | None = None
+    rounds: int = ROUNDS
+    order: str = ORDERS[0]
+    cpu: int | None = None
+    seed: int = SEED
+    plugins: tuple[Plugin, ...] = ()
+    trace: str = ""
+    trace_digest: str = ""
+
+    @property
+    def spec(self) -> dict:
+        """The heat as the core takes it."""
+        return {
+            **self._same,
+            "plugins": [plugin.path for plugin in self.plugins],
+            "trace": self.trace or None,
+        }
+
+    def key(self, cpu_model: str, version: str) -> str:
+        """Under what the store keeps the heat: what was asked, of which machine and core."""
+        asked = {
+            **self._same,
+            "plugins": [plugin.digest for plugin in self.plugins],
+            "trace": self.trace_digest,
+        }
+        return canonical_json({"asked": asked, "cpu_model": cpu_model, "version": version})
+
+    @property
+    def _same(self) -> dict:
+        return {
+            "workload": self.workload,
+            "keys": self.keys,
+            "n": self.n,
+            "queues": self.queues,
+            "loops": self.loops,
+            "rounds": self.rounds,
+            "order": self.order,
+            "structures": None if self.structures is None else list(self.structures),
+            "cpu": self.cpu,
+            "seed": self.seed,
+        }
+
+    @property
+    def title(self) -> str:
+        """What heats of different sizes have in common, as a heading."""
+        return self.workload if self.workload == "trace" else f"{self.workload}, {self.keys} keys"
+
+    @property
+    def size(self) -> str:
+        """The size as a column's name: items, and queues where there are many."""
+        if self.n is None:
+            return "all"
+        return f"{self.n:,}" if self.queues == 1 else f"{self.n:,}×{self.queues:,}"
+
+    @property
+    def place(self) -> str:
+        """Which heat it is, in a sentence."""
+        return f"{self.title}, n = {self.size}"
+
+    @property
+    def is_timed_alone(self) -> bool:
+        """Whether each operation is timed by itself."""
+        return self.workload in TIMED_ALONE
+
+    @property
+    def weight(self) -> float:
+        """How long it takes beside others: filling and warming up grow with the items."""
+        return 1 + (self.n or 0) * self.queues / 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """A heat that was raced: `result` is what the core gave.
+
+    `load` is how many tasks the machine ran or had waiting in the minute before, this one not
+    counted for most of it; None where the system does not tell.
+    """
+
+    asked: Asked
+    result: Mapping
+    raced_at: str
+    load: float | None
+    is_reused: bool = False
+
+    @property
+    def pace(self) -> float:
+        """The least pace that was known when it ended, see `crates/race/src/cpu_core.rs`."""
+        return self.result["spec"]["pace"]
+
+    def disturbed_share(self, pace: float) -> float:
+        """The part of its figures in which another thread had the CPU, or half of its core.
+
+        `pace` is that of a core of one's own: who had a neighbour all the time did not know it.
+        """
+        rows = [row for row in self.result["rows"] if not row["left_out"]]
+        figures = sum(len(row["ticks_per_loop"]) for row in rows)
+        slow = [sum(found > SHARED * pace for found in row["paces"]) for row in rows]
+        known = [row["disturbed"] for row in rows]
+        return sum(map(max, slow, known)) / max(figures, 1)
+
+
+def own_pace(heats: Iterable[Heat]) -> float | None:
+    """The pace of a core of one's own, as far as these heats know it; None of none."""
+    return min((heat.pace for heat in heats), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The processor: its model, and name and bytes of each level of data cache, first to last."""
+
+    cpu_model: str
+    caches: tuple[tuple[str, int], ...]
+
+
+def plan(
+    workloads: Sequence[str], keys: Sequence[str], sizes: Sequence[int], full: bool, is_traced: bool
+) -> list[tuple[str, str, int | None, int]]:
+    """Workload, keys, n and queues of every heat; what is empty is chosen here.
+
+    Raises
+    ------
+    SchedlabError
+        If the workload `trace` is asked for without a trace.
+    """
+    if not workloads:
+        wanted = WORKLOADS if full else ("trace",) if is_traced else ("hold",)
+        workloads = [name for name in wanted if is_traced or name != "trace"]
+    if "trace" in workloads and not is_traced:
+        raise SchedlabError(
+            "--workload trace: there is no trace to play",
+            "give its file with --trace; docs/guides/race.md shows the format",
+        )
+    heats = []
+    for workload in dict.fromkeys(workloads):
+        if workload == "trace":
+            heats.append((workload, KEYS[0], None, 1))
+            continue
+        drawn = keys or (KEYS if full and workload == "hold" else KEYS[:1])
+        for name in dict.fromkeys(drawn):
+            heats += [
+                (workload, name, n, queues_of(workload, n))
+                for n in dict.fromkeys(sizes or _usual_sizes(workload, full))
+            ]
+    return heats
+
+
+def places(heats: Sequence[Asked]) -> str:
+    """Which heats, in a sentence: the first, and how many there are besides."""
+    return heats[0].place + (f" and {len(heats) - 1} more" if len(heats) > 1 else "")
+
+
+def refuse_unheeded(
+    trace: Path, heats: Sequence[tuple], sizes: Sequence[str], keys: Sequence[str]
+) -> None:
+    """A trace has items and keys of its own, and one workload plays it.
+
+    Raises
+    ------
+    SchedlabError
+        If no heat plays the trace, or if sizes or keys were given that no heat takes.
+    """
+    workloads = [workload for workload, *_ in heats]
+    if "trace" not in workloads:
+        raise SchedlabError(
+            f"--trace {trace}: --workload {workloads[0]} does not play it",
+            "leave out --workload, or add --workload trace",
+        )
+    unheeded = {"-n": sizes, "--keys": keys}
+    for option, given in unheeded.items():
+        if given and set(workloads) == {"trace"}:
+            raise SchedlabError(
+                f"{option} {given[0]}: a trace has items and keys of its own",
+                f"leave out {option}, or --trace",
+            )
+
+
+def _usual_sizes(workload: str, full: bool) -> Sequence[int]:
+    if workload == "hold":
+        return SIZES_FULL if full else SIZES_PUBLISHED
+    return SIZES_COLD if workload == "cold" else SIZES_OTHER
+
+
+def queues_of(workload: str, n: int) -> int:
+    """How many queues of n items a workload has: one, or as many as leave the caches."""
+    if workload != "cold":
+        return 1
+    fitting = max(2, COLD_ITEMS // n)
+    return min(COLD_QUEUES_MAX, 1 << (fitting.bit_length() - 1))
+
+
+def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
+    """Sizes as people write them, separated by commas: `10`, `1000`, `1_000`, `1,2,4`."""
+    sizes = []
+    for text in texts:
+        for word in text.split(","):
+            if not re.fullmatch(r"[-+]?[0-9][0-9_]*", word.strip()):
+                raise BadValue(place, word, "is not a whole number", "write -n 10 or -n 1,10,1000")
+            if _THOUSANDS.fullmatch(text):
+                as_one = text.replace(",", "")
+                why = "is several sizes, because a comma stands between two"
+                raise BadValue(place, text, why, f"write -n {as_one} for one size")
+            n = int(word)
+            if not 1 <= n <= SIZE_MAX:
+                hint = "give the items of a queue, as in -n 10"
+                raise BadValue(place, word, f"is not from 1 to {SIZE_MAX:,}", hint)
+            sizes.append(n)
+    return sizes
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file's bytes.
+
+    Raises
+    ------
+    SchedlabError
+        If the file cannot be read.
+    """
+    content = user_file.read(str(path), path, user_file.MADE_BYTES_MAX)
+    return hashlib.sha256(content).hexdigest()
+
+
+def refuse_changed(asked: Asked) -> None:
+    """Each heat opens its files again: they must still be those that the race began with.
+
+    Raises
+    ------
+    SchedlabError
+        If a plug-in or the trace has other bytes than it had.
+    """
+    files = [(plugin.path, plugin.digest) for plugin in asked.plugins]
+    files += [(asked.trace, asked.trace_digest)] * bool(asked.trace)
+    for path, digest in files:
+        if digest_of(Path(path)) != digest:
+            raise SchedlabError(
+                f"{path} was changed during the race: {asked.place} is not kept",
+                "run the same command again; heats raced before the change stay in the store",
+            )
+
+
+# ---- this machine -------------------------------------------------------------------------------
+
+
+def this_machine(cpu: int | None = None) -> Machine:
+    """The processor that this runs on, and the caches of one of its CPUs."""
+    return Machine(_cpu_model(), _caches(CACHES / f"cpu{cpu or 0}" / "cache"))
+
+
+def usual_cpu() -> int | None:
+    """The CPU of a race that names none, the last that may be used; None where nobody tells."""
+    return max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def _cpu_model() -> str:
+    """As the kernel names it; where it does not, as on some ARM machines, the instruction set."""
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", CPUINFO.read_text("utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _caches(directory: Path) -> tuple[tuple[str, int], ...]:
+    """The data caches of a CPU; nothing where the system does not tell."""
+    found = []
+    for index in sorted(directory.glob("index*")):
+        try:
+            level, kind, size = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
+            )
+        except OSError:
+            continue
+        if kind != "Instruction" and size[-1:] in _CACHE_UNITS:
+            name = f"L{level}d" if kind == "Data" else f"L{level}"
+            found.append((name, int(size[:-1]) * _CACHE_UNITS[size[-1]]))
+    return tuple(found)
+
+
+# ---- who takes part -----------------------------------------------------------------------------
+
+
+def plugin_of(path: Path) -> Plugin:
+    """A shared object as it takes part."""
+    return Plugin(str(path), digest_of(path))
+
+
+def header_directory() -> Path:
+    """Where `schedlab_race.h` lies, which anybody's queue includes."""
+    return _race_directory() / "include"
+
+
+def peers() -> list[Path]:
+    """The sources of the queues of well-known C++ libraries."""
+    return sorted((_race_directory() / "peers").glob("*.cpp"))
+
+
+def _race_directory() -> Path:
+    """Where the race keeps what is compiled when it is used."""
+    return catalogue.data_directory() / "crates" / "race"

@@ -1,0 +1,1 @@
+"""What people read, whatever it is of: numbers as texts, tables, figures, pages, progress."""

@@ -1,0 +1,158 @@
+"""Runs that were made next to each other, in blocks: how many times the one the other takes.
+
+A block holds every sample once, one run soon after the other, so that what else the machine does
+meets them alike. The ratio is taken within each block, where that cancels, and the block is the
+unit of replication: n blocks leave n - 1 degrees of freedom, however many runs are in them. The
+interval is Student's of the logarithms (`statistics.paired_ratio`). A test that asks nothing of
+their distribution stands beside it: if the two samples do not differ, their runs might as well be
+exchanged within any block.
+
+Sources: R. A. Fisher, "The Design of Experiments", 1935, sections 17 to 21 (pairs, and the test
+that exchanges them); G. E. P. Box, J. S. Hunter and W. G. Hunter, "Statistics for Experimenters",
+2nd edition 2005, chapters 3 and 4 (blocks).
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from schedlab.errors import BadValue
+from schedlab.statistics.estimates import CONFIDENCE, EQUIVALENCE_CONFIDENCE, Ratio
+from schedlab.statistics.samples import Sample, does_not_vary, finite, positive
+
+BLOCKS_FOR_EXCHANGES_MIN = 6
+"""Of five blocks there are 32 ways to exchange, of which two are always as extreme as the most
+extreme one: no p value could be below 1/16. The sign test is as blind."""
+EXACT_BLOCKS_MAX = 16
+"""All ways to exchange are tried up to here, 65,536."""
+EXCHANGES = 9_999
+"""Of more blocks so many ways are drawn, always the same."""
+SEED = 1935
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Two samples by block: `a[i]` and `b[i]` were made in one. `nr_alone` runs had no partner."""
+
+    a: Sample
+    b: Sample
+    nr_alone: int
+
+    @property
+    def logs(self) -> Sample:
+        """Logarithm of a over b in each block; 0 where both took the same."""
+        return np.log(self.a) - np.log(self.b)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of these logarithms; 0 where all blocks have one ratio."""
+        return 0.0 if self.a.size < 2 or self.does_not_vary else float(np.std(self.logs, ddof=1))
+
+    @property
+    def does_not_vary(self) -> bool:
+        """Whether the ratio is the same in all blocks, to rounding."""
+        scale = max(1.0, float(np.max(np.abs([np.log(self.a), np.log(self.b)]))))
+        return does_not_vary(self.logs, scale)
+
+
+def matched(
+    a: ArrayLike, b: ArrayLike, blocks_a: Sequence[Hashable], blocks_b: Sequence[Hashable]
+) -> Blocked:
+    """The runs of two samples that have a partner in their block.
+
+    Parameters
+    ----------
+    a, b : array_like, shape (n_a,) and (n_b,)
+        Positive finite times in one unit, one a run.
+    blocks_a, blocks_b : sequence of hashable
+        The block of each run. Of two runs of one sample in a block the later one counts.
+
+    Raises
+    ------
+    BadValue
+        If a value is not positive and finite, or a sample has not as many blocks as runs.
+    """
+    of_a, of_b = _by_block("a", a, blocks_a), _by_block("b", b, blocks_b)
+    shared = [block for block in of_a if block in of_b]
+    return Blocked(
+        np.array([of_a[block] for block in shared]),
+        np.array([of_b[block] for block in shared]),
+        len(blocks_a) + len(blocks_b) - 2 * len(shared),
+    )
+
+
+def _by_block(name: str, values: ArrayLike, blocks: Sequence[Hashable]) -> dict[Hashable, float]:
+    sample = positive(name, values)
+    if sample.size != len(blocks):
+        why = f"is not the {sample.size} that the sample has runs"
+        raise BadValue(f"blocks of {name}", len(blocks), why, "name the block of each run")
+    return dict(zip(blocks, map(float, sample), strict=True))
+
+
+def exchange_p(logs: ArrayLike) -> float:
+    """How often exchanging both within blocks moves their mean ratio at least as far from 1.
+
+    Exchanging turns the sign of a logarithm around. Every block is exchanged or not, which is
+    2 to the power n ways, each as likely as what was measured if the samples do not differ.
+
+    Parameters
+    ----------
+    logs : array_like, shape (n_blocks,)
+        Logarithms of the ratios, finite; at least two.
+
+    Returns
+    -------
+    float
+        Two-sided p value: exact for up to `EXACT_BLOCKS_MAX` blocks, at least 2 / 2**n; of more,
+        from `EXCHANGES` ways drawn at random and the one that was measured. 1 where the mean is 0.
+    """
+    sample = finite("logarithms", logs)
+    found = scipy.stats.permutation_test(
+        (sample,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=2**EXACT_BLOCKS_MAX if sample.size <= EXACT_BLOCKS_MAX else EXCHANGES,
+        rng=np.random.default_rng(SEED),
+    )
+    return float(found.pvalue)
+
+
+def median_within(blocked: Blocked) -> Ratio:
+    """Median of the ratios within blocks, with interval and p value by the sign test.
+
+    For ratios of which some are far off, which a mean would follow. It asks nothing of their
+    distribution.
+
+    Returns
+    -------
+    Ratio
+        Without interval and p value for fewer than `BLOCKS_FOR_EXCHANGES_MIN` blocks. Its
+        `log_error` is half of the interval's width in that of a standard normal one.
+
+    Notes
+    -----
+    Source: W. J. Dixon and A. M. Mood, "The statistical sign test", J. American Statistical
+    Association 41, 1946; bounds as in `statistics.median_estimate`.
+    """
+    n, logs = blocked.a.size, blocked.logs
+    centre = float(np.exp(np.median(logs)))
+    if n < BLOCKS_FOR_EXCHANGES_MIN:
+        return Ratio(n, n, centre, None, None, None, None, None)
+    test = scipy.stats.quantile_test(logs, q=0.0, p=0.5)
+    low, high = test.confidence_interval(CONFIDENCE)
+    low_90, high_90 = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
+    return Ratio(
+        n_a=n,
+        n_b=n,
+        ratio=centre,
+        low=float(np.exp(low)),
+        high=float(np.exp(high)),
+        p_value=min(1.0, float(test.pvalue)),
+        equivalence_low=float(low_90),
+        equivalence_high=float(high_90),
+        log_error=float((high - low) / (2 * scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))),
+    )

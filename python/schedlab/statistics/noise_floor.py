@@ -1,0 +1,112 @@
+"""What a machine differs from itself by: the noise floor of a comparison.
+
+Runs that were made in one go have in common what the machine was in then: its memory layout, its
+heat, what else it did. Between two goes that differs though nothing was changed, and an interval
+that counts runs does not hold it. So the same setup, measured more than once, is compared with
+itself (an A/A test): as a rule by the means of its occasions, which are boots, or sessions within
+one. Where nothing was measured twice the halves of each series stand in, of which the second was
+made after the first: they show drift within a session, and nothing of what another boot would be.
+
+The floor is the critical difference of two means of so many occasions: two measurements of one
+setup, made as these were, differ by less in 95 of 100 cases. It is known as well as there are
+occasions, so Student's quantile takes the place of the normal one: of two occasions it is large.
+
+Source: ISO 5725-6:1994, "Accuracy of measurement methods and results", part 6, section 4.2 (the
+critical difference, 1.96 s sqrt(1 / n1 + 1 / n2)); Student's t for an s of few occasions.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from schedlab.errors import BadValue
+from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN
+from schedlab.statistics.samples import Sample, does_not_vary, positive
+
+CHANGE_MAX = 1e3
+"""As in `power`: more than this factor is told as this."""
+
+
+class Null(StrEnum):
+    """What was compared with itself."""
+
+    OCCASIONS = "occasions"
+    HALVES = "halves"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """`change` is relative, 0.02 is 2 %: as much longer, or as much shorter as that is a factor.
+
+    `nr_a` and `nr_b` are the parts, of the kind `of`, that each sample was divided into.
+    """
+
+    change: float
+    of: Null
+    nr_a: int
+    nr_b: int
+
+
+def noise_floor(
+    a: ArrayLike,
+    b: ArrayLike,
+    occasions_a: Sequence[Hashable],
+    occasions_b: Sequence[Hashable],
+    centre: Callable[[Sample], float] = np.mean,
+) -> NoiseFloor | None:
+    """By how much two samples made like these differ where nothing does.
+
+    Parameters
+    ----------
+    a, b : array_like, shape (n_a,) and (n_b,)
+        Positive finite times in one unit, one a run, in the order in which they were made.
+    occasions_a, occasions_b : sequence of hashable
+        The occasion of each run.
+    centre : callable
+        Of the logarithms of an occasion: their mean, or their median where medians are compared.
+
+    Returns
+    -------
+    NoiseFloor or None
+        None if no sample has two occasions, or halves of `RUNS_FOR_INTERVAL_MIN` runs.
+
+    Raises
+    ------
+    BadValue
+        If a value is not positive and finite, or a sample has not as many occasions as runs.
+    """
+    of_a, of_b = _parts("a", a, occasions_a), _parts("b", b, occasions_b)
+    kind = Null.OCCASIONS
+    if len(of_a) < 2 and len(of_b) < 2:
+        of_a, of_b, kind = _halves(of_a[0]), _halves(of_b[0]), Null.HALVES
+    degrees = len(of_a) + len(of_b) - 2
+    if degrees < 1:
+        return None
+    centres = [np.array([float(centre(part)) for part in of]) for of in (of_a, of_b)]
+    squares = sum(0.0 if does_not_vary(of, 1.0) else float(np.var(of) * of.size) for of in centres)
+    error = math.sqrt(squares / degrees * (1 / len(of_a) + 1 / len(of_b)))
+    limit = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)) * error
+    change = math.expm1(min(limit, math.log(CHANGE_MAX)))
+    return NoiseFloor(change, kind, len(of_a), len(of_b))
+
+
+def _parts(name: str, values: ArrayLike, occasions: Sequence[Hashable]) -> list[Sample]:
+    """The logarithms of each occasion."""
+    logs = np.log(positive(name, values))
+    if logs.size != len(occasions):
+        why = f"are not the {logs.size} that the sample has runs"
+        raise BadValue(f"occasions of {name}", len(occasions), why, "name the one of each run")
+    found: dict[Hashable, list[float]] = {}
+    for occasion, value in zip(occasions, logs, strict=True):
+        found.setdefault(occasion, []).append(float(value))
+    return [np.array(of) for of in found.values()]
+
+
+def _halves(logs: Sample) -> list[Sample]:
+    enough = logs.size >= 2 * RUNS_FOR_INTERVAL_MIN
+    return np.array_split(logs, 2) if enough else [logs]

@@ -1,0 +1,141 @@
+"""What many ratios say together: one number, how sure it is, and how far they are from being one.
+
+Each cell, a benchmark or a machine, has one vote: its ratio, however many runs that is of. The
+number is the geometric mean of the votes, and its interval Student's over them, as cells are a
+sample of the benchmarks or machines there might have been (random effects). Runs are never pooled:
+more of them make a cell surer and not the number of cells larger, and three machines leave 2
+degrees of freedom. What is said of their mean says little of a cell where cells differ, so range,
+I² and the count of signs always come with it.
+
+Sources: P. J. Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to
+summarize benchmark results", Communications of the ACM 29, 1986 (the geometric mean of ratios);
+J. P. T. Higgins and S. G. Thompson, "Quantifying heterogeneity in a meta-analysis", Statistics in
+Medicine 21, 2002 (I²); W. J. Dixon and A. M. Mood, "The statistical sign test", J. American
+Statistical Association 41, 1946.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from schedlab.errors import BadValue
+from schedlab.statistics.estimates import THRESHOLD, Ratio, Verdict, paired_ratio, verdict
+from schedlab.statistics.samples import positive
+
+CELLS_MIN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What a cell says: a ratio of times, below 1 is faster; `log_error` is the standard error of
+    its logarithm, None where that is not known."""
+
+    ratio: float
+    log_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """What cells say together.
+
+    `ratio` is of the geometric mean of their ratios, without interval for fewer than three cells;
+    it counts cells. `lowest` and `highest` are the cells at the ends of their range, by name.
+    `i_squared`, in [0, 1], is the share of the variance between them that is more than the noise of
+    their runs; None where some cell's noise is not known or 0. `nr_below` cells are faster and
+    `nr_above` slower, be it by a hair; `sign_p` is the p value of so uneven a count, None where
+    there is nothing to count.
+    """
+
+    ratio: Ratio
+    lowest: tuple[str, Vote]
+    highest: tuple[str, Vote]
+    i_squared: float | None
+    nr_below: int
+    nr_above: int
+    sign_p: float | None
+
+    @property
+    def nr_cells(self) -> int:
+        """How many voted."""
+        return self.ratio.n_a
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Of Student's interval."""
+        return self.nr_cells - 1
+
+    def word(self, p_adjusted: float | None = None, threshold: float = THRESHOLD) -> Verdict:
+        """The verdict on the geometric mean; see `statistics.verdict`."""
+        return verdict(self.ratio, p_adjusted, threshold)
+
+
+def overall(votes: Mapping[str, Vote]) -> Overall:
+    """What these cells say together, one vote each.
+
+    Parameters
+    ----------
+    votes : mapping of name to Vote
+        At least `CELLS_MIN`, with positive finite ratios.
+
+    Raises
+    ------
+    BadValue
+        If there are fewer, or a ratio is not positive and finite.
+    """
+    if len(votes) < CELLS_MIN:
+        raise BadValue("cells", list(votes), "are too few to vote", f"give {CELLS_MIN} or more")
+    ratios = positive("ratios of cells", [vote.ratio for vote in votes.values()])
+    names = list(votes)
+    lowest, highest = int(np.argmin(ratios)), int(np.argmax(ratios))
+    nr_below, nr_above = int(np.sum(ratios < 1)), int(np.sum(ratios > 1))
+    nr_uneven = nr_below + nr_above
+    return Overall(
+        ratio=paired_ratio(ratios, np.ones(ratios.size)),
+        lowest=(names[lowest], votes[names[lowest]]),
+        highest=(names[highest], votes[names[highest]]),
+        i_squared=_i_squared(list(votes.values())),
+        nr_below=nr_below,
+        nr_above=nr_above,
+        sign_p=float(scipy.stats.binomtest(nr_below, nr_uneven).pvalue) if nr_uneven else None,
+    )
+
+
+def shared_vote(votes: Sequence[Vote]) -> Vote:
+    """One vote of several that belong together, such as the cases of one benchmark.
+
+    Returns
+    -------
+    Vote
+        The geometric mean of the ratios. Its error is that of a mean of independent numbers; None
+        where one of theirs is not known.
+
+    Raises
+    ------
+    BadValue
+        If there is no vote, or a ratio is not positive and finite.
+    """
+    ratios = positive("ratios", [vote.ratio for vote in votes])
+    errors = [vote.log_error for vote in votes]
+    known = None not in errors
+    log_error = math.sqrt(sum(error**2 for error in errors)) / len(errors) if known else None
+    return Vote(float(scipy.stats.gmean(ratios)), log_error)
+
+
+def _i_squared(votes: Sequence[Vote]) -> float | None:
+    """By Cochran's Q about the mean that weighs each cell by its certainty."""
+    if any(not vote.log_error for vote in votes):
+        return None
+    # Loading it takes longer than most comparisons need.
+    from statsmodels.stats.meta_analysis import combine_effects
+
+    # From a centre of 0, so that Q is no difference of large numbers.
+    logs = np.log([vote.ratio for vote in votes])
+    logs -= np.mean(logs)
+    variances = np.square([vote.log_error for vote in votes])
+    with np.errstate(all="ignore"):
+        q = float(combine_effects(logs, variances, method_re="dl").q)
+    degrees = len(votes) - 1
+    return 0.0 if q <= degrees else 1 - degrees / q

@@ -1,0 +1,259 @@
+"""Whether several samples have one mean, and which pairs of them do not.
+
+Each test is that of a library, with an answer where the library has none: None where nothing
+varies or a sample is too small, never a warning or a number that is not one. The tests take values
+as they are; who compares ratios hands over logarithms. Which test to believe is decided in
+`evidence`, not here.
+
+Sources: R. A. Fisher, "Statistical Methods for Research Workers", 1925 (analysis of variance);
+B. L. Welch, "On the comparison of several mean values", Biometrika 38, 1951; M. B. Brown and
+A. B. Forsythe, "Robust tests for the equality of variances", J. American Statistical Association
+69, 1974; C. Y. Kramer, "Extension of multiple range tests to group means with unequal numbers of
+replications", Biometrics 12, 1956; P. A. Games and J. F. Howell, "Pairwise multiple comparison
+procedures with unequal n's and/or variances", J. Educational Statistics 1, 1976; W. H. Kruskal and
+W. A. Wallis, "Use of ranks in one-criterion variance analysis", J. American Statistical Association
+47, 1952; O. J. Dunn, "Multiple comparisons using rank sums", Technometrics 6, 1964.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from schedlab.statistics.estimates import CONFIDENCE, holm
+from schedlab.statistics.samples import Sample, does_not_vary, finites
+
+RUNS_FOR_VARIANCE_MIN = 2
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Omnibus:
+    """A test that all samples are alike: `p_value` is small where they are not.
+
+    `df` and `df_within` are the degrees of freedom between and within the samples; `df_within` is
+    None for a test on ranks, and no whole number where variances are not pooled.
+    """
+
+    test: str
+    statistic: float
+    df: float
+    df_within: float | None
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceTable:
+    """The table of an analysis of variance; sums of squares in the square of the values' unit."""
+
+    df_between: int
+    df_within: int
+    squares_between: float
+    squares_within: float
+    f: float
+    p_value: float
+
+    @property
+    def variance_within(self) -> float:
+        """The mean square of the error: the variance that all samples are taken to share."""
+        return self.squares_within / self.df_within
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Mean of the first of a pair less that of the second, in the unit of the values.
+
+    `low` and `high` bound it so that all pairs' intervals together hold with 95 %; `p_adjusted` is
+    for all pairs too.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_adjusted: float
+
+
+def variance_table(samples: Mapping[str, ArrayLike]) -> VarianceTable | None:
+    """The analysis of variance, which takes all samples to have one variance.
+
+    Parameters
+    ----------
+    samples : mapping of name to array_like, shape (n_runs,)
+        Finite values in one unit; at least two samples.
+
+    Returns
+    -------
+    VarianceTable or None
+        None for fewer than two samples, if no sample has two values, or if nothing varies within.
+    """
+    checked = finites(samples)
+    groups = list(checked.values())
+    n_all = sum(group.size for group in groups)
+    df_between, df_within = len(groups) - 1, n_all - len(groups)
+    if df_between < 1 or df_within < 1 or _none_varies(checked):
+        return None
+    mean = np.mean(np.concatenate(groups))
+    test = scipy.stats.f_oneway(*groups)
+    return VarianceTable(
+        df_between=df_between,
+        df_within=df_within,
+        squares_between=float(sum(g.size * (np.mean(g) - mean) ** 2 for g in groups)),
+        squares_within=float(sum(np.sum((g - np.mean(g)) ** 2) for g in groups)),
+        f=float(test.statistic),
+        p_value=float(test.pvalue),
+    )
+
+
+def welch(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
+    """The analysis of variance that lets each sample have its own variance.
+
+    Returns
+    -------
+    Omnibus or None
+        None for fewer than two samples, or if one has fewer than two values or does not vary.
+    """
+    checked = finites(samples)
+    if len(checked) < 2 or not _each_varies(checked):
+        return None
+    from statsmodels.stats.oneway import anova_oneway
+
+    found = anova_oneway(list(checked.values()), use_var="unequal", welch_correction=True)
+    df, df_within = (float(part) for part in found.df)
+    return Omnibus("Welch ANOVA", float(found.statistic), df, df_within, float(found.pvalue))
+
+
+def brown_forsythe(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
+    """Whether the samples' variances differ: Levene's test about medians.
+
+    Returns
+    -------
+    Omnibus or None
+        None for fewer than two samples, if one has fewer than two values, or if distances from the
+        medians do not vary within any sample.
+    """
+    checked = finites(samples)
+    groups = list(checked.values())
+    if len(groups) < 2 or min(group.size for group in groups) < RUNS_FOR_VARIANCE_MIN:
+        return None
+    distances = {name: np.abs(group - np.median(group)) for name, group in checked.items()}
+    if _none_varies(distances):
+        return None
+    test = scipy.stats.levene(*groups, center="median")
+    df_within = float(sum(group.size for group in groups) - len(groups))
+    p_value = float(test.pvalue)
+    return Omnibus("Brown-Forsythe", float(test.statistic), len(groups) - 1.0, df_within, p_value)
+
+
+def kruskal_wallis(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
+    """Whether the samples' values rank alike, whatever their distribution.
+
+    Returns
+    -------
+    Omnibus or None
+        None for fewer than two samples, or if all values of all samples are equal.
+    """
+    groups = list(finites(samples).values())
+    if len(groups) < 2 or np.ptp(np.concatenate(groups)) == 0:
+        return None
+    test = scipy.stats.kruskal(*groups)
+    df = len(groups) - 1.0
+    return Omnibus("Kruskal-Wallis", float(test.statistic), df, None, float(test.pvalue))
+
+
+def tukey_kramer(samples: Mapping[str, ArrayLike]) -> dict[Pair, Difference]:
+    """All pairs of means with one pooled variance, as Tukey and Kramer compare them.
+
+    Returns
+    -------
+    dict
+        A difference for each pair, in order; empty where there is no pooled variance, see
+        `variance_table`, or a sample has a single value.
+    """
+    checked = finites(samples)
+    if variance_table(checked) is None or _smallest(checked) < RUNS_FOR_VARIANCE_MIN:
+        return {}
+    return _differences(checked, equal_var=True)
+
+
+def games_howell(samples: Mapping[str, ArrayLike]) -> dict[Pair, Difference]:
+    """All pairs of means, each with its own two variances, as Games and Howell compare them.
+
+    Returns
+    -------
+    dict
+        A difference for each pair, in order; empty for fewer than two samples, or if one has fewer
+        than two values or does not vary.
+    """
+    checked = finites(samples)
+    if len(checked) < 2 or not _each_varies(checked):
+        return {}
+    return _differences(checked, equal_var=False)
+
+
+def games_howell_p(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
+    """The p values of `games_howell` alone, which are there much sooner than its intervals."""
+    checked = finites(samples)
+    if len(checked) < 2 or not _each_varies(checked):
+        return {}
+    found = scipy.stats.tukey_hsd(*checked.values(), equal_var=False)
+    return {pair: float(found.pvalue[at]) for pair, at in _pairs(checked)}
+
+
+def dunn(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
+    """The p value of each pair by Dunn's test on ranks among all samples, not yet adjusted.
+
+    Returns
+    -------
+    dict
+        In order; empty for fewer than two samples, or if all values of all samples are equal.
+    """
+    checked = finites(samples)
+    if kruskal_wallis(checked) is None:
+        return {}
+    # It loads a library for drawing, which takes a second.
+    import scikit_posthocs
+
+    found = scikit_posthocs.posthoc_dunn([list(group) for group in checked.values()]).to_numpy()
+    return {pair: float(found[at]) for pair, at in _pairs(checked)}
+
+
+def dunn_holm(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
+    """`dunn` with all pairs adjusted together by Holm's method."""
+    raw = dunn(samples)
+    return dict(zip(raw, map(float, holm(list(raw.values()))), strict=True))
+
+
+def _differences(samples: Mapping[str, Sample], equal_var: bool) -> dict[Pair, Difference]:
+    found = scipy.stats.tukey_hsd(*samples.values(), equal_var=equal_var)
+    bounds = found.confidence_interval(CONFIDENCE)
+    return {
+        pair: Difference(
+            difference=float(found.statistic[at]),
+            low=float(bounds.low[at]),
+            high=float(bounds.high[at]),
+            p_adjusted=float(found.pvalue[at]),
+        )
+        for pair, at in _pairs(samples)
+    }
+
+
+def _pairs(samples: Mapping[str, Sample]) -> list[tuple[Pair, tuple[int, int]]]:
+    """Each pair of names with its places in a matrix."""
+    places = itertools.combinations(range(len(samples)), 2)
+    return list(zip(itertools.combinations(samples, 2), places, strict=True))
+
+
+def _smallest(samples: Mapping[str, Sample]) -> int:
+    return min(sample.size for sample in samples.values())
+
+
+def _none_varies(samples: Mapping[str, Sample]) -> bool:
+    return all(does_not_vary(sample) for sample in samples.values())
+
+
+def _each_varies(samples: Mapping[str, Sample]) -> bool:
+    return not any(does_not_vary(sample) for sample in samples.values())

@@ -1,0 +1,1 @@
+"""Results that survive: one SQLite file of runs, measurements and heats."""
