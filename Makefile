@@ -272,7 +272,7 @@ check-text:
 	ruff format --check
 	ruff check
 	clang-format-19 --dry-run --Werror $(C_SOURCES)
-	pytest --quiet tests/test_layout.py
+	pytest --quiet tests/repository/test_layout.py
 
 .PHONY: format
 format: test-programs setup ## Formats all sources in place
@@ -309,11 +309,11 @@ golden: ## Rewrites the golden timelines; read their diff before you commit it
 
 .PHONY: docs
 docs: setup ## Runs the documents' commands and writes what they print into them
-	DOCS=write pytest tests/test_docs.py
+	DOCS=write pytest tests/repository/test_docs.py
 
 .PHONY: kernel-table
 kernel-table: test-programs setup kernels guest ## Plays policies, all or POLICY, on two kernels, for docs/kernels.md
-	KERNELS=write POLICY="$(POLICY)" pytest -k is_written -s tests/test_policies_in_kernels.py
+	KERNELS=write POLICY="$(POLICY)" pytest -k is_written -s tests/policies/test_in_kernels.py
 
 .PHONY: figures
 figures: demo test-programs ## Draws the README's figure again, from the demo's report

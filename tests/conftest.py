@@ -29,9 +29,12 @@ def pytest_configure(config):
     # and each time it would compile all libraries again, which takes longer than what is tested.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    config.addinivalue_line(
-        "markers", "stand_in: uses a stand-in for the compiled core; says nothing about simulation"
-    )
+    for marker in (
+        "stand_in: uses a stand-in for the compiled core; says nothing about simulation",
+        "qemu: most of the file boots kernels in virtual machines",
+        "browser: opens a page in chromium",
+    ):
+        config.addinivalue_line("markers", marker)
 
 
 def pytest_make_parametrize_id(val):
@@ -84,15 +87,11 @@ def environment(cache):
 
 @pytest.fixture
 def command(tmp_path, environment):
-    """Runs the real `schedlab` in an empty directory; gives code, stdout and stderr.
+    """Runs the real `schedlab` in an empty directory; gives code, stdout and stderr."""
 
-    `before` is Python that its process runs first.
-    """
-
-    def run(*arguments, cwd=tmp_path, before="", **kwargs):
-        begin = ["-c", f"{before}; from schedlab.cli import main; main()"]
+    def run(*arguments, cwd=tmp_path, **kwargs):
         return subprocess.run(
-            [sys.executable, *(begin if before else ["-m", "schedlab"]), *map(str, arguments)],
+            [sys.executable, "-m", "schedlab", *map(str, arguments)],
             cwd=cwd,
             env=environment,
             capture_output=True,

@@ -1,0 +1,250 @@
+"""Goal: a sweep gives every cell its result, whatever dies meanwhile, and leaves no process behind.
+
+Method: workers run stand-ins for the simulation that answer, die or never end, as the cell says.
+They are functions of this file: a worker imports it by its name.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from running import PATIENCE_S, assert_it_goes, wait_for
+from schedlab import catalogue, workers
+from schedlab.errors import ExperimentError
+from schedlab.experiment import cells, sweep
+from schedlab.experiment.sweep import Outcome
+
+pytestmark = pytest.mark.stand_in
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """Makes `tests.test_sweep` a name that worker processes can import."""
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def cell(policy="fifo", seed=1, groups=10):
+    return cells.Cell(
+        policy=cells.ChosenPolicy(policy, policy, policy, f"/{policy}.bpf.c", "p", {}, {"a": 1}),
+        machine=cells.ChosenMachine("osdl-1", "osdl-1", "/osdl-1.toml", "m", 1),
+        workload=cells.ChosenWorkload(
+            "hackbench", "hackbench", "/hackbench.toml", "w", {}, {}, {"groups": groups}
+        ),
+        seed=seed,
+        until_ns=None,
+        version="1",
+    )
+
+
+def answer(cell):
+    """The result tells who ran what; a policy's name tells what becomes of its worker."""
+    name = cell.policy.name
+    if name == "segv" or (name == "unlucky" and cell.seed == 2):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if name == "exits":
+        os._exit(3)
+    if name == "endless":
+        time.sleep(3600)
+    if name == "loops" or (name == "loops_once" and cell.seed == 2):
+        loop(cell.seed)
+    fault = "the file changed" if name == "faulty" else None
+    result = {"status": "completed", "error": None, "digest": f"{name}{cell.seed}"}
+    return Outcome({**result, "worker": os.getpid()}, fault, "", 1)
+
+
+def loop(run):
+    """Computes for ever, as a policy does that never returns from `enqueue`."""
+    workers.LOOP_CPU_S = 0.2
+    catalogue.native().position = lambda: (run, 7, 5_000, 1, "enqueue", None)
+    while True:
+        pass
+
+
+def run_cells(wanted, jobs):
+    """Without other processes that claim cells, and with nobody to tell."""
+    return sweep.run_cells(wanted, jobs, answer, lambda cell: True, ignore)
+
+
+def ignore(cell):
+    """Nobody wants to know of a simulation that takes long."""
+
+
+def finished(wanted, jobs=2):
+    """(policy, seed) of every cell that finished, with its outcome."""
+    found = {}
+    for done, outcome in run_cells(wanted, jobs):
+        place = (done.policy.name, done.seed)
+        assert place not in found, f"{place} finished twice"
+        found[place] = outcome
+    return found
+
+
+def test_every_cell_finishes_once():
+    wanted = [cell(seed=seed) for seed in range(20)]
+    found = finished(wanted, jobs=3)
+    assert {seed: o.result["digest"] for (_, seed), o in found.items()} == {
+        seed: f"fifo{seed}" for seed in range(20)
+    }
+    workers = {outcome.result["worker"] for outcome in found.values()}
+    assert os.getpid() not in workers
+    assert 1 <= len(workers) <= 3
+
+
+def test_no_cells_need_no_worker():
+    assert finished([]) == {}
+
+
+def test_the_longest_cells_start_first():
+    wanted = [cell(groups=groups, seed=groups) for groups in (5, 200, 25)]
+    order = [done.seed for done, _ in run_cells(wanted, 1)]
+    assert order == [200, 25, 5]
+
+
+@pytest.mark.parametrize(
+    ("policy", "cause"), [("segv", "signal 11 (Segmentation fault)"), ("exits", "exit code 3")]
+)
+def test_a_policy_that_kills_its_process_fails_alone(policy, cause):
+    wanted = [cell(name, seed) for seed in range(6) for name in ("fifo", policy, "bfs")]
+    found = finished(wanted)
+    assert len(found) == len(wanted)
+    for (name, seed), outcome in found.items():
+        if name == policy:
+            assert sweep.is_crash(outcome.result)
+            assert cause in outcome.result["error"]["message"]
+        else:
+            assert outcome.result["digest"] == f"{name}{seed}"
+
+
+def test_only_the_cell_that_dies_is_failed():
+    found = finished([cell("unlucky", seed) for seed in range(5)])
+    assert [seed for (_, seed), o in sorted(found.items()) if sweep.is_crash(o.result)] == [2]
+
+
+def test_a_loop_is_told_with_its_place_and_fails_alone():
+    found = finished([cell(name, seed) for seed in range(5) for name in ("loops_once", "fifo")])
+    failed = {place: o.result for place, o in found.items() if o.result["status"] == "failed"}
+    [(place, result)] = failed.items()
+    assert place == ("loops_once", 2)
+    assert sweep.is_crash(result)
+    assert (result["run"], result["error"]["at_ns"], result["error"]["cpu"]) == (2, 5_000, 1)
+    assert result["error"]["message"].startswith("`enqueue`, called on CPU 1, has not returned")
+
+
+def test_a_policy_that_loops_again_and_again_is_not_tried_any_further():
+    found = finished([cell(name, seed) for seed in range(20) for name in ("loops", "fifo")])
+    looped = [place for place, o in found.items() if sweep.is_crash(o.result)]
+    untried = [place for place, o in found.items() if sweep.is_untried(o.result)]
+    # One was at work beside the last that may loop.
+    assert sweep.LOOPS_MAX <= len(looped) <= sweep.LOOPS_MAX + 1
+    assert len(looped) + len(untried) == 20
+    assert {name for name, _ in looped + untried} == {"loops"}
+    assert no_workers_left()
+
+
+def test_a_crash_is_recorded_with_its_replay_and_without_digest():
+    [(done, outcome)] = run_cells([cell("segv", 7)], 1)
+    record = sweep.record(done, outcome, "e1")
+    assert (record.status, record.digest) == ("failed", "")
+    assert record.manifest["replay"] == (
+        "schedlab run segv --workload hackbench --machine osdl-1 --seed 7"
+    )
+    assert record.key == done.key
+
+
+def test_a_replay_of_a_failure_ends_soon_after_it():
+    result = {"error": {"kind": "stall", "message": "", "at_ns": 9_201_337_000}}
+    assert sweep.replay(cell(), result).endswith("--until 9.3s")
+    result["error"]["at_ns"] = 9_300_000_000
+    assert sweep.replay(cell(), result).endswith("--until 9.4s")
+
+
+def test_a_fault_of_the_users_files_ends_the_sweep():
+    with pytest.raises(ExperimentError, match="the file changed"):
+        finished([cell("faulty")])
+    with pytest.raises(ExperimentError, match="the file changed"):
+        sweep.run_alone(cell("faulty"), answer, ignore)
+
+
+def test_only_a_file_that_changed_is_a_reason_to_run_the_command_again(core):
+    with pytest.raises(ExperimentError) as caught:
+        finished([cell("faulty")])
+    assert caught.value.hint is None
+    outcome = sweep.simulate_cell(cell("fifo"))
+    assert outcome.fault == "/fifo.bpf.c changed while the experiment was running"
+    assert outcome.hint == sweep.AGAIN_HINT
+
+
+def no_workers_left():
+    return wait_for(lambda: not multiprocessing.active_children(), "the end of all workers")
+
+
+def test_giving_up_a_sweep_kills_workers_that_never_end():
+    wanted = [cell("fifo", groups=2), cell("endless", groups=1)]
+    with contextlib.closing(run_cells(wanted, 2)) as runs:
+        assert next(runs)[0].policy.name == "fifo"
+    assert no_workers_left()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_interrupt_kills_workers_that_never_end(alone):
+    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        if alone:
+            sweep.run_alone(cell("endless"), answer, ignore)
+        else:
+            finished([cell("endless")])
+    assert no_workers_left()
+
+
+INTERRUPTS_OF_WORKERS = """
+import functools, signal
+from schedlab import workers
+
+crew = workers.Crew(2, functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK))
+for piece in range(2):
+    crew.begin([], alone=False)
+endings = []
+while len(endings) < 2:
+    endings += crew.wait()
+crew.close()
+print([signal.SIGINT in ending.answer for ending in endings])
+print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+def test_no_worker_hears_of_an_interrupt_not_even_the_first():
+    """In a process of its own, as it is its first child of all that multiprocessing sees to."""
+    words = [sys.executable, "-c", INTERRUPTS_OF_WORKERS]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert done.stdout.split("\n") == ["[True, True]", "False", ""]
+
+
+def test_a_worker_ends_when_its_coordinator_is_killed(tmp_path):
+    """A coordinator of its own process, killed while its worker is at work."""
+    context = multiprocessing.get_context("spawn")
+    note = tmp_path / "worker"
+    coordinator = context.Process(target=coordinate, args=(str(note),))
+    coordinator.start()
+    worker = int(wait_for(lambda: note.exists() and note.read_text(), "a worker"))
+    coordinator.kill()
+    coordinator.join()
+    assert_it_goes(worker, "the worker")
+
+
+def coordinate(note):
+    outcome = sweep.run_alone(cell(note), note_and_hang, ignore)
+    raise AssertionError(outcome)
+
+
+def note_and_hang(cell):
+    Path(cell.policy.name).write_text(str(os.getpid()))
+    time.sleep(3600)

@@ -1,0 +1,189 @@
+"""Goal: what the documents show is what happens.
+
+Method: run every `console` block of every document, in order, in an empty directory, and compare
+what it prints with what the document says. `make docs` (DOCS=write) writes it there instead.
+
+In a document
+- a `console` block holds commands (`$ ...`) and their whole output, standard error included; a
+  command that fails ends with the line `[exit status N]`;
+- a comment `<!-- file: NAME -->` before a block makes the reader's file NAME of that block;
+- a `sh` block is for people only (it installs something, or takes minutes): just its `make`
+  targets are checked.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITE = os.environ.get("DOCS") == "write"
+COMMAND_TIMEOUT_S = 180
+NOT_FOUND = 127  # the shell's exit status for a command it does not know
+
+FENCE = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+LINK = re.compile(r"\[[^\]]*\]\((?!\w+:)(?P<path>[^)#\s]+)(?:#[^)]*)?\)")
+
+
+def documents() -> list[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    paths = (ROOT / path for path in sorted(set(listed.split("\0"))) if path)
+    return [path for path in paths if path.is_file()]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document; `file` is the name the reader saves it under, or None."""
+
+    language: str
+    body: str
+    file: str | None
+    span: tuple[int, int]
+
+
+def blocks(text: str) -> list[Block]:
+    return [
+        Block(found["language"], found["body"], found["file"], found.span("body"))
+        for found in FENCE.finditer(text)
+    ]
+
+
+ASKED_AT = re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d UTC")
+SLOW = re.compile(r"note: policy .* is still running after ")
+
+
+def commands(body: str) -> list[str]:
+    """The commands of a console block as shown: a trailing backslash goes on in the next line."""
+    return re.findall(r"^(\$ (?:.*\\\n)*.*)$", body, re.MULTILINE)
+
+
+def printed(command: str, directory: Path) -> str:
+    """What `command` prints in `directory`, without that directory's own name."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(directory / ".cache"),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=COMMAND_TIMEOUT_S,
+        check=False,
+    )
+    crashed = done.returncode == NOT_FOUND or "Traceback (most recent" in done.stdout
+    assert not crashed, f"{command}\n{done.stdout}"  # never something to write down
+    # How long a run may take before it is told of is no matter of the document.
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not SLOW.match(line)]
+    if done.returncode != 0:
+        lines.append(f"[exit status {done.returncode}]")
+    text = "".join(f"{line}\n" for line in lines)
+    # Nor is when a question was asked.
+    text = ASKED_AT.sub("2026-11-22 10:00 UTC", text)
+    return text.replace(f"{directory}/", "").replace(f"{ROOT}/", "")
+
+
+def rewritten(text: str, directory: Path) -> str:
+    """The document with every console block's output as it is today."""
+    parts, end = [], 0
+    for block in blocks(text):
+        if block.file:
+            (directory / block.file).write_text(block.body)
+        if block.language != "console":
+            continue
+        shown = commands(block.body)
+        body = "".join(f"{line}\n{printed(line.removeprefix('$ '), directory)}" for line in shown)
+        parts += [text[end : block.span[0]], body]
+        end = block.span[1]
+    return "".join(parts) + text[end:]
+
+
+def has_commands(path: Path) -> bool:
+    return any(block.language == "console" for block in blocks(path.read_text()))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", [p for p in documents() if has_commands(p)], ids=name)
+def test_every_command_prints_what_the_document_shows(path, tmp_path):
+    text = path.read_text()
+    today = rewritten(text, tmp_path)
+    if WRITE:
+        path.write_text(today)
+    else:
+        assert text == today, f"{name(path)} is out of date: `make docs`, then read the diff"
+
+
+@pytest.mark.parametrize("path", documents(), ids=name)
+def test_every_link_leads_to_a_file(path):
+    links = [found["path"] for found in LINK.finditer(path.read_text())]
+    broken = [link for link in links if not (path.parent / link).exists()]
+    assert not broken
+
+
+@pytest.mark.parametrize("path", documents(), ids=name)
+def test_every_make_target_exists(path):
+    known = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    shell = "\n".join(block.body for block in blocks(path.read_text()) if block.language == "sh")
+    named = re.findall(r"^make ((?:[a-z0-9-]+ ?)+)", shell, re.MULTILINE)
+    assert {target for targets in named for target in targets.split()} <= known
+
+
+def test_the_reference_names_every_key_of_a_result(tmp_path):
+    page = (ROOT / "docs" / "reference" / "result.md").read_text()
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*)\|", page, re.MULTILINE)))
+    # `cfs_gavl` is loaded again when a CPU goes, and only then is there something to say of it.
+    went = shlex.quote(str(ROOT / "workloads/check/hotplug.toml"))
+    command = f"schedlab run cfs_gavl --workload {went} --machine laptop --timeline --json"
+    assert sorted(named) == sorted(json.loads(printed(command, tmp_path))["result"])
+    command = "schedlab run fifo --workload ping_pong --machine laptop --timeline --json"
+    always = json.loads(printed(command, tmp_path))["result"]
+    assert sorted({*named} - {"restarts"}) == sorted(always)
+
+
+def test_an_output_that_changed_is_seen_and_written(tmp_path):
+    text = "Say:\n\n```console\n$ echo a \\\n    b\nold\n$ false\n```\n\nDone.\n"
+    new = "Say:\n\n```console\n$ echo a \\\n    b\na b\n$ false\n[exit status 1]\n```\n\nDone.\n"
+    assert rewritten(text, tmp_path) == new
+    assert rewritten(new, tmp_path) == new
+
+
+def test_a_file_of_the_reader_is_there_for_the_commands(tmp_path):
+    text = "<!-- file: a.txt -->\n```c\nint x;\n```\n\n```console\n$ cat a.txt\nint x;\n```\n"
+    assert rewritten(text, tmp_path) == text
+
+
+def test_the_readme_says_its_words_before_its_first_command():
+    first, _, rest = (ROOT / "README.md").read_text().partition("```console")
+    for word in ("sched_ext is ", "hackbench, a ", "makespan is ", "about 11 s"):
+        assert word in " ".join(first.split()), word
+    assert re.search(r"make demo +# about 3 minutes", rest)
+
+
+def test_what_the_race_lost_stands_in_one_place():
+    row = "| lost or short of the aim |"
+    holders = [
+        path.name
+        for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
+        if row in path.read_text()
+    ]
+    assert holders == ["race_results.md"]
+    assert "docs/race_results.md#lost-or-short-of-the-aim" in (ROOT / "README.md").read_text()

@@ -1,0 +1,157 @@
+"""Goal: what `pip install` gives works by itself, anywhere.
+
+Method: build a wheel, install it with the locked run-time dependencies into an empty environment,
+and use it from a directory that is not the checkout. Make a source archive, and have cargo find all
+that is built in it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+# One process builds the wheel, for all of these tests.
+pytestmark = pytest.mark.xdist_group("package")
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = (
+    "policies",
+    "machines",
+    "workloads",
+    "experiments",
+    "suites",
+    "published",
+    "crates/race/include",
+    "crates/race/peers",
+)
+UV = Path(sys.executable).with_name("uv")
+MATURIN = Path(sys.executable).with_name("maturin")
+
+
+def run(command, cwd, **environment):
+    """Runs a command that must succeed; returns what it printed."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel, with what the tests of cargo have compiled already.
+
+    In their profile: all else is as `pip install` has it, and what the optimizer makes is what
+    every other test uses. The whole program optimized once more would take minutes.
+    """
+    dist = tmp_path_factory.mktemp("dist")
+    run([MATURIN, "build", "--profile", "dev", "--locked", "--out", dist], ROOT)
+    return next(dist.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def schedlab(wheel, tmp_path_factory):
+    """The installed command, as a function of its arguments."""
+    directory = tmp_path_factory.mktemp("elsewhere")
+    environment = directory / "environment"
+    requirements = directory / "requirements.txt"
+    export = [UV, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project"]
+    run([*export, "--output-file", requirements], ROOT)
+    run([UV, "venv", "--quiet", "--python", sys.executable, environment], directory)
+    install = [UV, "pip", "install", "--quiet", "--python", environment]
+    run([*install, "--requirements", requirements], directory)
+    run([*install, "--no-deps", wheel], directory)
+    command = environment / "bin" / "schedlab"
+    return lambda *arguments: run(
+        [command, *arguments], directory, XDG_CACHE_HOME=str(directory / "cache")
+    )
+
+
+def files_in(directory, *folders):
+    """Paths below `directory` of what is in its folders, without what is built there."""
+    paths = (path for folder in folders for path in (directory / folder).rglob("*"))
+    built = {"__pycache__", "target", "data"}
+    return {
+        path.relative_to(directory)
+        for path in paths
+        if path.is_file() and path.suffix != ".so" and not built & set(path.parts)
+    }
+
+
+def test_the_source_archive_has_all_that_is_built(tmp_path):
+    run([MATURIN, "sdist", "--out", tmp_path], ROOT)
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    [unpacked] = (path for path in tmp_path.iterdir() if path.is_dir())
+    command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1"]
+    packages = json.loads(run([*command, "--manifest-path", "crates/python/Cargo.toml"], unpacked))
+    crates = [Path(p["manifest_path"]).parent for p in packages["packages"] if not p["source"]]
+    folders = [str(crate.relative_to(unpacked)) for crate in crates]
+    assert {"crates/python", "crates/simulator", "crates/kernel"} <= set(folders)
+    for folder in (*folders, *SHIPPED, "python"):
+        missing = files_in(ROOT, folder) - files_in(unpacked, folder)
+        assert not missing, folder
+
+
+@pytest.mark.parametrize("directory", SHIPPED)
+def test_the_wheel_carries_every_shipped_file(wheel, directory):
+    files = [path.relative_to(ROOT) for path in (ROOT / directory).rglob("*") if path.is_file()]
+    assert files
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"schedlab/data/{path}" for path in files} <= packed
+
+
+def test_the_wheel_carries_both_licences(wheel):
+    names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
+    assert {"LICENSE-MIT", "LICENSE-GPL-2.0"} <= names
+
+
+def test_the_installed_command_knows_its_version(schedlab):
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]
+    assert workspace["package"]["version"] in schedlab("--version")
+
+
+def test_the_installed_command_lists_every_policy(schedlab):
+    listed = json.loads(schedlab("list", "policies", "--json"))
+    expected = {p.name.removesuffix(".bpf.c") for p in (ROOT / "policies").glob("*.bpf.c")}
+    assert {entry["name"] for entry in listed} == expected
+
+
+def test_the_installed_command_simulates(schedlab):
+    printed = schedlab(
+        "run", "round_robin", "--workload", "ping_pong", "--machine", "laptop", "--json"
+    )
+    assert json.loads(printed)["status"] == "completed"
+
+
+def test_the_installed_command_races_queues_that_it_compiles(schedlab):
+    printed = schedlab(
+        "race", "--peers", "-n", "4", "-l", "100", "--rounds", "1", "--quiet", "--json"
+    )
+    rows = json.loads(printed)["heats"][0]["rows"]
+    assert {"exact_time_ring", "std_multiset"} <= {row["structure"] for row in rows}
+
+
+def test_the_command_starts_without_what_takes_long_to_load():
+    heavy = "{'scipy', 'numpy', 'pandas', 'plotly', 'statsmodels', 'jinja2', 'elftools'}"
+    program = f"""
+import sys
+from schedlab.commands import VERBS, schedlab
+assert [schedlab.get_command(None, verb).name for verb in VERBS] == [*VERBS]
+print(sorted({heavy} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
