@@ -124,7 +124,8 @@ LEAVES = {
 }
 TOP = LEAVES | {
     "__init__": set(),
-    "notebook": {*LEAVES, "experiment", "bench", "report", "statistics", "store"},
+    "answers": {*LEAVES, "experiment", "bench", "report", "statistics", "store"},
+    "notebook": {*LEAVES, "answers", "experiment", "bench", "report", "statistics", "store"},
     "__main__": {"cli"},
     "cli": {"commands", "errors", "shown"},
 }

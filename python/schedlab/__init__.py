@@ -6,18 +6,20 @@
     answer = sl.compare(["cfs", "bfs"], "hackbench", "osdl-4", vary={"groups": [5, 10, 20]})
     answer.figure()
 
-`schedlab.notebook` says what each of these does.
+    answer.table()
+
+`schedlab.notebook` says what each name does, docs/guides/notebook.md shows them at work.
 """
 
 from importlib import import_module
 
 __all__ = [
+    "SchedlabError",
     "__version__",
     "check",
     "compare",
     "compare_groups",
     "machines",
-    "open",
     "play",
     "policies",
     "read_experiment",
@@ -29,10 +31,12 @@ __all__ = [
 
 def __getattr__(name: str):
     """What `__all__` names, looked up when it is asked for: most commands need none of it."""
-    if name not in __all__:
+    # `from schedlab import *` leaves Python's own `open` alone.
+    if name not in (*__all__, "open"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name != "__version__":
-        return getattr(import_module("schedlab.notebook"), name)
+        module = "errors" if name == "SchedlabError" else "notebook"
+        return getattr(import_module(f"schedlab.{module}"), name)
     from importlib import metadata
 
     try:
@@ -42,4 +46,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "open"})

@@ -46,6 +46,9 @@ PIPES_AT_ONCE = 16
 # Of setvbuf(3), which Python does not have.
 LINE_BUFFERED = 1
 
+# One thread at a time has another main module, or it would never be as it was.
+HIDING = threading.Lock()
+
 Work = Callable[[Any], Any]
 
 
@@ -311,12 +314,13 @@ def _main_hidden() -> Iterator[None]:
 
     Nothing of it is needed here, and a script need not say `if __name__ == "__main__"`.
     """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    with HIDING:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
 
 
 def printed_text(who: str, printed: str) -> str:

@@ -8,8 +8,11 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from inspect import signature
 from pathlib import Path
 
+import numpy as np
 import pandas
 import pytest
 import schedlab as sl
@@ -142,6 +145,102 @@ def test_what_is_wrong_is_named_with_a_way_out():
         sl.open("there/is/none.db")
     with pytest.raises(AttributeError, match="nonesuch"):
         _ = sl.nonesuch
+
+
+def test_no_workload_has_a_parameter_that_a_keyword_takes():
+    keywords = {
+        name for asked in (sl.simulate, sl.play, sl.compare) for name in signature(asked).parameters
+    }
+    for row in sl.workloads().itertuples():
+        assert not keywords & {one["name"] for one in row.parameters}, row.name
+
+
+def ask(folder, **changes):
+    question = {"policies": ["cfs"], "workload": "hackbench", "machines": "osdl-2"}
+    question |= {"repeat": 1, "groups": 1, "loops": 5, "store": folder / "w.db", "quiet": True}
+    question |= changes
+    if "groups" in (changes.get("vary") or {}):
+        del question["groups"]
+    return sl.compare(**question)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"processes": 0}, "processes: 0"),
+        ({"processes": "2"}, "processes: '2'"),
+        ({"vary": {"groups": [1, 1]}}, "holds a value twice"),
+        ({"vary": {"groups": [2, "2"]}}, "holds a value twice"),
+        ({"vary": {"groups": []}}, "has no value"),
+        ({"vary": {"groups": "12"}}, "is one value"),
+        ({"vary": {"groups": 3}}, "is one value"),
+        ({"vary": ["groups"]}, "is no mapping"),
+        ({"tunables": ["a=1"]}, "is no mapping"),
+        ({"policies": {"cfs (short)": "cfs"}}, "is no label"),
+        ({"machines": ["osdl-2", sl.vm()]}, "neither a name nor a path"),
+        ({"repeat": 0}, "repeat : 0"),
+        ({"seed": "x"}, "seed : 'x'"),
+        ({"groupss": 1}, "groupss"),
+    ],
+)
+def test_wrong_values_are_refused_by_their_keyword(tmp_path, changes, words):
+    with pytest.raises(SchedlabError, match=re.escape(words)) as refused:
+        ask(tmp_path, **changes)
+    assert "--" not in f"{refused.value} {refused.value.hint}"
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    table = ask(tmp_path, vary={"groups": np.array([1.0, 2.0])}, seed=np.int64(3)).table()
+    assert list(table["groups"]) == [1, 2]
+    assert ask(tmp_path, vary={"pipe": [True, False]}).table()["pipe"].tolist() == ["true", "false"]
+
+
+BROKEN = "this is no C"
+CRASHES = """
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+void BPF_STRUCT_OPS(ends, struct task_struct *p, u64 flags) { scx_bpf_error("enough"); }
+SCX_OPS_DEFINE(ops, .enqueue = (void *)ends, .name = "crashes");
+"""
+
+
+def test_a_policy_that_fails_is_told_and_counted(tmp_path, capsys):
+    (tmp_path / "bad.bpf.c").write_text(CRASHES)
+    answer = ask(tmp_path, policies=[tmp_path / "bad.bpf.c", "cfs"], quiet=False)
+    assert "policy bad failed" in capsys.readouterr().err
+    assert "1 failed" in repr(answer)
+    assert answer.table()[["policy", "runs", "failed"]].values.tolist() == [
+        ["bad", 1, 1],
+        ["cfs", 1, 0],
+    ]
+    assert answer.table()["makespan"].isna().tolist() == [True, False]
+
+
+def test_a_policy_that_does_not_compile_is_an_error_of_ours(tmp_path):
+    (tmp_path / "broken.bpf.c").write_text(BROKEN)
+    for asked in (
+        lambda: sl.simulate(tmp_path / "broken.bpf.c", "hackbench", "laptop"),
+        lambda: sl.check(tmp_path / "broken.bpf.c"),
+    ):
+        with pytest.raises(SchedlabError, match=r"broken\.bpf\.c"):
+            asked()
+
+
+def test_a_report_never_takes_the_place_of_its_store(tmp_path):
+    answer = ask(tmp_path)
+    with pytest.raises(SchedlabError, match="would take the place of the store"):
+        answer.report(tmp_path / "w.db")
+    assert len(sl.open(tmp_path / "w.db").runs()) == 1
+
+
+def test_threads_may_ask_at_the_same_time():
+    main = sys.modules["__main__"]
+    with ThreadPoolExecutor(3) as threads:
+        runs = list(
+            threads.map(lambda s: sl.simulate("fifo", "ping_pong", "laptop", seed=s), range(6))
+        )
+    assert {run.status for run in runs} == {"completed"}
+    assert sys.modules["__main__"] is main
 
 
 def test_all_names_that_are_offered_are_there():

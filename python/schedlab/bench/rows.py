@@ -1,4 +1,4 @@
-"""Which measurements of a store a report or an export is of, and how they become a page or rows."""
+"""Which measurements of a store a report or an export is of, and how they become rows."""
 
 from __future__ import annotations
 
@@ -6,26 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab import catalogue
-from schedlab.bench import suite as suites
 from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.shown import print_note
 from schedlab.store.measurements import Campaign, Measurements, Repetition, Surroundings
-from schedlab.store.runs import Store
 
 # What a repetition took, and what others did meanwhile.
 MEANWHILE = ("wall_ns", "user_ns", "system_ns", "foreign_ns", "steal_ns", "throttled")
-
-
-def is_asked_for(store: Store, suite: str | None) -> bool:
-    """Whether a report without more ado is of measurements: of what was asked for last."""
-    if suite is not None:
-        return True
-    campaigns, experiments = Measurements(store).campaigns(), store.experiments()
-    if not campaigns or not experiments:
-        return bool(campaigns)
-    return campaigns[-1].asked_at > experiments[-1].asked_at
 
 
 def choose_suite(campaigns: Sequence[Campaign], suite: str | None, where: Path) -> list[Campaign]:
@@ -50,19 +37,6 @@ def choose_suite(campaigns: Sequence[Campaign], suite: str | None, where: Path) 
             f"this is the latest suite; the others of {where}, for --suite: {', '.join(others)}"
         )
     return [campaign for campaign in campaigns if campaign.suite == chosen]
-
-
-def write_page(store: Store, suite: str | None, output: Path) -> dict[str, Any]:
-    """Writes the page of a suite's measurements; gives what `--json` tells of it."""
-    kept = Measurements(store)
-    chosen = choose_suite(kept.campaigns(), suite, store.path)
-    # Loading the statistics takes a while.
-    from schedlab.bench import page
-
-    title, description = _words_of(chosen[-1].suite)
-    page.write(output, kept, chosen, title, description)
-    nr = sum(not one.warm_up for campaign in chosen for one in kept.repetitions(campaign.id))
-    return {"report": str(output), "suite": chosen[-1].suite, "repetitions": nr}
 
 
 def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any]]:
@@ -167,12 +141,3 @@ def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _flat(f"{prefix}{name}.", fact)
         else:
             yield f"{prefix}{name}", canonical_json(fact) if isinstance(fact, list) else fact
-
-
-def _words_of(name: str) -> tuple[str, str]:
-    """Title and description of a suite, where it is one of ours: a store keeps none."""
-    try:
-        read = suites.read(catalogue.find(catalogue.SUITES, name))
-    except SchedlabError:
-        return f"Measurements of suite {name}", ""
-    return read.title, read.description

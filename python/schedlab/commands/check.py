@@ -10,16 +10,22 @@ import click
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.experiment import table
-from schedlab.experiment.conformance import ORDERS, SEED, SEEDS, Checked, Findings, check
+from schedlab.experiment.conformance import (
+    ORDERS,
+    ORDERS_MAX,
+    SEED,
+    SEEDS,
+    SEEDS_MAX,
+    Checked,
+    Findings,
+    check,
+)
+from schedlab.experiment.sweep import JOBS_MAX
 from schedlab.report import tables
 from schedlab.shown import print_data, print_note
 
 # Of the places in which the same was found so many are named.
 ALIKE_SHOWN_MAX = 5
-
-SEEDS_MAX = 10_000_000
-ORDERS_MAX = 10_000_000
-JOBS_MAX = 1024
 
 
 @click.command("check")

@@ -27,13 +27,12 @@ from schedlab.experiment import (
 )
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Comparison, begin
+from schedlab.experiment.sweep import JOBS_MAX
 from schedlab.report import tables
 from schedlab.store.runs import DEFAULT_PATH, RunRecord, Store
 
 if TYPE_CHECKING:
     from schedlab.experiment.study import Published, Study
-
-JOBS_MAX = 1024
 
 
 @click.command("compare")

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from schedlab import catalogue
-from schedlab.bench import rows
+from schedlab.bench import reporting
 from schedlab.commands import options
 from schedlab.commands.options import timeline_options
 from schedlab.errors import BadValue, NoTimeline, SchedlabError
@@ -69,8 +69,8 @@ def report_verb(
             raise BadValue(
                 "--suite", suite, "is of measurements", "leave out what is of experiments"
             )
-        if not of_runs and rows.is_asked_for(kept, suite):
-            told = rows.write_page(kept, suite, output)
+        if not of_runs and reporting.is_asked_for(kept, suite):
+            told = reporting.write_page(kept, suite, output)
             return _tell(told, f"report of {told['repetitions']} repetitions: {output}", as_json)
         chosen, others = choose_experiment(kept, wanted)
         records = kept.runs(chosen.id)

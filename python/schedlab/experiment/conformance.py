@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from schedlab import catalogue, values
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.experiment import sweep, table
 from schedlab.shown import print_note
 
@@ -24,6 +24,7 @@ RANDOM_AT_ONCE = 50
 # Failing random scenarios that are made smaller; the others are most likely like them.
 SHRUNK_MAX = 3
 TRIES_MAX = 5_000
+SEEDS_MAX = ORDERS_MAX = 10_000_000
 SEEDS = 1_000
 SEED = 1
 ORDERS = 20_000
@@ -88,12 +89,16 @@ def check(
     SchedlabError
         If there is nothing to try, or the policy does not begin anywhere.
     """
+    for place, value, most in (("--seeds", seeds, SEEDS_MAX), ("--orders", orders, ORDERS_MAX)):
+        if not isinstance(value, int) or not 0 <= value <= most:
+            raise BadValue(place, value, f"is no whole number from 0 to {most}")
+    jobs = sweep.nr_cpus_usable() if jobs is None else sweep.refuse_wrong_jobs(jobs)
     checked = _choose(policy, settings)
     trials = _trials(checked, seeds, seed, orders, only)
     if not trials:
         raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
     found, tell = Findings(checked), Teller(len(trials), quiet)
-    _make(trials, found, jobs or sweep.nr_cpus_usable(), tell)
+    _make(trials, found, jobs, tell)
     if refusal := found.refusal():
         told = f"policy {checked.label} does not begin: {refusal}"
         raise SchedlabError(told, _way_out(settings))

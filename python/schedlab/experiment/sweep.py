@@ -24,13 +24,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from schedlab import catalogue
-from schedlab.errors import ExperimentError
+from schedlab.errors import BadValue, ExperimentError
 from schedlab.experiment.cells import Cell
 from schedlab.store.runs import RunRecord
 from schedlab.workers import Crew, Ending, Loop, Place, printed_text
 
 # A worker keeps what it built last; a sweep visits one workload at a time.
 BUILT_MAX = 64
+# Processes at a time that a user may ask for.
+JOBS_MAX = 1024
 # A replay stops soon after the failure, at a time that is easy to read and type.
 REPLAY_STEP_NS = 100_000_000
 # A simulation that takes longer may be large, or its policy may never come back.
@@ -80,6 +82,13 @@ Order = Callable[[Sequence[Cell]], Sequence[Cell]]
 def longest_first(cells: Sequence[Cell]) -> list[Cell]:
     """The order in which no worker is left alone with a long cell at the end."""
     return sorted(cells, key=lambda cell: -cell.workload.weight)
+
+
+def refuse_wrong_jobs(jobs: int) -> int:
+    """The number of processes that was asked for; raises BadValue if it cannot be."""
+    if not isinstance(jobs, int) or not 1 <= jobs <= JOBS_MAX:
+        raise BadValue("--jobs", jobs, f"is no whole number from 1 to {JOBS_MAX}")
+    return jobs
 
 
 def nr_cpus_usable() -> int:

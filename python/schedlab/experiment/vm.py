@@ -255,7 +255,7 @@ def jobs(asked: int | None, choice: VmChoice | None) -> int:
     Machines whose clock is ours would measure each other, so they run alone.
     """
     if asked is not None:
-        return asked
+        return sweep.refuse_wrong_jobs(asked)
     return sweep.nr_cpus_usable() if choice is None or choice.deterministic else 1
 
 
