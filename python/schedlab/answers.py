@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from schedlab.experiment.study import ScenarioRuns, Study
 
 Path_ = str | Path
-# What the command line calls a keyword of these functions.
-KEYWORDS = {"with": "", "set": "tunables ", "jobs": "processes", "on": "on"}
-OPTION = re.compile(r"--(with|set|vary|repeat|seeds?|cpus|kernel|store|jobs|orders)\b ?")
+# Options of the command line, and those whose keyword here has another name.
+OPTION = re.compile(r"--(with |set|vary|repeat|seeds?|cpus|kernel|store|jobs|orders)\b")
+KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes"}
 
 
 def ours(function: Callable) -> Callable:
@@ -49,7 +49,8 @@ def ours(function: Callable) -> Callable:
 def _keywords(text: str) -> str:
     """A text about options, of the keywords that stand for them here."""
     text = text.replace("add --on vm to run on a real kernel", "give vm() for a real kernel")
-    return OPTION.sub(lambda option: KEYWORDS.get(option[1], f"{option[1]} "), text)
+    text = text.replace(" (--vary)", "").replace(" (--with)", "")
+    return OPTION.sub(lambda option: KEYWORDS.get(option[1], option[1]), text)
 
 
 class Run:

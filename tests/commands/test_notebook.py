@@ -178,8 +178,8 @@ def ask(folder, **changes):
         ({"tunables": ["a=1"]}, "is no mapping"),
         ({"policies": {"cfs (short)": "cfs"}}, "is no label"),
         ({"machines": ["osdl-2", sl.vm()]}, "neither a name nor a path"),
-        ({"repeat": 0}, "repeat : 0"),
-        ({"seed": "x"}, "seed : 'x'"),
+        ({"repeat": 0}, "repeat: 0"),
+        ({"seed": "x"}, "seed: 'x'"),
         ({"groupss": 1}, "groupss"),
     ],
 )
