@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import Experiment
+from schedlab.store.heats import StoredHeat, kept_heats
 from schedlab.store.runs import RunRecord, Store
 
 if TYPE_CHECKING:
@@ -75,6 +75,11 @@ class Run:
         """All that was measured, times in nanoseconds; see docs/reference/result.md."""
         return self.record.result
 
+    @property
+    def _names(self) -> dict[int, str]:
+        """The tasks' names by pid, of a run with a timeline."""
+        return {int(pid): name for pid, name in self.result["timeline_names"].items()}
+
     def frame(self) -> pandas.DataFrame:
         """One row: what ran, its parameters, and every number of the result."""
         return _runs_frame([self.record])
@@ -96,9 +101,10 @@ class Run:
             if self.status == "failed":
                 raise SchedlabError(f"this run has no timeline: {self.result['error']['message']}")
             raise SchedlabError("this run has no timeline", "simulate(..., timeline=True)")
-        names = {int(pid): name for pid, name in self.result["timeline_names"].items()}
         frame = frame_of(self.result["timeline"], ["start_ns", "end_ns", "cpu", "pid"])
-        return frame.assign(task=frame["pid"].map(names)).sort_values("start_ns", ignore_index=True)
+        return frame.assign(task=frame["pid"].map(self._names)).sort_values(
+            "start_ns", ignore_index=True
+        )
 
     def figure(self) -> go.Figure:
         """Which task ran where: a bar a stay, a row a CPU; of a run with `timeline=True`."""
@@ -108,9 +114,8 @@ class Run:
         stays = list(self.timeline()[["start_ns", "end_ns", "cpu", "pid"]].itertuples(index=False))
         if not stays:
             raise SchedlabError("there is nothing to draw: no task ran")
-        names = {int(pid): name for pid, name in self.result["timeline_names"].items()}
         policy, nr_cpus = self.record.policy, self.result["nr_cpus"]
-        run = PlayedRun(policy, nr_cpus, stays, names, self.result["makespan_ns"])
+        run = PlayedRun(policy, nr_cpus, stays, self._names, self.result["makespan_ns"])
         shown = Timelines("", "", max(stay[1] for stay in stays), True, [run], [])
         return timeline_figure(shown, looks_of([policy]))
 
@@ -146,7 +151,7 @@ class Comparison:
         self.store = store
         self.command = command
 
-    @property
+    @functools.cached_property
     def study(self) -> Study:
         """Estimates and comparisons, cell by cell."""
         from schedlab.experiment.study import study_of
@@ -293,7 +298,7 @@ class OpenStore:
 
     def heats(self) -> pandas.DataFrame:
         """A row a structure of a heat of the run-queue race, with what was measured of it."""
-        return self._read(lambda kept: frame_of(list(_heat_rows(kept))))
+        return self._read(lambda kept: frame_of(_heat_rows(kept_heats(kept))))
 
     def _read(self, take: Callable[[Store], pandas.DataFrame]) -> pandas.DataFrame:
         with Store(self.path, read_only=True) as kept:
@@ -341,14 +346,14 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _heat_rows(kept: Store) -> Iterator[dict]:
-    if not kept.rows("SELECT name FROM sqlite_schema WHERE name = 'heats'"):
-        return
-    for heat in kept.rows("SELECT raced_at, load, result FROM heats ORDER BY raced_at"):
-        result = json.loads(heat["result"])
-        rows = result.pop("rows")
-        for row in rows:
-            yield {"raced_at": heat["raced_at"], "load": heat["load"], **result, **row}
+def _heat_rows(heats: Sequence[StoredHeat]) -> list[dict]:
+    return [
+        {"raced_at": heat.raced_at, "load": heat.load}
+        | {name: value for name, value in heat.result.items() if name != "rows"}
+        | row
+        for heat in heats
+        for row in heat.result["rows"]
+    ]
 
 
 def frame_of(rows: Sequence, columns: Sequence[str] | None = None) -> pandas.DataFrame:

@@ -7,7 +7,6 @@ Plotly's. Everything is loaded when it is asked for, so that `import schedlab` t
 
 from __future__ import annotations
 
-import re
 import shlex
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab import catalogue, values
 from schedlab.answers import Check, Comparison, OpenStore, Path_, Run, frame_of, ours, path_of
 from schedlab.errors import BadValue
-from schedlab.experiment import definition, making, table
+from schedlab.experiment import conformance, definition, making, table
 from schedlab.experiment import vm as machines_of_vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import Experiment, VmChoice
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 
 Tunables = Mapping[str, Any]
-LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 # ---- what there is ------------------------------------------------------------------------------
@@ -220,7 +218,7 @@ def compare(
     on = machines if isinstance(machines, VmChoice) else None
     named = [] if on else [machines] if isinstance(machines, str | Path) else list(machines)
     for label in policies if isinstance(policies, Mapping) else ():
-        if not LABEL.fullmatch(str(label)):
+        if not definition.LABEL.fullmatch(str(label)):
             raise BadValue("policies", label, "is no label", "take letters, digits and _ . + -")
     if isinstance(policies, Mapping):
         policies = [f"{label}={policy}" for label, policy in policies.items()]
@@ -374,7 +372,7 @@ def _command(asked: Experiment, store: Path_) -> str:
 def check(
     policy: Path_,
     *,
-    seeds: int = 1000,
+    seeds: int = conformance.SEEDS,
     tunables: Tunables | None = None,
     processes: int | None = None,
 ) -> Check:
@@ -390,8 +388,6 @@ def check(
     processes : int, optional
         Scenarios at a time; by default one a CPU.
     """
-    from schedlab.experiment import conformance
-
     settings = [f"{name}={_text(value)}" for name, value in dict(tunables or {}).items()]
     asked = {"seeds": _plain(seeds), "jobs": processes}
     found, violations = conformance.check(str(policy), settings, **asked)

@@ -17,6 +17,8 @@ import pandas
 import pytest
 import schedlab as sl
 from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.store.heats import Heats, StoredHeat
+from schedlab.store.runs import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
@@ -93,6 +95,19 @@ def test_answers_are_frames_figures_and_pages(answered, folder, tmp_path):
     assert "<table" in answer._repr_html_()
     with pytest.raises(BadValue, match="osdl-8"):
         answer.figure("osdl-8")
+
+
+def test_a_race_in_a_store_is_a_row_a_structure(tmp_path):
+    result = {"workload": "hold", "rows": [{"structure": "list"}, {"structure": "heap"}]}
+    with Store(tmp_path / "r.db") as store:
+        Heats(store).add("key", StoredHeat("2026-01-02T03:04:05", 0.5, result))
+    heats = sl.open(tmp_path / "r.db").heats()
+    assert heats.to_dict("list") == {
+        "raced_at": ["2026-01-02T03:04:05"] * 2,
+        "load": [0.5] * 2,
+        "workload": ["hold"] * 2,
+        "structure": ["list", "heap"],
+    }
 
 
 def test_a_timeline_has_every_stay_of_a_task():

@@ -19,14 +19,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from booted_kernels import needed
 from hypothesis import given
 from hypothesis import strategies as st
 from running import PATIENCE_S, assert_it_goes, descendants, name_of, wait_for
-from schedlab import catalogue, programs, shown
+from schedlab import catalogue, shown
 from schedlab.errors import BadValue, DigestMismatch, SchedlabError
 from schedlab.experiment import definition, sweep, vm
 from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload, expand
-from schedlab.kernel import bpf, images
 from schedlab.kernel import platform as kernel_platform
 from schedlab.kernel import result as kernel_result
 from schedlab.store.runs import Store
@@ -399,17 +399,8 @@ def test_a_kernels_own_scheduler_is_not_simulated(command):
 @pytest.fixture
 def lab(tmp_path):
     """Starts the real command in an empty directory, with the user's kernels; or skips."""
-    native = catalogue.native()
-    try:
-        native.find_qemu()
-        programs.GUEST.find()
-    except (native.VmError, SchedlabError) as error:
-        pytest.skip(str(error).splitlines()[0])
-    if bpf.find_clang() is None:
-        pytest.skip("no clang that builds BPF")
-    if missing := {"6.1", "6.18"} - {kernel["name"] for kernel in images.present()}:
-        pytest.skip(f"no kernels {missing} in {images.directory()}: schedlab kernels fetch")
-
+    for kernel in ("6.1", "6.18"):
+        needed(kernel)
     started = []
 
     def start(*arguments):

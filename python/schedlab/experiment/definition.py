@@ -44,7 +44,8 @@ OPTION_KEYS = (
 PUBLISHED_KEYS = ("table", "source", "makespan", "vary", "policies", "machines")
 PUBLISHED_KEYS_OPTIONAL = ("ideal", "parts")
 PUBLISHED_HINT = "see [published] in docs/reference/cli.md"
-LABELLED = re.compile(r"(?P<label>[A-Za-z0-9_.+-]+)=(?P<policy>.+)")
+LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
+LABELLED = re.compile(rf"(?P<label>{LABEL.pattern})=(?P<policy>.+)")
 
 
 # ---------------------------------------------------------------------------------------------

@@ -68,6 +68,18 @@ class Heats:
             ).fetchone()
         if row is None:
             return None
-        again = "restore a copy, or race again with --again"
-        result = decode(self.store.path, f"heat {key}", "result", row["result"], hint=again)
-        return StoredHeat(row["raced_at"], row["load"], result)
+        return _read(self.store, key, row)
+
+
+def kept_heats(store: Store) -> list[StoredHeat]:
+    """Every heat of a store, which may be open for reading only, in the order of their times."""
+    if not store.rows("SELECT name FROM sqlite_schema WHERE name = 'heats'"):
+        return []
+    rows = store.rows("SELECT key, raced_at, load, result FROM heats ORDER BY raced_at")
+    return [_read(store, row["key"], row) for row in rows]
+
+
+def _read(store: Store, key: str, row: Mapping) -> StoredHeat:
+    again = "restore a copy, or race again with --again"
+    result = decode(store.path, f"heat {key}", "result", row["result"], hint=again)
+    return StoredHeat(row["raced_at"], row["load"], result)
