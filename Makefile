@@ -27,10 +27,11 @@ CORE_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
 C_SOURCES = $(shell find policies tests crates -name '*.[ch]' -o -name '*.cpp')
 
 # libbpf is built by a makefile, and in a makefile a path ends at a space: where this folder's path
-# has one, cargo reaches `target` by a link whose path has none.
+# has one, cargo reaches `target` by a link whose path has none. Links of folders that are gone go.
 ifneq ($(words $(CURDIR)),1)
 export CARGO_TARGET_DIR := $(shell link=~/.cache/schedlab/target-$$(cksum <<<"$(CURDIR)" | cut -d ' ' -f 1); \
-	mkdir -p ~/.cache/schedlab "$(CURDIR)/target"; ln -sfn "$(CURDIR)/target" "$$link"; echo "$$link")
+	mkdir -p ~/.cache/schedlab "$(CURDIR)/target"; ln -sfn "$(CURDIR)/target" "$$link"; \
+	find ~/.cache/schedlab -maxdepth 1 -name 'target-*' -xtype l -delete || true; echo "$$link")
 endif
 
 # The guest's program is linked statically: there is no library in a virtual machine. Cargo takes
