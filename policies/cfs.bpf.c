@@ -7,7 +7,7 @@
  * load balancer moves tasks. The defaults are Linux 2.6.31; cfs.sets.toml has the values of other
  * releases from 2.6.24 to 6.1, and says of each what it lacks.
  *
- * All rules and tunables are in scx/cfs_rules.bpf.h and the two headers that it names, since other
+ * All rules and tunables are in scx/cfs_rules.bpf.h and the headers that it names, since other
  * policies keep CFS's waiting tasks in other structures. Here each CPU's are a dispatch queue.
  *
  * Guarantee: on one CPU shares are proportional to weights, and a waiting task runs within

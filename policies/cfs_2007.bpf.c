@@ -30,8 +30,7 @@
  * Source: Linux 2.6.23 and its release candidates, kernel/sched.c, kernel/sched_fair.c;
  * I. Molnar, "Modular Scheduler Core and Completely Fair Scheduler", linux-kernel, 13 April 2007.
  */
-#include <scx/common.bpf.h>
-#include <scx/hotplug.bpf.h>
+#include <scx/tick_loads.bpf.h>
 #include <scx/tunables.bpf.h>
 #include <scx/weights.bpf.h>
 
@@ -86,10 +85,7 @@ const volatile u64 imbalance_percent = 125;
  * 0: never, as in 2.6.22. */
 const volatile u64 load_fuzz = 1024;
 
-#define CPUS_MAX 1024
 #define IDLE_WEIGHT 2
-#define PAST_LOADS 3
-#define IDLE_TICKS_MAX 16 /* (3/4)^16 of a load is nothing */
 #define GRANULARITY_MAX_NS (100 * NSEC_PER_MSEC)
 #define FAIR_CLOCK_START (1ULL << 40) /* away from 0, so that keys never wrap */
 #define PULL_STEPS_MAX 32
@@ -102,8 +98,6 @@ const volatile u64 load_fuzz = 1024;
 #define IDLE_LOAD_INDEX 1
 #define BUSY_LOAD_INDEX 2
 #define NEWIDLE_LOAD_INDEX 2
-
-enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 
 struct cfs_task {
 	u64 key; /* in the order of `cpu`; only ticks and enqueueing move it */
@@ -125,13 +119,12 @@ struct {
 	__type(value, struct cfs_task);
 } tasks SEC(".maps");
 
-/* One CPU. Its own operations change it; other CPUs only its two sums (atomically) and `reason`. */
+/* One CPU. Its own operations change it; other CPUs only `base` and `load`, as these say. */
 struct cfs_queue {
-	u64 load;       /* weights of the runnable tasks, the running one included */
-	u64 nr_running; /* how many these are */
+	struct cpu_queue base;
+	struct load load;
 	u64 fair_clock_ns;
 	u64 bonus_ns; /* credited to sleepers and not yet taken back */
-	bool need_resched;
 	/* The running task, if is_busy. */
 	bool is_busy;
 	s32 pid;
@@ -141,36 +134,30 @@ struct cfs_queue {
 	u64 charged_at_ns;
 	u64 ran_ns;        /* since it was switched to */
 	u64 picked_ran_ns; /* ran_ns when it was last picked */
-	/* Load as it was at ticks: averages over 1, 2 and 4 ticks. */
-	u64 past_load[PAST_LOADS];
-	u64 ticked_at_ns;
-	/* Balancing. */
-	enum balance_reason reason;
-	u64 balanced_at_ns;
-	u64 interval_ns;
-	u64 pull_load; /* what a pull has yet to move; here, as the verifier need not follow it */
-	u64 pull_steps;
+	u64 pull_steps; /* that a pull may yet look at; here, as the verifier need not follow it */
 };
 
 static struct cfs_queue queues[CPUS_MAX];
-static u32 nr_cpus;
-static u64 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, limit_ns, tick_ns;
+static u64 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, limit_ns;
 
 static struct cfs_queue *queue_of(u32 cpu)
 {
 	return &queues[cpu & (CPUS_MAX - 1)];
 }
 
+static struct cpu_queue *cpu_queue_of(u32 cpu)
+{
+	return &queue_of(cpu)->base;
+}
+
+static struct load *load_of(u32 cpu)
+{
+	return &queue_of(cpu)->load;
+}
+
 static struct cfs_task *task_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, NULL, 0);
-}
-
-/* From an earlier time to a later one; 0 if they are the other way round, as the clocks of two
- * CPUs may be. */
-static u64 since(u64 earlier, u64 later)
-{
-	return time_delta(later, earlier);
 }
 
 /* ---- what a task is owed ------------------------------------------------------------------- */
@@ -188,7 +175,7 @@ static u64 pay_back(struct cfs_queue *q, u64 entitled_ns)
 	if (!sleeper_bonus)
 		return 0;
 	if (as_announced)
-		ns = q->bonus_ns * q->weight / max(q->load, q->weight);
+		ns = q->bonus_ns * q->weight / max(q->load.now, q->weight);
 	else if (q->bonus_ns > scaled_granularity_ns)
 		ns = min(min(entitled_ns, q->bonus_ns), limit_ns - (u64)q->wait_runtime_ns);
 	else
@@ -201,7 +188,7 @@ static u64 pay_back(struct cfs_queue *q, u64 entitled_ns)
 static void charge(struct cfs_queue *q, u64 now)
 {
 	u64 ran_ns = since(q->charged_at_ns, now);
-	u64 load = max(max(q->load, q->weight), 1ULL);
+	u64 load = max(max(q->load.now, q->weight), 1ULL);
 	u64 entitled_ns = ran_ns * q->weight / load;
 
 	if (!q->is_busy)
@@ -242,7 +229,7 @@ static void end_wait(struct cfs_task *t, const struct cfs_queue *q)
 /* Credits the sleep that ends now, unless those who run have much to pay back already. */
 static void credit_sleep(const struct task_struct *p, struct cfs_task *t, struct cfs_queue *q)
 {
-	u64 fair_ns = fair_since(t, q), load = q->past_load[PAST_LOADS - 1];
+	u64 fair_ns = fair_since(t, q), load = q->load.past[PAST_LOADS - 1];
 	s64 before_ns = t->wait_runtime_ns;
 
 	if (!fair_sleepers || p->policy == SCHED_BATCH)
@@ -282,7 +269,7 @@ static u64 niced(u64 ns, u64 weight)
 /* Granularity of ticks: with it equal hogs have turns of latency / nr_running. */
 static u64 tick_granularity(const struct cfs_queue *q)
 {
-	u64 nr = max(q->nr_running, 1ULL);
+	u64 nr = max(q->base.nr_running, 1ULL);
 	u64 turn_ns = scaled_latency_ns / nr;
 
 	if (latency_ns && nr == 1)
@@ -293,84 +280,14 @@ static u64 tick_granularity(const struct cfs_queue *q)
 /* Whether a task of this key must run in place of the running one. */
 static bool is_due(const struct cfs_queue *q, u64 key, u64 granularity_ns)
 {
-	u64 turn_ns = max(scaled_latency_ns / max(q->nr_running, 1ULL), scaled_granularity_ns);
+	u64 turn_ns = max(scaled_latency_ns / max(q->base.nr_running, 1ULL), scaled_granularity_ns);
 
 	if (latency_ns && q->ran_ns - q->picked_ran_ns > turn_ns)
 		granularity_ns = 0;
 	return (s64)(q->key - key) > (s64)niced(granularity_ns, q->weight);
 }
 
-/* ---- load as other CPUs see it ------------------------------------------------------------- */
-
-static u64 past_load(const struct cfs_queue *q, u32 i, u64 now)
-{
-	u64 load = q->past_load[i < PAST_LOADS ? i : 0];
-	u64 ticks = since(q->ticked_at_ns, now) / tick_ns;
-	u64 tick;
-
-	if (q->nr_running || !ticks)
-		return load;
-	bpf_for(tick, 0, IDLE_TICKS_MAX) {
-		if (tick < ticks)
-			load = (load * ((1ULL << i) - 1)) >> i;
-	}
-	return ticks > IDLE_TICKS_MAX ? 0 : load;
-}
-
-/* Underestimates the load of a CPU from which a task might go away. */
-static u64 source_load(u32 cpu, u64 index, u64 now)
-{
-	const struct cfs_queue *q = queue_of(cpu);
-
-	return min(q->load, past_load(q, index - 1, now));
-}
-
-/* Overestimates the load of a CPU to which a task might go. */
-static u64 target_load(u32 cpu, u64 index, u64 now)
-{
-	const struct cfs_queue *q = queue_of(cpu);
-
-	return max(q->load, past_load(q, index - 1, now));
-}
-
-static void note_load_at_tick(struct cfs_queue *q, u64 now)
-{
-	u32 i;
-
-	bpf_for(i, 0, PAST_LOADS) {
-		u64 *past = &q->past_load[i < PAST_LOADS ? i : 0];
-		u64 up = q->load > *past ? (1ULL << i) - 1 : 0;
-
-		*past = (*past * ((1ULL << i) - 1) + q->load + up) >> i;
-	}
-	q->ticked_at_ns = now;
-}
-
-/* An idle CPU has no ticks: the first task to come makes up for those of the idle time. */
-static void note_load_of_idle(struct cfs_queue *q, u64 now)
-{
-	u64 ticks = since(q->ticked_at_ns, now) / tick_ns;
-	u32 i;
-
-	bpf_for(i, 0, PAST_LOADS) {
-		q->past_load[i < PAST_LOADS ? i : 0] = past_load(q, i, now);
-	}
-	q->ticked_at_ns += ticks * tick_ns;
-}
-
 /* ---- becoming runnable --------------------------------------------------------------------- */
-
-static void count_in(const struct cfs_task *t)
-{
-	__sync_fetch_and_add(&queue_of(t->cpu)->load, t->weight);
-	__sync_fetch_and_add(&queue_of(t->cpu)->nr_running, 1);
-}
-
-static void count_out(const struct cfs_task *t)
-{
-	__sync_fetch_and_add(&queue_of(t->cpu)->load, -t->weight);
-	__sync_fetch_and_add(&queue_of(t->cpu)->nr_running, -1);
-}
 
 /* The task is to wait in its CPU's queue from now on. */
 static void place(struct cfs_task *t, const struct cfs_queue *q)
@@ -384,9 +301,9 @@ static void change_queue(struct cfs_task *t, u32 cpu)
 {
 	end_wait(t, queue_of(t->cpu));
 	place(t, queue_of(cpu));
-	count_out(t);
+	remove_load(t->cpu, t->weight);
 	t->cpu = cpu;
-	count_in(t);
+	add_load(t->cpu, t->weight);
 }
 
 /* What the key of a task that waits is going to be in another CPU's queue. */
@@ -425,8 +342,7 @@ void BPF_STRUCT_OPS(cfs_2007_runnable, struct task_struct *p, u64 enq_flags)
 	if (!t)
 		return;
 	charge(q, now);
-	if (!q->nr_running)
-		note_load_of_idle(q, now);
+	note_load_of_idle(cpu, now);
 	if (t->cpu != cpu)
 		t->since_fair_ns += q->fair_clock_ns - queue_of(t->cpu)->fair_clock_ns;
 	t->cpu = cpu;
@@ -437,14 +353,14 @@ void BPF_STRUCT_OPS(cfs_2007_runnable, struct task_struct *p, u64 enq_flags)
 	if (t->is_new && child_runs_first && parent_runs_here(p, q))
 		place_before_parent(t, q);
 	t->is_runnable = true;
-	count_in(t);
+	add_load(t->cpu, t->weight);
 }
 
 static bool preempts(struct cfs_queue *q, const struct task_struct *p, const struct cfs_task *t)
 {
 	u64 ns = p->policy == SCHED_BATCH ? batch_wakeup_granularity_ns : scaled_wakeup_ns;
 
-	return q->is_busy && !q->need_resched && is_due(q, t->key, ns);
+	return q->is_busy && !q->base.need_resched && is_due(q, t->key, ns);
 }
 
 void BPF_STRUCT_OPS(cfs_2007_enqueue, struct task_struct *p, u64 enq_flags)
@@ -466,10 +382,8 @@ void BPF_STRUCT_OPS(cfs_2007_enqueue, struct task_struct *p, u64 enq_flags)
 	comes_anew = t->is_new || (enq_flags & SCX_ENQ_WAKEUP);
 	/* Whoever wakes up synchronously has its turn when the waker sleeps. */
 	if (comes_anew && !(t->is_sync && t->cpu == bpf_get_smp_processor_id()) &&
-	    preempts(q, p, t)) {
-		q->need_resched = true;
-		scx_bpf_kick_cpu(t->cpu, SCX_KICK_PREEMPT);
-	}
+	    preempts(q, p, t))
+		preempt(&q->base, t->cpu);
 	t->is_new = false;
 	t->is_put_back = false;
 	t->is_sync = false;
@@ -489,8 +403,8 @@ static bool wakes_at_waker(const struct cfs_task *t, u32 cpu, u32 prev, u64 now)
 		load -= min(load, here->weight);
 	if (100 * (load + t->weight) <= percent * prev_load)
 		return true;
-	return load <= prev_load && load + target_load(prev, WAKE_LOAD_INDEX, now) <=
-					    here->load / max(here->nr_running, 1ULL);
+	return load <= prev_load &&
+	       load + target_load(prev, WAKE_LOAD_INDEX, now) <= load_per_task(cpu);
 }
 
 /* An idle CPU in place of one that runs a single task. */
@@ -498,10 +412,10 @@ static u32 idle_cpu_for(struct task_struct *p, u32 target)
 {
 	u32 cpu;
 
-	if (queue_of(target)->nr_running != 1)
+	if (queue_of(target)->base.nr_running != 1)
 		return target;
 	bpf_for(cpu, 0, nr_cpus) {
-		if (!queue_of(cpu)->nr_running && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		if (!queue_of(cpu)->base.nr_running && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
 		    cpu_is_online(cpu))
 			return cpu;
 	}
@@ -524,63 +438,34 @@ s32 BPF_STRUCT_OPS(cfs_2007_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	return wake_idle ? idle_cpu_for(p, target) : target;
 }
 
-/* ---- balancing: who is busiest, and pulling from it ---------------------------------------- */
+/* ---- balancing: what load is, and what may be pulled --------------------------------------- */
 
-static u64 balance_load_index(enum balance_reason reason)
+static u64 load_seen(u32 cpu, u32 here, enum balance_reason reason, u64 now)
 {
+	u64 index = NEWIDLE_LOAD_INDEX;
+
 	if (reason == BALANCE_BUSY)
-		return BUSY_LOAD_INDEX;
-	return reason == BALANCE_IDLE ? IDLE_LOAD_INDEX : NEWIDLE_LOAD_INDEX;
+		index = BUSY_LOAD_INDEX;
+	else if (reason == BALANCE_IDLE)
+		index = IDLE_LOAD_INDEX;
+	return cpu == here ? target_load(cpu, index, now) : source_load(cpu, index, now);
 }
 
-/* Load to move from a CPU of load `most` to one of load `least`; 0 if they are balanced. */
-static u64 imbalance(const struct cfs_queue *from, const struct cfs_queue *to, u64 most, u64 least,
-		     u64 average)
+static u64 load_to_pull(const struct busiest *busiest, u32 here, enum balance_reason reason)
 {
-	u64 per_task = from->load / max(from->nr_running, 1ULL);
-	u64 per_own_task = to->load / max(to->nr_running, 1ULL);
-	u64 lighter = to->nr_running && per_task > per_own_task ? 1 : 2;
-	u64 move;
+	u64 load;
 
-	if (least >= most || least >= average || most <= per_task ||
-	    100 * most <= imbalance_percent * least)
+	if (!is_imbalanced(busiest, imbalance_percent))
 		return 0;
-	move = min(min(most - average, most - per_task), average - least);
-	if (move >= per_task)
-		return move;
-	/* Less than a task: move one if the gap is worth it. */
-	return most - least + load_fuzz >= per_task * lighter ? per_task : 0;
+	load = load_to_average(busiest);
+	return load >= load_per_task(busiest->cpu) ? load : odd_task(busiest, here, load_fuzz);
 }
 
-/* The CPU to pull from; sets q->pull_load, which is 0 if there is none. */
-static u32 find_busiest(u32 here, struct cfs_queue *q, enum balance_reason reason, u64 now)
+/* Least key first. 2.6.23 has no notion of a warm cache. Another CPU may take a task at the same
+ * time: who has moved it, and nobody else, then changes what is known of it. */
+static void pull(u32 from, u32 here, enum balance_reason reason, u64 now)
 {
-	u64 index = balance_load_index(reason);
-	u64 least = target_load(here, index, now), most = 0, sum = least, load;
-	u32 cpu, busiest = here;
-
-	bpf_for(cpu, 0, nr_cpus) {
-		if (cpu == here)
-			continue;
-		load = source_load(cpu, index, now);
-		sum += load;
-		if (load > most && queue_of(cpu)->nr_running > 1) {
-			most = load;
-			busiest = cpu;
-		}
-	}
-	q->pull_load = busiest == here ? 0
-				       : imbalance(queue_of(busiest), q, most, least,
-						   sum / max(nr_cpus, 1U));
-	return busiest;
-}
-
-/* Moves waiting tasks, least key first, from another CPU's queue to this one's; whether any was
- * moved. 2.6.23 has no notion of a warm cache. Another CPU may take a task at the same time: who
- * has moved it, and nobody else, then changes what is known of it. */
-static bool pull(u32 from, u32 here, struct cfs_queue *q)
-{
-	u64 nr_before = q->nr_running;
+	struct cfs_queue *q = queue_of(here);
 	struct task_struct *p;
 
 	q->pull_steps = PULL_STEPS_MAX;
@@ -589,60 +474,32 @@ static bool pull(u32 from, u32 here, struct cfs_queue *q)
 
 		if (!q->pull_steps--)
 			break;
-		if (!t || t->cpu != from || t->weight / 2 > q->pull_load + load_fuzz ||
+		if (!t || t->cpu != from || t->weight / 2 > q->base.pull_load + load_fuzz ||
 		    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
 			continue;
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key_in(t, here));
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0))
 			continue;
 		change_queue(t, here);
-		q->need_resched |= preempts(q, p, t);
-		q->pull_load -= min(q->pull_load, t->weight);
-		if (!q->pull_load)
+		q->base.need_resched |= preempts(q, p, t);
+		q->base.pull_load -= min(q->base.pull_load, t->weight);
+		if (!q->base.pull_load)
 			break;
 	}
-	return q->nr_running != nr_before;
-}
-
-static bool balance(u32 here, struct cfs_queue *q, enum balance_reason reason, u64 now)
-{
-	u32 busiest = find_busiest(here, q, reason, now);
-
-	if (reason != BALANCE_NEWIDLE)
-		q->balanced_at_ns = now;
-	if (!q->pull_load) {
-		q->interval_ns = min(2 * q->interval_ns, BALANCE_MAX_NS);
-		return false;
-	}
-	q->interval_ns = BALANCE_MIN_NS;
-	return pull(busiest, here, q);
 }
 
 /* ---- picking the next task ----------------------------------------------------------------- */
 
-/* Whether a task waits here; *key is the least one. */
-static bool first_key(u32 cpu, u64 *key)
-{
-	struct task_struct *p;
-	bool exists = false;
-
-	bpf_for_each(scx_dsq, p, cpu, 0) {
-		*key = p->scx.dsq_vtime;
-		exists = true;
-		break;
-	}
-	return exists;
-}
-
 /* Runs the task with the least key; whether there was one. */
-static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
+static bool pick(u32 cpu, struct task_struct *prev)
 {
+	struct cfs_queue *q = queue_of(cpu);
 	u64 key = 0;
 	bool others_wait = first_key(cpu, &key);
 
 	if (prev && (!others_wait || vtime_before(q->key, key))) {
 		q->picked_ran_ns = q->ran_ns;
-		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
+		go_on(prev);
 		return true;
 	}
 	return others_wait && scx_bpf_dsq_move_to_local(cpu);
@@ -651,25 +508,10 @@ static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
 void BPF_STRUCT_OPS(cfs_2007_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cfs_queue *q = queue_of(cpu);
-	enum balance_reason reason = q->reason;
-	bool only_balance = q->is_busy && reason == BALANCE_BUSY && !q->need_resched;
 	u64 now = scx_bpf_now();
 
 	charge(q, now);
-	if (!q->is_busy)
-		prev = NULL; /* a kernel may pass a task that has just blocked */
-	q->reason = BALANCE_NONE;
-	if (prev ? reason == BALANCE_BUSY : reason == BALANCE_IDLE && !q->nr_running)
-		balance(cpu, q, reason, now);
-	if (prev && only_balance && !q->need_resched) {
-		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
-		return;
-	}
-	q->need_resched = false;
-	if (pick(cpu, q, prev) || !newidle)
-		return;
-	if (balance(cpu, q, BALANCE_NEWIDLE, now))
-		pick(cpu, q, NULL);
+	choose_next(cpu, &q->base, q->is_busy ? prev : NULL, newidle, now);
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -686,7 +528,7 @@ void BPF_STRUCT_OPS(cfs_2007_running, struct task_struct *p)
 		change_queue(t, cpu);
 	end_wait(t, q);
 	q->is_busy = true;
-	q->need_resched = false;
+	q->base.need_resched = false;
 	q->pid = p->pid;
 	q->key = t->key;
 	q->weight = t->weight;
@@ -724,33 +566,7 @@ void BPF_STRUCT_OPS(cfs_2007_quiescent, struct task_struct *p, u64 deq_flags)
 	end_wait(t, q);
 	t->since_fair_ns = q->fair_clock_ns;
 	t->is_runnable = false;
-	count_out(t);
-}
-
-/* Whether an interval has passed, in whole ticks as the timer interrupt counts. */
-static bool has_passed(u64 last_ns, u64 interval_ns, u64 now)
-{
-	return now / tick_ns >= last_ns / tick_ns + (interval_ns + tick_ns - 1) / tick_ns;
-}
-
-/* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
-static void let_idle_cpus_balance(const struct cfs_queue *q, u64 now)
-{
-	u64 nr_waiting = q->nr_running - 1;
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus) {
-		struct cfs_queue *other = queue_of(cpu);
-
-		if (!nr_waiting)
-			break;
-		if (other->nr_running || !has_passed(other->balanced_at_ns, idle_balance_ns, now) ||
-		    !cpu_is_online(cpu))
-			continue;
-		other->reason = BALANCE_IDLE;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		nr_waiting--;
-	}
+	remove_load(t->cpu, t->weight);
 }
 
 void BPF_STRUCT_OPS(cfs_2007_tick, struct task_struct *p)
@@ -761,20 +577,10 @@ void BPF_STRUCT_OPS(cfs_2007_tick, struct task_struct *p)
 
 	charge(q, now);
 	q->key = key_of(q, q->wait_runtime_ns, q->weight);
-	note_load_at_tick(q, now);
-	if (q->nr_running > 1) {
-		if (first_key(cpu, &key) && is_due(q, key, tick_granularity(q))) {
-			q->need_resched = true;
-			scx_bpf_task_set_slice(p, 0);
-		}
-		if (idle_balance_ns)
-			let_idle_cpus_balance(q, now);
-	}
-	if (busy_factor && nr_cpus > 1 &&
-	    has_passed(q->balanced_at_ns, q->interval_ns * busy_factor, now)) {
-		q->reason = BALANCE_BUSY;
-		scx_bpf_task_set_slice(p, 0);
-	}
+	note_load_at_tick(&q->load, now);
+	if (q->base.nr_running > 1 && first_key(cpu, &key) && is_due(q, key, tick_granularity(q)))
+		end_turn(&q->base, p);
+	balance_at_tick(&q->base, p, idle_balance_ns, busy_factor, now);
 }
 
 bool BPF_STRUCT_OPS(cfs_2007_yield, struct task_struct *from, struct task_struct *to)
@@ -783,7 +589,7 @@ bool BPF_STRUCT_OPS(cfs_2007_yield, struct task_struct *from, struct task_struct
 	struct cfs_queue *q = queue_of(cpu);
 	struct task_struct *p;
 
-	if (q->nr_running == 1)
+	if (q->base.nr_running == 1)
 		return false;
 	charge(q, scx_bpf_now());
 	q->key = key_of(q, q->wait_runtime_ns, q->weight);
@@ -794,8 +600,7 @@ bool BPF_STRUCT_OPS(cfs_2007_yield, struct task_struct *from, struct task_struct
 			break;
 		}
 	}
-	q->need_resched = true;
-	scx_bpf_task_set_slice(from, 0);
+	end_turn(&q->base, from);
 	return false;
 }
 
@@ -812,10 +617,10 @@ void BPF_STRUCT_OPS(cfs_2007_set_weight, struct task_struct *p, u32 weight)
 	charge(q, scx_bpf_now());
 	end_wait(t, q);
 	if (t->is_runnable)
-		count_out(t);
+		remove_load(t->cpu, t->weight);
 	t->weight = weight_of(p, IDLE_WEIGHT);
 	if (t->is_runnable)
-		count_in(t);
+		add_load(t->cpu, t->weight);
 	if (!q->is_busy || q->pid != p->pid) {
 		if (t->is_runnable)
 			place(t, q);
@@ -835,14 +640,6 @@ s32 BPF_STRUCT_OPS(cfs_2007_init_task, struct task_struct *p, struct scx_init_ta
 	t->weight = weight_of(p, IDLE_WEIGHT);
 	t->is_new = true;
 	return 0;
-}
-
-static u64 scale_by_cpus(void)
-{
-	u64 counted = min((u64)nr_cpus, scale_cpus_max);
-
-	/* 1 + log2, without a loop that a kernel's verifier would follow for each outcome. */
-	return 64 - (u64)__builtin_clzll(counted | 1);
 }
 
 static bool tunables_are_sound(void)
@@ -865,18 +662,19 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_2007_init)
 
 	if (!tunables_are_sound())
 		return -EINVAL;
-	nr_cpus = scx_bpf_nr_cpu_ids();
-	if (nr_cpus > CPUS_MAX)
-		return -E2BIG;
-	factor = scale_by_cpus();
+	error = count_cpus();
+	if (error)
+		return error;
+	factor = scale_by_cpus(scale_cpus_max);
 	scaled_latency_ns = min(latency_ns * factor, GRANULARITY_MAX_NS);
 	scaled_granularity_ns = min(min_granularity_ns * factor, GRANULARITY_MAX_NS);
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
 	limit_ns = min(runtime_limit_ns * factor, GRANULARITY_MAX_NS);
-	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
+	shortest_interval_ns = BALANCE_MIN_NS;
+	longest_interval_ns = BALANCE_MAX_NS;
 	bpf_for(cpu, 0, nr_cpus) {
 		queue_of(cpu)->fair_clock_ns = FAIR_CLOCK_START;
-		queue_of(cpu)->interval_ns = BALANCE_MIN_NS;
+		queue_of(cpu)->base.interval_ns = shortest_interval_ns;
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (error)
 			return error;

@@ -31,9 +31,9 @@
  * for balancing; I. Stoica, H. Abdel-Wahab, "Earliest eligible virtual deadline first", Old
  * Dominion University TR-95-22, 1995.
  */
-#include <scx/common.bpf.h>
-#include <scx/hotplug.bpf.h>
+#include <scx/queue_per_cpu.bpf.h>
 #include <scx/tunables.bpf.h>
+#include <scx/weighted_average.bpf.h>
 #include <scx/weights.bpf.h>
 
 char _license[] SEC("license") = "GPL";
@@ -63,13 +63,10 @@ const volatile u64 migration_cost_ns = 500 * NSEC_PER_USEC;
 /* Failed attempts after which the balancer takes cache-hot tasks too. */
 const volatile u64 cache_nice_tries = 1;
 
-#define CPUS_MAX 1024
 #define SCALE_CPUS_MAX 8
 #define IDLE_WEIGHT 3
 #define FAILED_MAX 16               /* a weight shifted by more is 0 anyhow */
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that subtracting lag never wraps */
-
-enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 
 struct eevdf_task {
 	u64 vruntime; /* while runnable; stale while the task runs */
@@ -96,13 +93,6 @@ struct {
 	__type(value, struct eevdf_task);
 } tasks SEC(".maps");
 
-/* What tells who is eligible: V = zero + moment / load. */
-struct average {
-	u64 zero;   /* any vruntime near the others, so that moment does not overflow */
-	s64 moment; /* sum of (vruntime - zero) x weight of the runnable tasks */
-	u64 load;   /* sum of weight */
-};
-
 struct running_task {
 	u64 vruntime;
 	u64 deadline;
@@ -114,20 +104,15 @@ struct running_task {
 	bool exists;
 };
 
-/* One CPU. `lock` is for `average`, `running` and the two counters; the rest is the CPU's own. */
+/* One CPU. `lock` is for `average`, `running` and the two counters, nr_running and nr_drained; the
+ * rest is the CPU's own. */
 struct eevdf_queue {
 	struct bpf_spin_lock lock;
-	bool need_resched;
 	bool is_request_over; /* the running task's, as found out by the task that woke up last */
-	struct average average;
+	struct cpu_queue base;
+	struct average average; /* V, of vruntimes; tells who is eligible */
 	struct running_task running;
-	u64 nr_running;
 	u64 nr_drained; /* how often it became empty */
-	enum balance_reason reason;
-	u64 balanced_at_ns;
-	u64 interval_ns;
-	u64 nr_failed;
-	u64 pull_load; /* what a pull has yet to move; here, as the verifier need not follow it */
 };
 
 struct {
@@ -137,12 +122,18 @@ struct {
 	__type(value, struct eevdf_queue);
 } queues SEC(".maps");
 
-static u32 nr_cpus;
-static u64 slice_ns, tick_ns;
+static u64 slice_ns;
 
 static struct eevdf_queue *queue_of(u32 cpu)
 {
 	return bpf_map_lookup_elem(&queues, &cpu);
+}
+
+static struct cpu_queue *cpu_queue_of(u32 cpu)
+{
+	struct eevdf_queue *q = queue_of(cpu);
+
+	return q ? &q->base : NULL;
 }
 
 static struct eevdf_task *task_of(struct task_struct *p)
@@ -150,9 +141,7 @@ static struct eevdf_task *task_of(struct task_struct *p)
 	return bpf_task_storage_get(&tasks, p, NULL, 0);
 }
 
-/* ---- arithmetic: BPF divides unsigned numbers only ----------------------------------------- */
-
-/* value x times / over, towards 0. */
+/* value x times / over, towards 0; BPF divides unsigned numbers only. */
 static s64 scaled(s64 value, u64 times, u64 over)
 {
 	u64 size = value < 0 ? -(u64)value : (u64)value;
@@ -161,53 +150,21 @@ static s64 scaled(s64 value, u64 times, u64 over)
 	return value < 0 ? -(s64)size : (s64)size;
 }
 
-static s64 divided_down(s64 value, u64 over)
-{
-	if (value >= 0)
-		return (s64)((u64)value / over);
-	return -(s64)((-(u64)value + over - 1) / over);
-}
-
-/* From an earlier time to a later one; 0 if they are the other way round, as the clocks of two
- * CPUs may be. */
-static u64 since(u64 earlier, u64 later)
-{
-	return time_delta(later, earlier);
-}
-
 /* ---- V, kept up to date; q->lock is held --------------------------------------------------- */
-
-/* V, rounded down. Moving `zero` there keeps the moment below `load`: nothing is lost. */
-static u64 average_vruntime(struct average *a)
-{
-	s64 shift = a->load ? divided_down(a->moment, a->load) : 0;
-
-	a->zero += shift;
-	a->moment -= shift * (s64)a->load;
-	return a->zero;
-}
-
-/* Whether vruntime <= V, without dividing. */
-static bool is_eligible(const struct average *a, u64 vruntime)
-{
-	return a->moment >= (s64)(vruntime - a->zero) * (s64)a->load;
-}
 
 static void count_in(struct eevdf_queue *q, struct eevdf_task *t)
 {
-	q->average.moment += (s64)(t->vruntime - q->average.zero) * (s64)t->weight;
-	q->average.load += t->weight;
-	q->nr_running++;
+	average_add(&q->average, t->vruntime, t->weight);
+	q->base.nr_running++;
 	t->is_counted = true;
 }
 
 static void count_out(struct eevdf_queue *q, struct eevdf_task *t)
 {
-	q->average.moment -= (s64)(t->vruntime - q->average.zero) * (s64)t->weight;
-	q->average.load -= t->weight;
-	q->nr_running--;
+	average_remove(&q->average, t->vruntime, t->weight);
+	q->base.nr_running--;
 	t->is_counted = false;
-	if (!q->nr_running)
+	if (!q->base.nr_running)
 		q->nr_drained++;
 }
 
@@ -222,7 +179,7 @@ static bool charge(struct eevdf_queue *q, u64 now)
 		return false;
 	r->charged_at_ns += ran_ns;
 	r->vruntime += passed;
-	q->average.moment += (s64)passed * (s64)r->weight;
+	average_advance(&q->average, passed, r->weight);
 	if (vtime_before(r->vruntime, r->deadline))
 		return false;
 	r->deadline = r->vruntime + weighted(slice_ns, r->weight);
@@ -235,14 +192,14 @@ static u64 vruntime_with(struct eevdf_queue *q, s64 lag, u64 weight)
 	u64 load = q->average.load;
 
 	lag = place_lag && load ? scaled(lag, load + weight, load) : 0;
-	return average_vruntime(&q->average) - lag;
+	return average_of(&q->average) - lag;
 }
 
 static s64 lag_of(struct eevdf_queue *q, const struct eevdf_task *t)
 {
 	s64 limit = weighted(max(2 * slice_ns, tick_ns), t->weight);
 
-	return clamp((s64)(average_vruntime(&q->average) - t->vruntime), -limit, limit);
+	return clamp((s64)(average_of(&q->average) - t->vruntime), -limit, limit);
 }
 
 static void place(struct eevdf_queue *q, struct eevdf_task *t)
@@ -279,7 +236,7 @@ static void fade_lag(struct eevdf_task *t)
 	if (!q || !t->is_delayed)
 		return;
 	bpf_spin_lock(&q->lock);
-	average = average_vruntime(&q->average);
+	average = average_of(&q->average);
 	bpf_spin_unlock(&q->lock);
 	lag = t->lag + (s64)(average - t->asleep_average);
 	t->asleep_average = average;
@@ -324,7 +281,7 @@ void BPF_STRUCT_OPS(eevdf_runnable, struct task_struct *p, u64 enq_flags)
 	t->is_put_back = !t->is_new && !(enq_flags & SCX_ENQ_WAKEUP);
 	t->cpu = cpu;
 	bpf_spin_lock(&q->lock);
-	q->is_request_over = charge(q, now) && q->nr_running > 1;
+	q->is_request_over = charge(q, now) && q->base.nr_running > 1;
 	place(q, t);
 	bpf_spin_unlock(&q->lock);
 }
@@ -363,7 +320,7 @@ static bool preempts(struct eevdf_queue *q, const struct task_struct *p, const s
 	running = q->running;
 	average = q->average;
 	bpf_spin_unlock(&q->lock);
-	if (!running.exists || q->need_resched)
+	if (!running.exists || q->base.need_resched)
 		return false;
 	if (q->is_request_over)
 		return true;
@@ -391,10 +348,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	from = queue_of(t->cpu);
 	if (from && t->cpu != cpu)
 		change_queue(from, q, t, cpu);
-	if ((t->is_new || (enq_flags & SCX_ENQ_WAKEUP)) && preempts(q, p, t)) {
-		q->need_resched = true;
-		scx_bpf_kick_cpu(t->cpu, SCX_KICK_PREEMPT);
-	}
+	if ((t->is_new || (enq_flags & SCX_ENQ_WAKEUP)) && preempts(q, p, t))
+		preempt(&q->base, t->cpu);
 	t->is_new = false;
 	scx_bpf_dsq_insert_vtime(p, t->cpu, SCX_SLICE_INF, t->deadline, enq_flags);
 	/* The core does not wake the CPU for it, and it may have waited in another one's queue. */
@@ -443,35 +398,18 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	return cpu;
 }
 
-/* ---- balancing: who is busiest, and pulling from it ---------------------------------------- */
+/* ---- balancing: what load is, and what may be pulled --------------------------------------- */
 
-/* The CPU to pull from; sets q->pull_load, which is 0 if all is well. An idle CPU pulls a task,
- * whatever its weight; a busy one half of the difference of the loads at most. */
-static u32 find_busiest(u32 here, struct eevdf_queue *q, enum balance_reason reason)
+static u64 load_seen(u32 cpu, u32 here, enum balance_reason reason, u64 now)
 {
-	u64 least = q->average.load, most = 0, sum = least, average;
-	u32 cpu, busiest = here;
+	const struct eevdf_queue *q = queue_of(cpu);
 
-	bpf_for(cpu, 0, nr_cpus) {
-		struct eevdf_queue *other = queue_of(cpu);
+	return q ? q->average.load : 0;
+}
 
-		if (!other || cpu == here)
-			continue;
-		sum += other->average.load;
-		if (other->average.load > most && other->nr_running > 1) {
-			most = other->average.load;
-			busiest = cpu;
-		}
-	}
-	average = sum / max(nr_cpus, 1U);
-	q->pull_load = 0;
-	if (busiest == here)
-		return busiest;
-	if (reason != BALANCE_BUSY)
-		q->pull_load = 1;
-	else if (most > average && average > least && 100 * most > imbalance_percent * least)
-		q->pull_load = min(most - average, average - least);
-	return busiest;
+static u64 load_to_pull(const struct busiest *busiest, u32 here, enum balance_reason reason)
+{
+	return half_of_difference(busiest, reason, imbalance_percent);
 }
 
 /* Each failed attempt halves a weight that is too large to be moved, and lets hot tasks go. */
@@ -479,10 +417,11 @@ static bool may_pull(struct task_struct *p, const struct eevdf_task *t, u32 to,
 		     const struct eevdf_queue *q, enum balance_reason reason, u64 now)
 {
 	bool hot = since(t->stopped_at_ns, now) < migration_cost_ns;
-	u64 weight = t->weight >> min(q->nr_failed, (u64)FAILED_MAX);
+	u64 weight = t->weight >> min(q->base.nr_failed, (u64)FAILED_MAX);
 
-	return bpf_cpumask_test_cpu(to, p->cpus_ptr) && (!hot || q->nr_failed > cache_nice_tries) &&
-	       (reason != BALANCE_BUSY || weight <= q->pull_load);
+	return bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
+	       (!hot || q->base.nr_failed > cache_nice_tries) &&
+	       (reason != BALANCE_BUSY || weight <= q->base.pull_load);
 }
 
 /* What the deadline of a task that waits at `from` is going to be here. */
@@ -501,17 +440,16 @@ static u64 deadline_here(struct eevdf_queue *from, struct eevdf_queue *here,
 	return vruntime + t->deadline - t->vruntime;
 }
 
-/* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. Its CPU, or a
- * third, may take them at the same time: who has moved a task, and nobody else, then changes the
- * sums. Until t->cpu says so, no other CPU pulls it from here. */
-static bool pull(u32 busiest, u32 here, struct eevdf_queue *q, enum balance_reason reason, u64 now)
+/* In order of deadline. Their CPU, or a third, may take tasks at the same time: who has moved a
+ * task, and nobody else, then changes the sums. Until t->cpu says so, no other CPU pulls it from
+ * here. */
+static void pull(u32 busiest, u32 here, enum balance_reason reason, u64 now)
 {
-	struct eevdf_queue *from = queue_of(busiest);
-	u64 nr_before = q->nr_running;
+	struct eevdf_queue *from = queue_of(busiest), *q = queue_of(here);
 	struct task_struct *p;
 
-	if (!from)
-		return false;
+	if (!from || !q)
+		return;
 	bpf_for_each(scx_dsq, p, busiest, 0) {
 		struct eevdf_task *t = task_of(p);
 
@@ -521,58 +459,33 @@ static bool pull(u32 busiest, u32 here, struct eevdf_queue *q, enum balance_reas
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0))
 			continue;
 		change_queue(from, q, t, here);
-		q->pull_load -= min(q->pull_load, t->weight);
-		if (!q->pull_load)
+		q->base.need_resched = true; /* choose again, whoever runs */
+		q->base.pull_load -= min(q->base.pull_load, t->weight);
+		if (!q->base.pull_load)
 			break;
 	}
-	return q->nr_running != nr_before;
-}
-
-static bool balance(u32 here, struct eevdf_queue *q, enum balance_reason reason, u64 now)
-{
-	u32 busiest = find_busiest(here, q, reason);
-
-	if (reason != BALANCE_NEWIDLE)
-		q->balanced_at_ns = now;
-	if (!q->pull_load) {
-		q->nr_failed = 0;
-		q->interval_ns = 2 * nr_cpus * balance_ns_per_cpu;
-		return false;
-	}
-	q->interval_ns = nr_cpus * balance_ns_per_cpu;
-	if (pull(busiest, here, q, reason, now)) {
-		q->nr_failed = 0;
-		return true;
-	}
-	if (reason != BALANCE_NEWIDLE)
-		q->nr_failed++;
-	return false;
 }
 
 /* ---- picking the next task ----------------------------------------------------------------- */
 
-/* The running task goes on. */
-static void keep(struct eevdf_queue *q, struct task_struct *prev)
-{
-	q->need_resched = false;
-	scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
-}
-
 /* Runs the eligible task with the earliest deadline; whether there was one. */
-static bool pick(u32 cpu, struct eevdf_queue *q, struct task_struct *prev)
+static bool pick(u32 cpu, struct task_struct *prev)
 {
+	struct eevdf_queue *q = queue_of(cpu);
 	struct running_task running;
 	struct average average;
 	bool prev_is_eligible;
 	struct task_struct *p;
 
+	if (!q)
+		return false;
 	bpf_spin_lock(&q->lock);
 	running = q->running;
 	average = q->average;
 	bpf_spin_unlock(&q->lock);
 	prev_is_eligible = prev && is_eligible(&average, running.vruntime);
 	if (prev_is_eligible && is_protected(&running)) {
-		keep(q, prev);
+		go_on(prev);
 		return true;
 	}
 	bpf_for_each(scx_dsq, p, cpu, 0) {
@@ -587,7 +500,7 @@ static bool pick(u32 cpu, struct eevdf_queue *q, struct task_struct *prev)
 			return true;
 	}
 	if (prev) {
-		keep(q, prev);
+		go_on(prev);
 		return true;
 	}
 	/* A kernel's CPUs race: what was the least vruntime may have gone in between. */
@@ -598,29 +511,13 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct eevdf_queue *q = queue_of(cpu);
 	u64 now = scx_bpf_now();
-	enum balance_reason reason;
-	bool moved = false;
 
 	if (!q)
 		return;
 	bpf_spin_lock(&q->lock);
 	charge(q, now);
 	bpf_spin_unlock(&q->lock);
-	if (!q->running.exists)
-		prev = NULL; /* a kernel may pass a task that has just blocked */
-	reason = q->reason;
-	q->reason = BALANCE_NONE;
-	if (prev ? reason == BALANCE_BUSY : reason == BALANCE_IDLE && !q->nr_running)
-		moved = balance(cpu, q, reason, now);
-	/* A tick that only tries to balance is not the end of a request. */
-	if (prev && reason == BALANCE_BUSY && !moved && !q->need_resched) {
-		keep(q, prev);
-		return;
-	}
-	if (pick(cpu, q, prev) || !newidle)
-		return;
-	if (balance(cpu, q, BALANCE_NEWIDLE, now))
-		pick(cpu, q, NULL);
+	choose_next(cpu, &q->base, q->running.exists ? prev : NULL, newidle, now);
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -637,7 +534,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	from = queue_of(t->cpu);
 	if (from && t->cpu != cpu)
 		change_queue(from, q, t, cpu);
-	q->need_resched = false;
+	q->base.need_resched = false;
 	bpf_spin_lock(&q->lock);
 	q->running.exists = true;
 	q->running.charged_at_ns = now;
@@ -681,38 +578,13 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	t->is_runnable = false;
 	if (t->is_counted)
 		displace(q, t);
-	t->asleep_average = average_vruntime(&q->average);
+	t->asleep_average = average_of(&q->average);
 	t->asleep_nr_drained = q->nr_drained;
 	bpf_spin_unlock(&q->lock);
 	if (deq_flags & SCX_DEQ_SLEEP)
 		t->is_delayed = delay_dequeue && t->lag < 0;
 	else
 		t->keeps_request = true;
-}
-
-/* Whether an interval has passed, in whole ticks as the timer interrupt counts. */
-static bool is_due(u64 last_ns, u64 interval_ns, u64 now)
-{
-	return now / tick_ns >= last_ns / tick_ns + (interval_ns + tick_ns - 1) / tick_ns;
-}
-
-/* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
-static void let_idle_cpus_balance(u64 nr_waiting, u64 now)
-{
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus) {
-		struct eevdf_queue *other = queue_of(cpu);
-
-		if (!nr_waiting)
-			break;
-		if (!other || other->nr_running ||
-		    !is_due(other->balanced_at_ns, idle_balance_ns, now) || !cpu_is_online(cpu))
-			continue;
-		other->reason = BALANCE_IDLE;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		nr_waiting--;
-	}
 }
 
 void BPF_STRUCT_OPS(eevdf_tick, struct task_struct *p)
@@ -726,19 +598,9 @@ void BPF_STRUCT_OPS(eevdf_tick, struct task_struct *p)
 	bpf_spin_lock(&q->lock);
 	is_request_over = charge(q, now);
 	bpf_spin_unlock(&q->lock);
-	if (q->nr_running > 1) {
-		if (is_request_over) {
-			q->need_resched = true;
-			scx_bpf_task_set_slice(p, 0);
-		}
-		if (idle_balance_ns)
-			let_idle_cpus_balance(q->nr_running - 1, now);
-	}
-	if (busy_factor && nr_cpus > 1 &&
-	    is_due(q->balanced_at_ns, q->interval_ns * busy_factor, now)) {
-		q->reason = BALANCE_BUSY;
-		scx_bpf_task_set_slice(p, 0);
-	}
+	if (q->base.nr_running > 1 && is_request_over)
+		end_turn(&q->base, p);
+	balance_at_tick(&q->base, p, idle_balance_ns, busy_factor, now);
 }
 
 /* Who yields gives up the rest of its request, if it was owed any. */
@@ -748,19 +610,18 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	u64 now = scx_bpf_now();
 	struct running_task *r;
 
-	if (!q || q->nr_running == 1)
+	if (!q || q->base.nr_running == 1)
 		return false;
 	r = &q->running;
 	bpf_spin_lock(&q->lock);
 	charge(q, now);
 	if (is_eligible(&q->average, r->vruntime)) {
-		q->average.moment += (s64)(r->deadline - r->vruntime) * (s64)r->weight;
+		average_advance(&q->average, r->deadline - r->vruntime, r->weight);
 		r->vruntime = r->deadline;
 		r->deadline += weighted(slice_ns, r->weight);
 	}
 	bpf_spin_unlock(&q->lock);
-	q->need_resched = true;
-	scx_bpf_task_set_slice(from, 0);
+	end_turn(&q->base, from);
 	return false;
 }
 
@@ -769,7 +630,7 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 /* Lag and request mean the same CPU time under another weight; q->lock is held. */
 static void reweight(struct eevdf_queue *q, struct eevdf_task *t, u64 weight)
 {
-	u64 average = average_vruntime(&q->average);
+	u64 average = average_of(&q->average);
 	s64 lag = average - t->vruntime;
 	s64 distance = t->deadline - average;
 
@@ -836,28 +697,24 @@ static bool tunables_are_sound(void)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 {
-	u32 cpu, bit, counted;
 	s32 error;
+	u32 cpu;
 
 	if (!tunables_are_sound())
 		return -EINVAL;
-	nr_cpus = scx_bpf_nr_cpu_ids();
-	if (nr_cpus > CPUS_MAX)
-		return -E2BIG;
-	counted = min(nr_cpus, (u32)SCALE_CPUS_MAX);
-	slice_ns = base_slice_ns;
-	bpf_for(bit, 1, 4) {
-		if (counted >> bit)
-			slice_ns += base_slice_ns;
-	}
-	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
+	error = count_cpus();
+	if (error)
+		return error;
+	slice_ns = base_slice_ns * scale_by_cpus(SCALE_CPUS_MAX);
+	shortest_interval_ns = nr_cpus * balance_ns_per_cpu;
+	longest_interval_ns = 2 * shortest_interval_ns;
 	bpf_for(cpu, 0, nr_cpus) {
 		struct eevdf_queue *q = queue_of(cpu);
 
 		if (!q)
 			return -ENOENT;
 		q->average.zero = VRUNTIME_START;
-		q->interval_ns = nr_cpus * balance_ns_per_cpu;
+		q->base.interval_ns = shortest_interval_ns;
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (error)
 			return error;

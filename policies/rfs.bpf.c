@@ -25,9 +25,9 @@
  * Source: R. Zippel, "[ANNOUNCE/RFC] Really Fair Scheduler" and its thread, linux-kernel, 30 August
  * to 2 September 2007; commit e9acbff6, "sched: introduce se->vruntime", Linux 2.6.24.
  */
-#include <scx/common.bpf.h>
-#include <scx/hotplug.bpf.h>
+#include <scx/queue_per_cpu.bpf.h>
 #include <scx/tunables.bpf.h>
+#include <scx/weighted_average.bpf.h>
 #include <scx/weights.bpf.h>
 
 char _license[] SEC("license") = "GPL";
@@ -56,14 +56,11 @@ const volatile u64 busy_balance_ns = 64 * NSEC_PER_MSEC;
 /* A busy CPU balances only if the other's load is this many percent of its own. */
 const volatile u64 imbalance_percent = 125;
 
-#define CPUS_MAX 1024
 #define IDLE_WEIGHT 2
 #define INVERSE_SHIFT 32
 #define PART_SHIFT 22 /* 2^32 / 1024: a ns of nice 0 */
 #define CHARGE_MAX_NS (1ULL << 32)
 #define TIME_START (1ULL << 40) /* away from 0, so that subtracting never wraps */
-
-enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 
 /* Normalised time, exactly: ns of nice 0, and parts of 2^-22 ns that are not a whole one yet. */
 struct norm {
@@ -89,13 +86,6 @@ struct {
 	__type(value, struct rfs_task);
 } tasks SEC(".maps");
 
-/* The weighted average of normalised times is zero_ns + moment / load. */
-struct average {
-	u64 zero_ns; /* any time near the others, so that moment does not overflow */
-	s64 moment;  /* sum of (norm.ns - zero_ns) x weight of the runnable tasks */
-	u64 load;    /* sum of weight */
-};
-
 struct running_task {
 	struct norm norm;
 	u64 weight;
@@ -105,16 +95,12 @@ struct running_task {
 	bool exists;
 };
 
-/* One CPU. `lock` is for `average`, `running` and `nr_running`; the rest is the CPU's own. */
+/* One CPU. `lock` is for `average`, `running` and nr_running; the rest is the CPU's own. */
 struct rfs_queue {
 	struct bpf_spin_lock lock;
-	bool need_resched;
-	struct average average;
+	struct cpu_queue base;
+	struct average average; /* of whole ns of normalised time */
 	struct running_task running;
-	u64 nr_running;
-	enum balance_reason reason;
-	u64 balanced_at_ns;
-	u64 pull_load; /* what a pull has yet to move; here, as the verifier need not follow it */
 };
 
 struct {
@@ -124,12 +110,18 @@ struct {
 	__type(value, struct rfs_queue);
 } queues SEC(".maps");
 
-static u32 nr_cpus;
-static u64 scaled_granularity_ns, scaled_wakeup_ns, scaled_limit_ns, tick_ns;
+static u64 scaled_granularity_ns, scaled_wakeup_ns, scaled_limit_ns;
 
 static struct rfs_queue *queue_of(u32 cpu)
 {
 	return bpf_map_lookup_elem(&queues, &cpu);
+}
+
+static struct cpu_queue *cpu_queue_of(u32 cpu)
+{
+	struct rfs_queue *q = queue_of(cpu);
+
+	return q ? &q->base : NULL;
 }
 
 static struct rfs_task *task_of(struct task_struct *p)
@@ -149,56 +141,35 @@ static void advance(struct norm *norm, u64 ran_ns, u64 inverse)
 		norm->parts = 0;
 }
 
-/* BPF divides unsigned numbers only. */
-static s64 divided_down(s64 value, u64 over)
-{
-	if (value >= 0)
-		return (s64)((u64)value / over);
-	return -(s64)((-(u64)value + over - 1) / over);
-}
-
-/* The average, rounded down. Moving `zero_ns` there keeps the moment below `load`: nothing is
- * lost. */
-static u64 average_ns(struct average *a)
-{
-	s64 shift = a->load ? divided_down(a->moment, a->load) : 0;
-
-	a->zero_ns += shift;
-	a->moment -= shift * (s64)a->load;
-	return a->zero_ns;
-}
-
 static void count_in(struct rfs_queue *q, struct rfs_task *t)
 {
-	q->average.moment += (s64)(t->norm.ns - q->average.zero_ns) * (s64)t->weight;
-	q->average.load += t->weight;
-	q->nr_running++;
+	average_add(&q->average, t->norm.ns, t->weight);
+	q->base.nr_running++;
 	t->is_counted = true;
 }
 
 /* The average of an empty queue is the time of the last that left. */
 static void count_out(struct rfs_queue *q, struct rfs_task *t)
 {
-	q->average.moment -= (s64)(t->norm.ns - q->average.zero_ns) * (s64)t->weight;
-	q->average.load -= t->weight;
-	q->nr_running--;
+	average_remove(&q->average, t->norm.ns, t->weight);
+	q->base.nr_running--;
 	t->is_counted = false;
-	if (!q->nr_running)
-		q->average.zero_ns = t->norm.ns;
+	if (!q->base.nr_running)
+		q->average.zero = t->norm.ns;
 }
 
 /* Brings the running task's normalised time up to date, and with it the average. */
 static void charge(struct rfs_queue *q, u64 now)
 {
 	struct running_task *r = &q->running;
-	u64 ran_ns = (u64)time_delta(now, r->charged_at_ns);
+	u64 ran_ns = since(r->charged_at_ns, now);
 	u64 before_ns = r->norm.ns;
 
 	if (!r->exists)
 		return;
 	r->charged_at_ns += ran_ns;
 	advance(&r->norm, ran_ns, r->inverse);
-	q->average.moment += (s64)(r->norm.ns - before_ns) * (s64)r->weight;
+	average_advance(&q->average, r->norm.ns - before_ns, r->weight);
 }
 
 /* ---- becoming runnable --------------------------------------------------------------------- */
@@ -210,7 +181,7 @@ static u64 average_at(struct rfs_queue *q, u64 now)
 
 	bpf_spin_lock(&q->lock);
 	charge(q, now);
-	ns = average_ns(&q->average);
+	ns = average_of(&q->average);
 	bpf_spin_unlock(&q->lock);
 	return ns;
 }
@@ -221,10 +192,10 @@ static u64 norm_in(struct rfs_queue *from, struct rfs_queue *to, const struct rf
 	u64 distance_ns, average;
 
 	bpf_spin_lock(&from->lock);
-	distance_ns = t->norm.ns - average_ns(&from->average);
+	distance_ns = t->norm.ns - average_of(&from->average);
 	bpf_spin_unlock(&from->lock);
 	bpf_spin_lock(&to->lock);
-	average = average_ns(&to->average);
+	average = average_of(&to->average);
 	bpf_spin_unlock(&to->lock);
 	return average + distance_ns;
 }
@@ -252,7 +223,7 @@ static void place_new(struct rfs_queue *q, struct rfs_task *t, const struct task
 {
 	const struct running_task *r = &q->running;
 
-	t->norm.ns = average_ns(&q->average);
+	t->norm.ns = average_of(&q->average);
 	if (start_debit)
 		t->norm.ns += weighted(scaled_granularity_ns, t->weight);
 	else if (r->exists && p->real_parent && p->real_parent->pid == r->pid)
@@ -262,7 +233,7 @@ static void place_new(struct rfs_queue *q, struct rfs_task *t, const struct task
 /* Sleeping earns no more than the limit. */
 static void place_waking(struct rfs_queue *q, struct rfs_task *t)
 {
-	u64 least_ns = average_ns(&q->average) - scaled_limit_ns;
+	u64 least_ns = average_of(&q->average) - scaled_limit_ns;
 
 	if (vtime_before(t->norm.ns, least_ns))
 		t->norm.ns = least_ns;
@@ -320,11 +291,9 @@ void BPF_STRUCT_OPS(rfs_enqueue, struct task_struct *p, u64 enq_flags)
 	if (t->is_put_back)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	comes_anew = t->is_new || (enq_flags & SCX_ENQ_WAKEUP);
-	if (comes_anew && q->running.exists && !q->need_resched &&
-	    is_ahead(&q->running, t->norm.ns, scaled_wakeup_ns)) {
-		q->need_resched = true;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
+	if (comes_anew && q->running.exists && !q->base.need_resched &&
+	    is_ahead(&q->running, t->norm.ns, scaled_wakeup_ns))
+		preempt(&q->base, cpu);
 	t->is_new = false;
 	t->is_put_back = false;
 }
@@ -340,99 +309,57 @@ s32 BPF_STRUCT_OPS(rfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 }
 
-/* ---- balancing: who is busiest, and pulling from it ---------------------------------------- */
+/* ---- balancing: what load is, and what may be pulled --------------------------------------- */
 
-/* The CPU to pull from; sets q->pull_load, which is 0 if all is well. An idle CPU pulls a task,
- * whatever its weight; a busy one about half of the difference of the loads. */
-static u32 find_busiest(u32 here, struct rfs_queue *q, enum balance_reason reason)
+static u64 load_seen(u32 cpu, u32 here, enum balance_reason reason, u64 now)
 {
-	u64 least = q->average.load, most = 0, sum = least, average;
-	u32 cpu, busiest = here;
+	const struct rfs_queue *q = queue_of(cpu);
 
-	bpf_for(cpu, 0, nr_cpus) {
-		struct rfs_queue *other = queue_of(cpu);
-
-		if (!other || cpu == here)
-			continue;
-		sum += other->average.load;
-		if (other->average.load > most && other->nr_running > 1) {
-			most = other->average.load;
-			busiest = cpu;
-		}
-	}
-	average = sum / max(nr_cpus, 1U);
-	q->pull_load = 0;
-	if (busiest == here)
-		return busiest;
-	if (reason != BALANCE_BUSY)
-		q->pull_load = 1;
-	else if (most > average && average > least && 100 * most > imbalance_percent * least)
-		q->pull_load = min(most - average, average - least);
-	return busiest;
+	return q ? q->average.load : 0;
 }
 
-/* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. A busy CPU
- * also takes a task that makes it the busier one: so an odd task goes round. Its CPU, or a third,
- * may take a task at the same time: who has moved it, and nobody else, then changes the sums. Until
- * t->cpu says so, no other CPU pulls it from here. */
-static bool pull(u32 busiest, u32 here, struct rfs_queue *q, enum balance_reason reason)
+static u64 load_to_pull(const struct busiest *busiest, u32 here, enum balance_reason reason)
 {
-	struct rfs_queue *from = queue_of(busiest);
-	u64 nr_before = q->nr_running;
+	return half_of_difference(busiest, reason, imbalance_percent);
+}
+
+/* A busy CPU also takes a task that makes it the busier one: so an odd task goes round. Its CPU, or
+ * a third, may take a task at the same time: who has moved it, and nobody else, then changes the
+ * sums. Until t->cpu says so, no other CPU pulls it from here. */
+static void pull(u32 busiest, u32 here, enum balance_reason reason, u64 now)
+{
+	struct rfs_queue *from = queue_of(busiest), *q = queue_of(here);
 	struct task_struct *p;
 
-	if (!from)
-		return false;
+	if (!from || !q)
+		return;
 	bpf_for_each(scx_dsq, p, busiest, 0) {
 		struct rfs_task *t = task_of(p);
 
 		if (!t || t->cpu != busiest || !bpf_cpumask_test_cpu(here, p->cpus_ptr) ||
-		    (reason == BALANCE_BUSY && t->weight / 2 > q->pull_load))
+		    (reason == BALANCE_BUSY && t->weight / 2 > q->base.pull_load))
 			continue;
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, norm_in(from, q, t));
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, here, 0))
 			continue;
 		change_queue(from, q, t, here);
-		q->pull_load -= min(q->pull_load, t->weight);
-		if (!q->pull_load)
+		q->base.pull_load -= min(q->base.pull_load, t->weight);
+		if (!q->base.pull_load)
 			break;
 	}
-	return q->nr_running != nr_before;
-}
-
-static bool balance(u32 here, struct rfs_queue *q, enum balance_reason reason, u64 now)
-{
-	u32 busiest = find_busiest(here, q, reason);
-
-	if (reason != BALANCE_NEWIDLE)
-		q->balanced_at_ns = now;
-	return q->pull_load && pull(busiest, here, q, reason);
 }
 
 /* ---- picking the next task ----------------------------------------------------------------- */
 
-/* Whether a task waits here; *norm_ns is the least normalised time. */
-static bool first_norm(u32 cpu, u64 *norm_ns)
-{
-	struct task_struct *p;
-	bool exists = false;
-
-	bpf_for_each(scx_dsq, p, cpu, 0) {
-		*norm_ns = p->scx.dsq_vtime;
-		exists = true;
-		break;
-	}
-	return exists;
-}
-
 /* Runs the task with the least normalised time; whether there was one. */
-static bool pick(u32 cpu, struct rfs_queue *q, struct task_struct *prev)
+static bool pick(u32 cpu, struct task_struct *prev)
 {
+	const struct rfs_queue *q = queue_of(cpu);
 	u64 first_ns = 0;
-	bool others_wait = first_norm(cpu, &first_ns);
+	bool others_wait = first_key(cpu, &first_ns);
 
-	if (prev && (!others_wait || vtime_before(q->running.norm.ns, first_ns))) {
-		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
+	if (q && prev && (!others_wait || vtime_before(q->running.norm.ns, first_ns))) {
+		go_on(prev);
 		return true;
 	}
 	return others_wait && scx_bpf_dsq_move_to_local(cpu);
@@ -442,31 +369,13 @@ void BPF_STRUCT_OPS(rfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct rfs_queue *q = queue_of(cpu);
 	u64 now = scx_bpf_now();
-	enum balance_reason reason;
-	bool only_balance;
 
 	if (!q)
 		return;
 	bpf_spin_lock(&q->lock);
 	charge(q, now);
 	bpf_spin_unlock(&q->lock);
-	if (!q->running.exists)
-		prev = NULL; /* a kernel may pass a task that has just blocked */
-	reason = q->reason;
-	q->reason = BALANCE_NONE;
-	only_balance = prev && reason == BALANCE_BUSY && !q->need_resched;
-	if (prev ? reason == BALANCE_BUSY : reason == BALANCE_IDLE && !q->nr_running)
-		balance(cpu, q, reason, now);
-	/* A tick that only tries to balance is not the end of a turn. */
-	if (only_balance) {
-		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
-		return;
-	}
-	q->need_resched = false;
-	if (pick(cpu, q, prev) || !newidle)
-		return;
-	if (balance(cpu, q, BALANCE_NEWIDLE, now))
-		pick(cpu, q, NULL);
+	choose_next(cpu, &q->base, q->running.exists ? prev : NULL, newidle, now);
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -483,7 +392,7 @@ void BPF_STRUCT_OPS(rfs_running, struct task_struct *p)
 	from = queue_of(t->cpu);
 	if (from && t->cpu != cpu)
 		change_queue(from, q, t, cpu);
-	q->need_resched = false;
+	q->base.need_resched = false;
 	bpf_spin_lock(&q->lock);
 	q->running.exists = true;
 	q->running.charged_at_ns = now;
@@ -526,31 +435,6 @@ void BPF_STRUCT_OPS(rfs_quiescent, struct task_struct *p, u64 deq_flags)
 	bpf_spin_unlock(&q->lock);
 }
 
-/* Whether an interval has passed, in whole ticks as the timer interrupt counts. */
-static bool has_passed(u64 last_ns, u64 interval_ns, u64 now)
-{
-	return now / tick_ns >= last_ns / tick_ns + (interval_ns + tick_ns - 1) / tick_ns;
-}
-
-/* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
-static void let_idle_cpus_balance(u64 nr_waiting, u64 now)
-{
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus) {
-		struct rfs_queue *other = queue_of(cpu);
-
-		if (!nr_waiting)
-			break;
-		if (!other || other->nr_running ||
-		    !has_passed(other->balanced_at_ns, idle_balance_ns, now) || !cpu_is_online(cpu))
-			continue;
-		other->reason = BALANCE_IDLE;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		nr_waiting--;
-	}
-}
-
 void BPF_STRUCT_OPS(rfs_tick, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -562,19 +446,10 @@ void BPF_STRUCT_OPS(rfs_tick, struct task_struct *p)
 	bpf_spin_lock(&q->lock);
 	charge(q, now);
 	bpf_spin_unlock(&q->lock);
-	if (q->nr_running > 1) {
-		if (first_norm(cpu, &first_ns) &&
-		    is_ahead(&q->running, first_ns, scaled_granularity_ns)) {
-			q->need_resched = true;
-			scx_bpf_task_set_slice(p, 0);
-		}
-		if (idle_balance_ns)
-			let_idle_cpus_balance(q->nr_running - 1, now);
-	}
-	if (busy_balance_ns && nr_cpus > 1 && has_passed(q->balanced_at_ns, busy_balance_ns, now)) {
-		q->reason = BALANCE_BUSY;
-		scx_bpf_task_set_slice(p, 0);
-	}
+	if (q->base.nr_running > 1 && first_key(cpu, &first_ns) &&
+	    is_ahead(&q->running, first_ns, scaled_granularity_ns))
+		end_turn(&q->base, p);
+	balance_at_tick(&q->base, p, idle_balance_ns, busy_balance_ns ? 1 : 0, now);
 }
 
 /* Who yields goes on if it is still the one with the least normalised time. */
@@ -582,10 +457,9 @@ bool BPF_STRUCT_OPS(rfs_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct rfs_queue *q = queue_of(scx_bpf_task_cpu(from));
 
-	if (!q || q->nr_running == 1)
+	if (!q || q->base.nr_running == 1)
 		return false;
-	q->need_resched = true;
-	scx_bpf_task_set_slice(from, 0);
+	end_turn(&q->base, from);
 	return false;
 }
 
@@ -655,21 +529,21 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rfs_init)
 
 	if (!tunables_are_sound())
 		return -EINVAL;
-	nr_cpus = scx_bpf_nr_cpu_ids();
-	if (nr_cpus > CPUS_MAX)
-		return -E2BIG;
-	/* 1 + log2, without a loop that a kernel's verifier would follow for each outcome. */
-	factor = 64 - (u64)__builtin_clzll(min((u64)nr_cpus, scale_cpus_max) | 1);
+	error = count_cpus();
+	if (error)
+		return error;
+	factor = scale_by_cpus(scale_cpus_max);
 	scaled_granularity_ns = granularity_ns * factor;
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
 	scaled_limit_ns = limit_ns * factor;
-	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
+	shortest_interval_ns = longest_interval_ns = busy_balance_ns;
 	bpf_for(cpu, 0, nr_cpus) {
 		struct rfs_queue *q = queue_of(cpu);
 
 		if (!q)
 			return -ENOENT;
-		q->average.zero_ns = TIME_START;
+		q->average.zero = TIME_START;
+		q->base.interval_ns = shortest_interval_ns;
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (error)
 			return error;

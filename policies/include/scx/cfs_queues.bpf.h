@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* CFS's queues: tunables, what is known of a task and of a CPU, vruntime, load.
+/* CFS's queues: tunables, what is known of a task and of a CPU, vruntime.
  *
  * A policy includes cfs_rules.bpf.h, which includes this. It holds all of CFS but the timeline, the
  * waiting tasks of each CPU in order of vruntime: that is what cfs.bpf.c, cfs_gavl.bpf.c and
- * timering.bpf.c differ in, and each defines the functions declared below for its own.
+ * timering.bpf.c differ in, and each defines the functions declared below for its own. What CPUs
+ * know of each other's load is in tick_loads.bpf.h, and how they even it out in
+ * queue_per_cpu.bpf.h.
  */
 #ifndef SCX_CFS_QUEUES_BPF_H
 #define SCX_CFS_QUEUES_BPF_H
 
-#include <scx/common.bpf.h>
-#include <scx/hotplug.bpf.h>
+#include <scx/tick_loads.bpf.h>
 #include <scx/topology.bpf.h>
 #include <scx/tunables.bpf.h>
 #include <scx/weights.bpf.h>
@@ -88,15 +89,10 @@ const volatile u64 migration_cost_ns = 500 * NSEC_PER_USEC;
 /* Failed attempts after which the balancer takes cache-hot tasks too. */
 const volatile u64 cache_nice_tries = 1;
 
-#define CPUS_MAX TOPOLOGY_CPUS_MAX
 #define IDLE_WEIGHT 3
-#define PAST_LOADS 3
-#define IDLE_TICKS_MAX 16           /* (3/4)^16 of a load is nothing */
 #define VRUNTIME_START (1ULL << 40) /* away from 0, so that sleeper credit never wraps */
 #define PULL_STEPS_MAX 32
 #define FAILED_MAX 16 /* a weight shifted by more is 0 anyhow */
-
-enum balance_reason { BALANCE_NONE, BALANCE_BUSY, BALANCE_IDLE, BALANCE_NEWIDLE };
 
 struct cfs_task {
 	u64 vruntime; /* comparable within the queue of `cpu`; stale while the task runs */
@@ -122,14 +118,13 @@ struct {
 	__type(value, struct cfs_task);
 } tasks SEC(".maps");
 
-/* One CPU. Its own operations change it; other CPUs only its two sums (atomically) and `reason`. */
+/* One CPU. Its own operations change it; other CPUs only `base` and `load`, as these say. */
 struct cfs_queue {
-	u64 load;       /* weights of the runnable tasks, the running one included */
-	u64 nr_running; /* how many these are */
+	struct cpu_queue base;
+	struct load load;
 	u64 min_vruntime;
 	u64 left_vruntime; /* of the first waiting task, if has_left */
 	bool has_left;
-	bool need_resched;
 	bool skips; /* the running task has yielded, and is passed over at the next pick */
 	/* The running task, if is_busy. */
 	bool is_busy;
@@ -143,26 +138,25 @@ struct cfs_queue {
 	/* Tasks that are preferred at the next pick; 0 is none. */
 	s32 next_pid;
 	s32 last_pid;
-	/* Load as it was at ticks: averages over 1, 2 and 4 ticks. */
-	u64 past_load[PAST_LOADS];
-	u64 ticked_at_ns;
-	/* Balancing. */
-	enum balance_reason reason;
-	u64 balanced_at_ns;
-	u64 interval_ns;
-	u64 nr_failed;
-	u64 pull_load; /* what a pull has yet to move; here, as the verifier need not follow it */
-	u64 pull_steps;
+	u64 pull_steps; /* that a pull may yet look at; here, as the verifier need not follow it */
 };
 
 static struct cfs_queue queues[CPUS_MAX];
-static u32 nr_cpus;
-static u64 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, nr_latency, tick_ns;
-static u64 shortest_interval_ns, longest_interval_ns;
+static u64 scaled_latency_ns, scaled_granularity_ns, scaled_wakeup_ns, nr_latency;
 
 static struct cfs_queue *queue_of(u32 cpu)
 {
 	return &queues[cpu & (CPUS_MAX - 1)];
+}
+
+static struct cpu_queue *cpu_queue_of(u32 cpu)
+{
+	return &queue_of(cpu)->base;
+}
+
+static struct load *load_of(u32 cpu)
+{
+	return &queue_of(cpu)->load;
 }
 
 static struct cfs_task *task_of(struct task_struct *p)
@@ -201,13 +195,6 @@ static void timeline_pull(u32 from, u32 here, struct cfs_queue *q, u64 now);
 
 /* ---- time: how vruntime passes ------------------------------------------------------------- */
 
-/* From an earlier time to a later one; 0 if they are the other way round, as the clocks of two
- * CPUs may be. */
-static u64 since(u64 earlier, u64 later)
-{
-	return time_delta(later, earlier);
-}
-
 static u64 period_ns(u64 nr_running)
 {
 	return nr_running <= nr_latency ? scaled_latency_ns : nr_running * scaled_granularity_ns;
@@ -226,7 +213,7 @@ static void advance_min_vruntime(struct cfs_queue *q)
 {
 	u64 lowest = q->vruntime;
 
-	if (q->nr_running > 1 && q->has_left && vtime_before(q->left_vruntime, lowest))
+	if (q->base.nr_running > 1 && q->has_left && vtime_before(q->left_vruntime, lowest))
 		lowest = q->left_vruntime;
 	if (vtime_before(q->min_vruntime, lowest))
 		q->min_vruntime = lowest;
@@ -248,64 +235,6 @@ static void charge(struct cfs_queue *q, u64 now)
 static void update_average(s64 *average, u64 sample)
 {
 	*average += ((s64)sample - *average) >> 3;
-}
-
-/* ---- load as other CPUs see it ------------------------------------------------------------- */
-
-static u64 past_load(const struct cfs_queue *q, u32 i, u64 now)
-{
-	u64 load = q->past_load[i < PAST_LOADS ? i : 0];
-	u64 ticks = since(q->ticked_at_ns, now) / tick_ns;
-	u64 tick;
-
-	if (q->nr_running || !ticks)
-		return load;
-	bpf_for(tick, 0, IDLE_TICKS_MAX) {
-		if (tick < ticks)
-			load = (load * ((1ULL << i) - 1)) >> i;
-	}
-	return ticks > IDLE_TICKS_MAX ? 0 : load;
-}
-
-/* Underestimates the load of a CPU from which a task might go away. */
-static u64 source_load(u32 cpu, u64 index, u64 now)
-{
-	const struct cfs_queue *q = queue_of(cpu);
-
-	return index ? min(q->load, past_load(q, index - 1, now)) : q->load;
-}
-
-/* Overestimates the load of a CPU to which a task might go. */
-static u64 target_load(u32 cpu, u64 index, u64 now)
-{
-	const struct cfs_queue *q = queue_of(cpu);
-
-	return index ? max(q->load, past_load(q, index - 1, now)) : q->load;
-}
-
-static void note_load_at_tick(struct cfs_queue *q, u64 now)
-{
-	u32 i;
-
-	bpf_for(i, 0, PAST_LOADS) {
-		u64 *past = &q->past_load[i < PAST_LOADS ? i : 0];
-		u64 up = q->load > *past ? (1ULL << i) - 1 : 0;
-
-		*past = (*past * ((1ULL << i) - 1) + q->load + up) >> i;
-	}
-	q->ticked_at_ns = now;
-}
-
-/* An idle CPU has no ticks: the first task to come makes up for those of the idle time. */
-static void note_load_of_idle(struct cfs_queue *q, u64 now)
-{
-	u64 ticks = since(q->ticked_at_ns, now) / tick_ns;
-	u32 i;
-
-	bpf_for(i, 0, PAST_LOADS) {
-		q->past_load[i < PAST_LOADS ? i : 0] = past_load(q, i, now);
-	}
-	q->ticked_at_ns += ticks * tick_ns;
 }
 
 #endif /* SCX_CFS_QUEUES_BPF_H */

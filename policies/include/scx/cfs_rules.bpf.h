@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* CFS's rules for policies that bring a timeline: cfs_queues.bpf.h says which functions that is.
  *
+ * To be read after cfs_queues.bpf.h, which has the tunables and how vruntime passes, and
+ * cfs_wakeups.bpf.h, which has what a wake-up and a fork decide. How CPUs balance at all is in
+ * queue_per_cpu.bpf.h, and what they compare in tick_loads.bpf.h.
+ *
  * cfs.bpf.c says what the rules guarantee, ignore and approximate, and their source.
  */
 #ifndef SCX_CFS_RULES_BPF_H
@@ -9,57 +13,29 @@
 #include <scx/cfs_queues.bpf.h>
 #include <scx/cfs_wakeups.bpf.h>
 
-/* ---- balancing: who is busiest, and pulling from it ---------------------------------------- */
+/* ---- balancing: what load is, and what may be pulled --------------------------------------- */
 
-static u64 balance_load_index(enum balance_reason reason)
+static u64 load_seen(u32 cpu, u32 here, enum balance_reason reason, u64 now)
 {
+	u64 index = newidle_load_index;
+
 	if (reason == BALANCE_BUSY)
-		return busy_load_index;
-	return reason == BALANCE_IDLE ? idle_load_index : newidle_load_index;
+		index = busy_load_index;
+	else if (reason == BALANCE_IDLE)
+		index = idle_load_index;
+	return cpu == here ? target_load(cpu, index, now) : source_load(cpu, index, now);
 }
 
-/* Load to move from a CPU of load `most` to one of load `least`; 0 if they are balanced. */
-static u64 imbalance(const struct cfs_queue *from, const struct cfs_queue *to, u64 most, u64 least,
-		     u64 average)
+static u64 load_to_pull(const struct busiest *busiest, u32 here, enum balance_reason reason)
 {
-	u64 per_task = from->load / max(from->nr_running, 1ULL);
-	u64 per_own_task = to->load / max(to->nr_running, 1ULL);
-	u64 lighter = to->nr_running && per_task > per_own_task ? 1 : 2;
-	u64 move;
+	u64 per_task = load_per_task(busiest->cpu), load;
 
-	if (least >= most || least >= average || most <= per_task ||
-	    100 * most <= imbalance_percent * least)
+	if (!is_imbalanced(busiest, imbalance_percent))
 		return 0;
-	move = min(min(most - average, most - per_task), average - least);
-	if (move >= per_task || odd_task_moves == 2)
-		return move;
-	/* Less than a task: move one if the gap is worth it. */
-	if (most - least + (odd_task_moves ? per_task : 0) >= per_task * lighter)
-		return per_task;
-	return 0;
-}
-
-/* The CPU to pull from; sets q->pull_load, which is 0 if there is none. */
-static u32 find_busiest(u32 here, struct cfs_queue *q, enum balance_reason reason, u64 now)
-{
-	u64 index = balance_load_index(reason);
-	u64 least = target_load(here, index, now), most = 0, sum = least, load;
-	u32 cpu, busiest = here;
-
-	bpf_for(cpu, 0, nr_cpus) {
-		if (cpu == here)
-			continue;
-		load = source_load(cpu, index, now);
-		sum += load;
-		if (load > most && queue_of(cpu)->nr_running > 1) {
-			most = load;
-			busiest = cpu;
-		}
-	}
-	q->pull_load = busiest == here ? 0
-				       : imbalance(queue_of(busiest), q, most, least,
-						   sum / max(nr_cpus, 1U));
-	return busiest;
+	load = load_to_average(busiest);
+	if (load >= per_task || odd_task_moves == 2)
+		return load;
+	return odd_task(busiest, here, odd_task_moves ? per_task : 0);
 }
 
 static bool may_pull(struct task_struct *p, const struct cfs_task *t, u32 to, u64 now)
@@ -70,50 +46,26 @@ static bool may_pull(struct task_struct *p, const struct cfs_task *t, u32 to, u6
 	u64 weight = t->weight / 2;
 
 	if (odd_task_moves == 2) /* an idle CPU takes its first task whatever the loads are */
-		weight = q->nr_running ? t->weight >> min(q->nr_failed, (u64)FAILED_MAX) : 0;
-	return weight <= q->pull_load && bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
-	       (!hot || q->nr_failed > cache_nice_tries);
+		weight = q->base.nr_running ? t->weight >> min(q->base.nr_failed, (u64)FAILED_MAX)
+					    : 0;
+	return weight <= q->base.pull_load && bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
+	       (!hot || q->base.nr_failed > cache_nice_tries);
 }
 
 /* A waiting task was taken here from another CPU's timeline; whether more are wanted. */
 static bool note_pulled(struct cfs_queue *q, struct task_struct *p, struct cfs_task *t, u32 here)
 {
-	count_out(t);
+	remove_load(t->cpu, t->weight);
 	renormalise(t, here);
-	count_in(t);
-	q->need_resched |= preempts(q, p, t);
-	q->pull_load -= min(q->pull_load, t->weight);
-	return q->pull_load;
+	add_load(t->cpu, t->weight);
+	q->base.need_resched |= preempts(q, p, t);
+	q->base.pull_load -= min(q->base.pull_load, t->weight);
+	return q->base.pull_load;
 }
 
-/* Moves waiting tasks from another CPU's queue to this one's; whether any was moved. */
-static bool pull(u32 from, u32 here, struct cfs_queue *q, u64 now)
+static void pull(u32 from, u32 here, enum balance_reason reason, u64 now)
 {
-	u64 nr_before = q->nr_running;
-
-	timeline_pull(from, here, q, now);
-	return q->nr_running != nr_before;
-}
-
-static bool balance(u32 here, struct cfs_queue *q, enum balance_reason reason, u64 now)
-{
-	u32 busiest = find_busiest(here, q, reason, now);
-
-	if (reason != BALANCE_NEWIDLE)
-		q->balanced_at_ns = now;
-	if (!q->pull_load) {
-		q->nr_failed = 0;
-		q->interval_ns = min(2 * q->interval_ns, longest_interval_ns);
-		return false;
-	}
-	q->interval_ns = shortest_interval_ns;
-	if (pull(busiest, here, q, now)) {
-		q->nr_failed = 0;
-		return true;
-	}
-	if (reason != BALANCE_NEWIDLE)
-		q->nr_failed++;
-	return false;
+	timeline_pull(from, here, queue_of(here), now);
 }
 
 /* ---- picking the next task ----------------------------------------------------------------- */
@@ -158,8 +110,9 @@ static bool passes_over(const struct cfs_queue *q, const struct first *first)
 }
 
 /* Runs the task with the least vruntime, or a buddy; whether there was one. */
-static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
+static bool pick(u32 cpu, struct task_struct *prev)
 {
+	struct cfs_queue *q = queue_of(cpu);
 	struct first first = {};
 	bool prev_leads;
 	u64 vruntime, weight;
@@ -183,7 +136,7 @@ static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
 	q->left_vruntime = first.vruntime;
 	if (prev && pid == q->pid) {
 		q->picked_ran_ns = q->ran_ns;
-		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
+		go_on(prev);
 		return true;
 	}
 	if (pid != first.pid && timeline_run(cpu, pid))
@@ -196,25 +149,10 @@ static bool pick(u32 cpu, struct cfs_queue *q, struct task_struct *prev)
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cfs_queue *q = queue_of(cpu);
-	enum balance_reason reason = q->reason;
-	bool only_balance = q->is_busy && reason == BALANCE_BUSY && !q->need_resched;
 	u64 now = scx_bpf_now();
 
 	charge(q, now);
-	if (!q->is_busy)
-		prev = NULL; /* a kernel may pass a task that has just blocked */
-	q->reason = BALANCE_NONE;
-	if (prev ? reason == BALANCE_BUSY : reason == BALANCE_IDLE && !q->nr_running)
-		balance(cpu, q, reason, now);
-	if (prev && only_balance && !q->need_resched) {
-		scx_bpf_task_set_slice(prev, SCX_SLICE_INF);
-		return;
-	}
-	q->need_resched = false;
-	if (pick(cpu, q, prev) || !newidle)
-		return;
-	if (balance(cpu, q, BALANCE_NEWIDLE, now))
-		pick(cpu, q, NULL);
+	choose_next(cpu, &q->base, q->is_busy ? prev : NULL, newidle, now);
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -229,7 +167,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 		return;
 	follow_to(t, cpu);
 	q->is_busy = true;
-	q->need_resched = false;
+	q->base.need_resched = false;
 	q->skips = false;
 	q->pid = p->pid;
 	q->policy = p->policy;
@@ -267,7 +205,7 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!t || !t->is_runnable)
 		return;
 	t->is_runnable = false;
-	count_out(t);
+	remove_load(t->cpu, t->weight);
 	clear_buddy(queue_of(t->cpu), p->pid);
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
@@ -282,41 +220,14 @@ void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
 static void check_slice(struct cfs_queue *q, struct task_struct *p)
 {
 	u64 ran_ns = q->ran_ns - q->picked_ran_ns;
-	u64 slice = slice_ns(q->nr_running, q->weight, q->load);
+	u64 slice = slice_ns(q->base.nr_running, q->weight, q->load.now);
 
 	if (ran_ns > slice)
 		clear_buddy(q, q->pid);
 	else if (!tick_compares || ran_ns < scaled_granularity_ns || !q->has_left ||
 		 (s64)(q->vruntime - q->left_vruntime) <= (s64)slice)
 		return;
-	q->need_resched = true;
-	scx_bpf_task_set_slice(p, 0);
-}
-
-/* Whether an interval has passed, in whole ticks as the timer interrupt counts. */
-static bool is_due(u64 last_ns, u64 interval_ns, u64 now)
-{
-	return now / tick_ns >= last_ns / tick_ns + (interval_ns + tick_ns - 1) / tick_ns;
-}
-
-/* Stands in for the idle load balancer: wakes as many idle CPUs as there are waiting tasks. */
-static void let_idle_cpus_balance(const struct cfs_queue *q, u64 now)
-{
-	u64 nr_waiting = q->nr_running - 1;
-	u32 cpu;
-
-	bpf_for(cpu, 0, nr_cpus) {
-		struct cfs_queue *other = queue_of(cpu);
-
-		if (!nr_waiting)
-			break;
-		if (other->nr_running || !is_due(other->balanced_at_ns, idle_balance_ns, now) ||
-		    !cpu_is_online(cpu))
-			continue;
-		other->reason = BALANCE_IDLE;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		nr_waiting--;
-	}
+	end_turn(&q->base, p);
 }
 
 void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
@@ -325,17 +236,10 @@ void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 	u64 now = scx_bpf_now();
 
 	charge(q, now);
-	note_load_at_tick(q, now);
-	if (q->nr_running > 1) {
+	note_load_at_tick(&q->load, now);
+	if (q->base.nr_running > 1)
 		check_slice(q, p);
-		if (idle_balance_ns)
-			let_idle_cpus_balance(q, now);
-	}
-	if (busy_factor && nr_cpus > 1 &&
-	    is_due(q->balanced_at_ns, q->interval_ns * busy_factor, now)) {
-		q->reason = BALANCE_BUSY;
-		scx_bpf_task_set_slice(p, 0);
-	}
+	balance_at_tick(&q->base, p, idle_balance_ns, busy_factor, now);
 }
 
 bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
@@ -344,7 +248,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	struct cfs_queue *q = queue_of(cpu);
 	u64 last;
 
-	if (q->nr_running == 1)
+	if (q->base.nr_running == 1)
 		return false;
 	charge(q, scx_bpf_now());
 	clear_buddy(q, q->pid);
@@ -353,9 +257,8 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 		if (!vtime_before(last, q->vruntime))
 			q->vruntime = last + 1;
 	}
-	q->need_resched = true;
 	q->skips = yield_skips;
-	scx_bpf_task_set_slice(from, 0);
+	end_turn(&q->base, from);
 	return false;
 }
 
@@ -374,10 +277,10 @@ void BPF_STRUCT_OPS(cfs_set_weight, struct task_struct *p, u32 weight)
 		q->weight = weight_of(p, IDLE_WEIGHT);
 	}
 	if (t->is_runnable)
-		count_out(t);
+		remove_load(t->cpu, t->weight);
 	t->weight = weight_of(p, IDLE_WEIGHT);
 	if (t->is_runnable)
-		count_in(t);
+		add_load(t->cpu, t->weight);
 }
 
 s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -391,14 +294,6 @@ s32 BPF_STRUCT_OPS(cfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	t->wakeup_ns_avg = scaled_wakeup_ns;
 	t->is_new = true;
 	return timeline_meet(t, p->pid);
-}
-
-static u64 scale_by_cpus(void)
-{
-	u64 counted = min((u64)nr_cpus, scale_cpus_max);
-
-	/* 1 + log2, without a loop that a kernel's verifier would follow for each outcome. */
-	return 64 - (u64)__builtin_clzll(counted | 1);
 }
 
 static bool balancing_is_sound(void)
@@ -433,20 +328,19 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 
 	if (!tunables_are_sound())
 		return -EINVAL;
-	nr_cpus = scx_bpf_nr_cpu_ids();
-	if (nr_cpus > CPUS_MAX)
-		return -E2BIG;
-	factor = scale_by_cpus();
+	error = count_cpus();
+	if (error)
+		return error;
+	factor = scale_by_cpus(scale_cpus_max);
 	scaled_latency_ns = min(latency_ns * factor, latency_max_ns);
 	scaled_granularity_ns = min(min_granularity_ns * factor, latency_max_ns);
 	scaled_wakeup_ns = wakeup_granularity_ns * factor;
 	nr_latency = latency_ns / min_granularity_ns;
-	tick_ns = NSEC_PER_SEC / CONFIG_HZ;
 	shortest_interval_ns = balance_min_ns * (balance_per_cpu ? nr_cpus : 1);
 	longest_interval_ns = balance_max_ns * (balance_per_cpu ? nr_cpus : 1);
 	bpf_for(cpu, 0, nr_cpus) {
 		queue_of(cpu)->min_vruntime = VRUNTIME_START;
-		queue_of(cpu)->interval_ns = shortest_interval_ns;
+		queue_of(cpu)->base.interval_ns = shortest_interval_ns;
 		error = timeline_create(cpu);
 		if (error)
 			return error;

@@ -37,8 +37,8 @@ static void note_waking(u64 now)
 static void place_new(struct cfs_task *t, const struct cfs_queue *q)
 {
 	const struct cfs_queue *here = queue_of(bpf_get_smp_processor_id());
-	u64 load = q->load + t->weight;
-	u64 debit = period_ns(q->nr_running + 1) * NICE_0_WEIGHT / max(load, 1ULL);
+	u64 load = q->load.now + t->weight;
+	u64 debit = period_ns(q->base.nr_running + 1) * NICE_0_WEIGHT / max(load, 1ULL);
 	u64 parent = here->vruntime - here->min_vruntime + q->min_vruntime;
 	u64 vruntime;
 
@@ -71,26 +71,14 @@ static void renormalise(struct cfs_task *t, u32 cpu)
 	t->cpu = cpu;
 }
 
-static void count_in(const struct cfs_task *t)
-{
-	__sync_fetch_and_add(&queue_of(t->cpu)->load, t->weight);
-	__sync_fetch_and_add(&queue_of(t->cpu)->nr_running, 1);
-}
-
-static void count_out(const struct cfs_task *t)
-{
-	__sync_fetch_and_add(&queue_of(t->cpu)->load, -t->weight);
-	__sync_fetch_and_add(&queue_of(t->cpu)->nr_running, -1);
-}
-
 /* A runnable task is on another CPU than it was counted on: the core has moved it. */
 static void follow_to(struct cfs_task *t, u32 cpu)
 {
 	if (t->cpu == cpu)
 		return;
-	count_out(t);
+	remove_load(t->cpu, t->weight);
 	renormalise(t, cpu);
-	count_in(t);
+	add_load(t->cpu, t->weight);
 }
 
 void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
@@ -103,8 +91,7 @@ void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
 	if (!t)
 		return;
 	charge(q, now);
-	if (!q->nr_running)
-		note_load_of_idle(q, now);
+	note_load_of_idle(cpu, now);
 	renormalise(t, cpu);
 	t->is_put_back = !t->is_new && !(enq_flags & SCX_ENQ_WAKEUP);
 	if (t->is_new) {
@@ -115,7 +102,7 @@ void BPF_STRUCT_OPS(cfs_runnable, struct task_struct *p, u64 enq_flags)
 		place_waking(t, q);
 	}
 	t->is_runnable = true;
-	count_in(t);
+	add_load(t->cpu, t->weight);
 }
 
 /* ---- preemption ---------------------------------------------------------------------------- */
@@ -140,15 +127,15 @@ static bool preempts(struct cfs_queue *q, const struct task_struct *p, const str
 		q->last_pid = q->pid;
 	if (next_buddy == 1 && p->policy != SCHED_IDLE)
 		q->next_pid = p->pid;
-	if (q->need_resched || p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
+	if (q->base.need_resched || p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
 		return false;
 	if (adaptive_granularity)
-		ns = since(ran_ns, 2 * (u64)t->wakeup_ns_avg * q->nr_running);
+		ns = since(ran_ns, 2 * (u64)t->wakeup_ns_avg * q->base.nr_running);
 	wins = q->policy == SCHED_IDLE ||
 	       (s64)(q->vruntime - t->vruntime) > (s64)wakeup_granularity(ns, weight);
 	if (wins && next_buddy == 2)
 		q->next_pid = p->pid;
-	if (wins && last_buddy == 2 && q->nr_running >= nr_latency)
+	if (wins && last_buddy == 2 && q->base.nr_running >= nr_latency)
 		q->last_pid = q->pid;
 	return wins;
 }
@@ -169,7 +156,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct cfs_task *t = task_of(p);
 	struct cfs_queue *q;
-	bool preempt = false;
+	bool must_run = false;
 
 	if (!t)
 		return;
@@ -177,9 +164,9 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	follow_to(t, scx_bpf_task_cpu(p));
 	q = queue_of(t->cpu);
 	if (t->is_new)
-		preempt = child_takes_place_of_parent(q, t) || (fork_reschedules && q->is_busy);
+		must_run = child_takes_place_of_parent(q, t) || (fork_reschedules && q->is_busy);
 	if (t->is_new || (enq_flags & SCX_ENQ_WAKEUP))
-		preempt |= preempts(q, p, t);
+		must_run |= preempts(q, p, t);
 	t->is_new = false;
 	if (!q->has_left || vtime_before(t->vruntime, q->left_vruntime))
 		q->left_vruntime = t->vruntime;
@@ -189,10 +176,8 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	if (t->is_put_back)
 		scx_bpf_kick_cpu(t->cpu, SCX_KICK_IDLE);
 	t->is_put_back = false;
-	if (preempt && !q->need_resched) {
-		q->need_resched = true;
-		scx_bpf_kick_cpu(t->cpu, SCX_KICK_PREEMPT);
-	}
+	if (must_run && !q->base.need_resched)
+		preempt(&q->base, t->cpu);
 }
 
 /* ---- choosing a CPU ------------------------------------------------------------------------ */
@@ -242,14 +227,14 @@ static bool wakes_at_waker(const struct cfs_task *t, u32 cpu, u32 prev, u64 wake
 	u64 percent = wake_imbalance_percent();
 	u64 prev_load = source_load(prev, wake_load_index, now);
 	u64 here_load = target_load(cpu, wake_load_index, now);
-	u64 load = here_load, load_per_task;
+	u64 load = here_load;
 
 	if (wake_flags & SCX_WAKE_SYNC)
 		load -= min(load, load_of_sync_waker(t, here));
 	if (100 * (load + t->weight) <= percent * prev_load || (affine_if_free && !load))
 		return true;
-	load_per_task = here->load / max(here->nr_running, 1ULL);
-	if (load <= prev_load && load + target_load(prev, wake_load_index, now) <= load_per_task)
+	if (load <= prev_load &&
+	    load + target_load(prev, wake_load_index, now) <= load_per_task(cpu))
 		return true;
 	return wake_balance && percent * here_load <= 100 * prev_load;
 }
@@ -259,13 +244,14 @@ static s32 idle_cpu_near(struct task_struct *p, u32 target, u32 prev)
 {
 	u32 cpu;
 
-	if (!queue_of(target)->nr_running ||
-	    (idle_sibling == 2 && queue_of(target)->nr_running > 1))
+	if (!queue_of(target)->base.nr_running ||
+	    (idle_sibling == 2 && queue_of(target)->base.nr_running > 1))
 		return target;
-	if (!queue_of(prev)->nr_running && cpu_distance(prev, target) <= DISTANCE_CACHE)
+	if (!queue_of(prev)->base.nr_running && cpu_distance(prev, target) <= DISTANCE_CACHE)
 		return prev;
 	bpf_for(cpu, 0, nr_cpus) {
-		if (!queue_of(cpu)->nr_running && cpu_distance(cpu, target) <= DISTANCE_CACHE &&
+		if (!queue_of(cpu)->base.nr_running &&
+		    cpu_distance(cpu, target) <= DISTANCE_CACHE &&
 		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_is_online(cpu))
 			return cpu;
 	}
