@@ -1,7 +1,7 @@
 //! The sorted entries that leave next: arrays that are drained from their head.
 
 use super::chunks::{CHUNK, Chunk, HOLE};
-use super::lanes::{self, Lanes};
+use super::lanes::{self, Lanes, PREPARED};
 use std::ops::Range;
 
 /// Places before the first entry after a refill.
@@ -10,9 +10,6 @@ const HEADROOM: usize = 8;
 pub(super) const LONG: usize = 64;
 /// Places: headroom, a full front, and what loops over whole vectors may write behind it.
 const PLACES: usize = HEADROOM + LONG + 40;
-/// Places that a refill prepares for insertions by vectors.
-pub(super) const PREPARED: usize = 32;
-
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Arrays {

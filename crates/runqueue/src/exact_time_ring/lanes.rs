@@ -3,9 +3,16 @@
 //! queue is made.
 
 use super::chunks::{CHUNK, Chunk};
-use super::front::PREPARED;
-use super::packed::{PLACES, Sorted};
 use std::ops::Range;
+
+/// Room for entries of the first tier: 16 AVX-512 vectors.
+pub(super) const PLACES: usize = 128;
+/// Places of the front that a refill prepares for insertions by vectors.
+pub(super) const PREPARED: usize = 32;
+
+/// Entries of the first tier, in order. A vector of nothing follows, so that the last one has a
+/// neighbour.
+pub(super) type Sorted = [u64; PLACES + 8];
 
 /// What the processor can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

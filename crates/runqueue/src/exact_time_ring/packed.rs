@@ -17,10 +17,8 @@
 
 use super::Nodes;
 use super::chunks::Place;
-use super::lanes::{self, Lanes};
+use super::lanes::{self, Lanes, PLACES, Sorted};
 
-/// Room for entries: 16 AVX-512 vectors.
-pub(super) const PLACES: usize = 128;
 /// So many that a hundred items get new slots less than once in three pushes of each, and that
 /// the table, of which each queue has one, is not larger than the rest of it.
 const SLOT_BITS: u32 = 9;
@@ -31,9 +29,6 @@ const MIDDLE: i64 = 1 << (62 - SLOT_BITS);
 pub(super) const NEAR: u64 = MIDDLE as u64 / 2;
 /// No entry: larger than all.
 pub(super) const NOTHING: u64 = f64::INFINITY.to_bits();
-
-/// Entries in order. A vector of nothing follows, so that the last one has a neighbour.
-pub(super) type Sorted = [u64; PLACES + 8];
 
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]

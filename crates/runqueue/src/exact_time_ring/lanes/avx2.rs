@@ -2,8 +2,7 @@
 //! ones, built for it.
 
 use super::super::chunks::Chunk;
-use super::super::packed::{PLACES, Sorted};
-use super::plain;
+use super::{PLACES, Sorted, plain};
 use bytemuck::must_cast;
 use std::arch::x86_64::*;
 use std::ops::Range;

@@ -2,8 +2,7 @@
 //! and moved by one lane in registers: a load that straddles two earlier stores waits for both.
 
 use super::super::chunks::{CHUNK, Chunk};
-use super::super::front::PREPARED;
-use super::super::packed::{PLACES, Sorted};
+use super::{PLACES, PREPARED, Sorted};
 use bytemuck::{Pod, must_cast};
 use std::arch::x86_64::*;
 use std::ops::Range;
