@@ -10,6 +10,7 @@ mod conductor;
 pub mod error;
 pub mod pace;
 pub mod score;
+mod setting;
 mod stage;
 mod task;
 
@@ -20,9 +21,9 @@ use pace::Burner;
 use scenario::workload::{ChangeKind, CpuSet, Op, Workload};
 use score::{Played, Status};
 use serde::{Deserialize, Serialize};
+use setting::Setting;
 use stage::{Ending, Stage};
 use std::sync::atomic::Ordering::SeqCst;
-use task::Setting;
 
 /// What `Run` operations are measured by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@
 //! again: whoever plays a workload has the machine back as it was.
 
 use super::error::Step;
+use super::setting::Setting;
 use super::stage::Failure;
-use super::task::Setting;
 use crate::system::{self, Cpus};
 use scenario::workload::{Change, ChangeKind, CpuSet, Workload};
 use std::sync::atomic::Ordering::SeqCst;

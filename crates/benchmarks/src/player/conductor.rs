@@ -7,8 +7,8 @@
 
 use crate::player::changes::{Changes, bring_all_up};
 use crate::player::error::Step;
+use crate::player::setting::Setting;
 use crate::player::stage::{Ending, Failure, Start};
-use crate::player::task::Setting;
 use crate::system::{self, Fork};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, Ordering};

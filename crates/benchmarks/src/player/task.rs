@@ -4,41 +4,15 @@
 
 use crate::player::Class;
 use crate::player::changes::cpus_of;
-use crate::player::channel::Ends;
 use crate::player::error::Step;
-use crate::player::pace::Burner;
-use crate::player::stage::{Failure, Slot, Stage, Start};
+use crate::player::setting::Setting;
+use crate::player::stage::{Failure, Slot, Start};
 use crate::system::{self, Cpus, Fork};
 use scenario::draw::Random;
-use scenario::workload::{LOOP_DEPTH_MAX, Op, Repeat, Workload};
+use scenario::workload::{LOOP_DEPTH_MAX, Op, Repeat};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-
-/// What all tasks of a play are given. Every process has its own copy at the same address.
-#[derive(Debug)]
-pub struct Setting<'a> {
-    /// What is played.
-    pub workload: &'a Workload,
-    /// What they share.
-    pub stage: &'a Stage,
-    /// Buffers.
-    pub channels: &'a [Ends],
-    /// Seed of all draws.
-    pub seed: u64,
-    /// How work is done.
-    pub burner: Burner,
-    /// Class of all tasks.
-    pub class: Class,
-    /// Time for the caller before time 0, in ns.
-    pub lead_ns: u64,
-    /// CPUs of tasks whose template names none.
-    pub all_cpus: Cpus,
-    /// Size of the largest message.
-    pub message_bytes: usize,
-    /// Whether messages count from the mark on only.
-    pub has_mark: bool,
-}
 
 /// How a task ends in the eyes of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
