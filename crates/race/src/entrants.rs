@@ -10,8 +10,9 @@ use runqueue::{
 };
 use serde::Serialize;
 
-use crate::course::{self, Runner, Setting};
+use crate::course::{self, Runner};
 use crate::plugin::{self, Plugged};
+use crate::setting::Setting;
 use crate::std_queues::{StdBTreeMap, StdBinaryHeap};
 use crate::{HeatSpec, RaceError, Workload};
 

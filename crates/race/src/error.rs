@@ -12,7 +12,7 @@ pub enum RaceError {
     /// The text of a heat cannot be read.
     #[error(
         "the heat cannot be read: {cause}\n\
-         hint: `workload` is one of {workloads}", workloads = crate::Workload::names()
+         hint: `workload` is one of {workloads}", workloads = crate::workload::Workload::names()
     )]
     Spec {
         /// What the reader says.

@@ -22,14 +22,17 @@ mod pin;
 pub mod plugin;
 mod race;
 mod raced;
+mod setting;
 mod spec;
 mod std_queues;
 mod trace;
+mod workload;
 
 pub use entrants::{EntrantFacts, entrants};
 pub use error::RaceError;
 pub use heat::{Counting, Heat, Percentiles, Row, Single};
 pub use race::heat;
-pub use spec::{HeatSpec, ITEMS_MAX, LOOPS_MAX, Order, ROUNDS_MAX, WORKLOADS, Workload};
+pub use spec::{HeatSpec, ITEMS_MAX, LOOPS_MAX, Order, ROUNDS_MAX};
 pub use std_queues::{StdBTreeMap, StdBinaryHeap};
 pub use trace::{Operation, Trace, trace_text};
+pub use workload::{WORKLOADS, Workload};

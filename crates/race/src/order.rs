@@ -6,8 +6,8 @@
 use runqueue::before;
 use runqueue::hold::{Increments, Random, mix};
 
-use crate::course::Setting;
 use crate::raced::{Raced, increment};
+use crate::setting::Setting;
 use crate::trace::{Operation, Trace};
 
 /// Turns of each kind.

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use runqueue::{RedBlackTree, RunQueue};
 
 use crate::counters::{self, Counters};
-use crate::course::{self, Meter, Runner, Setting};
+use crate::course::{self, Meter, Runner};
 use crate::cpu_core::{Calm, CpuCore};
 use crate::entrants::{self, Entrant};
 use crate::heat::{Heat, Row};
 use crate::order::{Popped, Pops};
 use crate::pin::Pinned;
+use crate::setting::Setting;
 use crate::spec::Order;
 use crate::trace::Trace;
 use crate::{HeatSpec, RaceError, Workload, clock, memory};
