@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::Tunable;
+use crate::tunable::Tunable;
 
 /// Why a policy could not be compiled, read or loaded.
 ///

@@ -14,6 +14,7 @@ mod object_file;
 mod sets;
 mod source_text;
 mod spelling;
+mod tunable;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,9 +22,10 @@ use std::sync::Arc;
 pub use compile::{Compiler, compile, compile_while};
 pub use error::PolicyError;
 pub use load::{Loaded, LoadedMap};
-pub use object_file::{LoaderArray, MapDefinition, Tunable};
+pub use object_file::{LoaderArray, MapDefinition};
 pub use sets::TunableSet;
 pub use spelling::nearest;
+pub use tunable::Tunable;
 
 use object_file::Global;
 

@@ -17,7 +17,8 @@ use libc::{MFD_CLOEXEC, RTLD_LOCAL, RTLD_NOLOAD, RTLD_NOW};
 use libloading::os::unix::Library;
 
 use crate::abi::{ABI_VERSION, Host, Map, Ops, PolicyDescription, SIZE_NAMES, expected_sizes};
-use crate::object_file::{DESCRIPTION_SYMBOL, Global, Tunable};
+use crate::object_file::{DESCRIPTION_SYMBOL, Global};
+use crate::tunable::Tunable;
 use crate::{Policy, PolicyError, spelling};
 
 /// Name of the file in memory, for a person who looks at `/proc/PID/maps`.

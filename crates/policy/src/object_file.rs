@@ -9,6 +9,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 use crate::PolicyError;
 use crate::debug_info::{self, Member, Shape, Variable};
 use crate::source_text::SourceText;
+use crate::tunable::Tunable;
 
 /// The symbol that `SCX_OPS_DEFINE` leaves behind, a `struct scx_policy_description`.
 pub(crate) const DESCRIPTION_SYMBOL: &str = "schedlab_policy";
@@ -20,38 +21,6 @@ const LICENCE_SECTION: &str = "license";
 /// of sched_ext are (Linux, include/linux/license.h).
 const GPL_COMPATIBLE: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
-
-/// A `const volatile` integer that a user may set before the policy starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tunable {
-    /// The variable's name in C, unit included: `slice_ns`.
-    pub name: String,
-    /// Its type as the source names it: `u64`, `bool`.
-    pub type_name: String,
-    /// Its size in bytes, 1 to 8.
-    pub size: usize,
-    /// Whether it can be negative.
-    pub signed: bool,
-    /// Whether only 0 and 1 are values.
-    pub boolean: bool,
-    /// Its value in the source.
-    pub default: i128,
-    /// What it is for: the comment at its definition, empty where there is none.
-    pub doc: String,
-    pub(crate) image_offset: usize,
-}
-
-impl Tunable {
-    /// Smallest and largest value that its type can hold.
-    pub fn range(&self) -> (i128, i128) {
-        let bits = 8 * self.size as u32;
-        match (self.boolean, self.signed) {
-            (true, _) => (0, 1),
-            (false, true) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-            (false, false) => (0, (1 << bits) - 1),
-        }
-    }
-}
 
 /// A `const volatile` array that whoever loads the policy fills, such as the topology's.
 #[derive(Clone, Debug, PartialEq, Eq)]

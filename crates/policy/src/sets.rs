@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use crate::error::unknown_hint;
-use crate::object_file::Tunable;
+use crate::tunable::Tunable;
 use crate::{Policy, PolicyError, spelling};
 
 const SUFFIX: &str = ".sets.toml";
