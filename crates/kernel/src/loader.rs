@@ -80,7 +80,7 @@ pub fn load_for(
     object: &Path,
     set: &BTreeMap<String, String>,
 ) -> Result<LoadedPolicy, LoadError> {
-    status::require_sched_ext()?;
+    require_sched_ext()?;
     let image = read_object(object)?;
     let log = LoaderLog::begin();
     let variables = variables::of_object(&image)?;
@@ -99,6 +99,20 @@ pub fn load_for(
     policy.exit_record = ExitRecord::find(&variables);
     policy.require_enabled()?;
     Ok(policy)
+}
+
+fn require_sched_ext() -> Result<(), LoadError> {
+    if !status::has_sched_ext() {
+        return Err(LoadError::NoSchedExt { kernel_release: status::kernel_release() });
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return Err(LoadError::NotRoot);
+    }
+    let status = Status::now();
+    match status.ops {
+        Some(ops) if status.state != "disabled" => Err(LoadError::Occupied { ops }),
+        _ => Ok(()),
+    }
 }
 
 impl LoadedPolicy {

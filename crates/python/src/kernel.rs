@@ -289,7 +289,7 @@ pub fn boot(
 ) -> PyResult<Vm> {
     let kernel = find(cache_dir, Some(kernel))?;
     let options = Options {
-        cpus: cpus.parse().map_err(vm_error)?,
+        cpus: cpus.parse::<vm::Cpus>().map_err(|error| vm_error(error.into()))?,
         memory_mib,
         accelerator: if accelerator == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg },
         deterministic,

@@ -7,7 +7,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
-use super::LoadError;
 use crate::records::Exit;
 
 /// The directory that only kernels with sched_ext have.
@@ -60,20 +59,6 @@ pub fn events() -> BTreeMap<String, u64> {
         Some((name.to_owned(), count.trim().parse().ok()?))
     };
     text.lines().filter_map(pair).collect()
-}
-
-pub(super) fn require_sched_ext() -> Result<(), LoadError> {
-    if !has_sched_ext() {
-        return Err(LoadError::NoSchedExt { kernel_release: kernel_release() });
-    }
-    if !nix::unistd::geteuid().is_root() {
-        return Err(LoadError::NotRoot);
-    }
-    let status = Status::now();
-    match status.ops {
-        Some(ops) if status.state != "disabled" => Err(LoadError::Occupied { ops }),
-        _ => Ok(()),
-    }
 }
 
 /// `uname -r`.

@@ -3,7 +3,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::VmError;
+use thiserror::Error;
+
+/// A number of CPUs that cannot be.
+#[derive(Debug, Error)]
+#[error(
+    "CPUs: {given:?} {why}\n\
+     hint: N, or N,SOCKETS,CORES,THREADS, as in 8,2,2,2"
+)]
+pub struct CpusError {
+    /// What was given.
+    given: String,
+    /// What is wrong with it.
+    why: String,
+}
 
 /// Processors of a guest: sockets of cores of hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +45,11 @@ impl Cpus {
 }
 
 impl FromStr for Cpus {
-    type Err = VmError;
+    type Err = CpusError;
 
     /// Reads `N`, or `N,SOCKETS,CORES,THREADS` whose product is N.
-    fn from_str(text: &str) -> Result<Cpus, VmError> {
-        let bad = |why: String| VmError::Cpus { given: text.to_owned(), why };
+    fn from_str(text: &str) -> Result<Cpus, CpusError> {
+        let bad = |why: String| CpusError { given: text.to_owned(), why };
         let numbers: Result<Vec<u32>, _> = text.split(',').map(|n| n.trim().parse()).collect();
         let numbers = numbers.map_err(|_| bad("is not one number, or four".to_owned()))?;
         let (total, cpus) = match numbers[..] {

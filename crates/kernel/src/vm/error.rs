@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Cpus;
+use super::cpus::{Cpus, CpusError};
 
 /// Why there is no machine.
 ///
@@ -66,16 +66,8 @@ pub enum VmError {
     Memory(#[source] io::Error),
 
     /// A number of CPUs that cannot be.
-    #[error(
-        "CPUs: {given:?} {why}\n\
-         hint: N, or N,SOCKETS,CORES,THREADS, as in 8,2,2,2"
-    )]
-    Cpus {
-        /// What was given.
-        given: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    #[error(transparent)]
+    Cpus(#[from] CpusError),
 
     /// Too little memory to boot in.
     #[error("a guest cannot boot in {memory_mib} MiB: give it 128 or more")]
