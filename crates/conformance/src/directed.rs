@@ -1,15 +1,12 @@
-//! Scenarios that ask one question each, and what is measured in them.
-//!
-//! They are workload files like any other, in `workloads/check/`, on a machine with the costs of
-//! the laptop of `machines/`.
+//! What is measured in the scenarios that ask one question each, and whether it is well.
 
 use crate::facts::{Facts, Spell, final_nice};
-use crate::trial::{Outcome, Problem, ProblemKind, Scenario, Subject, name};
+use crate::problem::{Problem, ProblemKind};
+use crate::scenarios::{Ask, Check};
+use crate::trial::{Outcome, Subject, name};
 use crate::verdict::{Row, Verdict};
-use scenario::machine::{Cpu, Machine};
 use scenario::workload::Workload;
 use simulator::FailureKind;
-use std::collections::BTreeMap;
 
 /// What every run must do, whatever the policy promises: come to its end, break no rule of the
 /// kernel, keep tasks to the CPUs that they may use.
@@ -22,105 +19,7 @@ const LIGHT: &str = "light";
 /// From when on wake-ups are timed: policies that watch how tasks behave have seen it then.
 const SETTLED_NS: u64 = 1_000_000_000;
 
-/// A figure that is measured in a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// The longest wait of a runnable task.
-    Wait,
-    /// The longest wait of a light task after a wake-up, once policies know that it is one.
-    Wakeup,
-    /// The longest time that a CPU idles while a task that it may run waits.
-    Idle,
-    /// How far the share of a hog is from what its nice value is due, at the most, from this time
-    /// on: in percent of what it is due. Due is what the kernel's weights say, or the policy.
-    Share {
-        /// The time, in ns.
-        from_ns: u64,
-    },
-}
-
-impl Ask {
-    /// Its name in tables and files of promises, which ends in its unit.
-    pub const fn property(self) -> &'static str {
-        match self {
-            Ask::Wait => "wait_ms_max",
-            Ask::Wakeup => "wakeup_ms_max",
-            Ask::Idle => "idle_ms_max",
-            Ask::Share { .. } => "share_error_percent_max",
-        }
-    }
-}
-
-/// A scenario and what is measured in it.
-#[derive(Clone, Copy, Debug)]
-pub struct Check {
-    /// Its name, that of its file.
-    pub name: &'static str,
-    /// CPUs of its machine.
-    pub nr_cpus: u32,
-    /// What is measured.
-    pub asks: &'static [Ask],
-    text: &'static str,
-}
-
-const SHARE: Ask = Ask::Share { from_ns: 0 };
-
-macro_rules! check {
-    ($name:literal, $nr_cpus:literal, $asks:expr) => {
-        Check {
-            name: $name,
-            nr_cpus: $nr_cpus,
-            asks: &$asks,
-            text: include_str!(concat!("../../../workloads/check/", $name, ".toml")),
-        }
-    };
-}
-
-/// Every scenario, in the order in which they are shown.
-pub const ALL: [Check; 18] = [
-    check!("crowd", 1, [Ask::Wait, SHARE]),
-    check!("shares", 1, [Ask::Wait, SHARE]),
-    check!("shares_smp", 2, [Ask::Wait, SHARE]),
-    check!("extreme", 1, [Ask::Wait]),
-    check!("renice", 1, [Ask::Wait, Ask::Share { from_ns: 2_000_000_000 }]),
-    check!("light", 1, [Ask::Wait, Ask::Wakeup]),
-    check!("urgent", 1, [Ask::Wait, Ask::Wakeup]),
-    check!("light_smp", 4, [Ask::Wait, Ask::Wakeup, Ask::Idle]),
-    check!("idle", 4, [Ask::Wait, Ask::Idle]),
-    check!("leftover", 4, [Ask::Wait, Ask::Idle]),
-    check!("masks", 3, [Ask::Wait, Ask::Idle]),
-    check!("pinned", 4, [Ask::Wait, SHARE]),
-    check!("sleepers", 4, [Ask::Wait, Ask::Idle]),
-    check!("pipes", 2, [Ask::Wait, Ask::Idle]),
-    check!("yields", 1, [Ask::Wait]),
-    check!("fork_bomb", 2, [Ask::Wait, Ask::Idle]),
-    check!("hotplug", 3, [Ask::Wait, Ask::Idle]),
-    check!("affinity", 3, [Ask::Wait, Ask::Idle]),
-];
-
-/// A machine with the costs of a laptop of today and cores that share one cache.
-pub fn machine(nr_cpus: u32) -> Machine {
-    let text = include_str!("../../../machines/laptop.toml");
-    let laptop = scenario::parse_machine("laptop.toml", text);
-    let mut machine = laptop.unwrap_or_else(|error| unreachable!("a shipped machine: {error}"));
-    machine.name = format!("check-{nr_cpus}");
-    machine.description = format!("the laptop with {nr_cpus} cores of one thread");
-    let core = |core| Cpu { core, cache: 0, node: 0, speed_permille: 1000 };
-    machine.cpus = (0..nr_cpus).map(core).collect();
-    // Fine enough for turns of 3 ms; the policies that count ticks know how long theirs are.
-    machine.hz = 1000;
-    machine.with_digest()
-}
-
 impl Check {
-    /// Its machine and workload.
-    pub fn scenario(&self) -> Scenario {
-        let file = format!("{}.toml", self.name);
-        let workload = scenario::parse_workload(&file, self.text, &BTreeMap::new());
-        let workload = workload.unwrap_or_else(|error| unreachable!("a shipped workload: {error}"));
-        Scenario { machine: machine(self.nr_cpus), workload }
-    }
-
     /// Tries the policy in it: a row on whether it went well, and one for each figure.
     pub fn judge(&self, subject: &Subject, seed: u64) -> Vec<Row> {
         let scenario = self.scenario();

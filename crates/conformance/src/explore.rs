@@ -5,43 +5,13 @@
 //! every order of a small scenario can be tried: by depth-first search over the choices, each run
 //! anew from its beginning.
 
-use crate::trial::{Problem, Scenario, Subject};
-use crate::{directed, facts::Spell};
-use scenario::machine::{Costs, DISTANCES};
+use crate::facts::Spell;
+use crate::problem::Problem;
+use crate::scenarios::{Scenario, Scope};
+use crate::trial::Subject;
 use serde::Serialize;
 use simulator::Choice;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// A small scenario.
-#[derive(Clone, Copy, Debug)]
-pub struct Scope {
-    /// Its name, that of its file.
-    pub name: &'static str,
-    /// CPUs of its machine.
-    pub nr_cpus: u32,
-    text: &'static str,
-}
-
-macro_rules! scope {
-    ($name:literal, $nr_cpus:literal) => {
-        Scope {
-            name: $name,
-            nr_cpus: $nr_cpus,
-            text: include_str!(concat!("../../../workloads/check/", $name, ".toml")),
-        }
-    };
-}
-
-/// Every small scenario, in the order in which they are shown.
-pub const ALL: [Scope; 7] = [
-    scope!("small_turns", 2),
-    scope!("small_sleeps", 2),
-    scope!("small_gates", 2),
-    scope!("small_pipes", 2),
-    scope!("small_masks", 3),
-    scope!("small_forks", 3),
-    scope!("small_hotplug", 2),
-];
+use std::collections::BTreeSet;
 
 /// What came of the orders of a small scenario.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -76,19 +46,6 @@ pub struct FailedOrder {
 }
 
 impl Scope {
-    /// Its machine, on which nothing but the tasks' own work takes time, and its workload.
-    pub fn scenario(&self) -> Scenario {
-        let file = format!("{}.toml", self.name);
-        let workload = scenario::parse_workload(&file, self.text, &BTreeMap::new());
-        let workload = workload.unwrap_or_else(|error| unreachable!("a shipped workload: {error}"));
-        let mut machine = directed::machine(self.nr_cpus);
-        machine.name = format!("costless-{}", self.nr_cpus);
-        machine.description = "a machine on which no kernel operation takes time".to_owned();
-        machine.hz = 100;
-        machine.costs = no_costs(&machine.costs);
-        Scenario { machine: machine.with_digest(), workload }
-    }
-
     /// Tries the policy in all orders, or in the first `orders_max` of them; stops at the first in
     /// which something goes wrong. Time and memory grow with the orders tried.
     pub fn explore(&self, subject: &Subject, orders_max: u64) -> Exploration {
@@ -131,36 +88,6 @@ fn following(made: &[Choice]) -> Option<Vec<u32>> {
     let mut choices: Vec<u32> = made[..=last].iter().map(|choice| choice.taken).collect();
     choices[last] += 1;
     Some(choices)
-}
-
-/// The same costs, all of them 0; sizes stay, and threads of a core do not slow each other down.
-pub fn no_costs(costs: &Costs) -> Costs {
-    Costs {
-        context_switch_ns: 0,
-        thread_switch_ns: 0,
-        cold_switch_ns: 0,
-        syscall_ns: 0,
-        message_ns: 0,
-        copy_ns_per_kib: 0,
-        wakeup_ns: 0,
-        ipi_send_ns: 0,
-        ipi_ns: 0,
-        idle_exit_ns: 0,
-        tick_ns: 0,
-        timer_ns: 0,
-        fork_ns: 0,
-        exit_ns: 0,
-        hook_ns: 0,
-        dsq_op_ns: 0,
-        scan_step_ns: 0,
-        scan_miss_ns: 0,
-        lock_ns: 0,
-        line_transfer_ns: [0; DISTANCES],
-        migration_ns: [0; DISTANCES],
-        refill_ns_per_kib: [0; DISTANCES],
-        smt_percent: 100,
-        ..costs.clone()
-    }
 }
 
 #[cfg(test)]

@@ -266,7 +266,7 @@ mod tests {
     //! Goal: waits, idle CPUs and places are what the observations say. Method: a made-up run of
     //! two CPUs, small enough to count by hand.
     use super::*;
-    use crate::directed;
+    use crate::scenarios::CHECKS;
 
     fn workload() -> Workload {
         let text = r#"
@@ -365,7 +365,7 @@ tasks = [
 
     #[test]
     fn the_last_nice_value_of_a_program_counts() {
-        let renice = directed::ALL.iter().find(|check| check.name == "renice");
+        let renice = CHECKS.iter().find(|check| check.name == "renice");
         let templates = renice.expect("it is there").scenario().workload.templates;
         let nices: Vec<i8> = templates.iter().map(final_nice).collect();
         assert_eq!(nices, [0, 10]);

@@ -4,7 +4,7 @@
 //! kernel; that is not in any file. [`DEFAULTS`] is asked of a policy that does not say otherwise.
 //! A figure without a limit is shown and not judged.
 
-use crate::{directed, explore};
+use crate::scenarios::{CHECKS, SMALL};
 use policy::Policy;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -166,8 +166,8 @@ fn due_of(value: &Value) -> Result<BTreeMap<i8, f64>, String> {
 /// What to say of a section that is not there.
 fn unknown_section(section: &str) -> String {
     let sections: Vec<&str> =
-        directed::ALL.iter().map(|check| check.name).chain([EVERYWHERE, DUE]).collect();
-    let is_small = explore::ALL.iter().any(|scope| scope.name == section) || section == "random";
+        CHECKS.iter().map(|check| check.name).chain([EVERYWHERE, DUE]).collect();
+    let is_small = SMALL.iter().any(|scope| scope.name == section) || section == "random";
     let hint = match policy::nearest(section, sections.iter().copied()) {
         _ if is_small => {
             format!("what holds in random and small scenarios stands in [{EVERYWHERE}]")
@@ -183,7 +183,7 @@ fn properties(section: &str) -> Option<Vec<&'static str>> {
     if section == EVERYWHERE {
         return Some(vec!["idle_ms_max", "wait_ms_max"]);
     }
-    let check = directed::ALL.iter().find(|check| check.name == section)?;
+    let check = CHECKS.iter().find(|check| check.name == section)?;
     Some(check.asks.iter().map(|ask| ask.property()).collect())
 }
 

@@ -1,8 +1,10 @@
 //! Scenarios as files that `schedlab run` plays again.
 
+use crate::problem::Problem;
+use crate::scenarios::{CHECKS, SMALL, Scenario};
 use crate::shrink::{Shrunk, shrink};
-use crate::trial::{Problem, Scenario, Subject};
-use crate::{directed, explore, swarm};
+use crate::swarm;
+use crate::trial::Subject;
 use scenario::{machine_text, workload_text};
 use serde::Serialize;
 
@@ -38,8 +40,8 @@ pub struct Smallest {
 
 /// The files of the made or small scenario of this name; none if there is no such scenario.
 pub fn files_of(name: &str) -> Option<Files> {
-    let made = directed::ALL.iter().find(|check| check.name == name).map(|check| check.scenario());
-    let small = || explore::ALL.iter().find(|scope| scope.name == name);
+    let made = CHECKS.iter().find(|check| check.name == name).map(|check| check.scenario());
+    let small = || SMALL.iter().find(|scope| scope.name == name);
     let scenario = made.or_else(|| small().map(|scope| scope.scenario()))?;
     Some(files(scenario, "schedlab check"))
 }

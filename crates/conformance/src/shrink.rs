@@ -3,8 +3,7 @@
 //! Greedy: whatever can be left out is left out, the largest parts first, until nothing can. What
 //! remains is minimal in that no single change that is tried here keeps the failure.
 
-use crate::explore;
-use crate::trial::Scenario;
+use crate::scenarios::{Scenario, no_costs};
 use scenario::machine::{Cpu, Machine};
 use scenario::workload::{
     Amount, Change, ChangeKind, InitialTask, Op, Repeat, TaskTemplate, Workload,
@@ -209,7 +208,7 @@ fn machines(scenario: &Scenario) -> Vec<Scenario> {
     };
     let mut found: Vec<Scenario> = (1..=nr_cpus).map(flat).collect();
     let mut costless = scenario.clone();
-    costless.machine.costs = explore::no_costs(&scenario.machine.costs);
+    costless.machine.costs = no_costs(&scenario.machine.costs);
     let mut plain = scenario.clone();
     plain.machine.hz = 1000;
     plain.machine.sync_wakeups = false;

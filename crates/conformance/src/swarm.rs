@@ -1,6 +1,8 @@
 //! Random scenarios: whatever tasks do on whatever machine, a policy must cope.
 
-use crate::trial::{Problem, ProblemKind, Scenario, Subject};
+use crate::problem::{Problem, ProblemKind};
+use crate::scenarios::Scenario;
+use crate::trial::Subject;
 use serde::Serialize;
 use simulator::FailureKind;
 

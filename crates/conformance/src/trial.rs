@@ -1,12 +1,12 @@
 //! One run that is judged: what is tried, and what every policy must not do.
 
 use crate::facts::{Facts, facts_of};
+use crate::problem::{Problem, ProblemKind};
 use crate::promises::{PromiseError, Promises};
+use crate::scenarios::Scenario;
 use policy::Policy;
-use scenario::machine::Machine;
 use scenario::workload::Workload;
-use serde::Serialize;
-use simulator::{Choice, FailureKind, Options, Progress, RunResult, Status, simulate};
+use simulator::{Choice, Options, Progress, RunResult, Status, simulate};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,44 +27,6 @@ pub struct Subject<'a> {
 /// The most events of a run. The shipped policies need 1.2 million at the most, for `yields`; one
 /// that sets a timer for every nanosecond would keep a check at work for hours.
 pub const EVENTS_MAX: u64 = 10_000_000;
-
-/// A machine and what its tasks do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scenario {
-    /// The machine.
-    pub machine: Machine,
-    /// The workload.
-    pub workload: Workload,
-}
-
-/// What went wrong in a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// Two problems of one kind are taken for the same one.
-    pub kind: ProblemKind,
-    /// What was seen, in a sentence.
-    pub message: String,
-    /// When it was noticed, in ns; 0 if that is not known.
-    pub at_ns: u64,
-}
-
-/// Kinds of [`Problem`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "what", content = "failure")]
-pub enum ProblemKind {
-    /// The kernel would have ended the policy.
-    Failure(FailureKind),
-    /// An invariant of the simulator did not hold.
-    Invariant,
-    /// A task ran on a CPU that it may not use.
-    Affinity,
-    /// A CPU idled for too long while a task that it may run waited.
-    Idle,
-    /// The policy refused to begin.
-    Refused,
-    /// The policy ended its process, or never came back: whoever watched it says so.
-    Crash,
-}
 
 /// How a run went.
 #[derive(Debug)]

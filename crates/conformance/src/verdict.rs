@@ -1,6 +1,6 @@
 //! What is said of one property of a policy.
 
-use crate::trial::Problem;
+use crate::problem::Problem;
 use serde::Serialize;
 
 /// Whether a policy does what is asked of it.

@@ -3,8 +3,9 @@
 //! usual one; a failure that is known to need two steps of one task.
 
 use conformance::promises::{DEFAULTS, Promises};
+use conformance::scenarios::{CHECKS, SMALL};
 use conformance::shrink::shrink;
-use conformance::{ProblemKind, Scenario, Subject, Verdict, directed, explore, replay, swarm};
+use conformance::{ProblemKind, Scenario, Subject, Verdict, replay, swarm};
 use policy::Policy;
 use scenario::workload::{Change, ChangeKind, Op};
 use simulator::FailureKind;
@@ -30,7 +31,7 @@ fn subject(policy: &Policy) -> Subject<'_> {
 fn a_fault_of_another_order_is_found_and_repeats() {
     let policy = compile("crates/conformance/tests/orders.bpf.c");
     let subject = subject(&policy);
-    let scope = explore::ALL.iter().find(|scope| scope.name == "small_turns").expect("it is there");
+    let scope = SMALL.iter().find(|scope| scope.name == "small_turns").expect("it is there");
     let usual = subject.attempt(&scope.scenario(), 1, None);
     assert_eq!(usual.problem, None, "the usual order does not show it");
     let found = scope.explore(&subject, ORDERS_MAX);
@@ -45,7 +46,7 @@ fn a_fault_of_another_order_is_found_and_repeats() {
 fn all_orders_of_a_small_scenario_are_tried_and_none_twice() {
     let policy = compile("policies/fifo.bpf.c");
     let subject = subject(&policy);
-    let scope = explore::ALL.iter().find(|scope| scope.name == "small_pipes").expect("it is there");
+    let scope = SMALL.iter().find(|scope| scope.name == "small_pipes").expect("it is there");
     let found = scope.explore(&subject, ORDERS_MAX);
     assert!(found.is_exhaustive && found.failed.is_none(), "{found:?}");
     assert!(found.distinct > 1, "some orders are other schedules");
@@ -57,7 +58,7 @@ fn all_orders_of_a_small_scenario_are_tried_and_none_twice() {
 fn whoever_leaves_tasks_on_their_first_cpus_does_not_conserve_work() {
     let policy = compile("crates/conformance/tests/stays.bpf.c");
     let subject = subject(&policy);
-    let check = directed::ALL.iter().find(|check| check.name == "leftover").expect("it is there");
+    let check = CHECKS.iter().find(|check| check.name == "leftover").expect("it is there");
     let rows = check.judge(&subject, 1);
     let row = rows.iter().find(|row| row.property == "idle_ms_max").expect("it is asked");
     assert_eq!((row.verdict, row.limit), (Verdict::Violated, Some(100.0)));

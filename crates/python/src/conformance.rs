@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use conformance::{Problem, ProblemKind, Subject, directed, explore, replay, swarm};
+use conformance::scenarios::{CHECKS, SMALL};
+use conformance::{Problem, ProblemKind, Subject, explore, replay, swarm};
 use pyo3::prelude::*;
 use serde::Serialize;
 
@@ -32,8 +33,8 @@ fn json(found: &impl Serialize) -> PyResult<String> {
 /// Names of the scenarios made to ask a question, and of the small ones.
 #[pyfunction]
 pub fn check_names() -> (Vec<&'static str>, Vec<&'static str>) {
-    let made = directed::ALL.iter().map(|check| check.name).collect();
-    (made, explore::ALL.iter().map(|scope| scope.name).collect())
+    let made = CHECKS.iter().map(|check| check.name).collect();
+    (made, SMALL.iter().map(|scope| scope.name).collect())
 }
 
 /// Machine and workload file of a scenario, by its name or as the number of a random one.
@@ -54,7 +55,7 @@ pub fn check_made(
     seed: u64,
 ) -> PyResult<String> {
     answer(py, policy, tunables, |subject| {
-        let check = directed::ALL.iter().find(|check| check.name == name);
+        let check = CHECKS.iter().find(|check| check.name == name);
         check.map(|check| check.judge(subject, seed))
     })
 }
@@ -81,7 +82,7 @@ pub fn check_small(
     orders_max: u64,
 ) -> PyResult<String> {
     answer(py, policy, tunables, |subject| {
-        let scope = explore::ALL.iter().find(|scope| scope.name == name);
+        let scope = SMALL.iter().find(|scope| scope.name == name);
         scope.map(|scope| scope.explore(subject, orders_max))
     })
 }
@@ -94,7 +95,7 @@ pub fn check_crashed(scenario: &str, message: String, at_ns: u64) -> PyResult<St
     if let Ok(seed) = scenario.parse() {
         return json(&swarm::Swarm::broken_off(seed, problem));
     }
-    match directed::ALL.iter().find(|check| check.name == scenario) {
+    match CHECKS.iter().find(|check| check.name == scenario) {
         Some(check) => json(&check.broken_off(problem)),
         None => json(&explore::Exploration::broken_off(problem)),
     }
