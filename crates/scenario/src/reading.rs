@@ -1,7 +1,9 @@
 //! Reading TOML so that every error knows the file, the key and the value it is about.
 
-use crate::duration::{DURATION_HINT, parse_duration_ns};
-use crate::error::{ScenarioError, choices};
+pub mod parameters;
+
+use crate::model::duration::{DURATION_HINT, parse_duration_ns};
+use crate::model::error::{ScenarioError, choices};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;

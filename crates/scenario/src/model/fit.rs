@@ -3,26 +3,11 @@
 //! A workload that was read remembers the file and the keys of these places. One that was made in
 //! Rust has names of its own for them, such as `templates[3].cpus`.
 
-use crate::check::{Place, Problem};
-use crate::error::ScenarioError;
-use crate::machine::Machine;
-use crate::workload::{Change, ChangeKind, Op, Workload};
-use crate::writing::duration;
-use std::collections::BTreeMap;
-
-/// The file that a workload was read from, and the keys there that name CPUs. Empty for workloads
-/// made in Rust. It is for messages only, so all origins are equal.
-#[derive(Clone, Debug, Default)]
-pub struct Origin {
-    pub(crate) file: Option<String>,
-    pub(crate) keys: BTreeMap<Place, String>,
-}
-
-impl PartialEq for Origin {
-    fn eq(&self, _: &Origin) -> bool {
-        true
-    }
-}
+use crate::model::duration::duration;
+use crate::model::error::ScenarioError;
+use crate::model::machine::Machine;
+use crate::model::place::{Place, Problem};
+use crate::model::workload::{Change, ChangeKind, Op, Workload};
 
 /// A place that names CPUs.
 struct Mention<'a> {

@@ -3,9 +3,12 @@
 //! Whoever finds something in a scenario that no file describes, such as a random one, can so keep
 //! it and run it again.
 
-use crate::changes::{cpus_text, write_changes};
-use crate::machine::{Costs, Cpu, DISTANCES, Machine};
-use crate::workload::{
+use crate::file::changes::write_changes;
+use crate::model::check::TASK_NAME_BYTES_MAX;
+use crate::model::duration::duration;
+use crate::model::machine::{Costs, Cpu, DISTANCES, Machine};
+use crate::model::text::{cpus_text, quoted};
+use crate::model::workload::{
     Amount, NO_DEADLINE_NS, Op, Program, Quantiles, Repeat, TaskTemplate, Workload,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,7 +139,7 @@ fn forked_templates(workload: &Workload) -> BTreeSet<usize> {
 fn distinct(name: &str, taken: &BTreeSet<String>) -> String {
     let numbered = (2..).map(|number: u64| {
         let ending = format!("-{number}");
-        let mut kept = crate::check::TASK_NAME_BYTES_MAX - ending.len();
+        let mut kept = TASK_NAME_BYTES_MAX - ending.len();
         while !name.is_char_boundary(kept.min(name.len())) {
             kept -= 1;
         }
@@ -253,20 +256,6 @@ fn amount_of(amount: &Amount, scalar: impl Fn(u64) -> String) -> String {
 
 fn quoted_duration(ns: u64) -> String {
     format!("\"{}\"", duration(ns))
-}
-
-/// A time in the largest unit of which it is a whole number.
-pub(crate) fn duration(ns: u64) -> String {
-    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-    let (unit, unit_ns) = units
-        .into_iter()
-        .find(|(_, unit_ns)| ns > 0 && ns.is_multiple_of(*unit_ns))
-        .unwrap_or(("ns", 1));
-    format!("{}{unit}", ns / unit_ns)
-}
-
-pub(crate) fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_string()).to_string()
 }
 
 // ---- machines -----------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
 //! Reads a workload from its TOML file: a built-in with its parameters, or tasks written out.
 
-use crate::changes::{ChangeKeys, read_changes, read_cpu_set};
-use crate::check::{CHANNELS_MAX, Place, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem};
-use crate::error::{ScenarioError, choices};
-use crate::fit::{self, Origin};
-use crate::parameters::{Parameter, Settings, declared, effective, shown};
-use crate::program_file::{Names, Ranges, read_program};
+use crate::file::changes::{ChangeKeys, read_changes, read_cpu_set};
+use crate::file::program::{Names, Ranges, read_program};
+use crate::made::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
+use crate::model::check::{CHANNELS_MAX, TASK_NAME_BYTES_MAX, TASKS_MAX, find_problem};
+use crate::model::error::{ScenarioError, choices};
+use crate::model::fit;
+use crate::model::place::{Origin, Place};
+use crate::model::workload::{Channel, InitialTask, TaskTemplate, Workload};
+use crate::reading::parameters::{Parameter, Settings, declared, effective, shown};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
-use crate::workload::{Channel, InitialTask, TaskTemplate, Workload};
-use crate::{counter, ffmpeg, hackbench, lat_ctx, lrzip};
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Table;

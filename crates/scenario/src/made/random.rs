@@ -13,11 +13,13 @@
 //!
 //! In some of them CPUs come and go, and tasks change their affinity: see `random_changes`.
 
-use crate::builder::ProgramBuilder;
-use crate::draw::Random;
-use crate::machine::{Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
-use crate::random_changes::disturb;
-use crate::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::made::builder::ProgramBuilder;
+use crate::made::draw::Random;
+use crate::made::random_changes::disturb;
+use crate::model::machine::{Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
+use crate::model::workload::{
+    Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -9,11 +9,11 @@
 //! Source: L. Merritt and R. Vanam, "x264: A high performance H.264/AVC encoder", 2006, section on
 //! frame threads; ffmpeg 1.0, where one thread decodes MPEG-2 and feeds the encoder.
 
-use crate::builder::ProgramBuilder;
-use crate::error::ScenarioError;
-use crate::lrzip::spread;
-use crate::parameters::Settings;
-use crate::workload::{Amount, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::made::builder::ProgramBuilder;
+use crate::made::lrzip::spread;
+use crate::model::error::ScenarioError;
+use crate::model::workload::{Amount, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::reading::parameters::Settings;
 
 /// The most encoder threads.
 pub const THREADS_MAX: u32 = 1_000;

@@ -3,8 +3,8 @@
 //! A number without a source is a guess that nobody can check, so every cost must say where it
 //! comes from (`source = "assumed: why"` if from nowhere).
 
-use crate::error::ScenarioError;
-use crate::machine::{CPUS_MAX, Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
+use crate::model::error::ScenarioError;
+use crate::model::machine::{CPUS_MAX, Costs, Cpu, DISTANCES, Machine, WATCHDOG_DEFAULT_NS};
 use crate::reading::{Document, Node, TableNode, parse_table, read_table, stem};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,10 +9,10 @@
 //! Source: lrzip 0.614, stream.c and rzip.c: threads of compression are limited to the number of
 //! CPUs, and each writes when it is its turn.
 
-use crate::builder::ProgramBuilder;
-use crate::error::ScenarioError;
-use crate::parameters::Settings;
-use crate::workload::{Amount, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::made::builder::ProgramBuilder;
+use crate::model::error::ScenarioError;
+use crate::model::workload::{Amount, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::reading::parameters::Settings;
 
 /// The most blocks: each is a kind of task.
 pub const BLOCKS_MAX: u32 = 100_000;

@@ -1,6 +1,6 @@
 //! Writes programs as nested loops; keeps the indices of loops and their ends right.
 
-use crate::workload::{Op, Program, Repeat};
+use crate::model::workload::{Op, Program, Repeat};
 
 /// A program under construction.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl ProgramBuilder {
 mod tests {
     //! Goal: loops and ends point at each other. Method: a nested example.
     use super::*;
-    use crate::workload::Amount;
+    use crate::model::workload::Amount;
 
     #[test]
     fn nested_loops_point_at_each_other() {

@@ -4,7 +4,7 @@
 //! (finite buffers of bytes) and gates (tokens to wait for). Nothing here says which CPU runs
 //! what: that is the policy's business.
 
-use crate::fit::Origin;
+use crate::model::place::Origin;
 use std::sync::Arc;
 
 /// A number drawn from the run's seed, or fixed.

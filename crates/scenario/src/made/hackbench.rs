@@ -4,10 +4,12 @@
 //! each of the 20 channels, `loops` times. The main task forks all of them, waits until each has
 //! reported ready, starts the clock, lets them go and waits for their ends.
 
-use crate::builder::ProgramBuilder;
-use crate::error::ScenarioError;
-use crate::parameters::Settings;
-use crate::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::made::builder::ProgramBuilder;
+use crate::model::error::ScenarioError;
+use crate::model::workload::{
+    Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
+};
+use crate::reading::parameters::Settings;
 
 /// Senders of a group, and receivers of a group: hackbench's fixed `num_fds`.
 pub const TASKS_PER_SIDE: u32 = 20;

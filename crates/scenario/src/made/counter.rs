@@ -3,10 +3,10 @@
 //! The test of a Python script of 2009 that compared BFS with CFS: with work W for each child, a
 //! scheduler that never leaves a CPU idle needs W * max(1, n / CPUs) plus start-up and polling.
 
-use crate::builder::ProgramBuilder;
-use crate::error::ScenarioError;
-use crate::parameters::Settings;
-use crate::workload::{Amount, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::made::builder::ProgramBuilder;
+use crate::model::error::ScenarioError;
+use crate::model::workload::{Amount, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::reading::parameters::Settings;
 
 /// The most children.
 pub const CHILDREN_MAX: u32 = 100_000;

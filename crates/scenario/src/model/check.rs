@@ -3,9 +3,17 @@
 //! A checked workload cannot index outside its lists, cannot loop without time passing, cannot
 //! run for ever unless it says when to stop, and cannot ask for a message that never fits.
 
-use crate::changes::{NO_CPUS_HINT, check_changes, cpus_text};
-use crate::error::ScenarioError;
-use crate::workload::{Amount, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload};
+mod changes;
+
+pub(crate) use changes::STATES;
+
+use crate::model::error::ScenarioError;
+use crate::model::place::{Place, Problem};
+use crate::model::text::cpus_text;
+use crate::model::workload::{
+    Amount, LOOP_DEPTH_MAX, Op, Quantiles, Repeat, TaskTemplate, Workload,
+};
+use changes::check_changes;
 
 /// The most tasks a workload may create, forked ones included.
 pub const TASKS_MAX: u64 = 1_000_000;
@@ -19,54 +27,8 @@ pub const CHANNELS_MAX: usize = 1_000_000;
 pub const FORK_DEPTH_MAX: usize = 64;
 /// The longest name of a task in bytes: what fits in the kernel's `comm`.
 pub const TASK_NAME_BYTES_MAX: usize = 15;
-
-/// Where in a workload a problem is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
-    /// The workload as a whole.
-    Whole,
-    /// A key of a channel.
-    Channel(usize, &'static str),
-    /// A key of a template.
-    Template(usize, &'static str),
-    /// An operation of a template's program.
-    Op(usize, usize),
-    /// A key of a change from outside.
-    Change(usize, &'static str),
-}
-
-impl Place {
-    /// Its name where there is no file.
-    pub fn key(self) -> String {
-        match self {
-            Place::Whole => "workload".to_string(),
-            Place::Channel(i, key) => format!("channels[{i}].{key}"),
-            Place::Template(i, key) => format!("templates[{i}].{key}"),
-            Place::Op(i, op) => format!("templates[{i}].program[{op}]"),
-            Place::Change(i, key) => format!("changes[{i}].{key}"),
-        }
-    }
-}
-
-/// What is wrong, where, and the way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub place: Place,
-    pub value: String,
-    pub problem: String,
-    pub hint: String,
-}
-
-impl Problem {
-    pub fn new(
-        place: Place,
-        value: impl Into<String>,
-        problem: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Problem {
-        Problem { place, value: value.into(), problem: problem.into(), hint: hint.into() }
-    }
-}
+/// The way out for a task that may run nowhere.
+const NO_CPUS_HINT: &str = "list at least one CPU, or write \"all\"";
 
 impl Workload {
     /// Whether the workload can be run.

@@ -5,10 +5,12 @@
 //! divided by `rounds` * `n` is the time of a hop: the context switch and the pipe's own cost,
 //! which lmbench measures in a single process and subtracts.
 
-use crate::builder::ProgramBuilder;
-use crate::error::ScenarioError;
-use crate::parameters::Settings;
-use crate::workload::{Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload};
+use crate::made::builder::ProgramBuilder;
+use crate::model::error::ScenarioError;
+use crate::model::workload::{
+    Amount, Channel, InitialTask, Op, Program, Repeat, TaskTemplate, Workload,
+};
+use crate::reading::parameters::Settings;
 
 /// The most processes in the ring.
 pub const RING_MAX: u32 = 10_000;

@@ -5,9 +5,9 @@
 //! without. CPU 0 stays, and a task whose CPUs are all gone may use the others, so that everything
 //! still ends.
 
-use crate::builder::ProgramBuilder;
-use crate::draw::Random;
-use crate::workload::{Change, ChangeKind, CpuSet, Op, Program, Workload};
+use crate::made::builder::ProgramBuilder;
+use crate::made::draw::Random;
+use crate::model::workload::{Change, ChangeKind, CpuSet, Op, Program, Workload};
 
 /// One workload in so many has each kind of disturbance.
 const DISTURBED_ONE_IN: u64 = 5;

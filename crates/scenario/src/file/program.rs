@@ -3,15 +3,15 @@
 //! Every operation remembers the key it came from, so that what is found wrong later is still
 //! reported by its place in the file.
 
-use crate::builder::ProgramBuilder;
-use crate::changes::read_cpu_set;
-use crate::check::PROGRAM_OPS_MAX;
-use crate::error::{ScenarioError, choices, nearest};
-use crate::reading::{Node, TableNode};
-use crate::workload::{
+use crate::file::changes::read_cpu_set;
+use crate::made::builder::ProgramBuilder;
+use crate::model::check::PROGRAM_OPS_MAX;
+use crate::model::error::{ScenarioError, choices, nearest};
+use crate::model::workload::{
     Amount, CpuSet, LOOP_DEPTH_MAX, NO_DEADLINE_NS, Op, Program, QUANTILE_LEVELS_PERMILLE,
     Quantiles, Repeat,
 };
+use crate::reading::{Node, TableNode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

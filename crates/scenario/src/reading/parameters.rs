@@ -1,6 +1,6 @@
 //! Parameters of a workload: what a user may change without editing its file.
 
-use crate::error::{ScenarioError, choices};
+use crate::model::error::{ScenarioError, choices};
 use crate::reading::{Document, Node, TableNode};
 use std::collections::BTreeMap;
 use toml::Value;

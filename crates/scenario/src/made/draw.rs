@@ -3,7 +3,7 @@
 //! Whole-number arithmetic and the `libm` crate only: the standard library's `ln` and `cos` are
 //! those of the platform, and runs must give the same bytes everywhere.
 
-use crate::workload::{Amount, QUANTILE_LEVELS_PERMILLE, Quantiles};
+use crate::model::workload::{Amount, QUANTILE_LEVELS_PERMILLE, Quantiles};
 
 /// A stream of random numbers: xoshiro256++ (Blackman and Vigna, 2021), seeded by SplitMix64
 /// (Steele, Lea and Flood, 2014).

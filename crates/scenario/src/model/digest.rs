@@ -4,8 +4,10 @@
 //! when what it stands for changes. Descriptions and the names of files are left out; the names of
 //! tasks are kept, because a policy can read them (`comm`).
 
-use crate::machine::Machine;
-use crate::workload::{Amount, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload};
+use crate::model::machine::Machine;
+use crate::model::workload::{
+    Amount, ChangeKind, CpuSet, Op, Quantiles, Repeat, TaskTemplate, Workload,
+};
 use sha2::{Digest, Sha256};
 
 impl Machine {

@@ -53,6 +53,16 @@ fn fraction_ns(digits: &str, unit_ns: u64) -> Result<u64, String> {
     Ok(sum_ns)
 }
 
+/// A time in the largest unit of which it is a whole number.
+pub(crate) fn duration(ns: u64) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    let (unit, unit_ns) = units
+        .into_iter()
+        .find(|(_, unit_ns)| ns > 0 && ns.is_multiple_of(*unit_ns))
+        .unwrap_or(("ns", 1));
+    format!("{}{unit}", ns / unit_ns)
+}
+
 #[cfg(test)]
 mod tests {
     //! Goal: durations are read exactly, and only durations. Method: examples.

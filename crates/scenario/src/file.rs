@@ -1,0 +1,7 @@
+//! The files of machines and workloads, read and written.
+
+mod changes;
+pub mod machine;
+mod program;
+pub mod workload;
+pub mod writing;
