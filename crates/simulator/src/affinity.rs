@@ -4,11 +4,12 @@
 //! kernel/sched/ext.c; the kernel's names stand where a step has one.
 
 use crate::cpu::Spent;
-use crate::kernel::{Kernel, Timer};
+use crate::flags;
+use crate::kernel::Kernel;
 use crate::observation::{Allowed, Event};
+use crate::place::{Place, TaskId};
 use crate::progress::Operation;
-use crate::scheduling::flags;
-use crate::task::{Place, TaskId};
+use crate::timer::Timer;
 use policy::abi::CpuMask;
 use scenario::workload::{ChangeKind, CpuSet};
 

@@ -3,9 +3,6 @@
 //! A run settles this in one fixed way. Whoever wants to see every way gives a run a list of
 //! choices: it follows the list, then the fixed order, and says where there was a choice.
 
-use crate::agenda::When;
-use crate::kernel::Kernel;
-
 /// One point of a run at which several CPUs had something to do at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -34,7 +31,7 @@ impl Choices {
     }
 
     /// One of `of`. A number that is too large, of a list for another run, means the last.
-    fn choose(&mut self, of: usize) -> usize {
+    pub fn choose(&mut self, of: usize) -> usize {
         if of < 2 {
             return 0;
         }
@@ -42,45 +39,6 @@ impl Choices {
         let taken = self.given.get(self.made.len()).map_or(0, |&given| given.min(of - 1));
         self.made.push(Choice { taken, of });
         taken as usize
-    }
-}
-
-impl Kernel<'_> {
-    /// The next event and its place: the first of the agenda, or the one that is chosen among
-    /// those of its time. Events of one CPU keep their order, and what belongs to no CPU comes
-    /// first.
-    pub fn next_event(&mut self) -> (When, usize) {
-        let first = self.agenda.first();
-        if self.choices.is_none() || first.0 == When::NEVER {
-            return first;
-        }
-        let at_ns = first.0.at_ns;
-        // When each CPU that has something to do begins with it.
-        let mut due: Vec<(When, usize)> = (0..self.cpus.len())
-            .map(|cpu| (self.cpus[cpu].next_event(), cpu))
-            .filter(|(when, _)| when.at_ns == at_ns)
-            .collect();
-        for (when, timer) in self.timers.due_at(at_ns) {
-            let Some(cpu) = self.cpu_of(timer) else {
-                return self.bring_forward(when);
-            };
-            match due.iter_mut().find(|(_, other)| *other == cpu) {
-                Some(entry) => entry.0 = entry.0.min(when),
-                None => due.push((when, cpu)),
-            }
-        }
-        due.sort_unstable();
-        let choices = self.choices.as_mut().expect("there are choices");
-        let (when, cpu) = due[choices.choose(due.len())];
-        if self.cpus[cpu].next_event() == when { (when, cpu) } else { self.bring_forward(when) }
-    }
-
-    /// Makes the timer that is due `when` the first of all.
-    fn bring_forward(&mut self, when: When) -> (When, usize) {
-        self.timers.bring_forward(when);
-        let place = self.cpus.len();
-        self.agenda.set(place, self.timers.first());
-        (self.timers.first(), place)
     }
 }
 

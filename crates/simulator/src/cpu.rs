@@ -1,8 +1,8 @@
 //! A CPU: what it does, since when, and where its time went.
 
 use crate::agenda::When;
-use crate::kernel::Timer;
-use crate::task::TaskId;
+use crate::place::TaskId;
+use crate::timer::Timer;
 use std::collections::VecDeque;
 
 /// What a nanosecond of a CPU was spent on.

@@ -3,7 +3,7 @@
 //! A queue is one or the other as long as it holds tasks, as in the kernel. Its lock is a
 //! resource in virtual time: whoever comes while it is held waits.
 
-use crate::task::TaskId;
+use crate::place::TaskId;
 use policy::abi;
 use runqueue::{Fifo, Key, Ordered};
 use std::collections::BTreeMap;

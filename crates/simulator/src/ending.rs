@@ -2,9 +2,10 @@
 
 use crate::choices::Choices;
 use crate::failure::FailureKind;
-use crate::kernel::{Kernel, Timer};
+use crate::kernel::Kernel;
 use crate::metrics::{Ending, RunResult, Status, summarize};
-use crate::task::{Place, TaskId};
+use crate::place::{Place, TaskId};
+use crate::timer::Timer;
 use policy::abi;
 
 /// The most operations, ticks, timers and interrupts of a run.

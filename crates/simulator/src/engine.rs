@@ -1,23 +1,25 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
 use crate::agenda::{Agenda, NEVER_NS, Timers, When};
+use crate::channel::{Channel, Gate};
 use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::DispatchQueues;
 use crate::ending::EVENTS_MAX;
 use crate::failure::FailureKind;
-use crate::hotplug::BOOT_CPU;
-use crate::idle::Neighbours;
-use crate::kernel::{Context, Kernel, Masks, Timer, idle_task};
+use crate::flags::{WAKE_FORK, WAKE_TTWU};
+use crate::kernel::{Context, Kernel, Masks, idle_task};
 use crate::kernel_calls::CALLS;
 use crate::metrics::{Metrics, RunResult, Status};
+use crate::neighbours::Neighbours;
 use crate::observation::Event;
+use crate::own_kicks::OwnKicks;
+use crate::place::{Place, TaskId};
 use crate::policy_maps::{PolicyMaps, UnknownMap};
-use crate::program::{Channel, Gate, Outcome, Takes};
+use crate::program::{Outcome, Takes};
 use crate::progress::{Operation, Progress};
-use crate::scheduling::OwnKicks;
-use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
-use crate::task::{Place, TaskId, Tasks};
+use crate::task::Tasks;
+use crate::timer::Timer;
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::Machine;
@@ -331,20 +333,6 @@ impl<'a> Kernel<'a> {
             self.expire_due();
         }
         self.leave(when.at_ns);
-    }
-
-    /// The CPU that a timer interrupts; none if it interrupts nobody, or not any more.
-    pub fn cpu_of(&self, timer: Timer) -> Option<usize> {
-        let cpu = match timer {
-            Timer::Watchdog => return None,
-            Timer::Change(number) => return Some(self.cpu_of_change(number)),
-            Timer::Policy(index, generation) => self.maps.expiry_cpu(index, generation)?,
-            Timer::Start(task) | Timer::Sleep(task) | Timer::Affinity(task, _) => {
-                self.tasks.seen(task).cpu as usize
-            }
-        };
-        // Of a CPU that goes another one takes the timers over (`hrtimers_cpu_dying`).
-        Some(if self.cpus[cpu].is_online { cpu } else { BOOT_CPU })
     }
 
     /// Timers of the active CPU that have come due meanwhile belong to the same interrupt: whom

@@ -1,6 +1,6 @@
 //! Why a run ended early: what the kernel would have said.
 
-use crate::task::TaskId;
+use crate::place::TaskId;
 use serde::Serialize;
 
 /// What kind of failure ended a run.

@@ -6,8 +6,8 @@
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
+use crate::place::TaskId;
 use crate::progress::Operation;
-use crate::task::TaskId;
 use policy::abi;
 use std::ptr::null_mut;
 

@@ -8,11 +8,12 @@
 
 use crate::agenda::When;
 use crate::cpu::Activity;
-use crate::kernel::{Kernel, Timer};
+use crate::flags;
+use crate::kernel::Kernel;
 use crate::observation::Event;
+use crate::place::{Place, TaskId};
 use crate::progress::Operation;
-use crate::scheduling::flags;
-use crate::task::{Place, TaskId};
+use crate::timer::Timer;
 use scenario::workload::ChangeKind;
 
 /// How long a change waits for the one before it, each time that it finds that not done.

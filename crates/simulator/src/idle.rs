@@ -1,76 +1,12 @@
 //! Idle CPUs: the built-in tracking of sched_ext, and how busy siblings slow each other down.
 
 use crate::cpu::Activity;
+use crate::flags::WAKE_SYNC;
 use crate::kernel::Kernel;
-use crate::scheduling::flags::WAKE_SYNC;
-use crate::task::TaskId;
+use crate::neighbours::both;
+use crate::place::TaskId;
 use policy::abi::CpuMask;
-use scenario::machine::{Cpu, Distance};
-
-/// Which CPUs share what, as far as that decides which idle CPU is taken.
-#[derive(Debug)]
-pub struct Neighbours {
-    /// Of each CPU, its own included.
-    caches: Vec<CpuMask>,
-    nodes: Vec<CpuMask>,
-    by_cache: bool,
-    by_node: bool,
-}
-
-impl Neighbours {
-    /// Those of a machine whose CPUs are all online.
-    pub fn new(cpus: &[Cpu]) -> Self {
-        let sharing = |part: fn(&Cpu) -> u32| {
-            let mut masks = vec![CpuMask::EMPTY; cpus.len()];
-            for (mask, own) in masks.iter_mut().zip(cpus) {
-                let same = (0..cpus.len()).filter(|&other| part(&cpus[other]) == part(own));
-                same.for_each(|other| mask.set(other));
-            }
-            masks
-        };
-        let mut neighbours = Neighbours {
-            caches: sharing(|cpu| cpu.cache),
-            nodes: sharing(|cpu| cpu.node),
-            by_cache: false,
-            by_node: false,
-        };
-        neighbours.update(&(0..cpus.len()).fold(CpuMask::EMPTY, |mut all, cpu| {
-            all.set(cpu);
-            all
-        }));
-        neighbours
-    }
-
-    /// Caches count if there are several with more than one CPU; nodes if there are several that
-    /// are not just those of the caches (`scx_idle_update_selcpu_topology`).
-    pub fn update(&mut self, online: &CpuMask) {
-        let nr_online = online.weight();
-        let nr_online_of = |mask: &CpuMask| both(mask, online).weight();
-        // A cache of a single CPU is no scheduling domain.
-        let cache = |cpu: usize| Some(nr_online_of(&self.caches[cpu])).filter(|&nr| nr > 1);
-        let node = |cpu: usize| nr_online_of(&self.nodes[cpu]);
-        let mut cpus = online.intersection(online);
-        let Some(first) = cpus.next() else { return };
-        let by_cache = cache(first).is_some_and(|nr| nr < nr_online);
-        let differ = |cpu: usize| cache(cpu) != Some(node(cpu));
-        let by_node = node(first) < nr_online && online.intersection(online).any(differ);
-        (self.by_cache, self.by_node) = (by_cache, by_node);
-    }
-
-    /// Where to look for an idle CPU before all others, the nearest first.
-    fn near(&self, cpu: usize) -> [Option<CpuMask>; 2] {
-        [self.by_cache.then(|| self.caches[cpu]), self.by_node.then(|| self.nodes[cpu])]
-    }
-}
-
-/// The CPUs that both masks hold.
-fn both(a: &CpuMask, b: &CpuMask) -> CpuMask {
-    let mut mask = *a;
-    for (word, other) in mask.bits.iter_mut().zip(b.bits) {
-        *word &= other;
-    }
-    mask
-}
+use scenario::machine::Distance;
 
 impl Kernel<'_> {
     fn whole_core_idle(&self, cpu: usize) -> bool {

@@ -5,47 +5,24 @@
 //! through locks, dispatch queues and interrupts, all of which carry times.
 
 use crate::agenda::{Agenda, Timers};
+use crate::channel::{Channel, Gate};
 use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::{DispatchQueues, Lock};
 use crate::failure::{Failure, FailureKind};
-use crate::idle::Neighbours;
 use crate::metrics::Metrics;
+use crate::neighbours::Neighbours;
+use crate::own_kicks::OwnKicks;
+use crate::place::TaskId;
 use crate::policy_maps::PolicyMaps;
-use crate::program::Gate;
 use crate::progress::Progress;
-use crate::scheduling::OwnKicks;
-use crate::task::{TaskId, Tasks, new_task};
+use crate::task::{Tasks, new_task};
+use crate::timer::Timer;
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::Workload;
 use std::sync::Arc;
-
-/// What wakes up at a given time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// A task of the workload begins.
-    Start(TaskId),
-    /// A task's sleep is over.
-    Sleep(TaskId),
-    /// A timer of the policy's expires; the second number tells whether it was set anew since.
-    Policy(u32, u32),
-    /// The watchdog looks for stalled tasks.
-    Watchdog,
-    /// `Workload::changes` of this number is made.
-    Change(u32),
-    /// That change reaches a task which was running on another CPU.
-    Affinity(TaskId, u32),
-}
-
-impl Timer {
-    /// Whether it begins a task. That is no timer of the kernel's: somebody forks one task after
-    /// the other, and the CPU may pick in between.
-    pub fn is_start(self) -> bool {
-        matches!(self, Timer::Start(_))
-    }
-}
 
 /// What `scx_bpf_dsq_insert` was asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +122,7 @@ pub struct Kernel<'a> {
     /// Locks of the policy's own.
     pub spin_locks: Vec<Lock>,
     /// State of the workload's channels.
-    pub channels: Vec<crate::program::Channel>,
+    pub channels: Vec<Channel>,
     /// State of the workload's gates.
     pub gates: Vec<Gate>,
     /// Address spaces, at addresses that never change.

@@ -15,7 +15,7 @@ mod queues;
 
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
-use crate::task::TaskId;
+use crate::place::TaskId;
 use cpus::{
     cpu_curr, kick_cpu, pick_any_cpu, pick_idle_cpu, select_cpu_and, select_cpu_dfl, task_from_pid,
     test_and_clear_cpu_idle,

@@ -10,12 +10,14 @@
 
 mod affinity;
 mod agenda;
+mod channel;
 mod choices;
 mod cpu;
 mod dispatch_queue;
 mod ending;
 mod engine;
 mod failure;
+mod flags;
 mod hooks;
 mod hotplug;
 mod idle;
@@ -23,7 +25,11 @@ mod invariants;
 mod kernel;
 mod kernel_calls;
 mod metrics;
+mod neighbours;
+mod next_event;
 mod observation;
+mod own_kicks;
+mod place;
 mod policy_maps;
 mod program;
 mod progress;
@@ -33,15 +39,18 @@ mod requests;
 mod restart;
 mod scheduling;
 mod task;
+mod timer;
+mod times;
 
 pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
-pub use metrics::{CpuTime, Distribution, RunResult, Status, Stay, TaskGroup};
+pub use metrics::{CpuTime, RunResult, Status, Stay, TaskGroup};
 pub use observation::{Allowed, Event, Observation};
 pub use progress::{BOARD_WORDS, Board, Operation, PRINTS_MAX, Position, Progress};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
+pub use times::Distribution;
 
 use scenario::machine::Machine;
 use scenario::workload::Workload;

@@ -1,6 +1,6 @@
 //! What happened in a run, for whoever judges it: who waited, who ran where, which CPU was idle.
 
-use crate::task::TaskId;
+use crate::place::TaskId;
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

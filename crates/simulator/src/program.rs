@@ -5,32 +5,19 @@
 //! and is tried again when the task has been woken. An operation that wakes several tasks wakes one
 //! an event, so that others act in between; it is preempted only when it has woken all.
 
-mod channel;
-
-pub use channel::Channel;
+mod messages;
 
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
-use crate::kernel::{Kernel, Timer};
+use crate::flags::{WAKE_FORK, WAKE_TTWU};
+use crate::kernel::Kernel;
 use crate::metrics::name_of;
 use crate::observation::Allowed;
+use crate::place::{Place, TaskId};
 use crate::progress::Operation;
-use crate::requests::Releases;
-use crate::scheduling::flags::{WAKE_FORK, WAKE_TTWU};
-use crate::task::{NICE_WEIGHTS, Place, TaskId, nice_weight, scx_weight};
+use crate::task::{NICE_WEIGHTS, Releases, nice_weight, scx_weight};
+use crate::timer::Timer;
 use scenario::workload::{Amount, Op, Repeat};
-use std::collections::VecDeque;
-
-/// A gate while it is used.
-#[derive(Clone, Debug, Default)]
-pub struct Gate {
-    /// Whether everybody passes.
-    pub open: bool,
-    /// Who may pass a shut gate.
-    pub tokens: u64,
-    /// Tasks that wait, longest first.
-    pub waiters: VecDeque<TaskId>,
-}
 
 /// What the next operation of a task takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +261,7 @@ impl Kernel<'_> {
     /// The request that the task works on, if there is one, is done.
     fn end_request(&mut self, task: TaskId) {
         if let Some(request) = self.tasks.state_mut(task).request.take() {
-            let name = name_of(&self.tasks, request.by());
+            let name = name_of(&self.tasks, request.by);
             self.metrics.requests.done(request, &name, self.host.now_ns);
         }
     }

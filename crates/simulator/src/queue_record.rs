@@ -6,7 +6,7 @@
 //! insertion, counted downwards for one at the head.
 
 use crate::dispatch_queue::{BUILTIN, DispatchQueues, LOCAL_CPU_MASK, LOCAL_ON};
-use crate::task::TaskId;
+use crate::place::TaskId;
 use std::collections::BTreeMap;
 
 /// What was done to a queue.

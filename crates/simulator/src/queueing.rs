@@ -3,9 +3,9 @@
 use crate::cpu::{Activity, Spent};
 use crate::dispatch_queue::{BUILTIN, GLOBAL, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, Standing};
 use crate::failure::FailureKind;
+use crate::flags;
 use crate::kernel::{Insertion, Kernel};
-use crate::scheduling::flags;
-use crate::task::{Place, TaskId};
+use crate::place::{Place, TaskId};
 use runqueue::Key;
 
 impl Kernel<'_> {

@@ -4,40 +4,12 @@
 //! late answers late (G. Tene's "coordinated omission" cannot happen). It is known by the task
 //! that released it, whoever ends it.
 
-use crate::metrics::{Distribution, Times};
-use crate::task::{Place, TaskId, Tasks};
-use scenario::workload::{Amount, NO_DEADLINE_NS};
+use crate::place::{Place, TaskId};
+use crate::task::{Request, Tasks};
+use crate::times::{Distribution, Times};
+use scenario::workload::NO_DEADLINE_NS;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// A request on its way: goes with messages and to children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Its number among all of the run.
-    number: u64,
-    /// When it began.
-    released_at_ns: u64,
-    /// How long it may take.
-    deadline_ns: u64,
-    /// The task that released it.
-    by: TaskId,
-}
-
-impl Request {
-    /// The task that released it.
-    pub fn by(&self) -> TaskId {
-        self.by
-    }
-}
-
-/// A task's own releases.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Releases {
-    /// The last one; its birth before the first.
-    pub last_at_ns: u64,
-    /// From one to the next, and the deadline of each, once there was one.
-    pub every: Option<(Amount, u64)>,
-}
 
 /// All requests of a run.
 #[derive(Debug, Default)]

@@ -7,11 +7,13 @@
 //! kernel's own scheduler runs the tasks: here tasks stay where they are, and none passes.
 
 use crate::failure::FailureKind;
-use crate::kernel::{Kernel, Timer};
+use crate::flags;
+use crate::kernel::Kernel;
+use crate::place::{Place, TaskId};
 use crate::policy_maps::PolicyMaps;
 use crate::progress::Operation;
-use crate::scheduling::{SLICE_DFL_NS, flags};
-use crate::task::{Place, TaskId};
+use crate::scheduling::SLICE_DFL_NS;
+use crate::timer::Timer;
 use policy::abi;
 use std::ffi::CString;
 

@@ -7,51 +7,12 @@ use crate::agenda::{NEVER_NS, When};
 use crate::cpu::{Activity, Spent};
 use crate::dispatch_queue::{GLOBAL, LOCAL};
 use crate::failure::FailureKind;
+use crate::flags;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::observation::Event;
+use crate::place::{Place, TaskId};
 use crate::progress::Operation;
-use crate::task::{Place, TaskId};
 use scenario::machine::WARM_SWITCHES;
-
-/// Why `select_cpu` is called, and flags of `enqueue`: `SCX_WAKE_*`, `SCX_ENQ_*`.
-pub mod flags {
-    /// A new task.
-    pub const WAKE_FORK: u64 = 1 << 2;
-    /// An old task wakes up.
-    pub const WAKE_TTWU: u64 = 1 << 3;
-    /// The waker is about to sleep.
-    pub const WAKE_SYNC: u64 = 1 << 4;
-    /// The task becomes runnable.
-    pub const ENQ_WAKEUP: u64 = 1 << 0;
-    /// To the head of the queue.
-    pub const ENQ_HEAD: u64 = 1 << 4;
-    /// `select_cpu` chose the CPU.
-    pub const ENQ_CPU_SELECTED: u64 = 1 << 10;
-    /// Preempt what runs on the CPU into whose queue the task goes.
-    pub const ENQ_PREEMPT: u64 = 1 << 32;
-    /// The CPU would become idle without this task.
-    pub const ENQ_LAST: u64 = 1 << 41;
-    /// The task goes to sleep.
-    pub const DEQ_SLEEP: u64 = 1 << 0;
-    /// The task goes only for as long as it is changed: `DEQUEUE_SAVE | DEQUEUE_NOCLOCK`.
-    pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3;
-    /// It comes back after that: `ENQUEUE_RESTORE | ENQUEUE_NOCLOCK`.
-    pub const ENQ_CHANGE: u64 = 1 << 1 | 1 << 3;
-    /// The task leaves its CPU's run queue for another's: `DEQUEUE_NOCLOCK`.
-    pub const DEQ_MIGRATED: u64 = 1 << 3;
-    /// It comes to that: `ENQUEUE_MIGRATED`.
-    pub const ENQ_MIGRATED: u64 = 1 << 6;
-    /// The task changes its scheduler: `DEQUEUE_SAVE | DEQUEUE_MOVE`, the same for `ENQUEUE_`.
-    pub const CHANGE_CLASS: u64 = 1 << 1 | 1 << 2;
-    /// `SCX_TASK_QUEUED`: the task is runnable.
-    pub const TASK_QUEUED: u32 = 1 << 0;
-    /// `SCX_OPS_ENQ_LAST`
-    pub const OPS_ENQ_LAST: u64 = 1 << 1;
-    /// `SCX_KICK_IDLE`
-    pub const KICK_IDLE: u64 = 1 << 0;
-    /// `SCX_KICK_PREEMPT`
-    pub const KICK_PREEMPT: u64 = 1 << 1;
-}
 
 /// `SCX_SLICE_DFL`
 pub const SLICE_DFL_NS: u64 = 20_000_000;
@@ -59,17 +20,6 @@ pub const SLICE_DFL_NS: u64 = 20_000_000;
 pub const SLICE_INF: u64 = u64::MAX;
 /// `SCX_DSP_MAX_LOOPS`: rounds of `dispatch` before the CPU looks elsewhere.
 const DISPATCH_ROUNDS_MAX: usize = 32;
-
-/// Kicks of a CPU by itself while it picks its next task.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OwnKicks {
-    /// It is to pick again.
-    pub always: bool,
-    /// It is to pick again if it has become idle (`SCX_KICK_IDLE`).
-    pub if_idle: bool,
-    /// Its new task is to lose its slice (`SCX_KICK_PREEMPT`).
-    pub preempts: bool,
-}
 
 /// What a CPU runs next.
 enum Choice {

@@ -4,54 +4,18 @@
 
 use crate::agenda::NEVER_NS;
 use crate::dispatch_queue::Standing;
-use crate::requests::{Releases, Request};
+use crate::place::{PLACE_KINDS, Place, TaskId};
 use policy::abi;
 use runqueue::Key;
 use scenario::draw::Random;
-use scenario::workload::{LOOP_DEPTH_MAX, Op, TaskTemplate};
+use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, TaskTemplate};
 use std::ptr::null_mut;
 use std::sync::Arc;
-
-/// Number of a task; its pid is one more.
-pub type TaskId = u32;
-
-/// Where a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Known but not started.
-    Unborn,
-    /// Blocked: waiting for time, data, a gate, children.
-    Asleep,
-    /// Between two places within one event.
-    Moving,
-    /// The policy took it in `enqueue` and has not dispatched it.
-    Custody,
-    /// In the dispatch queue with this index.
-    Queued(u32),
-    /// On this CPU.
-    Running(u32),
-    /// Ended.
-    Exited,
-}
-
-impl Place {
-    fn kind(self) -> usize {
-        match self {
-            Place::Unborn => 0,
-            Place::Asleep => 1,
-            Place::Moving => 2,
-            Place::Custody => 3,
-            Place::Queued(_) => 4,
-            Place::Running(_) => 5,
-            Place::Exited => 6,
-        }
-    }
-}
 
 /// How many tasks are where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    counts: [u32; 7],
+    counts: [u32; PLACE_KINDS],
 }
 
 impl Census {
@@ -91,6 +55,28 @@ impl Census {
 pub struct LoopFrame {
     /// Rounds still to run, this one included; `u64::MAX` means for ever.
     pub rounds: u64,
+}
+
+/// A request on its way: goes with messages and to children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its number among all of the run.
+    pub number: u64,
+    /// When it began.
+    pub released_at_ns: u64,
+    /// How long it may take.
+    pub deadline_ns: u64,
+    /// The task that released it.
+    pub by: TaskId,
+}
+
+/// A task's own releases.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Releases {
+    /// The last one; its birth before the first.
+    pub last_at_ns: u64,
+    /// From one to the next, and the deadline of each, once there was one.
+    pub every: Option<(Amount, u64)>,
 }
 
 /// What the simulator knows of a task beside what the policy sees.

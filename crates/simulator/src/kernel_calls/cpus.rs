@@ -2,10 +2,10 @@
 
 use super::kernel;
 use crate::failure::FailureKind;
+use crate::flags::{KICK_IDLE, KICK_PREEMPT};
 use crate::kernel::Kernel;
+use crate::place::{Place, TaskId};
 use crate::policy_maps::errno;
-use crate::scheduling::flags::{KICK_IDLE, KICK_PREEMPT};
-use crate::task::{Place, TaskId};
 use policy::abi::{CpuMask, Host, Task};
 
 /// `SCX_PICK_IDLE_CORE`

@@ -3,8 +3,9 @@
 use super::kernel;
 use crate::dispatch_queue::Lock;
 use crate::failure::FailureKind;
-use crate::kernel::{Kernel, Timer};
+use crate::kernel::Kernel;
 use crate::policy_maps::errno;
+use crate::timer::Timer;
 use policy::abi::{self, Host, Map, SpinLock, Task};
 use std::ffi::c_void;
 

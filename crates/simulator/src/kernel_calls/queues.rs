@@ -5,8 +5,8 @@ use crate::cpu::Spent;
 use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, NotCreated};
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
+use crate::place::{Place, TaskId};
 use crate::policy_maps::errno;
-use crate::task::{Place, TaskId};
 use policy::abi::{DsqIterator, Host, ITERATOR_CHUNK, Task};
 
 /// `ops.dispatch_max_batch` where the policy names none.

@@ -1,0 +1,100 @@
+//! Channels and gates while they are used: what is in them, and who waits at them.
+
+use crate::place::TaskId;
+use crate::task::Request;
+use scenario::workload;
+use std::collections::VecDeque;
+
+/// A channel while it is used.
+#[derive(Debug)]
+pub struct Channel {
+    /// Its size and manners.
+    pub spec: workload::Channel,
+    /// Bytes in use, overheads included.
+    pub used_bytes: u64,
+    /// Messages, oldest first.
+    pub messages: VecDeque<Message>,
+    /// The CPU that used the channel last.
+    pub last_cpu: Option<u32>,
+    /// Bytes that can be received.
+    pub content_bytes: u64,
+    /// Tasks that wait for data, longest first.
+    pub receivers: VecDeque<TaskId>,
+    /// Tasks that wait for room, longest first, each with its number among all that ever did.
+    pub senders: VecDeque<(u64, TaskId)>,
+    /// Tasks that ever waited for room.
+    pub nr_blocked: u64,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Bytes that nobody has received.
+    pub left: u32,
+    /// The CPU it was sent from.
+    pub cpu: u32,
+    /// What its sender worked on, and so its receiver will.
+    pub request: Option<Request>,
+}
+
+impl Channel {
+    /// An empty channel.
+    pub fn new(spec: workload::Channel) -> Self {
+        Channel {
+            spec,
+            used_bytes: 0,
+            messages: VecDeque::new(),
+            last_cpu: None,
+            content_bytes: 0,
+            receivers: VecDeque::new(),
+            senders: VecDeque::new(),
+            nr_blocked: 0,
+        }
+    }
+
+    /// Whether a message of this size can be put into it now.
+    pub fn has_room_for(&self, bytes: u32) -> bool {
+        // A message larger than the whole channel fits into an empty one, as with sockets.
+        let size = u64::from(bytes) + u64::from(self.spec.overhead_bytes);
+        self.used_bytes == 0 || self.used_bytes + size <= u64::from(self.spec.capacity_bytes)
+    }
+
+    /// Adds a message.
+    pub fn put(&mut self, message: Message) {
+        let bytes = u64::from(message.left);
+        self.used_bytes += bytes + u64::from(self.spec.overhead_bytes);
+        self.content_bytes += bytes;
+        self.messages.push_back(message);
+    }
+
+    /// Takes up to `wanted` bytes out; returns how many, and the request of the last.
+    pub fn get(&mut self, wanted: u32) -> (u32, Option<Request>) {
+        let mut got = 0;
+        let mut request = None;
+        while got < wanted {
+            let Some(message) = self.messages.front_mut() else { break };
+            let part = message.left.min(wanted - got);
+            message.left -= part;
+            request = message.request;
+            got += part;
+            self.used_bytes -= u64::from(part);
+            if message.left == 0 {
+                self.used_bytes -= u64::from(self.spec.overhead_bytes);
+                self.messages.pop_front();
+            }
+        }
+        self.content_bytes -= u64::from(got);
+        (got, request)
+    }
+}
+
+/// A gate while it is used.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    /// Whether everybody passes.
+    pub open: bool,
+    /// Who may pass a shut gate.
+    pub tokens: u64,
+    /// Tasks that wait, longest first.
+    pub waiters: VecDeque<TaskId>,
+}

@@ -1,0 +1,38 @@
+//! Why `select_cpu` is called, and flags of `enqueue`: `SCX_WAKE_*`, `SCX_ENQ_*`.
+
+/// A new task.
+pub const WAKE_FORK: u64 = 1 << 2;
+/// An old task wakes up.
+pub const WAKE_TTWU: u64 = 1 << 3;
+/// The waker is about to sleep.
+pub const WAKE_SYNC: u64 = 1 << 4;
+/// The task becomes runnable.
+pub const ENQ_WAKEUP: u64 = 1 << 0;
+/// To the head of the queue.
+pub const ENQ_HEAD: u64 = 1 << 4;
+/// `select_cpu` chose the CPU.
+pub const ENQ_CPU_SELECTED: u64 = 1 << 10;
+/// Preempt what runs on the CPU into whose queue the task goes.
+pub const ENQ_PREEMPT: u64 = 1 << 32;
+/// The CPU would become idle without this task.
+pub const ENQ_LAST: u64 = 1 << 41;
+/// The task goes to sleep.
+pub const DEQ_SLEEP: u64 = 1 << 0;
+/// The task goes only for as long as it is changed: `DEQUEUE_SAVE | DEQUEUE_NOCLOCK`.
+pub const DEQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+/// It comes back after that: `ENQUEUE_RESTORE | ENQUEUE_NOCLOCK`.
+pub const ENQ_CHANGE: u64 = 1 << 1 | 1 << 3;
+/// The task leaves its CPU's run queue for another's: `DEQUEUE_NOCLOCK`.
+pub const DEQ_MIGRATED: u64 = 1 << 3;
+/// It comes to that: `ENQUEUE_MIGRATED`.
+pub const ENQ_MIGRATED: u64 = 1 << 6;
+/// The task changes its scheduler: `DEQUEUE_SAVE | DEQUEUE_MOVE`, the same for `ENQUEUE_`.
+pub const CHANGE_CLASS: u64 = 1 << 1 | 1 << 2;
+/// `SCX_TASK_QUEUED`: the task is runnable.
+pub const TASK_QUEUED: u32 = 1 << 0;
+/// `SCX_OPS_ENQ_LAST`
+pub const OPS_ENQ_LAST: u64 = 1 << 1;
+/// `SCX_KICK_IDLE`
+pub const KICK_IDLE: u64 = 1 << 0;
+/// `SCX_KICK_PREEMPT`
+pub const KICK_PREEMPT: u64 = 1 << 1;

@@ -1,0 +1,28 @@
+//! What happens at a time that is known before.
+
+use crate::place::TaskId;
+
+/// What wakes up at a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A task of the workload begins.
+    Start(TaskId),
+    /// A task's sleep is over.
+    Sleep(TaskId),
+    /// A timer of the policy's expires; the second number tells whether it was set anew since.
+    Policy(u32, u32),
+    /// The watchdog looks for stalled tasks.
+    Watchdog,
+    /// `Workload::changes` of this number is made.
+    Change(u32),
+    /// That change reaches a task which was running on another CPU.
+    Affinity(TaskId, u32),
+}
+
+impl Timer {
+    /// Whether it begins a task. That is no timer of the kernel's: somebody forks one task after
+    /// the other, and the CPU may pick in between.
+    pub fn is_start(self) -> bool {
+        matches!(self, Timer::Start(_))
+    }
+}
