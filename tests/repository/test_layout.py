@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import tree_sitter_c
-import tree_sitter_rust
+from rust_modules import RUST, circles, nodes, without_tests
 from tree_sitter import Language, Node, Parser
 from who_may_use_whom import (
     CRATES,
@@ -43,7 +43,6 @@ TAB_COLUMNS = 8
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "manager", "common", "misc"}
 EMPTY_NAMES_KEPT = {"policies/include/scx/common.bpf.h"}
 
-RUST = Language(tree_sitter_rust.language())
 C = Language(tree_sitter_c.language())
 
 
@@ -70,14 +69,6 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def nodes(node: Node, *types: str):
-    """Every node below `node`, itself included, of one of these types."""
-    if node.type in types:
-        yield node
-    for child in node.children:
-        yield from nodes(child, *types)
-
-
 def tree(path: str, text: str) -> Node:
     language = RUST if path.endswith(".rs") else C
     return Parser(language).parse(text.encode()).root_node
@@ -98,21 +89,6 @@ def crates() -> list[str]:
     return sorted({path.split("/")[1] for path in FILES if re.match(r"crates/\w+/Cargo", path)})
 
 
-def without_tests(text: str) -> str:
-    """The source with its `#[cfg(test)]` modules and its comments blanked, lines kept."""
-    source = bytearray(text.encode())
-    root = Parser(RUST).parse(bytes(source)).root_node
-    dropped = list(nodes(root, "line_comment", "block_comment"))
-    for attribute in nodes(root, "attribute_item"):
-        follower = attribute.next_named_sibling
-        if b"cfg(test)" in attribute.text and follower is not None:
-            dropped.append(follower)
-    for node in dropped:
-        kept = re.sub(rb"[^\n]", b" ", bytes(source[node.start_byte : node.end_byte]))
-        source[node.start_byte : node.end_byte] = kept
-    return source.decode()
-
-
 @pytest.mark.parametrize("crate", crates())
 def test_a_crate_depends_only_on_what_the_table_allows(crate):
     assert crate in CRATES, f"give crates/{crate} a row in the table of ARCHITECTURE.md and here"
@@ -131,6 +107,40 @@ def test_no_file_with_tests_is_forgotten(crate):
     programs = {f"crates/{crate}/{test['path']}" for test in manifest(crate)["test"]}
     files = {path for path in RUST_FILES if re.fullmatch(rf"{here}\w+\.rs", path)}
     refuse(sorted(files - named - programs), f"{here}all.rs names every file with tests")
+
+
+@pytest.mark.parametrize("crate", crates())
+def test_no_modules_of_a_crate_use_each_other_in_a_circle(crate):
+    sources = {path: read(path) for path in RUST_FILES if path.startswith(f"crates/{crate}/src/")}
+    refuse(circles(f"crates/{crate}", sources), "each module stands on those below it")
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "lines"),
+    [
+        ("", "", []),
+        ("use std::fmt::{self, c};", "", []),
+        ("#[cfg(test)] mod tests { use crate::c::C; }", "", []),
+        ("//! See [`crate::c::C`].", "", []),
+        ("fn f() { crate::c::g(); }", "", ["c/src/b.rs:1: c::g", "c/src/c/d.rs:1: b::B"]),
+        ("fn f() { h!(super::c::g()); }", "", ["c/src/b.rs:1: c::g", "c/src/c/d.rs:1: b::B"]),
+        ("mod e {\n use super::super::C;\n}", "", ["c/src/b.rs:2: C", "c/src/c/d.rs:1: b::B"]),
+        ("use crate::{a::{self as z}, c};", "", ["c/src/b.rs:1: c", "c/src/c/d.rs:1: b::B"]),
+        ("", "use d::D;", []),
+        ("", "mod e;", ["c/src/c/d.rs:2: c::e", "c/src/c/e.rs:1: c::d::D"]),
+    ],
+)
+def test_a_circle_of_modules_is_seen(b, c, lines):
+    sources = {
+        "c/src/lib.rs": "mod a;\nmod b;\nmod c;\npub use c::C;",
+        "c/src/a.rs": "use crate::{b::B, C};",
+        "c/src/b.rs": b,
+        "c/src/c.rs": f"mod d; struct C; {c}",
+        "c/src/c/d.rs": "use super::super::b::B; use super::C;\nuse super::e;",
+        "c/src/c/e.rs": "use super::d::D;",
+    }
+    found = [line for circle in circles("c", sources) for line in circle.split("\n    ")[1:]]
+    assert sorted(found) == lines
 
 
 def test_nothing_that_differs_between_two_runs_is_used_by_the_simulator():
