@@ -102,8 +102,6 @@ UNSAFE_FILES = (
     "crates/simulator/src/hooks.rs",
     "crates/simulator/src/kernel_calls.rs",
     "crates/simulator/src/kernel_calls/*.rs",
-    "crates/simulator/src/kernel_calls/*.rs",
-    "crates/simulator/src/task.rs",
     "crates/simulator/src/policy_maps.rs",
     "crates/simulator/src/task.rs",
 )

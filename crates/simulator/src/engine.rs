@@ -1,5 +1,6 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
+use crate::Options;
 use crate::agenda::{Agenda, NEVER_NS, Timers, When};
 use crate::channel::{Channel, Gate};
 use crate::choices::Choices;
@@ -17,14 +18,13 @@ use crate::own_kicks::OwnKicks;
 use crate::place::{Place, TaskId};
 use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Outcome, Takes};
-use crate::progress::{Operation, Progress};
+use crate::progress::Operation;
 use crate::task::Tasks;
 use crate::timer::Timer;
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
-use std::sync::Arc;
 
 /// Tasks that may exist.
 const TASKS_MAX: usize = (1 << 22) - 2;
@@ -34,51 +34,26 @@ const POLICY_STREAM: u64 = u64::MAX;
 /// Source: Linux kernel/time/hrtimer.c, `hrtimer_interrupt`.
 const TIMER_ROUNDS_MAX: usize = 3;
 
-/// What a run is given beside policy, machine and workload.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Seed of all random draws.
-    pub seed: u64,
-    /// Stop at this time.
-    pub until_ns: Option<u64>,
-    /// Fail after so many events.
-    pub events_max: Option<u64>,
-    /// Record who ran where.
-    pub timeline: bool,
-    /// Record what happened.
-    pub observe: bool,
-    /// Record what was done to dispatch queues.
-    pub queues: bool,
-    /// Which of several CPUs goes first.
-    pub choices: Option<Vec<u32>>,
-    /// Ticks a second.
-    pub hz: u32,
-    /// Whether all messages wake synchronously.
-    pub sync_wakeups: bool,
-    /// Where to say how far the run is.
-    pub progress: Option<Arc<Progress>>,
-}
-
 /// `SCX_OPS_KEEP_BUILTIN_IDLE`
 const KEEP_BUILTIN_IDLE: u64 = 1;
 
 impl<'a> Kernel<'a> {
-    /// A machine with the policy loaded and no task yet.
+    /// A machine with the policy loaded and no task yet. `name` is the policy's.
     pub fn new(
         policy: policy::Loaded,
         load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
         machine: &'a Machine,
         workload: &'a Workload,
-        setting: Setting,
+        name: &str,
+        options: &Options,
     ) -> Result<Box<Self>, UnknownMap> {
         let nr_cpus = machine.cpus.len();
         let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
         let maps = PolicyMaps::new(&policy.maps, nr_cpus)?;
-        let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
         let mut kernel = Box::new(Kernel {
-            host: empty_host(nr_cpus, setting.hz),
+            host: empty_host(nr_cpus, machine.hz_for(name)),
             tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,
             policy,
             load,
@@ -87,7 +62,7 @@ impl<'a> Kernel<'a> {
             machine,
             workload,
             costs: machine.costs.clone(),
-            distances: pairs.map(|(a, b)| machine.distance(a, b) as u8).collect(),
+            distances: distances(machine),
             siblings: siblings(machine),
             neighbours: Neighbours::new(&machine.cpus),
             agenda: Agenda::new(nr_cpus + 1),
@@ -112,20 +87,20 @@ impl<'a> Kernel<'a> {
             channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
             gates: vec![Gate::default(); workload.nr_gates as usize],
             address_spaces: Vec::new(),
-            random: Random::new(setting.seed, POLICY_STREAM),
-            progress: setting.progress,
-            seed: setting.seed,
-            hz: setting.hz,
-            sync_wakeups: setting.sync_wakeups,
-            until_ns: setting.until_ns.unwrap_or(NEVER_NS),
-            events_max: setting.events_max.unwrap_or(EVENTS_MAX),
+            random: Random::new(options.seed, POLICY_STREAM),
+            progress: options.progress.clone(),
+            seed: options.seed,
+            hz: machine.hz_for(name),
+            sync_wakeups: machine.sync_wakeups_for(name),
+            until_ns: options.until_ns.unwrap_or(NEVER_NS),
+            events_max: options.events_max.unwrap_or(EVENTS_MAX),
             began_ns: 0,
             distributed_cpu: 0,
             event_ns: 0,
             events_at_once: 0,
             next_full_check: 0,
-            metrics: Metrics::new(setting.timeline, setting.observe, setting.queues),
-            choices: setting.choices.map(Choices::of),
+            metrics: Metrics::new(options.timeline, options.observe, options.queues),
+            choices: options.choices.clone().map(Choices::of),
             failure: None,
             alive: 0,
             nr_runnable: 0,
@@ -510,6 +485,13 @@ fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
         possible_cpus: std::ptr::null_mut(),
         calls: &raw const CALLS,
     }
+}
+
+/// Distance of each pair of CPUs, row by row.
+fn distances(machine: &Machine) -> Vec<u8> {
+    let nr_cpus = machine.cpus.len();
+    let pairs = (0..nr_cpus).flat_map(|a| (0..nr_cpus).map(move |b| (a, b)));
+    pairs.map(|(a, b)| machine.distance(a, b) as u8).collect()
 }
 
 /// For each CPU the other threads of its core.

@@ -143,23 +143,11 @@ pub fn simulate(
         policy.load(&options.tunables, &arrays)
     };
     let loaded = load()?;
-    let setting = engine::Setting {
-        seed: options.seed,
-        until_ns: options.until_ns,
-        events_max: options.events_max,
-        timeline: options.timeline,
-        observe: options.observe,
-        queues: options.queues,
-        choices: options.choices.clone(),
-        hz: machine.hz_for(&policy.name),
-        sync_wakeups: machine.sync_wakeups_for(&policy.name),
-        progress: options.progress.clone(),
-    };
-    let kernel =
-        kernel::Kernel::new(loaded, &load, machine, workload, setting).map_err(|unknown| {
-            let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
-            SimulateError::Map { policy, map, reason }
-        })?;
+    let kernel = kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options);
+    let kernel = kernel.map_err(|unknown| {
+        let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
+        SimulateError::Map { policy, map, reason }
+    })?;
     Ok(kernel.run())
 }
 
