@@ -10,6 +10,13 @@ from typing import Literal, TypedDict, final
 class NativeError(Exception):
     """Base of the core's errors; its text is a complete message for a user."""
 
+    @property
+    def message(self) -> str:
+        """The text without the way out."""
+    @property
+    def hint(self) -> str | None:
+        """The way out at the end of the text, if it names one."""
+
 class PolicyError(NativeError):
     """A policy does not compile, does not load, or refuses a tunable.
 

@@ -60,6 +60,16 @@ def test_what_cannot_be_raced_is_an_error_with_a_way_out():
         race(workload="sprint")
 
 
+def test_an_error_of_the_core_has_a_message_and_a_way_out_apart():
+    with pytest.raises(_native.NativeError) as caught:
+        race(workload="hold", structures=["splay_tree"])
+    error = caught.value
+    assert "splay_tree" in error.message
+    assert error.hint.startswith("there are fifo")
+    assert str(error) == f"{error.message}\nhint: {error.hint}"
+    assert _native.PolicyError("no way out").hint is None
+
+
 def test_a_plugin_is_compiled_and_one_without_queues_is_refused(tmp_path):
     source = tmp_path / "empty.c"
     source.write_text(PLUGIN)

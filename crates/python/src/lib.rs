@@ -10,7 +10,7 @@ mod kernel;
 mod race;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::path::PathBuf;
 
 use pyo3::exceptions::PyException;
@@ -340,9 +340,25 @@ fn simulate_error(error: SimulateError) -> PyErr {
     }
 }
 
+/// The two parts of an error's text, as Python's properties: a class made by the stable interface
+/// of Python 3.11 has no fields of its own.
+const PARTS: [(&str, &CStr); 2] = [
+    ("message", c"property(lambda error: str(error).partition('\\nhint: ')[0])"),
+    ("hint", c"property(lambda error: str(error).partition('\\nhint: ')[2] or None)"),
+];
+
 /// The module itself: what Python finds in `schedlab._native`.
 #[pymodule]
 mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let error = module.py().get_type::<super::NativeError>();
+        let mut parts = super::PARTS.iter();
+        parts.try_for_each(|(name, code)| error.setattr(name, module.py().eval(code, None, None)?))
+    }
+
     #[pymodule_export]
     use super::board::{end_with_parent, position, position_on, show_position_on};
     #[pymodule_export]
