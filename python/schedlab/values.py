@@ -1,12 +1,18 @@
-"""Texts of options and files as values: numbers, times, ranges, tunables."""
+"""Texts of options and files as values: numbers, times, ranges, tunables; and tables of TOML.
+
+`Table` reads a table strictly: what it does not say in the right words is an error that names the
+file, the place, the value and a way out, because a misspelt key would otherwise change what is
+done without a word.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any, NoReturn
 
-from schedlab.errors import BadValue, ExperimentError
+from schedlab.errors import BadValue, ExperimentError, UnknownName
 
 VARIED_VALUES_MAX = 1_000
 
@@ -186,3 +192,129 @@ def _bounds(kind: str) -> tuple[int, int]:
         return 0, 1
     signed, bits = (sized[1] == "s", int(sized[2])) if sized else (True, 128)
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables of TOML files
+
+
+class Table:
+    """One table of a TOML file: asked for each of its keys, it then refuses all others.
+
+    A key that has no default must be there. An error names `place`, then the key: dots lead into
+    the tables of a table, and a colon to the name or number of a table in an array.
+
+    Parameters
+    ----------
+    given : mapping
+        The table, as tomllib reads it.
+    place : str
+        Its file, and where it stands in it.
+    """
+
+    def __init__(self, given: Mapping[str, Any], place: str, dot: str = ": "):
+        self.given = given
+        self.place = place
+        self._dot = dot
+        self._known: set[str] = set()
+
+    def refuse_others(self) -> None:
+        """Raises UnknownName for the first key that nobody asked for."""
+        for key in self.given:
+            if key not in self._known:
+                raise UnknownName("key", key, self._known, f"in {self.place}")
+
+    def refuse(self, key: str, value: Any, why: str, hint: str | None = None) -> NoReturn:
+        """Raises BadValue for the value of a key."""
+        raise BadValue(self.place_of(key), value, why, hint)
+
+    def place_of(self, key: str) -> str:
+        """Where the value of a key stands, for messages."""
+        return f"{self.place}{self._dot}{key}"
+
+    def get(self, key: str, kinds: Any, sort: str, hint: str | None, default: Any = None) -> Any:
+        """The value of a key, of one of the types `kinds`, which people call `sort`."""
+        self._known.add(key)
+        if key not in self.given:
+            if default is None:
+                raise BadValue(self.place, key, "is missing", f"add {key} = …")
+            return default
+        value = self.given[key]
+        # To Python, true is a whole number.
+        sorts = kinds if isinstance(kinds, tuple) else (kinds,)
+        if not isinstance(value, sorts) or (isinstance(value, bool) and bool not in sorts):
+            self.refuse(key, value, f"is not {sort}", hint)
+        return value
+
+    def table(self, key: str, hint: str | None = None) -> Table:
+        """The table of a key, empty if it is not there."""
+        value = self.get(key, dict, "a table", hint or f"write [{key}]", {})
+        return Table(value, self.place_of(key), ".")
+
+    def tables(self, key: str) -> list[Table]:
+        """The tables of an array, each placed by its name or number."""
+        hint = f"write [[{key}]]"
+        tables = []
+        for number, value in enumerate(self.get(key, list, "an array of tables", hint, []), 1):
+            if not isinstance(value, dict):
+                self.refuse(key, value, "is not a table", hint)
+            name = value.get("name")
+            which = repr(name) if isinstance(name, str) else number
+            tables.append(Table(value, f"{self.place_of(key)} {which}"))
+        return tables
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text that is not empty."""
+        text = self.get(key, str, "text", 'write it in "…"', default)
+        if not text.strip() and text != default:
+            self.refuse(key, text, "is empty", "say something, or leave the key out")
+        return text
+
+    def word(self, key: str, default: str | None = None) -> str:
+        """The text of a text, a number, true or false."""
+        value = self.get(
+            key, (str, int, float, bool), "a number, a text or true/false", None, default
+        )
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def words(self, key: str, hint: str | None = None) -> dict[str, str]:
+        """The words of a table whose keys are names."""
+        table = self.table(key, hint)
+        return {name: table.word(name) for name in table.given}
+
+    def flag(self, key: str) -> bool:
+        """true or false; false if it is not there."""
+        return self.get(key, bool, "true or false", "write true or leave it out", False)
+
+    def number(
+        self, key: str, default: float | None, least: float, most: float, whole: bool = False
+    ) -> Any:
+        """A number within bounds."""
+        sort = "a whole number" if whole else "a number"
+        hint = f"give one from {least} to {most}"
+        value = self.get(key, int if whole else (int, float), sort, hint, default)
+        if not least <= value <= most:
+            self.refuse(key, value, f"is not {sort} from {least} to {most}", "change it")
+        return value
+
+    def texts(self, key: str, least: int = 0) -> tuple[str, ...]:
+        """A list of at least so many texts that are not empty."""
+        hint = 'write it as ["…", "…"]'
+        texts = self.get(key, list, "a list of texts", hint, None if least else [])
+        for text in texts:
+            if not isinstance(text, str) or not text.strip():
+                self.refuse(key, text, "is not a text", hint)
+        if len(texts) < least:
+            self.refuse(key, texts, "is empty", hint)
+        return tuple(texts)
+
+    def values(self, key: str, hint: str | None = None) -> tuple[Any, ...]:
+        """The values of a list, as they stand there, or of a text such as `1..5:2` or `a,b`."""
+        values = self.get(key, (list, str), "a list of values", hint)
+        if isinstance(values, str):
+            return parse_values(self.place_of(key), values)
+        if not values:
+            self.refuse(key, values, "is empty", hint)
+        if any(value in values[:at] for at, value in enumerate(values)):
+            self.refuse(key, values, "holds a value twice", "leave one out")
+        return tuple(values)

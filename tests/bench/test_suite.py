@@ -92,7 +92,7 @@ def test_an_input_of_other_files_is_another_benchmark():
         ({"inputs": ["clip"]}, "unknown input 'clip'"),
         ({"needs": "lrzip"}, "needs: 'lrzip' is not a list of texts"),
         ({"needs": [3]}, "needs: 3 is not a text"),
-        ({"sweep": {"jobs": []}}, "sweep.jobs: [] is no list of values"),
+        ({"sweep": {"jobs": []}}, "sweep.jobs: [] is empty"),
         ({"sweep": {"jobs": [1, 1]}}, "holds a value twice"),
         ({"sweep": {"jobs": "5..1"}}, "is empty"),
         ({"sweep": {"work": [1]}}, "'work' cannot name a parameter"),

@@ -18,7 +18,7 @@ from typing import Any
 from schedlab import user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, UnknownName
-from schedlab.values import parse_values
+from schedlab.values import Table
 
 SIZES = ("quick", "full")
 REPETITIONS = 10
@@ -226,13 +226,13 @@ LIMITS = {
 
 def _input(table: Table) -> Input:
     made = Input(
-        name=table.name(),
-        command=table.command("command"),
+        name=_name(table),
+        command=_command(table, "command"),
         files=table.texts("files", least=1),
         description=table.text("description", ""),
         needs=table.texts("needs"),
         timeout_s=table.number("timeout_s", *LIMITS["timeout_s"]),
-        sizes=table.sizes(),
+        sizes=_sizes(table),
     )
     table.refuse_others()
     known = {size: {*GIVEN, *made.sizes.get(size, {})} for size in SIZES}
@@ -245,21 +245,21 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
         key: table.number(key, defaults[key], *LIMITS[key][1:]) if key in table.given else default
         for key, default in defaults.items()
     }
-    record = table.record()
+    record = _record(table)
     made = Benchmark(
-        name=table.name(),
-        command=table.command("command"),
+        name=_name(table),
+        command=_command(table, "command"),
         unit=table.text("unit", "s" if record.how == "elapsed" else None),
         record=record,
         description=table.text("description", ""),
-        prepare=table.command("prepare", optional=True),
-        cleanup=table.command("cleanup", optional=True),
+        prepare=_command(table, "prepare", default="") or None,
+        cleanup=_command(table, "cleanup", default="") or None,
         inputs=table.texts("inputs"),
         needs=table.texts("needs"),
         higher_is_better=table.flag("higher_is_better"),
-        ended_by=table.ended_by(record),
-        sizes=table.sizes(),
-        sweep=table.sweep(),
+        ended_by=_ended_by(table, record),
+        sizes=_sizes(table),
+        sweep=_sweep(table),
         **numbers,
     )
     table.refuse_others()
@@ -292,162 +292,85 @@ def _refuse_twins(place: str, kind: str, found: Sequence[str]) -> None:
             raise BadValue(place, name, f"names two {kind}s", "give each a name of its own")
 
 
-class Table:
-    """One table of a suite's file; asked for each of its keys, it then refuses all others."""
+def _name(table: Table) -> str:
+    name = table.text("name")
+    if not NAME.fullmatch(name) or name in GIVEN:
+        hint = "use a-z, 0-9, - and _, and none of " + ", ".join(GIVEN)
+        table.refuse("name", name, "cannot be a name", hint)
+    return name
 
-    def __init__(self, given: Mapping[str, Any], place: str):
-        self.given = given
-        self.place = place
-        self._asked: set[str] = set()
 
-    def refuse_others(self) -> None:
-        """Raises UnknownName for the first key that nobody asked for."""
-        for key in self.given:
-            if key not in self._asked:
-                raise UnknownName("key", key, self._asked, f"in {self.place}")
+def _command(table: Table, key: str, default: str | None = None) -> Command:
+    """A text for the shell, or a list of a program and its arguments."""
+    hint = 'write "a text for the shell", or ["program", "argument"]'
+    command = table.get(key, (str, list), "a command", hint, default)
+    parts = [command] if isinstance(command, str) else command
+    if not all(isinstance(part, str) for part in parts):
+        table.refuse(key, command, "is not made of texts", hint)
+    if key in table.given and (not parts or not parts[0].strip()):
+        table.refuse(key, command, "is an empty command", hint)
+    return command if isinstance(command, str) else tuple(command)
 
-    def tables(self, key: str) -> list[Table]:
-        """The tables of an array, each placed by its name or number."""
-        found = self._get(key, list, "an array of tables", f"write [[{key}]]", [])
-        made = []
-        for number, each in enumerate(found, 1):
-            if not isinstance(each, Mapping):
-                self._refuse(key, each, "is not a table", f"write [[{key}]]")
-            name = each.get("name")
-            said = repr(name) if isinstance(name, str) else number
-            made.append(Table(each, f"{self.place}: {key} {said}"))
-        return made
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """A text that is not empty; required where there is no default."""
-        found = self._get(key, str, "text", 'write it in "…"', default)
-        if not found.strip() and found != default:
-            self._refuse(key, found, "is empty", "say something, or leave the key out")
-        return found
+def _record(table: Table) -> Record:
+    """What of a repetition is its value."""
+    hint = 'write "elapsed", { json = "figure.value" } or { regex = "([0-9.]+) s" }'
+    record = table.get("record", (str, dict), "known", hint, "elapsed")
+    if record == "elapsed":
+        return Record("elapsed")
+    how, what = next(iter(record.items()), ("", "")) if isinstance(record, dict) else ("", "")
+    is_one = len(record) == 1 and how in ("json", "regex") and isinstance(what, str) and what
+    if not is_one:
+        table.refuse("record", record, "is nothing that can be recorded", hint)
+    if how == "regex":
+        _refuse_bad_pattern(table, what)
+    return Record(how, what)
 
-    def name(self) -> str:
-        """The table's name."""
-        found = self.text("name")
-        if not NAME.fullmatch(found) or found in GIVEN:
-            hint = "use a-z, 0-9, - and _, and none of " + ", ".join(GIVEN)
-            self._refuse("name", found, "cannot be a name", hint)
-        return found
 
-    def flag(self, key: str) -> bool:
-        """true or false; false if it is not there."""
-        return self._get(key, bool, "true or false", "write true or leave it out", False)
+def _refuse_bad_pattern(table: Table, pattern: str) -> None:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        table.refuse("record.regex", pattern, f"is no regular expression: {error}", "mend it")
+    if groups != 1:
+        hint = "put ( ) around the number, and (?: ) around what else belongs together"
+        table.refuse("record.regex", pattern, f"has {groups} groups, not one", hint)
 
-    def number(self, key: str, default: float, least: float, most: float, whole: bool) -> Any:
-        """A number within bounds."""
-        kinds = (int,) if whole else (int, float)
-        sort = "a whole number" if whole else "a number"
-        found = self._get(key, kinds, sort, f"give one from {least} to {most}", default)
-        if isinstance(found, bool) or not least <= found <= most:
-            self._refuse(key, found, f"is not {sort} from {least} to {most}", "change it")
-        return found
 
-    def texts(self, key: str, least: int = 0) -> tuple[str, ...]:
-        """A list of texts that are not empty."""
-        hint = 'write it as ["…", "…"]'
-        found = self._get(key, list, "a list of texts", hint, None if least else [])
-        for each in found:
-            if not isinstance(each, str) or not each.strip():
-                self._refuse(key, each, "is not a text", hint)
-        if len(found) < least:
-            self._refuse(key, found, "is empty", hint)
-        return tuple(found)
+def _ended_by(table: Table, record: Record) -> str:
+    """Where the output says what ended a search; "" if nowhere."""
+    path = table.text("ended_by", "")
+    if path and record.how != "json":
+        table.refuse("ended_by", path, "is of no JSON", 'write record = { json = "…" }, too')
+    return path
 
-    def command(self, key: str, optional: bool = False) -> Command | None:
-        """A text for the shell, or a list of a program and its arguments."""
-        if optional and key not in self.given:
-            self._asked.add(key)
-            return None
-        hint = 'write "a text for the shell", or ["program", "argument"]'
-        found = self._get(key, (str, list), "a command", hint, None)
-        parts = [found] if isinstance(found, str) else found
-        if not all(isinstance(part, str) for part in parts):
-            self._refuse(key, found, "is not made of texts", hint)
-        if not parts or not parts[0].strip():
-            self._refuse(key, found, "is an empty command", hint)
-        return found if isinstance(found, str) else tuple(found)
 
-    def record(self) -> Record:
-        """What of a repetition is its value."""
-        hint = 'write "elapsed", { json = "figure.value" } or { regex = "([0-9.]+) s" }'
-        found = self._get("record", (str, dict), "known", hint, "elapsed")
-        if found == "elapsed":
-            return Record("elapsed")
-        if not isinstance(found, Mapping) or len(found) != 1:
-            self._refuse("record", found, "is nothing that can be recorded", hint)
-        [(how, what)] = found.items()
-        if how not in ("json", "regex") or not isinstance(what, str) or not what:
-            self._refuse("record", found, "is nothing that can be recorded", hint)
-        if how == "regex":
-            self._refuse_bad_pattern(what)
-        return Record(how, what)
+def _sizes(table: Table) -> Mapping[str, Mapping[str, Any]]:
+    """The values of parameters at each size."""
+    sizes = table.table("sizes", "write sizes.quick = { loops = 100 }")
+    for size in sizes.given:
+        if size not in SIZES:
+            raise UnknownName("size", size, SIZES, f"in {sizes.place}")
+        parameters = sizes.table(size, "write { loops = 100 }")
+        for name, value in parameters.given.items():
+            _refuse_bad_parameter(parameters, name, value)
+    return sizes.given
 
-    def ended_by(self, record: Record) -> str:
-        """Where the output says what ended a search; "" if nowhere."""
-        found = self.text("ended_by", "")
-        if found and record.how != "json":
-            self._refuse("ended_by", found, "is of no JSON", 'write record = { json = "…" }, too')
-        return found
 
-    def sizes(self) -> Mapping[str, Mapping[str, Any]]:
-        """The values of parameters at each size."""
-        found = self._get("sizes", dict, "a table", "write sizes.quick = { loops = 100 }", {})
-        for size, values in found.items():
-            if size not in SIZES:
-                raise UnknownName("size", size, SIZES, f"in sizes of {self.place}")
-            if not isinstance(values, Mapping):
-                self._refuse(f"sizes.{size}", values, "is not a table", "write { loops = 100 }")
-            for name, value in values.items():
-                self._refuse_bad_parameter(f"sizes.{size}", name, value)
-        return found
+def _sweep(table: Table) -> Mapping[str, tuple]:
+    """Parameters and the values that each takes in turn."""
+    hint = 'write sweep.jobs = "1..5" or sweep.jobs = [1, 2, 4]'
+    sweep = table.table("sweep", hint)
+    swept = {name: sweep.values(name, hint) for name in sweep.given}
+    for name, values in swept.items():
+        for value in values:
+            _refuse_bad_parameter(sweep, name, value)
+    return swept
 
-    def sweep(self) -> Mapping[str, tuple]:
-        """Parameters and the values that each takes in turn."""
-        hint = 'write sweep.jobs = "1..5" or sweep.jobs = [1, 2, 4]'
-        found = self._get("sweep", dict, "a table", hint, {})
-        swept: dict[str, tuple] = {}
-        for name, values in found.items():
-            if isinstance(values, str):
-                values = list(parse_values(f"{self.place}: sweep.{name}", values))
-            if not isinstance(values, list) or not values:
-                self._refuse(f"sweep.{name}", values, "is no list of values", hint)
-            for value in values:
-                self._refuse_bad_parameter("sweep", name, value)
-            if len(set(values)) < len(values):
-                self._refuse(f"sweep.{name}", values, "holds a value twice", "leave one out")
-            swept[name] = tuple(values)
-        return swept
 
-    def _refuse_bad_parameter(self, key: str, name: str, value: Any) -> None:
-        if not NAME.fullmatch(name) or name in GIVEN:
-            self._refuse(key, name, "cannot name a parameter", "use a-z, 0-9, - and _")
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            self._refuse(f"{key}.{name}", value, "is neither number nor text", "give one of these")
-
-    def _refuse_bad_pattern(self, pattern: str) -> None:
-        try:
-            groups = re.compile(pattern).groups
-        except re.error as error:
-            self._refuse("record.regex", pattern, f"is no regular expression: {error}", "mend it")
-        if groups != 1:
-            hint = "put ( ) around the number, and (?: ) around what else belongs together"
-            self._refuse("record.regex", pattern, f"has {groups} groups, not one", hint)
-
-    def _get(self, key: str, kinds: Any, sort: str, hint: str, default: Any) -> Any:
-        self._asked.add(key)
-        if key not in self.given:
-            if default is None:
-                raise BadValue(self.place, key, "is missing", f"add {key} = …")
-            return default
-        found = self.given[key]
-        wrong_bool = isinstance(found, bool) and kinds is not bool
-        if not isinstance(found, kinds) or wrong_bool:
-            self._refuse(key, found, f"is not {sort}", hint)
-        return found
-
-    def _refuse(self, key: str, value: Any, why: str, hint: str) -> None:
-        raise BadValue(f"{self.place}: {key}", value, why, hint)
+def _refuse_bad_parameter(table: Table, name: str, value: Any) -> None:
+    if not NAME.fullmatch(name) or name in GIVEN:
+        why = "cannot name a parameter"
+        raise BadValue(table.place, name, why, f"use a-z, 0-9, - and _, not {', '.join(GIVEN)}")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        table.refuse(name, value, "is neither number nor text", "give one of these")
