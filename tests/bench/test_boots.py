@@ -31,7 +31,7 @@ from played_guests import (
 from running import PATIENCE_S
 from schedlab import programs
 from schedlab.bench import boots as bench_boots
-from schedlab.bench import guest_facts, plan
+from schedlab.bench import guest_facts, request
 from schedlab.bench.answers import BOOTS_FOR_KERNELS_MIN
 from schedlab.bench.boots import Guest, order
 from schedlab.errors import SchedlabError
@@ -61,7 +61,7 @@ def test_each_round_boots_every_guest_in_an_order_that_follows_from_the_seed():
 
 
 def test_three_boots_are_what_the_comparison_asks_for():
-    assert plan.BOOTS == BOOTS_FOR_KERNELS_MIN
+    assert request.BOOTS == BOOTS_FOR_KERNELS_MIN
 
 
 def test_all_is_measured_once_in_turn_and_the_second_time_nothing(guests, bench, kept):
@@ -117,7 +117,7 @@ def test_a_job_tells_the_guest_what_to_run_and_how_long(guests, bench):
 
 def test_five_repetitions_a_boot_unless_it_is_said(guests, bench, kept):
     assert bench("--kernel", "b", "--boots", "1").exit_code == 0
-    assert counted(kept) == {("6.18.0", 1): plan.REPETITIONS_A_BOOT * NR_CASES}
+    assert counted(kept) == {("6.18.0", 1): request.REPETITIONS_A_BOOT * NR_CASES}
 
 
 def test_what_no_guest_can_run_is_named_with_the_reason(guests, bench, tmp_path):

@@ -24,7 +24,8 @@ from running import PATIENCE_S, assert_it_goes, is_running, wait_for
 from schedlab import programs
 from schedlab.bench import answers, policies, preparation, suite
 from schedlab.bench import environment as surroundings
-from schedlab.bench.work import Plan, Work
+from schedlab.bench.plan import Plan
+from schedlab.bench.work import RunHere
 from schedlab.commands import schedlab
 from schedlab.errors import SchedlabError
 from schedlab.report.progress import Progress
@@ -552,9 +553,18 @@ def test_time_left_is_no_guess_for_what_was_never_timed(tmp_path, capsys, monkey
         kept_ones.begin(campaign)
         number = kept_ones.surround("c", "", {}, [])
         nothing = contextlib.nullcontext
-        work = Work(plan, campaign, kept_ones, number, "boot", {}, tmp_path, lambda _: nothing())
-        work.begins = lambda turn: seen.append((turn.case.name, work.left_s(), work.untimed))
-        work.measure()
+        run = RunHere(
+            plan,
+            campaign,
+            kept_ones,
+            "boot",
+            {},
+            number,
+            scratch=tmp_path,
+            in_force=lambda _: nothing(),
+        )
+        run.begins = lambda title: seen.append((title, run.left_s(), run.untimed))
+        run.measure()
     (_, first_left, first_untimed), (second, left, untimed) = seen
     assert (first_left, sorted(first_untimed)) == (None, sorted(names))
     assert (left, untimed) == (0.0, [second])

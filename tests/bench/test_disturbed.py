@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from schedlab.bench import answers, environment
 from schedlab.bench import policies as bench_policies
-from schedlab.bench.work import Work
+from schedlab.bench.work import RunHere
 from schedlab.commands.bench import bench_verb
 from schedlab.kernel import loading
 
@@ -128,7 +128,7 @@ def test_interrupted_anywhere_it_makes_the_same_set(gated, interrupts_at):
 def test_what_was_disturbed_under_one_policy_is_made_again_under_all(gated, monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "require_kernel", lambda: None)
     monkeypatch.setattr(bench_policies, "in_force", lambda policy: contextlib.nullcontext())
-    monkeypatch.setattr(Work, "_change_of_scheduler", lambda *_: None)
+    monkeypatch.setattr(RunHere, "_change_of_scheduler", lambda *_: None)
     gated(ONE, lambda n: n in (1, 2, 3), "--policies", "bfs,kernel,cfs")
     with sqlite3.connect(tmp_path / "g.db") as database:
         rows = database.execute("SELECT slot, group_concat(policy) FROM repetitions GROUP BY slot")

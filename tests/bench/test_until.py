@@ -10,7 +10,7 @@ from collections import Counter
 import played_guests
 import pytest
 from played_guests import Guests, Played, counted, cut, seconds_of
-from schedlab.bench import plan
+from schedlab.bench import request
 from schedlab.statistics import stopping
 
 guests, bench, kept = played_guests.guests, played_guests.bench, played_guests.kept
@@ -73,8 +73,8 @@ def test_a_case_goes_on_in_all_guests_until_the_last_is_known(guests, bench, kep
     ]
     # And it stopped where the rule for repetitions does, with a boot as one.
     medians = [0.5 * (1 + (0.5 if n <= 4 else 1e-4) * (n % 2)) for n in range(1, 31)]
-    looks = stopping.looks(plan.BOOTS_UNTIL)
-    widths = [stopping.width(medians[:n], 0.15, plan.BOOTS_UNTIL) for n in looks]
+    looks = stopping.looks(request.BOOTS_UNTIL)
+    widths = [stopping.width(medians[:n], 0.15, request.BOOTS_UNTIL) for n in looks]
     assert rounds["a"] == next(one.n for one in widths if one.is_narrow)
 
 

@@ -12,10 +12,12 @@ import hashlib
 import os
 import platform
 import re
+import resource
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,11 @@ class Warned:
 
     what: str
     to_do: str
+
+    @property
+    def text(self) -> str:
+        """As it is told before measuring."""
+        return f"warning: {self.what}\n  what to do: {self.to_do}"
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,58 @@ def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> d
         "throttled": throttled,
         "noisy": noisy,
     }
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A moment from which on this machine is watched, while something of ours runs on it.
+
+    `ours_ns` is the CPU time of this process, and of `pid` if that is one of ours too; None where
+    that was gone already.
+    """
+
+    started_at: str
+    ours_ns: int | None
+    before: Reading
+    pid: int | None = None
+
+    @classmethod
+    def begin(cls, pid: int | None = None) -> Watch:
+        """Watches from now on."""
+        return cls(timestamp(), _ours_ns(pid), Reading.now(), pid)
+
+    def end(self, children_ns: int = 0) -> tuple[Reading, dict[str, Any]]:
+        """The counters now, and what others did since; see `disturbance`.
+
+        `children_ns` is the CPU time of processes of ours that ended meanwhile.
+        """
+        after, ours_ns = Reading.now(), _ours_ns(self.pid)
+        if ours_ns is None or self.ours_ns is None:
+            unknown = "what others did is not known: QEMU was gone before it could be asked"
+            return after, dict.fromkeys(("foreign_ns", "steal_ns", "throttled")) | {
+                "noisy": [unknown]
+            }
+        own_ns = children_ns + ours_ns - self.ours_ns
+        return after, disturbance(self.before, after, own_ns, os.cpu_count() or 1)
+
+
+def _ours_ns(pid: int | None) -> int | None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    ours_ns = round((used.ru_utime + used.ru_stime) * 1e9)
+    if pid is None:
+        return ours_ns
+    stat = _read(Path(f"/proc/{pid}/stat"))
+    if stat is None:
+        return None
+    # After the name in brackets, which may hold anything, user and system time are the 12th and
+    # 13th field. Source: proc(5).
+    fields = stat.rpartition(")")[2].split()
+    return ours_ns + (int(fields[11]) + int(fields[12])) * 1_000_000_000 // TICKS_PER_S
+
+
+def timestamp() -> str:
+    """Now, in UTC, as the store keeps it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
@@ -306,10 +365,10 @@ def load_average(root: Path = ROOT) -> list[float] | None:
 def pressure(root: Path = ROOT) -> dict[str, float] | None:
     """Percent of the last ten seconds in which some task waited for cpu, memory or io."""
     found = {}
-    for resource in ("cpu", "memory", "io"):
-        some = re.search(r"some avg10=([\d.]+)", _text(root, f"proc/pressure/{resource}") or "")
+    for waited_for in ("cpu", "memory", "io"):
+        some = re.search(r"some avg10=([\d.]+)", _text(root, f"proc/pressure/{waited_for}") or "")
         if some:
-            found[resource] = float(some[1])
+            found[waited_for] = float(some[1])
     return found or None
 
 

@@ -6,32 +6,102 @@ a shell nor a package, only `schedlab-bench`.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from schedlab import catalogue, programs
+from schedlab import programs
 from schedlab.bench import environment, guest_facts, preparation
 from schedlab.bench.boots import Boots, Guest, booted_with
 from schedlab.bench.environment import KERNEL_OWN
-from schedlab.bench.plan import Asked
+from schedlab.bench.plan import Tally
+from schedlab.bench.request import CPUS, Request, last_series
 from schedlab.bench.suite import Benchmark
-from schedlab.bench.work import Plan, Work, identity
 from schedlab.errors import SchedlabError
 from schedlab.kernel import loading
 from schedlab.kernel import platform as kernel_platform
 from schedlab.kernel.platform import Platform
-from schedlab.report.progress import Progress
-from schedlab.shown import print_note
 from schedlab.store.measurements import Campaign, Measurements
 
 PROGRAM_PLACE = "{bench}"
+
+
+def begin(
+    request: Request,
+    kept: Measurements,
+    command: str,
+    tell: Callable[[str], None],
+    note: Callable[[str], None],
+) -> Boots:
+    """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
+
+    `tell` is called with what is left out and why, `note` with what makes results worse.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If something is missing, or a kernel does not take a policy.
+    """
+    request = restricted(request, tell)
+    program = programs.BENCH.find()
+    records = [kernel_platform.find_record(name) for name in request.kernels or (None,)]
+    platforms = {_platform(request, record): record["hz"] for record in records}
+    _refuse_same_image(platforms)
+    guests = _guests(request, platforms, tell)
+    host = environment.capture()
+    for warning in guest_facts.warnings(guests[0].platform, host):
+        note(warning.text)
+    plan = request.plan({}, request.policy_names)
+
+    def campaign(guest: Guest, number: int) -> Campaign:
+        of_policy = dataclasses.replace(plan, policies=[guest.policy])
+        return request.campaign(of_policy, number, _condition(guest, host), command)
+
+    def is_complete(one: Campaign) -> bool:
+        of_boot = dataclasses.replace(plan, policies=one.definition["policies"])
+        return Tally(of_boot, one.series, kept.repetitions(one.id)).is_complete
+
+    nr_boots = request.nr_boots
+    if request.again:
+        # As many more as were asked for, once all that there are are complete.
+        highest = [last_series(kept, lambda n, guest=guest: campaign(guest, n)) for guest in guests]
+        places = itertools.product(guests, range(1, max(nr_boots, *highest) + 1))
+        done = all(is_complete(campaign(*place)) for place in places)
+        nr_boots = max(nr_boots, *highest) + nr_boots * done
+    places = itertools.product(guests, range(1, nr_boots + 1))
+    return Boots(
+        plan=plan,
+        campaigns={place: campaign(*place) for place in places},
+        kept=kept,
+        host=host,
+        tools={"schedlab-bench": preparation.program_digest(program)},
+        start=booted_with(programs.GUEST.find().read_bytes(), program.read_bytes()),
+    )
+
+
+def restricted(request: Request, tell: Callable[[str], None]) -> Request:
+    """The same, without the benchmarks that no guest can run; these are told.
+
+    Raises
+    ------
+    SchedlabError
+        If there is no other.
+    """
+    reasons = {case.benchmark.name: why_not(case.benchmark) for case in request.cases}
+    left_out = ", ".join(f"{name} ({why})" for name, why in reasons.items() if why)
+    able = [name for name, why in reasons.items() if why is None]
+    if not able:
+        raise SchedlabError(
+            f"nothing of suite {request.suite.name} can be measured in a virtual machine:"
+            f" {left_out}",
+            f'give a benchmark whose command is a list that begins with "{PROGRAM_PLACE}", with'
+            " neither needs, inputs, prepare nor cleanup; `schedlab bench quick --on vm` has some",
+        )
+    if left_out:
+        tell(f"left out in a virtual machine: {left_out}")
+    return dataclasses.replace(request, only=able)
 
 
 def why_not(benchmark: Benchmark) -> str | None:
@@ -49,87 +119,15 @@ def why_not(benchmark: Benchmark) -> str | None:
     return None
 
 
-def restrict(asked: Asked) -> Asked:
-    """The same, without the benchmarks that no guest can run; these are named on stderr.
-
-    Raises
-    ------
-    SchedlabError
-        If there is no other.
-    """
-    reasons = {case.benchmark.name: why_not(case.benchmark) for case in asked.cases}
-    told = ", ".join(f"{name} ({why})" for name, why in reasons.items() if why)
-    able = [case for case in asked.cases if reasons[case.benchmark.name] is None]
-    if not able:
-        raise SchedlabError(
-            f"nothing of suite {asked.suite.name} can be measured in a virtual machine: {told}",
-            f'give a benchmark whose command is a list that begins with "{PROGRAM_PLACE}", with'
-            " neither needs, inputs, prepare nor cleanup; `schedlab bench quick --on vm` has some",
-        )
-    if told:
-        print_note(f"left out in a virtual machine: {told}")
-    return dataclasses.replace(asked, cases=able)
+def _platform(request: Request, record: Mapping[str, Any]) -> Platform:
+    platform = kernel_platform.platform_of(record, request.cpus or CPUS, deterministic=False)
+    memory_mib = request.memory_mib or kernel_platform.MEMORY_MIB
+    return dataclasses.replace(platform, memory_mib=memory_mib)
 
 
-def begin(asked: Asked, kept: Measurements, command: str, quiet: bool) -> Boots:
-    """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
-
-    Raises
-    ------
-    SchedlabError, NativeError
-        If something is missing, or a kernel does not take a policy.
-    """
-    asked = restrict(asked)
-    program = programs.BENCH.find()
-    machines = asked.machines
-    records = [kernel_platform.find_record(name) for name in machines.kernels or (None,)]
-    found = {_platform(asked, record): record["hz"] for record in records}
-    _refuse_same_image(found)
-    guests = _guests(asked, found)
-    host = environment.capture()
-    for warned in () if quiet else guest_facts.warnings(guests[0].platform, host):
-        print_note(f"warning: {warned.what}\n  what to do: {warned.to_do}")
-    plans = {policy: asked.plan({}, [policy]) for policy in asked.policies}
-    series = _Series(asked, plans, host, kept, command)
-    numbers = range(1, series.last(guests) + 1)
-    places = itertools.product(guests, numbers)
-    return Boots(
-        guests=guests,
-        numbers=numbers,
-        plans=plans,
-        campaigns={place: series.campaign(*place) for place in places},
-        kept=kept,
-        host=host,
-        tools={"schedlab-bench": preparation.program_digest(program)},
-        start=booted_with(programs.GUEST.find().read_bytes(), program.read_bytes()),
-    )
-
-
-def measure(boots: Boots, quiet: bool) -> None:
-    """Makes what is missing, and says on stderr where that is and what goes wrong."""
-    progress = Progress(boots.nr_planned, quiet)
-
-    def says(text: str) -> None:
-        progress.clear()
-        print_note(text)
-
-    boots.says = says
-    boots.begins = lambda text: progress.tell(text, boots.nr_done, boots.left_s())
-    try:
-        boots.measure()
-    finally:
-        progress.clear()
-
-
-def _platform(asked: Asked, record: Mapping[str, Any]) -> Platform:
-    machines = asked.machines
-    found = kernel_platform.platform_of(record, machines.cpus, deterministic=False)
-    return dataclasses.replace(found, memory_mib=machines.memory_mib)
-
-
-def _refuse_same_image(found: Iterable[Platform]) -> None:
+def _refuse_same_image(platforms: Iterable[Platform]) -> None:
     names: dict[str, str] = {}
-    for kernel in (platform.kernel for platform in found):
+    for kernel in (platform.kernel for platform in platforms):
         other = names.setdefault(kernel.sha256, kernel.name)
         if other != kernel.name:
             raise SchedlabError(
@@ -137,102 +135,52 @@ def _refuse_same_image(found: Iterable[Platform]) -> None:
             )
 
 
-def _guests(asked: Asked, found: Mapping[Platform, int | None]) -> list[Guest]:
+def _guests(
+    request: Request, platforms: Mapping[Platform, int | None], tell: Callable[[str], None]
+) -> list[Guest]:
     """Every kernel under every policy that it takes; each has to be under one at least.
 
-    `found` has the ticks a second of each platform's kernel.
+    `platforms` has the ticks a second of each platform's kernel.
     """
-    loaded = {
-        policy: loading.object_of(policy) for policy in asked.policies if policy != KERNEL_OWN
-    }
-    if loaded and all(platform.kernel.sched_ext != "sound" for platform in found):
+    names = request.policy_names
+    objects = {name: loading.object_of(name) for name in names if name != KERNEL_OWN}
+    takes_policies = {one: one.kernel.sched_ext == "sound" for one in platforms}
+    if objects and not any(takes_policies.values()):
         without = "without --policies each kernel is measured under its own scheduler"
-        raise _not_taken(next(iter(loaded)), next(iter(found)), without)
+        raise _not_taken(next(iter(objects)), next(iter(platforms)), without)
     guests = []
-    for platform, hz in found.items():
-        own = [Guest(platform, hz)] if KERNEL_OWN in asked.policies else []
-        takes = platform.kernel.sched_ext == "sound"
-        if loaded and not takes:
-            if not own:
-                raise _not_taken(
-                    next(iter(loaded)),
-                    platform,
-                    f"with {KERNEL_OWN} among --policies, it is measured under its own scheduler",
-                )
-            print_note(
+    for platform, hz in platforms.items():
+        if KERNEL_OWN in names:
+            guests.append(Guest(platform, hz))
+        if takes_policies[platform]:
+            guests += [
+                Guest(platform, hz, policy, built, tuple(sorted(values.items())))
+                for policy, (_, built, values) in objects.items()
+            ]
+        elif objects and KERNEL_OWN not in names:
+            own = f"with {KERNEL_OWN} among --policies, it is measured under its own scheduler"
+            raise _not_taken(next(iter(objects)), platform, own)
+        elif objects:
+            tell(
                 f"kernel {platform.kernel.name} takes no policies: only its own scheduler is"
                 " measured in it"
             )
-        guests += own
-        if takes:
-            guests += [
-                Guest(platform, hz, policy, built, tuple(sorted(of_set.items())))
-                for policy, (_, built, of_set) in loaded.items()
-            ]
     return guests
 
 
-def _not_taken(policy: str, platform: Platform, else_: str) -> SchedlabError:
+def _not_taken(policy: str, platform: Platform, way_out: str) -> SchedlabError:
     kernel = platform.kernel
     return SchedlabError(
         f"policy {policy} cannot be loaded into kernel {kernel.name} ({kernel.release}), which has"
         " no sched_ext that works",
-        f"name a --kernel that takes policies, see `schedlab kernels list`; {else_}",
+        f"name a --kernel that takes policies, see `schedlab kernels list`; {way_out}",
     )
 
 
-@dataclass(frozen=True)
-class _Series:
-    """The campaigns of boots: one a guest and number, which is its series."""
-
-    asked: Asked
-    plans: dict[str, Plan]
-    host: dict[str, Any]
-    kept: Measurements
-    command: str
-
-    def last(self, guests: Sequence[Guest]) -> int:
-        """The highest number of a boot that is to be made.
-
-        With --again as many more as were asked for, once all that there are are complete.
-        """
-        asked, before = self.asked, {one.id: one for one in self.kept.campaigns()}
-        boots = asked.machines.boots
-        if not asked.again:
-            return boots
-        highest = max(boots, *(self._highest(guest, before) for guest in guests))
-        places = itertools.product(guests, range(1, highest + 1))
-        is_complete = all(self._is_complete(self.campaign(*place)) for place in places)
-        return highest + boots if is_complete else highest
-
-    def _highest(self, guest: Guest, before: dict[str, Campaign]) -> int:
-        number = 0
-        while self.campaign(guest, number + 1).id in before:
-            number += 1
-        return number
-
-    def _is_complete(self, campaign: Campaign) -> bool:
-        plan = self.plans[campaign.definition["policies"][0]]
-        none = contextlib.nullcontext
-        work = Work(plan, campaign, self.kept, 0, "", {}, Path(), none, makes_up=False)
-        return work.is_complete
-
-    def campaign(self, guest: Guest, number: int) -> Campaign:
-        """The campaign of one boot, whether the store has it or not."""
-        plan, asked = self.plans[guest.policy], self.asked
-        condition = guest_facts.condition(guest.platform, guest.policy, self.host)
-        if guest.object is not None:
-            # A policy that changed is measured anew.
-            what = guest.object.read_bytes() + repr(guest.settings).encode()
-            condition["policy"] = hashlib.sha256(what).hexdigest()[: guest_facts.DIGITS]
-        return Campaign(
-            id=identity(asked.suite.name, plan, asked.label, number, condition),
-            suite=asked.suite.name,
-            definition=plan.definition,
-            label=asked.label,
-            series=number,
-            condition=condition,
-            command=self.command,
-            version=catalogue.core_version(),
-            asked_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        )
+def _condition(guest: Guest, host: Mapping[str, Any]) -> dict[str, str]:
+    condition = guest_facts.condition(guest.platform, guest.policy, host)
+    if guest.object is not None:
+        # A policy that changed is measured anew.
+        content = guest.object.read_bytes() + repr(guest.settings).encode()
+        condition["policy"] = hashlib.sha256(content).hexdigest()[: guest_facts.DIGITS]
+    return condition

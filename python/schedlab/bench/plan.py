@@ -1,146 +1,226 @@
-"""What the options of `schedlab bench` ask for, without a word on what there is."""
+"""What a campaign measures and in which order, and what of it is still to be made.
+
+All of it is pure: what remains follows from the plan and from what was made, so a campaign that
+was stopped goes on as one that never was.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlab.bench import policies as bench_policies
-from schedlab.bench import suite
-from schedlab.bench.suite import Case, Suite
-from schedlab.bench.work import Plan
-from schedlab.errors import BadValue, SchedlabError
-from schedlab.kernel import loading, platform
-from schedlab.values import refuse_duplicates
-
-REPETITIONS_UNTIL = 100
-# In a virtual machine it is the boots that count: more repetitions of one make no second of it.
-REPETITIONS_A_BOOT = 5
-BOOTS = 3
-# With --until-ci the most; each takes as long as a machine takes to start.
-BOOTS_UNTIL = 30
-CPUS = "2"
-PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-PERCENT_LEAST, PERCENT_MOST = 0.01, 50.0
+from schedlab.bench.suite import Case
+from schedlab.digests import canonical_json
+from schedlab.store.measurements import FAILED, OK, Repetition
 
 
 @dataclass(frozen=True)
-class Machines:
-    """The virtual machines of `--on vm`: kernels of the cache, and how often each is booted.
+class Turn:
+    """What is measured next: a case under a policy, and its place."""
 
-    Without a kernel it is the newest that takes policies. `cpus` is `N[,SOCKETS,CORES,THREADS]`.
+    case: Case
+    policy: str
+    slot: str
+    warm_up: bool
+    block: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a campaign measures.
+
+    Attributes
+    ----------
+    digests, repetitions, warm_up : mapping
+        By the name of the case. With `until` the repetitions are the most that are made.
+    until : float or None
+        Half the relative width of the interval at which a case is done.
+    makes_up : bool
+        Whether disturbed repetitions are followed by others; see `Tally.last_block`.
     """
 
-    kernels: tuple[str, ...]
-    boots: int
-    cpus: str
-    memory_mib: int
-
-    @classmethod
-    def of(
-        cls,
-        on: str,
-        kernels: Sequence[str],
-        boots: int | None,
-        cpus: str | None,
-        memory_mib: int | None,
-        boots_unsaid: int = BOOTS,
-    ) -> Machines | None:
-        """From the options; None is this machine itself. Without `boots` there are `boots_unsaid`.
-
-        Raises
-        ------
-        SchedlabError
-            If they contradict each other, or one cannot be used.
-        """
-        if on != platform.VM:
-            given = {"--kernel": kernels, "--boots": boots, "--cpus": cpus, "--memory": memory_mib}
-            for option, value in given.items():
-                if value:
-                    raise SchedlabError(f"{option} is for virtual machines", "add --on vm")
-            return None
-        refuse_duplicates("--kernel", list(kernels))
-        platform.refuse_bad_cpus(cpus or CPUS)
-        memory_mib = memory_mib or platform.MEMORY_MIB
-        return cls(tuple(kernels), boots or boots_unsaid, cpus or CPUS, memory_mib)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is to be measured, how often, and in what order; `machines` is None for this one."""
-
-    suite: Suite
-    cases: list[Case]
-    size: str
-    repeat: int | None
-    until: float | None
-    policies: list[str]
-    label: str
+    cases: Sequence[Case]
+    digests: Mapping[str, str]
+    policies: Sequence[str]
     seed: int
-    again: bool
-    machines: Machines | None = None
+    repetitions: Mapping[str, int]
+    warm_up: Mapping[str, int]
+    until: float | None = None
+    makes_up: bool = True
 
-    @classmethod
-    def of(cls, read: Suite, *, size, only, repeat, until, policies, label, seed, again, **more):
-        """From the options.
+    @property
+    def definition(self) -> dict[str, Any]:
+        """All that decides what is measured, as the store keeps it."""
+        return {
+            "cases": [
+                [
+                    case.name,
+                    self.digests[case.name],
+                    self.repetitions[case.name],
+                    self.warm_up[case.name],
+                    case.benchmark.timeout_s,
+                ]
+                for case in self.cases
+            ],
+            "higher_is_better": [c.name for c in self.cases if c.benchmark.higher_is_better],
+            "policies": list(self.policies),
+            "seed": self.seed,
+            "until": self.until,
+        }
 
-        Raises
-        ------
-        SchedlabError
-            If one cannot be used.
+
+def identity(suite: str, plan: Plan, label: str, series: int, condition: Mapping[str, str]) -> str:
+    """A campaign's id: equal for equal questions asked under equal conditions."""
+    question = [suite, plan.definition, label, series, dict(condition)]
+    return hashlib.sha256(canonical_json(question).encode()).hexdigest()[:16]
+
+
+def in_turn(things: Sequence, place: str, number: int) -> list:
+    """The order of one block of many, by its number from 1: random in the first of two, and the
+    other way around in the second.
+
+    So each has the same place on average, and a steady drift meets all alike (ABBA).
+
+    Source: D. R. Cox, "Planning of Experiments", 1958 (arrangements that balance a trend).
+    """
+    shuffled = list(things)
+    random.Random(f"{place} {(number + 1) // 2}").shuffle(shuffled)
+    return shuffled if number % 2 else shuffled[::-1]
+
+
+class Tally:
+    """What was made of a plan, and so what remains of it."""
+
+    def __init__(self, plan: Plan, series: int, made: Iterable[Repetition] = ()):
+        self.plan = plan
+        self.series = series
+        self._made: dict[tuple[str, str], dict[str, Repetition]] = {}
+        for repetition in made:
+            self.add(repetition)
+
+    def add(self, repetition: Repetition) -> None:
+        """Takes in a repetition; a later one of the same slot replaces it."""
+        place = (repetition.case_digest, repetition.policy)
+        self._made.setdefault(place, {})[repetition.slot] = repetition
+
+    def counted(self, case: Case, policy: str) -> list[Repetition]:
+        """The repetitions of a case that count, by their blocks."""
+        made = self._of(case, policy)
+        blocks = (made.get(str(block)) for block in range(1, self.last_block(case) + 1))
+        return [one for one in blocks if one is not None and one.status == OK]
+
+    def last_block(self, case: Case) -> int:
+        """The number of a case's last block: `repetitions`, and one more for each block that was
+        disturbed under some policy, at most twice as many.
+
+        What was read of the machine decides, never a value: else slow repetitions would be made
+        again until they are fast. A width that is asked for takes its own number.
         """
-        keys = ("on", "kernels", "boots", "cpus", "memory_mib")
-        boots_unsaid = BOOTS if until is None else BOOTS_UNTIL
-        machines = Machines.of(*(more[key] for key in keys), boots_unsaid)
-        if machines and until is not None and again:
-            raise SchedlabError(
-                "--again makes no other boots with --until-ci: all boots of a kernel are looked at"
-                " together",
-                "leave it out to go on; a smaller --until-ci or another --label begins anew",
-            )
-        names = bench_policies.parse(policies)
-        if policies is not None and machines is None:
-            loading.require_kernel()
-        return cls(
-            suite=read,
-            cases=suite.only(suite.cases(read, size), only),
-            size=size,
-            repeat=repeat,
-            until=None if until is None else _fraction(until),
-            policies=names,
-            label=label,
-            seed=seed,
-            again=again,
-            machines=machines,
-        )
+        last = planned = self.plan.repetitions[case.name]
+        if self.plan.until is not None or not self.plan.makes_up:
+            return planned
+        disturbed = {
+            int(repetition.slot)
+            for policy in self.plan.policies
+            for repetition in self._of(case, policy).values()
+            if repetition.noisy and repetition.status == OK and not repetition.warm_up
+        }
+        for block in sorted(disturbed):
+            # Only blocks that were to be made by then count.
+            last = min(last + (block <= last), 2 * planned)
+        return last
 
-    def repetitions(self, case: Case) -> int:
-        """How many of a case are made, at most; in virtual machines, in each boot."""
-        if self.repeat is not None:
-            return self.repeat
-        if self.machines:
-            return min(case.benchmark.repetitions, REPETITIONS_A_BOOT)
-        return case.benchmark.repetitions if self.until is None else REPETITIONS_UNTIL
+    def is_done(self, case: Case, policy: str) -> bool:
+        """Whether a case has all its repetitions, or as many as the width asked for takes."""
+        values = [repetition.value for repetition in self.counted(case, policy)]
+        if self.plan.until is None:
+            return len(values) >= self.last_block(case)
+        # SciPy takes longer to load than many a repetition takes.
+        from schedlab.statistics import stopping
 
-    def plan(self, inputs: Mapping[str, Any], policies: Sequence[str]) -> Plan:
-        """What a campaign measures, with the digests of the inputs that there are."""
-        return Plan(
-            cases=self.cases,
-            digests={case.name: case.digest(inputs) for case in self.cases},
-            policies=policies,
-            seed=self.seed,
-            repetitions={case.name: self.repetitions(case) for case in self.cases},
-            warm_up={case.name: case.benchmark.warm_up for case in self.cases},
-            until=self.until,
-        )
+        return stopping.settled(values, self.plan.until, self.last_block(case))
 
+    def remaining(self, boot: str) -> Iterator[tuple[str, list[Turn]]]:
+        """Policy after policy and block after block, what is still to be made in this boot.
 
-def _fraction(text: str) -> float:
-    found = PERCENT.fullmatch(text.strip())
-    percent = float(found[1]) if found else 0.0
-    if not PERCENT_LEAST <= percent <= PERCENT_MOST:
-        hint = f"give one from {PERCENT_LEAST}% to {PERCENT_MOST:g}%, as in 1%"
-        raise BadValue("--until-ci", text, "is not a percentage that can be reached", hint)
-    return percent / 100
+        What is added meanwhile is heeded from the next policy on: a case may be done by then, and
+        a block that was disturbed be followed by one more.
+        """
+        block = 1
+        while block <= max(map(self.last_block, self.plan.cases)):
+            for policy in self._shuffled(self.plan.policies, "policies", block):
+                yield policy, list(self._turns(policy, block, boot))
+            block += 1
+
+    def turns(self, boot: str) -> list[Turn]:
+        """All that remains for this boot if nothing is disturbed, in order."""
+        turns: dict[tuple[str, str, str], Turn] = {}
+        for policy, some in self.remaining(boot):
+            for turn in some:
+                turns.setdefault((turn.case.name, policy, turn.slot), turn)
+        return list(turns.values())
+
+    def pairs(self) -> list[tuple[Case, str]]:
+        """Every case under every policy."""
+        return [(case, policy) for policy in self.plan.policies for case in self.plan.cases]
+
+    @property
+    def nr_done(self) -> int:
+        """How many repetitions that count were made."""
+        return sum(len(self.counted(*pair)) for pair in self.pairs())
+
+    @property
+    def nr_planned(self) -> int:
+        """How many there may be at most, as far as is known by now."""
+        return len(self.plan.policies) * sum(map(self.last_block, self.plan.cases))
+
+    @property
+    def nr_made_up(self) -> int:
+        """How many of these are there because others were disturbed."""
+        nr_asked = len(self.plan.policies) * sum(self.plan.repetitions.values())
+        return self.nr_planned - nr_asked
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every case is done."""
+        return all(self.is_done(*pair) for pair in self.pairs())
+
+    @property
+    def failed(self) -> list[Repetition]:
+        """The last failure of each case that is not done, by policy."""
+        failures = []
+        for case, policy in self.pairs():
+            of_case = [one for one in self._of(case, policy).values() if one.status == FAILED]
+            if of_case and not self.is_done(case, policy):
+                failures.append(of_case[-1])
+        return failures
+
+    def _of(self, case: Case, policy: str) -> Mapping[str, Repetition]:
+        return self._made.get((self.plan.digests[case.name], policy), {})
+
+    def _shuffled(self, things: Sequence, what: str, block: int) -> list:
+        return in_turn(things, f"{self.plan.seed} {what} of {self.series}", block)
+
+    def _turns(self, policy: str, block: int, boot: str) -> Iterator[Turn]:
+        """Warm-ups of this boot, then what counts."""
+        cases = [
+            case
+            for case in self._shuffled(self.plan.cases, f"cases of {policy}", block)
+            if block <= self.last_block(case)
+            and not self._is_filled(case, policy, str(block))
+            and not self.is_done(case, policy)
+        ]
+        for case in cases:
+            for number in range(1, self.plan.warm_up[case.name] + 1):
+                slot = f"warm-up {number} of boot {boot}"
+                if not self._is_filled(case, policy, slot):
+                    yield Turn(case, policy, slot, True, block)
+        for case in cases:
+            yield Turn(case, policy, str(block), False, block)
+
+    def _is_filled(self, case: Case, policy: str, slot: str) -> bool:
+        repetition = self._of(case, policy).get(slot)
+        return repetition is not None and repetition.status == OK

@@ -1,0 +1,222 @@
+"""Measures what is asked for, here or in virtual machines, and keeps every repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab import programs
+from schedlab.bench import environment, guests, policies, preparation
+from schedlab.bench.boots import Boots
+from schedlab.bench.plan import Tally
+from schedlab.bench.request import Request, last_series
+from schedlab.bench.suite import GIVEN
+from schedlab.bench.work import RunHere
+from schedlab.report.progress import Progress
+from schedlab.store.measurements import Campaign, Measurements, Repetition
+from schedlab.store.runs import Store
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a campaign, or of the boots of one.
+
+    Attributes
+    ----------
+    campaign : Campaign
+        It, or one of them.
+    nr_made, nr_before, nr_made_up : int
+        Repetitions that count: made now, kept before, and made because others were disturbed.
+    is_complete : bool
+        Whether all is there that was asked for.
+    policies : sequence of str
+        Those that it was measured under.
+    failed : sequence of Repetition
+        The last failure of each case that is not done.
+    widths : sequence of str
+        With `until`, how well each case is known, or what it would take.
+    """
+
+    campaign: Campaign
+    nr_made: int
+    nr_before: int
+    nr_made_up: int
+    is_complete: bool
+    policies: Sequence[str]
+    failed: Sequence[Repetition]
+    widths: Sequence[str]
+
+    def comparable(self, kept: Measurements) -> list[Campaign]:
+        """All campaigns of this machine that share a case with this one, the latest last."""
+        own = {case[0] for case in self.campaign.definition["cases"]}
+        return [
+            one
+            for one in campaigns_of(kept, self.campaign.suite)
+            if one.condition["machine"] == self.campaign.condition["machine"]
+            and any(case[0] in own for case in one.definition["cases"])
+        ]
+
+
+def campaigns_of(kept: Measurements, suite: str) -> list[Campaign]:
+    """All that a store has of a suite, the latest last."""
+    return [campaign for campaign in kept.campaigns() if campaign.suite == suite]
+
+
+def measure(
+    request: Request,
+    store: Path,
+    *,
+    command: str = "",
+    tell: Callable[[str], None] = lambda text: None,
+    quiet: bool = True,
+) -> Measured:
+    """Makes what the store does not have yet.
+
+    Parameters
+    ----------
+    store : Path
+        Made if it is not there.
+    command : str
+        What asks for the same on the command line, to be told.
+    tell : callable
+        Called with each thing that a user must know, such as a failure, and, where it is not
+        `quiet`, with what makes results worse and with what is prepared.
+    quiet : bool
+        No progress on standard error either.
+
+    Raises
+    ------
+    SchedlabError, NativeError
+        If something is missing, or somebody measures already.
+    KeyboardInterrupt
+        As it comes, once it is told how to go on.
+    """
+    progress = Progress(0, quiet)
+
+    def say(text: str) -> None:
+        progress.clear()
+        tell(text)
+
+    def note(text: str) -> None:
+        if not quiet:
+            say(text)
+
+    directory = preparation.work_directory(request.work_dir)
+    with preparation.alone(directory), Store(store) as opened:
+        kept = Measurements(opened)
+        if request.is_vm:
+            run = guests.begin(request, kept, command, say, note)
+        else:
+            run = _begin(request, kept, directory, command, note)
+        nr_before = _nr_done(run)
+
+        def begins(doing: str) -> None:
+            # Disturbed repetitions are followed by more.
+            progress.nr_planned = sum(tally.nr_planned for tally in run.tallies)
+            progress.tell(doing, _nr_done(run), run.left_s(), not run.untimed)
+
+        run.tell, run.begins = say, begins
+        try:
+            run.measure()
+        except KeyboardInterrupt:
+            nr_planned = sum(tally.nr_planned for tally in run.tallies)
+            say(
+                f"\n{_nr_done(run)} of {nr_planned} repetitions are kept in {store}; the same"
+                f" command goes on from there: {command}"
+            )
+            raise
+        finally:
+            progress.clear()
+        return _measured(run, request, nr_before)
+
+
+def _begin(
+    request: Request,
+    kept: Measurements,
+    directory: Path,
+    command: str,
+    note: Callable[[str], None],
+) -> RunHere:
+    """Looks at the machine, prepares what is needed, and finds the campaign to go on with."""
+    packages = preparation.refuse_missing_packages(request.suite, request.cases)
+    facts = environment.capture(packages)
+    values: dict[str, Any] = {"nr_cpus": facts["machine"]["nr_cpus_usable"]}
+    if preparation.uses_program(request.suite, request.cases):
+        values["bench"] = programs.BENCH.find()
+        facts["tools"]["schedlab-bench"] = preparation.program_digest(values["bench"])
+    warnings = environment.warnings(facts)
+    for warning in warnings:
+        note(warning.text)
+    facts["inputs"] = _prepare(request, values, directory, note)
+    plan = request.plan(facts["inputs"], request.policy_names)
+    condition = environment.condition(facts)
+
+    def campaign(number: int) -> Campaign:
+        return request.campaign(plan, number, condition, command)
+
+    series = last_series(kept, campaign)
+    if series and request.again:
+        made = kept.repetitions(campaign(series).id)
+        series += Tally(plan, series, made).is_complete
+    chosen = campaign(max(series, 1))
+    kept.begin(chosen)
+    values["work"] = directory / "scratch"
+    values["work"].mkdir(exist_ok=True)
+    told = [[warning.what, warning.to_do] for warning in warnings]
+    return RunHere(
+        plan=plan,
+        campaign=chosen,
+        kept=kept,
+        boot=facts["boot_id"] or "unknown",
+        values=values,
+        surroundings=kept.surround(chosen.id, chosen.asked_at, facts, told),
+        scratch=values["work"],
+        in_force=policies.in_force,
+    )
+
+
+def _prepare(
+    request: Request, values: dict[str, Any], directory: Path, note: Callable[[str], None]
+) -> dict[str, Any]:
+    """Makes the inputs that are needed; adds their folders to `values`, gives their digests."""
+    needed = {name for case in request.cases for name in case.benchmark.inputs}
+    digests = {}
+    for made in request.suite.inputs:
+        if made.name in needed:
+            given = {name: values.get(name, "") for name in GIVEN}
+            folder, digests[made.name] = preparation.prepared(
+                made, request.size, given, directory, note
+            )
+            values[made.name] = folder
+    return digests
+
+
+def _nr_done(run: RunHere | Boots) -> int:
+    return sum(tally.nr_done for tally in run.tallies)
+
+
+def _measured(run: RunHere | Boots, request: Request, nr_before: int) -> Measured:
+    return Measured(
+        campaign=run.campaign,
+        nr_made=_nr_done(run) - nr_before,
+        nr_before=nr_before,
+        nr_made_up=sum(tally.nr_made_up for tally in run.tallies),
+        is_complete=run.is_complete,
+        failed=[repetition for tally in run.tallies for repetition in tally.failed],
+        policies=request.policy_names,
+        widths=[] if request.width is None else _widths(run, request.width),
+    )
+
+
+def _widths(run: RunHere | Boots, until: float) -> list[str]:
+    # Statistics are loaded only now, because that takes a while.
+    from schedlab.bench.answers import reached
+
+    what = "boots" if isinstance(run, Boots) else "runs"
+    return [
+        f"{name}: {reached(values, until, runs_max, what)}"
+        for name, values, runs_max in run.series()
+        if values
+    ]

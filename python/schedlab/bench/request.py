@@ -1,0 +1,203 @@
+"""What is to be measured, in the words of the options of `schedlab bench`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab import catalogue
+from schedlab.bench import policies as bench_policies
+from schedlab.bench import suite as suites
+from schedlab.bench.environment import timestamp
+from schedlab.bench.plan import Plan, identity
+from schedlab.bench.suite import REPETITIONS_MAX, SIZES, Case, Suite
+from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.kernel import loading, platform
+from schedlab.store.measurements import Campaign, Measurements
+from schedlab.values import refuse_duplicates
+
+HERE = "here"
+# The most repetitions with --until-ci.
+REPETITIONS_UNTIL = 100
+# In a virtual machine it is the boots that count: more repetitions of one make no second of it.
+REPETITIONS_A_BOOT = 5
+BOOTS = 3
+# With --until-ci the most; each takes as long as a machine takes to start.
+BOOTS_UNTIL = 30
+CPUS = "2"
+PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+PERCENT_LEAST, PERCENT_MOST = 0.01, 50.0
+# Whole numbers: option, smallest, largest. QEMU takes more memory; a machine has less.
+BOUNDS = {
+    "repeat": ("--repeat", 1, REPETITIONS_MAX),
+    "seed": ("--seed", 0, 2**62),
+    "boots": ("--boots", 1, 1000),
+    "memory_mib": ("--memory", 128, 1 << 20),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be measured, how often and where; what is None has the default of the options.
+
+    Attributes
+    ----------
+    only : sequence of str
+        Names of benchmarks; all of the suite's if there is none.
+    until : str or None
+        Half the width of an interval, as in "1%".
+    policies : str or None
+        Names with commas between, None for whatever schedules this machine.
+    on : str
+        "here" or "vm". Only virtual machines have `kernels` (names of the cache), `boots`, `cpus`
+        (N or N,SOCKETS,CORES,THREADS) and `memory_mib`.
+    work_dir : Path or None
+        Where programs work, None for the user's cache.
+
+    Raises
+    ------
+    SchedlabError
+        If one of these cannot be used, or two contradict each other.
+    """
+
+    suite: Suite
+    size: str = SIZES[0]
+    only: Sequence[str] = ()
+    repeat: int | None = None
+    until: str | None = None
+    policies: str | None = None
+    on: str = HERE
+    kernels: Sequence[str] = ()
+    boots: int | None = None
+    cpus: str | None = None
+    memory_mib: int | None = None
+    label: str = ""
+    seed: int = 1
+    again: bool = False
+    work_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        for kind, name, valid in (("size", self.size, SIZES), ("place", self.on, (HERE, "vm"))):
+            if name not in valid:
+                raise UnknownName(kind, name, valid)
+        for name, (option, least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or not least <= value <= most):
+                raise BadValue(option, value, f"is not a whole number from {least} to {most}")
+        if self.is_vm:
+            self._refuse_bad_machines()
+        else:
+            self._refuse_machines()
+        # Wrong texts are errors before anything is looked up.
+        _ = self.cases, self.policy_names, self.width
+        if self.policies is not None and not self.is_vm:
+            loading.require_kernel()
+
+    def _refuse_machines(self) -> None:
+        of_machines = {
+            "--kernel": self.kernels,
+            "--boots": self.boots,
+            "--cpus": self.cpus,
+            "--memory": self.memory_mib,
+        }
+        for option, value in of_machines.items():
+            if value:
+                raise SchedlabError(f"{option} is for virtual machines", "add --on vm")
+
+    def _refuse_bad_machines(self) -> None:
+        refuse_duplicates("--kernel", list(self.kernels))
+        platform.refuse_bad_cpus(self.cpus or CPUS)
+        if self.until is not None and self.again:
+            raise SchedlabError(
+                "--again makes no other boots with --until-ci: all boots of a kernel are looked at"
+                " together",
+                "leave it out to go on; a smaller --until-ci or another --label begins anew",
+            )
+
+    @property
+    def is_vm(self) -> bool:
+        """Whether it is measured in virtual machines."""
+        return self.on == platform.VM
+
+    @property
+    def cases(self) -> list[Case]:
+        """What is repeated."""
+        return suites.only(suites.cases(self.suite, self.size), self.only)
+
+    @property
+    def policy_names(self) -> list[str]:
+        """The policies that take turns, or the kernel's own scheduler alone."""
+        return bench_policies.parse(self.policies)
+
+    @property
+    def width(self) -> float | None:
+        """Half the relative width at which a case is done; None for a number of repetitions."""
+        if self.until is None:
+            return None
+        percent = PERCENT.fullmatch(self.until.strip())
+        number = float(percent[1]) if percent else 0.0
+        if not PERCENT_LEAST <= number <= PERCENT_MOST:
+            hint = f"give one from {PERCENT_LEAST}% to {PERCENT_MOST:g}%, as in 1%"
+            raise BadValue(
+                "--until-ci", self.until, "is not a percentage that can be reached", hint
+            )
+        return number / 100
+
+    @property
+    def nr_boots(self) -> int:
+        """How often each kernel is booted, with `until` at most."""
+        return self.boots or (BOOTS if self.until is None else BOOTS_UNTIL)
+
+    def plan(self, inputs: Mapping[str, Any], policies: Sequence[str]) -> Plan:
+        """What a campaign measures under these policies; in a virtual machine, what a boot does.
+
+        `inputs` are the digests of the inputs that there are.
+        """
+        cases = self.cases
+        return Plan(
+            cases=cases,
+            digests={case.name: case.digest(inputs) for case in cases},
+            policies=policies,
+            seed=self.seed,
+            repetitions={case.name: self._repetitions(case) for case in cases},
+            warm_up={case.name: case.benchmark.warm_up for case in cases},
+            until=self.width,
+            # No guest is told to go on, and another boot would be another run.
+            makes_up=not self.is_vm,
+        )
+
+    def campaign(
+        self, plan: Plan, series: int, condition: Mapping[str, str], command: str
+    ) -> Campaign:
+        """The campaign with this number, whether the store has it or not."""
+        return Campaign(
+            id=identity(self.suite.name, plan, self.label, series, condition),
+            suite=self.suite.name,
+            definition=plan.definition,
+            label=self.label,
+            series=series,
+            condition=condition,
+            command=command,
+            version=catalogue.core_version(),
+            asked_at=timestamp(),
+        )
+
+    def _repetitions(self, case: Case) -> int:
+        """How many of a case are made, at most; in virtual machines, in each boot."""
+        if self.repeat is not None:
+            return self.repeat
+        if self.is_vm:
+            return min(case.benchmark.repetitions, REPETITIONS_A_BOOT)
+        return case.benchmark.repetitions if self.until is None else REPETITIONS_UNTIL
+
+
+def last_series(kept: Measurements, campaign: Callable[[int], Campaign]) -> int:
+    """The number of the last campaign of a series that the store has; 0 if it has none."""
+    known = {one.id for one in kept.campaigns()}
+    number = 0
+    while campaign(number + 1).id in known:
+        number += 1
+    return number
