@@ -208,21 +208,6 @@ def test_a_latency_of_zero_is_drawn_at_one_nanosecond():
     assert np.all(np.isfinite(line.error_y.arrayminus))
 
 
-@pytest.mark.parametrize(
-    ("duration_ns", "text"),
-    [
-        (1, "1 ns"),
-        (999, "999 ns"),
-        (1000, "1 µs"),
-        (2.5e6, "2.5 ms"),
-        (1.5e11, "150 s"),
-        (0, "0 ns"),
-    ],
-)
-def test_durations_are_told_in_the_unit_that_fits(duration_ns, text):
-    assert figures.with_unit_ns(duration_ns) == text
-
-
 # --- split ----------------------------------------------------------------------------------------
 
 

@@ -88,19 +88,20 @@ def test_a_bound_is_written_on_its_side_of_no_change(ratio, below, above):
 
 
 @pytest.mark.parametrize(
-    ("p_value", "written"),
+    ("p_value", "sentence", "cell"),
     [
-        (0.0314, "= 0.031"),
-        (0.6321, "= 0.63"),
-        (1e-12, "< 0.0001"),
-        (0.0, "< 0.0001"),
-        (0.00012, "= 0.0001"),
-        (1.0, "= 1.0"),
-        (None, "unknown"),
+        (0.0314, "p = 0.031", "0.031"),
+        (0.6321, "p = 0.63", "0.63"),
+        (1e-12, "p < 0.001", "< 0.001"),
+        (0.0, "p < 0.001", "< 0.001"),
+        (0.00123, "p = 0.0012", "0.0012"),
+        (1.0, "p = 1.0", "1.0"),
+        (None, "p unknown", "–"),
     ],
 )
-def test_a_p_value_has_two_digits_and_no_far_tail(p_value, written):
-    assert digits.p_text(p_value) == written
+def test_a_p_value_has_two_digits_and_no_far_tail(p_value, sentence, cell):
+    assert digits.p_text(p_value) == sentence
+    assert digits.p_number(p_value) == cell
 
 
 def test_a_power_of_ten_is_no_special_case():

@@ -223,7 +223,7 @@ def tests_of(found: Sequence[Row]) -> list[tuple[str, str, Sequence[str]]]:
         if row.comparison:
             omnibus = row.comparison.omnibus
             several = len(row.samples) > 2 and omnibus is not None
-            all_alike = f" {omnibus.test}: p {p_text(omnibus.p_value)}." if several else ""
+            all_alike = f" {omnibus.test}: {p_text(omnibus.p_value)}." if several else ""
             told.append((row.name, row.comparison.why + all_alike, row.comparison.notes))
     return told
 

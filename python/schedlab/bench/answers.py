@@ -470,8 +470,8 @@ def limits(found: Sequence[Row]) -> list[str]:
                 is_by_boot = any(of is row and setup in (one, row.first) for of, one in by_boot)
                 one_each = "; what is compared is one number a boot" if is_by_boot else ""
                 told.append(
-                    f"{row.name}, {row.names[setup]}: its boots differ from each other (p"
-                    f" {p_text(p_value)}), so the interval is too narrow for what another boot"
+                    f"{row.name}, {row.names[setup]}: its boots differ from each other"
+                    f" ({p_text(p_value)}), so the interval is too narrow for what another boot"
                     f" would show{one_each}. Their means: {_boot_means(sample)} {row.unit}"
                 )
     for row in found:

@@ -11,7 +11,7 @@ from schedlab.bench.answers import (
     Sample,
     answers,
 )
-from schedlab.statistics.digits import number, p_text, percent
+from schedlab.statistics.digits import number, p_number, percent
 from schedlab.statistics.estimates import THRESHOLD, Estimate
 from schedlab.statistics.power import POWER
 
@@ -46,7 +46,7 @@ def runs_text(answer: Answer) -> str:
 
 def plain_p(p_value: float | None) -> str:
     """A p value in a table."""
-    return "–" if p_value is None else p_text(p_value).removeprefix("= ")
+    return p_number(p_value)
 
 
 def legend(nr_compared: int) -> list[str]:

@@ -17,7 +17,7 @@ from schedlab.experiment.fairness import ShareErrors
 from schedlab.experiment.interactivity import PERCENTILES, REQUEST_GROUPS_MAX, Delays, Requests
 from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.report import figures as report_figures
-from schedlab.report import pages
+from schedlab.report import forms, pages
 from schedlab.report.figures import CPU_PARTS, Look, Point
 
 if TYPE_CHECKING:
@@ -224,6 +224,6 @@ def _timeline(timelines: Timelines | None, looks: Mapping[str, Look]) -> dict | 
         return None
     return {
         "told": timelines,
-        "until": report_figures.with_unit_ns(timelines.until_ns),
+        "until": forms.tick_text(timelines.until_ns),
         "figure": pages.script(timeline_figure.timeline_figure(timelines, looks)),
     }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from schedlab.experiment.fairness import share_errors
 from schedlab.experiment.interactivity import Requests, requests, wakeup_latencies
 from schedlab.experiment.study import number
-from schedlab.report.forms import format_ns
+from schedlab.report.forms import time_text
 from schedlab.statistics.estimates import THRESHOLD, Estimate
 
 if TYPE_CHECKING:
@@ -103,14 +103,14 @@ def _deadlines(study: Study) -> dict[str, str]:
 def _responses(study: Study) -> dict[str, str]:
     rows = [row for row in requests(study) if row.delays]
     what = "99th percentile of response time ({})"
-    return _of_worst_name(rows, lambda row: row.delays.percentiles["p99"], what, format_ns)
+    return _of_worst_name(rows, lambda row: row.delays.percentiles["p99"], what, time_text)
 
 
 def _latencies(study: Study) -> dict[str, str]:
     named: dict[str, dict[str, Estimate]] = {}
     for row in wakeup_latencies(study):
         named.setdefault(row.panel.name, {})[row.policy] = row.percentiles["p99"]
-    return _told(named, "99th percentile of wake-up latency", format_ns)
+    return _told(named, "99th percentile of wake-up latency", time_text)
 
 
 def _shares(study: Study) -> dict[str, str]:

@@ -21,8 +21,8 @@ from schedlab.report.figures import (
     layout,
     legend_above,
     whiskers,
-    with_unit_ns,
 )
+from schedlab.report.forms import tick_text
 
 MARKED_SHARES = (0.5, 0.9, 0.99)
 """Where a curve bears its policy's mark, to be told apart without colour: p50, p90 and p99."""
@@ -75,7 +75,7 @@ def ecdf_figure(
         type="log",
         range=[np.log10(low), np.log10(high)],
         tickvals=ticks,
-        ticktext=["" if at % step else with_unit_ns(tick) for at, tick in enumerate(ticks)],
+        ticktext=["" if at % step else tick_text(tick) for at, tick in enumerate(ticks)],
         tickangle=0,
     )
     figure.update_yaxes(range=[0, 102], tickvals=[0, 25, 50, 75, 90, 100])
@@ -142,7 +142,7 @@ def _draw_curve(figure: go.Figure, name: str, xs, ys, look: Look) -> None:
         y=ys,
         mode="lines",
         line={"color": look.colour, "width": 2.2, "dash": look.dash, "shape": "hv"},
-        customdata=[with_unit_ns(x) for x in xs],
+        customdata=[tick_text(x) for x in xs],
         hovertemplate="%{y:.1f} % within %{customdata}<extra>" + escape(name) + "</extra>",
     )
 

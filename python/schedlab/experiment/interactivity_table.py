@@ -13,7 +13,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.report.forms import format_ns
+from schedlab.report.forms import time_text
 from schedlab.report.tables import Block, fits, print_policy_rows, print_table
 from schedlab.shown import print_data
 
@@ -187,7 +187,7 @@ def _rows(found: Sequence, metrics: dict[str, Callable]) -> list[Row]:
 
 def _delay_text(found: Estimate) -> str:
     """A geometric mean, and how many times more or less it may be."""
-    text = format_ns(found.mean)
+    text = time_text(found.mean)
     if found.low is None or found.high is None or found.low == found.high:
         return text
     return f"{text} ×÷ {found.high / found.mean:.2f}"

@@ -19,7 +19,7 @@ from rich.table import Table
 from schedlab import catalogue
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import Experiment
-from schedlab.report.forms import format_ns
+from schedlab.report.forms import time_text
 from schedlab.report.tables import Block, fits, print_policy_rows, print_table, print_text
 from schedlab.shown import print_data, print_note
 from schedlab.store.runs import RunRecord, measured_on
@@ -124,7 +124,7 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     # What it would have taken, and how long tasks waited, nobody knows of a run without an end.
     if result["status"] != "failed":
         was_stopped = " (stopped before its end)" * (result["status"] == "stopped")
-        yield "makespan", format_ns(result["makespan_ns"]) + was_stopped
+        yield "makespan", time_text(result["makespan_ns"]) + was_stopped
         if messages := result["messages"]:
             yield "messages", _messages(messages, result["makespan_ns"])
     yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
@@ -139,9 +139,9 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     if result["status"] != "failed":
         yield from _waits_and_shares(result)
     if result["events"] is not None:
-        yield "simulated", f"{format_ns(result['elapsed_ns'])}, {result['events']:,} events"
+        yield "simulated", f"{time_text(result['elapsed_ns'])}, {result['events']:,} events"
     if result.get("recording"):
-        yield "elapsed", format_ns(result["elapsed_ns"])
+        yield "elapsed", time_text(result["elapsed_ns"])
         yield "recording", _recording(result)
     yield "digest", result["digest"]
 
@@ -207,7 +207,7 @@ def _spread(histogram: Mapping | None) -> str:
     if not histogram["count"]:
         return "none"
     return ", ".join(
-        f"{name} {format_ns(histogram[name])}" for name in ("p50", "p90", "p99", "max")
+        f"{name} {time_text(histogram[name])}" for name in ("p50", "p90", "p99", "max")
     )
 
 

@@ -12,7 +12,8 @@ from html import escape
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above, with_unit_ns
+from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above
+from schedlab.report.forms import tick_text
 
 GROUPS_MAX = 7
 """Groups with a colour of their own; what took least CPU time shares the last colour."""
@@ -195,7 +196,7 @@ def _turns_of(run: PlayedRun) -> dict[int, int]:
 
 def _name_run(figure: go.Figure, run: PlayedRun, row: int, look: Look) -> None:
     figure.add_annotation(
-        text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {with_unit_ns(run.makespan_ns)}",
+        text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {tick_text(run.makespan_ns)}",
         xref="x domain" if row == 1 else f"x{row} domain",
         yref="y domain" if row == 1 else f"y{row} domain",
         x=0, y=1, xanchor="left", yanchor="bottom",

@@ -13,6 +13,8 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
+from schedlab.report.forms import tick_text
+
 FONT_FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 INK = "#2b2f36"
 FAINT_INK = "#667080"
@@ -30,7 +32,6 @@ _LINE_WIDTHS_PX = (3.2, 2.7, 2.2, 1.8, 1.5)
 _MARKER_SIZES_PX = (12.5, 11, 8.5, 7, 5.5)
 _RATIO_TICKS_WIDE = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1, 2, 3, 5, 10, 30, 100)
 _RATIO_TICKS = (0.15, 0.2, 0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6)
-_LATENCY_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 
 CPU_PARTS = ("work", "kernel", "scheduler", "lock_wait", "idle")
 _PART_FILL = {
@@ -227,7 +228,7 @@ def latency_figure(
         type="log",
         range=[np.log10(low), np.log10(high)],
         tickvals=ticks,
-        ticktext=[with_unit_ns(tick) for tick in ticks],
+        ticktext=[tick_text(tick) for tick in ticks],
     )
     _scale_x(figure, series, from_zero=False)
     return figure
@@ -327,13 +328,6 @@ def legend_above() -> dict:
     }  # fmt: skip
 
 
-def with_unit_ns(duration_ns: float) -> str:
-    """A duration in the largest unit that keeps it at 1 or more, to three significant digits."""
-    unit, unit_ns = next((u for u in _LATENCY_UNITS if duration_ns >= u[1]), ("ns", 1.0))
-    scaled = duration_ns / unit_ns
-    return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.3g} {unit}"
-
-
 def _draw(
     figure: go.Figure, series: Mapping[str, Sequence[Point]], looks: Mapping[str, Look]
 ) -> None:
@@ -414,20 +408,19 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 
     Where there is no room for all, they are evenly spread over the whole.
     """
+    if not places:
+        return []
     if len(places) > 1 and gap * (len(places) - 1) >= 1:
         return [float(place) for place in np.linspace(0, 1, len(places))]
+    # Loading it takes longer than drawing a figure.
+    from scipy.optimize import isotonic_regression
+
     ranks = gap * np.arange(len(places))
     targets = np.asarray(places, dtype=np.float64) - ranks
-    blocks: list[list[float]] = []  # runs of neighbours that share one shift: isotonic regression
-    for target in targets:
-        blocks.append([float(target)])
-        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    shifts = [float(np.mean(block)) for block in blocks for _ in block]
-    room = 1 - gap * max(len(places) - 1, 0)
-    return [
-        float(np.clip(shift, 0, room) + rank) for shift, rank in zip(shifts, ranks, strict=True)
-    ]
+    # Neighbours that are too near share one shift.
+    shifts = isotonic_regression(targets).x
+    room = 1 - gap * (len(places) - 1)
+    return [float(place) for place in np.clip(shifts, 0, room) + ranks]
 
 
 def layout(x_title: str, y_title: str | None, right_px: int) -> dict:

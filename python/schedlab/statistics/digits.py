@@ -16,7 +16,7 @@ DIGITS_EXACT = 6
 """Of what is known exactly, or so well that nobody needs more."""
 TWO_DIGITS_BELOW = 3.55
 ROUNDED_UP_FROM = 9.5
-P_SMALLEST = 0.0001
+P_SMALLEST = 0.001
 """Below this a p value rests on the far tails of a distribution that no sample knows."""
 
 
@@ -81,12 +81,19 @@ def percent(change: float) -> str:
 
 
 def p_text(p_value: float | None) -> str:
-    """A p value with its sign of equality, such as "= 0.03": two digits, nothing beyond 0.0001."""
+    """A p value in a sentence, with two digits: p = 0.031, p < 0.001 or p unknown."""
     if p_value is None:
-        return "unknown"
+        return "p unknown"
+    return f"p {p_number(p_value)}" if p_value < P_SMALLEST else f"p = {p_number(p_value)}"
+
+
+def p_number(p_value: float | None) -> str:
+    """A p value in a table, with two digits: 0.031, < 0.001, or a dash for one that is unknown."""
+    if p_value is None:
+        return "–"
     if p_value < P_SMALLEST:
-        return f"< {P_SMALLEST:.4f}"
-    return f"= {_written(p_value, min(4, _decimals_of(p_value, 2)))}"
+        return f"< {P_SMALLEST:g}"
+    return _written(p_value, min(4, _decimals_of(p_value, 2)))
 
 
 def _places(value: float, low: float | None, high: float | None) -> int:

@@ -579,7 +579,7 @@ def _contradictions(pair: Pair) -> list[str]:
     can_tell = pair.exchange_p is not None and pair.ratio.n_a >= BLOCKS_FOR_EXCHANGES_MIN
     if can_tell and (p_value < SIGNIFICANT) != (pair.exchange_p < SIGNIFICANT):
         told.append(
-            f"its test has p {p_text(p_value)}, and exchanging both within blocks p"
+            f"its test has {p_text(p_value)}, and exchanging both within blocks"
             f" {p_text(pair.exchange_p)}: more blocks would tell"
         )
     return told

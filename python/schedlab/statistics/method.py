@@ -83,7 +83,7 @@ class Choice:
         if exchanged:
             most = max(self.within[names].a.size for names in exchanged)
             ways = "every way" if most <= EXACT_BLOCKS_MAX else f"{EXCHANGES:,} random ways"
-            found = ", ".join(f"{a} p {p_text(p_value)}" for (a, _), p_value in exchanged.items())
+            found = ", ".join(f"{a} {p_text(p_value)}" for (a, _), p_value in exchanged.items())
             parts.append(f"exchanging both within blocks in {ways}: {found}")
         if self.because:
             parts.append(self.because)
@@ -235,7 +235,7 @@ def _variances_text(large: Mapping[str, Sample]) -> str:
     if test is None:
         return "whether variances differ cannot be tested"
     shows = "shows" if test.p_value < 1 - CONFIDENCE else "does not show"
-    return f"Brown and Forsythe's test {shows} that variances differ (p {p_text(test.p_value)})"
+    return f"Brown and Forsythe's test {shows} that variances differ ({p_text(test.p_value)})"
 
 
 def _odd(large: Mapping[Hashable, Sample]) -> list[Hashable]:
