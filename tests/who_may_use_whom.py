@@ -114,7 +114,7 @@ LEAVES = {
     "digests": set(),
     "nice": set(),
     "values": {"errors"},
-    "whole_file": set(),
+    "whole_file": {"errors"},
     "catalogue": {"errors", "user_file", "_native"},
     "programs": {"catalogue", "errors"},
     "workers": {"catalogue", "shown"},

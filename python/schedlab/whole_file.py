@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from schedlab.errors import SchedlabError
 
 
 def write(path: str | os.PathLike[str], text: str) -> None:
@@ -25,3 +29,12 @@ def write(path: str | os.PathLike[str], text: str) -> None:
         raise
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def named_errors(what: str, hint: str) -> Iterator[None]:
+    """A context in which the system's errors become a SchedlabError: `what` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise SchedlabError(f"{what} cannot be written: {error.strerror}", hint) from error

@@ -6,12 +6,15 @@ or opened without a network shows what it showed its author.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
+
+from schedlab import whole_file
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -39,6 +42,18 @@ def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
     for form in forms:
         environment.filters[form.__name__] = form
     return environment.get_template(template).render(plotly_js=Markup(get_plotlyjs()), **values)
+
+
+def write(path: str | os.PathLike[str], html: str, hint: str) -> None:
+    """Writes a page whole or not at all.
+
+    Raises
+    ------
+    SchedlabError
+        If the file cannot be written; `hint` says how to get at what is in it.
+    """
+    with whole_file.named_errors(f"report {path}", hint):
+        whole_file.write(path, html)
 
 
 def script(figure: Figure) -> Markup:
