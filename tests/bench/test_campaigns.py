@@ -28,7 +28,7 @@ from schedlab.bench.plan import Plan
 from schedlab.bench.work import RunHere
 from schedlab.commands import schedlab
 from schedlab.errors import SchedlabError
-from schedlab.report.progress import Progress
+from schedlab.report.progress import left_text, measuring
 from schedlab.store.measurements import Campaign, Measurements
 from schedlab.store.runs import Store
 
@@ -569,7 +569,8 @@ def test_time_left_is_no_guess_for_what_was_never_timed(tmp_path, capsys, monkey
     assert (first_left, sorted(first_untimed)) == (None, sorted(names))
     assert (left, untimed) == (0.0, [second])
 
-    Progress(9, quiet=False).tell("limit", 1, 60.0, is_whole=False)
+    with measuring(9, quiet=False) as progress:
+        progress.update(1, "limit", left=left_text(60.0, is_whole=False))
     assert capsys.readouterr().err == "1/9 repetitions, 1 min 0 s left at least: limit\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from schedlab.bench.plan import Tally
 from schedlab.bench.request import Request, last_series
 from schedlab.bench.suite import GIVEN
 from schedlab.bench.work import RunHere
-from schedlab.report.progress import Progress
+from schedlab.report.progress import Progress, left_text, measuring
 from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.runs import Store
 
@@ -69,8 +70,7 @@ def measure(
     store: Path,
     *,
     command: str = "",
-    tell: Callable[[str], None] = lambda text: None,
-    quiet: bool = True,
+    quiet: bool = False,
 ) -> Measured:
     """Makes what the store does not have yet.
 
@@ -80,11 +80,9 @@ def measure(
         Made if it is not there.
     command : str
         What asks for the same on the command line, to be told.
-    tell : callable
-        Called with each thing that a user must know, such as a failure, and, where it is not
-        `quiet`, with what makes results worse and with what is prepared.
     quiet : bool
-        No progress on standard error either.
+        Nothing on standard error but what a user must know, such as a failure: no progress, and no
+        word of what makes results worse or of what is prepared.
 
     Raises
     ------
@@ -93,43 +91,32 @@ def measure(
     KeyboardInterrupt
         As it comes, once it is told how to go on.
     """
-    progress = Progress(0, quiet)
-
-    def say(text: str) -> None:
-        progress.clear()
-        tell(text)
-
-    def note(text: str) -> None:
-        if not quiet:
-            say(text)
-
+    notes = Progress(0, "", quiet)
     directory = preparation.work_directory(request.work_dir)
     with preparation.alone(directory), Store(store) as opened:
         kept = Measurements(opened)
         if request.is_vm:
-            run = guests.begin(request, kept, command, say, note)
+            run = guests.begin(request, kept, command, notes.tell, notes.note)
         else:
-            run = _begin(request, kept, directory, command, note)
+            run = _begin(request, kept, directory, command, notes.note)
         nr_before = _nr_done(run)
-
-        def begins(doing: str) -> None:
-            # Disturbed repetitions are followed by more.
-            progress.nr_planned = sum(tally.nr_planned for tally in run.tallies)
-            progress.tell(doing, _nr_done(run), run.left_s(), not run.untimed)
-
-        run.tell, run.begins = say, begins
         try:
-            run.measure()
+            with measuring(_nr_planned(run), quiet) as progress:
+                run.tell, run.begins = progress.tell, functools.partial(_begins, run, progress)
+                run.measure()
         except KeyboardInterrupt:
-            nr_planned = sum(tally.nr_planned for tally in run.tallies)
-            say(
-                f"\n{_nr_done(run)} of {nr_planned} repetitions are kept in {store}; the same"
+            notes.tell(
+                f"\n{_nr_done(run)} of {_nr_planned(run)} repetitions are kept in {store}; the same"
                 f" command goes on from there: {command}"
             )
             raise
-        finally:
-            progress.clear()
         return _measured(run, request, nr_before)
+
+
+def _begins(run: RunHere | Boots, progress: Progress, doing: str) -> None:
+    left = left_text(run.left_s(), is_whole=not run.untimed)
+    # Disturbed repetitions are followed by more.
+    progress.update(_nr_done(run), doing, left=left, total=_nr_planned(run))
 
 
 def _begin(
@@ -195,6 +182,10 @@ def _prepare(
 
 def _nr_done(run: RunHere | Boots) -> int:
     return sum(tally.nr_done for tally in run.tallies)
+
+
+def _nr_planned(run: RunHere | Boots) -> int:
+    return sum(tally.nr_planned for tally in run.tallies)
 
 
 def _measured(run: RunHere | Boots, request: Request, nr_before: int) -> Measured:

@@ -144,7 +144,7 @@ def bench_verb(name, show, store, report, quiet, as_json, **options) -> int:
     if not show:
         command = shlex.join(["schedlab", *sys.argv[1:]])
         request = Request(read, **options)
-        measured = measure(request, store, command=command, tell=print_note, quiet=quiet)
+        measured = measure(request, store, command=command, quiet=quiet)
     with Store(store, read_only=True) as opened:
         kept = Measurements(opened)
         every = campaigns_of(kept, read.name)

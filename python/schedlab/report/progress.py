@@ -1,7 +1,6 @@
-"""One line on stderr that says where a long measurement is.
+"""Where long work is, on standard error: a line that is drawn anew, with a bar and the time left.
 
-Apart from the tables, because these need statistics, which take longer to load than many a
-measurement takes.
+It is drawn on a terminal only. Piped, there is nothing, or a note now and then for work of hours.
 """
 
 from __future__ import annotations
@@ -9,52 +8,158 @@ from __future__ import annotations
 import math
 import sys
 import time
+from types import TracebackType
+from typing import Any, Self
 
-from schedlab.shown import print_note, shown, write_own
+from schedlab import shown
+from schedlab.report.forms import duration_text
 
-# Piped, progress is told this often at most.
+# Piped, measurements say this often where they are.
 TELL_EVERY_S = 30.0
 
 
 class Progress:
-    """One line on stderr: what runs, how much is done, how long it still takes."""
+    """A context that draws, for as long as it is open, how much of the work is done.
 
-    def __init__(self, nr_planned: int, quiet: bool):
-        self.nr_planned = nr_planned
-        self.quiet = quiet
-        self.is_terminal = sys.stderr.isatty()
-        self._told_s = -math.inf
+    `nr_done` is how many things are done by now.
+    """
 
-    def tell(self, doing: str, nr_done: int, left_s: float | None, is_whole: bool = True) -> None:
-        """Says where we are: at once on a terminal, else now and then.
+    def __init__(
+        self,
+        total: int,
+        unit: str,
+        quiet: bool = False,
+        is_measured: bool = False,
+        piped_every_s: float = math.inf,
+    ):
+        """Draws nothing yet.
 
-        `left_s` is of all that is still to be done, or only of a part where not `is_whole`.
+        Parameters
+        ----------
+        total : int
+            How many things are to be done; 0 if that is unknown, or there is nothing to count.
+        unit : str
+            What they are, such as "runs".
+        quiet : bool
+            Whether to draw and to tell nothing at all.
+        is_measured : bool
+            Whether to draw at updates only: a thread that draws would disturb a measurement.
+        piped_every_s : float
+            How often progress is told as a note where there is no terminal.
         """
-        if self.quiet:
-            return
-        bound = "at most" if is_whole else "at least"
-        left = f", {_duration(left_s)} left {bound}" if left_s else ""
-        line = f"{nr_done}/{self.nr_planned} repetitions{left}: {doing}"
-        if self.is_terminal:
-            self._draw(shown(line))
-        elif time.monotonic() - self._told_s >= TELL_EVERY_S:
-            self._told_s = time.monotonic()
-            print_note(line)
+        self.nr_done = 0
+        self._total, self._unit, self._quiet = total, unit, quiet
+        self._is_measured, self._piped_every_s = is_measured, piped_every_s
+        self._told: set[str] = set()
+        self._next_note_s = -math.inf if math.isfinite(piped_every_s) else math.inf
+        self._bar: Any = None
 
-    def clear(self) -> None:
-        """Leaves an empty line for what comes next."""
-        if self.is_terminal and not self.quiet:
-            self._draw("")
+    def __enter__(self) -> Self:
+        if not self._quiet and sys.stderr.isatty():
+            self._bar = self._opened()
+        return self
 
-    @staticmethod
-    def _draw(line: str) -> None:
-        """In the place of the line that stands there."""
-        write_own(sys.stderr, f"\r\033[K{line}")
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def done(self, doing: str = "", share: float | None = None) -> None:
+        """One more thing is done; the rest is as in `update`."""
+        self.update(self.nr_done + 1, doing, share)
+
+    def update(
+        self,
+        nr_done: int,
+        doing: str = "",
+        share: float | None = None,
+        left: str | None = None,
+        total: int | None = None,
+    ) -> None:
+        """Says how much is done, and what comes next.
+
+        Parameters
+        ----------
+        nr_done : int
+            How many things are done.
+        doing : str
+            What is being done, in a few words.
+        share : float, optional
+            The part of all work that is done, in [0, 1], where things differ in size.
+        left : str, optional
+            How long it still takes; reckoned from `share` without.
+        total : int, optional
+            How many things are to be done, if that changed.
+        """
+        self.nr_done = nr_done
+        self._total = self._total if total is None else total
+        count = f"{nr_done}/{self._total} {self._unit}" if self._total else ""
+        if self._bar is not None:
+            share = nr_done / max(self._total, 1) if share is None else share
+            doing = shown.shown(doing) if doing else self._rate(nr_done)
+            self._bar.update(0, completed=share, count=count, doing=doing, left=left or "")
+            if self._is_measured:
+                self._bar.refresh()
+        elif not self._quiet and time.monotonic() >= self._next_note_s:
+            self._next_note_s = time.monotonic() + self._piped_every_s
+            left = f", {left}" if left else ""
+            shown.print_note(f"{count}{left}: {doing}")
+
+    def note(self, text: str, key: str | None = None) -> None:
+        """Says something above the line unless quiet, once for each `key`, else for each text."""
+        key = text if key is None else key
+        if not self._quiet and key not in self._told:
+            self._told.add(key)
+            self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Says above the line what must be known even where all else is quiet."""
+        # While a bar is drawn, it has the place of the stream that shows what terminals obey.
+        print(shown.shown(text), file=sys.stderr, flush=True)
+
+    def _rate(self, nr_done: int) -> str:
+        elapsed_s = self._bar.tasks[0].elapsed or 0.0
+        return f"{nr_done / max(elapsed_s, 1e-3):.2f} {self._unit}/s" if nr_done else ""
+
+    def _opened(self) -> Any:
+        # Loaded where it is needed, because it takes longer than many a run.
+        from rich import progress
+        from rich.console import Console
+        from rich.text import Text
+
+        def text(field: str) -> progress.TextColumn:
+            return progress.TextColumn(f"{{task.fields[{field}]}}", markup=False)
+
+        class Left(progress.TimeRemainingColumn):
+            def render(self, task: progress.Task) -> Any:
+                """What was told, else what Rich reckons."""
+                return Text(task.fields["left"] or f"{super().render(task)} left")
+
+        columns: list[progress.ProgressColumn] = [text("doing"), progress.TimeElapsedColumn()]
+        if self._total:
+            columns = [text("count"), progress.BarColumn(), text("doing"), Left(compact=True)]
+        bar = progress.Progress(
+            *columns,
+            console=Console(file=shown.own(sys.stderr)),
+            transient=True,
+            auto_refresh=not self._is_measured,
+        )
+        bar.add_task("", total=1.0, count=f"0/{self._total} {self._unit}", doing="", left="")
+        bar.start()
+        return bar
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+def measuring(nr_planned: int, quiet: bool) -> Progress:
+    """The progress of repetitions that take minutes to hours, and that nothing may disturb."""
+    return Progress(nr_planned, "repetitions", quiet, True, TELL_EVERY_S)
+
+
+def left_text(left_s: float | None, is_whole: bool = True) -> str | None:
+    """How long it still takes, of all that is to be done or only of a part; None if unknown."""
+    bound = "at most" if is_whole else "at least"
+    return f"{duration_text(left_s)} left {bound}" if left_s else None
