@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from running import PATIENCE_S, assert_it_goes, is_running, wait_for
 from schedlab import programs
-from schedlab.bench import answers, policies, preparation, suite
+from schedlab.bench import answers, limits, policies, preparation, suite
 from schedlab.bench import environment as surroundings
 from schedlab.bench.plan import Plan
 from schedlab.bench.work import RunHere
@@ -440,12 +440,12 @@ def test_a_program_that_changed_on_the_way_is_told(bench, tmp_path, environment)
 
 def test_runs_that_others_disturbed_are_told_below_the_table():
     setup = answers.Setup("6.18", "#1", "kernel", "")
-    row = answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
+    row = answers.CaseRow("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
     row.samples[setup] = answers.Sample(values=[1.0, 1.1, 1.2], nr_noisy=2)
-    [said] = answers.limits([row])
+    [said] = limits.limits([row])
     assert said.startswith("2 of 3 repetitions were disturbed")
     row.samples[setup].nr_noisy = 0
-    assert answers.limits([row]) == []
+    assert limits.limits([row]) == []
 
 
 def test_again_makes_another_series_and_goes_on_with_one_that_is_not_complete(bench):

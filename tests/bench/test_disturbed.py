@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 from click.testing import CliRunner
-from schedlab.bench import answers, environment
+from schedlab.bench import answers, environment, limits
 from schedlab.bench import policies as bench_policies
 from schedlab.bench.work import RunHere
 from schedlab.commands.bench import bench_verb
@@ -140,13 +140,13 @@ def test_what_was_disturbed_under_one_policy_is_made_again_under_all(gated, monk
 
 def test_what_disturbed_repetitions_change_is_told():
     setup = answers.Setup("6.18", "#1", "kernel", "")
-    row = answers.Row("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
+    row = answers.CaseRow("m", "tiny", "one", "d", "s", False, names={setup: "6.18"})
     row.samples[setup] = answers.Sample([2.0] * 4 + [1.0] * 4, nr_noisy=4)
     row.samples[setup].undisturbed = [1.0] * 4
-    [said] = answers.limits([row])
+    [said] = limits.limits([row])
     # Geometric means: 1 against the root of 2.
     assert said.endswith(
         "another --label). Without them means change by -29.3% at most (one, 6.18)"
     )
     row.samples[setup].undisturbed = [1.0] * 2
-    assert answers.limits([row])[0].endswith("another --label)")
+    assert limits.limits([row])[0].endswith("another --label)")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_measurements import MadeStore, around
-from schedlab.bench import answers
+from schedlab.bench import answers, limits
 from schedlab.commands.report import report_verb
 from schedlab.statistics.independence import two_states
 from schedlab.store.measurements import Measurements
@@ -41,7 +41,7 @@ def told_of(made):
     with Store(made.path, read_only=True) as store:
         kept = Measurements(store)
         rows = answers.rows(kept, kept.campaigns())
-        said = answers.limits(rows) + answers.notes(rows)
+        said = limits.limits(rows) + answers.notes(rows)
     return [one for one in said if "two groups" in one]
 
 

@@ -203,7 +203,7 @@ def _measured(run: RunHere | Boots, request: Request, nr_before: int) -> Measure
 
 def _widths(run: RunHere | Boots, until: float) -> list[str]:
     # Statistics are loaded only now, because that takes a while.
-    from schedlab.bench.answers import reached
+    from schedlab.bench.limits import reached
 
     what = "boots" if isinstance(run, Boots) else "runs"
     return [

@@ -19,10 +19,10 @@ from schedlab.statistics.digits import change_percent, number
 from schedlab.statistics.estimates import Verdict
 from schedlab.statistics.overall import CELLS_MIN, Overall, Vote, overall, shared_vote
 
+# Of more it is not known whether it is all.
 HETEROGENEITY_TOLD_MAX = 0.99
-"""Of more it is not known whether it is all."""
 
-Case = tuple[str, str]
+CaseKey = tuple[str, str]
 """Name and digest: cases of one name with other commands or inputs are other cases."""
 
 
@@ -71,7 +71,9 @@ class Together:
         return "> 99 %" if found > HETEROGENEITY_TOLD_MAX else f"{100 * found:.0f} %"
 
 
-def together(told: Sequence[Answer], machines: Mapping[str, str] | None = None) -> list[Together]:
+def together(
+    answers: Sequence[Answer], machines: Mapping[str, str] | None = None
+) -> list[Together]:
     """All that can be said together of these answers; `machines` has names for people.
 
     Returns
@@ -83,7 +85,7 @@ def together(told: Sequence[Answer], machines: Mapping[str, str] | None = None) 
     """
     rows = [
         (name, against, over, overall(votes))
-        for (name, against), of in _pairs(told).items()
+        for (name, against), of in _pairs(answers).items()
         for over, votes in _ballots(of, machines or {})
     ]
     p_values = [found.ratio.p_value for *_, found in rows]
@@ -114,14 +116,14 @@ def explanation(lines: Sequence[Together]) -> list[str]:
 # ---- who votes ----------------------------------------------------------------------------------
 
 # Of one setup against another: the votes by machine and case.
-_Votes = dict[str, dict[Case, Vote]]
+_Votes = dict[str, dict[CaseKey, Vote]]
 
 
-def _pairs(told: Sequence[Answer]) -> dict[tuple[str, str], _Votes]:
+def _pairs(answers: Sequence[Answer]) -> dict[tuple[str, str], _Votes]:
     """The votes of each pair of setups. One machine's first setup may be another's second: what is
     against what is as on the first machine."""
     pairs: dict[tuple[str, str], _Votes] = {}
-    for answer in told:
+    for answer in answers:
         ratio = answer.pair.ratio
         names, vote = (answer.pair.a, answer.pair.b), Vote(ratio.ratio, ratio.log_error)
         if names[::-1] in pairs:
@@ -158,14 +160,14 @@ def _ballots(of: _Votes, machines: Mapping[str, str]) -> Iterator[tuple[str, dic
         yield f"{len(of)} machines, {nr_benchmarks} benchmarks each", votes
 
 
-def _by_benchmark(cases: Mapping[Case, Vote]) -> dict[str, Vote]:
+def _by_benchmark(cases: Mapping[CaseKey, Vote]) -> dict[str, Vote]:
     found: dict[str, list[Vote]] = {}
     for case, vote in cases.items():
         found.setdefault(_benchmark(case), []).append(vote)
     return {name: shared_vote(votes) for name, votes in found.items()}
 
 
-def _benchmark(case: Case) -> str:
+def _benchmark(case: CaseKey) -> str:
     """The first word of a case's name; the others are the values of its parameters."""
     return case[0].split(" ")[0]
 

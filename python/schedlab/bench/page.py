@@ -1,47 +1,42 @@
 """The page of measurements: what was compared, every repetition, and how it was done.
 
 A page is of one suite and all the campaigns of it that a store holds, on one machine or several.
-`bench_answers` says what is compared with what, `machine_account` says it in words, and
-`machine_plots` draws it.
+`answers` says what is compared with what, `account` says it in words, and `figures` draws it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
 
-from schedlab import whole_file
 from schedlab.bench import account
 from schedlab.bench import answers as bench_answers
-from schedlab.bench.answers import Answer, Row, Sample, Setup
+from schedlab.bench.answers import Answer, CaseRow, Sample, Setup
 from schedlab.bench.figures import ForestRow, forest_figure, oneway_figure
-from schedlab.bench.forms import (
-    detectable_text,
-    legend,
-    location_and_spread,
-    plain_p,
-    runs_text,
-    with_digits,
-)
+from schedlab.bench.forms import detectable_text, legend, location_and_spread, runs_text
 from schedlab.bench.overall import explanation, together
 from schedlab.errors import SchedlabError
 from schedlab.report import pages
 from schedlab.report.figures import Look, Point, curve_figure, looks_of
+from schedlab.report.forms import DASH
 from schedlab.statistics.circles import PROBABILITIES, quantile_table
-from schedlab.statistics.digits import number
-from schedlab.statistics.estimates import estimate, median_estimate
+from schedlab.statistics.digits import number, p_number, with_interval
+from schedlab.statistics.estimates import estimate
 from schedlab.store.measurements import Campaign, Measurements, Surroundings
 
+# More one-way plots of one benchmark are folded away where a curve shows them together.
 PANELS_OPEN_MAX = 4
-"""More one-way plots of one benchmark are folded away where a curve shows them together."""
+
+Names = Mapping[Setup, str]
+Looks = Mapping[str, Look]
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class FigurePanel:
     """A figure below its name; `nr_samples` stand beside each other in it."""
 
     name: str
@@ -50,8 +45,8 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileRow:
-    """A sample in the table of quantiles, its numbers as texts."""
+class SampleRow:
+    """A sample, or a boot of one, in a table; its numbers as texts."""
 
     case: str
     setup: str
@@ -67,10 +62,10 @@ class Section:
     title: str
     unit: str
     higher_is_better: bool
-    curves: Sequence[Panel]
-    oneways: Sequence[Panel]
-    quantiles: Sequence[QuantileRow]
-    boots: Sequence[QuantileRow]
+    curves: Sequence[FigurePanel]
+    oneways: Sequence[FigurePanel]
+    quantiles: Sequence[SampleRow]
+    boots: Sequence[SampleRow]
 
     @property
     def is_folded(self) -> bool:
@@ -93,52 +88,45 @@ def write(
         If none of them has a repetition, or the page cannot be written.
     """
     html = render(kept, chosen, title, description)
-    try:
-        whole_file.write(path, html)
-    except OSError as error:
-        raise SchedlabError(
-            f"report {path} cannot be written: {error.strerror}",
-            "every repetition is kept: `schedlab report STORE -o OUT.html` makes the page",
-        ) from error
+    hint = "every repetition is kept: `schedlab report STORE -o OUT.html` makes the page"
+    pages.write(path, html, hint)
 
 
 def render(
     kept: Measurements, chosen: Sequence[Campaign], title: str, description: str = ""
 ) -> str:
     """The page as one HTML text; see `write`."""
-    found = bench_answers.rows(kept, chosen)
-    if not any(one.values for row in found for one in row.samples.values()):
+    rows = bench_answers.rows(kept, chosen)
+    if not any(one.values for row in rows for one in row.samples.values()):
         raise SchedlabError(
             f"{kept.store.path} has no repetition that succeeded", f"{chosen[-1].command}"
         )
-    names = bench_answers.names_of(bench_answers.setups(found))
-    looks = looks_of(list(names.values()))
-    answers = bench_answers.answers(found)
+    names = bench_answers.names_of(bench_answers.setups(rows))
+    answers = bench_answers.answers(rows)
     around = {campaign.id: kept.surroundings(campaign.id) for campaign in chosen}
-    every = [one for these in around.values() for one in these]
     machines = _machine_names(chosen, around)
     lines = together(answers, machines)
-    floors = bench_answers.floors(found)
+    floors = bench_answers.floors(rows)
     return pages.render(
         "machine.html",
-        (plain_p, detectable_text, runs_text, signed),
+        (p_number, detectable_text, runs_text, signed),
         title=title,
         description=description,
-        opening=account.opening(found, answers, machines),
+        opening=account.opening(rows, answers, machines),
         headlines=account.headlines(answers, machines),
-        limits=account.limits(found, answers, every),
+        limits=account.limits(rows, answers, [one for of in around.values() for one in of]),
         legend=[*legend(len(answers)), *(f"noise floor: {one}" for one in floors)],
-        verdicts=_verdict_table(found, answers, machines),
+        verdicts=_verdict_table(rows, answers, machines),
         answers=answers,
         machines=machines,
         together=lines,
         explanation=explanation(lines),
         forests=_forests(answers, machines),
-        sections=_sections(found, names, looks, machines),
+        sections=_sections(rows, names, looks_of(list(names.values())), machines),
         probabilities=PROBABILITIES,
         environments=_environments(chosen, around, machines),
-        methods=account.methods(found, answers, lines, chosen),
-        tests=account.tests_of(found),
+        method=account.methods(rows, answers, chosen),
+        tests=account.tests_of(rows),
         commands=list(dict.fromkeys(campaign.command for campaign in chosen)),
         versions=sorted({campaign.version for campaign in chosen}),
         days=sorted({campaign.asked_at[:10] for campaign in chosen}),
@@ -147,7 +135,7 @@ def render(
 
 def signed(size: float | None) -> str:
     """An effect size without a unit."""
-    return "–" if size is None else f"{size:+.2f}"
+    return DASH if size is None else f"{size:+.2f}"
 
 
 def _machine_names(
@@ -172,12 +160,12 @@ def _machine_names(
 
 
 def _verdict_table(
-    found: Sequence[Row], answers: Sequence[Answer], machines: Mapping[str, str]
+    rows: Sequence[CaseRow], answers: Sequence[Answer], machines: Mapping[str, str]
 ) -> dict:
     """A row a case, a column a machine and setup: what is said of it against the first there."""
     columns = list(dict.fromkeys((one.row.machine, one.pair.a, one.pair.b) for one in answers))
     cells = {(one.row.name, one.row.machine, one.pair.a, one.pair.b): one for one in answers}
-    cases = dict.fromkeys(row.name for row in found)
+    cases = dict.fromkeys(row.name for row in rows)
     return {
         "heads": [(machines[machine], a, b) for machine, a, b in columns],
         "rows": [
@@ -188,7 +176,7 @@ def _verdict_table(
     }
 
 
-def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Panel]:
+def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[FigurePanel]:
     """Of each machine, the ratios of all its comparisons."""
     panels = []
     for machine, name in machines.items():
@@ -209,7 +197,7 @@ def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Pan
         ]
         against = dict.fromkeys(one.pair.b for one in these)
         baseline = next(iter(against)) if len(against) == 1 else "the first of each"
-        panels.append(Panel(name, pages.script(forest_figure(rows, baseline))))
+        panels.append(FigurePanel(name, pages.script(forest_figure(rows, baseline))))
     return panels
 
 
@@ -217,68 +205,72 @@ def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Pan
 
 
 def _sections(
-    found: Sequence[Row],
-    names: Mapping[Setup, str],
-    looks: Mapping[str, Look],
-    machines: Mapping[str, str],
+    rows: Sequence[CaseRow], names: Names, looks: Looks, machines: Mapping[str, str]
 ) -> list[Section]:
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in found:
+    groups: dict[tuple[str, str], list[CaseRow]] = {}
+    for row in rows:
         if any(one.values for one in row.samples.values()):
-            groups.setdefault((row.machine, row.name.split(" ")[0]), []).append(row)
+            groups.setdefault((row.machine, row.benchmark), []).append(row)
     several = len({machine for machine, _ in groups}) > 1
     return [
         Section(
             title=f"{benchmark}, {machines[machine]}" if several else benchmark,
-            unit=rows[0].unit,
-            higher_is_better=rows[0].higher_is_better,
-            curves=_curves(rows, names, looks),
-            oneways=[_oneway(row, names, looks) for row in rows],
-            quantiles=[one for row in rows for one in _quantiles(row, names)],
-            boots=[one for row in rows for one in _boots(row, names)],
+            unit=cases[0].unit,
+            higher_is_better=cases[0].higher_is_better,
+            curves=_curves(cases, names, looks),
+            oneways=[_oneway(row, names, looks) for row in cases],
+            quantiles=_sample_rows(cases, names, _quantiles),
+            boots=_sample_rows(cases, names, _boots),
         )
-        for (machine, benchmark), rows in groups.items()
+        for (machine, benchmark), cases in groups.items()
     ]
 
 
-def _oneway(row: Row, names: Mapping[Setup, str], looks: Mapping[str, Look]) -> Panel:
+def _oneway(row: CaseRow, names: Names, looks: Looks) -> FigurePanel:
     samples = {names[setup]: one.values for setup, one in row.samples.items() if one.values}
     figure = oneway_figure(samples, looks, row.unit)
-    return Panel(row.name, pages.script(figure), len(samples))
+    return FigurePanel(row.name, pages.script(figure), len(samples))
 
 
-def _quantiles(row: Row, names: Mapping[Setup, str]) -> list[QuantileRow]:
+def _sample_rows(
+    rows: Sequence[CaseRow],
+    names: Names,
+    cells_of: Callable[[Sample], Sequence[tuple[Sample, tuple[str, ...]]]],
+) -> list[SampleRow]:
+    return [
+        SampleRow(row.name, names[setup], len(part.values), part.nr_noisy, cells)
+        for row in rows
+        for setup, sample in row.samples.items()
+        if sample.values
+        for part, cells in cells_of(sample)
+    ]
+
+
+def _quantiles(sample: Sample) -> list[tuple[Sample, tuple[str, ...]]]:
     """As the study of 2012 printed them, to the digits that the middle half of the runs carries."""
-    told = []
-    for setup, sample in row.samples.items():
-        if not sample.values:
-            continue
-        shape = estimate(sample.values)
-        quantiles = quantile_table({"": sample.values})[""]
-        lower, upper = (float(q) for q in np.quantile(sample.values, (0.25, 0.75)))
-        spread = number(shape.sd) if shape.sd is not None else "–"
-        cells = (number(shape.mean, lower, upper), spread)
-        cells += tuple(number(quantile, lower, upper) for quantile in quantiles)
-        cells += location_and_spread(sample)
-        runs = len(sample.values)
-        told.append(QuantileRow(row.name, names[setup], runs, sample.nr_noisy, cells))
-    return told
+    shape = estimate(sample.values)
+    ends = tuple(float(q) for q in np.quantile(sample.values, (0.25, 0.75)))
+    quantiles = quantile_table({"": sample.values})[""]
+    deviation = number(shape.sd) if shape.sd is not None else DASH
+    cells = (number(shape.mean, *ends), deviation, *(number(one, *ends) for one in quantiles))
+    return [(sample, cells + location_and_spread(sample))]
 
 
-def _boots(row: Row, names: Mapping[Setup, str]) -> list[QuantileRow]:
+def _boots(sample: Sample) -> list[tuple[Sample, tuple[str, ...]]]:
     """Of samples of several boots, each boot by itself: states of a machine often go with them."""
-    told = []
-    for setup, sample in row.samples.items():
-        for nr, values in enumerate(sample.by_boot.values() if sample.nr_boots > 1 else (), 1):
-            of_boot = Sample(values)
-            cells = (str(nr), *with_digits(of_boot.estimate), *location_and_spread(of_boot))
-            told.append(QuantileRow(row.name, names[setup], len(values), 0, cells))
-    return told
+    parts = [Sample(values) for values in sample.by_boot.values() if sample.nr_boots > 1]
+    return [
+        (part, (str(nr), _median_text(part), *location_and_spread(part)))
+        for nr, part in enumerate(parts, 1)
+    ]
 
 
-def _curves(
-    rows: Sequence[Row], names: Mapping[Setup, str], looks: Mapping[str, Look]
-) -> list[Panel]:
+def _median_text(sample: Sample) -> str:
+    centre = sample.estimate
+    return with_interval(centre.median, centre.low, centre.high)
+
+
+def _curves(rows: Sequence[CaseRow], names: Names, looks: Looks) -> list[FigurePanel]:
     """Medians over the swept number; a curve for each value of whatever else varies."""
     axis = swept(rows)
     if axis is None:
@@ -288,36 +280,27 @@ def _curves(
         others = [part for part in row.name.split(" ") if not part.startswith(f"{axis}=")]
         series = panels.setdefault(" ".join(others), {})
         for setup, sample in row.samples.items():
-            if sample.values:
-                found = median_estimate(sample.values)
-                point = Point(row.values[axis], found.median, found.low, found.high)
+            if centre := sample.estimate:
+                point = Point(row.values[axis], centre.median, centre.low, centre.high)
                 series.setdefault(names[setup], []).append(point)
     return [
-        Panel(name, pages.script(curve_figure(series, looks, axis, rows[0].unit)))
+        FigurePanel(name, pages.script(curve_figure(series, looks, axis, rows[0].unit)))
         for name, series in panels.items()
-        if max(len(points) for points in series.values()) > 1
+        if max(map(len, series.values())) > 1
     ]
 
 
-def swept(rows: Sequence[Row]) -> str | None:
+def swept(rows: Sequence[CaseRow]) -> str | None:
     """The parameter with a number in every case, of all those the one with the most values."""
-    names = list(dict.fromkeys(name for row in rows for name in row.values))
-    counts = {
-        name: len({row.values[name] for row in rows})
-        for name in names
-        if all(_is_number(row.values.get(name)) for row in rows)
-    }
-    # It stands in the name of a case only if it tells cases apart.
-    told = {
-        name: count
-        for name, count in counts.items()
-        if count > 1 and all(f" {name}={row.values[name]}" in row.name for row in rows)
-    }
-    return max(told, key=told.__getitem__, default=None)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    counts = {}
+    for name in dict.fromkeys(name for row in rows for name in row.values):
+        values = [row.values.get(name) for row in rows]
+        are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        # It stands in the name of a case only if it tells cases apart.
+        tells = all(f" {name}={row.values.get(name)}" in row.name for row in rows)
+        if are_numbers and tells and len(set(values)) > 1:
+            counts[name] = len(set(values))
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 # ---- where it was measured ----------------------------------------------------------------------

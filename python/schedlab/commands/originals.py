@@ -24,7 +24,7 @@ from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store
 
 if TYPE_CHECKING:
-    from schedlab.bench.answers import Row
+    from schedlab.bench.answers import CaseRow
 
 RACE, SIZE = "race", "size"
 # A column of longer texts is broken into lines where there is no room.
@@ -193,7 +193,7 @@ def errata(original: Original) -> list[Erratum]:
     ]
 
 
-def measured(original: Original, store: Path) -> list[Row]:
+def measured(original: Original, store: Path) -> list[CaseRow]:
     """What a store has of its benchmark, in every kernel and scheduler that it was measured in."""
     # Statistics take longer to load than most verbs take to run.
     from schedlab.bench import answers
@@ -254,7 +254,7 @@ def _words(column: str) -> str:
 
 def print_measured(original: Original, store: Path) -> None:
     """What was measured on machines of the store; else how to."""
-    from schedlab.bench.answers import ends
+    from schedlab.bench.limits import ends
     from schedlab.bench.table import print_medians
 
     found = measured(original, store)
