@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +53,33 @@ class Program:
             f"{self.name} is not built: {self.purpose}",
             f"`make {self.target}` in the checkout, or set {self.variable} to where it is",
         )
+
+
+def output(
+    command: Sequence[str], timeout_s: float, cpu: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a program prints in the C locale; kept on `cpu` if that is given.
+
+    Raises
+    ------
+    SchedlabError
+        If it cannot be started, or takes longer than `timeout_s`.
+    """
+    keep = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
+    try:
+        return subprocess.run(
+            command,
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            preexec_fn=keep,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SchedlabError(f"{' '.join(command)}: {error}") from error
 
 
 GUEST = Program(

@@ -184,7 +184,7 @@ def test_the_ticks_are_those_of_the_kernels_configuration_or_of_its_coarse_clock
     assert calibration.ticks_a_second() == (300, "HZ: configuration")
     monkeypatch.setattr(calibration.environment, "kernel_config", lambda: None)
     hz, source = calibration.ticks_a_second()
-    assert hz == calibration.environment.hz(None)
+    assert hz == calibration.environment.hz(None)[0]
     assert source == "HZ: resolution of the coarse clock"
 
 
@@ -204,7 +204,7 @@ def test_validate_tells_how_far_the_simulator_is_off(command, costs_file, made_p
     done = command("validate", *words)
     assert done.returncode == 1, done.stderr
     rows = json.loads(done.stdout)["benchmarks"]
-    assert len(rows) == len(validation.cases_of(1))
+    assert len(rows) == len(validation.DUELS)
     for row in rows:
         assert (row["measured_s"], row["measured_cpu_s"]) == (1, 2)
         assert row["error_percent"] == pytest.approx(100 * (row["simulated_s"] - 1))
@@ -218,7 +218,7 @@ def test_validate_tells_how_far_the_simulator_is_off(command, costs_file, made_p
 def test_what_validate_prints_fits_a_terminal(monkeypatch, capsys):
     real = [validation.Run(0.186 + at / 300, 0.31) for at in range(6)]
     ours = [validation.Run(run.wall_s * (0.9 + at / 50), 0.31) for at, run in enumerate(real)]
-    found = [validation.Found(case.name, real, ours) for case in validation.cases_of(1)]
+    found = [validation.DuelTimes(duel.name, real, ours) for duel in validation.DUELS]
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
     validate._print(found, "mine")
     lines = capsys.readouterr().out.splitlines()
@@ -234,8 +234,9 @@ def test_the_error_is_that_of_the_turns_however_the_machines_speed_changes():
     speeds = [1.0, 1.1, 3.0, 0.5, 1.2, 2.0, 1.0]
     real = [validation.Run(0.2 * speed, 0.3 * speed) for speed in speeds]
     ours = [validation.Run(1.1 * run.wall_s, 0.8 * run.cpu_s) for run in real]
-    found = validation.Found("made", real, ours)
-    for error, is_percent in ((found.error_percent, 10), (found.cpu_error_percent, -20)):
+    times = validation.DuelTimes("made", real, ours)
+    for what, is_percent in (("wall_s", 10), ("cpu_s", -20)):
+        error = times.of(what)[2]
         assert [error.low, error.median, error.high] == pytest.approx([is_percent] * 3)
 
 

@@ -7,12 +7,10 @@ reads, with how each cost was measured above it.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import platform
 import re
-import subprocess
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -41,6 +39,13 @@ SWITCH_RATIO_MIN = 0.8
 LINES_OF_A_TASK = 10
 # Of the footprints whose refill is measured, the one that the file takes.
 REFILL_KIB = 256
+HERE = "own: measured here"
+ONE_CPU = "own: there is one CPU"
+# What is measured as it is.
+PLAIN = (
+    "syscall_ns", "message_ns", "copy_ns_per_kib", "wakeup_ns", "tick_ns", "timer_ns", "fork_ns",
+    "lock_ns", "scan_step_ns", "scan_miss_ns",
+)  # fmt: skip
 # What cannot be measured from outside the kernel, and why the number of `laptop` may stand.
 TAKEN_OVER = {
     "hook_ns": "a call of a sched_ext policy, which this kernel's own scheduler does not make",
@@ -49,6 +54,7 @@ TAKEN_OVER = {
     "channel_lines": "inside the kernel; no task can count them",
     "smt_percent": "not measured",
 }
+ASSUMED = "assumed: default, as machine laptop"
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,8 @@ class Measured:
     count: int
     how: str
 
-    def told(self) -> str:
+    @property
+    def comment(self) -> str:
         """A comment's line."""
         of = f"{self.of}: " if self.of else ""
         return (
@@ -81,17 +88,30 @@ class Cost:
     comments: Sequence[str] = ()
 
 
+Costs = dict[str, Cost]
+
+
 @dataclass(frozen=True)
 class Cpus:
-    """The CPUs that this machine has, as `topology` of its file says it."""
+    """The CPUs that this machine has.
+
+    Attributes
+    ----------
+    topology : mapping
+        As `topology` of a machine's file says it.
+    nearest : str
+        Distance of the first two of them.
+    cache_kib : int
+        Largest cache that a core has for itself.
+    """
 
     topology: Mapping[str, int]
     nearest: str
-    """Distance of the first two of them."""
     line_bytes: int
     cache_kib: int
-    """Largest cache that a core has for itself."""
-    note: str = ""
+
+
+# ---- the native benchmarks ----------------------------------------------------------------------
 
 
 def find_program(named: str | None) -> Path:
@@ -121,18 +141,7 @@ def lines_of(program: Path, *words: str, cpu: int | None = None) -> list[dict]:
         If they fail, say something else, or take longer than five minutes.
     """
     command = [str(program), *words]
-    keep = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=MEASURES_S_MAX,
-            check=False,
-            preexec_fn=keep,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SchedlabError(f"{' '.join(command)}: {error}") from error
+    done = programs.output(command, MEASURES_S_MAX, cpu)
     if done.returncode:
         raise SchedlabError(f"{' '.join(command)}: {done.stderr.strip()}")
     return json_lines(done.stdout, " ".join(command))
@@ -165,37 +174,32 @@ def json_lines(text: str, place: str) -> list[dict]:
         raise SchedlabError(f"{place}: line is no JSON: {error}") from error
 
 
-def measured_of(lines: Sequence[Mapping], place: str) -> dict[tuple[str, str], Measured]:
-    """Costs by name and what they are of.
+class Measurements:
+    """What the native benchmarks measured, by name and by what it is of."""
 
-    Raises
-    ------
-    SchedlabError
-        If a line is no cost.
-    """
-    try:
-        found = [Measured(**line) for line in lines]
-    except TypeError as error:
-        raise SchedlabError(f"{place}: a line is no cost as `{PROGRAM} costs` prints it") from error
-    for one in found:
-        for value in (one.median, one.low, one.high):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise SchedlabError(f"{place}: of {one.cost}, is no number: {value!r}")
-    return {(one.cost, one.of): one for one in found}
+    def __init__(self, lines: Sequence[Mapping], place: str):
+        """Raises SchedlabError if a line is no cost; `place` says where they are from."""
+        try:
+            all_measured = [Measured(**line) for line in lines]
+        except TypeError as error:
+            raise SchedlabError(
+                f"{place}: a line is no cost as `{PROGRAM} costs` prints it"
+            ) from error
+        for one in all_measured:
+            for value in (one.median, one.low, one.high):
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise SchedlabError(f"{place}: of {one.cost}, is no number: {value!r}")
+        self._of = {(one.cost, one.of): one for one in all_measured}
 
+    def has(self, cost: str) -> bool:
+        """Whether a cost was measured, which takes two CPUs for some."""
+        return (cost, "") in self._of
 
-# ---- taking sums apart --------------------------------------------------------------------------
+    def all_of(self, cost: str) -> list[Measured]:
+        """Every one of this name."""
+        return [one for (name, _), one in self._of.items() if name == cost]
 
-
-class Taken:
-    """Costs of the file, made of what was measured and of what machine `laptop` says."""
-
-    def __init__(self, measured: Mapping[tuple[str, str], Measured], cpus: Cpus, laptop: Mapping):
-        self.measured = measured
-        self.cpus = cpus
-        self.laptop = laptop
-
-    def ns(self, cost: str, of: str = "") -> Measured:
+    def __call__(self, cost: str, of: str = "") -> Measured:
         """One that was measured.
 
         Raises
@@ -203,141 +207,134 @@ class Taken:
         SchedlabError
             If it was not: the program is of another version.
         """
-        try:
-            return self.measured[cost, of]
-        except KeyError:
+        if (cost, of) not in self._of:
             raise SchedlabError(
                 f"no {cost} {of} was measured".replace("  ", " "),
                 f"{PROGRAM} and schedlab are of different versions: `make schedlab-bench`",
-            ) from None
-
-    def plain(self, cost: str) -> Cost:
-        """A cost that was measured as it is."""
-        found = self.ns(cost)
-        return Cost(round(found.median), "own: measured here", [found.told()])
-
-    def assumed(self, cost: str) -> Cost:
-        """A cost that nobody measured here."""
-        why = TAKEN_OVER[cost]
-        return Cost(self.laptop[cost]["value"], f"assumed: default, as machine laptop: {why}")
-
-    def by_distance(self, value: float, same: float, comments: Sequence[str], what: str) -> Cost:
-        """The first two CPUs' cost for every distance beyond the same CPU."""
-        of = dict.fromkeys(DISTANCES, round(value)) | {"same": round(same)}
-        return Cost(
-            of,
-            f"own: {what}. Only distance {self.cpus.nearest} was measured; the others are assumed"
-            " to be as far, and occur only where the machine has such CPUs",
-            comments,
-        )
-
-    def alone(self) -> dict[str, Cost]:
-        """All but what a switch costs, and what follows from it."""
-        plain = ("syscall_ns", "message_ns", "copy_ns_per_kib", "wakeup_ns", "tick_ns", "timer_ns")
-        costs = {cost: self.plain(cost) for cost in plain}
-        costs |= {cost: self.plain(cost) for cost in ("fork_ns", "lock_ns", "scan_step_ns")}
-        costs["scan_miss_ns"] = self.plain("scan_miss_ns")
-        costs |= {cost: self.assumed(cost) for cost in TAKEN_OVER}
-        costs["scan_cached_tasks"] = Cost(
-            self.cpus.cache_kib, "assumed: as many KiB as cache_kib, 1 KiB a task"
-        )
-        costs["line_bytes"] = Cost(self.cpus.line_bytes, "own: /sys, coherency_line_size")
-        costs["cache_kib"] = Cost(
-            self.cpus.cache_kib, "own: /sys, the largest cache that a core has for itself"
-        )
-        return costs | self.by_distances()
-
-    def by_distances(self) -> dict[str, Cost]:
-        """What other CPUs make dearer; as on one CPU where there is no other."""
-        sizes = [one for (cost, _), one in self.measured.items() if cost == "refill_ns_per_kib"]
-        told = [one.told() for one in sizes]
-        same = self.ns("refill_ns_per_kib", f"same {REFILL_KIB} KiB").median
-        if ("line_transfer_ns", "") not in self.measured:
-            nothing = Cost(dict.fromkeys(DISTANCES, 0), "own: there is one CPU")
-            costs = {"line_transfer_ns": nothing, "migration_ns": nothing}
-            refill = Cost(dict.fromkeys(DISTANCES, round(same)), "own: measured here", told)
-            return costs | {"refill_ns_per_kib": refill}
-        line = self.ns("line_transfer_ns")
-        other = self.ns("refill_ns_per_kib", f"other {REFILL_KIB} KiB").median
-        tens = LINES_OF_A_TASK * line.median
-        return {
-            "line_transfer_ns": self.by_distance(line.median, 0, [line.told()], "measured here"),
-            "migration_ns": self.by_distance(
-                tens, 0, (), "ten lines of stack and task data (assumed) at line_transfer_ns"
-            ),
-            "refill_ns_per_kib": self.by_distance(
-                other, same, told, f"measured here with {REFILL_KIB} KiB"
-            ),
-        }
-
-    def switches(self, known: Mapping[str, Cost]) -> dict[str, Cost]:
-        """What a hop between tasks takes beside all that is `known`, and what follows from it."""
-        costs = {}
-        for cost, tasks in (("context_switch_ns", "processes"), ("thread_switch_ns", "threads")):
-            hop = self.ns("hop_ns", f"{tasks} on one CPU")
-            costs[cost] = Cost(
-                fitting_switch_ns(hop.median, known),
-                "own: with it a simulated hop on one CPU under eevdf takes as long as the measured"
-                " one: the rest of it are calls, messages, the wake-up and the policy's work",
-                [hop.told()],
             )
-        costs["cold_switch_ns"] = self.cold(known | costs)
-        switch_ns = costs["context_switch_ns"].value
-        life, fork = self.ns("fork_exit_wait_ns"), self.ns("fork_ns")
-        rest = life.median - fork.median - 2 * switch_ns - self.ns("wakeup_ns").median
-        costs["exit_ns"] = Cost(
-            max(round(rest), 0),
-            "own: a process's life, less fork_ns, two switches and a wake-up",
-            [life.told()],
-        )
-        return costs | self.across(costs["thread_switch_ns"].value)
-
-    def cold(self, known: Mapping[str, Cost]) -> Cost:
-        """What a switch takes longer to a task since which others had the CPU."""
-        hop = self.ns("hop_ns", "eight processes on one CPU")
-        simulated_ns = simulated_hop_ns(known, tasks=8)
-        return Cost(
-            max(round(hop.median - simulated_ns), 0),
-            f"own: a hop in a ring of eight, less {simulated_ns:.0f} ns, simulated without it",
-            [hop.told()],
-        )
-
-    def across(self, switch_ns: int) -> dict[str, Cost]:
-        """What it takes to reach a task that sleeps on another CPU."""
-        if ("ipi_send_ns", "") not in self.measured:
-            nothing = Cost(0, "own: there is one CPU")
-            idle = self.laptop["idle_exit_ns"]["value"]
-            assumed = Cost(idle, "assumed: default, as machine laptop: not measured with one CPU")
-            return {"ipi_send_ns": nothing, "ipi_ns": nothing, "idle_exit_ns": assumed}
-        send, hop = self.ns("ipi_send_ns"), self.ns("hop_ns", "processes on two CPUs")
-        line_ns = self.ns("line_transfer_ns").median
-        lines = (
-            2 * self.laptop["channel_lines"]["value"] + self.laptop["message_lines"]["value"] + 1
-        )
-        known = 2 * (self.ns("syscall_ns").median + self.ns("message_ns").median)
-        known += self.ns("wakeup_ns").median + send.median + lines * line_ns + switch_ns
-        left = max(hop.median - known, 0)
-        why = (
-            f"own: a hop between CPUs, less what is known of it, leaves {left:.0f} ns for the"
-            " interrupt and for leaving idle; assumed: half of it each, as nothing tells them apart"
-        )
-        return {
-            "ipi_send_ns": self.plain("ipi_send_ns"),
-            "ipi_ns": Cost(round(left / 2), why, [hop.told()]),
-            "idle_exit_ns": Cost(round(left / 2), why),
-        }
+        return self._of[cost, of]
 
 
-def taken_apart(measured: Mapping, cpus: Cpus) -> dict[str, Cost]:
+# ---- taking sums apart --------------------------------------------------------------------------
+
+
+def taken_apart(measured: Measurements, cpus: Cpus) -> Costs:
     """Every cost of a machine's file, in the order of machine `laptop`'s."""
     source = catalogue.find(catalogue.MACHINES, "laptop")
     laptop = tomllib.loads(source.read_text("utf-8"))["costs"]
-    taken = Taken(measured, cpus, laptop)
-    costs = taken.alone()
+    costs = {name: _plain(measured(name)) for name in PLAIN}
+    costs |= {
+        name: Cost(laptop[name]["value"], f"{ASSUMED}: {why}") for name, why in TAKEN_OVER.items()
+    }
+    costs |= {
+        "scan_cached_tasks": Cost(
+            cpus.cache_kib, "assumed: as many KiB as cache_kib, 1 KiB a task"
+        ),
+        "line_bytes": Cost(cpus.line_bytes, "own: /sys, coherency_line_size"),
+        "cache_kib": Cost(
+            cpus.cache_kib, "own: /sys, the largest cache that a core has for itself"
+        ),
+    }
+    costs |= _by_distances(measured, cpus)
     free = {name: Cost(0, "for taking hops apart") for name in laptop if name not in costs}
-    costs |= taken.switches(costs | free)
+    costs |= _switches(measured, costs | free)
+    costs |= _across(measured, laptop, costs["thread_switch_ns"].value)
     order = dict.fromkeys(("context_switch_ns", "thread_switch_ns", "cold_switch_ns", *laptop))
     return {name: costs[name] for name in order}
+
+
+def _plain(one: Measured) -> Cost:
+    return Cost(round(one.median), HERE, [one.comment])
+
+
+def _by_distances(measured: Measurements, cpus: Cpus) -> Costs:
+    """What other CPUs make dearer; as on one CPU where there is no other."""
+    refills = [one.comment for one in measured.all_of("refill_ns_per_kib")]
+    same = measured("refill_ns_per_kib", f"same {REFILL_KIB} KiB").median
+    if not measured.has("line_transfer_ns"):
+        nothing = Cost(dict.fromkeys(DISTANCES, 0), ONE_CPU)
+        refill = Cost(dict.fromkeys(DISTANCES, round(same)), HERE, refills)
+        return {
+            "line_transfer_ns": nothing,
+            "migration_ns": nothing,
+            "refill_ns_per_kib": refill,
+        }
+    line = measured("line_transfer_ns")
+    other = measured("refill_ns_per_kib", f"other {REFILL_KIB} KiB").median
+    lines = "ten lines of stack and task data (assumed) at line_transfer_ns"
+    # Cost; of the first two CPUs; of one; what it is; comments.
+    rows = (
+        ("line_transfer_ns", line.median, 0, "measured here", [line.comment]),
+        ("migration_ns", LINES_OF_A_TASK * line.median, 0, lines, ()),
+        ("refill_ns_per_kib", other, same, f"measured here with {REFILL_KIB} KiB", refills),
+    )
+    only = (
+        f". Only distance {cpus.nearest} was measured; the others are assumed to be as far, and"
+        " occur only where the machine has such CPUs"
+    )
+    return {
+        name: Cost(
+            dict.fromkeys(DISTANCES, round(beyond)) | {"same": round(one)},
+            f"own: {what}{only}",
+            comments,
+        )
+        for name, beyond, one, what, comments in rows
+    }
+
+
+def _switches(measured: Measurements, known: Costs) -> Costs:
+    """What a hop between tasks takes beside all that is `known`, and what follows from it."""
+    costs = {}
+    for name, tasks in (("context_switch_ns", "processes"), ("thread_switch_ns", "threads")):
+        hop = measured("hop_ns", f"{tasks} on one CPU")
+        costs[name] = Cost(
+            fitting_switch_ns(hop.median, known),
+            "own: with it a simulated hop on one CPU under eevdf takes as long as the measured"
+            " one: the rest of it are calls, messages, the wake-up and the policy's work",
+            [hop.comment],
+        )
+    ring = measured("hop_ns", "eight processes on one CPU")
+    simulated_ns = simulated_hop_ns(known | costs, tasks=8)
+    life, switch_ns = measured("fork_exit_wait_ns"), costs["context_switch_ns"].value
+    parts_ns = measured("fork_ns").median + 2 * switch_ns + measured("wakeup_ns").median
+    return costs | {
+        "cold_switch_ns": Cost(
+            max(round(ring.median - simulated_ns), 0),
+            f"own: a hop in a ring of eight, less {simulated_ns:.0f} ns, simulated without it",
+            [ring.comment],
+        ),
+        "exit_ns": Cost(
+            max(round(life.median - parts_ns), 0),
+            "own: a process's life, less fork_ns, two switches and a wake-up",
+            [life.comment],
+        ),
+    }
+
+
+def _across(measured: Measurements, laptop: Mapping, switch_ns: int) -> Costs:
+    """What it takes to reach a task that sleeps on another CPU."""
+    if not measured.has("ipi_send_ns"):
+        idle = Cost(laptop["idle_exit_ns"]["value"], f"{ASSUMED}: not measured with one CPU")
+        return {"ipi_send_ns": Cost(0, ONE_CPU), "ipi_ns": Cost(0, ONE_CPU), "idle_exit_ns": idle}
+    send, hop = measured("ipi_send_ns"), measured("hop_ns", "processes on two CPUs")
+    lines = 2 * laptop["channel_lines"]["value"] + laptop["message_lines"]["value"] + 1
+    known_ns = (
+        2 * (measured("syscall_ns").median + measured("message_ns").median)
+        + measured("wakeup_ns").median
+        + send.median
+        + lines * measured("line_transfer_ns").median
+        + switch_ns
+    )
+    left_ns = max(hop.median - known_ns, 0)
+    why = (
+        f"own: a hop between CPUs, less what is known of it, leaves {left_ns:.0f} ns for the"
+        " interrupt and for leaving idle; assumed: half of it each, as nothing tells them apart"
+    )
+    return {
+        "ipi_send_ns": _plain(send),
+        "ipi_ns": Cost(round(left_ns / 2), why, [hop.comment]),
+        "idle_exit_ns": Cost(round(left_ns / 2), why),
+    }
 
 
 def fitting_switch_ns(hop_ns: float, known: Mapping[str, Cost]) -> int:
@@ -399,60 +396,66 @@ def _loaded(text: str):
 # ---- the machine itself -------------------------------------------------------------------------
 
 
-def _number(path: Path, default: int = 0) -> int:
-    try:
-        found = re.match(r"\d+", path.read_text("ascii"))
-    except OSError:
-        return default
-    return int(found.group()) if found else default
-
-
 def read_cpus(root: Path = Path("/sys/devices/system/cpu")) -> Cpus:
     """The online CPUs below `root`, as Linux tells of them."""
-    places = []
-    for cpu in sorted(root.glob("cpu[0-9]*"), key=lambda path: int(path.name[3:])):
-        if _number(cpu / "online", 1) == 0 or not (cpu / "topology").is_dir():
-            continue
-        levels = {_number(index / "level"): index for index in cpu.glob("cache/index[1-9]*")}
-        last = levels[max(levels)] if levels else cpu
-        shared = last / "shared_cpu_list"
-        node = next((path.name for path in cpu.glob("node[0-9]*")), "node0")
-        package = _number(cpu / "topology/physical_package_id")
-        cache = shared.read_text("ascii").strip() if shared.is_file() else str(package)
-        core = (package, _number(cpu / "topology/core_id"))
-        places.append((node, package, cache, core))
-    sizes = {
-        _number(index / "level"): _number(index / "size")
-        for index in root.glob("cpu0/cache/index[1-9]*")
-    }
-    own = sizes.get(2) or max(sizes.values(), default=1024)
-    line = _number(root / "cpu0/cache/index0/coherency_line_size", 64)
-    return Cpus(*_topology(places), line_bytes=line or 64, cache_kib=own)
+    folders = sorted(root.glob("cpu[0-9]*"), key=lambda path: int(path.name[3:]))
+    places = [
+        _place(cpu) for cpu in folders if _number(cpu / "online", 1) and (cpu / "topology").is_dir()
+    ]
+    sizes = {level: _number(of / "size") for level, of in _caches(root / "cpu0").items()}
+    line_bytes = _number(root / "cpu0/cache/index0/coherency_line_size", 64)
+    cache_kib = sizes.get(2) or max(sizes.values(), default=1024)
+    return Cpus(_topology(places), _nearest(places), line_bytes or 64, cache_kib)
 
 
-def _topology(places: Sequence[tuple]) -> tuple[dict[str, int], str]:
-    """Numbers of nodes, sockets, caches, cores and threads; and how near the first two CPUs are."""
+def _number(path: Path, default: int = 0) -> int:
+    try:
+        digits = re.match(r"\d+", path.read_text("ascii"))
+    except OSError:
+        return default
+    return int(digits.group()) if digits else default
+
+
+def _caches(cpu: Path) -> dict[int, Path]:
+    """A CPU's caches by their level, but for that of instructions."""
+    return {_number(index / "level"): index for index in cpu.glob("cache/index[1-9]*")}
+
+
+def _place(cpu: Path) -> tuple:
+    """Node, socket, last cache and core of a CPU: equal ones are the same."""
+    caches = _caches(cpu)
+    shared = caches[max(caches)] / "shared_cpu_list" if caches else cpu / "shared_cpu_list"
+    node = next((path.name for path in cpu.glob("node[0-9]*")), "node0")
+    package = _number(cpu / "topology/physical_package_id")
+    cache = shared.read_text("ascii").strip() if shared.is_file() else str(package)
+    return node, package, cache, (package, _number(cpu / "topology/core_id"))
+
+
+def _topology(places: Sequence[tuple]) -> dict[str, int]:
     nodes, sockets, caches, cores = (len({place[part] for place in places}) for part in range(4))
-    counts = {
+    sockets = max(sockets, nodes)
+    caches = max(caches // sockets, 1)
+    return {
         "numa_nodes": nodes,
-        "sockets": max(sockets, nodes),
-        "caches_per_socket": max(caches // max(sockets, nodes), 1),
+        "sockets": sockets,
+        "caches_per_socket": caches,
+        "cores_per_cache": max(cores // (sockets * caches), 1),
+        "threads_per_core": max(len(places) // max(cores, 1), 1),
     }
-    all_caches = counts["sockets"] * counts["caches_per_socket"]
-    counts["cores_per_cache"] = max(cores // all_caches, 1)
-    counts["threads_per_core"] = max(len(places) // max(cores, 1), 1)
+
+
+def _nearest(places: Sequence[tuple]) -> str:
+    """How near the first two CPUs are."""
     if len(places) < 2:
-        return counts, "cache"
-    first, second = places[0], places[1]
-    same = [a == b for a, b in zip(first, second, strict=True)]
-    nearest = "smt" if same[3] else "cache" if same[2] else "node" if same[0] else "remote"
-    return counts, nearest
+        return "cache"
+    same_node, _, same_cache, same_core = (a == b for a, b in zip(*places[:2], strict=True))
+    return "smt" if same_core else "cache" if same_cache else "node" if same_node else "remote"
 
 
 def ticks_a_second() -> tuple[int, str]:
     """Ticks a second of the running kernel, and where that is from."""
-    config = environment.kernel_config()
-    return environment.hz(config), f"HZ: {environment.hz_source(config)}"
+    hz, source = environment.hz(environment.kernel_config())
+    return hz, f"HZ: {source}"
 
 
 def described() -> tuple[str, str]:
@@ -513,7 +516,7 @@ def doubts(costs: Mapping[str, Cost]) -> list[str]:
 def measured_without_doubt(program: Path, cpus: Cpus) -> dict[str, Cost]:
     """Costs as the program measures them: again, some times, while they cannot all be right."""
     for _ in range(ATTEMPTS):
-        costs = taken_apart(measured_of(lines_of(program, "costs"), str(program)), cpus)
+        costs = taken_apart(Measurements(lines_of(program, "costs"), str(program)), cpus)
         if not doubts(costs):
             break
     return costs

@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import resource
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from schedlab import programs
+from schedlab.errors import SchedlabError
 from schedlab.kernel.sched_ext import sched_ext
 
 ROOT = Path("/")
@@ -96,20 +97,21 @@ def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> d
         where there is none.
     """
     room_ns = max(1, (after.at_ns - before.at_ns) * nr_cpus)
-    foreign_ns = steal_ns = throttled = None
+    busy_ns, steal_ns, throttled = (
+        None if None in ends else ends[1] - ends[0]
+        for ends in (
+            (getattr(before, name), getattr(after, name))
+            for name in ("busy_ns", "steal_ns", "throttled")
+        )
+    )
+    foreign_ns = None if busy_ns is None else max(0, busy_ns - own_ns)
     noisy = []
-    if before.busy_ns is not None and after.busy_ns is not None:
-        foreign_ns = max(0, after.busy_ns - before.busy_ns - own_ns)
-        if foreign_ns > max(FOREIGN_NS_LEAST, FOREIGN_SHARE_MAX * room_ns):
-            noisy.append(f"others used {foreign_ns / room_ns:.0%} of the CPUs")
-    if before.steal_ns is not None and after.steal_ns is not None:
-        steal_ns = after.steal_ns - before.steal_ns
-        if steal_ns > max(FOREIGN_NS_LEAST / 5, STEAL_SHARE_MAX * room_ns):
-            noisy.append(f"the hypervisor took {steal_ns / room_ns:.0%} of the CPUs")
-    if before.throttled is not None and after.throttled is not None:
-        throttled = after.throttled - before.throttled
-        if throttled > 0:
-            noisy.append("the CPU was slowed down by heat")
+    if (foreign_ns or 0) > max(FOREIGN_NS_LEAST, FOREIGN_SHARE_MAX * room_ns):
+        noisy.append(f"others used {foreign_ns / room_ns:.0%} of the CPUs")
+    if (steal_ns or 0) > max(FOREIGN_NS_LEAST / 5, STEAL_SHARE_MAX * room_ns):
+        noisy.append(f"the hypervisor took {steal_ns / room_ns:.0%} of the CPUs")
+    if (throttled or 0) > 0:
+        noisy.append("the CPU was slowed down by heat")
     return {
         "foreign_ns": foreign_ns,
         "steal_ns": steal_ns,
@@ -186,8 +188,7 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
             "command_line": _text(root, "proc/cmdline"),
             "config_sha256": config and hashlib.sha256(config.encode()).hexdigest(),
             "preemption": preemption(config, root),
-            "hz": hz(config),
-            "hz_source": hz_source(config),
+            **dict(zip(("hz", "hz_source"), hz(config), strict=True)),
             "mitigations": _mitigations(root),
         },
         "scheduler": scheduler(root),
@@ -219,58 +220,51 @@ def machine(root: Path = ROOT) -> dict[str, Any]:
 
 def warnings(facts: Mapping[str, Any]) -> list[Warned]:
     """What of these facts makes measurements worse."""
-    found = []
-    if facts["governor"] not in (None, "performance"):
-        found.append(
-            Warned(
-                f"the frequency governor is {facts['governor']}: speed follows load",
-                "cpupower frequency-set --governor performance",
-            )
-        )
-    load, nr_cpus = facts["load"], facts["machine"]["nr_cpus"] or 1
-    busy = (facts["pressure"] or {}).get("cpu")
-    if load is not None and load[0] > max(0.5, LOAD_PER_CPU_MAX * nr_cpus):
-        found.append(_busy(f"load average {load[0]:.2f} on {nr_cpus} CPUs"))
-    elif busy is not None and busy > PRESSURE_PERCENT_MAX:
-        found.append(_busy(f"tasks waited for a CPU in {busy:.0f} % of the last ten seconds"))
-    if facts["throttled"]:
-        found.append(
-            Warned(
-                f"heat slowed the CPU down {facts['throttled']} times since it was started",
-                "cool it, or turn turbo off; repetitions that it happens in are flagged noisy",
-            )
-        )
-    if facts["turbo"]:
-        found.append(
-            Warned(
-                "turbo is on: speed depends on heat and on how many CPUs are busy",
-                "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 >"
-                " /sys/devices/system/cpu/cpufreq/boost",
-            )
-        )
-    if facts["mains"] is False:
-        found.append(
-            Warned(
-                "this machine runs on its battery, which may hold back its speed",
-                "connect it to the mains",
-            )
-        )
-    if facts["machine"]["virtual"]:
-        found.append(
-            Warned(
-                "this is a virtual machine: its host's other work is measured too",
-                "compare ratios only, and only of one machine; time that the host took from it"
-                " is recorded",
-            )
-        )
-    return found
-
-
-def _busy(why: str) -> Warned:
-    return Warned(
-        f"this machine is busy: {why}",
-        "stop what else runs; repetitions that others disturbed are flagged noisy",
+    rows = (
+        (
+            facts["governor"] not in (None, "performance"),
+            f"the frequency governor is {facts['governor']}: speed follows load",
+            "cpupower frequency-set --governor performance",
+        ),
+        (
+            busy := _busy(facts),
+            f"this machine is busy: {busy}",
+            "stop what else runs; repetitions that others disturbed are flagged noisy",
+        ),
+        (
+            facts["throttled"],
+            f"heat slowed the CPU down {facts['throttled']} times since it was started",
+            "cool it, or turn turbo off; repetitions that it happens in are flagged noisy",
+        ),
+        (
+            facts["turbo"],
+            "turbo is on: speed depends on heat and on how many CPUs are busy",
+            "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 >"
+            " /sys/devices/system/cpu/cpufreq/boost",
+        ),
+        (
+            facts["mains"] is False,
+            "this machine runs on its battery, which may hold back its speed",
+            "connect it to the mains",
+        ),
+        (
+            facts["machine"]["virtual"],
+            "this is a virtual machine: its host's other work is measured too",
+            "compare ratios only, and only of one machine; time that the host took from it is"
+            " recorded",
+        ),
     )
+    return [Warned(what, to_do) for is_so, what, to_do in rows if is_so]
+
+
+def _busy(facts: Mapping[str, Any]) -> str | None:
+    load, nr_cpus = facts["load"], facts["machine"]["nr_cpus"] or 1
+    waited_percent = (facts["pressure"] or {}).get("cpu")
+    if load is not None and load[0] > max(0.5, LOAD_PER_CPU_MAX * nr_cpus):
+        return f"load average {load[0]:.2f} on {nr_cpus} CPUs"
+    if waited_percent is not None and waited_percent > PRESSURE_PERCENT_MAX:
+        return f"tasks waited for a CPU in {waited_percent:.0f} % of the last ten seconds"
+    return None
 
 
 def condition(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -324,20 +318,13 @@ def preemption(config: str | None, root: Path = ROOT) -> str | None:
     return None
 
 
-def hz(config: str | None) -> int:
-    """Ticks a second: as configured, else as the resolution of the kernel's coarse clock shows."""
-    configured = _configured_hz(config)
-    return configured or round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE))
-
-
-def hz_source(config: str | None) -> str:
-    """Where `hz` has it from."""
-    return "configuration" if _configured_hz(config) else "resolution of the coarse clock"
-
-
-def _configured_hz(config: str | None) -> int | None:
-    found = re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE)
-    return int(found[1]) if found else None
+def hz(config: str | None) -> tuple[int, str]:
+    """Ticks a second, as configured, else as the resolution of the kernel's coarse clock shows; and
+    which of both."""
+    configured = re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE)
+    if configured:
+        return int(configured[1]), "configuration"
+    return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)), "resolution of the coarse clock"
 
 
 def turbo(root: Path = ROOT) -> bool | None:
@@ -392,16 +379,10 @@ def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
     if not packages:
         return {}
     found: dict[str, str | None] = dict.fromkeys(packages)
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        form = "${Package}\t${db:Status-Status}\t${Version}\n"
-        told = subprocess.run(
-            ["dpkg-query", "--show", f"--showformat={form}", *packages],
-            capture_output=True,
-            text=True,
-            timeout=PROGRAM_TIMEOUT_S,
-            check=False,
-        )
-        for line in told.stdout.splitlines():
+    form = "${Package}\t${db:Status-Status}\t${Version}\n"
+    query = ["dpkg-query", "--show", f"--showformat={form}", *packages]
+    with contextlib.suppress(SchedlabError):
+        for line in programs.output(query, PROGRAM_TIMEOUT_S).stdout.splitlines():
             name, status, version = line.split("\t")
             if status == "installed":
                 found[name] = version

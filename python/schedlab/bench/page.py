@@ -6,9 +6,10 @@ A page is of one suite and all the campaigns of it that a store holds, on one ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -42,35 +43,6 @@ class FigurePanel:
     name: str
     figure: Markup
     nr_samples: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class SampleRow:
-    """A sample, or a boot of one, in a table; its numbers as texts."""
-
-    case: str
-    setup: str
-    runs: int
-    noisy: int
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One benchmark on one machine: its cases differ in the values of parameters."""
-
-    title: str
-    unit: str
-    higher_is_better: bool
-    curves: Sequence[FigurePanel]
-    oneways: Sequence[FigurePanel]
-    quantiles: Sequence[SampleRow]
-    boots: Sequence[SampleRow]
-
-    @property
-    def is_folded(self) -> bool:
-        """Whether the one-way plots are many, and a curve shows the cases already."""
-        return bool(self.curves) and len(self.oneways) > PANELS_OPEN_MAX
 
 
 def write(
@@ -206,24 +178,35 @@ def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Fig
 
 def _sections(
     rows: Sequence[CaseRow], names: Names, looks: Looks, machines: Mapping[str, str]
-) -> list[Section]:
+) -> list[dict[str, Any]]:
+    """One benchmark on one machine each: its cases differ in the values of parameters."""
     groups: dict[tuple[str, str], list[CaseRow]] = {}
     for row in rows:
         if any(one.values for one in row.samples.values()):
             groups.setdefault((row.machine, row.benchmark), []).append(row)
     several = len({machine for machine, _ in groups}) > 1
-    return [
-        Section(
-            title=f"{benchmark}, {machines[machine]}" if several else benchmark,
-            unit=cases[0].unit,
-            higher_is_better=cases[0].higher_is_better,
-            curves=_curves(cases, names, looks),
-            oneways=[_oneway(row, names, looks) for row in cases],
-            quantiles=_sample_rows(cases, names, _quantiles),
-            boots=_sample_rows(cases, names, _boots),
+    sections = []
+    for (machine, benchmark), cases in groups.items():
+        curves = _curves(cases, names, looks)
+        samples = [
+            ({"case": row.name, "setup": names[setup]}, sample)
+            for row in cases
+            for setup, sample in row.samples.items()
+            if sample.values
+        ]
+        sections.append(
+            {
+                "title": f"{benchmark}, {machines[machine]}" if several else benchmark,
+                "unit": cases[0].unit,
+                "higher_is_better": cases[0].higher_is_better,
+                "curves": curves,
+                "oneways": [_oneway(row, names, looks) for row in cases],
+                "is_folded": bool(curves) and len(cases) > PANELS_OPEN_MAX,
+                "quantiles": [place | _quantiles(sample) for place, sample in samples],
+                "boots": [place | boot for place, sample in samples for boot in _boots(sample)],
+            }
         )
-        for (machine, benchmark), cases in groups.items()
-    ]
+    return sections
 
 
 def _oneway(row: CaseRow, names: Names, looks: Looks) -> FigurePanel:
@@ -232,42 +215,24 @@ def _oneway(row: CaseRow, names: Names, looks: Looks) -> FigurePanel:
     return FigurePanel(row.name, pages.script(figure), len(samples))
 
 
-def _sample_rows(
-    rows: Sequence[CaseRow],
-    names: Names,
-    cells_of: Callable[[Sample], Sequence[tuple[Sample, tuple[str, ...]]]],
-) -> list[SampleRow]:
-    return [
-        SampleRow(row.name, names[setup], len(part.values), part.nr_noisy, cells)
-        for row in rows
-        for setup, sample in row.samples.items()
-        if sample.values
-        for part, cells in cells_of(sample)
-    ]
-
-
-def _quantiles(sample: Sample) -> list[tuple[Sample, tuple[str, ...]]]:
+def _quantiles(sample: Sample) -> dict[str, Any]:
     """As the study of 2012 printed them, to the digits that the middle half of the runs carries."""
     shape = estimate(sample.values)
     ends = tuple(float(q) for q in np.quantile(sample.values, (0.25, 0.75)))
     quantiles = quantile_table({"": sample.values})[""]
     deviation = number(shape.sd) if shape.sd is not None else DASH
     cells = (number(shape.mean, *ends), deviation, *(number(one, *ends) for one in quantiles))
-    return [(sample, cells + location_and_spread(sample))]
+    counts = {"runs": len(sample.values), "noisy": sample.nr_noisy}
+    return counts | {"cells": cells + location_and_spread(sample)}
 
 
-def _boots(sample: Sample) -> list[tuple[Sample, tuple[str, ...]]]:
+def _boots(sample: Sample) -> Iterator[dict[str, Any]]:
     """Of samples of several boots, each boot by itself: states of a machine often go with them."""
-    parts = [Sample(values) for values in sample.by_boot.values() if sample.nr_boots > 1]
-    return [
-        (part, (str(nr), _median_text(part), *location_and_spread(part)))
-        for nr, part in enumerate(parts, 1)
-    ]
-
-
-def _median_text(sample: Sample) -> str:
-    centre = sample.estimate
-    return with_interval(centre.median, centre.low, centre.high)
+    for nr, values in enumerate(sample.by_boot.values() if sample.nr_boots > 1 else (), 1):
+        boot = Sample(values)
+        centre = boot.estimate
+        median = with_interval(centre.median, centre.low, centre.high)
+        yield {"runs": len(values), "cells": (str(nr), median, *location_and_spread(boot))}
 
 
 def _curves(rows: Sequence[CaseRow], names: Names, looks: Looks) -> list[FigurePanel]:

@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab import catalogue
+from schedlab import catalogue, whole_file
 from schedlab.bench.environment import package_versions
-from schedlab.bench.program import Ended, run
-from schedlab.bench.suite import PLACEHOLDER, Case, Command, Input, Suite, fill
+from schedlab.bench.program import run
+from schedlab.bench.suite import PLACEHOLDER, Case, Input, Suite, fill
 from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError
 
 READY = "schedlab-ready.json"
-HASHED_BYTES = 1 << 20
+LINES_TOLD = 10
 
 
 def work_directory(asked: Path | None) -> Path:
@@ -80,37 +80,30 @@ def refuse_missing_packages(suite: Suite, cases: Sequence[Case]) -> list[str]:
     """
     inputs = {name for case in cases for name in case.benchmark.inputs}
     needed = {name: case.name for case in cases for name in case.benchmark.needs}
-    needed |= {
-        name: made.name for made in suite.inputs if made.name in inputs for name in made.needs
-    }
-    if not needed or shutil.which("dpkg-query") is None:
-        # Not a Debian: the commands themselves will tell what is not there.
-        return sorted(needed)
-    found = package_versions(sorted(needed))
-    missing = [name for name, version in found.items() if version is None]
+    inputs = {name for case in cases for name in case.benchmark.inputs}
+    needed |= {n: made.name for made in suite.inputs if made.name in inputs for n in made.needs}
+    packages = sorted(needed)
+    # Where this is no Debian, the commands themselves will tell what is not there.
+    versions = package_versions(packages) if shutil.which("dpkg-query") else {}
+    missing = [name for name, version in versions.items() if version is None]
     if missing:
         who = ", ".join(f"{name} (for {needed[name]})" for name in missing)
         raise SchedlabError(
             f"packages are missing: {who}",
             f"apt-get install {' '.join(missing)}; or leave these benchmarks out: --only",
         )
-    return sorted(needed)
+    return packages
 
 
 def uses_program(suite: Suite, cases: Sequence[Case]) -> bool:
     """Whether any of these cases calls schedlab-bench."""
-    commands = [c for case in cases for c in _commands(case)]
+    commands = [
+        command
+        for case in cases
+        for command in (case.benchmark.command, case.benchmark.prepare, case.benchmark.cleanup)
+    ]
     commands += [made.command for made in suite.inputs]
-    return any("bench" in PLACEHOLDER.findall(_one_text(command)) for command in commands)
-
-
-def _commands(case: Case) -> list[Command]:
-    benchmark = case.benchmark
-    return [c for c in (benchmark.command, benchmark.prepare, benchmark.cleanup) if c]
-
-
-def _one_text(command: Command) -> str:
-    return command if isinstance(command, str) else "\n".join(command)
+    return "bench" in PLACEHOLDER.findall(str(commands))
 
 
 def prepared(
@@ -132,7 +125,14 @@ def prepared(
     if ready.is_file():
         sums = _kept_sums(made, ready)
         if sums is not None:
-            return folder, _verified(made, folder, sums)
+            changed = [name for name, now in _sums(made, folder).items() if now != sums[name]]
+            if changed:
+                raise SchedlabError(
+                    f"input {made.name}: {folder / changed[0]} is no longer what was measured"
+                    " before",
+                    f"rm -r {folder}, and it is made again",
+                )
+            return folder, sums
         tell(f"{ready} is damaged: what it was written for is made anew")
     if folder.exists():
         shutil.rmtree(folder)
@@ -141,14 +141,13 @@ def prepared(
     values = {**given, **made.sizes.get(size, {}), "work": folder}
     ended = run(fill(made.command, values), made.timeout_s, folder)
     if ended.failure:
+        lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-LINES_TOLD:]
         raise SchedlabError(
-            f"input {made.name} cannot be made: {ended.failure}\n{_last_lines(ended)}",
+            "\n".join([f"input {made.name} cannot be made: {ended.failure}", *lines]),
             f"its command is in the suite's file; it ran in {folder}",
         )
-    sums = {name: _sha256(made, folder / name) for name in made.files}
-    unfinished = ready.with_suffix(".part")
-    unfinished.write_text(canonical_json(sums), encoding="utf-8")
-    unfinished.replace(ready)
+    sums = _sums(made, folder)
+    whole_file.write(ready, canonical_json(sums))
     return folder, sums
 
 
@@ -167,33 +166,19 @@ def _kept_sums(made: Input, ready: Path) -> dict[str, str] | None:
     return sums if is_whole and all(isinstance(one, str) for one in sums.values()) else None
 
 
-def _verified(made: Input, folder: Path, sums: Mapping[str, str]) -> dict[str, str]:
-    for name, digest in sums.items():
-        if _sha256(made, folder / name) != digest:
+def _sums(made: Input, folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of an input."""
+    sums = {}
+    for name in made.files:
+        try:
+            with (folder / name).open("rb") as file:
+                sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
             raise SchedlabError(
-                f"input {made.name}: {folder / name} is no longer what was measured before",
-                f"rm -r {folder}, and it is made again",
-            )
-    return dict(sums)
-
-
-def _sha256(made: Input, path: Path) -> str:
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(HASHED_BYTES):
-                digest.update(chunk)
-    except OSError as error:
-        raise SchedlabError(
-            f"input {made.name}: there is no {path}: {error.strerror}",
-            "`files` of the input names what its command makes",
-        ) from error
-    return digest.hexdigest()
-
-
-def _last_lines(ended: Ended, most: int = 10) -> str:
-    said = ended.stderr.strip() or ended.stdout.strip()
-    return "\n".join(said.splitlines()[-most:])
+                f"input {made.name}: there is no {folder / name}: {error.strerror}",
+                "`files` of the input names what its command makes",
+            ) from error
+    return sums
 
 
 def program_digest(program: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,9 @@ def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
     """
     rows = []
     for campaign in _campaigns(kept, suite):
-        around = {one.number: one for one in kept.surroundings(campaign.id)}
+        around = {one.number: _environment(one) for one in kept.surroundings(campaign.id)}
         for one in kept.repetitions(campaign.id):
-            rows.append(_row(campaign, one) | _environment(around[one.surroundings]))
+            rows.append(_row(campaign, one) | around[one.surroundings])
     return rows
 
 
@@ -129,15 +129,12 @@ def _row(campaign: Campaign, one: Repetition) -> dict[str, Any]:
 
 
 def _environment(around: Surroundings) -> dict[str, Any]:
-    told = {"environment.captured_at": around.captured_at}
-    told |= dict(_flat("environment.", around.facts))
-    return told | {"environment.warnings": "; ".join(what for what, _ in around.warnings)}
+    """Every fact by its name, of one in a table as TABLE.NAME; a list is JSON."""
+    import pandas
 
-
-def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every fact by its name; of one in a table, as TABLE.NAME; a list as JSON."""
-    for name, fact in facts.items():
-        if isinstance(fact, Mapping):
-            yield from _flat(f"{prefix}{name}.", fact)
-        else:
-            yield f"{prefix}{name}", canonical_json(fact) if isinstance(fact, list) else fact
+    facts = pandas.json_normalize({"environment": around.facts}).to_dict("records")[0]
+    return {
+        "environment.captured_at": around.captured_at,
+        **{n: canonical_json(of) if isinstance(of, list) else of for n, of in facts.items()},
+        "environment.warnings": "; ".join(what for what, _ in around.warnings),
+    }

@@ -15,10 +15,10 @@ import json
 import os
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue
 from schedlab.bench import calibration
@@ -30,117 +30,117 @@ POLICY = "eevdf"
 # Fewer give no interval of a median.
 REPEAT_MIN = 6
 COUNT_TO = 300_000_000
-# A pipe of today; the workload's default is Linux 2.4's.
-PIPE = {"pipe": "true", "pipe_buffer_bytes": "65536"}
 
 
 @dataclass(frozen=True)
-class Case:
-    """A benchmark on both sides."""
+class Duel:
+    """A benchmark on both sides: the words for the native program, where {seed} is the number of
+    the turn and {make} a file, and a workload with its parameters, where {alone_ns} is how long
+    counting takes. `one_cpu` keeps both on one."""
 
     name: str
-    words: Callable[[int], Sequence[str]]
-    """What the native program is told, by the number of the repetition."""
+    words: str
     workload: str
-    parameters: dict[str, str]
+    parameters: Mapping[str, str]
     one_cpu: bool = False
-    """Kept on one CPU, on both sides."""
+
+
+DUELS = (
+    Duel(
+        "hackbench, 5 groups, pipes",
+        "hackbench -g 5 -l 200 -p",
+        "hackbench",
+        # A pipe of today; the workload's default is Linux 2.4's.
+        {"groups": "5", "loops": "200", "pipe": "true", "pipe_buffer_bytes": "65536"},
+    ),
+    Duel(
+        "lat_ctx, 8 processes, 1 CPU",
+        "lat-ctx -n 8 --rounds 5000",
+        "lat_ctx",
+        {"n": "8", "rounds": "5000"},
+        one_cpu=True,
+    ),
+    # Whether the two share a CPU depends on what else runs: see docs/guides/calibrate.md.
+    Duel(
+        "lat_ctx, 2 processes, any CPU",
+        "lat-ctx -n 2 --rounds 20000",
+        "lat_ctx",
+        {"n": "2", "rounds": "20000"},
+    ),
+    Duel(
+        "counter, 4 processes",
+        f"counter -n 4 --to {COUNT_TO}",
+        "counter",
+        {"n": "4", "work": "{alone_ns}ns"}
+        | dict.fromkeys(("startup_min", "startup_max", "poll_work"), "0ns"),
+    ),
+    Duel(
+        "make -j2",
+        "play {make} --with jobs=2 --with size=50 --seed {seed}",
+        "make",
+        {"jobs": "2", "size": "50"},
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One repetition, real or simulated, seconds."""
+    """One repetition, real or simulated, in seconds; `cpu_s` is of all tasks, the kernel's work for
+    them included."""
 
     wall_s: float
     cpu_s: float
-    """CPU time of all tasks, the kernel's work for them included."""
 
 
 @dataclass(frozen=True)
-class Found:
+class DuelTimes:
     """What came of one benchmark: a real and a simulated run of each turn, in their order."""
 
     name: str
     measured: list[Run] = field(default_factory=list)
     simulated: list[Run] = field(default_factory=list)
 
-    @property
-    def wall_s(self) -> Estimate:
-        """Measured, by its median."""
+    def of(self, what: str) -> tuple[Estimate, float, Estimate]:
+        """Of "wall_s" or "cpu_s": the measured median, the simulated one, and how much more the
+        simulated run of a turn took than its real one, in percent."""
         # Statistics take longer to load than most verbs take to run.
         from schedlab.statistics.estimates import median_estimate
 
-        return median_estimate([run.wall_s for run in self.measured])
+        real, ours = (
+            [getattr(run, what) for run in runs] for runs in (self.measured, self.simulated)
+        )
+        errors = [100 * (of / one - 1) for of, one in zip(ours, real, strict=True)]
+        return median_estimate(real), statistics.median(ours), median_estimate(errors)
 
-    @property
-    def error_percent(self) -> Estimate:
-        """How much longer the simulated run of a turn took than its real one, by the median."""
-        return self._off(lambda run: run.wall_s)
-
-    @property
-    def cpu_error_percent(self) -> Estimate:
-        """The same of CPU time, which other programs on a busy machine change little."""
-        return self._off(lambda run: run.cpu_s)
-
-    def _off(self, seconds: Callable[[Run], float]) -> Estimate:
-        from schedlab.statistics.estimates import median_estimate
-
-        turns = zip(self.simulated, self.measured, strict=True)
-        return median_estimate([100 * (seconds(ours) / seconds(real) - 1) for ours, real in turns])
-
-
-def median(runs: Sequence[Run], seconds: Callable[[Run], float]) -> float:
-    """Of what `seconds` gives of each."""
-    return statistics.median([seconds(run) for run in runs])
-
-
-def cases_of(alone_ns: int) -> list[Case]:
-    """All of them; `alone_ns` is the CPU time of counting."""
-    play = str(catalogue.find(catalogue.WORKLOADS, "make"))
-    sizes = {"jobs": "2", "size": "50"}
-    told = [word for name, value in sizes.items() for word in ("--with", f"{name}={value}")]
-    counter = {"n": "4", "work": f"{alone_ns}ns", "startup_min": "0ns", "startup_max": "0ns"}
-    return [
-        Case(
-            "hackbench, 5 groups, pipes",
-            lambda _: ("hackbench", "-g", "5", "-l", "200", "-p"),
-            "hackbench",
-            {"groups": "5", "loops": "200", **PIPE},
-        ),
-        Case(
-            "lat_ctx, 8 processes, 1 CPU",
-            lambda _: ("lat-ctx", "-n", "8", "--rounds", "5000"),
-            "lat_ctx",
-            {"n": "8", "rounds": "5000"},
-            one_cpu=True,
-        ),
-        # Whether the two share a CPU depends on what else runs: see docs/guides/calibrate.md.
-        Case(
-            "lat_ctx, 2 processes, any CPU",
-            lambda _: ("lat-ctx", "-n", "2", "--rounds", "20000"),
-            "lat_ctx",
-            {"n": "2", "rounds": "20000"},
-        ),
-        Case(
-            "counter, 4 processes",
-            lambda _: ("counter", "-n", "4", "--to", str(COUNT_TO)),
-            "counter",
-            counter | {"poll_work": "0ns"},
-        ),
-        Case(
-            "make -j2",
-            lambda seed: ("play", play, *told, "--seed", str(seed)),
-            "make",
-            sizes,
-        ),
-    ]
+    def as_json(self) -> dict[str, Any]:
+        """As `schedlab validate --json` has it."""
+        wall_s, simulated_s, error = self.of("wall_s")
+        cpu_s, simulated_cpu_s, cpu_error = self.of("cpu_s")
+        return {
+            "benchmark": self.name,
+            "measured_s": wall_s.median,
+            "measured_s_low": wall_s.low,
+            "measured_s_high": wall_s.high,
+            "simulated_s": simulated_s,
+            "error_percent": error.median,
+            "error_percent_low": error.low,
+            "error_percent_high": error.high,
+            "measured_cpu_s": cpu_s.median,
+            "simulated_cpu_s": simulated_cpu_s,
+            "cpu_error_percent": cpu_error.median,
+            "cpu_error_percent_low": cpu_error.low,
+            "cpu_error_percent_high": cpu_error.high,
+            "repetitions_s": [run.wall_s for run in self.measured],
+            "simulated_repetitions_s": [run.wall_s for run in self.simulated],
+        }
 
 
-def simulated(case: Case, machine, seed: int) -> Run:
+def simulated(duel: Duel, machine: Any, alone_ns: int, seed: int) -> Run:
     """A simulated repetition."""
     policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, POLICY))
-    path = catalogue.find(catalogue.WORKLOADS, case.workload)
-    workload = catalogue.load_workload(path, case.parameters)
+    path = catalogue.find(catalogue.WORKLOADS, duel.workload)
+    parameters = {name: of.format(alone_ns=alone_ns) for name, of in duel.parameters.items()}
+    workload = catalogue.load_workload(path, parameters)
     result = json.loads(catalogue.native().simulate(policy, machine, workload, seed, {}))
     busy_ns = sum(result["cpu_time_ns"][of] for of in ("work", "kernel", "scheduler"))
     return Run(result["makespan_ns"] / 1e9, busy_ns / 1e9)
@@ -148,37 +148,30 @@ def simulated(case: Case, machine, seed: int) -> Run:
 
 @dataclass(frozen=True)
 class Here:
-    """The machine that real runs are made on."""
+    """The machine that real runs are made on; `one` is the CPU of what is kept on one."""
 
     program: Path
     one: int
-    """The CPU of what is kept on one."""
 
-    def run(self, case: Case, turn: int) -> Run:
+    def run(self, duel: Duel, turn: int) -> Run:
         """A real repetition."""
-        words = case.words(turn)
-        line = calibration.times_of(self.program, *words, cpu=self.one if case.one_cpu else None)
+        make = catalogue.find(catalogue.WORKLOADS, "make")
+        words = [word.format(make=make, seed=turn) for word in duel.words.split()]
+        line = calibration.times_of(self.program, *words, cpu=self.one if duel.one_cpu else None)
         return Run(line["wall_ns"] / 1e9, (line["user_ns"] + line["system_ns"]) / 1e9)
 
-    def counting_alone_ns(self) -> float:
-        """CPU time of one task that counts."""
-        words = ("counter", "-n", "1", "--to", str(COUNT_TO))
-        line = calibration.times_of(self.program, *words)
-        return line["user_ns"] + line["system_ns"]
-
     def turn(self, turn: int, order: random.Random) -> tuple[dict[str, Run], int]:
-        """All cases once, by name, and how long counting took alone beside them, ns."""
-        # What real tasks do does not depend on how long counting takes.
-        cases = cases_of(0)
-        runs, alone_ns = {}, []
-        for case in order.sample(cases, len(cases)):
-            counts = case.workload == "counter"
+        """All duels once, by name, and how long counting took alone beside them, ns of CPU."""
+        alone = Duel("", f"counter -n 1 --to {COUNT_TO}", "", {})
+        runs, alone_s = {}, []
+        for duel in order.sample(DUELS, len(DUELS)):
+            counts = duel.workload == "counter"
             if counts:
-                alone_ns.append(self.counting_alone_ns())
-            runs[case.name] = self.run(case, turn)
+                alone_s.append(self.run(alone, turn).cpu_s)
+            runs[duel.name] = self.run(duel, turn)
             if counts:
-                alone_ns.append(self.counting_alone_ns())
-        return runs, round(statistics.fmean(alone_ns))
+                alone_s.append(self.run(alone, turn).cpu_s)
+        return runs, round(1e9 * statistics.fmean(alone_s))
 
 
 def compared(
@@ -186,21 +179,19 @@ def compared(
     machines: Callable[[], calibration.Machines],
     repeat: int,
     tell: Callable[[str], None],
-) -> list[Found]:
+) -> list[DuelTimes]:
     """`repeat` turns, each at the costs that `machines` tells of at its begin.
 
     A first turn warms up and does not count.
     """
     order = random.Random(1)
-    found = {case.name: Found(case.name) for case in cases_of(0)}
+    times = {duel.name: DuelTimes(duel.name) for duel in DUELS}
     for turn in range(repeat + 1):
         at = machines()
         runs, alone_ns = here.turn(turn, order)
         tell(f"turn {turn} of {repeat}, load {os.getloadavg()[0]:.1f}")
-        if not turn:
-            continue
-        for case in cases_of(alone_ns):
-            machine = at.one_cpu if case.one_cpu else at.whole
-            found[case.name].measured.append(runs[case.name])
-            found[case.name].simulated.append(simulated(case, machine, turn))
-    return list(found.values())
+        for duel in DUELS if turn else ():
+            machine = at.one_cpu if duel.one_cpu else at.whole
+            times[duel.name].measured.append(runs[duel.name])
+            times[duel.name].simulated.append(simulated(duel, machine, alone_ns, turn))
+    return list(times.values())

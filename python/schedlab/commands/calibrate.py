@@ -11,12 +11,12 @@ from schedlab import catalogue, user_file
 from schedlab.bench.calibration import (
     PROGRAM,
     PROGRAM_HELP,
+    Measurements,
     described,
     doubts,
     file_text,
     find_program,
     json_lines,
-    measured_of,
     measured_without_doubt,
     read_cpus,
     taken_apart,
@@ -54,7 +54,7 @@ def calibrate_verb(
     else:
         place = str(costs_file)
         lines = json_lines(user_file.text(f"--costs {place}", costs_file), place)
-        costs = taken_apart(measured_of(lines, place), cpus)
+        costs = taken_apart(Measurements(lines, place), cpus)
     hz, hz_source = ticks_a_second()
     description, source = described()
     text = file_text(description, f"{source}. {hz_source}", hz, cpus.topology, costs)

@@ -11,7 +11,7 @@ import click
 
 from schedlab import catalogue
 from schedlab.bench import calibration
-from schedlab.bench.validation import POLICY, REPEAT_MIN, Found, Here, compared, median
+from schedlab.bench.validation import POLICY, REPEAT_MIN, DuelTimes, Here, compared
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.report import tables
@@ -22,63 +22,32 @@ if TYPE_CHECKING:
 OFF_MAX_PERCENT = 15.0
 
 
-def _print(found: Sequence[Found], machine: str) -> None:
+def _print(times: Sequence[DuelTimes], machine: str) -> None:
     """Times, errors and CPU times beside each other, or below where that is too wide."""
-    groups = []
-    for cells in (_wall_cells, _error_cells, _cpu_cells):
-        rows = {one.name: cells(one) for one in found}
-        heads = cells(found[0])
-        groups.append([(head, {name: row[head] for name, row in rows.items()}) for head in heads])
+    rows = {one.name: _cells(one) for one in times}
+    heads = list(rows[times[0].name])
+    columns = [(head, {name: row[head] for name, row in rows.items()}) for head in heads]
+    groups = [columns[at : at + 2] for at in range(0, len(columns), 2)]
     click.echo(f"{POLICY} on {machine}: simulated beside measured here")
-    tables.print_policy_rows([one.name for one in found], [tables.Block("benchmark", groups)])
+    tables.print_policy_rows(list(rows), [tables.Block("benchmark", groups)])
 
 
-def _wall_cells(one: Found) -> dict[str, str]:
-    wall_s = one.wall_s
+def _cells(one: DuelTimes) -> dict[str, str]:
+    wall_s, simulated_s, error = one.of("wall_s")
+    cpu_s, simulated_cpu_s, cpu_error = one.of("cpu_s")
     interval = (wall_s.low, wall_s.high)
     return {
         "measured s, 95 %": digits.with_interval(wall_s.median, *interval),
-        "simulated s": digits.number(median(one.simulated, lambda run: run.wall_s), *interval),
-    }
-
-
-def _error_cells(one: Found) -> dict[str, str]:
-    return {
-        "error %, 95 %": _error(one.error_percent),
-        "CPU error %, 95 %": _error(one.cpu_error_percent),
-    }
-
-
-def _cpu_cells(one: Found) -> dict[str, str]:
-    return {
-        "CPU s measured": digits.number(median(one.measured, lambda run: run.cpu_s)),
-        "CPU s simulated": digits.number(median(one.simulated, lambda run: run.cpu_s)),
+        "simulated s": digits.number(simulated_s, *interval),
+        "error %, 95 %": _error(error),
+        "CPU error %, 95 %": _error(cpu_error),
+        "CPU s measured": digits.number(cpu_s.median),
+        "CPU s simulated": digits.number(simulated_cpu_s),
     }
 
 
 def _error(percent: Estimate) -> str:
     return f"{percent.median:+.1f} [{percent.low:+.1f}, {percent.high:+.1f}]"
-
-
-def _json_of(one: Found) -> dict:
-    wall_s = one.wall_s
-    return {
-        "benchmark": one.name,
-        "measured_s": wall_s.median,
-        "measured_s_low": wall_s.low,
-        "measured_s_high": wall_s.high,
-        "simulated_s": median(one.simulated, lambda run: run.wall_s),
-        "error_percent": one.error_percent.median,
-        "error_percent_low": one.error_percent.low,
-        "error_percent_high": one.error_percent.high,
-        "measured_cpu_s": median(one.measured, lambda run: run.cpu_s),
-        "simulated_cpu_s": median(one.simulated, lambda run: run.cpu_s),
-        "cpu_error_percent": one.cpu_error_percent.median,
-        "cpu_error_percent_low": one.cpu_error_percent.low,
-        "cpu_error_percent_high": one.cpu_error_percent.high,
-        "repetitions_s": [run.wall_s for run in one.measured],
-        "simulated_repetitions_s": [run.wall_s for run in one.simulated],
-    }
 
 
 @click.command("validate")
@@ -103,11 +72,11 @@ def validate_verb(machine: str | None, repeat: int, program: str | None, as_json
     if machines is None:
         machines = functools.partial(calibration.Machines.measured, native)
     here = Here(native, min(os.sched_getaffinity(0)))
-    found = compared(here, machines, repeat, functools.partial(click.echo, err=True))
+    times = compared(here, machines, repeat, functools.partial(click.echo, err=True))
     if as_json:
-        rows = [_json_of(one) for one in found]
+        rows = [one.as_json() for one in times]
         tables.print_json({"policy": POLICY, "machine": name, "benchmarks": rows})
     else:
-        _print(found, name)
-    off = [one for one in found if abs(one.error_percent.median) > OFF_MAX_PERCENT]
-    return EXIT_FOUND if off else 0
+        _print(times, name)
+    is_off = any(abs(one.of("wall_s")[2].median) > OFF_MAX_PERCENT for one in times)
+    return EXIT_FOUND if is_off else 0
