@@ -16,7 +16,7 @@ from cached_kernels import named
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
 from schedlab.experiment import vm as experiment_vm
-from schedlab.kernel import bpf, vm
+from schedlab.kernel import bpf, play, vm
 from schedlab.kernel import platform as kernel_platform
 from schedlab.kernel import result as kernel_result
 
@@ -34,7 +34,7 @@ JOB = {
             "workload": "/play.toml",
             "seed": 1,
             "counts_instructions": True,
-            "record_kib_per_cpu": experiment_vm.RECORD_KIB,
+            "record_kib_per_cpu": play.RECORD_KIB,
         },
     ]
 }
@@ -101,7 +101,7 @@ def started(text=b"hello", **options):
         pytest.skip(str(error))
     files = {FILE: text, "/play.toml": PLAY}
     # As `run --on vm` on one CPU, which finds the same machine.
-    options = {"accelerator": "tcg", "record_kib_per_cpu": experiment_vm.RECORD_KIB, **options}
+    options = {"accelerator": "tcg", "record_kib_per_cpu": play.RECORD_KIB, **options}
     return vm.start(named("6.18"), JOB, files, **options)
 
 

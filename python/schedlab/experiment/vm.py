@@ -27,8 +27,8 @@ from schedlab.errors import BadValue, ExperimentError, SchedlabError
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import VmChoice
+from schedlab.kernel import play, vm
 from schedlab.kernel import result as kernel_result
-from schedlab.kernel import vm
 from schedlab.kernel.platform import Platform, refuse_bad_cpus
 from schedlab.shown import print_note
 
@@ -36,12 +36,6 @@ from schedlab.shown import print_note
 # follow each other lie apart by the golden ratio of it, so that few of them cover it evenly.
 PHASE_SPAN_NS = 20_000_000
 PHASE_STEP_NS = 12_360_680
-# What a play may take by the guest's clock, and a boot by ours, if nothing else is asked for.
-PLAY_LIMIT_NS = 300_000_000_000
-LIMITS = vm.Limits(wall_s=900.0)
-# Memory for what the scheduler does, of all CPUs together: about a million events.
-RECORD_KIB = 64 * 1024
-
 DEFAULT_CPUS = "2"
 QEMU_SEED_MASK = 2**32 - 1
 
@@ -58,7 +52,7 @@ def run_on_kernel(
     timeline: bool = False,
     prints: bool = False,
     is_policy_kept: bool = True,
-    limits: vm.Limits = LIMITS,
+    limits: vm.Limits = play.LIMITS,
     tells: Callable[[str], None] | None = None,
 ) -> tuple[dict, str]:
     """Boots, loads the policy, plays the workload once, and gives the result.
@@ -93,22 +87,17 @@ def run_on_kernel(
     SchedlabError, NativeError
         If the machine cannot be started.
     """
-    job = {
-        "work": [_play(workload, platform, seed, parameters or {})],
-        "settle_ns": seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0,
-        "time_limit_ns": until_ns or PLAY_LIMIT_NS,
-    }
-    machine = vm.start(
-        platform.kernel.name,
+    record_kib_per_cpu = play.RECORD_KIB // platform.nr_cpus
+    job = play.Job(platform.deterministic, record_kib_per_cpu)
+    job.play(workload, seed, parameters or {})
+    job.spec["settle_ns"] = seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0
+    job.spec["time_limit_ns"] = until_ns or play.PLAY_LIMIT_NS
+    machine = play.start(
+        platform,
         job,
-        {f"/{workload.name}": workload.read_bytes()},
         policy and vm.Policy(policy.read_bytes(), settings or {}, is_policy_kept),
-        cpus=platform.cpus,
-        memory_mib=platform.memory_mib,
-        accelerator=platform.accelerator,
-        deterministic=platform.deterministic,
         seed=seed & QEMU_SEED_MASK,
-        record_kib_per_cpu=RECORD_KIB // platform.nr_cpus,
+        record_kib_per_cpu=record_kib_per_cpu,
         limits=limits,
         tells=tells,
     )
@@ -128,17 +117,6 @@ def run_on_kernel(
     for line in kernel_result.printed(records) if prints else ():
         print(line, file=sys.stderr)
     return result, booted.boot
-
-
-def _play(workload: Path, platform: Platform, seed: int, parameters: Mapping[str, str]) -> dict:
-    return {
-        "kind": "play",
-        "workload": f"/{workload.name}",
-        "set": dict(parameters),
-        "seed": seed,
-        "counts_instructions": platform.deterministic,
-        "record_kib_per_cpu": RECORD_KIB // platform.nr_cpus,
-    }
 
 
 # ---------------------------------------------------------------------------------------------

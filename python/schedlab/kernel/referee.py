@@ -14,7 +14,7 @@ from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.errors import SchedlabError, UnknownName
-from schedlab.kernel import agreement, bpf, platform, vm
+from schedlab.kernel import agreement, bpf, platform, play, vm
 from schedlab.kernel import result as kernel_result
 
 SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
@@ -23,9 +23,9 @@ MACHINE = "referee"
 KERNEL = "6.18"
 # Plays draw from the same streams as simulations; nothing in the scenarios is drawn so far.
 SEED = 1
+# Its scenarios last seconds, and their few thousand events are recorded on one CPU.
 PLAY_LIMIT_NS = 60_000_000_000
 RECORD_KIB = 8192
-LIMITS = vm.Limits(wall_s=900.0)
 # Debian's kernels watch accesses to memory all the time: that thread took the CPU for 0.28 ms in
 # every other scenario, which no simulation has. Kernels without it ignore the parameter.
 KERNEL_ARGUMENTS = ("damon_stat.enabled=N",)
@@ -85,11 +85,11 @@ def judge(
     # Simulations first: what is wrong with a file is found before anything is booted.
     simulations = [simulated(policy, path, values) for path in paths]
     plays = played(source, paths, kernel, values)
-    for path, result, play in zip(paths, simulations, plays, strict=True):
+    for path, result, record in zip(paths, simulations, plays, strict=True):
         names = {int(pid): name for pid, name in result["timeline_names"].items()}
         ours = agreement.Arm(result["timeline"], result["timeline_wakeups"])
         is_stopped = "stop" in user_file.toml(f"workload file {path}", path)
-        comparison = agreement.compare(ours, arm_of(play), is_stopped=is_stopped)
+        comparison = agreement.compare(ours, arm_of(record), is_stopped=is_stopped)
         yield Verdict(label, path.stem, comparison, names)
 
 
@@ -130,35 +130,19 @@ def played(
 ) -> list[dict]:
     """A guest's records of plays of these scenarios, in their order."""
     kernel = kernel or KERNEL
-    plays = [
-        {
-            "kind": "play",
-            "workload": f"/scenarios/{index}/{path.name}",
-            "seed": SEED,
-            "counts_instructions": True,
-            "record_kib_per_cpu": RECORD_KIB,
-        }
-        for index, path in enumerate(paths)
-    ]
-    job = {
-        "policy": {
-            "object": "/policy.o",
-            "set": {name: str(value) for name, value in tunables.items()},
-        },
-        "isolated_plays": True,
-        "work": plays,
-        "time_limit_ns": PLAY_LIMIT_NS,
-    }
-    files = {play["workload"]: path.read_bytes() for play, path in zip(plays, paths, strict=True)}
-    files["/policy.o"] = bpf.object_of(source).read_bytes()
+    job = play.Job(deterministic=True, record_kib_per_cpu=RECORD_KIB)
+    job.load(bpf.object_of(source).read_bytes(), tunables)
+    job.spec |= {"isolated_plays": True, "time_limit_ns": PLAY_LIMIT_NS}
+    for index, path in enumerate(paths):
+        job.play(path, SEED, folder=f"/scenarios/{index}")
     ran = vm.start(
         kernel,
-        job,
-        files,
+        job.spec,
+        job.files,
         deterministic=True,
         align_clocks=True,
         record_kib_per_cpu=RECORD_KIB,
-        limits=LIMITS,
+        limits=play.LIMITS,
         kernel_arguments=KERNEL_ARGUMENTS,
     ).run()
     found = []

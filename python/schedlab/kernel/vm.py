@@ -64,9 +64,13 @@ class Policy:
 
     def files(self) -> dict[str, bytes]:
         """The guest's files, as crates/kernel/src/job.rs has them."""
-        set_ = {name: str(value) for name, value in self.tunables.items()}
-        text = json.dumps({"object": "/policy.o", "set": set_}, sort_keys=True)
+        text = json.dumps({"object": "/policy.o", "set": texts(self.tunables)}, sort_keys=True)
         return {"/policy.o": self.content, "/policy.json": text.encode()}
+
+
+def texts(tunables: Mapping[str, int]) -> dict[str, str]:
+    """Values of tunables as a guest reads them."""
+    return {name: str(value) for name, value in tunables.items()}
 
 
 @dataclass
