@@ -234,7 +234,7 @@ def test_too_few_boots_are_pooled_and_told(made, nr_boots):
                  boots=boots)  # fmt: skip
     answers, rows = answers_of(made.path)
     assert not rows[0].is_by_boot(rows[0].others[0])
-    assert not answers["make"].row.comparison.why.startswith("Each boot")
+    assert not answers["make"].row.comparison.why.test.startswith("Each boot")
     assert any("in three or more boots" in one for one in limits(rows))
 
 
@@ -284,7 +284,7 @@ def test_what_shares_its_boots_is_compared_by_repetitions(made):
         made.add("a", {("make", ()): values}, label=label, boots=["x", "y", "z"] * 4)
     answers, rows = answers_of(made.path)
     assert not rows[0].is_by_boot(rows[0].others[0])
-    assert answers["make"].row.comparison.why.startswith("Welch")
+    assert answers["make"].row.comparison.why.test.startswith("Welch")
 
 
 def test_a_rate_of_boots_is_a_time_too(made):

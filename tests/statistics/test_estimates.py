@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from schedlab.errors import BadValue
 from schedlab.statistics.estimates import (
     QUANTILE_LEVELS,
     Ratio,
@@ -90,7 +91,7 @@ def test_fewer_than_three_runs_have_no_interval(values, sd):
 
 @pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, np.nan], [1.0, np.inf], 3.0])
 def test_what_is_not_a_sample_is_refused(values):
-    with pytest.raises(ValueError, match="values"):
+    with pytest.raises(BadValue, match="values"):
         estimate(values)
 
 
@@ -217,15 +218,15 @@ def test_a_paired_interval_covers_the_ratio_in_95_of_100_samples_and_a_bootstrap
 
 def test_fewer_than_three_pairs_have_no_interval_and_no_pairs_are_refused():
     assert paired_ratio([1.0, 3.0], [2.0, 2.0]).low is None
-    with pytest.raises(ValueError, match="a has 3 values and b has 4: give pairs"):
+    with pytest.raises(BadValue, match="sample 'a': 3 is not as many values as b has, 4"):
         paired_ratio([1.0] * 3, [2.0] * 4)
-    with pytest.raises(ValueError, match="b holds 0"):
+    with pytest.raises(BadValue, match=r"sample 'b': 0\.0 is not"):
         paired_ratio([1.0] * 3, [1.0, 0.0, 1.0])
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan])
 def test_a_ratio_of_what_is_not_a_time_is_refused(bad):
-    with pytest.raises(ValueError, match="b holds"):
+    with pytest.raises(BadValue, match="sample 'b'"):
         ratio([1.0, 2.0], [1.0, bad])
 
 
@@ -260,7 +261,7 @@ def test_the_threshold_decides_what_is_worth_a_word():
 
 @pytest.mark.parametrize("threshold", [0.0, -0.01, np.nan])
 def test_a_threshold_must_be_positive(threshold):
-    with pytest.raises(ValueError, match="threshold"):
+    with pytest.raises(BadValue, match="threshold"):
         verdict(interval(1.02, 1.03), threshold=threshold)
 
 
@@ -281,7 +282,7 @@ def test_holm_lies_between_the_raw_value_and_bonferroni(p_values):
 
 @pytest.mark.parametrize("p_values", [[-0.1], [1.1], [np.nan], [[0.1]]])
 def test_holm_refuses_what_is_no_probability(p_values):
-    with pytest.raises(ValueError, match="p_values"):
+    with pytest.raises(BadValue, match="p values"):
         holm(p_values)
 
 
@@ -345,15 +346,15 @@ def test_two_points_give_an_exponent_without_an_interval():
 @pytest.mark.parametrize(
     ("x", "y", "reason"),
     [
-        ([2, 2, 2], [1, 2, 3], "two different sizes"),
-        ([1, 2], [1, 2, 3], "pairs"),
-        ([0, 1], [1, 2], "x holds 0"),
-        ([1, 2], [1, 0], "y holds 0"),
+        ([2, 2, 2], [1, 2, 3], "same everywhere"),
+        ([1, 2], [1, 2, 3], "not as many values"),
+        ([0, 1], [1, 2], "sample 'x': 0"),
+        ([1, 2], [1, 0], "sample 'y': 0"),
         ([], [], "at least one"),
     ],
 )
 def test_growth_of_what_has_no_slope_is_refused(x, y, reason):
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises(BadValue, match=reason):
         growth_exponent(x, y)
 
 
@@ -386,7 +387,7 @@ def test_equal_and_opposite_orders_have_one_and_minus_one():
 
 
 def test_ranks_of_what_is_not_paired_are_refused():
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(BadValue, match="not as many values"):
         rank_agreement([1, 2], [1, 2, 3])
 
 
@@ -406,7 +407,7 @@ def test_a_log_estimate_is_the_estimate_of_the_logarithms(values):
 
 
 def test_a_log_estimate_needs_positive_values():
-    with pytest.raises(ValueError, match="positive"):
+    with pytest.raises(BadValue, match="positive"):
         log_estimate([1.0, 0.0, 2.0])
 
 
@@ -453,5 +454,5 @@ def test_a_percentage_of_few_runs_has_no_interval():
     ("counts", "totals"), [([3], [2]), ([0], [0]), ([-1], [2]), ([1, 1], [2]), ([], [])]
 )
 def test_a_count_that_is_not_within_its_total_is_refused(counts, totals):
-    with pytest.raises(ValueError, match=r"totals|counts"):
+    with pytest.raises(BadValue, match=r"totals|counts"):
         percent_estimate(counts, totals)

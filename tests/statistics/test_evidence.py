@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from schedlab.errors import BadValue, UnknownName
 from schedlab.published import rows
-from schedlab.statistics import evidence
+from schedlab.statistics import evidence, variance
 from schedlab.statistics.effects import cliffs_delta, hedges_g, mean_ratio, median_ratio
 from schedlab.statistics.estimates import Verdict, holm, paired_ratio, ratio
 from schedlab.statistics.evidence import Method, compare_groups, over_table
@@ -90,7 +90,7 @@ def test_two_samples_are_compared_by_welch_alone():
     test = stats.ttest_ind(np.log(samples["bfs"]), np.log(samples["cfs"]), equal_var=False)
     assert pair.p_adjusted == pair.ratio.p_value == pytest.approx(test.pvalue)
     assert pair.verdict is Verdict.FASTER
-    assert "Welch" in found.why and "Holm" not in found.why
+    assert "Welch" in str(found.why) and "Holm" not in str(found.why)
 
 
 def test_one_outlier_makes_ranks_and_medians_decide():
@@ -98,7 +98,7 @@ def test_one_outlier_makes_ranks_and_medians_decide():
     samples["cfs"][3] = 9.0
     found = compare_groups(samples)
     assert found.method is Method.RANKS
-    assert "cfs are far from normal" in found.why
+    assert "cfs are far from normal" in str(found.why)
     pair = found.pair("bfs", "cfs")
     assert pair.ratio.ratio == pytest.approx(np.median(samples["bfs"]) / np.median(samples["cfs"]))
     test = stats.mannwhitneyu(samples["bfs"], samples["cfs"])
@@ -115,8 +115,8 @@ def test_three_odd_samples_are_compared_by_dunn_and_holm():
     samples = {name: random.exponential(size=15) ** 3 + 0.01 for name in "abc"}
     samples["a"][0] = 1e9
     found = compare_groups(samples, baseline="a")
-    assert found.method is Method.RANKS and "Dunn" in found.why
-    raw = evidence.anova.dunn({name: np.log(sample) for name, sample in samples.items()})
+    assert found.method is Method.RANKS and "Dunn" in str(found.why)
+    raw = variance.dunn({name: np.log(sample) for name, sample in samples.items()})
     assert [pair.ratio.p_value for pair in found.pairs] == [raw["a", "b"], raw["a", "c"]]
     assert [pair.p_adjusted for pair in found.pairs] == pytest.approx(
         list(holm([raw["a", "b"], raw["a", "c"]]))
@@ -136,7 +136,9 @@ def test_in_blocks_what_disturbs_both_alike_does_not_hide_the_difference():
 @pytest.mark.parametrize(("differs", "says"), [(0.02, "does not show"), (0.2, "shows")])
 def test_the_reason_tells_whether_variances_differ(differs, says):
     samples = {"a": normal_logs(11, 15), "b": normal_logs(12, 15, noise_log=differs)}
-    assert f"Brown and Forsythe's test {says} that variances differ" in compare_groups(samples).why
+    assert f"Brown and Forsythe's test {says} that variances differ" in str(
+        compare_groups(samples).why
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -145,7 +147,7 @@ def test_any_times_get_an_answer_without_warning_and_without_nan(groups, with_ba
     samples = {str(place): group for place, group in enumerate(groups)}
     found = compare_groups(samples, baseline="0" if with_baseline else None)
     assert "nan" not in repr(found) and "inf," not in repr(found)
-    assert found.why.endswith(".")
+    assert str(found.why).endswith(".")
     for pair in found.pairs:
         enough = min(len(samples[pair.a]), len(samples[pair.b])) >= 3
         assert enough or (pair.ratio.low, pair.p_adjusted) == (None, None)
@@ -167,7 +169,7 @@ def test_who_is_named_first_does_not_matter(a, b):
 def test_too_few_runs_get_a_ratio_and_no_word():
     found = compare_groups({"cfs": [2.0, 2.1], "bfs": [1.0, 1.0, 1.0]})
     pair = found.pairs[0]
-    assert found.method is Method.NONE and "two samples of at least 3 runs" in found.why
+    assert found.method is Method.NONE and "two samples of at least 3 runs" in str(found.why)
     assert pair.change == "-51.2 % (no interval)"
     assert pair.word == "no difference shown"
     assert "cfs: 2 of the 3 runs that an interval takes" in found.notes

@@ -127,7 +127,7 @@ def test_neighbours_that_are_alike_widen_the_interval_to_that_of_fewer_runs():
     squares = [np.var(np.log(samples[name])) / (n - 1) for name, n in (("a", worth), ("b", 40))]
     assert pair.ratio.log_error == pytest.approx(math.sqrt(sum(squares)))
     assert (pair.method, pair.ratio.n_a, pair.resampled) == (Method.WELCH, 40, None)
-    assert "counted as those that they are worth" in found.why
+    assert "counted as those that they are worth" in str(found.why)
     asked = compare_groups(samples, baseline="b", method=Method.WELCH).pairs[0]
     assert asked.ratio.log_error < pair.ratio.log_error
     assert pair.detectable > asked.detectable and pair.runs_needed > asked.runs_needed

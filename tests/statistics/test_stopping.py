@@ -5,6 +5,7 @@ Method: closed forms, and a thousand campaigns of known truth from a seed.
 
 import numpy as np
 import pytest
+from schedlab.errors import BadValue
 from schedlab.statistics import stopping
 from scipy import stats
 
@@ -58,7 +59,7 @@ def test_a_campaign_that_went_on_stops_where_it_would_have():
 
 
 def test_a_value_that_is_no_time_is_refused():
-    with pytest.raises(ValueError, match="not positive"):
+    with pytest.raises(BadValue, match="not positive"):
         stopping.width([1.0, 0.0], 0.01, 50)
 
 

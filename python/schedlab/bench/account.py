@@ -155,7 +155,7 @@ def tests_of(rows: Sequence[CaseRow]) -> list[tuple[str, str, Sequence[str]]]:
             omnibus = row.comparison.omnibus
             several = len(row.samples) > 2 and omnibus is not None
             all_alike = f" {omnibus.test}: {p_text(omnibus.p_value)}." if several else ""
-            tests.append((row.name, row.comparison.why + all_alike, row.comparison.notes))
+            tests.append((row.name, f"{row.comparison.why}{all_alike}", row.comparison.notes))
     return tests
 
 

@@ -200,7 +200,9 @@ class CaseRow:
             blocks=blocks,
             occasions=None if is_by_boot else occasions,
         )
-        why = f"{BY_BOOT}: {comparison.why}" if is_by_boot else comparison.why
+        if not is_by_boot:
+            return comparison
+        why = replace(comparison.why, test=f"{BY_BOOT}: {comparison.why.test}")
         return replace(comparison, why=why)
 
     def is_by_boot(self, setup: Setup) -> bool:
@@ -255,8 +257,7 @@ def tests(rows: Sequence[CaseRow]) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for row in rows:
         if row.comparison:
-            sentence = row.comparison.why.split("; ")[0].removesuffix(".")
-            names.setdefault(sentence, []).append(row.name)
+            names.setdefault(row.comparison.why.sentence, []).append(row.name)
     return names
 
 

@@ -97,7 +97,7 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         "p_table": answer.p_table,
         "verdict": answer.word,
         "method": pair.method.value,
-        "why": comparison.why,
+        "why": str(comparison.why),
         "notes": list(comparison.notes),
         "ratio_of_medians": medians.ratio,
         "ratio_of_medians_low": medians.low,

@@ -24,9 +24,9 @@ from schedlab.errors import SchedlabError
 from schedlab.report import pages
 from schedlab.report.figures import Look, Point, curve_figure, looks_of
 from schedlab.report.forms import DASH
-from schedlab.statistics.circles import PROBABILITIES, quantile_table
+from schedlab.statistics.circles import quantile_table
 from schedlab.statistics.digits import number, p_number, with_interval
-from schedlab.statistics.estimates import estimate
+from schedlab.statistics.estimates import QUANTILE_LEVELS, estimate
 from schedlab.store.measurements import Campaign, Measurements, Surroundings
 
 # More one-way plots of one benchmark are folded away where a curve shows them together.
@@ -95,7 +95,7 @@ def render(
         explanation=explanation(lines),
         forests=_forests(answers, machines),
         sections=_sections(rows, names, looks_of(list(names.values())), machines),
-        probabilities=PROBABILITIES,
+        probabilities=QUANTILE_LEVELS,
         environments=_environments(chosen, around, machines),
         method=account.methods(rows, answers, chosen),
         tests=account.tests_of(rows),

@@ -3,7 +3,7 @@
 A block holds every sample once, one run soon after the other, so that what else the machine does
 meets them alike. The ratio is taken within each block, where that cancels, and the block is the
 unit of replication: n blocks leave n - 1 degrees of freedom, however many runs are in them. The
-interval is Student's of the logarithms (`statistics.paired_ratio`). A test that asks nothing of
+interval is Student's of the logarithms (`estimates.paired_ratio`). A test that asks nothing of
 their distribution stands beside it: if the two samples do not differ, their runs might as well be
 exchanged within any block.
 
@@ -20,16 +20,21 @@ import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue
-from schedlab.statistics.estimates import CONFIDENCE, EQUIVALENCE_CONFIDENCE, Ratio
+from schedlab.statistics.estimates import (
+    Ratio,
+    bounded_ratio,
+    normal_quantile,
+    without_interval,
+)
 from schedlab.statistics.samples import Sample, does_not_vary, finite, positive
 
+# Of five blocks there are 32 ways to exchange, of which two are always as extreme as the most
+# extreme one: no p value could be below 1/16. The sign test is as blind.
 BLOCKS_FOR_EXCHANGES_MIN = 6
-"""Of five blocks there are 32 ways to exchange, of which two are always as extreme as the most
-extreme one: no p value could be below 1/16. The sign test is as blind."""
+# All ways to exchange are tried up to here, 65,536.
 EXACT_BLOCKS_MAX = 16
-"""All ways to exchange are tried up to here, 65,536."""
+# Of more blocks so many ways are drawn, always the same.
 EXCHANGES = 9_999
-"""Of more blocks so many ways are drawn, always the same."""
 SEED = 1935
 
 
@@ -69,11 +74,6 @@ def matched(
         Positive finite times in one unit, one a run.
     blocks_a, blocks_b : sequence of hashable
         The block of each run. Of two runs of one sample in a block the later one counts.
-
-    Raises
-    ------
-    BadValue
-        If a value is not positive and finite, or a sample has not as many blocks as runs.
     """
     of_a, of_b = _by_block("a", a, blocks_a), _by_block("b", b, blocks_b)
     shared = [block for block in of_a if block in of_b]
@@ -127,32 +127,15 @@ def median_within(blocked: Blocked) -> Ratio:
     For ratios of which some are far off, which a mean would follow. It asks nothing of their
     distribution.
 
-    Returns
-    -------
-    Ratio
-        Without interval and p value for fewer than `BLOCKS_FOR_EXCHANGES_MIN` blocks. Its
-        `log_error` is half of the interval's width in that of a standard normal one.
+    Without interval and p value for fewer than `BLOCKS_FOR_EXCHANGES_MIN` blocks. `log_error` is
+    half of the interval's width in that of a standard normal one.
 
-    Notes
-    -----
     Source: W. J. Dixon and A. M. Mood, "The statistical sign test", J. American Statistical
-    Association 41, 1946; bounds as in `statistics.median_estimate`.
+    Association 41, 1946; bounds as in `estimates.median_estimate`.
     """
     n, logs = blocked.a.size, blocked.logs
     centre = float(np.exp(np.median(logs)))
     if n < BLOCKS_FOR_EXCHANGES_MIN:
-        return Ratio(n, n, centre, None, None, None, None, None)
+        return without_interval(n, n, centre)
     test = scipy.stats.quantile_test(logs, q=0.0, p=0.5)
-    low, high = test.confidence_interval(CONFIDENCE)
-    low_90, high_90 = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
-    return Ratio(
-        n_a=n,
-        n_b=n,
-        ratio=centre,
-        low=float(np.exp(low)),
-        high=float(np.exp(high)),
-        p_value=min(1.0, float(test.pvalue)),
-        equivalence_low=float(low_90),
-        equivalence_high=float(high_90),
-        log_error=float((high - low) / (2 * scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))),
-    )
+    return bounded_ratio((n, n), centre, test.confidence_interval, normal_quantile(), test.pvalue)

@@ -12,12 +12,12 @@ three leading digits of the uncertainty, 100 to 354 keep two, 355 to 949 one, an
 import math
 
 DIGITS_WITHOUT_INTERVAL = 3
+# Of what is known exactly, or so well that nobody needs more.
 DIGITS_EXACT = 6
-"""Of what is known exactly, or so well that nobody needs more."""
 TWO_DIGITS_BELOW = 3.55
 ROUNDED_UP_FROM = 9.5
+# Below this a p value rests on the far tails of a distribution that no sample knows.
 P_SMALLEST = 0.001
-"""Below this a p value rests on the far tails of a distribution that no sample knows."""
 
 
 def decimals(low: float, high: float) -> int:

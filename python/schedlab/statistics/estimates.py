@@ -4,9 +4,12 @@ Pure functions of arrays: nothing here reads a file, draws, or knows what a poli
 is one run; what happened inside a run is never treated as a replicate. Comparisons are made on
 logarithms, because ratios are what is compared, and are reported as ratios. No interval is given
 for fewer than `RUNS_FOR_INTERVAL_MIN` runs.
+
+Samples are array_like of shape (n_runs,), one finite number a run, and positive where ratios are
+taken; what is not is refused by a BadValue.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -14,16 +17,17 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from schedlab.errors import BadValue
+from schedlab.statistics.samples import Sample, does_not_vary, finite, positive
+
 QUANTILE_LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 RUNS_FOR_INTERVAL_MIN = 3
 POINTS_FOR_INTERVAL_MIN = 3
 CONFIDENCE = 0.95
+# Two one-sided tests at 5 % each are the same as a 90 % interval lying inside the margin.
 EQUIVALENCE_CONFIDENCE = 0.90
-"""Two one-sided tests at 5 % each are the same as a 90 % interval lying inside the margin."""
+# Smallest change worth a word: 1 %. A simulated machine has no noise floor that would raise it.
 THRESHOLD = 0.01
-"""Smallest change worth a word: 1 %. A simulated machine has no noise floor that would raise it."""
-
-_ROUNDING = 64 * np.finfo(np.float64).eps
 
 
 class Verdict(StrEnum):
@@ -37,7 +41,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its interval, and the sample's shape. Fields are in the unit of the values.
+    """A mean with its interval, and the sample's shape, in the unit of the values.
 
     `sd` is None for one run, `low` and `high` are None for fewer than `RUNS_FOR_INTERVAL_MIN`.
     `quantiles` are at `QUANTILE_LEVELS`.
@@ -94,23 +98,10 @@ class Contrast:
 def estimate(values: ArrayLike) -> Estimate:
     """Mean, median and quantiles of a sample, with Student's t interval of the mean.
 
-    Parameters
-    ----------
-    values : array_like, shape (n_runs,)
-        One finite number a run, in any unit.
-
-    Returns
-    -------
-    Estimate
-        In the unit of `values`. The interval has no width where all values are equal.
-        Quantiles are interpolated linearly (Hyndman and Fan's type 7).
-
-    Raises
-    ------
-    ValueError
-        If there is no value, or one is not finite.
+    The interval has no width where all values are equal. Quantiles are interpolated linearly
+    (Hyndman and Fan's type 7).
     """
-    sample = _finite_sample(values, "values")
+    sample = finite("values", values)
     constant = bool(np.all(sample == sample[0]))
     mean = float(sample[0]) if constant else float(np.mean(sample))
     low = high = None
@@ -135,26 +126,9 @@ def median_estimate(values: ArrayLike) -> Estimate:
     """As `estimate`, but `low` and `high` bound the median, whatever the distribution is.
 
     For measurements on real hardware, which a neighbour or an interrupt makes longer and nothing
-    makes shorter: their mean tells of the neighbour.
+    makes shorter: their mean tells of the neighbour. The bounds are values of the sample, by the
+    sign test, and None for fewer than six values, of which not even all make an interval of 95 %.
 
-    Parameters
-    ----------
-    values : array_like, shape (n_runs,)
-        One finite number a run, in any unit.
-
-    Returns
-    -------
-    Estimate
-        In the unit of `values`. The bounds are values of the sample, by the sign test, and None
-        for fewer than six values, of which not even all make an interval of 95 %.
-
-    Raises
-    ------
-    ValueError
-        If there is no value, or one is not finite.
-
-    Notes
-    -----
     Source: W. R. Thompson, "On confidence ranges for the median and other expectation
     distributions for populations of unknown distribution form", Annals of Mathematical
     Statistics 7, 1936.
@@ -170,25 +144,10 @@ def log_estimate(values: ArrayLike) -> Estimate:
     """The centre of skewed positive values: geometric mean, with the t interval of the logarithms.
 
     Latencies of few runs spread over orders of magnitude; an interval around their arithmetic
-    mean would reach below zero.
-
-    Parameters
-    ----------
-    values : array_like, shape (n_runs,)
-        One positive finite number a run, in any unit.
-
-    Returns
-    -------
-    Estimate
-        In the unit of `values`; `mean` is the geometric one and `sd` the standard deviation of
-        the natural logarithm. `low` and `high` are positive.
-
-    Raises
-    ------
-    ValueError
-        If there is no value, or one is not positive and finite.
+    mean would reach below zero. `mean` is the geometric one and `sd` the standard deviation of the
+    natural logarithm. `low` and `high` are positive.
     """
-    sample = _positive_sample(values, "values")
+    sample = positive("values", values)
     logs = estimate(np.log(sample))
     plain = estimate(sample)
     return replace(
@@ -220,11 +179,6 @@ def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
         An interval from three runs on; where no run counted anything it begins at 0 and has a
         width.
 
-    Raises
-    ------
-    ValueError
-        If there is no run, the lengths differ, or a count is not within its total.
-
     Notes
     -----
     Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
@@ -233,9 +187,9 @@ def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
     data", Survey Methodology 24, 1998 (the effective number of trials); W. G. Cochran, "Sampling
     Techniques", 3rd edition 1977, 3.12 (the variance of a proportion over clusters).
     """
-    x, n = _finite_sample(counts, "counts"), _finite_sample(totals, "totals")
+    x, n = finite("counts", counts), finite("totals", totals)
     if x.size != n.size or not np.all((x >= 0) & (x <= n) & (n > 0)):
-        raise ValueError(f"counts {counts!r} are not within totals {totals!r}, each above 0")
+        raise BadValue("counts", counts, f"are not within totals {totals!r}, each above 0")
     plain = estimate(100 * x / n)
     share = float(np.sum(x) / np.sum(n))
     low = high = None
@@ -261,32 +215,16 @@ def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     A sample whose logarithms are equal to rounding counts as known exactly: with one such sample
     the test is the one-sample t test of the other, with two the ratio has no uncertainty.
 
-    Parameters
-    ----------
-    a, b : array_like, shape (n_a,) and (n_b,)
-        Positive finite numbers in one unit, one a run. b is what a is compared with.
+    a and b are in one unit; b is what a is compared with.
 
-    Returns
-    -------
-    Ratio
-        a over b, dimensionless.
-
-    Raises
-    ------
-    ValueError
-        If a or b is empty, or holds a value that is not positive and finite.
-
-    Notes
-    -----
     Source: B. L. Welch, "The generalization of 'Student's' problem when several different
     population variances are involved", Biometrika 34, 1947.
     """
-    log_a = np.log(_positive_sample(a, "a"))
-    log_b = np.log(_positive_sample(b, "b"))
-    constant_a, constant_b = _equal_to_rounding(log_a), _equal_to_rounding(log_b)
+    log_a, log_b = np.log(positive("a", a)), np.log(positive("b", b))
+    constant_a, constant_b = does_not_vary(log_a, 1.0), does_not_vary(log_b, 1.0)
     centre = float(np.exp(np.mean(log_a) - np.mean(log_b)))
     if min(log_a.size, log_b.size) < RUNS_FOR_INTERVAL_MIN:
-        return _without_interval(log_a.size, log_b.size, centre)
+        return without_interval(log_a.size, log_b.size, centre)
     if constant_a and constant_b:
         return _known_exactly(a, b)
     if constant_b:
@@ -305,22 +243,8 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     does to both alike says nothing of their ratio. Pairs are known before anything is measured, by
     their seeds; pairing what does not belong together only widens the interval.
 
-    Parameters
-    ----------
-    a, b : array_like, shape (n_pairs,)
-        Positive finite numbers in one unit; a[i] and b[i] had the same seed, and no two pairs had.
-
-    Returns
-    -------
-    Ratio
-        a over b, dimensionless: the same centre as that of `ratio`. The interval has no width
-        where all pairs have the same ratio.
-
-    Raises
-    ------
-    ValueError
-        If a or b is empty, they differ in length, or one holds a value that is not positive and
-        finite.
+    a[i] and b[i], in one unit, had the same seed, and no two pairs had. The centre is that of
+    `ratio`; the interval has no width where all pairs have the same ratio.
 
     Notes
     -----
@@ -328,17 +252,14 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     bootstrap over the pairs: of normal samples of 5 pairs a 95 % interval by percentiles or BCa
     holds the truth in 84 % of all cases, this one in 95 %.
     """
-    log_a = np.log(_positive_sample(a, "a"))
-    log_b = np.log(_positive_sample(b, "b"))
-    if log_a.size != log_b.size:
-        raise ValueError(f"a has {log_a.size} values and b has {log_b.size}: give pairs")
+    log_a, log_b = _paired_logs("a", a, "b", b)
     differences = log_a - log_b
     centre = float(np.exp(np.mean(differences)))
     if differences.size < RUNS_FOR_INTERVAL_MIN:
-        return _without_interval(log_a.size, log_b.size, centre)
+        return without_interval(log_a.size, log_b.size, centre)
     # Differences are as exact as what they are of.
     scale = max(1.0, float(np.max(np.abs([log_a, log_b]))))
-    if np.ptp(differences) <= _ROUNDING * scale:
+    if does_not_vary(differences, scale):
         return _known_exactly(a, b)
     return _tested(log_a.size, log_b.size, centre, scipy.stats.ttest_rel(log_a, log_b))
 
@@ -369,18 +290,13 @@ def verdict(
         What the machine differs from itself by. It widens nothing that is called the same: a noisy
         machine would else find more of that.
 
-    Raises
-    ------
-    ValueError
-        If the threshold is not positive and finite.
-
     Notes
     -----
     Source of the test of equivalence: D. J. Schuirmann, "A comparison of the two one-sided tests
     procedure and the power approach", J. Pharmacokinetics and Biopharmaceutics 15, 1987.
     """
     if not (np.isfinite(threshold) and threshold > 0):
-        raise ValueError(f"threshold is {threshold}: give a positive fraction, such as 0.01")
+        raise BadValue("threshold", threshold, "is not above 0", "0.01 is 1 %")
     if compared.low is None or compared.high is None:
         return Verdict.INCONCLUSIVE
     margin = np.log1p(threshold)
@@ -399,29 +315,14 @@ def verdict(
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """p values adjusted so that one false claim among them all stays a 5 % event.
 
-    Parameters
-    ----------
-    p_values : array_like, shape (n_comparisons,)
-        Each in [0, 1]; may be empty.
+    They are in the order given, each at least its raw value and at most 1; there may be none.
 
-    Returns
-    -------
-    ndarray, shape (n_comparisons,)
-        In the order given, each at least its raw value and at most 1.
-
-    Raises
-    ------
-    ValueError
-        If a value is outside [0, 1].
-
-    Notes
-    -----
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
     Journal of Statistics 6, 1979.
     """
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
-        raise ValueError(f"p_values must be a flat list of numbers in [0, 1], not {p_values!r}")
+        raise BadValue("p values", p_values, "are not a flat list of numbers from 0 to 1")
     if p.size < 2:
         return p.copy()
     # Loading it takes longer than most comparisons need, and two policies never need it.
@@ -438,23 +339,8 @@ def compare_to_first(
     The family is the cell: the policies that ran one scenario. Tables and plots use this and
     nothing else, so that the terminal and the report cannot disagree about a verdict.
 
-    Parameters
-    ----------
-    samples : mapping of name to array_like, shape (n_runs,)
-        Times, positive and finite, in one unit; the first entry is what the others are compared
-        with.
-    threshold : float
-        See `verdict`.
-
-    Returns
-    -------
-    dict
-        A comparison for every name but the first, in order; empty for fewer than two samples.
-
-    Raises
-    ------
-    ValueError
-        If a sample is empty, or holds a value that is not positive and finite.
+    `samples` are times in one unit; the first is what the others are compared with. There is a
+    contrast for every other one, in order.
     """
     names = list(samples)
     ratios = {name: ratio(samples[name], samples[names[0]]) for name in names[1:]}
@@ -472,63 +358,37 @@ def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
     """The power k with which y grows: the least-squares slope of log y on log x.
 
     Give one point for each x, such as the mean of its runs. The interval then shows how far the
-    points are from one power law, which repetitions at the same x cannot tell.
-
-    Parameters
-    ----------
-    x, y : array_like, shape (n_points,)
-        Positive and finite, in any units: the exponent has none.
-
-    Returns
-    -------
-    Growth
-        1 is linear, 2 quadratic. No interval for fewer than three points.
+    points are from one power law, which repetitions at the same x cannot tell; there is none for
+    fewer than three points. 1 is linear, 2 quadratic.
 
     Raises
     ------
-    ValueError
+    BadValue
         If the lengths differ, a value is not positive and finite, or all x are the same.
     """
-    log_x, log_y = np.log(_positive_sample(x, "x")), np.log(_positive_sample(y, "y"))
-    if log_x.size != log_y.size:
-        raise ValueError(f"x has {log_x.size} values and y has {log_y.size}: give pairs")
-    if _equal_to_rounding(log_x):
-        raise ValueError(f"every x is {np.ravel(x)[0]}: growth needs two different sizes")
+    log_x, log_y = _paired_logs("x", x, "y", y)
+    if does_not_vary(log_x, 1.0):
+        raise BadValue("x", x, "is the same everywhere", "growth needs two different sizes")
     enough = log_x.size >= POINTS_FOR_INTERVAL_MIN
-    if _equal_to_rounding(log_y):  # linregress gives no standard error for a flat line
+    if does_not_vary(log_y, 1.0):  # linregress gives no standard error for a flat line
         return Growth(0.0, 0.0 if enough else None, 0.0 if enough else None)
     fit = scipy.stats.linregress(log_x, log_y)
     exponent = float(fit.slope)
     if not enough:
         return Growth(exponent, None, None)
-    quantile = scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, log_x.size - 2)
-    half_width = float(quantile * fit.stderr)
+    half_width = float(student_quantile(log_x.size - 2) * fit.stderr)
     return Growth(exponent, exponent - half_width, exponent + half_width)
 
 
 def rank_agreement(a: ArrayLike, b: ArrayLike) -> float | None:
     """Kendall's tau-b: 1 if both put things in the same order, -1 if in opposite ones.
 
-    Parameters
-    ----------
-    a, b : array_like, shape (n_things,)
-        Finite; ties are allowed.
-
-    Returns
-    -------
-    float or None
-        In [-1, 1]; None for fewer than two things, or where one side is all ties.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, there is nothing, or a value is not finite.
+    Ties are allowed. None for fewer than two things, or where one side is all ties.
 
     Source: M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33, 1945.
     """
-    first, second = _finite_sample(a, "a"), _finite_sample(b, "b")
-    if first.size != second.size:
-        raise ValueError(f"a has {first.size} values and b has {second.size}: give pairs")
+    first, second = finite("a", a), finite("b", b)
+    _refuse_unpaired("a", first, "b", second)
     if first.size < 2:
         return None
     tau = float(scipy.stats.kendalltau(first, second).statistic)
@@ -565,8 +425,53 @@ def mean_ecdf(
     return values, shares / len(found)
 
 
-def _without_interval(n_a: int, n_b: int, centre: float) -> Ratio:
+def without_interval(n_a: int, n_b: int, centre: float) -> Ratio:
+    """A ratio of so few runs, or so little known of them, that nothing bounds it."""
     return Ratio(n_a, n_b, centre, None, None, None, None, None)
+
+
+def bounded_ratio(
+    sizes: tuple[int, int],
+    centre: float,
+    interval: Callable[[float], Sequence[float]],
+    quantile: float,
+    p_value: float | None,
+) -> Ratio:
+    """A ratio by a test on logarithms.
+
+    Parameters
+    ----------
+    sizes : (int, int)
+        Runs of a and b.
+    centre : float
+        The ratio itself.
+    interval : callable
+        The bounds of its logarithm, by their confidence.
+    quantile : float
+        How many standard errors half of the interval with `CONFIDENCE` is.
+    """
+    log_low, log_high = interval(CONFIDENCE)
+    equivalence_low, equivalence_high = np.exp(interval(EQUIVALENCE_CONFIDENCE))
+    return Ratio(
+        *sizes,
+        ratio=centre,
+        low=float(np.exp(log_low)),
+        high=float(np.exp(log_high)),
+        p_value=None if p_value is None else min(1.0, float(p_value)),
+        equivalence_low=float(equivalence_low),
+        equivalence_high=float(equivalence_high),
+        log_error=float((log_high - log_low) / 2 / quantile),
+    )
+
+
+def normal_quantile() -> float:
+    """How many standard errors of a normal distribution half of an interval is."""
+    return float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
+
+
+def student_quantile(degrees: float) -> float:
+    """The same of Student's distribution."""
+    return float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, degrees))
 
 
 def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
@@ -579,63 +484,34 @@ def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
 
 def _tested(n_a: int, n_b: int, centre: float, test) -> Ratio:
     """A ratio with the p value and the intervals of a test on logarithms by SciPy."""
-    log_low, log_high = test.confidence_interval(CONFIDENCE)
-    low, high = np.exp((log_low, log_high))
-    equivalence_low, equivalence_high = np.exp(test.confidence_interval(EQUIVALENCE_CONFIDENCE))
-    return Ratio(
-        n_a=n_a,
-        n_b=n_b,
-        ratio=centre,
-        low=float(low),
-        high=float(high),
-        p_value=float(test.pvalue),
-        equivalence_low=float(equivalence_low),
-        equivalence_high=float(equivalence_high),
-        log_error=float(
-            (log_high - log_low) / 2 / scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, test.df)
-        ),
-    )
+    quantile = student_quantile(test.df)
+    return bounded_ratio((n_a, n_b), centre, test.confidence_interval, quantile, test.pvalue)
 
 
-def _independent_trials(
-    counts: NDArray[np.float64], totals: NDArray[np.float64], share: float
-) -> float:
+def _independent_trials(counts: Sample, totals: Sample, share: float) -> float:
     """How many independent trials tell a share as well as these runs do; see `percent_estimate`."""
     n_runs, trials = counts.size, float(np.sum(totals))
     residuals = counts - share * totals
     variance = n_runs / (n_runs - 1) * float(np.sum(residuals**2)) / trials**2
     if variance == 0:  # nothing says that trials of a run depend on each other
         return trials
-    level = 0.5 + CONFIDENCE / 2
-    wider = float(scipy.stats.t.ppf(level, n_runs - 1) / scipy.stats.norm.ppf(level))
+    wider = student_quantile(n_runs - 1) / normal_quantile()
     return min(trials, share * (1 - share) / variance) / wider**2
 
 
-def _finite_sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    sample = np.asarray(values, dtype=np.float64)
-    if sample.ndim != 1 or sample.size == 0:
-        raise ValueError(f"{name} has shape {sample.shape}: give a flat list of at least one run")
-    if not np.all(np.isfinite(sample)):
-        bad = sample[~np.isfinite(sample)][0]
-        raise ValueError(f"{name} holds {bad}: leave out runs that did not complete")
-    return sample
+def _paired_logs(name_a: str, a: ArrayLike, name_b: str, b: ArrayLike) -> tuple[Sample, Sample]:
+    first, second = positive(name_a, a), positive(name_b, b)
+    _refuse_unpaired(name_a, first, name_b, second)
+    return np.log(first), np.log(second)
 
 
-def _positive_sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    sample = _finite_sample(values, name)
-    if not np.all(sample > 0):
-        bad = sample[sample <= 0][0]
-        raise ValueError(f"{name} holds {bad:g}: ratios and growth need positive values")
-    return sample
+def _refuse_unpaired(name_a: str, a: Sample, name_b: str, b: Sample) -> None:
+    if a.size != b.size:
+        why = f"is not as many values as {name_b} has, {b.size}"
+        raise BadValue(f"sample {name_a!r}", a.size, why, "give pairs")
 
 
-def _standard_deviation(sample: NDArray[np.float64], constant: bool) -> float | None:
+def _standard_deviation(sample: Sample, constant: bool) -> float | None:
     if sample.size < 2:
         return None
     return 0.0 if constant else float(np.std(sample, ddof=1))
-
-
-def _equal_to_rounding(logs: NDArray[np.float64]) -> bool:
-    """Whether logarithms differ by no more than their rounding, where a t test has no meaning."""
-    scale = max(1.0, float(np.max(np.abs(logs))))
-    return bool(np.ptp(logs) <= _ROUNDING * scale)

@@ -33,8 +33,8 @@ import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue, UnknownName
-from schedlab.statistics import variance as anova
-from schedlab.statistics.blocks import BLOCKS_FOR_EXCHANGES_MIN, Blocked, exchange_p, median_within
+from schedlab.statistics import power, variance
+from schedlab.statistics.blocks import BLOCKS_FOR_EXCHANGES_MIN, median_within
 from schedlab.statistics.digits import change_percent, p_text
 from schedlab.statistics.effects import cliffs_delta, hedges_g, mean_ratio, median_ratio
 from schedlab.statistics.estimates import (
@@ -47,6 +47,7 @@ from schedlab.statistics.estimates import (
     paired_ratio,
     ratio,
     verdict,
+    without_interval,
 )
 from schedlab.statistics.independence import (
     Independence,
@@ -54,15 +55,8 @@ from schedlab.statistics.independence import (
     dependent_ratio,
     independence,
 )
-from schedlab.statistics.method import Choice, Method, Names, choose, within_blocks
+from schedlab.statistics.method import Contest, Method, Why, choose, find_blocks, find_worth
 from schedlab.statistics.noise_floor import NoiseFloor, Null, noise_floor
-from schedlab.statistics.power import (
-    blocks_needed,
-    detectable_change,
-    detectable_in_blocks,
-    noise,
-    runs_needed,
-)
 from schedlab.statistics.samples import Sample, positives
 from schedlab.statistics.variance import Omnibus
 
@@ -78,36 +72,35 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One sample against another: `a` over `b`, so a ratio below 1 says that `a` is faster.
-
-    `ratio` is the headline: of geometric means, or of medians by the method `RANKS`. Within blocks
-    it is the mean of their ratios, or the median by `BLOCK_SIGNS`, and counts the blocks with a run
-    of both. Its p value is raw. `exchange_p` is that of the test which exchanges both within
-    blocks, None for any other method than `BLOCKS`. `medians` is the ratio of medians, or the
-    median of the ratios within blocks, in any case; without interval for fewer than six runs.
-    `resampled` is the ratio of geometric means again, with a bootstrap interval from eight runs on;
-    None within blocks. Neither has one where neighbouring runs are alike.
-    `p_adjusted` is for all pairs of the comparison, and None where there is no test. `hedges_g`
-    and `cliffs_delta` are sizes without unit. `detectable` is the smallest change that so many runs
-    of such noise show in 80 of 100 cases, and that is above `floor`; `runs_needed` how many of each
-    would show the threshold; None where that cannot be said or done. `floor` is None within blocks,
-    and where occasions are not told or too few.
-    """
+    """One sample against another: `a` over `b`, so a ratio below 1 says that `a` is faster."""
 
     a: str
     b: str
     method: Method
     ratio: Ratio
+    """The headline, with its raw p value: of geometric means, or of medians by `RANKS`; within
+    blocks the mean of their ratios, or the median by `BLOCK_SIGNS`."""
     exchange_p: float | None
+    """P value of the test that exchanges both within blocks; None unless by `BLOCKS`."""
     p_adjusted: float | None
+    """P value for all pairs of the comparison; None where there is no test."""
     verdict: Verdict
     medians: Ratio
+    """Ratio of medians, or median of the ratios within blocks; no interval below six runs, or
+    where neighbouring runs are alike."""
     resampled: Ratio | None
+    """Ratio of geometric means with a bootstrap interval, from eight runs on; None within blocks
+    and where neighbouring runs are alike."""
     hedges_g: float | None
+    """Difference in standard deviations; None for fewer than two runs or where nothing varies."""
     cliffs_delta: float
+    """How much likelier a run of `a` is above one of `b` than below it, from -1 to 1."""
     detectable: float | None
+    """Smallest change above `floor` that such runs show in 80 of 100 cases; None if unknown."""
     runs_needed: int | None
+    """How many runs of each would show the threshold; None if none would, or it is unknown."""
     floor: NoiseFloor | None
+    """None within blocks, and where occasions are not told or too few."""
 
     @property
     def floor_change(self) -> float:
@@ -132,23 +125,23 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Samples of one benchmark on one machine, compared.
-
-    `method` is that of all pairs, or of those that share no blocks. `why` says in a sentence which
-    test was made and why; what comes after its first semicolon is of these samples only. `omnibus`
-    asks whether all are alike, `variances` whether their variances are; None where that cannot be
-    asked. `notes` are what a reader must know besides: drift, states, outliers, samples that are
-    too small, runs without a partner in their block.
-    """
+    """Samples of one benchmark on one machine, compared."""
 
     method: Method
-    why: str
+    """That of all pairs, or of those that share no blocks."""
+    why: Why
     pairs: tuple[Pair, ...]
     omnibus: Omnibus | None
+    """Whether all samples are alike; None where that cannot be asked."""
     variances: Omnibus | None
+    """Whether their variances are; None where that cannot be asked."""
     independence: Mapping[str, Independence]
+    """Of each sample."""
     noise: float | None
+    """Standard deviation of logarithms within samples."""
     notes: tuple[str, ...]
+    """What a reader must know besides: drift, states, outliers, samples that are too small, runs
+    without a partner in their block."""
 
     def pair(self, a: str, b: str) -> Pair:
         """The pair of these two names in this order.
@@ -158,10 +151,10 @@ class Comparison:
         UnknownName
             If they were not compared so.
         """
-        for found in self.pairs:
-            if (found.a, found.b) == (a, b):
-                return found
-        raise UnknownName("pair", f"{a}/{b}", [f"{found.a}/{found.b}" for found in self.pairs])
+        pairs = {f"{pair.a}/{pair.b}": pair for pair in self.pairs}
+        if f"{a}/{b}" not in pairs:
+            raise UnknownName("pair", f"{a}/{b}", pairs)
+        return pairs[f"{a}/{b}"]
 
 
 def compare_groups(
@@ -219,47 +212,36 @@ def compare_groups(
         for name, sample in checked.items()
         if sample.size >= RUNS_FOR_INTERVAL_MIN
     }
-    compared = _names(checked, baseline)
-    within = within_blocks(checked, compared, method, blocks)
+    contests = [Contest(a, b, checked[a], checked[b]) for a, b in _names(checked, baseline)]
+    find_blocks(contests, checked, method, blocks)
     series = {name: independence(sample, name) for name, sample in checked.items()}
-    worth = _worth(series, within) if method is None else {}
-    choice = choose(large, compared, within, baseline, method, worth)
-    ratios = {names: _headline(choice, names, checked) for names in compared}
-    tested = [names for names in compared if large.keys() >= {*names}]
-    raw, adjusted = _p_values(choice, large, ratios, tested)
-    exchanged = {
-        names: exchange_p(of.logs)
-        for names, of in within.items()
-        # Blocks that are like those before them cannot be exchanged one by one.
-        if choice.of[names] is Method.BLOCKS and names not in worth
-    }
-    floors = _floors(choice, checked, compared, occasions)
-    pairs = tuple(
-        _pair(
-            names,
-            checked,
-            replace(ratios[names], p_value=raw.get(names)),
-            (exchanged.get(names), adjusted.get(names)),
-            choice,
-            threshold,
-            floors.get(names),
-        )
-        for names in compared
-    )
+    alike = set()
+    if method is None:
+        find_worth(contests, series)
+        alike = {name for name, of in series.items() if of.neighbours_are_alike}
+    picked, why = choose(contests, large, baseline, method, alike)
+    for one in contests:
+        one.ratio = _headline(one)
+        if occasions is not None and one.blocked is None:
+            centre = np.median if picked is Method.RANKS else np.mean
+            of_a, of_b = occasions[one.a], occasions[one.b]
+            one.floor = noise_floor(one.of_a, one.of_b, of_a, of_b, centre)
+    _find_p_values(contests, large, picked)
+    pairs = tuple(_pair(one, threshold) for one in contests)
     return Comparison(
-        method=choice.method,
-        why=choice.why(exchanged),
+        method=picked,
+        why=why,
         pairs=pairs,
-        omnibus=_omnibus(choice.method, large),
-        variances=anova.brown_forsythe(large),
+        omnibus=_omnibus(picked, large),
+        variances=variance.brown_forsythe(large),
         independence=series,
-        noise=noise(checked),
-        notes=tuple(_notes(checked, series, pairs, within)),
+        noise=power.noise(checked),
+        notes=tuple(_notes(checked, series, contests, pairs)),
     )
 
 
 def merged(
-    found: Sequence[Comparison], order: Sequence[str], threshold: float = THRESHOLD
+    comparisons: Sequence[Comparison], order: Sequence[str], threshold: float = THRESHOLD
 ) -> Comparison:
     """Comparisons of other samples with one baseline, as one whose p values are of all its pairs.
 
@@ -269,32 +251,30 @@ def merged(
 
     Parameters
     ----------
-    found : sequence of Comparison
+    comparisons : sequence of Comparison
         At least one, each with the same baseline, by methods that adjust by Holm's.
     order : sequence of str
         Of the samples that are compared with it.
     """
-    if len(found) == 1:
-        return found[0]
-    of_name = {pair.a: pair for one in found for pair in one.pairs}
-    pairs = [of_name[name] for name in order]
-    tested = [pair for pair in pairs if pair.p_adjusted is not None]
-    adjusted = holm([pair.ratio.p_value for pair in tested])
-    of_family = dict(zip(map(id, tested), map(float, adjusted), strict=True))
-    heads, tails = [], []
-    for one in found:
-        head, _, tail = one.why.removesuffix(".").partition("; ")
-        heads.append(f"{' and '.join(pair.a for pair in one.pairs)}: {head}")
-        tails += [tail] if tail else []
+    if len(comparisons) == 1:
+        return comparisons[0]
+    pairs = {pair.a: pair for one in comparisons for pair in one.pairs}
+    tested = [name for name in order if pairs[name].p_adjusted is not None]
+    adjusted = holm([pairs[name].ratio.p_value for name in tested])
+    of_family = dict(zip(tested, map(float, adjusted), strict=True))
+    reasons = [
+        replace(one.why, test=f"{' and '.join(pair.a for pair in one.pairs)}: {one.why.test}")
+        for one in comparisons
+    ]
     return Comparison(
-        method=found[0].method,
-        why=f"{'. '.join(heads)}{''.join(f'; {tail}' for tail in tails)}.",
-        pairs=tuple(_adjusted(pair, of_family.get(id(pair)), threshold) for pair in pairs),
+        method=comparisons[0].method,
+        why=Why.joined(reasons, ". "),
+        pairs=tuple(_adjusted(pairs[name], of_family.get(name), threshold) for name in order),
         omnibus=None,
         variances=None,
-        independence={name: of for one in found for name, of in one.independence.items()},
+        independence={name: of for one in comparisons for name, of in one.independence.items()},
         noise=None,
-        notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
+        notes=tuple(dict.fromkeys(note for one in comparisons for note in one.notes)),
     )
 
 
@@ -353,211 +333,161 @@ def _omnibus(method: Method, large: Mapping[str, Sample]) -> Omnibus | None:
     if method is Method.BLOCKS:
         return None  # Those that we have take runs to be independent of each other.
     if method is Method.RANKS:
-        return anova.kruskal_wallis(large)
-    if method is not Method.TUKEY_KRAMER:
-        return anova.welch(large)
-    table = anova.variance_table(large)
-    return table and Omnibus(
-        "ANOVA", table.f, float(table.df_between), float(table.df_within), table.p_value
-    )
+        return variance.kruskal_wallis(large)
+    if method is Method.TUKEY_KRAMER:
+        return variance.pooled(large)
+    return variance.welch(large)
 
 
 # ---- the pairs ----------------------------------------------------------------------------------
 
 
-def _names(samples: Mapping[str, Sample], baseline: str | None) -> list[Names]:
+def _names(samples: Mapping[str, Sample], baseline: str | None) -> list[tuple[str, str]]:
     if baseline is not None:
         return [(name, baseline) for name in samples if name != baseline]
     return [(later, earlier) for earlier, later in itertools.combinations(samples, 2)]
 
 
-def _worth(
-    series: Mapping[str, Independence], within: Mapping[Names, Blocked]
-) -> dict[str | Names, float]:
-    """See `Choice.worth`."""
-    found = {names: _of_ratios(blocked) for names, blocked in within.items()}
-    asked = {**series, **found}
-    return {key: of.n_effective for key, of in asked.items() if of.neighbours_are_alike}
+def _headline(one: Contest) -> Ratio:
+    """Without p value where ranks are tested, which are all samples' together."""
+    blocked = one.blocked
+    if one.method is Method.BLOCKS:
+        if one.blocks_worth is None or blocked.does_not_vary:
+            return paired_ratio(blocked.a, blocked.b)
+        return dependent_paired_ratio(blocked.logs, one.blocks_worth)
+    if one.method is Method.BLOCK_SIGNS:
+        return median_within(blocked)
+    if one.method is Method.RANKS:
+        return median_ratio(one.of_a, one.of_b)
+    if one.method is Method.WELCH and one.worth is not None:
+        return dependent_ratio(one.of_a, one.of_b, *one.worth)
+    return ratio(one.of_a, one.of_b)
 
 
-def _of_ratios(blocked: Blocked) -> Independence:
-    return independence(np.exp(blocked.logs), "ratios within blocks")
-
-
-def _floors(
-    choice: Choice,
-    samples: Mapping[str, Sample],
-    compared: Sequence[Names],
-    occasions: Mapping[str, Sequence[Hashable]] | None,
-) -> dict[Names, NoiseFloor | None]:
-    """Of the pairs whose runs are not of blocks: what a block has in common is in no ratio."""
-    if occasions is None:
-        return {}
-    centre = np.median if choice.method is Method.RANKS else np.mean
-    return {
-        (a, b): noise_floor(samples[a], samples[b], occasions[a], occasions[b], centre)
-        for a, b in compared
-        if (a, b) not in choice.within
-    }
-
-
-def _headline(choice: Choice, names: Names, samples: Mapping[str, Sample]) -> Ratio:
-    method, worth = choice.of[names], choice.worth
-    if method is Method.BLOCKS and names in worth and not choice.within[names].does_not_vary:
-        return dependent_paired_ratio(choice.within[names].logs, worth[names])
-    if method is Method.BLOCKS:
-        return paired_ratio(choice.within[names].a, choice.within[names].b)
-    if method is Method.BLOCK_SIGNS:
-        return median_within(choice.within[names])
-    of_a, of_b = (samples[name] for name in names)
-    if method is Method.WELCH and not worth.keys().isdisjoint(names):
-        return dependent_ratio(of_a, of_b, *_sizes(names, samples, worth))
-    return median_ratio(of_a, of_b) if method is Method.RANKS else ratio(of_a, of_b)
-
-
-def _sizes(
-    names: Names, samples: Mapping[str, Sample], worth: Mapping[str | Names, float]
-) -> tuple[float, float]:
-    """How many independent runs each of a pair is worth."""
-    a, b = (float(worth.get(name, samples[name].size)) for name in names)
-    return a, b
-
-
-def _p_values(
-    choice: Choice,
-    large: Mapping[str, Sample],
-    ratios: Mapping[Names, Ratio],
-    tested: Sequence[Names],
-) -> tuple[dict[Names, float], dict[Names, float]]:
-    """The raw and the adjusted p value of each pair that can be tested."""
-    method = choice.method
-    if method is Method.NONE or not tested:
-        return {}, {}
-    raw = {names: ratios[names].p_value for names in tested}
-    if method is Method.RANKS:
-        raw |= _rank_p(large, [names for names in tested if choice.of[names] is method])
+def _find_p_values(
+    contests: Sequence[Contest], large: Mapping[str, Sample], picked: Method
+) -> None:
+    """Fills in the raw and the adjusted p value of each pair that can be tested."""
+    tested = [one for one in contests if one.is_large and picked is not Method.NONE]
+    ranks = _rank_p(large) if picked is Method.RANKS else {}
+    for one in contests:
+        p_value = one.ratio.p_value
+        if one.method is Method.RANKS:
+            p_value = ranks.get(frozenset((one.a, one.b)))
+        one.ratio = replace(one.ratio, p_value=p_value if one in tested else None)
     # Runs that are worth fewer than three have no test.
-    raw = {names: p_value for names, p_value in raw.items() if p_value is not None}
-    if method is Method.GAMES_HOWELL:
-        return raw, _either_way(anova.games_howell_p(large), tested)
-    if method is Method.TUKEY_KRAMER:
-        found = {names: of.p_adjusted for names, of in anova.tukey_kramer(large).items()}
-        return raw, _either_way(found, tested)
-    adjusted = holm(list(raw.values()))
-    return raw, dict(zip(raw, map(float, adjusted), strict=True))
+    tested = [one for one in tested if one.ratio.p_value is not None]
+    tests_of_all = {
+        Method.GAMES_HOWELL: variance.games_howell,
+        Method.TUKEY_KRAMER: variance.tukey_kramer,
+    }
+    if picked in tests_of_all:
+        of_pairs = _either_way(tests_of_all[picked](large))
+        adjusted = [of_pairs[frozenset((one.a, one.b))] for one in tested]
+    else:
+        adjusted = holm([one.ratio.p_value for one in tested])
+    for one, p_adjusted in zip(tested, adjusted, strict=True):
+        one.p_adjusted = float(p_adjusted)
 
 
-def _rank_p(large: Mapping[str, Sample], tested: Sequence[Names]) -> dict[Names, float]:
-    if len(large) == 2:
-        return {
-            (a, b): float(scipy.stats.mannwhitneyu(large[a], large[b]).pvalue) for a, b in tested
-        }
-    return _either_way(anova.dunn(large), tested)
+def _rank_p(large: Mapping[str, Sample]) -> dict[frozenset[str], float]:
+    if len(large) > 2:
+        return _either_way(variance.dunn(large))
+    return {frozenset(large): float(scipy.stats.mannwhitneyu(*large.values()).pvalue)}
 
 
-def _either_way(found: Mapping[Names, float], tested: Sequence[Names]) -> dict[Names, float]:
+def _either_way(p_values: Mapping[tuple[str, str], float]) -> dict[frozenset[str], float]:
     """Two-sided p values, which do not ask who of a pair comes first."""
-    return {(a, b): found[a, b] if (a, b) in found else found[b, a] for a, b in tested}
+    return {frozenset(names): p_value for names, p_value in p_values.items()}
 
 
-def _pair(
-    names: Names,
-    samples: Mapping[str, Sample],
-    headline: Ratio,
-    p_values: tuple[float | None, float | None],
-    choice: Choice,
-    threshold: float,
-    floor: NoiseFloor | None,
-) -> Pair:
-    of_a, of_b = (samples[name] for name in names)
-    method, blocked = choice.of[names], choice.within.get(names)
-    detectable, needed = _power(names, samples, choice, threshold)
+def _pair(one: Contest, threshold: float) -> Pair:
+    floor = one.floor
+    detectable, needed = _power(one, threshold)
     if floor and detectable is not None:
         detectable = max(detectable, floor.change)
     if floor and floor.of is Null.OCCASIONS and floor.change > threshold:
         needed = None  # More runs on the same occasions would not show it.
-    if method in (Method.RANKS, Method.BLOCK_SIGNS):
-        medians = headline
+    if one.method in (Method.RANKS, Method.BLOCK_SIGNS):
+        medians = one.ratio
     else:
-        medians = median_within(blocked) if blocked else median_ratio(of_a, of_b)
-    # A resampled interval takes runs to be independent.
-    are_alike = not choice.worth.keys().isdisjoint({*names, names})
-    if are_alike:
-        medians = Ratio(medians.n_a, medians.n_b, medians.ratio, None, None, None, None, None)
+        medians = median_within(one.blocked) if one.blocked else median_ratio(one.of_a, one.of_b)
+    if one.is_dependent:
+        medians = without_interval(medians.n_a, medians.n_b, medians.ratio)
     return Pair(
-        a=names[0],
-        b=names[1],
-        method=method,
-        ratio=headline,
-        exchange_p=p_values[0],
-        p_adjusted=p_values[1],
-        verdict=verdict(headline, p_values[1], threshold, floor.change if floor else 0.0),
+        a=one.a,
+        b=one.b,
+        method=one.method,
+        ratio=one.ratio,
+        exchange_p=one.exchange_p,
+        p_adjusted=one.p_adjusted,
+        verdict=verdict(one.ratio, one.p_adjusted, threshold, floor.change if floor else 0.0),
         medians=medians,
-        resampled=None if blocked or are_alike else mean_ratio(of_a, of_b),
-        hedges_g=hedges_g(of_a, of_b),
-        cliffs_delta=cliffs_delta(of_a, of_b),
+        resampled=None if one.blocked or one.is_dependent else mean_ratio(one.of_a, one.of_b),
+        hedges_g=hedges_g(one.of_a, one.of_b),
+        cliffs_delta=cliffs_delta(one.of_a, one.of_b),
         detectable=detectable,
         runs_needed=needed,
         floor=floor,
     )
 
 
-def _power(
-    names: Names, samples: Mapping[str, Sample], choice: Choice, threshold: float
-) -> tuple[float | None, int | None]:
+def _power(one: Contest, threshold: float) -> tuple[float | None, int | None]:
     """What so many runs would show, and how many would show the threshold; of a t test only."""
-    method, blocked = choice.of[names], choice.within.get(names)
-    if method in (Method.RANKS, Method.BLOCK_SIGNS):
+    if one.method in (Method.RANKS, Method.BLOCK_SIGNS):
         return None, None
-    if blocked is not None:
-        nr_blocks = blocked.a.size
-        worth = choice.worth.get(names, nr_blocks)
-        needed = blocks_needed(blocked.noise, threshold)
-        return detectable_in_blocks(blocked.noise, worth), _made_up(needed, nr_blocks / worth)
-    noise_log = noise({name: samples[name] for name in names})
-    if noise_log is None:
-        return None, None
-    sizes = _sizes(names, samples, choice.worth)
-    most = max(samples[name].size / worth for name, worth in zip(names, sizes, strict=True))
-    needed = runs_needed(noise_log, threshold)
-    return detectable_change(noise_log, *sizes), _made_up(needed, most)
+    if one.blocked is not None:
+        noise, nr_blocks = one.blocked.noise, one.blocked.a.size
+        worth = one.blocks_worth or nr_blocks
+        detectable = power.detectable_in_blocks(noise, worth)
+        needed, runs_a_worth = power.blocks_needed(noise, threshold), nr_blocks / worth
+    else:
+        noise = power.noise({"a": one.of_a, "b": one.of_b})
+        if noise is None:
+            return None, None
+        sizes = one.of_a.size, one.of_b.size
+        worths = one.worth or sizes
+        detectable = power.detectable_change(noise, *worths)
+        needed = power.runs_needed(noise, threshold)
+        runs_a_worth = max(size / worth for size, worth in zip(sizes, worths, strict=True))
+    return detectable, None if needed is None else math.ceil(needed * runs_a_worth)
 
 
-def _made_up(needed: int | None, runs_a_worth: float) -> int | None:
-    """How many runs it takes where so many are worth one."""
-    return None if needed is None else math.ceil(needed * runs_a_worth)
+# ---- what a reader must know --------------------------------------------------------------------
 
 
 def _notes(
     samples: Mapping[str, Sample],
     series: Mapping[str, Independence],
+    contests: Sequence[Contest],
     pairs: Sequence[Pair],
-    within: Mapping[Names, Blocked],
 ) -> list[str]:
-    said = [
+    notes = [
         f"{name}: {sample.size} of the {RUNS_FOR_INTERVAL_MIN} runs that an interval takes"
         for name, sample in samples.items()
         if sample.size < RUNS_FOR_INTERVAL_MIN
     ]
     # What changes with time changes both runs of a block: there it is the ratios that are asked.
-    apart = {name for pair in pairs for name in (pair.a, pair.b) if (pair.a, pair.b) not in within}
-    for name, found in series.items():
-        notes = found.notes() if name in apart or not within else found.notes_of_values()
-        said += [f"{name}: {note}" for note in notes]
-    for (a, b), blocked in within.items():
-        said += [f"{a} against {b}{note}" for note in _notes_of_blocks(blocked)]
+    has_blocks = any(one.blocked for one in contests)
+    apart = {name for one in contests if not one.blocked for name in (one.a, one.b)}
+    for name, of in series.items():
+        about = of.notes() if name in apart or not has_blocks else of.notes_of_values()
+        notes += [f"{name}: {note}" for note in about]
+    for one in contests:
+        notes += [f"{one.title}{note}" for note in _notes_of_blocks(one)]
     for pair in pairs:
-        said += [f"{pair.a} against {pair.b}: {note}" for note in _contradictions(pair)]
-    return said
+        notes += [f"{pair.a} against {pair.b}: {note}" for note in _contradictions(pair)]
+    return notes
 
 
-def _notes_of_blocks(blocked: Blocked) -> list[str]:
-    told = []
-    if blocked.nr_alone:
-        runs = "run has" if blocked.nr_alone == 1 else "runs have"
-        told.append(f": {blocked.nr_alone} {runs} no partner in a block, and no say in the ratio")
-    notes = _of_ratios(blocked).notes_of_order()
-    return told + [f", ratios within blocks: {note}" for note in notes]
+def _notes_of_blocks(one: Contest) -> list[str]:
+    if one.blocked is None:
+        return []
+    notes = [f", ratios within blocks: {note}" for note in one.ratios().notes_of_order()]
+    if nr_alone := one.blocked.nr_alone:
+        runs = "run has" if nr_alone == 1 else "runs have"
+        notes.insert(0, f": {nr_alone} {runs} no partner in a block, and no say in the ratio")
+    return notes
 
 
 def _contradictions(pair: Pair) -> list[str]:

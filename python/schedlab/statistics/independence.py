@@ -14,23 +14,24 @@ import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.statistics.estimates import (
-    CONFIDENCE,
-    EQUIVALENCE_CONFIDENCE,
     RUNS_FOR_INTERVAL_MIN,
     Ratio,
+    bounded_ratio,
+    student_quantile,
+    without_interval,
 )
 from schedlab.statistics.samples import Sample, does_not_vary, positive
 
+# Of fewer runs nothing can be said: with lag 2 of 7 runs, a test has hardly anything to see.
 RUNS_FOR_INDEPENDENCE_MIN = 8
-"""Of fewer runs nothing can be said: with lag 2 of 7 runs, a test has hardly anything to see."""
 RUNS_FOR_STATES_MIN = 10
 LAGS_MAX = 5
+# Stricter than 5 %, for there are many series in a table and a false alarm is alarming.
 SIGNIFICANT = 0.01
-"""Stricter than 5 %, for there are many series in a table and a false alarm is alarming."""
 OUTLIER_SCORE = 3.5
 STATE_SHARE_MIN = 0.2
+# Of normal samples of ten values, 1 in 100 has two parts that far apart; of larger ones, fewer.
 STATE_DISTANCE_MIN = 6.5
-"""Of normal samples of ten values, 1 in 100 has two parts that far apart; of larger ones, fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +100,8 @@ class Independence:
 def independence(values: ArrayLike, name: str = "values") -> Independence:
     """What a series of runs shows of drift, memory and states.
 
-    Parameters
-    ----------
-    values : array_like, shape (n_runs,)
-        Positive finite numbers in the order in which the runs were made.
-    name : str
-        What the series is called in an error.
+    `values` are positive, in the order in which the runs were made; errors call them `name`.
 
-    Raises
-    ------
-    BadValue
-        If there is no value, or one is not positive and finite.
-
-    Notes
-    -----
     Sources: G. M. Ljung and G. E. P. Box, "On a measure of lack of fit in time series models",
     Biometrika 65, 1978; G. V. Bayley and J. M. Hammersley, "The 'effective' number of independent
     observations in an autocorrelated time series", J. Royal Statistical Society, Supplement 8,
@@ -156,20 +145,10 @@ def states_told(states: tuple[float, float]) -> str:
 
 
 def dependent_ratio(a: ArrayLike, b: ArrayLike, n_a: float, n_b: float) -> Ratio:
-    """As `statistics.ratio`, of runs that are worth so many independent ones.
+    """As `estimates.ratio`, of runs that are worth so many independent ones.
 
-    Parameters
-    ----------
-    a, b : array_like
-        Positive finite times in one unit, of which at least one varies.
-    n_a, n_b : float
-        How many independent runs each is worth, at most as many as it has.
-
-    Returns
-    -------
-    Ratio
-        Counts runs as they were made; without interval where either is worth fewer than
-        `RUNS_FOR_INTERVAL_MIN`.
+    At least one of a and b varies. Without interval where either is worth fewer than
+    `RUNS_FOR_INTERVAL_MIN` runs.
 
     Notes
     -----
@@ -191,7 +170,7 @@ def dependent_ratio(a: ArrayLike, b: ArrayLike, n_a: float, n_b: float) -> Ratio
 
 
 def dependent_paired_ratio(logs: ArrayLike, n: float) -> Ratio:
-    """As `statistics.paired_ratio`, of logarithms of ratios that vary and are worth `n` blocks."""
+    """As `estimates.paired_ratio`, of logarithms of ratios that vary and are worth `n` blocks."""
     sample = np.asarray(logs, dtype=np.float64)
     error = math.sqrt(float(np.var(sample)) / max(n - 1, 1))
     return _student(float(np.mean(sample)), error, n - 1, (sample.size, sample.size), n)
@@ -202,38 +181,17 @@ def _student(
 ) -> Ratio:
     """A ratio from its logarithm and the error of that."""
     if worth < RUNS_FOR_INTERVAL_MIN:
-        return Ratio(*sizes, math.exp(centre), None, None, None, None, None)
-    of = scipy.stats.t(degrees, loc=centre, scale=error)
-    low, high = np.exp(of.interval(CONFIDENCE))
-    low_90, high_90 = np.exp(of.interval(EQUIVALENCE_CONFIDENCE))
-    return Ratio(
-        *sizes,
-        ratio=math.exp(centre),
-        low=float(low),
-        high=float(high),
-        p_value=float(2 * scipy.stats.t.sf(abs(centre) / error, degrees)),
-        equivalence_low=float(low_90),
-        equivalence_high=float(high_90),
-        log_error=error,
-    )
+        return without_interval(*sizes, math.exp(centre))
+    student = scipy.stats.t(degrees, loc=centre, scale=error)
+    p_value = 2 * scipy.stats.t.sf(abs(centre) / error, degrees)
+    quantile = student_quantile(degrees)
+    return bounded_ratio(sizes, math.exp(centre), student.interval, quantile, p_value)
 
 
 def log_mad(values: ArrayLike) -> float:
     """The median distance of logarithms from their median, as the standard deviation of normal ones
     that it would be of: half of the runs may be far off and it stays what it is.
 
-    Parameters
-    ----------
-    values : array_like, shape (n_runs,)
-        Positive and finite, in any unit.
-
-    Raises
-    ------
-    BadValue
-        If there is no value, or one is not positive and finite.
-
-    Notes
-    -----
     Source: F. R. Hampel, "The influence curve and its role in robust estimation", J. American
     Statistical Association 69, 1974.
     """
@@ -258,16 +216,6 @@ def _outliers(sample: Sample) -> tuple[int, ...]:
 def two_states(values: ArrayLike) -> tuple[float, float] | None:
     """The centres of two groups with a wide gap between them; None where there is one group, or
     fewer than `RUNS_FOR_STATES_MIN` values.
-
-    Parameters
-    ----------
-    values : array_like, shape (n_runs,)
-        Positive and finite, in any unit and order.
-
-    Raises
-    ------
-    BadValue
-        If there is no value, or one is not positive and finite.
 
     Notes
     -----

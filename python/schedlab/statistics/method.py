@@ -6,28 +6,27 @@ order of the pick, with its reasons, is told where `evidence` begins.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
 import scipy
 
 from schedlab.errors import BadValue
-from schedlab.statistics import variance as anova
-from schedlab.statistics.blocks import EXACT_BLOCKS_MAX, EXCHANGES, Blocked, matched
+from schedlab.statistics import variance
+from schedlab.statistics.blocks import EXACT_BLOCKS_MAX, EXCHANGES, Blocked, exchange_p, matched
 from schedlab.statistics.digits import p_text
 from schedlab.statistics.effects import RUNS_FOR_BOOTSTRAP_MIN
-from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN, holm
+from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN, Ratio, holm
+from schedlab.statistics.independence import Independence, independence
+from schedlab.statistics.noise_floor import NoiseFloor
 from schedlab.statistics.samples import Sample, does_not_vary
 
+# Of fewer runs a test of normality sees only the grossest deviation.
 RUNS_FOR_SHAPE_MIN = 8
-"""Of fewer runs a test of normality sees only the grossest deviation."""
+# Welch's test forgives small deviations, and ranks answer a slightly other question.
 SIGNIFICANT_SHAPE = 0.01
-"""Welch's test forgives small deviations, and ranks answer a slightly other question."""
-
-COUNTED_AS_WORTH = ", with runs whose neighbours are alike counted as those that they are worth"
-
-Names = tuple[str, str]
-"""A pair: what is compared, and with what."""
 
 
 class Method(StrEnum):
@@ -51,107 +50,87 @@ _TESTS = {
     Method.BLOCK_SIGNS: "the sign test on ratios within blocks, and their median",
 }
 _REASONS = {
-    Method.BLOCKS: "as runs of a block took turns and what disturbs one disturbs the others too",
-    Method.BLOCK_SIGNS: "as runs of a block took turns and the logarithms of these ratios are far"
-    " from normal (Shapiro-Wilk)",
+    Method.BLOCKS: "runs of a block took turns and what disturbs one disturbs the others too",
+    Method.BLOCK_SIGNS: "runs of a block took turns and the logarithms of these ratios are far from"
+    " normal (Shapiro-Wilk)",
 }
+_OWN_VARIANCES = "it lets each sample have its own variance"
+_COUNTED_AS_WORTH = ", with runs whose neighbours are alike counted as those that they are worth"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """How each pair is tested.
+class Why:
+    """Which test was made, why that one, and what it found of these samples only."""
 
-    `within` are the pairs that share blocks enough for an interval, by their blocks; `method` is
-    that of all others, and `BLOCKS` where there is no other. `of` is that of each pair. `worth` has
-    the samples, and pairs within blocks, whose neighbouring runs are alike: how many independent
-    runs, or blocks, they are worth.
-    """
-
-    method: Method
-    of: Mapping[Names, Method]
-    within: Mapping[Names, Blocked]
     test: str
-    because: str
-    worth: Mapping[str | Names, float]
+    reason: str
+    details: tuple[str, ...] = ()
 
-    def why(self, exchanged: Mapping[Names, float]) -> str:
-        """Which test and why; after the first semicolon, what is of these samples only.
+    @property
+    def sentence(self) -> str:
+        """Test and reason, which samples of many benchmarks may share; without its full stop."""
+        return f"{self.test}, as {self.reason}"
 
-        `exchanged` are the p values of the test that exchanges both within blocks.
-        """
-        parts = [self.test]
-        if exchanged:
-            most = max(self.within[names].a.size for names in exchanged)
-            ways = "every way" if most <= EXACT_BLOCKS_MAX else f"{EXCHANGES:,} random ways"
-            found = ", ".join(f"{a} {p_text(p_value)}" for (a, _), p_value in exchanged.items())
-            parts.append(f"exchanging both within blocks in {ways}: {found}")
-        if self.because:
-            parts.append(self.because)
-        text = "; ".join(parts)
-        return f"{text[0].upper()}{text[1:]}."
+    def __str__(self) -> str:
+        return "; ".join([self.sentence, *self.details]) + "."
 
-
-def choose(
-    large: Mapping[str, Sample],
-    compared: Sequence[Names],
-    within: Mapping[Names, Blocked],
-    baseline: str | None,
-    method: Method | None,
-    worth: Mapping[str | Names, float],
-) -> Choice:
-    """How these pairs are tested.
-
-    Parameters
-    ----------
-    large : mapping of name to ndarray, shape (n_runs,)
-        Logarithms of the samples that have runs enough for an interval.
-    compared : sequence of pairs of names
-        Of these samples and smaller ones.
-    within : mapping of pairs of names
-        See `within_blocks`.
-    baseline, method
-        As for `evidence.compare_groups`.
-    worth : mapping
-        See `Choice`; empty if a method is asked for.
-
-    Raises
-    ------
-    BadValue
-        If the method that is asked for cannot be had with these samples.
-    """
-    apart = [names for names in compared if names not in within]
-    if apart or not within:
-        picked, test, because = _pick(large, bool(within), baseline, method, worth)
-    else:
-        picked, test, because = Method.BLOCKS, "", ""
-    able = {
-        names: of.logs
-        for names, of in within.items()
-        if not of.does_not_vary and names not in worth
-    }
-    odd = _odd(able) if method is None else []
-    of = {names: Method.BLOCK_SIGNS if names in odd else Method.BLOCKS for names in within}
-    of |= dict.fromkeys(apart, picked)
-    corrected = " with Holm's correction" if len(large) > 2 else ""
-    tests = []
-    for way, reason in _REASONS.items():
-        names = [f"{a} against {b}" for a, b in within if of[a, b] is way]
-        if names:
-            which = f" of {' and '.join(names)}" if len(names) < len(compared) else ""
-            alike = COUNTED_AS_WORTH if any(one in worth for one in within) else ""
-            tests.append(f"{_TESTS[way]}{corrected}{which}{alike}, {reason}")
-    if test:
-        tests.append(f"without blocks, {test}" if within else test)
-    return Choice(picked, of, within, ", and ".join(tests), because, worth)
+    @classmethod
+    def joined(cls, parts: Sequence["Why"], between: str) -> "Why":
+        """One of several, with `between` between their sentences and all details after them."""
+        sentences = [part.sentence for part in parts[:-1]]
+        test = between.join([*sentences, parts[-1].test])
+        return cls(
+            test, parts[-1].reason, tuple(detail for part in parts for detail in part.details)
+        )
 
 
-def within_blocks(
+@dataclass(slots=True)
+class Contest:
+    """A pair that is being compared; what is known of it is filled in step by step."""
+
+    a: str
+    b: str
+    of_a: Sample
+    of_b: Sample
+    blocked: Blocked | None = None
+    """Runs of both by block; None where they share fewer than an interval takes."""
+    worth: tuple[float, float] | None = None
+    """How many independent runs each is worth where neighbouring runs of one are alike."""
+    blocks_worth: float | None = None
+    """How many independent blocks there are where neighbouring ratios are alike."""
+    method: Method = Method.NONE
+    ratio: Ratio | None = None
+    exchange_p: float | None = None
+    p_adjusted: float | None = None
+    floor: NoiseFloor | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether both have the runs that an interval takes."""
+        return min(self.of_a.size, self.of_b.size) >= RUNS_FOR_INTERVAL_MIN
+
+    @property
+    def is_dependent(self) -> bool:
+        """Whether neighbours of some series of the pair are alike, so that it has no resamples."""
+        return self.worth is not None or self.blocks_worth is not None
+
+    @property
+    def title(self) -> str:
+        """What it compares, in words."""
+        return f"{self.a} against {self.b}"
+
+    def ratios(self) -> Independence:
+        """What the ratios within blocks show in their order."""
+        return independence(np.exp(self.blocked.logs), "ratios within blocks")
+
+
+def find_blocks(
+    contests: Sequence[Contest],
     samples: Mapping[str, Sample],
-    compared: Sequence[Names],
     method: Method | None,
     blocks: Mapping[str, Sequence[Hashable]] | None,
-) -> dict[Names, Blocked]:
-    """The pairs that share blocks enough for an interval; none if a method without is asked for.
+) -> None:
+    """Fills in `blocked`, unless a method without blocks is asked for.
 
     Without `blocks` and with the method `BLOCKS`, runs of one place in each sample are a block.
 
@@ -163,7 +142,7 @@ def within_blocks(
     """
     if blocks is None:
         if method is not Method.BLOCKS:
-            return {}
+            return
         if len({sample.size for sample in samples.values()}) > 1:
             why = "needs as many runs of one sample as of another"
             raise BadValue("method", method.value, why, "name the block of each run")
@@ -173,10 +152,102 @@ def within_blocks(
         if nr_named != sample.size:
             why = f"are not as many as its runs, {sample.size}"
             raise BadValue(f"blocks of sample {name!r}", nr_named, why, "name that of each run")
-    if method not in (None, Method.BLOCKS):
-        return {}
-    found = {(a, b): matched(samples[a], samples[b], blocks[a], blocks[b]) for a, b in compared}
-    return {names: of for names, of in found.items() if of.a.size >= RUNS_FOR_INTERVAL_MIN}
+    if method in (None, Method.BLOCKS):
+        for one in contests:
+            blocked = matched(one.of_a, one.of_b, blocks[one.a], blocks[one.b])
+            one.blocked = blocked if blocked.a.size >= RUNS_FOR_INTERVAL_MIN else None
+
+
+def find_worth(contests: Sequence[Contest], series: Mapping[str, Independence]) -> None:
+    """Fills in `worth` and `blocks_worth`, where neighbouring runs or ratios are alike."""
+    for one in contests:
+        if any(series[name].neighbours_are_alike for name in (one.a, one.b)):
+            of_a, of_b = series[one.a], series[one.b]
+            one.worth = (_worth(of_a), _worth(of_b))
+        if one.blocked is not None and (ratios := one.ratios()).neighbours_are_alike:
+            one.blocks_worth = ratios.n_effective
+
+
+def _worth(series: Independence) -> float:
+    return series.n_effective if series.neighbours_are_alike else float(series.n)
+
+
+def choose(
+    contests: Sequence[Contest],
+    large: Mapping[str, Sample],
+    baseline: str | None,
+    method: Method | None,
+    alike: AbstractSet[str] = frozenset(),
+) -> tuple[Method, Why]:
+    """Fills in each pair's `method` and `exchange_p`.
+
+    Parameters
+    ----------
+    contests : sequence of Contest
+        With their blocks, and what dependent runs are worth.
+    large : mapping of name to ndarray, shape (n_runs,)
+        Logarithms of the samples that have runs enough for an interval.
+    baseline, method
+        As for `evidence.compare_groups`.
+    alike : set of str
+        Samples whose neighbouring runs are alike; none if a method is asked for.
+
+    Returns
+    -------
+    Method, Why
+        That of all pairs that share no blocks, or `BLOCKS` where there is none.
+
+    Raises
+    ------
+    BadValue
+        If the method that is asked for cannot be had with these samples.
+    """
+    within = [one for one in contests if one.blocked is not None]
+    picked, apart = Method.BLOCKS, None
+    if len(within) < len(contests) or not within:
+        picked, apart = _pick(large, bool(within), baseline, method, alike)
+    able = {
+        one.title: one.blocked.logs
+        for one in within
+        if not one.blocked.does_not_vary and one.blocks_worth is None
+    }
+    odd = _odd(able) if method is None else []
+    for one in contests:
+        one.method = picked if one.blocked is None else Method.BLOCKS
+        if one.blocked is not None and one.title in odd:
+            one.method = Method.BLOCK_SIGNS
+        # Blocks that are like those before them cannot be exchanged one by one.
+        if one.method is Method.BLOCKS and one.blocked and one.blocks_worth is None:
+            one.exchange_p = exchange_p(one.blocked.logs)
+    parts = _reasons_within(within, len(contests), len(large))
+    if apart is not None:
+        parts.append(replace(apart, test=f"without blocks, {apart.test}") if within else apart)
+    why = Why.joined(parts, ", and ")
+    test = f"{why.test[0].upper()}{why.test[1:]}"
+    return picked, replace(why, test=test, details=(*_exchanges(within), *why.details))
+
+
+def _reasons_within(within: Sequence[Contest], nr_compared: int, nr_large: int) -> list[Why]:
+    corrected = " with Holm's correction" if nr_large > 2 else ""
+    alike = any(one.blocks_worth is not None for one in within)
+    reasons = []
+    for method, reason in _REASONS.items():
+        titles = [one.title for one in within if one.method is method]
+        if titles:
+            which = f" of {' and '.join(titles)}" if len(titles) < nr_compared else ""
+            test = f"{_TESTS[method]}{corrected}{which}{_COUNTED_AS_WORTH * alike}"
+            reasons.append(Why(test, reason))
+    return reasons
+
+
+def _exchanges(within: Sequence[Contest]) -> list[str]:
+    exchanged = [one for one in within if one.exchange_p is not None]
+    if not exchanged:
+        return []
+    most = max(one.blocked.a.size for one in exchanged)
+    ways = "every way" if most <= EXACT_BLOCKS_MAX else f"{EXCHANGES:,} random ways"
+    p_texts = ", ".join(f"{one.a} {p_text(one.exchange_p)}" for one in exchanged)
+    return [f"exchanging both within blocks in {ways}: {p_texts}"]
 
 
 def _pick(
@@ -184,30 +255,31 @@ def _pick(
     has_blocks: bool,
     baseline: str | None,
     method: Method | None,
-    worth: Mapping[str | Names, float],
-) -> tuple[Method, str, str]:
-    """For pairs that share no blocks: how they are tested, which test and why, and what more."""
+    alike: AbstractSet[str],
+) -> tuple[Method, Why]:
+    """For pairs that share no blocks: how they are tested, and why."""
     if len(large) < 2 or (baseline is not None and baseline not in large):
         runs = f"two samples of at least {RUNS_FOR_INTERVAL_MIN} runs, the baseline among them"
-        return Method.NONE, f"no test: it takes {runs}", ""
+        return Method.NONE, Why("no test", f"it takes {runs}")
+    variances = (_variances_text(large),)
     if method is not None:
         _refuse_impossible(method, large)
-        return method, f"{_TESTS[method]}, as asked for", _variances_text(large)
+        return method, Why(_TESTS[method], "asked for", variances)
     corrected = " with Holm's correction" if len(large) > 2 else ""
-    test = f"{_TESTS[Method.WELCH]}{corrected}, which lets each sample have its own variance"
-    if any(name in worth for name in large):
+    welch = f"{_TESTS[Method.WELCH]}{corrected}"
+    if not alike.isdisjoint(large):
         # Neither ranks nor resampling know of runs that are worth fewer.
-        return Method.WELCH, test + COUNTED_AS_WORTH, _variances_text(large)
+        return Method.WELCH, Why(welch, _OWN_VARIANCES + _COUNTED_AS_WORTH, variances)
     odd = _odd(large)
     if odd and min(sample.size for sample in large.values()) >= RUNS_FOR_BOOTSTRAP_MIN:
         ranks = _TESTS[Method.RANKS] if len(large) > 2 else "Mann and Whitney's test on ranks"
+        test = f"{ranks} and the ratio of medians with a bootstrap interval"
         shape = f"the logarithms of {' and '.join(odd)} are far from normal (Shapiro-Wilk)"
-        means = "and the ratio of medians with a bootstrap interval"
-        return Method.RANKS, f"{ranks} {means}: {shape}", ""
-    if baseline is None and len(large) > 2 and _each_varies(large) and not has_blocks:
-        why = "all pairs are compared, and it lets each sample have its own variance"
-        return Method.GAMES_HOWELL, f"{_TESTS[Method.GAMES_HOWELL]}: {why}", _variances_text(large)
-    return Method.WELCH, test, _variances_text(large)
+        return Method.RANKS, Why(test, shape)
+    if baseline is None and len(large) > 2 and variance.each_varies(large, 1.0) and not has_blocks:
+        reason = f"all pairs are compared, and {_OWN_VARIANCES}"
+        return Method.GAMES_HOWELL, Why(_TESTS[Method.GAMES_HOWELL], reason, variances)
+    return Method.WELCH, Why(welch, _OWN_VARIANCES, variances)
 
 
 def _refuse_impossible(method: Method, large: Mapping[str, Sample]) -> None:
@@ -216,7 +288,7 @@ def _refuse_impossible(method: Method, large: Mapping[str, Sample]) -> None:
         why = "is what comes of the samples, not what one asks for"
     if method is Method.RANKS and smallest < RUNS_FOR_BOOTSTRAP_MIN:
         why = f"needs {RUNS_FOR_BOOTSTRAP_MIN} runs of each sample, and one has {smallest}"
-    if method is Method.GAMES_HOWELL and not _each_varies(large):
+    if method is Method.GAMES_HOWELL and not variance.each_varies(large, 1.0):
         why = "needs samples that vary, and one does not"
     if method is Method.TUKEY_KRAMER and all(does_not_vary(logs, 1.0) for logs in large.values()):
         why = "needs a sample that varies, and none does"
@@ -226,19 +298,15 @@ def _refuse_impossible(method: Method, large: Mapping[str, Sample]) -> None:
         raise BadValue("method", method.value, why, "leave the method out to have one picked")
 
 
-def _each_varies(large: Mapping[str, Sample]) -> bool:
-    return not any(does_not_vary(logs, 1.0) for logs in large.values())
-
-
 def _variances_text(large: Mapping[str, Sample]) -> str:
-    test = anova.brown_forsythe(large)
+    test = variance.brown_forsythe(large)
     if test is None:
         return "whether variances differ cannot be tested"
     shows = "shows" if test.p_value < 1 - CONFIDENCE else "does not show"
     return f"Brown and Forsythe's test {shows} that variances differ ({p_text(test.p_value)})"
 
 
-def _odd(large: Mapping[Hashable, Sample]) -> list[Hashable]:
+def _odd(large: Mapping[str, Sample]) -> list[str]:
     """Samples far from normal, by Shapiro and Wilk's test with Holm's correction over samples."""
     able = {
         name: sample

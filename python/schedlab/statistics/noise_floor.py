@@ -26,10 +26,8 @@ from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue
 from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN
+from schedlab.statistics.power import CHANGE_MAX
 from schedlab.statistics.samples import Sample, does_not_vary, positive
-
-CHANGE_MAX = 1e3
-"""As in `power`: more than this factor is told as this."""
 
 
 class Null(StrEnum):
@@ -78,7 +76,7 @@ def noise_floor(
     Raises
     ------
     BadValue
-        If a value is not positive and finite, or a sample has not as many occasions as runs.
+        If a sample has not as many occasions as runs.
     """
     of_a, of_b = _parts("a", a, occasions_a), _parts("b", b, occasions_b)
     kind = Null.OCCASIONS

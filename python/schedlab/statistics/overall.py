@@ -75,15 +75,10 @@ class Overall:
 def overall(votes: Mapping[str, Vote]) -> Overall:
     """What these cells say together, one vote each.
 
-    Parameters
-    ----------
-    votes : mapping of name to Vote
-        At least `CELLS_MIN`, with positive finite ratios.
-
     Raises
     ------
     BadValue
-        If there are fewer, or a ratio is not positive and finite.
+        If there are fewer than `CELLS_MIN`, or a ratio is not positive and finite.
     """
     if len(votes) < CELLS_MIN:
         raise BadValue("cells", list(votes), "are too few to vote", f"give {CELLS_MIN} or more")
@@ -106,16 +101,8 @@ def overall(votes: Mapping[str, Vote]) -> Overall:
 def shared_vote(votes: Sequence[Vote]) -> Vote:
     """One vote of several that belong together, such as the cases of one benchmark.
 
-    Returns
-    -------
-    Vote
-        The geometric mean of the ratios. Its error is that of a mean of independent numbers; None
-        where one of theirs is not known.
-
-    Raises
-    ------
-    BadValue
-        If there is no vote, or a ratio is not positive and finite.
+    It is the geometric mean of the ratios. Its error is that of a mean of independent numbers; None
+    where one of theirs is not known.
     """
     ratios = positive("ratios", [vote.ratio for vote in votes])
     errors = [vote.log_error for vote in votes]

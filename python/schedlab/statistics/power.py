@@ -17,26 +17,18 @@ from schedlab.errors import BadValue
 from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN
 from schedlab.statistics.samples import positives
 
+# The share of experiments that show a change that is there, by convention.
 POWER = 0.8
-"""The share of experiments that show a change that is there, by convention."""
+# More runs of a sample than anyone makes; the answer is then that it cannot be shown.
 RUNS_MAX = 100_000
-"""More runs of a sample than anyone makes; the answer is then that it cannot be shown."""
+# A change by more than this factor is none that a sample could fail to show for its noise.
 CHANGE_MAX = 1e3
-"""A change by more than this factor is none that a sample could fail to show for its noise."""
 
 
 def noise(samples: Mapping[str, ArrayLike]) -> float | None:
     """The standard deviation of the logarithms within samples, pooled over them.
 
-    Returns
-    -------
-    float or None
-        Dimensionless; 0 where nothing varies, None if no sample has two runs.
-
-    Raises
-    ------
-    BadValue
-        If a value is not positive and finite.
+    0 where nothing varies, None if no sample has two runs.
     """
     logs = [np.log(sample) for sample in positives(samples).values()]
     degrees = sum(sample.size - 1 for sample in logs)
@@ -79,38 +71,20 @@ def blocks_needed(noise_log: float, change: float, power: float = POWER) -> int 
 def detectable_change(
     noise_log: float, n_a: float, n_b: float, power: float = POWER
 ) -> float | None:
-    """The smallest change that samples of these sizes show at the 5 % level.
+    """The smallest change that samples show at the 5 % level, which are worth so many runs.
 
-    Parameters
-    ----------
-    noise_log, power : float
-        As for `runs_needed`.
-    n_a, n_b : float
-        Runs of the two samples, or how many independent ones they are worth.
-
-    Returns
-    -------
-    float or None
-        0.01 is 1 %; 0 where there is no noise. None for fewer than `RUNS_FOR_INTERVAL_MIN` runs,
-        or where not even a change by the factor `CHANGE_MAX` would be shown.
-
-    Raises
-    ------
-    BadValue
-        If the noise is negative or power is out of its range.
+    0.01 is 1 %; 0 where there is no noise. None for fewer than `RUNS_FOR_INTERVAL_MIN` runs, or
+    where not even a change by the factor `CHANGE_MAX` would be shown. Otherwise as `runs_needed`.
     """
-    _check(noise_log, power)
-    if min(n_a, n_b) < RUNS_FOR_INTERVAL_MIN:
-        return None
-    return _detectable(lambda effect: _power(effect, n_a, n_b), noise_log, power)
+    smallest = min(n_a, n_b)
+    return _detectable(lambda effect: _power(effect, n_a, n_b), noise_log, smallest, power)
 
 
 def detectable_in_blocks(noise_log: float, nr_blocks: float, power: float = POWER) -> float | None:
     """`detectable_change`, for a noise and a number of blocks."""
-    _check(noise_log, power)
-    if nr_blocks < RUNS_FOR_INTERVAL_MIN:
-        return None
-    return _detectable(lambda effect: _power_of_blocks(effect, nr_blocks), noise_log, power)
+    return _detectable(
+        lambda effect: _power_of_blocks(effect, nr_blocks), noise_log, nr_blocks, power
+    )
 
 
 def _needed(
@@ -133,8 +107,13 @@ def _needed(
     return int(np.ceil(runs))
 
 
-def _detectable(power_of: Callable[[float], float], noise_log: float, power: float) -> float | None:
+def _detectable(
+    power_of: Callable[[float], float], noise_log: float, smallest: float, power: float
+) -> float | None:
     """The smallest change that a test has the power to show, given what it has for an effect."""
+    _check(noise_log, power)
+    if smallest < RUNS_FOR_INTERVAL_MIN:
+        return None
     if noise_log == 0:
         return 0.0
     largest = float(np.log(CHANGE_MAX)) / noise_log

@@ -1,8 +1,7 @@
-"""What a sample of measured runs must be before anything is computed of it.
+"""What a sample of runs must be before anything is computed of it.
 
 Measurements come from files and programs, so a bad value is the world's doing and not a bug: it is
-refused with the sample's name, the value and a way out. `statistics` asks the same of its callers,
-by ValueError.
+refused with the sample's name, the value and a way out.
 """
 
 from collections.abc import Mapping
@@ -20,12 +19,7 @@ Sample = NDArray[np.float64]
 def finite(name: str, values: ArrayLike) -> Sample:
     """The values of one sample as an array of its own.
 
-    Parameters
-    ----------
-    name : str
-        What the sample is called where it came from.
-    values : array_like, shape (n_runs,)
-        One number a run, in any unit.
+    `values` has one number a run, in any unit; `name` is what it is called where it came from.
 
     Raises
     ------
@@ -48,13 +42,7 @@ def finite(name: str, values: ArrayLike) -> Sample:
 
 
 def positive(name: str, values: ArrayLike) -> Sample:
-    """As `finite`, and every value above 0, as ratios and logarithms need it.
-
-    Raises
-    ------
-    BadValue
-        Also if a value is 0 or negative.
-    """
+    """As `finite`, and every value above 0, as ratios and logarithms need it."""
     sample = finite(name, values)
     if not np.all(sample > 0):
         bad = float(sample[sample <= 0][0])
@@ -78,13 +66,8 @@ def finites(samples: Mapping[str, ArrayLike]) -> dict[str, Sample]:
 def does_not_vary(sample: Sample, scale_min: float = 0.0) -> bool:
     """Whether values differ by no more than their rounding, where no test has a meaning.
 
-    Parameters
-    ----------
-    sample : ndarray
-        At least one value; one alone does not vary.
-    scale_min : float
-        How large a number of the same exactness is at least: 1 for logarithms, which are as exact
-        as 1 is however near to 0 they lie, 0 for everything else.
+    `scale_min` is how large a number of the same exactness is at least: 1 for logarithms, which
+    are as exact as 1 is however near to 0 they lie, 0 for everything else.
     """
     scale = max(scale_min, float(np.max(np.abs(sample))))
     return bool(np.ptp(sample) <= _ROUNDING * scale)

@@ -7,14 +7,17 @@ times, each look gets its share of the 5 % that may go wrong. Pure functions of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-CONFIDENCE = 0.95
+from schedlab.statistics.estimates import CONFIDENCE
+from schedlab.statistics.samples import positive
+
 RUNS_MIN = 10
 LOOK_EVERY = 5
 # Beyond this a number of runs is told as "more than".
@@ -49,18 +52,10 @@ def width(values: ArrayLike, target: float, runs_max: int) -> Width:
     runs_max : int
         How many runs there may be, which says how often one looks.
 
-    Returns
-    -------
-    Width
-        Each of the looks has 5 % / looks of error (Bonferroni's bound), so that the interval at
-        which one stops holds its 95 % however many looks there were.
-
-    Raises
-    ------
-    ValueError
-        If a value is not positive and finite.
+    Each of the looks has 5 % / looks of error (Bonferroni's bound), so that the interval at which
+    one stops holds its 95 % however many looks there were.
     """
-    logs, level = _logs(values), _level(runs_max)
+    logs, level = np.log(positive("values", values)), _level(runs_max)
     n = int(logs.size)
     if n < 2:
         return Width(n, None, False, None)
@@ -71,35 +66,25 @@ def width(values: ArrayLike, target: float, runs_max: int) -> Width:
     return Width(n, half_width, False, _runs_needed(sd, target, level, n))
 
 
-def _logs(values: ArrayLike) -> NDArray[np.float64]:
-    sample = np.asarray(values, dtype=np.float64)
-    if not np.all(np.isfinite(sample) & (sample > 0)):
-        raise ValueError(f"values {values!r} are not positive and finite")
-    return np.log(sample)
-
-
 def _level(runs_max: int) -> float:
     """Of Student's quantile, so that all looks together have the error that is allowed."""
     return 1 - (1 - CONFIDENCE) / (2 * len(looks(runs_max)))
 
 
-def _half_width(sd: float, level: float, n: int) -> float:
+def _half_width(sd: float, level: float, n: float) -> float:
     return float(np.expm1(scipy.stats.t.ppf(level, n - 1) * sd / np.sqrt(n)))
 
 
 def _runs_needed(sd: float, target: float, level: float, least: int) -> int:
     """The smallest number of runs with an interval as narrow as the target, this noise given."""
+    from scipy.optimize import brentq
 
-    def is_enough(n: int) -> bool:
-        return _half_width(sd, level, n) <= target
+    def excess(n: float) -> float:
+        return _half_width(sd, level, n) - target
 
-    low, high = least, least * 2
-    while not is_enough(high) and high < RUNS_TOLD_MAX:
-        low, high = high, high * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return min(high, RUNS_TOLD_MAX)
+    if excess(RUNS_TOLD_MAX) > 0:
+        return RUNS_TOLD_MAX
+    return math.ceil(brentq(excess, least, RUNS_TOLD_MAX))
 
 
 def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
@@ -111,7 +96,7 @@ def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
     if len(values) >= runs_max:
         return True
     # Asked before every run, so the runs that are still needed are not computed.
-    logs, level = _logs(values), _level(runs_max)
+    logs, level = np.log(positive("values", values)), _level(runs_max)
     return any(
         _half_width(float(np.std(logs[:n], ddof=1)), level, n) <= target
         for n in looks(runs_max)

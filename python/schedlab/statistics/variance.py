@@ -1,8 +1,9 @@
 """Whether several samples have one mean, and which pairs of them do not.
 
 Each test is that of a library, with an answer where the library has none: None where nothing
-varies or a sample is too small, never a warning or a number that is not one. The tests take values
-as they are; who compares ratios hands over logarithms. Which test to believe is decided in
+varies or a sample is too small, never a warning or a number that is not one. Samples are finite
+values in one unit, by their names. Tests take them as they are; who compares ratios hands over
+logarithms. Which test to believe is decided in
 `evidence`, not here.
 
 Sources: R. A. Fisher, "Statistical Methods for Research Workers", 1925 (analysis of variance);
@@ -23,7 +24,6 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.statistics.estimates import CONFIDENCE, holm
 from schedlab.statistics.samples import Sample, does_not_vary, finites
 
 RUNS_FOR_VARIANCE_MIN = 2
@@ -63,32 +63,10 @@ class VarianceTable:
         return self.squares_within / self.df_within
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Mean of the first of a pair less that of the second, in the unit of the values.
-
-    `low` and `high` bound it so that all pairs' intervals together hold with 95 %; `p_adjusted` is
-    for all pairs too.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p_adjusted: float
-
-
 def variance_table(samples: Mapping[str, ArrayLike]) -> VarianceTable | None:
     """The analysis of variance, which takes all samples to have one variance.
 
-    Parameters
-    ----------
-    samples : mapping of name to array_like, shape (n_runs,)
-        Finite values in one unit; at least two samples.
-
-    Returns
-    -------
-    VarianceTable or None
-        None for fewer than two samples, if no sample has two values, or if nothing varies within.
+    None for fewer than two samples, if no sample has two values, or if nothing varies within.
     """
     checked = finites(samples)
     groups = list(checked.values())
@@ -108,16 +86,21 @@ def variance_table(samples: Mapping[str, ArrayLike]) -> VarianceTable | None:
     )
 
 
+def pooled(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
+    """The analysis of variance of `variance_table` as a test that all samples are alike."""
+    table = variance_table(samples)
+    if table is None:
+        return None
+    return Omnibus("ANOVA", table.f, float(table.df_between), float(table.df_within), table.p_value)
+
+
 def welch(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
     """The analysis of variance that lets each sample have its own variance.
 
-    Returns
-    -------
-    Omnibus or None
-        None for fewer than two samples, or if one has fewer than two values or does not vary.
+    None for fewer than two samples, or if one has fewer than two values or does not vary.
     """
     checked = finites(samples)
-    if len(checked) < 2 or not _each_varies(checked):
+    if len(checked) < 2 or not each_varies(checked):
         return None
     from statsmodels.stats.oneway import anova_oneway
 
@@ -129,11 +112,8 @@ def welch(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
 def brown_forsythe(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
     """Whether the samples' variances differ: Levene's test about medians.
 
-    Returns
-    -------
-    Omnibus or None
-        None for fewer than two samples, if one has fewer than two values, or if distances from the
-        medians do not vary within any sample.
+    None for fewer than two samples, if one has fewer than two values, or if distances from the
+    medians do not vary within any sample.
     """
     checked = finites(samples)
     groups = list(checked.values())
@@ -151,10 +131,7 @@ def brown_forsythe(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
 def kruskal_wallis(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
     """Whether the samples' values rank alike, whatever their distribution.
 
-    Returns
-    -------
-    Omnibus or None
-        None for fewer than two samples, or if all values of all samples are equal.
+    None for fewer than two samples, or if all values of all samples are equal.
     """
     groups = list(finites(samples).values())
     if len(groups) < 2 or np.ptp(np.concatenate(groups)) == 0:
@@ -164,52 +141,35 @@ def kruskal_wallis(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
     return Omnibus("Kruskal-Wallis", float(test.statistic), df, None, float(test.pvalue))
 
 
-def tukey_kramer(samples: Mapping[str, ArrayLike]) -> dict[Pair, Difference]:
-    """All pairs of means with one pooled variance, as Tukey and Kramer compare them.
+def tukey_kramer(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
+    """The adjusted p value of each pair of means, which are taken to share one variance.
 
-    Returns
-    -------
-    dict
-        A difference for each pair, in order; empty where there is no pooled variance, see
-        `variance_table`, or a sample has a single value.
+    In order; empty where there is no pooled variance, see `variance_table`, or a sample has a
+    single value.
     """
     checked = finites(samples)
-    if variance_table(checked) is None or _smallest(checked) < RUNS_FOR_VARIANCE_MIN:
+    smallest = min(sample.size for sample in checked.values())
+    if variance_table(checked) is None or smallest < RUNS_FOR_VARIANCE_MIN:
         return {}
-    return _differences(checked, equal_var=True)
+    return _all_pairs(checked, equal_var=True)
 
 
-def games_howell(samples: Mapping[str, ArrayLike]) -> dict[Pair, Difference]:
-    """All pairs of means, each with its own two variances, as Games and Howell compare them.
+def games_howell(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
+    """The adjusted p value of each pair of means, each sample with its own variance.
 
-    Returns
-    -------
-    dict
-        A difference for each pair, in order; empty for fewer than two samples, or if one has fewer
-        than two values or does not vary.
+    In order; empty for fewer than two samples, or if one has fewer than two values or does not
+    vary.
     """
     checked = finites(samples)
-    if len(checked) < 2 or not _each_varies(checked):
+    if len(checked) < 2 or not each_varies(checked):
         return {}
-    return _differences(checked, equal_var=False)
-
-
-def games_howell_p(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
-    """The p values of `games_howell` alone, which are there much sooner than its intervals."""
-    checked = finites(samples)
-    if len(checked) < 2 or not _each_varies(checked):
-        return {}
-    found = scipy.stats.tukey_hsd(*checked.values(), equal_var=False)
-    return {pair: float(found.pvalue[at]) for pair, at in _pairs(checked)}
+    return _all_pairs(checked, equal_var=False)
 
 
 def dunn(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
     """The p value of each pair by Dunn's test on ranks among all samples, not yet adjusted.
 
-    Returns
-    -------
-    dict
-        In order; empty for fewer than two samples, or if all values of all samples are equal.
+    In order; empty for fewer than two samples, or if all values of all samples are equal.
     """
     checked = finites(samples)
     if kruskal_wallis(checked) is None:
@@ -221,24 +181,9 @@ def dunn(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
     return {pair: float(found[at]) for pair, at in _pairs(checked)}
 
 
-def dunn_holm(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
-    """`dunn` with all pairs adjusted together by Holm's method."""
-    raw = dunn(samples)
-    return dict(zip(raw, map(float, holm(list(raw.values()))), strict=True))
-
-
-def _differences(samples: Mapping[str, Sample], equal_var: bool) -> dict[Pair, Difference]:
+def _all_pairs(samples: Mapping[str, Sample], equal_var: bool) -> dict[Pair, float]:
     found = scipy.stats.tukey_hsd(*samples.values(), equal_var=equal_var)
-    bounds = found.confidence_interval(CONFIDENCE)
-    return {
-        pair: Difference(
-            difference=float(found.statistic[at]),
-            low=float(bounds.low[at]),
-            high=float(bounds.high[at]),
-            p_adjusted=float(found.pvalue[at]),
-        )
-        for pair, at in _pairs(samples)
-    }
+    return {pair: float(found.pvalue[at]) for pair, at in _pairs(samples)}
 
 
 def _pairs(samples: Mapping[str, Sample]) -> list[tuple[Pair, tuple[int, int]]]:
@@ -247,13 +192,10 @@ def _pairs(samples: Mapping[str, Sample]) -> list[tuple[Pair, tuple[int, int]]]:
     return list(zip(itertools.combinations(samples, 2), places, strict=True))
 
 
-def _smallest(samples: Mapping[str, Sample]) -> int:
-    return min(sample.size for sample in samples.values())
-
-
 def _none_varies(samples: Mapping[str, Sample]) -> bool:
     return all(does_not_vary(sample) for sample in samples.values())
 
 
-def _each_varies(samples: Mapping[str, Sample]) -> bool:
-    return not any(does_not_vary(sample) for sample in samples.values())
+def each_varies(samples: Mapping[str, Sample], scale_min: float = 0.0) -> bool:
+    """Whether no sample is the same value again and again; `scale_min` as in `does_not_vary`."""
+    return not any(does_not_vary(sample, scale_min) for sample in samples.values())
