@@ -90,8 +90,8 @@ class Guests:
     def __init__(self):
         self.started, self.jobs, self.fates = [], [], {}
 
-    def start(self, guest, job, limits):
-        place = len(self.started)
+    def start(self, guest, made, limits):
+        job, place = made.spec, len(self.started)
         self.started.append(guest.name)
         self.jobs.append(job)
         assert limits.wall_s > 60 and limits.quiet_s < limits.wall_s

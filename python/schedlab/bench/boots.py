@@ -27,13 +27,12 @@ from schedlab.bench.plan import Plan, Tally, Turn, in_turn
 from schedlab.bench.program import Ended
 from schedlab.bench.suite import GIVEN, Case
 from schedlab.bench.work import FAILURES_MAX, CampaignRun, facts_of, failure_text, value_of
-from schedlab.kernel import result, vm
+from schedlab.kernel import play, result, vm
 from schedlab.kernel.platform import Platform
 from schedlab.store.measurements import FAILED, Campaign, Measurements, Repetition
 
 # Where a guest has what a command may use.
 PROGRAM, WORK = "/bin/schedlab-bench", "/tmp"
-POLICY_OBJECT = "/policy.o"
 # Between two programs: what was started ends, and here the repetition is committed.
 PAUSE_NS = 50_000_000
 # Until a guest speaks: emulated, a large policy takes a while to be verified.
@@ -97,7 +96,7 @@ class Boots:
     kept: Measurements
     host: Mapping[str, Any]
     tools: Mapping[str, str]
-    start: Callable[[Guest, Mapping[str, Any], vm.Limits], vm.Boot]
+    start: Callable[[Guest, play.Job, vm.Limits], vm.Boot]
     tell: Callable[[str], None] = lambda text: None
     begins: Callable[[str], None] = lambda text: None
     _runs: dict[Place, CampaignRun] = field(default_factory=dict)
@@ -332,38 +331,25 @@ class BootRecords:
             self.boots.tell(f"error: {where}: {failure_text(repetition)}")
 
 
-def job(guest: Guest, run: CampaignRun, turns: Sequence[Turn]) -> dict[str, Any]:
+def job(guest: Guest, run: CampaignRun, turns: Sequence[Turn]) -> play.Job:
     """What a guest is to do: tell of itself, then each turn, and a pause after it."""
-    work: list[dict[str, Any]] = [{"kind": "read", "paths": list(guest_facts.PATHS)}]
+    made = play.Job()
+    made.read(guest_facts.PATHS)
     for turn in turns:
-        limit_ns = round(turn.case.benchmark.timeout_s * 1e9)
-        argv = list(run.command(turn))
-        work.append({"kind": "command", "argv": argv, "time_limit_ns": limit_ns})
-        work.append({"kind": "wait", "wall_ns": PAUSE_NS})
-    if guest.object is None:
-        return {"work": work}
-    set_ = {name: str(value) for name, value in guest.settings}
-    return {"work": work, "policy": {"object": POLICY_OBJECT, "set": set_}}
+        made.command(run.command(turn), round(turn.case.benchmark.timeout_s * 1e9))
+        made.wait(PAUSE_NS)
+    if guest.object is not None:
+        made.load(guest.object.read_bytes(), dict(guest.settings))
+    return made
 
 
 def booted_with(init: bytes, program: bytes) -> Callable:
     """`Boots.start`: boots with the guest's program and that of the benchmarks."""
 
-    def start(guest: Guest, todo: Mapping[str, Any], limits: vm.Limits) -> vm.Boot:
-        files = {} if guest.object is None else {POLICY_OBJECT: guest.object.read_bytes()}
-        platform = guest.platform
-        return vm.start(
-            platform.kernel.name,
-            todo,
-            files,
-            executables={"/init": init, PROGRAM: program},
-            # Two kernels are told apart by their boots.
-            keep=False,
-            cpus=platform.cpus,
-            memory_mib=platform.memory_mib,
-            accelerator=platform.accelerator,
-            limits=limits,
-        )
+    def start(guest: Guest, todo: play.Job, limits: vm.Limits) -> vm.Boot:
+        executables = {"/init": init, PROGRAM: program}
+        # Two kernels are told apart by their boots.
+        return play.start(guest.platform, todo, executables=executables, keep=False, limits=limits)
 
     return start
 
