@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab import catalogue
+from schedlab import catalogue, user_file
 from schedlab.errors import SchedlabError
 
 # Cargo's triple is named when they are built, because only then may they be linked statically.
@@ -27,14 +27,21 @@ class Program:
     variable: str
     purpose: str
 
-    def find(self) -> Path:
-        """The one that the variable names, else the checkout's, else the one on PATH.
+    def find(self, given: str | None = None) -> Path:
+        """The one at the path `given`, else that the variable names, else the checkout's, else the
+        one on PATH.
 
         Raises
         ------
         SchedlabError
-            If it was not built.
+            If it is not there, or was not built.
         """
+        if given is not None:
+            way_out = f"`make {self.target}` builds it in the checkout"
+            user_file.refuse_unfit(
+                f"program {given}", Path(given), user_file.MADE_BYTES_MAX, way_out
+            )
+            return Path(given)
         named = os.environ.get(self.variable)
         if named:
             if os.access(named, os.X_OK) and Path(named).is_file():

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from schedlab import catalogue, programs, user_file
 from schedlab.bench import environment
@@ -114,24 +115,6 @@ class Cpus:
 # ---- the native benchmarks ----------------------------------------------------------------------
 
 
-def find_program(named: str | None) -> Path:
-    """The native benchmarks: as named, else wherever they are.
-
-    Raises
-    ------
-    SchedlabError
-        If they are not there.
-    """
-    if named is None:
-        return programs.BENCH.find()
-    wrong = user_file.what_it_is(Path(named))
-    if wrong is not None:
-        raise SchedlabError(
-            f"program {named} {wrong}", "`make schedlab-bench` builds it in the checkout"
-        )
-    return Path(named)
-
-
 def lines_of(program: Path, *words: str, cpu: int | None = None) -> list[dict]:
     """What the native benchmarks print, each line read as JSON; kept on `cpu` if that is given.
 
@@ -174,45 +157,31 @@ def json_lines(text: str, place: str) -> list[dict]:
         raise SchedlabError(f"{place}: line is no JSON: {error}") from error
 
 
-class Measurements:
+class Measurements(dict[tuple[str, str], Measured]):
     """What the native benchmarks measured, by name and by what it is of."""
 
     def __init__(self, lines: Sequence[Mapping], place: str):
         """Raises SchedlabError if a line is no cost; `place` says where they are from."""
-        try:
-            all_measured = [Measured(**line) for line in lines]
-        except TypeError as error:
-            raise SchedlabError(
-                f"{place}: a line is no cost as `{PROGRAM} costs` prints it"
-            ) from error
-        for one in all_measured:
+        for line in lines:
+            try:
+                one = Measured(**line)
+            except TypeError as error:
+                raise SchedlabError(
+                    f"{place}: a line is no cost as `{PROGRAM} costs` prints it"
+                ) from error
             for value in (one.median, one.low, one.high):
                 if isinstance(value, bool) or not isinstance(value, int | float):
                     raise SchedlabError(f"{place}: of {one.cost}, is no number: {value!r}")
-        self._of = {(one.cost, one.of): one for one in all_measured}
-
-    def has(self, cost: str) -> bool:
-        """Whether a cost was measured, which takes two CPUs for some."""
-        return (cost, "") in self._of
-
-    def all_of(self, cost: str) -> list[Measured]:
-        """Every one of this name."""
-        return [one for (name, _), one in self._of.items() if name == cost]
+            self[one.cost, one.of] = one
 
     def __call__(self, cost: str, of: str = "") -> Measured:
-        """One that was measured.
-
-        Raises
-        ------
-        SchedlabError
-            If it was not: the program is of another version.
-        """
-        if (cost, of) not in self._of:
+        """Raises SchedlabError if this was not measured: the program is of another version."""
+        if (cost, of) not in self:
             raise SchedlabError(
                 f"no {cost} {of} was measured".replace("  ", " "),
                 f"{PROGRAM} and schedlab are of different versions: `make schedlab-bench`",
             )
-        return self._of[cost, of]
+        return self[cost, of]
 
 
 # ---- taking sums apart --------------------------------------------------------------------------
@@ -249,9 +218,9 @@ def _plain(one: Measured) -> Cost:
 
 def _by_distances(measured: Measurements, cpus: Cpus) -> Costs:
     """What other CPUs make dearer; as on one CPU where there is no other."""
-    refills = [one.comment for one in measured.all_of("refill_ns_per_kib")]
+    refills = [one.comment for one in measured.values() if one.cost == "refill_ns_per_kib"]
     same = measured("refill_ns_per_kib", f"same {REFILL_KIB} KiB").median
-    if not measured.has("line_transfer_ns"):
+    if ("line_transfer_ns", "") not in measured:
         nothing = Cost(dict.fromkeys(DISTANCES, 0), ONE_CPU)
         refill = Cost(dict.fromkeys(DISTANCES, round(same)), HERE, refills)
         return {
@@ -313,7 +282,7 @@ def _switches(measured: Measurements, known: Costs) -> Costs:
 
 def _across(measured: Measurements, laptop: Mapping, switch_ns: int) -> Costs:
     """What it takes to reach a task that sleeps on another CPU."""
-    if not measured.has("ipi_send_ns"):
+    if ("ipi_send_ns", "") not in measured:
         idle = Cost(laptop["idle_exit_ns"]["value"], f"{ASSUMED}: not measured with one CPU")
         return {"ipi_send_ns": Cost(0, ONE_CPU), "ipi_ns": Cost(0, ONE_CPU), "idle_exit_ns": idle}
     send, hop = measured("ipi_send_ns"), measured("hop_ns", "processes on two CPUs")
@@ -365,8 +334,8 @@ def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
 class Machines:
     """The simulated machine of some costs, and the same with one CPU."""
 
-    whole: object
-    one_cpu: object
+    whole: Any
+    one_cpu: Any
 
     @classmethod
     def of_file(cls, path: Path) -> Machines:
@@ -379,14 +348,13 @@ class Machines:
     @classmethod
     def measured(cls, program: Path) -> Machines:
         """Of this machine as it is now."""
-        cpus = read_cpus()
+        cpus, (hz, _) = read_cpus(), ticks_a_second()
         costs = measured_without_doubt(program, cpus)
-        hz, _ = ticks_a_second()
         texts = [file_text("this machine", "own", hz, at, costs) for at in (cpus.topology, {})]
         return cls(*map(_loaded, texts))
 
 
-def _loaded(text: str):
+def _loaded(text: str) -> Any:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "one_cpu.toml"
         path.write_text(text, "utf-8")
@@ -471,12 +439,6 @@ def described() -> tuple[str, str]:
 # ---- the file -----------------------------------------------------------------------------------
 
 
-def _toml(value: int | Mapping[str, int]) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return "{ " + ", ".join(f"{name} = {number}" for name, number in value.items()) + " }"
-
-
 def file_text(
     description: str, source: str, hz: int, topology: Mapping[str, int], costs: Mapping[str, Cost]
 ) -> str:
@@ -494,26 +456,28 @@ def file_text(
         *(f"{name} = {number}" for name, number in topology.items()),
     ]
     for name, cost in costs.items():
+        value = cost.value
+        if isinstance(value, Mapping):
+            value = f"{{ {', '.join(f'{place} = {number}' for place, number in value.items())} }}"
         lines += ["", *(f"# {comment}" for comment in cost.comments), f"[costs.{name}]"]
-        lines += [f"value = {_toml(cost.value)}", f"source = {json.dumps(cost.source)}"]
+        lines += [f"value = {value}", f"source = {json.dumps(cost.source)}"]
     return "\n".join(lines) + "\n"
 
 
 def doubts(costs: Mapping[str, Cost]) -> list[str]:
     """What these costs cannot all be right for, each in a sentence: the machine was busy."""
     processes, threads = (costs[name].value for name in ("context_switch_ns", "thread_switch_ns"))
-    told = []
     if processes == 0 or threads == 0:
-        told.append("a switch costs nothing: hops were measured as shorter than their parts")
-    elif processes < SWITCH_RATIO_MIN * threads:
-        told.append(
+        return ["a switch costs nothing: hops were measured as shorter than their parts"]
+    if processes < SWITCH_RATIO_MIN * threads:
+        return [
             f"a switch between processes costs {processes} ns, one between threads {threads} ns,"
             " although it does all that the other does and more"
-        )
-    return told
+        ]
+    return []
 
 
-def measured_without_doubt(program: Path, cpus: Cpus) -> dict[str, Cost]:
+def measured_without_doubt(program: Path, cpus: Cpus) -> Costs:
     """Costs as the program measures them: again, some times, while they cannot all be right."""
     for _ in range(ATTEMPTS):
         costs = taken_apart(Measurements(lines_of(program, "costs"), str(program)), cpus)

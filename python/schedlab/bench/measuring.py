@@ -169,14 +169,13 @@ def _prepare(
 ) -> dict[str, Any]:
     """Makes the inputs that are needed; adds their folders to `values`, gives their digests."""
     needed = {name for case in request.cases for name in case.benchmark.inputs}
+    given = {name: values.get(name, "") for name in GIVEN}
     digests = {}
     for made in request.suite.inputs:
         if made.name in needed:
-            given = {name: values.get(name, "") for name in GIVEN}
-            folder, digests[made.name] = preparation.prepared(
+            values[made.name], digests[made.name] = preparation.prepared(
                 made, request.size, given, directory, note
             )
-            values[made.name] = folder
     return digests
 
 
@@ -189,25 +188,24 @@ def _nr_planned(run: RunHere | Boots) -> int:
 
 
 def _measured(run: RunHere | Boots, request: Request, nr_before: int) -> Measured:
+    widths = []
+    if request.width is not None:
+        # Statistics are loaded only now, because that takes a while.
+        from schedlab.bench.limits import reached
+
+        what = "boots" if request.is_vm else "runs"
+        widths = [
+            f"{name}: {reached(values, request.width, runs_max, what)}"
+            for name, values, runs_max in run.series()
+            if values
+        ]
     return Measured(
         campaign=run.campaign,
         nr_made=_nr_done(run) - nr_before,
         nr_before=nr_before,
         nr_made_up=sum(tally.nr_made_up for tally in run.tallies),
         is_complete=run.is_complete,
-        failed=[repetition for tally in run.tallies for repetition in tally.failed],
         policies=request.policy_names,
-        widths=[] if request.width is None else _widths(run, request.width),
+        failed=[repetition for tally in run.tallies for repetition in tally.failed],
+        widths=widths,
     )
-
-
-def _widths(run: RunHere | Boots, until: float) -> list[str]:
-    # Statistics are loaded only now, because that takes a while.
-    from schedlab.bench.limits import reached
-
-    what = "boots" if isinstance(run, Boots) else "runs"
-    return [
-        f"{name}: {reached(values, until, runs_max, what)}"
-        for name, values, runs_max in run.series()
-        if values
-    ]

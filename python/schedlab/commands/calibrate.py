@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import catalogue, user_file
+from schedlab import catalogue, programs, user_file
 from schedlab.bench.calibration import (
     PROGRAM,
     PROGRAM_HELP,
@@ -15,7 +15,6 @@ from schedlab.bench.calibration import (
     described,
     doubts,
     file_text,
-    find_program,
     json_lines,
     measured_without_doubt,
     read_cpus,
@@ -50,7 +49,7 @@ def calibrate_verb(
         raise BadValue("NAME", name, f"has a file already: {path}", "--force replaces it")
     cpus = read_cpus()
     if costs_file is None:
-        costs = measured_without_doubt(find_program(program), cpus)
+        costs = measured_without_doubt(programs.BENCH.find(program), cpus)
     else:
         place = str(costs_file)
         lines = json_lines(user_file.text(f"--costs {place}", costs_file), place)

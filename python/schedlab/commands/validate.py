@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedlab import catalogue
+from schedlab import catalogue, programs
 from schedlab.bench import calibration
 from schedlab.bench.validation import POLICY, REPEAT_MIN, DuelTimes, Here, compared
 from schedlab.commands import options
@@ -68,7 +68,7 @@ def validate_verb(machine: str | None, repeat: int, program: str | None, as_json
         path = catalogue.find(catalogue.MACHINES, machine)
         known = calibration.Machines.of_file(path)
         name, machines = known.whole.name, lambda: known
-    native = calibration.find_program(program)
+    native = programs.BENCH.find(program)
     if machines is None:
         machines = functools.partial(calibration.Machines.measured, native)
     here = Here(native, min(os.sched_getaffinity(0)))
