@@ -207,12 +207,13 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
 
 def machine(root: Path = ROOT) -> dict[str, Any]:
     """What a machine is, whatever runs on it."""
+    memory_kib = _match(r"^MemTotal:\s+(\d+) kB", _text(root, "proc/meminfo"))
     return {
         "id": _machine_id(root),
-        "cpu_model": _cpuinfo(root, "model name"),
+        "cpu_model": _cpu_model(root),
         "nr_cpus": os.cpu_count(),
         "nr_cpus_usable": len(os.sched_getaffinity(0)),
-        "memory_kib": _memory_kib(root),
+        "memory_kib": memory_kib and int(memory_kib),
         "smt": _text(root, "sys/devices/system/cpu/smt/control"),
         "virtual": _virtual(root),
     }
@@ -298,32 +299,23 @@ def kernel_config(root: Path = ROOT) -> str | None:
 
 def preemption(config: str | None, root: Path = ROOT) -> str | None:
     """How the kernel preempts itself: what is in force, else what it was built with."""
-    in_force = _text(root, "sys/kernel/debug/sched/preempt")
-    chosen = re.search(r"\((\w+)\)", in_force or "")
-    if chosen:
-        return chosen[1]
-    asked = re.search(r"\bpreempt=(\w+)", _text(root, "proc/cmdline") or "")
-    if asked and config and "CONFIG_PREEMPT_DYNAMIC=y" in config:
-        return asked[1]
-    models = {
-        "CONFIG_PREEMPT_RT": "rt",
-        "CONFIG_PREEMPT_LAZY": "lazy",
-        "CONFIG_PREEMPT": "full",
-        "CONFIG_PREEMPT_VOLUNTARY": "voluntary",
-        "CONFIG_PREEMPT_NONE": "none",
-    }
-    for option, model in models.items():
-        if config and re.search(rf"^{option}=y$", config, re.MULTILINE):
-            return model
-    return None
+    in_force = _match(r"\((\w+)\)", _text(root, "sys/kernel/debug/sched/preempt"))
+    if in_force:
+        return in_force
+    asked_for = _match(r"\bpreempt=(\w+)", _text(root, "proc/cmdline"))
+    if asked_for and config and "CONFIG_PREEMPT_DYNAMIC=y" in config:
+        return asked_for
+    built = re.findall(r"^CONFIG_PREEMPT(_[A-Z]+)?=y$", config or "", re.MULTILINE)
+    models = {"_RT": "rt", "_LAZY": "lazy", "": "full", "_VOLUNTARY": "voluntary", "_NONE": "none"}
+    return next((model for option, model in models.items() if option in built), None)
 
 
 def hz(config: str | None) -> tuple[int, str]:
     """Ticks a second, as configured, else as the resolution of the kernel's coarse clock shows; and
     which of both."""
-    configured = re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE)
+    configured = _match(r"^CONFIG_HZ=(\d+)$", config)
     if configured:
-        return int(configured[1]), "configuration"
+        return int(configured), "configuration"
     return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)), "resolution of the coarse clock"
 
 
@@ -351,20 +343,19 @@ def load_average(root: Path = ROOT) -> list[float] | None:
 
 def pressure(root: Path = ROOT) -> dict[str, float] | None:
     """Percent of the last ten seconds in which some task waited for cpu, memory or io."""
-    found = {}
-    for waited_for in ("cpu", "memory", "io"):
-        some = re.search(r"some avg10=([\d.]+)", _text(root, f"proc/pressure/{waited_for}") or "")
-        if some:
-            found[waited_for] = float(some[1])
-    return found or None
+    percents = {
+        waited_for: _match(r"some avg10=([\d.]+)", _text(root, f"proc/pressure/{waited_for}"))
+        for waited_for in ("cpu", "memory", "io")
+    }
+    return {name: float(percent) for name, percent in percents.items() if percent} or None
 
 
 def temperature(root: Path = ROOT) -> float | None:
     """The hottest sensor, degrees Celsius."""
-    zones = (root / "sys/class/thermal").glob("thermal_zone*/temp")
-    sensors = (root / "sys/class/hwmon").glob("hwmon*/temp*_input")
-    found = [text for path in (*zones, *sensors) if (text := _read(path)) is not None]
-    degrees = [int(text) / 1000 for text in found if re.fullmatch(r"-?\d+", text)]
+    paths = [*root.glob("sys/class/thermal/thermal_zone*/temp")]
+    paths += root.glob("sys/class/hwmon/hwmon*/temp*_input")
+    texts = [_read(path) or "" for path in paths]
+    degrees = [int(text) / 1000 for text in texts if re.fullmatch(r"-?\d+", text)]
     return max(degrees, default=None)
 
 
@@ -404,7 +395,7 @@ def _cpu_time(root: Path) -> tuple[int | None, int | None]:
 def _machine_id(root: Path) -> str | None:
     """Tells machines apart without telling who they are."""
     text = _text(root, "etc/machine-id")
-    model = _cpuinfo(root, "model name")
+    model = _cpu_model(root)
     if not text and not model:
         return None
     identity = f"{text} {model} {os.cpu_count()}"
@@ -415,22 +406,16 @@ def _machine_id(root: Path) -> str | None:
     return hashlib.sha256(f"schedlab {identity}".encode()).hexdigest()[:12]
 
 
-def _cpuinfo(root: Path, key: str) -> str | None:
-    found = re.search(rf"^{key}\s*:\s*(.+)$", _text(root, "proc/cpuinfo") or "", flags=re.MULTILINE)
-    return found and found[1]
-
-
-def _memory_kib(root: Path) -> int | None:
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _text(root, "proc/meminfo") or "", re.MULTILINE)
-    return int(found[1]) if found else None
+def _cpu_model(root: Path) -> str | None:
+    return _match(r"^model name\s*:\s*(.+)$", _text(root, "proc/cpuinfo"))
 
 
 def _virtual(root: Path) -> str | None:
     """What this machine runs in: a hypervisor's name, "a hypervisor", "" for none."""
-    cpuinfo = _text(root, "proc/cpuinfo")
-    if cpuinfo is None or "flags" not in cpuinfo:
+    flags = _match(r"^flags\s*:(.*)$", _text(root, "proc/cpuinfo"))
+    if flags is None:
         return None
-    if not re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
+    if "hypervisor" not in flags.split():
         return ""
     product = _text(root, "sys/class/dmi/id/product_name")
     return product or _text(root, "sys/hypervisor/type") or "a hypervisor"
@@ -451,6 +436,12 @@ def _numbers(root: Path, pattern: str) -> list[int] | None:
     paths = sorted((root / "sys/devices/system/cpu").glob(pattern))
     found = [int(text) for path in paths if (text := _read(path)) and text.isdecimal()]
     return found or None
+
+
+def _match(pattern: str, text: str | None) -> str | None:
+    """The first group of a pattern, where the text has it."""
+    match = re.search(pattern, text or "", re.MULTILINE)
+    return match and match[1]
 
 
 def _text(root: Path, path: str) -> str | None:

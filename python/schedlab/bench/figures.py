@@ -4,6 +4,7 @@ As in `plots`, functions take numbers and return Plotly figures. Curves over a n
 their intervals, are `plots.curve_figure` for simulated and measured runs alike.
 """
 
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,12 @@ from schedlab.statistics.samples import finites
 
 ONEWAY_HEIGHT_PX, ONEWAY_BOTTOM_PX, LINE_PX = 380, 52, 16
 CIRCLE_POINTS = 121
+# Of the width of a one-way figure.
 CIRCLES_SHARE = 0.34
-"""Of the width of a one-way figure."""
-BOX_HALF_WIDTH = 0.3
-JITTER_HALF_WIDTH = 0.17
-"""In places of the axis: samples stand one apart."""
+# In places of the axis: samples stand one apart.
+BOX_HALF_WIDTH, JITTER_HALF_WIDTH = 0.3, 0.17
+# Of a name below a sample, where there is room for no more.
 NAME_CHARACTERS, NAME_LINES = 13, 3
-"""Of a name below a sample, where there is room for no more."""
 
 ROW_PX = 30
 FOREST_TOP_PX, FOREST_BOTTOM_PX = 12, 52
@@ -209,23 +209,23 @@ def _draw_runs(figure: go.Figure, place: int, name: str, sample: np.ndarray, loo
 
 def _draw_circle(figure: go.Figure, name: str, circle: Circle, look: Look) -> None:
     angles = np.linspace(0, 2 * np.pi, CIRCLE_POINTS)
+    told = f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>"
+    on_axis = {"xaxis": "x2", "hovertemplate": told}
     figure.add_scatter(
         name=f"circle of {escape(name)}",
         x=circle.radius * np.cos(angles),
         y=circle.centre + circle.radius * np.sin(angles),
-        xaxis="x2",
         mode="lines",
         line={"color": look.colour, "width": 2, "dash": look.dash},
-        hovertemplate=f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>",
+        **on_axis,
     )
     figure.add_scatter(
         name=f"centre of {escape(name)}",
         x=[0],
         y=[circle.centre],
-        xaxis="x2",
         mode="markers",
         marker={"color": look.colour, "symbol": look.symbol, "size": 7},
-        hovertemplate=f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>",
+        **on_axis,
     )
 
 
@@ -246,48 +246,36 @@ def _y_range(
 
 def _row_places(rows: Sequence[ForestRow]) -> list[float]:
     """Rows stand one apart, and groups two thirds of a row more, where there is more than one."""
-    places, at = [], 0.0
-    for index, row in enumerate(rows):
-        if index:
-            at += 1.0 if row.group == rows[index - 1].group else 1.66
-        places.append(at)
-    return places
+    steps = (1.0 if a.group == b.group else 1.66 for a, b in itertools.pairwise(rows))
+    return list(itertools.accumulate(steps, initial=0.0))
 
 
 def _draw_rows(
     figure: go.Figure, chosen: Sequence[tuple[ForestRow, float]], symbol: str, colour: str
 ) -> None:
-    found = [row for row, _ in chosen]
+    rows = [row for row, _ in chosen]
+    line = {"color": colour, "width": 2}
     figure.add_scatter(
-        name=found[0].verdict.value,
-        x=[row.ratio for row in found],
+        name=rows[0].verdict.value,
+        x=[row.ratio for row in rows],
         y=[place for _, place in chosen],
         mode="markers",
-        marker={
-            "symbol": symbol,
-            "color": colour,
-            "size": 12,
-            "line": {"color": colour, "width": 2},
-        },
+        marker={"symbol": symbol, "color": colour, "size": 12, "line": line},
         error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [None if row.high is None else row.high - row.ratio for row in found],
-            "arrayminus": [None if row.low is None else row.ratio - row.low for row in found],
-            "color": colour,
-            "thickness": 2,
-            "width": 4,
+            "type": "data", "symmetric": False, "color": colour, "thickness": 2, "width": 4,
+            "array": [None if row.high is None else row.high - row.ratio for row in rows],
+            "arrayminus": [None if row.low is None else row.ratio - row.low for row in rows],
         },
-        customdata=[[escape(f"{row.group} {row.name}".strip()), escape(row.text)] for row in found],
+        customdata=[[escape(f"{row.group} {row.name}".strip()), escape(row.text)] for row in rows],
         hovertemplate="%{customdata[0]}: %{x:.4g}× (%{customdata[1]})<extra></extra>",
-    )
+    )  # fmt: skip
 
 
 def _name_rows(figure: go.Figure, rows: Sequence[ForestRow], places: Sequence[float]) -> None:
     several = len({row.name for row in rows}) > 1
     names = []
-    for index, row in enumerate(rows):
-        first = index == 0 or row.group != rows[index - 1].group
+    for before, row in zip([None, *rows], rows, strict=False):
+        first = before is None or row.group != before.group
         group = f"<b>{label(row.group)}</b>" if first else ""
         names.append("  ".join(filter(None, (group, label(row.name) if several else ""))) + "  ")
     figure.update_yaxes(tickvals=list(places), ticktext=names)

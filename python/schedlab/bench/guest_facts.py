@@ -65,16 +65,9 @@ def facts(
 ) -> dict[str, Any]:
     """The environment of one boot.
 
-    Parameters
-    ----------
-    texts : mapping
-        What stands in the guest's files, by their paths.
-    hz : int, optional
-        Ticks a second that the kernel was built with, None where that is not known.
-    where : mapping
-        The campaign's condition.
-    host : mapping
-        The environment of this machine, see `environment.capture`.
+    `texts` are the guest's files by their paths, `hz` the ticks a second that its kernel was built
+    with, where that is known; `where` is the campaign's condition, `host` what
+    `environment.capture` says of this machine.
     """
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)

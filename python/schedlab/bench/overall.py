@@ -134,42 +134,33 @@ def _pairs(answers: Sequence[Answer]) -> dict[tuple[str, str], _Votes]:
 
 
 def _ballots(of: _Votes, machines: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Vote]]]:
-    """What is voted over, and the votes by name."""
+    """What is voted over, and the votes by name; too few of them say nothing."""
+    names = {machine: machines.get(machine, machine) for machine in of}
+    ballots = []
     for machine, cases in of.items():
         votes = _by_benchmark(cases)
-        if len(votes) >= CELLS_MIN:
-            where = f" on {machines.get(machine, machine)}" if len(of) > 1 else ""
-            yield f"{len(votes)} benchmarks{where}", votes
-    if len(of) < CELLS_MIN:
-        return
+        where = f" on {names[machine]}" if len(of) > 1 else ""
+        ballots.append((f"{len(votes)} benchmarks{where}", votes))
     for case in dict.fromkeys(case for cases in of.values() for case in cases):
-        votes = {
-            machines.get(machine, machine): cases[case]
-            for machine, cases in of.items()
-            if case in cases
-        }
-        if len(votes) >= CELLS_MIN:
-            yield f"{len(votes)} machines, {case[0]}", votes
-    shared = set.intersection(*({*cases} for cases in of.values()))
-    nr_benchmarks = len({_benchmark(case) for case in shared})
+        votes = {names[machine]: cases[case] for machine, cases in of.items() if case in cases}
+        ballots.append((f"{len(votes)} machines, {case[0]}", votes))
+    shared = set.intersection(*(set(cases) for cases in of.values()))
+    by_machine = {
+        names[machine]: _by_benchmark({case: cases[case] for case in cases if case in shared})
+        for machine, cases in of.items()
+    }
+    nr_benchmarks = min(map(len, by_machine.values()))
     if nr_benchmarks >= CELLS_MIN:
-        votes = {}
-        for machine, cases in of.items():
-            by_benchmark = _by_benchmark({case: cases[case] for case in cases if case in shared})
-            votes[machines.get(machine, machine)] = shared_vote(list(by_benchmark.values()))
-        yield f"{len(of)} machines, {nr_benchmarks} benchmarks each", votes
+        votes = {name: shared_vote(list(some.values())) for name, some in by_machine.items()}
+        ballots.append((f"{len(of)} machines, {nr_benchmarks} benchmarks each", votes))
+    yield from (ballot for ballot in ballots if len(ballot[1]) >= CELLS_MIN)
 
 
 def _by_benchmark(cases: Mapping[CaseKey, Vote]) -> dict[str, Vote]:
-    found: dict[str, list[Vote]] = {}
-    for case, vote in cases.items():
-        found.setdefault(_benchmark(case), []).append(vote)
-    return {name: shared_vote(votes) for name, votes in found.items()}
-
-
-def _benchmark(case: CaseKey) -> str:
-    """The first word of a case's name; the others are the values of its parameters."""
-    return case[0].split(" ")[0]
+    votes: dict[str, list[Vote]] = {}
+    for (name, _), vote in cases.items():
+        votes.setdefault(name.split(" ")[0], []).append(vote)
+    return {name: shared_vote(some) for name, some in votes.items()}
 
 
 def _percent(vote: Vote) -> str:

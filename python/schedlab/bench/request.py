@@ -88,34 +88,22 @@ class Request:
             if value is not None and (not isinstance(value, int) or not least <= value <= most):
                 raise BadValue(option, value, f"is not a whole number from {least} to {most}")
         if self.is_vm:
-            self._refuse_bad_machines()
-        else:
-            self._refuse_machines()
-        # Wrong texts are errors before anything is looked up.
-        _ = self.cases, self.policy_names, self.width
-        if self.policies is not None and not self.is_vm:
-            loading.require_kernel()
-
-    def _refuse_machines(self) -> None:
-        of_machines = {
-            "--kernel": self.kernels,
-            "--boots": self.boots,
-            "--cpus": self.cpus,
-            "--memory": self.memory_mib,
-        }
-        for option, value in of_machines.items():
-            if value:
+            refuse_duplicates("--kernel", list(self.kernels))
+            platform.refuse_bad_cpus(self.cpus or CPUS)
+        of_machines = ("--kernel", self.kernels), ("--boots", self.boots), ("--cpus", self.cpus)
+        for option, value in (*of_machines, ("--memory", self.memory_mib)):
+            if value and not self.is_vm:
                 raise SchedlabError(f"{option} is for virtual machines", "add --on vm")
-
-    def _refuse_bad_machines(self) -> None:
-        refuse_duplicates("--kernel", list(self.kernels))
-        platform.refuse_bad_cpus(self.cpus or CPUS)
-        if self.until is not None and self.again:
+        if self.is_vm and self.until is not None and self.again:
             raise SchedlabError(
                 "--again makes no other boots with --until-ci: all boots of a kernel are looked at"
                 " together",
                 "leave it out to go on; a smaller --until-ci or another --label begins anew",
             )
+        # Wrong texts are errors before anything is looked up.
+        _ = self.cases, self.policy_names, self.width
+        if self.policies is not None and not self.is_vm:
+            loading.require_kernel()
 
     @property
     def is_vm(self) -> bool:
