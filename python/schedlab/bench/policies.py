@@ -80,8 +80,7 @@ def in_force(policy: str, command: Sequence[str] = (sys.executable, "-m", "sched
             time.sleep(SETTLE_S)
             yield
         finally:
-            if loader.poll() is None:
-                loader.terminate()
+            loader.terminate()
             try:
                 loader.wait(loading.STOP_WAIT_S)
             except subprocess.TimeoutExpired:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from schedlab.errors import SchedlabError, UnknownName
 from schedlab.shown import print_note
 from schedlab.store.measurements import Campaign, Measurements, Repetition, Surroundings
 
+# What a repetition is and gave.
+MEASURED = ("case_digest", "warm_up", "slot", "status", "value", "unit")
 # What a repetition took, and what others did meanwhile.
 MEANWHILE = ("wall_ns", "user_ns", "system_ns", "foreign_ns", "steal_ns", "throttled")
 
@@ -73,14 +75,13 @@ def comparison_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
     rows = []
     for name in dict.fromkeys(campaign.suite for campaign in campaigns):
         of_suite = [campaign for campaign in campaigns if campaign.suite == name]
-        for told in forms.results_json(answers.rows(kept, of_suite)):
-            if against := told.pop("against_first"):
-                row = {key: of for key, of in told.items() if not isinstance(of, list)}
-                ends = {f"ratio_{end}": against.pop(end) for end in ("low", "high")}
-                notes = "; ".join(against.pop("notes"))
+        for record in forms.results_json(answers.rows(kept, of_suite)):
+            if against := record.pop("against_first"):
+                row = {key: value for key, value in record.items() if not isinstance(value, list)}
+                row["runs"] = len(record["values"])
+                against |= {f"ratio_{end}": against.pop(end) for end in ("low", "high")}
                 assert not row.keys() & against.keys(), "no column stands for two things"
-                runs = {"runs": len(told["values"])}
-                rows.append({**row, **runs, **against, **ends, "notes": notes})
+                rows.append({**row, **against, "notes": "; ".join(against["notes"])})
     if not rows:
         raise SchedlabError(
             f"{kept.store.path} has no case in two setups, so nothing is compared",
@@ -98,21 +99,16 @@ def _campaigns(kept: Measurements, suite: str | None) -> list[Campaign]:
 
 
 def _row(campaign: Campaign, one: Repetition) -> dict[str, Any]:
-    manifest = one.manifest
+    manifest, condition = one.manifest, campaign.condition
     row = {
         "suite": campaign.suite,
-        "machine": campaign.condition["machine"],
-        "kernel": campaign.condition["kernel"],
-        "kernel_version": campaign.condition["version"],
+        "machine": condition["machine"],
+        "kernel": condition["kernel"],
+        "kernel_version": condition["version"],
         "policy": one.policy,
         "label": campaign.label,
         "case": one.case_name,
-        "case_digest": one.case_digest,
-        "warm_up": one.warm_up,
-        "slot": one.slot,
-        "status": one.status,
-        "value": one.value,
-        "unit": one.unit,
+        **{name: getattr(one, name) for name in MEASURED},
         "higher_is_better": one.case_name in campaign.definition.get("higher_is_better", ()),
         "noisy": one.noisy,
         "noisy_why": "; ".join(manifest.get("noisy", ())),
@@ -129,12 +125,16 @@ def _row(campaign: Campaign, one: Repetition) -> dict[str, Any]:
 
 
 def _environment(around: Surroundings) -> dict[str, Any]:
-    """Every fact by its name, of one in a table as TABLE.NAME; a list is JSON."""
-    import pandas
+    warnings = "; ".join(what for what, _ in around.warnings)
+    facts = {"captured_at": around.captured_at, **around.facts, "warnings": warnings}
+    return dict(_flat("environment.", facts))
 
-    facts = pandas.json_normalize({"environment": around.facts}).to_dict("records")[0]
-    return {
-        "environment.captured_at": around.captured_at,
-        **{n: canonical_json(of) if isinstance(of, list) else of for n, of in facts.items()},
-        "environment.warnings": "; ".join(what for what, _ in around.warnings),
-    }
+
+def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every fact by its name; of one in a table, as TABLE.NAME; a list as JSON. pandas flattens
+    too, but takes longer to load than a CSV file takes to write."""
+    for name, fact in facts.items():
+        if isinstance(fact, Mapping):
+            yield from _flat(f"{prefix}{name}.", fact)
+        else:
+            yield f"{prefix}{name}", canonical_json(fact) if isinstance(fact, list) else fact
