@@ -16,7 +16,7 @@ def present():
         pytest.skip(str(error).splitlines()[0])
     found = {kernel["name"]: kernel for kernel in images.present()}
     if not found:
-        pytest.skip(f"no kernels in {images.directory()}: schedlab kernels fetch")
+        pytest.skip("no kernels in the cache: schedlab kernels fetch")
     return found
 
 
@@ -27,9 +27,9 @@ def named(kernel):
     found = present()
     if kernel != images.NEWEST:
         if kernel not in found:
-            pytest.skip(f"no kernel {kernel} in {images.directory()}: schedlab kernels fetch")
+            pytest.skip(f"no kernel {kernel} in the cache: schedlab kernels fetch")
         return kernel
     default = catalogue.native().kernels_default_series()
     if images.NEWEST in images.missing(default, list(found.values())):
-        pytest.skip(f"no newer kernel in {images.directory()}: schedlab kernels fetch newest")
-    return json.loads(catalogue.native().kernels_find(str(images.directory())))["name"]
+        pytest.skip("no newer kernel in the cache: schedlab kernels fetch newest")
+    return json.loads(catalogue.native().kernels_find(str(catalogue.kernels_directory())))["name"]

@@ -115,7 +115,7 @@ LEAVES = {
     "nice": set(),
     "values": {"errors"},
     "whole_file": {"errors"},
-    "catalogue": {"errors", "user_file", "_native"},
+    "catalogue": {"errors", "shown", "user_file", "_native"},
     "programs": {"catalogue", "errors"},
     "workers": {"catalogue", "shown"},
     "published": {"catalogue", "errors"},

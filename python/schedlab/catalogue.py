@@ -12,14 +12,13 @@ import contextlib
 import hashlib
 import os
 import re
-import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from schedlab import user_file
+from schedlab import shown, user_file
 from schedlab.errors import BadValue, NativeMissing, SchedlabError, UnknownName
 
 PACKAGE = Path(__file__).resolve().parent
@@ -157,10 +156,7 @@ def label_of(text: str) -> str:
 def own_scheduler(text: str) -> tuple[str, str | None] | None:
     """`eevdf@kernel:6.12` as ("eevdf", "6.12"), `eevdf@kernel` as ("eevdf", None); else None.
 
-    Raises
-    ------
-    BadValue
-        If there is a colon and no kernel after it.
+    Raises BadValue if there is a colon and no kernel after it.
     """
     found = OWN_SCHEDULER.fullmatch(text)
     if found is None:
@@ -208,12 +204,8 @@ def _plain_set(path: Path) -> str | None:
 def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
     """The C file that a name or a path stands for, and the set that it means.
 
-    `literally`, a name alone means no set, and so what the file itself says.
-
-    Raises
-    ------
-    SchedlabError
-        As `find`, or if the text means a kernel's own scheduler.
+    `literally`, a name alone means no set, and so what the file itself says. Raises as `find`, and
+    BadValue if the text means a kernel's own scheduler.
     """
     if own_scheduler(text) is not None:
         raise BadValue(
@@ -229,10 +221,7 @@ def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
 def values_of_set(policy, name: str | None) -> dict[str, int]:
     """Tunables, and their values, that a set of a compiled policy settles; none for no set.
 
-    Raises
-    ------
-    SchedlabError
-        If the policy has no such set; UnknownName where it has others.
+    Raises SchedlabError if the policy has no such set; UnknownName where it has others.
     """
     if name is None:
         return {}
@@ -260,12 +249,9 @@ def _policies_with_set(name: str) -> list[str]:
 
 
 def native() -> ModuleType:
-    """The compiled core. Imported on demand, so that `--help` works without it.
+    """The compiled core, imported on demand, so that `--help` works without it.
 
-    Raises
-    ------
-    NativeMissing
-        If it was not built, or does not load on this system.
+    Raises NativeMissing if it was not built, or does not load on this system.
     """
     try:
         from schedlab import _native
@@ -290,10 +276,10 @@ def core_version() -> str:
     return f"{core.version()}+{build[:12]}"
 
 
-def load_policy(path: str | Path):
+def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note):
     """Compiles a policy (or takes it from the cache); raises `_native.PolicyError`.
 
-    The compiler's warnings are shown each time that the file has changed.
+    `tell` is given the compiler's warnings, each time that the file has changed.
     """
     for suffix in READ_BESIDE:
         beside = Path(str(path).removesuffix(POLICIES.suffix) + suffix)
@@ -308,17 +294,14 @@ def load_policy(path: str | Path):
             "set XDG_CACHE_HOME to a directory that can be written",
         ) from error
     policy = native().compile_policy(str(path), [str(include_directory())], str(cache))
-    show_warnings(path, policy.warnings)
+    tell_warnings(path, policy.warnings, tell)
     return policy
 
 
-def show_warnings(source: str | Path, warnings: str) -> None:
-    """Tells on stderr what a compiler warns of in a user's own policy.
-
-    Warnings of shipped files are for our tests to find.
-    """
+def tell_warnings(source: str | Path, warnings: str, tell: Callable[[str], None]) -> None:
+    """Tells what a compiler warns of in a user's own policy; our tests find those of ours."""
     if warnings and Path(source).resolve() not in names(POLICIES).values():
-        print(warnings, file=sys.stderr)
+        tell(warnings)
 
 
 def load_machine(path: str | Path):
@@ -371,14 +354,6 @@ def workload_rows() -> list[dict]:
     """Every workload: name, description, source, parameters with default and meaning."""
     rows = []
     for name, path in names(WORKLOADS).items():
-        description = load_workload(path, {}).description
-        parameters = workload_parameters(path)
-        rows.append(
-            {
-                "name": name,
-                "description": description,
-                "source": str(path),
-                "parameters": parameters,
-            }
-        )
+        of = {"description": load_workload(path, {}).description, "source": str(path)}
+        rows.append({"name": name, **of, "parameters": workload_parameters(path)})
     return rows

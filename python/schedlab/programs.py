@@ -1,10 +1,11 @@
-"""Finds the programs that are built beside the package: the guest, and the native benchmarks."""
+"""Programs: those that are built beside the package, and those that are run for an answer."""
 
 from __future__ import annotations
 
 import functools
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +20,15 @@ IN_CHECKOUT = Path("target/x86_64-unknown-linux-gnu/release")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of ours: its name, the `make` target that builds it, the variable that names
-    another one, and what it is for, to be told where it is missing."""
+    """A program of ours."""
 
     name: str
     target: str
+    """What `make` builds it by."""
     variable: str
+    """The variable of the environment that names another one."""
     purpose: str
+    """What it is for, to be told where it is missing."""
 
     def find(self, given: str | None = None) -> Path:
         """The one at the path `given`, else that the variable names, else the checkout's, else the
@@ -101,3 +104,37 @@ BENCH = Program(
     "SCHEDLAB_BENCH",
     "it is the program of our own benchmarks",
 )
+
+
+def output(
+    command: Sequence[str | os.PathLike[str]], timeout_s: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """What a program answered, in the language of C, and with nothing to read.
+
+    Raises
+    ------
+    SchedlabError
+        If it cannot be started, or is not done within the time. Its exit code may be any.
+    """
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=os.environ | {"LC_ALL": "C"},
+            cwd=folder,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SchedlabError(f"{command[0]} did not end within {timeout_s:g} s") from error
+    except OSError as error:
+        raise SchedlabError(f"cannot run {command[0]}: {error.strerror}") from error
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9; a signal without name, such as one for real time, by its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -64,6 +64,20 @@ def test_the_command_tells_of_each_policy_and_of_2007(command):
     assert (devel["object"], devel["total"]) == ("sched.o-CFS-devel", 26666)
 
 
+def test_kernels_in_the_cache_stand_beside_those_of_2009(command, environment, tmp_path):
+    told = json.loads(command("size", "--kernels", "--json").stdout)
+    images = {row["kernel"]: row["size"] for row in told["published_2009"]}
+    assert images["kernel-x86_64-2.6.31-gentoo-r4-bfs"] == 1974720
+    for row in told["kernels"]:
+        assert 0 < row["code"] <= row["text"] < row["size"]
+
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    done = command("size", "--kernels")
+    assert "1,991,232" in done.stdout
+    assert "`schedlab kernels fetch` gets some" in done.stdout
+    assert command("size", "fifo", "--kernels").returncode == 2
+
+
 def test_what_is_no_object_is_refused_with_its_name(tmp_path, command):
     text = tmp_path / "a.o"
     text.write_text("not ELF")

@@ -231,7 +231,7 @@ def needed():
     except (native.VmError, SchedlabError) as error:
         pytest.skip(str(error).splitlines()[0])
     if KERNEL not in {kernel["name"] for kernel in images.present()}:
-        pytest.skip(f"no kernel {KERNEL} in {images.directory()}: schedlab kernels fetch")
+        pytest.skip(f"no kernel {KERNEL} in the cache: schedlab kernels fetch")
     return guest
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from cached_kernels import named, present
+from schedlab import catalogue
 from schedlab.kernel import images, vm
 
 pytestmark = pytest.mark.qemu
@@ -255,7 +256,7 @@ def test_a_guest_that_never_speaks_is_switched_off_at_its_limit(boot):
 
 def test_an_image_that_is_no_kernel_ends_with_what_qemu_says(boot, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    directory = images.directory() / "broken"
+    directory = catalogue.kernels_directory() / "broken"
     directory.mkdir(parents=True)
     record = present_record("broken")
     (directory / "kernel.json").write_text(json.dumps(record))

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlab.bench.suite import Command
+from schedlab.programs import signal_name
 
 STDOUT_BYTES_MAX = 1 << 20
 STDERR_BYTES_MAX = 8 << 10
@@ -71,8 +72,7 @@ class Ended:
         if self.timed_out:
             return f"it was not done after {self.wall_ns / 1e9:.1f} s, and was ended"
         if self.status < 0:
-            known = {number.value: number.name for number in signal.Signals}
-            return f"{known.get(-self.status, f'signal {-self.status}')} ended it"
+            return f"{signal_name(-self.status)} ended it"
         return f"exit status {self.status}" if self.status else None
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 import click
 
 from schedlab import catalogue
+from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.kernel import agreement
-from schedlab.kernel.referee import SCENARIOS, Verdict, find_scenario, judge
+from schedlab.kernel.referee import SCENARIOS, ScenarioAgreement, find_scenario, judge
+from schedlab.report import tables
 
 
 @click.command("agree")
 @click.argument("policy")
 @click.option("--scenario", "wanted", multiple=True, help="Only this one; can be repeated.")
 @click.option("--kernel", help="Kernel of the cache.  [default: 6.18]")
-@click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+@options.json_option
 def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: bool) -> int:
     """Compare the simulator's decisions with a real kernel's.
 
@@ -27,19 +28,19 @@ def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: 
     """
     source, set_name = catalogue.find_policy(policy)
     paths = [find_scenario(name) for name in wanted] or list(catalogue.names(SCENARIOS).values())
-    verdicts = list(judge(source, paths, kernel, set_name))
+    scenarios = list(judge(source, paths, kernel, set_name))
     if as_json:
-        click.echo(json.dumps([v.as_json() for v in verdicts], indent=2, allow_nan=False))
+        tables.print_json([one.as_json() for one in scenarios])
     else:
-        for verdict in verdicts:
-            click.echo("\n".join(_lines(verdict)))
-    return 0 if all(verdict.comparison.agrees for verdict in verdicts) else EXIT_FOUND
+        for one in scenarios:
+            click.echo("\n".join(_lines(one)))
+    return 0 if all(one.comparison.agrees for one in scenarios) else EXIT_FOUND
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
-    found = verdict.comparison
+def _lines(one: ScenarioAgreement) -> Iterator[str]:
+    found = one.comparison
     share = f"shares within {found.share_difference_percent:.2f} points"
-    heading = f"{verdict.policy:12} {verdict.scenario:12}"
+    heading = f"{one.policy:12} {one.scenario:12}"
     if found.agrees:
         yield f"{heading} agree: {len(found.played)} decisions, {share}"
         return
@@ -47,4 +48,4 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         f"{heading} differ at decision {found.differs_at} of {len(found.simulated)} simulated"
         f" and {len(found.played)} played, {share}"
     )
-    yield from agreement.story(found, verdict.names)
+    yield from agreement.story(found, one.names)

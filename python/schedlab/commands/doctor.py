@@ -8,7 +8,6 @@ import click
 
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
-from schedlab.experiment import table
 from schedlab.kernel.obstacles import SIMULATOR, examine
 from schedlab.report import tables
 
@@ -24,10 +23,6 @@ def doctor_verb(as_json: bool) -> int:
     the simulator works.
     """
     findings = list(examine())
-    if as_json:
-        tables.print_json([asdict(finding) for finding in findings])
-    else:
-        rows = [asdict(finding) for finding in findings]
-        table.print_table(tables.catalogue_table(rows, COLUMNS, None))
+    tables.print_rows([asdict(finding) for finding in findings], as_json, COLUMNS)
     unusable = [f for f in findings if f.needed_for == SIMULATOR and f.state == "missing"]
     return EXIT_FOUND if unusable else 0

@@ -12,9 +12,9 @@ import click
 from schedlab import catalogue, user_file
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, BadValue
-from schedlab.experiment import table
-from schedlab.kernel.images import NEWEST, damaged, directory, missing, present, why_broken
+from schedlab.kernel.images import NEWEST, damaged, missing, present, why_broken
 from schedlab.report import tables
+from schedlab.shown import print_note
 
 SERIES = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
 COLUMNS = ("name", "release", "scheduler", "sched_ext", "hz", "source")
@@ -58,15 +58,16 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
             raise BadValue("kernels fetch", name, f"is no series such as 6.12, and not {NEWEST}")
     to_fetch = wanted if refresh else missing(wanted, present())
 
-    def note(text: str) -> None:
-        click.echo(text, err=True)
-
     fetched, failed = [], 0
-    outcomes = native.kernels_fetch(str(directory()), to_fetch, note) if to_fetch else []
+    outcomes = (
+        native.kernels_fetch(str(catalogue.kernels_directory()), to_fetch, print_note)
+        if to_fetch
+        else []
+    )
     for record, error in outcomes:
         if error:
             failed += 1
-            click.echo(f"error: {error}", err=True)
+            print_note(f"error: {error}")
         else:
             fetched.append(json.loads(record))
     _print(present() if not series else fetched, as_json)
@@ -88,7 +89,9 @@ def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
     user_file.refuse_unfit(f"kernel {path}", path, user_file.MADE_BYTES_MAX)
     user_file.refuse_empty(f"kernel {path}", path)
     image = str(path.resolve())
-    added = json.loads(catalogue.native().kernels_add(str(directory()), image, name, replace))
+    added = json.loads(
+        catalogue.native().kernels_add(str(catalogue.kernels_directory()), image, name, replace)
+    )
     _print([added], as_json)
     if "broken" in added["sched_ext"]:
         click.echo(
@@ -101,14 +104,11 @@ def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
 def _print(kernels: Sequence[Mapping], as_json: bool, unusable: Iterable[str] = ()) -> None:
     rows = [_row(kernel) for kernel in kernels]
     rows += [dict.fromkeys(COLUMNS, "") | {"name": name, "release": "damaged"} for name in unusable]
-    if as_json:
-        tables.print_json(kernels)
-    elif rows:
-        table.print_table(tables.catalogue_table(rows, COLUMNS, None))
+    if as_json or rows:
+        tables.print_rows(kernels if as_json else rows, as_json, COLUMNS)
 
 
 def _row(kernel: Mapping) -> dict:
     words = {"absent": "no", "sound": "yes"}
     sched_ext = "broken" if why_broken(kernel) else words[kernel["sched_ext"]]
-    hz = "" if kernel["hz"] is None else kernel["hz"]
-    return {**kernel, "sched_ext": sched_ext, "hz": hz}
+    return {**kernel, "sched_ext": sched_ext, "hz": kernel["hz"] or ""}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import click
 
 from schedlab import catalogue
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
-from schedlab.experiment import table
 from schedlab.report import tables
 
 _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunables or parameters.")
@@ -27,7 +24,7 @@ def list_policies(verbose: bool, as_json: bool) -> int:
     rows = catalogue.policy_rows(broken.append)
     for error in broken:
         click.echo(f"error: {error}", err=True)
-    _print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
+    tables.print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
     return EXIT_FOUND if broken else 0
 
 
@@ -38,7 +35,7 @@ def list_machines(as_json: bool) -> int:
 
     With the number of its CPUs and its clock ticks a second.
     """
-    _print_rows(catalogue.machine_rows(), as_json, ("name", "cpus", "hz", "description"), None)
+    tables.print_rows(catalogue.machine_rows(), as_json, ("name", "cpus", "hz", "description"))
     return 0
 
 
@@ -50,19 +47,6 @@ def list_workloads(verbose: bool, as_json: bool) -> int:
 
     With -v also its parameters, their defaults and meaning.
     """
-    _print_rows(
-        catalogue.workload_rows(),
-        as_json,
-        ("name", "description"),
-        "parameters" if verbose else None,
-    )
+    rows, detail = catalogue.workload_rows(), "parameters" if verbose else None
+    tables.print_rows(rows, as_json, ("name", "description"), detail)
     return 0
-
-
-def _print_rows(
-    rows: Sequence[Mapping], as_json: bool, columns: Sequence[str], detail: str | None
-) -> None:
-    if as_json:
-        tables.print_json(rows)
-    else:
-        table.print_table(tables.catalogue_table(rows, columns, detail))

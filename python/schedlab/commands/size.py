@@ -1,5 +1,4 @@
-"""`schedlab size`: how much code and data each policy is, as the announcement of CFS-devel told it
-of sched.o in September 2007.
+"""`schedlab size`: how much code and data policies and kernels are, beside what was announced.
 
 Both of a policy's objects are measured: the one that a kernel loads and the one that the simulator
 loads. Maps that a kernel makes when it loads an object take no place in the file, and none here.
@@ -7,7 +6,7 @@ loads. Maps that a kernel makes when it loads an object take no place in the fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,31 +17,47 @@ from rich.table import Table
 from schedlab import catalogue, published
 from schedlab.commands import options
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf
+from schedlab.kernel import bpf, images
 from schedlab.report import tables
 
-TABLE_2007 = "seed003_code_size"
 # Every BPF instruction has this size, but loading 64 bits at once is two of them.
 INSTRUCTION_BYTES = 8
+POLICIES_NOTE = """\
+Bytes, but for instructions. Code is a part of text; maps are in none of these. 33,936
+bytes of data are the record in which a kernel says why it let the policy go.
+"""
+ANNOUNCED_NOTE = """\
+Bytes of sched.o, which held more than a policy does: the core that sched_ext leaves in
+the kernel was in it too. So the two tables are not to be subtracted."""
+KERNELS_NOTE = """\
+Bytes of images as they boot, of one configuration without and with BFS.
+"""
+AT_HAND_NOTE = """\
+Bytes of kernels that are not compressed and were configured by others: compare them with
+each other, and not with those of 2009."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """What an object file asks of memory, in bytes, divided as `size` of GNU binutils does.
-
-    `text` is code and what is only read, `data` what is written and has a first value, `bss` what
-    starts as zero. `code` is the part of `text` that is instructions.
-    """
+    """What an object file asks of memory, in bytes, divided as `size` of GNU binutils does."""
 
     text: int
+    """Code and what is only read."""
     data: int
+    """What is written and has a first value."""
     bss: int
+    """What starts as zero."""
     code: int
+    """The part of `text` that is instructions."""
 
     @property
     def total(self) -> int:
         """The sum that `size` calls dec."""
         return self.text + self.data + self.bss
+
+    def as_json(self) -> dict[str, int]:
+        """All of it."""
+        return {**asdict(self), "total": self.total}
 
 
 def sections_of(path: Path) -> Sections:
@@ -79,99 +94,97 @@ def sections_of(path: Path) -> Sections:
 
 @click.command("size")
 @click.argument("policies", nargs=-1, metavar="[POLICY]...")
+@click.option("--kernels", is_flag=True, help="Of whole kernels instead: those in the cache.")
 @options.json_option
-def size_verb(policies: Sequence[str], as_json: bool) -> int:
+def size_verb(policies: Sequence[str], kernels: bool, as_json: bool) -> int:
     """Tell how many bytes of code and data policies are.
 
     All of them if none is named. For the kernel (built by clang as BPF) and for the simulator
     (built for this processor), beside the sizes of sched.o that were announced with CFS-devel in
-    2007.
+    2007. With --kernels, the kernels in the cache beside those that were published in 2009.
     """
+    if kernels and policies:
+        raise SchedlabError("--kernels is not about policies", "leave out one of them")
+    tell = _tell_kernels if kernels else _tell_policies
+    tell(policies, as_json)
+    return 0
+
+
+def _tell_policies(policies: Sequence[str], as_json: bool) -> None:
     found = {}
     for text in policies or catalogue.names(catalogue.POLICIES):
         # A set changes values, never sizes.
         source, _ = catalogue.find_policy(text)
         native = Path(catalogue.load_policy(source).object_path)
         label = catalogue.label_of(catalogue.split_set(text)[0])
-        found[label] = {
-            "bpf": sections_of(bpf.object_of(source)),
-            "native": sections_of(native),
-        }
-    announced = _announced()
+        found[label] = {"bpf": sections_of(bpf.object_of(source)), "native": sections_of(native)}
+    columns = {"text": "text_bytes", "data": "data_bytes", "bss": "bss_bytes", "total": "dec_bytes"}
+    announced = _published("seed003_code_size", "object", columns)
     if as_json:
-        tables.print_json(
-            {
-                "policies": [
-                    {"policy": policy, **{side: _told(of) for side, of in sides.items()}}
-                    for policy, sides in found.items()
-                ],
-                "announced_2007": announced,
-            }
-        )
-        return 0
-    tables.print_table(_policies_table(found))
-    click.echo(
-        "Bytes, but for instructions. Code is a part of text; maps are in none of these. 33,936"
-        "\nbytes of data are the record in which a kernel says why it let the policy go.\n"
-    )
-    tables.print_table(_announced_table(announced))
-    click.echo(
-        "Bytes of sched.o, which held more than a policy does: the core that sched_ext leaves in"
-        "\nthe kernel was in it too. So the two tables are not to be subtracted."
-    )
-    return 0
-
-
-def _told(sections: Sections) -> dict[str, int]:
-    return {**asdict(sections), "total": sections.total}
-
-
-def _policies_table(found: Mapping[str, Mapping[str, Sections]]) -> Table:
-    table = Table(box=box.SIMPLE)
-    table.add_column("policy", no_wrap=True)
+        rows = [
+            {"policy": policy, **{side: of.as_json() for side, of in sides.items()}}
+            for policy, sides in found.items()
+        ]
+        tables.print_json({"policies": rows, "announced_2007": announced})
+        return
     kernel = ("kernel:\ninstructions", "\ntext", "\ndata", "\nbss")
-    for heading in (*kernel, "simulator:\ncode", "\ndata", "\nbss"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for policy, sides in found.items():
-        there, here = sides["bpf"], sides["native"]
-        numbers = (
-            there.code // INSTRUCTION_BYTES,
-            there.text,
-            there.data,
-            there.bss,
-            here.code,
-            here.data,
-            here.bss,
-        )
-        table.add_row(policy, *(f"{number:,}" for number in numbers))
-    return table
+    headings = ("policy", *kernel, "simulator:\ncode", "\ndata", "\nbss")
+    _print(headings, (_policy_row(policy, **sides) for policy, sides in found.items()))
+    click.echo(POLICIES_NOTE)
+    _print(("announced in 2007", *columns), (row.values() for row in announced))
+    click.echo(ANNOUNCED_NOTE)
 
 
-def _announced() -> list[dict]:
-    """The rows of 2007: object, text, data, bss and total in bytes."""
+def _policy_row(policy: str, bpf: Sections, native: Sections) -> tuple[str | int, ...]:
+    there = (bpf.code // INSTRUCTION_BYTES, bpf.text, bpf.data, bpf.bss)
+    return (policy, *there, native.code, native.data, native.bss)
+
+
+def _tell_kernels(_policies: Sequence[str], as_json: bool) -> None:
+    rows = [
+        {
+            "kernel": kernel["release"],
+            "scheduler": kernel["scheduler"],
+            "size": Path(kernel["image"]).stat().st_size,
+            **sections_of(Path(kernel["image"])).as_json(),
+        }
+        for kernel in images.present()
+    ]
+    before = _published("seed000_kernel_size", "kernel", {"size": "size_bytes"})
+    if as_json:
+        tables.print_json({"kernels": rows, "published_2009": before})
+        return
+    _print(("published in 2009", "image"), (row.values() for row in before))
+    click.echo(KERNELS_NOTE)
+    columns = ("size", "text", "data", "bss", "code")
+    names = [f"{row['kernel']} ({row['scheduler']})" for row in rows]
+    numbers = [[row[column] for column in columns] for row in rows]
+    _print(
+        ("kernel in the cache", "image", *columns[1:]),
+        ((name, *of) for name, of in zip(names, numbers, strict=True)),
+    )
+    click.echo(AT_HAND_NOTE if rows else "The cache has none: `schedlab kernels fetch` gets some.")
+
+
+def _published(table: str, name: str, columns: Mapping[str, str]) -> list[dict]:
+    """The rows of a published table: what each is called, and whole numbers under our names."""
     try:
         return [
-            {
-                "object": row["object"],
-                "text": int(row["text_bytes"]),
-                "data": int(row["data_bytes"]),
-                "bss": int(row["bss_bytes"]),
-                "total": int(row["dec_bytes"]),
-            }
-            for row in published.rows(TABLE_2007)
+            {name: row[name], **{ours: int(row[theirs]) for ours, theirs in columns.items()}}
+            for row in published.rows(table)
         ]
     except (KeyError, ValueError) as error:
         raise SchedlabError(
-            f"{TABLE_2007} is not the table of 2007 any more: {error}", "install schedlab again"
+            f"{table} is not the published table any more: {error}", "install schedlab again"
         ) from error
 
 
-def _announced_table(rows: Sequence[Mapping]) -> Table:
+def _print(headings: Sequence[str], rows: Iterable[Iterable[str | int]]) -> None:
+    """A name, and numbers that stand below each other, in each row."""
     table = Table(box=box.SIMPLE)
-    table.add_column("announced in 2007", no_wrap=True)
-    columns = ("text", "data", "bss", "total")
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(row["object"], *(f"{row[column]:,}" for column in columns))
-    return table
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left", no_wrap=True)
+    form: Callable = "{:,}".format
+    for name, *numbers in rows:
+        table.add_row(name, *map(form, numbers))
+    tables.print_table(table)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Shares of CPU time may differ by so much: a slice begun or not at the end of 6 s makes 0.3 %.
 SHARE_TOLERANCE_PERCENT = 0.5
@@ -20,12 +20,8 @@ UNFINISHED_DECISIONS_MAX = 2
 UNFINISHED_PERCENT_MAX = 1.0
 CONTEXT_DECISIONS = 4
 
-BLOCKED = "blocked"
-"""The task before slept, waited or ended."""
-PREEMPTED = "preempted"
-"""It could have gone on."""
-UNKNOWN = "unknown"
-"""It did not run again, so nothing tells."""
+# The task before slept, waited or ended; could have gone on; or did not run again to tell.
+BLOCKED, PREEMPTED, UNKNOWN = "blocked", "preempted", "unknown"
 
 
 @dataclass(frozen=True)
@@ -128,9 +124,7 @@ def decisions(arm: Arm) -> list[Decision]:
         waiting.pop(pid, None)
         others_ns = from_ns - left_ns
         if previous == pid and left == PREEMPTED and found:
-            last = found.pop()
-            ran_ns = last.ran_ns + to_ns - from_ns
-            found.append(_replaced(last, ran_ns))
+            found[-1] = replace(found[-1], ran_ns=found[-1].ran_ns + to_ns - from_ns)
         else:
             queue = tuple(sorted(waiting, key=lambda one: (waiting[one], one)))
             found.append(Decision(from_ns, pid, previous, left, queue, to_ns - from_ns, others_ns))
@@ -138,18 +132,6 @@ def decisions(arm: Arm) -> list[Decision]:
         if how == PREEMPTED:
             waiting[pid] = to_ns
     return found
-
-
-def _replaced(decision: Decision, ran_ns: int) -> Decision:
-    return Decision(
-        decision.at_ns,
-        decision.chosen,
-        decision.previous,
-        decision.left,
-        decision.waiting,
-        ran_ns,
-        decision.others_ns,
-    )
 
 
 def _how_left(stays: Sequence[Sequence[int]], wakeups: Sequence[Sequence]) -> list[str]:
@@ -197,9 +179,7 @@ def story(comparison: Agreement, names: Mapping[int, str]) -> list[str]:
     for before in range(max(0, at - CONTEXT_DECISIONS), at + 1):
         mark = ">" if before == at else " "
         for arm, found in arms:
-            said = "no more decisions"
-            if before < len(found):
-                said = _sentence(found[before], names)
+            said = _sentence(found[before], names) if before < len(found) else "no more decisions"
             lines.append(f"{mark} {before:5} {arm:9} {said}")
     return lines
 

@@ -12,12 +12,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab import catalogue
+from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
+from schedlab.shown import print_note
 
 CLANG_OLDEST = 19
 CLANG_NEWEST_TRIED = 30
@@ -54,17 +55,18 @@ def find_clang() -> Clang | None:
     for name in (*(f"clang-{n}" for n in range(CLANG_OLDEST, CLANG_NEWEST_TRIED)), "clang"):
         if shutil.which(name) is None:
             continue
-        said = _run([name, "--version"]).stdout.decode(errors="replace").partition("\n")[0]
+        answer = programs.output([name, "--version"], PROGRAM_TIMEOUT_S).stdout
+        said = answer.decode(errors="replace").partition("\n")[0]
         version = re.search(r"version (\d+)", said)
         if version and int(version[1]) >= CLANG_OLDEST:
             return Clang(name, said)
     return None
 
 
-def object_of(source: Path) -> Path:
+def object_of(source: Path, tell: Callable[[str], None] = print_note) -> Path:
     """The BPF object of a policy's C file, built if the cache does not have it.
 
-    When it is built, clang's warnings of a user's own file are shown.
+    When it is built, `tell` is given clang's warnings of a user's own file.
 
     Raises
     ------
@@ -88,12 +90,13 @@ def object_of(source: Path) -> Path:
     name = source.name.removesuffix(catalogue.POLICIES.suffix)
     wanted = catalogue.cache_directory() / "bpf" / f"{name}-{digest}.o"
     if not wanted.exists():
-        _build(clang, source, wanted)
+        warnings = _build(clang, source, wanted)
+        catalogue.tell_warnings(source, warnings, tell)
     return wanted
 
 
-def _build(clang: Clang, source: Path, wanted: Path) -> None:
-    """Builds beside `wanted`, then moves the object there."""
+def _build(clang: Clang, source: Path, wanted: Path) -> str:
+    """Builds beside `wanted`, then moves the object there; gives what clang warned of."""
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=wanted.parent) as directory:
@@ -105,7 +108,7 @@ def _build(clang: Clang, source: Path, wanted: Path) -> None:
             f"cannot keep the BPF object {wanted}: {error.strerror}",
             "set XDG_CACHE_HOME to a directory that can be written",
         ) from error
-    catalogue.show_warnings(source, done.stderr.decode(errors="replace").rstrip())
+    return done.stderr.decode(errors="replace").rstrip()
 
 
 def _translate(
@@ -115,7 +118,8 @@ def _translate(
     include = f"-I{catalogue.include_directory()}"
     # Of several that fit, clang takes the last.
     names = [f"-ffile-prefix-map={folder}={name}" for folder, name in reversed(_folders(source))]
-    done = _run([clang.program, *FLAGS, *names, *mode, include, str(source)], source.parent)
+    command = [clang.program, *FLAGS, *names, *mode, include, str(source)]
+    done = programs.output(command, PROGRAM_TIMEOUT_S, source.parent)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").rstrip()
         if "No space left on device" in said:
@@ -141,25 +145,6 @@ def _folders(source: Path) -> tuple[tuple[str, str], ...]:
 
 def _as_quoted_by_clang(path: str) -> bytes:
     """A path as preprocessed text has it between quotes."""
-    plain = {byte: bytes([byte]) for byte in range(ord(" "), ord("~") + 1)}
-    special = {ord("\\"): b"\\\\", ord('"'): b'\\"', ord("\t"): b"\\t", ord("\n"): b"\\n"}
-    written = plain | special
+    written = {byte: bytes([byte]) for byte in range(ord(" "), ord("~") + 1)}
+    written |= {ord("\\"): b"\\\\", ord('"'): b'\\"', ord("\t"): b"\\t", ord("\n"): b"\\n"}
     return b"".join(written.get(byte, b"\\%03o" % byte) for byte in os.fsencode(path))
-
-
-def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    environment = os.environ | {"LC_ALL": "C"}
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=environment,
-            cwd=folder,
-            timeout=PROGRAM_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SchedlabError(f"{command[0]} did not end within {PROGRAM_TIMEOUT_S} s") from error
-    except OSError as error:
-        raise SchedlabError(f"cannot run {command[0]}: {error.strerror}") from error

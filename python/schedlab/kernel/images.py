@@ -8,38 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from schedlab import catalogue
 
 NEWEST = "newest"
 
 
-def directory() -> Path:
-    """Where kernels are kept: `kernels` in the user's cache of schedlab."""
-    return catalogue.kernels_directory()
-
-
 def present() -> list[dict]:
-    """The record of every kernel in the cache that can be used, oldest release first.
-
-    Raises
-    ------
-    NativeError
-        If the cache cannot be read.
-    """
-    return json.loads(catalogue.native().kernels_list(str(directory())))
+    """The record of every kernel in the cache that can be used, oldest release first."""
+    return json.loads(catalogue.native().kernels_list(str(catalogue.kernels_directory())))
 
 
 def damaged() -> dict[str, str]:
-    """What is wrong with each kernel in the cache that cannot be used, and what to do, by its name.
-
-    Raises
-    ------
-    NativeError
-        If the cache cannot be read.
-    """
-    return dict(catalogue.native().kernels_damaged(str(directory())))
+    """What is wrong with each damaged kernel of the cache, and a way out, by its name."""
+    return dict(catalogue.native().kernels_damaged(str(catalogue.kernels_directory())))
 
 
 def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import catalogue, programs
-from schedlab.errors import SchedlabError
+from schedlab.errors import SchedlabError, split_hint
 from schedlab.kernel import bpf, images
 from schedlab.kernel.sched_ext import sched_ext
 
@@ -106,8 +105,7 @@ def _kernels() -> Finding:
     try:
         present, damaged = images.present(), images.damaged()
     except catalogue.native().KernelError as error:
-        message, _, hint = str(error).partition("\nhint: ")
-        return Finding(VM, "kernels", "missing", message, hint)
+        return Finding(VM, "kernels", "missing", *split_hint(error))
     usable = [kernel["name"] for kernel in present if kernel["sched_ext"] == "sound"]
     others = [kernel["name"] for kernel in present if kernel["sched_ext"] != "sound"]
     found = f"with sched_ext: {', '.join(usable) or 'none'}"
@@ -128,7 +126,7 @@ def _kvm(has_kernel: bool) -> Finding:
         return Finding(VM, "KVM", "note", f"{obstacle}; {slower}")
     if not has_kernel:
         return Finding(VM, "KVM", "note", "not tried: there is no kernel to boot")
-    if native.fastest_accelerator(str(images.directory())) == "kvm":
+    if native.fastest_accelerator(str(catalogue.kernels_directory())) == "kvm":
         return Finding(VM, "KVM", "ok", "boots a kernel")
     return Finding(VM, "KVM", "note", f"is there and boots no kernel; {slower}")
 
@@ -162,9 +160,7 @@ def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
 
 def _first_line(command: list[str]) -> str:
     try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{command[0]}: {error}"
-    return next(iter(ran.stdout.splitlines()), command[0])
+        answer = programs.output(command, PROGRAM_TIMEOUT_S).stdout.decode(errors="replace")
+    except SchedlabError as error:
+        return str(error)
+    return next(iter(answer.splitlines()), command[0])

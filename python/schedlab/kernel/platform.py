@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from schedlab import catalogue, programs
 from schedlab.digests import canonical_json
-from schedlab.errors import BadValue, SchedlabError
+from schedlab.errors import BadValue, SchedlabError, split_hint
 
 SIMULATOR = "sim"
 VM = "vm"
@@ -32,29 +32,31 @@ SERIES_OF = {"cfs": "6.1", "eevdf": "6.12"}
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of the cache: `scheduler` is its own one, `sched_ext` absent, sound or broken."""
+    """A kernel of the cache."""
 
     name: str
     release: str
     scheduler: str
+    """Its own one."""
     sched_ext: str
+    """"absent", "sound" or "broken"."""
     sha256: str
 
 
 @dataclass(frozen=True)
 class Platform:
-    """A virtual machine: `cpus` as `N[,SOCKETS,CORES,THREADS]`, `qemu` its version in words.
-
-    `guest` is the digest of the program that plays workloads in it.
-    """
+    """A virtual machine."""
 
     kernel: Kernel
     cpus: str
+    """N[,SOCKETS,CORES,THREADS]."""
     accelerator: str
     deterministic: bool
     memory_mib: int
     qemu: str
+    """Its version in words."""
     guest: str
+    """Digest of the program that plays workloads in it."""
 
     @property
     def digest(self) -> str:
@@ -84,17 +86,10 @@ class Platform:
 
 
 def find_platform(kernel: str | None, cpus: str, deterministic: bool) -> Platform:
-    """The platform of this machine's QEMU and one of its kernels.
+    """The platform of this machine's QEMU and a kernel of the cache, by its name.
 
-    Parameters
-    ----------
-    kernel : str, optional
-        The newest of the cache that takes policies, if not given.
-
-    Raises
-    ------
-    SchedlabError, NativeError
-        If there is no such kernel, no QEMU or no guest program.
+    Without a name it is the newest that takes policies. Raises SchedlabError or NativeError if
+    there is no such kernel, no QEMU or no guest program.
     """
     return platform_of(find_record(kernel), cpus, deterministic)
 
@@ -105,7 +100,7 @@ def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
     try:
         qemu = catalogue.native().find_qemu()["version"]
     except catalogue.native().VmError as error:
-        message, _, hint = str(error).partition("\nhint: ")
+        message, hint = split_hint(error)
         doctor = "`schedlab doctor` tells what else is missing"
         raise SchedlabError(message, f"{hint}; {doctor}" if hint else doctor) from error
     guest = hashlib.sha256(programs.GUEST.find().read_bytes()).hexdigest()
@@ -118,10 +113,7 @@ def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
 def find_kernel(name: str | None) -> Kernel:
     """A kernel of the cache by its name, or the newest that policies can be loaded into.
 
-    Raises
-    ------
-    SchedlabError
-        If the cache has none.
+    Raises SchedlabError if the cache has none.
     """
     return kernel_of(find_record(name))
 
@@ -132,7 +124,7 @@ def find_record(name: str | None) -> Mapping:
     try:
         return json.loads(native.kernels_find(str(catalogue.kernels_directory()), name))
     except native.KernelError as error:
-        message, _, hint = str(error).partition("\nhint: ")
+        message, hint = split_hint(error)
         raise SchedlabError(message, hint or "`schedlab kernels fetch` gets some") from error
 
 

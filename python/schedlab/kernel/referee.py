@@ -32,7 +32,7 @@ KERNEL_ARGUMENTS = ("damon_stat.enabled=N",)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ScenarioAgreement:
     """What came of one scenario under one policy."""
 
     policy: str
@@ -68,7 +68,7 @@ def find_scenario(name: str) -> Path:
 
 def judge(
     source: Path, paths: Sequence[Path], kernel: str | None = None, set_name: str | None = None
-) -> Iterator[Verdict]:
+) -> Iterator[ScenarioAgreement]:
     """Plays and simulates scenarios under the policy of a C file; one boot plays all.
 
     `set_name` is one of its tunable sets.
@@ -90,7 +90,7 @@ def judge(
         ours = agreement.Arm(result["timeline"], result["timeline_wakeups"])
         is_stopped = "stop" in user_file.toml(f"workload file {path}", path)
         comparison = agreement.compare(ours, arm_of(record), is_stopped=is_stopped)
-        yield Verdict(label, path.stem, comparison, names)
+        yield ScenarioAgreement(label, path.stem, comparison, names)
 
 
 def simulated(policy: object, path: Path, tunables: Mapping[str, int]) -> dict:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedlab import catalogue, programs
-from schedlab.kernel import images
 
 # How long the core may wait before Python looks whether it was interrupted.
 WAIT_S = 0.2
@@ -277,7 +276,7 @@ def boot(
     """
     native = catalogue.native()
     limits = limits or Limits()
-    directory = str(images.directory())
+    directory = str(catalogue.kernels_directory())
     if accelerator is None:
         accelerator = "tcg" if deterministic else native.fastest_accelerator(directory, kernel)
     start = functools.partial(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 from collections.abc import Callable
 from typing import Any
 
 from schedlab import catalogue
 from schedlab.errors import SchedlabError
+from schedlab.programs import signal_name
 from schedlab.workers import Crew, Ending, Work, printed_text
 
 # So long may a heat show no progress: that it is made ready, and each round, are progress. The
@@ -105,6 +105,5 @@ def _ended(exit_code: int) -> str:
     """What to say of a heat whose process ended before it."""
     how = f"it called exit({exit_code})"
     if exit_code < 0:
-        known = {number.value: number.name for number in signal.Signals}
-        how = f"{known.get(-exit_code, f'signal {-exit_code}')} ended it"
+        how = f"{signal_name(-exit_code)} ended it"
     return f"a plug-in did not come to the end of its heat: {how}\nhint: {CRASH_HINT}"

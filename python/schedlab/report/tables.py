@@ -142,6 +142,16 @@ def print_text(text: str) -> None:
 # What there is
 
 
+def print_rows(
+    rows: Sequence[Mapping], as_json: bool, columns: Sequence[str], detail: str | None = None
+) -> None:
+    """Rows as JSON with all that they have, or as `catalogue_table`."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(catalogue_table(rows, columns, detail))
+
+
 def catalogue_table(
     rows: Sequence[Mapping], columns: Sequence[str], detail: str | None = None
 ) -> Table:
