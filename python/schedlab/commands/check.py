@@ -20,7 +20,6 @@ from schedlab.experiment.conformance import (
     Findings,
     check,
 )
-from schedlab.experiment.sweep import JOBS_MAX
 from schedlab.report import tables
 from schedlab.shown import print_data, print_note
 
@@ -30,13 +29,7 @@ ALIKE_SHOWN_MAX = 5
 
 @click.command("check")
 @click.argument("policy")
-@click.option(
-    "--set",
-    "settings",
-    metavar="TUNABLE=VALUE",
-    multiple=True,
-    help="A tunable of the policy; its file of promises speaks of the defaults only.",
-)
+@options.set_option
 @click.option(
     "--seeds",
     type=click.IntRange(0, SEEDS_MAX),
@@ -44,13 +37,7 @@ ALIKE_SHOWN_MAX = 5
     show_default=True,
     help="Random scenarios to try.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**62),
-    default=SEED,
-    show_default=True,
-    help="The first of them, and the seed of the other scenarios.",
-)
+@options.seed_option("The first of them, and the seed of the other scenarios.", SEED)
 @click.option(
     "--orders",
     type=click.IntRange(0, ORDERS_MAX),
@@ -59,9 +46,7 @@ ALIKE_SHOWN_MAX = 5
     help="Orders of simultaneous events to try in each small scenario.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this, or `random`; repeatable.")
-@click.option(
-    "--jobs", type=click.IntRange(1, JOBS_MAX), show_default="CPUs", help="Trials at a time."
-)
+@options.jobs_option("Trials")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -69,15 +54,15 @@ ALIKE_SHOWN_MAX = 5
     show_default=True,
     help="Where to write the files of scenarios that are violated.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
+@options.quiet_option
 @options.json_option
 def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as_json) -> int:
     """Check what a policy must do, and what it promises.
 
     Scenarios made to ask one question each, random ones, and small ones in every order of
-    simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy; what
-    is not promised is shown as a figure. Exit code 1 if anything is violated. A policy is native
-    code that runs with your rights.
+    simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy, and
+    are of its default tunables; what is not promised is shown as a figure. Exit code 1 if anything
+    is violated. A policy is native code that runs with your rights.
     """
     asked = {"seeds": seeds, "seed": seed, "orders": orders, "only": only, "jobs": jobs}
     found, violations = check(policy, settings, **asked, out=out, quiet=quiet)

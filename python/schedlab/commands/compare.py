@@ -6,16 +6,13 @@ Statistics and plots are imported where they are needed: they take longer to loa
 from __future__ import annotations
 
 import copy
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from schedlab import catalogue, user_file, values
-from schedlab.commands.options import json_option, scenario_options, timeline_options, vm_options
+from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError
 from schedlab.experiment import (
     definition,
@@ -27,9 +24,8 @@ from schedlab.experiment import (
 )
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Comparison, begin
-from schedlab.experiment.sweep import JOBS_MAX
 from schedlab.report import tables
-from schedlab.store.runs import DEFAULT_PATH, RunRecord, Store
+from schedlab.store.runs import RunRecord, Store
 
 if TYPE_CHECKING:
     from schedlab.experiment.study import Published, Study
@@ -51,7 +47,7 @@ if TYPE_CHECKING:
     metavar="NAME|PATH",
     help="Where they do it; once for each machine.",
 )
-@vm_options(several=True)
+@options.vm_options(several=True)
 @click.option(
     "--vary",
     "varied",
@@ -59,31 +55,15 @@ if TYPE_CHECKING:
     metavar="NAME=VALUES",
     help="A workload parameter to vary: a..b:step, a..b or a,b,c.",
 )
-@scenario_options
+@options.scenario_options
 @click.option("--repeat", type=int, help="Runs of each cell, seeds SEED, SEED+1 …  [default: 5]")
 @click.option("--seed", type=int, help="Of the first repetition.  [default: 1]")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, JOBS_MAX),
-    show_default="CPUs; 1 with --on vm",
-    help="Runs at a time.",
-)
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="Keeps every run; runs already in it are not made again.",
-)
-@click.option(
-    "--report",
-    "report_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write an HTML report here.",
-)
-@timeline_options
-@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
-@json_option
+@options.jobs_option("Runs", "CPUs; 1 with --on vm")
+@options.store_option("Keeps every run; runs already in it are not made again.")
+@options.report_option
+@options.timeline_options
+@options.quiet_option
+@options.json_option
 def compare_verb(
     policies,
     file,
@@ -135,7 +115,7 @@ def compare_verb(
         from schedlab.experiment import timelines
 
         timelines.refuse_unknown(cells, looked_at or (), scenario or "")
-    command = shlex.join(["schedlab", *sys.argv[1:]])
+    command = options.command()
     with Store(store) as kept:
         comparison = begin(asked, cells, kept, command)
         try:
@@ -150,18 +130,10 @@ def compare_verb(
                     click.echo(f"report: {report_path}", err=True)
             return _conclude(study, comparison.records, quiet)
         except KeyboardInterrupt:
-            _say_how_to_go_on(comparison, command)
+            nr_kept, nr_cells = comparison.count_kept(), len(comparison.cells)
+            kept = f"all {nr_cells}" if nr_kept == nr_cells else f"{nr_kept} of {nr_cells}"
+            options.tell_kept(f"{kept} runs", store)
             raise
-
-
-def _say_how_to_go_on(comparison: Comparison, command: str) -> None:
-    nr_kept, nr_cells = comparison.count_kept(), len(comparison.cells)
-    kept = f"all {nr_cells}" if nr_kept == nr_cells else f"{nr_kept} of {nr_cells}"
-    click.echo(
-        f"\n{kept} runs are kept in {comparison.store.path}; the same command goes on from"
-        f" there: {command}",
-        err=True,
-    )
 
 
 def _say_what_was_made(comparison: Comparison) -> None:
@@ -174,30 +146,30 @@ def _say_what_was_made(comparison: Comparison) -> None:
 
 def _merge(file: str | None, given: Mapping) -> dict:
     """What an experiment file says, overridden by what the options say."""
-    options = {"repeat": 5}
+    merged = {"repeat": 5}
     of_file: dict = {}
     if file:
         of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
-    options |= copy.deepcopy(of_file)
+    merged |= copy.deepcopy(of_file)
     for key, value in given.items():
         if key in ("vary", "with"):
-            options[key] = {**options.get(key, {}), **value}
-            for of_machine in options.get("with_machine", {}).values():
+            merged[key] = {**merged.get(key, {}), **value}
+            for of_machine in merged.get("with_machine", {}).values():
                 for name in value:
                     of_machine.pop(name, None)
         elif key == "set":
             for label, settings in value.items():
-                tunables = options.setdefault(key, {})
+                tunables = merged.setdefault(key, {})
                 tunables[label] = {**tunables.get(label, {}), **settings}
         elif value not in (None, []):
-            options[key] = value
+            merged[key] = value
     what_is_run = ("workload", "with", "with_machine")
-    if any((options.get(key) or None) != of_file.get(key) for key in what_is_run):
+    if any((merged.get(key) or None) != of_file.get(key) for key in what_is_run):
         # What the file says of itself no longer holds.
-        said = [options.pop(k, None) for k in ("title", "description", "claims", "published")]
+        said = [merged.pop(k, None) for k in ("title", "description", "claims", "published")]
         if any(said[-2:]):
             click.echo("note: published times are left out: this is another workload", err=True)
-    return options
+    return merged
 
 
 def _note_identical(records: Sequence[RunRecord]) -> None:

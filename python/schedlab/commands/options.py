@@ -1,11 +1,19 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, and what several verbs say alike."""
 
+import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from schedlab.experiment.sweep import JOBS_MAX
 from schedlab.experiment.vm import DEFAULT_CPUS
+from schedlab.shown import print_note
+from schedlab.store.runs import DEFAULT_PATH
+
+# Random numbers of the core begin at a signed 64-bit integer, to which counts are added.
+SEED_MAX = 2**62
 
 
 def together(*options: Callable) -> Callable:
@@ -21,6 +29,56 @@ def together(*options: Callable) -> Callable:
 
 # What every verb takes that prints by `print_json` or as a table.
 json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes on stderr.")
+report_option = click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write an HTML page here.",
+)
+# The tunables of the one policy that a verb is about.
+set_option = click.option(
+    "--set",
+    "settings",
+    metavar="TUNABLE=VALUE",
+    multiple=True,
+    help="A tunable of the policy; 6ms, 250us, 1024, true.",
+)
+
+
+def store_option(kept: str) -> Callable:
+    """The store that a verb writes; `kept` says what it keeps there."""
+    return click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        default=DEFAULT_PATH,
+        show_default=True,
+        help=kept,
+    )
+
+
+def seed_option(of: str, default: int = 1) -> Callable:
+    """A seed; `of` says of what."""
+    kind = click.IntRange(0, SEED_MAX)
+    return click.option("--seed", type=kind, default=default, show_default=True, help=of)
+
+
+def jobs_option(what: str, default: str = "CPUs") -> Callable:
+    """How many of `what` are made at a time; `default` says how many if nobody does."""
+    kind = click.IntRange(1, JOBS_MAX)
+    return click.option("--jobs", type=kind, show_default=default, help=f"{what} at a time.")
+
+
+def command() -> str:
+    """This command, as it is typed in a shell."""
+    return shlex.join(["schedlab", *sys.argv[1:]])
+
+
+def tell_kept(kept: str, store: Path, goes_on: str = "goes on from there") -> None:
+    """After Ctrl-C: what is kept, such as "3 of 8 runs", and that the same command `goes_on`."""
+    print_note(f"\n{kept} are kept in {store}; the same command {goes_on}: {command()}")
+
 
 # What a workload and a policy are given.
 scenario_options = together(

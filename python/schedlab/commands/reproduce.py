@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from schedlab.commands import originals
+from schedlab.commands import options, originals
 from schedlab.commands.compare import compare_verb
 from schedlab.commands.race import race_verb
 from schedlab.commands.size import size_verb
-from schedlab.store.runs import DEFAULT_PATH
 
 
 @click.command("reproduce")
 @click.argument("names", nargs=-1, metavar="[NAME|TABLE]...")
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="Keeps every run; runs already in it are not made again.",
-)
+@options.store_option("Keeps every run; runs already in it are not made again.")
 @click.option("--repeat", type=int, help="Runs of each cell.  [default: the experiment's]")
-@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
+@options.quiet_option
 @click.pass_context
 def reproduce_verb(context, names, store, repeat, quiet) -> int:
     """Show published figures beside ours.
