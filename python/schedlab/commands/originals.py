@@ -18,7 +18,7 @@ from rich.table import Table
 
 from schedlab import published
 from schedlab.errors import UnknownName
-from schedlab.published import Derived, Erratum
+from schedlab.published import Erratum
 from schedlab.report.tables import fits, print_table
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store
@@ -35,17 +35,14 @@ WRAPPED_FROM = 20
 class Original:
     """A published table, or several that belong together.
 
-    `tables` are names in published/, `names` the words that begin the places in `errata.csv` that
-    are of these tables alone. `experiment` simulates it; `verb` is another that answers it, of
-    `RACE` and `SIZE`. `suite` and `benchmark` measure it on a machine; `not_simulated` is why
+    `tables` are names in published/. `experiment` simulates it; `verb` is another that answers it,
+    of `RACE` and `SIZE`. `suite` and `benchmark` measure it on a machine; `not_simulated` is why
     nothing simulates it.
     """
 
     name: str
     what: str
-    study: str
     tables: tuple[str, ...]
-    names: tuple[str, ...] = ()
     experiment: str = ""
     verb: str = ""
     suite: str = ""
@@ -69,9 +66,7 @@ ORIGINALS = (
     Original(
         "hackbench_2003",
         "OSDL, 2003: seconds of hackbench, 2.4.18 against 2.6.0-test9 on 1 to 8 CPUs",
-        "seed002",
         ("seed002_hackbench_times",),
-        names=("tables and graphs",),
         experiment="hackbench_2003",
         suite="study-2003",
         benchmark="hackbench",
@@ -79,7 +74,6 @@ ORIGINALS = (
     Original(
         "groups_2003",
         "OSDL, 2003: how many groups of hackbench a kernel completes",
-        "seed002",
         ("seed002_hackbench_max_groups",),
         suite="study-2003",
         benchmark="limit",
@@ -88,16 +82,13 @@ ORIGINALS = (
     Original(
         "run_queues_2007",
         "linux-kernel, April 2007: red-black tree, time ring and GAVL tree, cycles a loop",
-        "seed001",
         ("seed001_smart_queue",),
         verb=RACE,
     ),
     Original(
         "lat_ctx_2007",
         "linux-kernel, September 2007: lat_ctx under O(1) and two states of CFS",
-        "seed003",
         ("seed003_lat_ctx", "seed003_lat_ctx_printed_summary"),
-        names=("lat_ctx",),
         experiment="lat_ctx_2007",
         suite="quick",
         benchmark="lat_ctx",
@@ -105,16 +96,13 @@ ORIGINALS = (
     Original(
         "sizes_2007",
         "linux-kernel, September 2007: text, data and bss of sched.o",
-        "seed003",
         ("seed003_code_size", "seed003_diffstat"),
         verb=SIZE,
     ),
     Original(
         "counter_2009",
         "a blog, 2009: 1 to 32 counting processes under CFS and BFS",
-        "seed000",
         ("seed000_counter", "seed000_printed_improvement"),
-        names=("counter",),
         experiment="counter_2009",
         suite="study-2009",
         benchmark="counter",
@@ -122,9 +110,7 @@ ORIGINALS = (
     Original(
         "compile_2009",
         "the same blog, 2009: make -j1 to -j5 under CFS and BFS",
-        "seed000",
         ("seed000_compile_e2fsprogs", "seed000_printed_improvement"),
-        names=("compile",),
         experiment="compile_2009",
         suite="study-2009",
         benchmark="make",
@@ -133,9 +119,7 @@ ORIGINALS = (
         Original(
             f"{benchmark}_2012",
             f"graysky, 2012: {what} under CFS and BFS on seven machines",
-            "seed004",
             ("seed004_means", "seed004_printed_differences", "seed004_quantiles"),
-            names=(benchmark,),
             experiment=f"study_2012_{benchmark}",
             suite="study-2012",
             benchmark=benchmark,
@@ -163,34 +147,9 @@ def find(name: str) -> Original:
     raise UnknownName("published table", name, [original.name for original in ORIGINALS])
 
 
-def slips(original: Original) -> list[Derived]:
-    """Printed figures of its tables that contradict the table they stand in."""
-    return [
-        found
-        for found in published.slips()
-        if found.table in original.tables
-        and (not found.place.partition(", ")[1] or found.place.startswith(original.names))
-    ]
-
-
 def errata(original: Original) -> list[Erratum]:
-    """What is known to be wrong with it, or worth knowing; of its study what is of no other table.
-
-    Plain slips of arithmetic are left to `slips`.
-    """
-    others = tuple(
-        name
-        for other in ORIGINALS
-        if other.study == original.study and other is not original
-        for name in other.names
-    )
-    return [
-        found
-        for found in published.errata()
-        if found.study == original.study
-        and found.kind != published.ARITHMETIC
-        and (found.where.startswith(original.names) or not found.where.startswith(others))
-    ]
+    """What is known to be wrong with it, or worth knowing."""
+    return [one for one in published.errata() if original.name in one.originals.split()]
 
 
 def measured(original: Original, store: Path) -> list[CaseRow]:
@@ -268,53 +227,24 @@ def print_measured(original: Original, store: Path) -> None:
 
 def print_errata(original: Original) -> None:
     """Slips and errata of an original; nothing where none are known."""
-    wrong, known = slips(original), errata(original)
-    if wrong:
-        click.echo("printed figures that contradict their own table")
-        table = Table(box=box.SIMPLE)
-        for head, justify in (("where", "left"), ("figure", "left"), ("printed", "right")):
-            table.add_column(head, justify=justify, no_wrap=True)
-        table.add_column("follows", justify="right", no_wrap=True)
-        for slip in wrong:
-            table.add_row(slip.place, slip.column, str(slip.printed), str(slip.rounded))
-        print_table(table)
-    if known:
-        click.echo("what else is to be known of the original")
+    known = errata(original)
+    slips = [one for one in known if one.kind == published.ARITHMETIC]
+    others = [one for one in known if one.kind != published.ARITHMETIC]
+    for title, rows in (
+        ("printed figures that contradict their own table", slips),
+        ("what else is to be known of the original", others),
+    ):
+        if not rows:
+            continue
+        click.echo(title)
         table = Table(box=box.SIMPLE)
         table.add_column("where")
         for head in ("printed", "what follows", "comment"):
             table.add_column(head, max_width=40)
-        for one in known:
+        for one in rows:
             where = f"{one.where}: {one.item}"
             table.add_row(*map(escape, (where, one.printed, one.what_follows, one.comment)))
         print_table(table)
-
-
-def errata_json(original: Original) -> dict:
-    """The same as data."""
-    return {
-        "slips": [
-            {
-                "table": slip.table,
-                "place": slip.place,
-                "figure": slip.column,
-                "printed": str(slip.printed),
-                "follows": str(slip.rounded),
-            }
-            for slip in slips(original)
-        ],
-        "errata": [
-            {
-                "where": one.where,
-                "item": one.item,
-                "printed": one.printed,
-                "what_follows": one.what_follows,
-                "kind": one.kind,
-                "comment": one.comment,
-            }
-            for one in errata(original)
-        ],
-    }
 
 
 def chosen(names: Sequence[str]) -> list[Original]:
