@@ -213,7 +213,7 @@ class Comparison:
     def report(self, path: Path_) -> Path:
         """Writes the page that `schedlab compare --report` writes, and gives its path."""
         from schedlab.experiment import reporting
-        from schedlab.experiment.study import published_beside
+        from schedlab.experiment.published import published_beside
 
         path, asked, study = path_of(path), self.asked, self.study
         user_file.refuse_unwritable(path, self.store)

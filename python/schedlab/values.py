@@ -218,8 +218,9 @@ class Table:
         self._dot = dot
         self._known: set[str] = set()
 
-    def refuse_others(self) -> None:
-        """Raises UnknownName for the first key that nobody asked for."""
+    def refuse_others(self, known: Iterable[str] = ()) -> None:
+        """Raises UnknownName for the first key that is not `known`, nor was asked for before."""
+        self._known.update(known)
         for key in self.given:
             if key not in self._known:
                 raise UnknownName("key", key, self._known, f"in {self.place}")

@@ -28,7 +28,8 @@ from schedlab.report import tables
 from schedlab.store.runs import RunRecord, Store
 
 if TYPE_CHECKING:
-    from schedlab.experiment.study import Published, Study
+    from schedlab.experiment.published import Beside
+    from schedlab.experiment.study import Study
 
 
 @click.command("compare")
@@ -187,10 +188,11 @@ def _note_identical(records: Sequence[RunRecord]) -> None:
         )
 
 
-def _print_answer(comparison: Comparison, as_json: bool) -> tuple[Study, dict[str, Published]]:
+def _print_answer(comparison: Comparison, as_json: bool) -> tuple[Study, dict[str, Beside]]:
     """Prints what came of an experiment, and gives it with what others published."""
     from schedlab.experiment.headline import told_panels
-    from schedlab.experiment.study import published_beside, study_of
+    from schedlab.experiment.published import published_beside
+    from schedlab.experiment.study import study_of
     from schedlab.experiment.verdicts import judge
 
     asked, records = comparison.asked, comparison.records

@@ -81,7 +81,8 @@ def report_verb(
             f"experiment {chosen.name or chosen.id} of {store} has no finished run",
             f"make its runs: {chosen.command}",
         )
-    from schedlab.experiment.study import published_beside, study_of
+    from schedlab.experiment.published import published_beside
+    from schedlab.experiment.study import study_of
 
     study = study_of(sorted(records, key=stored_order(chosen)))
     published = published_beside(chosen.definition, study)

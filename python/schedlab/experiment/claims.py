@@ -8,18 +8,18 @@ got. It says within which bounds the number must lie. `verdicts` holds runs agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import product
+from typing import Any
 
 from schedlab.errors import BadValue, ExperimentError, UnknownName
+from schedlab.values import Table
 
 CLAIM_HINT = "see [[claims]] in docs/reference/cli.md"
 CLAIMS_MAX = 100
-KEYS = (
-    "says", "of", "over", "over_ideal", "share_of_nice", "published", "at_least", "at_most",
-    "within", "cannot_tell",
-)  # fmt: skip
-NICE_RANGE = range(-20, 20)
+NICE_RANGE = (-20, 19)
+# Of a ratio, a share in percent, or a factor: what is no slip of the pen.
+LEAST, MOST = 1e-12, 1e12
 
 Place = Mapping[str, str | int | float]
 """What tells cells apart: `policy`, `machine`, and the values of what was varied."""
@@ -74,36 +74,45 @@ def read(
     if len(raw) > CLAIMS_MAX:
         raise BadValue(place, len(raw), f"are more than {CLAIMS_MAX} claims")
     choices = {name: list(values) for name, values in known.items()}
-    return tuple(_claim(f"{place} {at + 1}", table, choices, ideal) for at, table in enumerate(raw))
+    return tuple(
+        _claim(Table(table, f"{place} {number}"), choices, ideal)
+        for number, table in enumerate(raw, 1)
+    )
 
 
-def _claim(place: str, table: Mapping, known: Mapping[str, list], ideal: str | None) -> Claim:
-    for key in table:
-        if key not in KEYS:
-            raise UnknownName("key", key, KEYS, f"in {place}")
-    says = table.get("says")
-    if not isinstance(says, str) or not says.strip():
+def _claim(table: Table, known: Mapping[str, list], ideal: str | None) -> Claim:
+    place = table.place
+    table.refuse_others(field.name for field in fields(Claim))
+    says = table.get("says", str, "a text", CLAIM_HINT, "")
+    if not says.strip():
         raise ExperimentError(f"{place} does not say what is claimed: {says!r}", CLAIM_HINT)
-    if "cannot_tell" in table:
-        if not isinstance(table["cannot_tell"], str) or set(table) != {"says", "cannot_tell"}:
+    if "cannot_tell" in table.given:
+        if set(table.given) != {"says", "cannot_tell"}:
             raise ExperimentError(
-                f"{place}: cannot_tell is a text, the reason, and stands alone beside says",
-                CLAIM_HINT,
+                f"{place}: cannot_tell is the reason, and stands alone beside says", CLAIM_HINT
             )
-        return Claim(says, cannot_tell=table["cannot_tell"])
+        return Claim(says, cannot_tell=table.text("cannot_tell"))
     claim = Claim(
         says,
-        _everywhere(f"{place}: of", table.get("of"), known),
-        _places(f"{place}: over", table["over"], known) if "over" in table else (),
-        _is_true(f"{place}: over_ideal", table.get("over_ideal", False)),
-        _nice(f"{place}: share_of_nice", table.get("share_of_nice")),
+        _everywhere(table.table("of", CLAIM_HINT), known),
+        _places(table.table("over", CLAIM_HINT), known) if "over" in table.given else (),
+        table.flag("over_ideal"),
+        _number(table, "share_of_nice", *NICE_RANGE, whole=True),
         *(
-            _number(f"{place}: {key}", table.get(key))
+            _number(table, key, LEAST, MOST)
             for key in ("published", "at_least", "at_most", "within")
         ),
     )
     _refuse_contradictions(place, claim, ideal)
     return claim
+
+
+def _number(table: Table, key: str, least: float, most: float, whole: bool = False) -> Any:
+    """A number within bounds; None where the claim has none."""
+    if key not in table.given:
+        return None
+    value = table.number(key, None, least, most, whole)
+    return value if whole else float(value)
 
 
 def _refuse_contradictions(place: str, claim: Claim, ideal: str | None) -> None:
@@ -133,55 +142,35 @@ def _refuse_contradictions(place: str, claim: Claim, ideal: str | None) -> None:
         )
 
 
-def _everywhere(place: str, raw: object, known: Mapping[str, list]) -> tuple[Place, ...]:
+def _everywhere(table: Table, known: Mapping[str, list]) -> tuple[Place, ...]:
     """Whole places: what a table does not name has every value that the experiment gives it."""
-    named = raw if isinstance(raw, dict) else {}
-    rest = {name: values for name, values in known.items() if name not in named}
+    rest = {name: values for name, values in known.items() if name not in table.given}
     return tuple(
-        {**found, **dict(zip(rest, values, strict=True))}
-        for found in _places(place, raw, known)
+        {**place, **dict(zip(rest, values, strict=True))}
+        for place in _places(table, known)
         for values in product(*rest.values())
     )
 
 
-def _places(place: str, raw: object, known: Mapping[str, list]) -> tuple[Place, ...]:
+def _places(table: Table, known: Mapping[str, list]) -> tuple[Place, ...]:
     """Every combination of what a table lists; a value that is no list stands for itself."""
-    if not isinstance(raw, dict) or not raw:
-        raise BadValue(place, raw, "is not a table that says where", CLAIM_HINT)
+    if not table.given:
+        raise BadValue(table.place, table.given, "does not say where", CLAIM_HINT)
     listed = {}
-    for name, value in raw.items():
+    for name, value in table.given.items():
         if name not in known:
-            raise UnknownName("name", name, known, f"in {place}")
-        raw_values = value if isinstance(value, list) else [value]
-        if not raw_values:
-            raise BadValue(f"{place}.{name}", value, "is empty", CLAIM_HINT)
-        for one in raw_values:
+            raise UnknownName("name", name, known, f"in {table.place}")
+        values = value if isinstance(value, list) else [value]
+        if not values:
+            table.refuse(name, value, "is empty", CLAIM_HINT)
+        for one in values:
             if one not in known[name] or isinstance(one, bool):
                 valid = map(str, known[name])
-                raise UnknownName(name, str(one), valid, f"in {place} (not in this experiment)")
+                where = f"in {table.place} (not in this experiment)"
+                raise UnknownName(name, str(one), valid, where)
         # As the experiment has it: 2.0 is 2.
-        listed[name] = [known[name][known[name].index(one)] for one in raw_values]
+        listed[name] = [known[name][known[name].index(one)] for one in values]
     return tuple(dict(zip(listed, values, strict=True)) for values in product(*listed.values()))
-
-
-def _number(place: str, value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-        raise BadValue(place, value, "is not a number above 0", CLAIM_HINT)
-    return float(value)
-
-
-def _nice(place: str, value: object) -> int | None:
-    if value is not None and (isinstance(value, bool) or value not in NICE_RANGE):
-        raise BadValue(place, value, "is not a nice value, -20 to 19", CLAIM_HINT)
-    return value
-
-
-def _is_true(place: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise BadValue(place, value, "is neither true nor false", CLAIM_HINT)
-    return value
 
 
 def of_definition(raw: Sequence[Mapping]) -> tuple[Claim, ...]:

@@ -16,9 +16,9 @@ from schedlab.experiment.fairness import share_errors
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import overlap, told_panels
 from schedlab.experiment.interactivity import PERCENTILES, last_runs, requests, wakeup_latencies
+from schedlab.experiment.published import Beside, rank_text
 from schedlab.experiment.study import (
     Panel,
-    Published,
     ScenarioRuns,
     Study,
     factor,
@@ -27,7 +27,6 @@ from schedlab.experiment.study import (
     number,
     p_value,
     points,
-    rank_text,
     study_of,
 )
 from schedlab.experiment.verdicts import (
@@ -65,7 +64,7 @@ def write_report(
     records: Iterable[RunRecord],
     title: str,
     command: str,
-    published: Mapping[str, Published] | None = None,
+    published: Mapping[str, Beside] | None = None,
     description: str = "",
     timelines: Timelines | None = None,
 ) -> None:
@@ -105,7 +104,7 @@ def write_study(
     study: Study,
     title: str,
     command: str,
-    published: Mapping[str, Published] | None = None,
+    published: Mapping[str, Beside] | None = None,
     description: str = "",
     timelines: Timelines | None = None,
     judged: Sequence[Judged] = (),
@@ -121,7 +120,7 @@ def render(
     study: Study,
     title: str,
     command: str,
-    published: Mapping[str, Published] | None = None,
+    published: Mapping[str, Beside] | None = None,
     description: str = "",
     timelines: Timelines | None = None,
     judged: Sequence[Judged] = (),

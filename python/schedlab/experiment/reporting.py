@@ -14,7 +14,8 @@ from schedlab.experiment.stored import title_of
 from schedlab.shown import print_note
 
 if TYPE_CHECKING:
-    from schedlab.experiment.study import Published, Study
+    from schedlab.experiment.published import Beside
+    from schedlab.experiment.study import Study
     from schedlab.experiment.timeline_figure import Timelines
 
 
@@ -26,7 +27,7 @@ class Told:
     definition: Mapping
     command: str
     study: Study
-    published: Mapping[str, Published]
+    published: Mapping[str, Beside]
     cells: Callable[[], Sequence[Cell]]
 
 

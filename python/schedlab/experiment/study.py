@@ -17,65 +17,12 @@ from schedlab.statistics.estimates import (
     compare_to_first,
     estimate,
     growth_exponent,
-    rank_agreement,
 )
 
 if TYPE_CHECKING:
     from schedlab.store.runs import RunRecord
 
-_MAKESPAN_UNITS_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Ideal:
-    """Times over the ideal of the same side: published over published, simulated over simulated.
-
-    `parameter` counts equal parts of work; ideal is the time of one part, times the parts that each
-    CPU has, at least one. Dimensionless; None where that side has no time for one part.
-    """
-
-    parameter: str
-    published: float | None
-    simulated: float | None
-
-    @property
-    def meaning(self) -> str:
-        """What is ideal, for a caption."""
-        n = self.parameter
-        return (
-            f"time at {n} = 1 × max({n} / CPUs, 1), of the same policy and side;"
-            f" – where {n} = 1 is missing"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A figure from the literature beside the simulation of the same thing, in one unit.
-
-    `ideal` is None where the experiment does not say what would be ideal.
-    """
-
-    value: float
-    simulated: Estimate
-    unit: str
-    source: str
-    ideal: Ideal | None = None
-    policy: str = ""
-    where: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RankAgreement:
-    """How far simulated times are in the order of published ones.
-
-    `tau` is Kendall's, over all `n` times, None if it is not defined. Of `nr_pairs` pairs of
-    policies in one place, the same one is faster on both sides in `nr_same`.
-    """
-
-    n: int
-    tau: float | None
-    nr_pairs: int
-    nr_same: int
+UNITS_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +63,16 @@ class Study:
     completed: Sequence[RunRecord]
     incomplete: Sequence[RunRecord]
 
+    @property
+    def unit_ns(self) -> float:
+        """Nanoseconds of `unit`."""
+        return UNITS_NS[self.unit]
+
+    @property
+    def cells(self) -> list[ScenarioRuns]:
+        """Those of all panels, in order."""
+        return [cell for panel in self.panels for cell in panel.cells]
+
 
 def study_of(records: Sequence[RunRecord]) -> Study:
     """Group records into panels and cells and estimate each cell.
@@ -142,108 +99,6 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     panels = [_panel(name, group, policies, axis, unit) for name, group in groups.items()]
     incomplete = [record for record in records if record.status != "completed"]
     return Study(policies, axis, unit, panels, completed, incomplete)
-
-
-def published_beside(definition: Mapping, study: Study) -> dict[str, Published]:
-    """Published times that a cell of the study simulates, by a label that says which it is.
-
-    Parameters
-    ----------
-    definition : mapping
-        `Experiment.definition`, or what a store has of it.
-    """
-    told = definition.get("published")
-    if not told:
-        return {}
-    unit_ns = _MAKESPAN_UNITS_NS[study.unit]
-    times = {
-        _place(time["policy"], time["machine"], time["varied"]): time["makespan_ns"] / unit_ns
-        for time in told["times"]
-    }
-    simulated, nr_cpus = _simulated_places(study)
-    means = {place: found.mean for place, found in simulated.items()}
-    beside = {}
-    for time in told["times"]:
-        place = _place(time["policy"], time["machine"], time["varied"])
-        if place not in simulated:
-            continue
-        ideal = None
-        if parameter := told.get("ideal"):
-            one = _place(time["policy"], time["machine"], {**time["varied"], parameter: 1})
-            parts = max(time["varied"][parameter] / nr_cpus[place], 1)
-            ideal = Ideal(parameter, *(_over(of, place, one, parts) for of in (times, means)))
-        beside[place] = Published(
-            times[place],
-            simulated[place],
-            study.unit,
-            told["source"],
-            ideal,
-            time["policy"],
-            _place("", time["machine"], time["varied"]),
-        )
-    return beside
-
-
-def over_first(published: Mapping[str, Published]) -> dict[str, tuple[float, float]]:
-    """Times over those of the policy that comes first in the same place: published, simulated.
-
-    By the same labels; without the first policies themselves, and empty where each is alone.
-    """
-    first: dict[str, Published] = {}
-    found = {}
-    for label, row in published.items():
-        one = first.setdefault(row.where, row)
-        if one is not row:
-            of_simulated = row.simulated.mean / one.simulated.mean
-            found[label] = (row.value / one.value, of_simulated)
-    return found
-
-
-def rank_agreement_of(published: Mapping[str, Published]) -> RankAgreement | None:
-    """Ranks of published times and of the means simulated beside them; None if there are none."""
-    rows = list(published.values())
-    if not rows:
-        return None
-    tau = rank_agreement([row.value for row in rows], [row.simulated.mean for row in rows])
-    nr_pairs = nr_same = 0
-    for place, one in enumerate(rows):
-        for other in rows[place + 1 :]:
-            if one.where != other.where or one.value == other.value:
-                continue
-            nr_pairs += 1
-            faster = one.simulated.mean < other.simulated.mean
-            nr_same += faster == (one.value < other.value)
-    return RankAgreement(len(rows), tau, nr_pairs, nr_same)
-
-
-def rank_text(published: Mapping[str, Published]) -> str:
-    """`rank_agreement_of` in a line, of at least one published time."""
-    found = rank_agreement_of(published)
-    tau = "not defined" if found.tau is None else f"{found.tau:.2f}"
-    text = f"order of all {found.n} times: Kendall's τ = {tau}"
-    if found.nr_pairs:
-        text += f"; the same policy is faster in {found.nr_same} of {found.nr_pairs} pairs"
-    return text
-
-
-def _simulated_places(study: Study) -> tuple[dict[str, Estimate], dict[str, int]]:
-    """Makespan of every cell and policy, and the CPUs of its machine, by place."""
-    makespans, nr_cpus = {}, {}
-    for cell in (cell for panel in study.panels for cell in panel.cells):
-        for policy, found in cell.makespan.items():
-            record = cell.runs[policy][0]
-            place = _place(policy, record.machine, record.varied)
-            makespans[place], nr_cpus[place] = found, record.result["nr_cpus"]
-    return makespans, nr_cpus
-
-
-def _place(policy: str, machine: str, varied: Mapping) -> str:
-    return ", ".join([policy, machine, *(f"{name} = {value}" for name, value in varied.items())])
-
-
-def _over(times: Mapping[str, float], place: str, one: str, parts: float) -> float | None:
-    """The time of a place over the ideal, which is that of one part times `parts`."""
-    return times[place] / (times[one] * parts) if times.get(one) else None
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -312,7 +167,7 @@ def _is_number(value: object) -> bool:
 
 def _makespan_unit(completed: Sequence[RunRecord]) -> str:
     longest_ns = max((record.result["makespan_ns"] for record in completed), default=0)
-    return next((unit for unit, ns in _MAKESPAN_UNITS_NS.items() if longest_ns >= ns), "s")
+    return next((unit for unit, ns in UNITS_NS.items() if longest_ns >= ns), "s")
 
 
 def _panel_name(record: RunRecord, axis: str | None, records: Sequence[RunRecord]) -> str:
@@ -351,7 +206,7 @@ def _cell(
     unit: str,
 ) -> ScenarioRuns:
     times = {
-        policy: [record.result["makespan_ns"] / _MAKESPAN_UNITS_NS[unit] for record in found]
+        policy: [record.result["makespan_ns"] / UNITS_NS[unit] for record in found]
         for policy, found in runs.items()
     }
     comparable = policies[0] in times and min(map(min, times.values())) > 0

@@ -25,7 +25,8 @@ from schedlab.shown import print_data, print_note
 from schedlab.store.runs import RunRecord, measured_on
 
 if TYPE_CHECKING:
-    from schedlab.experiment.study import Published, ScenarioRuns, Study
+    from schedlab.experiment.published import Beside
+    from schedlab.experiment.study import ScenarioRuns, Study
     from schedlab.statistics.estimates import Estimate, Growth, Ratio
 
 TIMELINE_ROWS_MAX = 1_000
@@ -238,7 +239,7 @@ def print_study(
     study: Study,
     title: str,
     description: str,
-    published: Mapping[str, Published],
+    published: Mapping[str, Beside],
     first: Mapping[str, str],
     sets: str = "",
 ) -> None:
@@ -248,7 +249,7 @@ def print_study(
     Above it `headline.told_panels` and which `sets` policies are, below it what
     `study.published_beside` found.
     """
-    from schedlab.experiment.study import over_first, rank_text
+    from schedlab.experiment.published import over_first, rank_text
 
     for text in filter(None, (title, description)):
         print_text(text)
@@ -284,7 +285,7 @@ def _print_platforms(study: Study) -> None:
         print_data(MEASURED_NOTE)
 
 
-def _print_published(published: Mapping[str, Published]) -> None:
+def _print_published(published: Mapping[str, Beside]) -> None:
     """A row a number; where it is too wide, ratios stand in a table of their own."""
     columns, rows = _published_cells(published)
     table = Table(box=box.SIMPLE)
@@ -305,9 +306,10 @@ def _print_published(published: Mapping[str, Published]) -> None:
 
 
 def _published_cells(
-    published: Mapping[str, Published],
+    published: Mapping[str, Beside],
 ) -> tuple[list[str], dict[str, list[str]]]:
-    from schedlab.experiment.study import factor, number, over_first
+    from schedlab.experiment.published import over_first
+    from schedlab.experiment.study import factor, number
 
     with_ideal = any(row.ideal for row in published.values())
     columns = list(OF_TIMES)
@@ -455,13 +457,13 @@ def study_json(
     study: Study,
     records: Sequence[RunRecord],
     reused: int,
-    published: Mapping[str, Published],
+    published: Mapping[str, Beside],
 ) -> dict:
     """The experiment, its estimates, comparisons and growth exponents, and every run.
 
     Published times have the unit of the study.
     """
-    from schedlab.experiment.study import rank_agreement_of
+    from schedlab.experiment.published import rank_agreement_of
 
     return {
         "experiment": {"id": asked.id, **asked.definition},
