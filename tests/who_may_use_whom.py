@@ -118,7 +118,7 @@ LEAVES = {
     "catalogue": {"errors", "shown", "user_file", "_native"},
     "programs": {"catalogue", "errors"},
     "workers": {"catalogue", "shown"},
-    "published": {"catalogue", "errors"},
+    "published": {"catalogue", "errors", "user_file"},
 }
 TOP = LEAVES | {
     "__init__": set(),

@@ -108,7 +108,8 @@ class Run:
 
     def figure(self) -> go.Figure:
         """Which task ran where: a bar a stay, a row a CPU; of a run with `timeline=True`."""
-        from schedlab.experiment.timeline_figure import PlayedRun, Timelines, timeline_figure
+        from schedlab.experiment.timeline_figure import timeline_figure
+        from schedlab.experiment.timelines import PlayedRun, Timelines
         from schedlab.report.figures import looks_of
 
         stays = list(self.timeline()[["start_ns", "end_ns", "cpu", "pid"]].itertuples(index=False))
@@ -212,16 +213,13 @@ class Comparison:
     @ours
     def report(self, path: Path_) -> Path:
         """Writes the page that `schedlab compare --report` writes, and gives its path."""
-        from schedlab.experiment import reporting
-        from schedlab.experiment.published import published_beside
+        from schedlab.experiment import page, timelines
+        from schedlab.experiment.answer import answer_of
 
-        path, asked, study = path_of(path), self.asked, self.study
+        path, asked = path_of(path), self.asked
         user_file.refuse_unwritable(path, self.store)
-        published = published_beside(asked.definition, study)
-        told = reporting.Told(
-            asked.definition, self.command, study, published, lambda: expand(asked)
-        )
-        reporting.write(path, told, None, None, quiet=True)
+        answer = answer_of(asked.definition, self.command, self.records)
+        page.write(path, answer, timelines.of_study(answer.study, lambda: expand(asked)))
         return path
 
     def __repr__(self) -> str:

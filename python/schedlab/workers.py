@@ -34,6 +34,8 @@ BLOCKED_WALL_S = 60.0
 STUCK_WALL_S = 900.0
 # A worker that is told to go is gone at once, unless a policy keeps it.
 GONE_AFTER_S = 5.0
+# Processes at a time that a user may ask for.
+JOBS_MAX = 1024
 # Of what was printed during a piece of work so much is kept, from its beginning.
 PRINTED_BYTES_MAX = 64 << 10
 # More than a position takes.

@@ -18,7 +18,6 @@ import time
 import pytest
 from running import PATIENCE_S, begin, wait_for, wait_until_at_work
 from schedlab import catalogue
-from schedlab.experiment import table as experiment_table
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 COUNTER = ("--workload", "counter", "--machine", "core2-t5600", "--with", "work=5ms")
@@ -422,7 +421,7 @@ def test_ctrl_c_during_the_report_comes_after_the_table_and_loses_no_run(environ
     # Stands in for a Ctrl-C that comes while plots are loaded and drawn.
     program = (
         "import signal, sys, schedlab.cli, schedlab.experiment.page;"
-        "schedlab.experiment.page.write_study = lambda *_: signal.raise_signal(signal.SIGINT);"
+        "schedlab.experiment.page.write = lambda *_: signal.raise_signal(signal.SIGINT);"
         "schedlab.cli.main()"
     )
     words = ["compare", "fifo", *SCENARIO, "--repeat", "3", "--report", "out.html"]
@@ -556,24 +555,6 @@ def test_the_heading_promises_no_interval_that_is_not_there(command):
     assert "mean; an interval needs 3 repetitions or more\n" in two
     assert "mean ± half of its 95 % interval\n" in three
     assert "makespan of fifo [95 % interval]\n" in three
-
-
-@pytest.mark.parametrize(
-    ("half_width", "mean", "text"),
-    [
-        (0, "16.31", "0"),
-        (1.4e-5, "25.00", "<0.01"),
-        (0.0088, "16.31", "0.01"),
-        (0.2345, "16.31", "0.23"),
-        (0.2345, "118.9", "0.2"),
-        (7.62, "118.9", "7.6"),
-        (65.6, "611.4", "66"),
-        (0.3, "1,235", "<1"),
-        (1234.5, "9,876", "1234"),
-    ],
-)
-def test_a_half_width_has_two_digits_and_none_finer_than_its_mean(half_width, mean, text):
-    assert experiment_table._half_width(half_width, mean) == text
 
 
 def test_a_table_without_ratios_says_why(command, policy):

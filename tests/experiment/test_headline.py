@@ -7,8 +7,10 @@ times, shares and latencies whose order is known; the report's page and the term
 import re
 
 import pytest
+from made_answers import write_page
 from schedlab.experiment.headline import equal_times, overlap, told_panels
-from schedlab.experiment.page import summary, write_report
+from schedlab.experiment.interactivity import metrics_of
+from schedlab.experiment.page import summary
 from schedlab.experiment.study import study_of
 from schedlab.statistics.estimates import estimate
 
@@ -46,7 +48,13 @@ def run_of(make_record):
 
 
 def told(records):
-    return told_panels(study_of(records)).get("osdl-1")
+    study = study_of(records)
+    return told_panels(study, metrics_of(study)).get("osdl-1")
+
+
+def summary_of(records):
+    study = study_of(records)
+    return summary(study, told_panels(study, metrics_of(study)))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,7 @@ def test_missed_deadlines_are_told_before_all_else(run_of):
         "no policy is faster: all take 1.000 s. Missed deadlines (video): from"
     )
     assert re.search(
-        r"from 2\.00 % \[0\.\d\d, \d\.\d\d\] under cfs to 30\.00 % \[.*\] under o1", sentence
+        r"from 2\.00 \[0\.\d\d, \d\.\d\d\] % under cfs to 30\.00 \[.*\] % under o1", sentence
     )
 
 
@@ -123,9 +131,7 @@ def test_a_panel_that_differs_somewhere_keeps_its_sentence(run_of):
 
 
 def test_the_summary_names_no_winner_of_equal_times(run_of):
-    found = summary(
-        study_of([run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 2), ("o1", 1))])
-    )
+    found = summary_of([run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 2), ("o1", 1))])
     [(_, sentence)] = found["panels"]
     assert "lowest mean time" not in sentence and "no policy is faster" in sentence
     assert "Their times are equal" in found["opening"]
@@ -134,23 +140,21 @@ def test_the_summary_names_no_winner_of_equal_times(run_of):
 def test_who_is_above_the_best_by_less_than_the_intervals_is_told(run_of):
     times = {"cfs": [1.0, 1.1, 1.2], "o1": [1.1, 1.2, 1.3], "fifo": [3.0, 3.0, 3.0]}
     records = [run_of(p, s, seed) for p, all_s in times.items() for seed, s in enumerate(all_s)]
-    [(_, sentence)] = summary(study_of(records))["panels"]
+    [(_, sentence)] = summary_of(records)["panels"]
     assert "o1 is above it by less than the intervals" in sentence
     assert "fifo" not in sentence.split("is above it by less")[0].rpartition(";")[2]
 
 
 def test_claims_stand_in_the_report(run_of, tmp_path):
-    from schedlab.experiment.page import write_study
-    from schedlab.experiment.verdicts import Found, Judged
+    from schedlab.experiment.verdicts import ClaimFinding, Judged
 
-    found = [Found(f"at {place}", 1.5, 1.4, 1.6, 2.0, 1.0, None) for place in "ab"]
+    found = [ClaimFinding(f"at {place}", 1.5, 1.4, 1.6, 2.0, 1.0, None) for place in "ab"]
     judged = [Judged("o1 is <slower>", "", 2, found), Judged("less memory", "", 0, (), "no memory")]
-    study = study_of([run_of("cfs", 1), run_of("o1", 2)])
-    write_study(tmp_path / "r.html", study, "t", "c", judged=judged)
+    write_page(tmp_path / "r.html", [run_of("cfs", 1), run_of("o1", 2)], judged=judged)
     html = (tmp_path / "r.html").read_text(encoding="utf-8")
     table = html.split('data-table="claims"')[1].split("</table>")[0]
     assert "o1 is &lt;slower&gt;" in table and "<summary>2 places</summary>" in table
     assert ">reproduced</td><td>1.500 [1.400, 1.600]</td><td>2.000</td><td>≥ 1.000</td>" in table
     assert "cannot tell: no memory" in table and 'href="#claims"' in html
-    write_report(tmp_path / "r.html", [run_of("cfs", 1)], "t", "c")
+    write_page(tmp_path / "r.html", [run_of("cfs", 1)])
     assert 'id="claims"' not in (tmp_path / "r.html").read_text(encoding="utf-8")

@@ -15,17 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from schedlab.experiment.page import summary, write_report
-from schedlab.experiment.study import (
-    Published,
-    factor,
-    interval,
-    mean_count,
-    number,
-    p_value,
-    study_of,
-)
-from schedlab.statistics.estimates import Growth, estimate
+from made_answers import made_answer, write_page
+from schedlab.errors import SchedlabError
+from schedlab.experiment import page as experiment_page
+from schedlab.experiment.headline import told_panels
+from schedlab.experiment.interactivity import metrics_of
+from schedlab.experiment.published import Beside
+from schedlab.experiment.study import study_of
+from schedlab.report.forms import mean_text, ratio_text
+from schedlab.report.forms import number_text as number
+from schedlab.statistics.estimates import estimate
 from schedlab.store.runs import RunRecord
 from scipy import stats
 
@@ -174,7 +173,7 @@ class Page(HTMLParser):
 
 def page_of(tmp_path, records, **options):
     path = tmp_path / "report.html"
-    write_report(path, records, "hackbench on the OSDL machines", COMMAND, **options)
+    write_page(path, records, COMMAND, **options)
     return Page(path.read_text(encoding="utf-8"))
 
 
@@ -182,12 +181,12 @@ def page_of(tmp_path, records, **options):
 def full_path(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     published = {
-        "o1, 100 groups, 8 CPUs": Published(
+        "o1, 100 groups, 8 CPUs": Beside(
             2.5, estimate([2.3, 2.4, 2.5]), "s", "Open Source Development Labs, 2003"
         )
     }
     records = [*grid(), failed(policy="bfs", machine="osdl-8", groups=200, seed=6)]
-    write_report(path, records, "hackbench on the OSDL machines", COMMAND, published)
+    write_page(path, records, COMMAND, published=published)
     return path
 
 
@@ -209,17 +208,16 @@ def test_the_table_of_means_holds_mean_interval_ratio_and_its_interval(
         for name in (policy, "linux_2_4")
     )
     half_width = stats.t.ppf(0.975, 4) * statistics.stdev(times) / np.sqrt(5)
-    expected = f"{number(times.mean())}  [{number(times.mean() - half_width)}, "
-    expected += f"{number(times.mean() + half_width)}]"
+    expected = mean_text(times.mean(), times.mean() - half_width, times.mean() + half_width)
     shown = " ".join(" ".join(full_page.cells[(machine, str(groups), policy)]).split())
-    assert shown.startswith(" ".join(expected.split()))
+    assert shown.startswith(expected)
     if policy == "linux_2_4":
         assert "×" not in shown
         return
     test = stats.ttest_ind(np.log(times), np.log(first), equal_var=False)
     low, high = np.exp(test.confidence_interval(0.95))
-    assert f"{factor(stats.gmean(times) / stats.gmean(first))}×" in shown
-    assert f"[{factor(low)}, {factor(high)}]" in shown
+    ratio = stats.gmean(times) / stats.gmean(first)
+    assert f"× {ratio_text(ratio, low, high)}" in shown
 
 
 def test_a_row_that_is_lost_is_kept(full_page):
@@ -248,7 +246,7 @@ def test_growth_is_that_of_the_means(full_page):
     rows = {row[0]: row[1:] for row in full_page.tables["growth"][1:]}
     means = [np.mean([makespan_ns("linux_2_4", 8, n, s) for s in SEEDS]) for n in GROUPS]
     slope = np.polyfit(np.log(GROUPS), np.log(means), 1)[0]
-    assert rows["osdl-8"][0].split()[0] == factor(slope)
+    assert rows["osdl-8"][0].split()[0] == ratio_text(slope)
     assert "to the power" in full_page.text
 
 
@@ -331,7 +329,7 @@ def test_the_first_line_counts_every_run_and_says_how_many_gave_no_number(tmp_pa
 
 def test_a_run_stopped_by_request_says_so(tmp_path):
     page = page_of(tmp_path, [record_of(status="stopped", elapsed_ns=9_300_000_000)])
-    assert "stopped as asked after 9.300 simulated seconds" in page.tables["incomplete"][1][5]
+    assert "stopped as asked after 9.300 simulated s" in page.tables["incomplete"][1][5]
 
 
 def test_what_was_run_names_everything_that_decides_a_result(full_page):
@@ -357,7 +355,7 @@ def test_names_cannot_break_the_page(tmp_path):
     wicked = "</script><script>document.title='broken'</script>"
     records = grid(policies=("o1",), machines=("osdl-1",), groups=(25, 50), seeds=(1,))
     records = [RunRecord(wicked, *[getattr(r, f) for f in FIELDS[1:]]) for r in records]
-    write_report(tmp_path / "report.html", records, wicked, wicked)
+    write_page(tmp_path / "report.html", records, wicked, title=wicked)
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<script>document.title" not in html
     assert wicked in Page(html).text
@@ -412,7 +410,7 @@ def test_words_on_the_axis_keep_their_order_and_have_no_growth(tmp_path):
 def test_short_runs_are_told_in_a_unit_that_fits(tmp_path):
     records = [record_of(seed=seed, makespan_ns=25_000_000 + seed) for seed in SEEDS]
     assert study_of(records).unit == "ms"
-    assert "25.00 ms" in page_of(tmp_path, records).text
+    assert "Mean makespan in ms" in page_of(tmp_path, records).text
 
 
 def test_repetitions_that_are_all_equal_are_not_dressed_up_as_an_interval(tmp_path):
@@ -424,15 +422,20 @@ def test_repetitions_that_are_all_equal_are_not_dressed_up_as_an_interval(tmp_pa
     ]
     page = page_of(tmp_path, records)
     shown = " ".join(" ".join(page.cells[("osdl-1, groups = 100", "None", "cfs")]).split())
-    assert shown == "3.000 all runs equal slower 1.500×"
+    assert shown == "3.000 ± 0 slower × 1.500"
     assert "Every repetition of a scenario gave the same value" in page.text
     varied = [*records, record_of("cfs", seed=9, makespan_ns=3_000_000_001)]
     assert "Every repetition" not in page_of(tmp_path, varied).text
 
 
+def panel_sentences(study):
+    told = told_panels(study, metrics_of(study))
+    return experiment_page.summary(study, told)["panels"]
+
+
 def test_the_summary_names_the_lowest_mean_and_how_often():
     study = study_of(grid(machines=("osdl-8",)))
-    name, sentence = summary(study)["panels"][0]
+    name, sentence = panel_sentences(study)[0]
     assert name == "osdl-8"
     assert sentence.startswith("o1 has the lowest mean time at groups = 200: ")
     assert "times the time of linux_2_4" in sentence
@@ -454,35 +457,10 @@ def test_the_summary_does_not_hide_who_comes_close_or_leads_elsewhere():
             for policy, makespan_s in zip(("o1", "cfs"), seconds[groups], strict=True)
             for run in took(policy, groups, makespan_s)
         ]
-        [(_, sentence)] = summary(study_of(records))["panels"]
+        [(_, sentence)] = panel_sentences(study_of(records))
         assert ("cfs is less than 1 % above it" in sentence) == close
         counts = f"o1 at {last - 1} and cfs at 1"
         assert sentence.endswith(f"Lowest over all {last} values of groups: {counts} of them.")
-
-
-@pytest.mark.parametrize(
-    ("shown", "text"),
-    [
-        (number(12.3456), "12.35"),
-        (number(12.3), "12.30"),
-        (number(1234.5678), "1,235"),
-        (number(0.0), "0"),
-        (number(401.0), "401.0"),
-        (mean_count(401.0), "401"),
-        (mean_count(401.3), "401.3"),
-        (mean_count(5321.3), "5,321"),
-        (number(None), "–"),
-        (factor(0.41999), "0.420"),
-        (factor(12.345), "12.3"),
-        (factor(123.45), "123"),
-        (p_value(1e-9), "< 0.0001"),
-        (p_value(0.0123), "0.012"),
-        (interval(Growth(1.5, 1.4, 1.6), factor), "[1.400, 1.600]"),
-        (interval(estimate([1.0])), "no interval"),
-    ],
-)
-def test_numbers_are_told_with_the_digits_they_deserve(shown, text):
-    assert shown == text
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -510,20 +488,20 @@ def test_a_report_replaces_the_old_one_whole_and_leaves_nothing_beside_it(tmp_pa
 
     with monkeypatch.context() as broken:
         broken.setattr(Path, "write_text", full_disk)
-        with pytest.raises(OSError, match="No space"):
-            write_report(path, [record_of()], "t", "c")
+        with pytest.raises(SchedlabError, match="No space"):
+            write_page(path, [record_of()])
     assert path not in written
     assert path.read_text(encoding="utf-8") == "old"
     before = path.stat().st_ino
-    write_report(path, [record_of()], "t", "c")
+    write_page(path, [record_of()])
     assert path.stat().st_ino != before  # another file took its place, at once
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_report_of_nothing_is_refused(tmp_path):
+def test_a_report_of_nothing_is_refused():
     with pytest.raises(ValueError, match="records is empty"):
-        write_report(tmp_path / "report.html", [], "t", "c")
+        made_answer([])
 
 
 # --- in a browser ---------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from schedlab.experiment import claims as experiment_claims
 from schedlab.experiment import definition as experiment_definition
 from schedlab.experiment.study import study_of
 from schedlab.experiment.verdicts import (
-    Found,
+    ClaimFinding,
     Judged,
-    Verdict,
+    Reproduction,
     bounds_text,
     judge,
     pairing_text,
@@ -26,7 +26,11 @@ from schedlab.experiment.verdicts import (
 )
 from scipy import stats
 
-REPRODUCED, NOT, UNKNOWN = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Verdict.CANNOT_TELL
+REPRODUCED, NOT, UNKNOWN = (
+    Reproduction.REPRODUCED,
+    Reproduction.NOT_REPRODUCED,
+    Reproduction.CANNOT_TELL,
+)
 KNOWN = {"policy": ["old", "new"], "machine": ["small", "large"], "n": [1, 2, 4]}
 EXPERIMENTS = sorted(catalogue.names(catalogue.EXPERIMENTS))
 
@@ -88,7 +92,7 @@ def definition(*claims, times=None, ideal=""):
     ],
 )
 def test_the_interval_decides(low, high, bounds, verdict):
-    assert Found("here", 1.2, low, high, None, *bounds).verdict == verdict
+    assert ClaimFinding("here", 1.2, low, high, None, *bounds).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_the_interval_decides(low, high, bounds, verdict):
 )
 def test_all_places_must_agree(words, nr_places, verdict):
     intervals = {REPRODUCED: (1.1, 1.2), NOT: (2.0, 3.0), UNKNOWN: (0.5, 1.5)}
-    found = [Found("", 1.0, *intervals[word], None, 1.0, 1.3) for word in words]
+    found = [ClaimFinding("", 1.0, *intervals[word], None, 1.0, 1.3) for word in words]
     assert Judged("", "", nr_places, found).verdict == verdict
 
 
@@ -123,7 +127,7 @@ def test_a_claim_is_a_ratio_of_two_times_with_welchs_interval(study):
     runs = study({NEW: new, OLD: old}, seeds={NEW: (7, 8, 9)})
     [judged] = judge(definition(SLOWER), runs)
     test = stats.ttest_ind(np.log(new), np.log(old), equal_var=False)
-    [found] = judged.found
+    [found] = judged.findings
     assert found.simulated == pytest.approx(stats.gmean(new) / stats.gmean(old))
     assert (found.low, found.high) == pytest.approx(np.exp(test.confidence_interval(0.95)))
     assert (judged.verdict, found.published) == (REPRODUCED, None)
@@ -138,7 +142,7 @@ BY_A_QUARTER = (1.25, 2.46, 4.96, 3.81, 10.0)
 def test_with_the_same_seeds_runs_are_compared_seed_by_seed(study):
     times = {NEW: BY_A_QUARTER, OLD: LARGE_AND_SMALL}
     [judged] = judge(definition(SLOWER), study(times))
-    [found] = judged.found
+    [found] = judged.findings
     logs = np.log(BY_A_QUARTER) - np.log(LARGE_AND_SMALL)
     half = stats.t.ppf(0.975, 4) * stats.sem(logs)
     bounds = np.exp([np.mean(logs) - half, np.mean(logs) + half])
@@ -153,14 +157,14 @@ def test_runs_are_paired_by_their_seeds_in_whatever_order_they_were_kept(study):
     shuffled = tuple(BY_A_QUARTER[seed] for seed in seeds[NEW])
     [judged] = judge(definition(SLOWER), study({NEW: shuffled, OLD: LARGE_AND_SMALL}, seeds))
     [same] = judge(definition(SLOWER), study({NEW: BY_A_QUARTER, OLD: LARGE_AND_SMALL}))
-    assert judged.found[0].low == pytest.approx(same.found[0].low)
+    assert judged.findings[0].low == pytest.approx(same.findings[0].low)
 
 
 @pytest.mark.parametrize("seeds", [(10, 11, 12, 13, 14), (0, 1, 2, 3, 9)])
 def test_other_seeds_are_not_paired(study, seeds):
     runs = study({NEW: BY_A_QUARTER, OLD: LARGE_AND_SMALL}, {NEW: seeds})
     [judged] = judge(definition(SLOWER), runs)
-    [found] = judged.found
+    [found] = judged.findings
     test = stats.ttest_ind(np.log(BY_A_QUARTER), np.log(LARGE_AND_SMALL), equal_var=False)
     assert (found.low, found.high) == pytest.approx(np.exp(test.confidence_interval(0.95)))
     assert (judged.verdict, found.is_paired) == (UNKNOWN, False)
@@ -172,7 +176,7 @@ def test_a_published_time_has_no_seeds(study):
     claim = {"says": "s", "of": SLOWER["of"], "within": 0.25}
     told = definition(claim, times={NEW: 2.0})
     [judged] = judge(told, study({NEW: (2.1, 2.2, 2.3)}))
-    assert not judged.found[0].is_paired
+    assert not judged.findings[0].is_paired
 
 
 def test_places_are_all_that_the_claim_leaves_open(study):
@@ -180,10 +184,10 @@ def test_places_are_all_that_the_claim_leaves_open(study):
              for n in (1, 2, 4)}  # fmt: skip
     claim = {"says": "s", "of": {"policy": "new"}, "over": {"policy": "old"}, "at_most": 1}
     [judged] = judge(definition(claim), study(times))
-    assert (judged.nr_places, len(judged.found)) == (6, 6)
+    assert (judged.nr_places, len(judged.findings)) == (6, 6)
     claim["of"] = {"policy": "new", "n": [2, 4]}
     [judged] = judge(definition(claim), study(times))
-    assert {found.where for found in judged.found} == {
+    assert {found.where for found in judged.findings} == {
         f"new, {machine}, n = {n}" for machine in ("small", "large") for n in (2, 4)
     }
 
@@ -192,7 +196,7 @@ def test_each_of_several_counterparts_is_a_place(study):
     times = {("old", "small", n): (float(n),) * 3 for n in (1, 2, 4)}
     claim = {"says": "s", "of": {"policy": "old", "machine": "small", "n": 2}, "at_most": 1}
     [judged] = judge(definition(claim | {"over": {"n": [1, 4]}}), study(times))
-    assert [found.simulated for found in judged.found] == [2.0, 0.5]
+    assert [found.simulated for found in judged.findings] == [2.0, 0.5]
     assert judged.verdict == NOT
     assert verdict_text(judged) == "not reproduced; it is in 1 of 2 places"
     assert simulated_text(judged) == "0.500 to 2.000"
@@ -223,7 +227,7 @@ def test_a_place_that_was_not_run_leaves_the_claim_open(study):
 def test_a_claim_that_meets_no_run_says_so(study, claim, why):
     runs = study({("new", "small", 1): (1.0,) * 3})
     [judged] = judge(definition({"says": "s"} | claim), runs)
-    assert (judged.verdict, list(judged.found)) == (UNKNOWN, [])
+    assert (judged.verdict, list(judged.findings)) == (UNKNOWN, [])
     assert verdict_text(judged) == f"cannot tell: {why}"
     assert (simulated_text(judged), bounds_text(judged)) == ("", "")
 
@@ -234,7 +238,7 @@ def test_equal_numbers_are_equal_however_they_are_written(study):
     claim |= {"over": {"n": [1.0]}, "at_most": 2}
     told = definition(claim)
     [judged] = judge(told, study(times))
-    [found] = judged.found
+    [found] = judged.findings
     assert (found.where, found.simulated, judged.verdict) == ("old, small, n = 2", 2.0, REPRODUCED)
     # A store may hold what an earlier schedlab has read.
     stored = {**told["claims"][0], "of": [{**told["claims"][0]["of"][0], "n": 2.0}]}
@@ -259,7 +263,7 @@ def test_a_time_alone_is_held_against_the_published_one(study):
     told = definition(claim, times={("old", "small", 2): 2.0})
     all_s = (2.1, 2.2, 2.3)
     [judged] = judge(told, study({("old", "small", 2): all_s}))
-    [found] = judged.found
+    [found] = judged.findings
     interval = stats.ttest_1samp(np.log(all_s) - np.log(2.0), 0.0).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx(np.exp(interval))
     assert (found.published, judged.verdict) == (1.0, REPRODUCED)
@@ -272,8 +276,8 @@ def test_over_the_ideal_is_over_one_part_times_the_parts_of_a_cpu(study):
     times = {place: (2 * s,) * 3 for place, s in published.items()}
     [judged] = judge(definition(claim, times=published, ideal="n"), study(times))
     # Two CPUs: one part each at n = 2, two parts each at n = 4.
-    assert [found.simulated for found in judged.found] == pytest.approx([1.5, 1.0])
-    assert [found.published for found in judged.found] == pytest.approx([1.5, 1.0])
+    assert [found.simulated for found in judged.findings] == pytest.approx([1.5, 1.0])
+    assert [found.published for found in judged.findings] == pytest.approx([1.5, 1.0])
     assert judged.verdict == REPRODUCED and bounds_text(judged) == "as published, each"
 
 
@@ -292,7 +296,7 @@ def test_a_share_of_cpu_time_is_in_percent(make_record):
     claim |= {"share_of_nice": 15, "published": 0.7, "at_least": 0.65, "at_most": 1.2}
     runs = study_of([run(seed, 7 + seed) for seed in range(3)])
     [judged] = judge(definition(claim), runs)
-    [found] = judged.found
+    [found] = judged.findings
     half = stats.t.ppf(0.975, 2) * stats.sem([0.7, 0.8, 0.9])
     assert (found.simulated, found.low) == pytest.approx((0.8, 0.8 - half))
     assert simulated_text(judged) == f"0.80 % [{0.8 - half:.2f}, {0.8 + half:.2f}]"

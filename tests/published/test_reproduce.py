@@ -107,10 +107,9 @@ def test_published_ratios_that_do_not_fit_beside_the_times_stand_below(monkeypat
 
     columns = [*experiment_table.OF_TIMES, "published ×", "simulated ×"]
     rows = {named(n): ["1,121", "1,226", "s", f"+{n}.4 %", "0.978", "0.960"] for n in range(3)}
-    monkeypatch.setattr(experiment_table, "_published_cells", lambda _: (columns, rows))
     for width, nr_tables in ((120, 1), (80, 2)):
         monkeypatch.setattr(tables, "PIPED_COLUMNS", width)
-        experiment_table._print_published({})
+        experiment_table._print_published_table(columns, rows)
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= width
         assert text.count(named(2)) == nr_tables

@@ -7,8 +7,8 @@ table must stand in every other one.
 import re
 
 import pytest
+from made_answers import made_answer
 from schedlab.experiment import interactivity_table, table
-from schedlab.experiment.study import study_of
 from schedlab.report import tables
 
 MAKESPAN = re.compile(r"[\d.]+ ± [\d.]+")
@@ -42,7 +42,7 @@ def study(make_record):
                                 result=result,
                             )
                         )  # fmt: skip
-        return study_of(records)
+        return made_answer(records, title="")
 
     return make
 
@@ -53,9 +53,9 @@ def printed(monkeypatch, capsys):
 
     def show(study, width):
         monkeypatch.setattr(tables, "PIPED_COLUMNS", width)
-        table.print_study(study, "", "", {}, {})
+        table.print_study(study)
         times = capsys.readouterr().out.splitlines()
-        interactivity_table.print_interactivity(study)
+        interactivity_table.print_interactivity(study.study, study.metrics)
         return times, capsys.readouterr().out.splitlines()
 
     return show

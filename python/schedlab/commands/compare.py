@@ -17,19 +17,21 @@ from schedlab.errors import EXIT_FOUND, SchedlabError
 from schedlab.experiment import (
     definition,
     interactivity_table,
-    reporting,
     table,
+    timelines,
     verdicts_table,
     vm,
 )
 from schedlab.experiment.cells import expand
-from schedlab.experiment.making import Comparison, begin
+from schedlab.experiment.making import Making, begin
 from schedlab.report import tables
+from schedlab.shown import print_note
 from schedlab.store.runs import RunRecord, Store
 
 if TYPE_CHECKING:
-    from schedlab.experiment.published import Beside
-    from schedlab.experiment.study import Study
+    from pathlib import Path
+
+    from schedlab.experiment.answer import Answer
 
 
 @click.command("compare")
@@ -111,38 +113,73 @@ def compare_verb(
     elif looked_at or scenario:
         raise SchedlabError("--timeline and --scenario are of a report", "add --report FILE.html")
     cells = expand(asked)
-    if looked_at or scenario:
-        # Better before a long sweep than after it.
-        from schedlab.experiment import timelines
-
-        timelines.refuse_unknown(cells, looked_at or (), scenario or "")
-    command = options.command()
-    with Store(store) as kept:
-        comparison = begin(asked, cells, kept, command)
+    wish = timelines.Wish(looked_at or (), scenario or "")
+    # Better before a long sweep than after it.
+    wish.refuse_unknown(*timelines.labels_and_places(cells))
+    with Store(store) as opened:
+        making = begin(asked, cells, opened, options.command())
         try:
-            comparison.make_runs(vm.jobs(jobs, asked.vm), quiet)
-            if not quiet:
-                _say_what_was_made(comparison)
-            study, published = _print_answer(comparison, as_json)
-            if report_path:
-                told = reporting.Told(asked.definition, command, study, published, lambda: cells)
-                reporting.write(report_path, told, looked_at, scenario, quiet)
-                if not quiet:
-                    click.echo(f"report: {report_path}", err=True)
-            return _conclude(study, comparison.records, quiet)
+            making.make_runs(vm.jobs(jobs, asked.vm), quiet)
+            return _tell(making, report_path, wish, quiet, as_json)
         except KeyboardInterrupt:
-            nr_kept, nr_cells = comparison.count_kept(), len(comparison.cells)
+            nr_kept, nr_cells = making.count_kept(), len(cells)
             kept = f"all {nr_cells}" if nr_kept == nr_cells else f"{nr_kept} of {nr_cells}"
             options.tell_kept(f"{kept} runs", store)
             raise
 
 
-def _say_what_was_made(comparison: Comparison) -> None:
-    text = f"{comparison.nr_made} runs made, {comparison.nr_reused} reused"
-    text += f" from {comparison.store.path}"
-    if comparison.nr_of_others:
-        text += f", {comparison.nr_of_others} made meanwhile by another process"
-    click.echo(text, err=True)
+def _tell(
+    making: Making, report_path: Path | None, wish: timelines.Wish, quiet: bool, as_json: bool
+) -> int:
+    """Prints what came of an experiment, writes its page, and gives the exit code."""
+    from schedlab.experiment.answer import answer_of
+
+    note = (lambda text: None) if quiet else print_note
+    note(_made_text(making))
+    answer = answer_of(making.asked.definition, options.command(), making.records)
+    _print_answer(answer, making, as_json)
+    if report_path:
+        from schedlab.experiment import page
+
+        shown = timelines.of_study(answer.study, lambda: making.cells, wish, note)
+        page.write(report_path, answer, shown)
+        note(f"report: {report_path}")
+    if _are_identical(making.records):
+        note(
+            f"note: every repetition of a run was identical, because {making.records[0].workload}"
+            " draws no random numbers: the intervals have no width, and --repeat 1 says as much"
+        )
+    table.report_failures(answer.study.incomplete)
+    return EXIT_FOUND if answer.study.incomplete else 0
+
+
+def _made_text(making: Making) -> str:
+    text = f"{making.nr_made} runs made, {making.nr_reused} reused from {making.store.path}"
+    if making.nr_of_others:
+        text += f", {making.nr_of_others} made meanwhile by another process"
+    return text
+
+
+def _print_answer(answer: Answer, making: Making, as_json: bool) -> None:
+    if as_json:
+        data = table.study_json(answer, making.records)
+        data["reused"] = making.nr_reused + making.nr_of_others
+        data |= interactivity_table.interactivity_json(answer.metrics)
+        tables.print_json(data | verdicts_table.verdicts_json(answer.judged))
+    else:
+        table.print_study(answer)
+        verdicts_table.print_verdicts(answer.judged)
+        interactivity_table.print_interactivity(answer.study, answer.metrics)
+
+
+def _are_identical(records: Sequence[RunRecord]) -> bool:
+    """Whether chance played no part, because an interval of no width looks like certainty."""
+    digests: dict[tuple, list[str]] = {}
+    for record in records:
+        place = (record.policy, record.machine, str(record.varied))
+        digests.setdefault(place, []).append(record.digest)
+    repeated = [of_cell for of_cell in digests.values() if len(of_cell) > 1]
+    return bool(repeated) and all(len(set(of_cell)) == 1 for of_cell in repeated)
 
 
 def _merge(file: str | None, given: Mapping) -> dict:
@@ -171,51 +208,3 @@ def _merge(file: str | None, given: Mapping) -> dict:
         if any(said[-2:]):
             click.echo("note: published times are left out: this is another workload", err=True)
     return merged
-
-
-def _note_identical(records: Sequence[RunRecord]) -> None:
-    """Says so if chance played no part, because an interval of no width looks like certainty."""
-    digests: dict[tuple, list[str]] = {}
-    for record in records:
-        place = (record.policy, record.machine, str(record.varied))
-        digests.setdefault(place, []).append(record.digest)
-    repeated = [found for found in digests.values() if len(found) > 1]
-    if repeated and all(len(set(found)) == 1 for found in repeated):
-        click.echo(
-            f"note: every repetition of a run was identical, because {records[0].workload} draws"
-            " no random numbers: the intervals have no width, and --repeat 1 says as much",
-            err=True,
-        )
-
-
-def _print_answer(comparison: Comparison, as_json: bool) -> tuple[Study, dict[str, Beside]]:
-    """Prints what came of an experiment, and gives it with what others published."""
-    from schedlab.experiment.headline import told_panels
-    from schedlab.experiment.published import published_beside
-    from schedlab.experiment.study import study_of
-    from schedlab.experiment.verdicts import judge
-
-    asked, records = comparison.asked, comparison.records
-    study = study_of(records)
-    published = published_beside(asked.definition, study)
-    judged = judge(asked.definition, study)
-    if as_json:
-        reused = comparison.nr_reused + comparison.nr_of_others
-        told = table.study_json(asked, study, records, reused, published)
-        told |= interactivity_table.interactivity_json(study)
-        tables.print_json(told | verdicts_table.verdicts_json(judged))
-    else:
-        first = told_panels(study)
-        sets = definition.told_sets(asked.definition)
-        table.print_study(study, asked.title, asked.description, published, first, sets)
-        verdicts_table.print_verdicts(judged)
-        interactivity_table.print_interactivity(study)
-    return study, published
-
-
-def _conclude(study: Study, records: Sequence[RunRecord], quiet: bool) -> int:
-    """Says what is to be known of the answer, and gives the exit code."""
-    if not quiet:
-        _note_identical(records)
-    table.report_failures(study.incomplete)
-    return EXIT_FOUND if study.incomplete else 0

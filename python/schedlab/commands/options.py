@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from schedlab.experiment.sweep import JOBS_MAX
-from schedlab.experiment.vm import DEFAULT_CPUS
+from schedlab.experiment.definition import DEFAULT_CPUS
 from schedlab.shown import print_note
 from schedlab.store.runs import DEFAULT_PATH
+from schedlab.workers import JOBS_MAX
 
 # Random numbers of the core begin at a signed 64-bit integer, to which counts are added.
 SEED_MAX = 2**62
@@ -122,7 +122,7 @@ timeline_options = together(
         "looked_at",
         nargs=2,
         metavar="POLICY POLICY",
-        help="Draw which task ran where under these two.  [default: best and worst]",
+        help="Draw which task ran where under these two.  [default: fastest and slowest]",
     ),
     click.option(
         "--scenario",

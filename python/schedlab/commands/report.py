@@ -6,7 +6,6 @@ again for it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,9 +18,9 @@ from schedlab.commands.options import timeline_options
 from schedlab.errors import BadValue, NoTimeline, SchedlabError
 from schedlab.experiment import definition
 from schedlab.experiment.cells import Cell, expand
-from schedlab.experiment.reporting import Told, write
 from schedlab.experiment.stored import choose_experiment, others_text, stored_order
 from schedlab.report import tables
+from schedlab.shown import print_note
 from schedlab.store.runs import Store, StoredExperiment
 from schedlab.user_file import refuse_unwritable
 
@@ -75,29 +74,29 @@ def report_verb(
         chosen, others = choose_experiment(kept, wanted)
         records = kept.runs(chosen.id)
         if others and wanted is None:
-            click.echo(others_text(kept, others), err=True)
+            print_note(others_text(kept, others))
     if not records:
         raise SchedlabError(
             f"experiment {chosen.name or chosen.id} of {store} has no finished run",
             f"make its runs: {chosen.command}",
         )
-    from schedlab.experiment.published import published_beside
-    from schedlab.experiment.study import study_of
+    from schedlab.experiment import page, timelines
+    from schedlab.experiment.answer import answer_of
 
-    study = study_of(sorted(records, key=stored_order(chosen)))
-    published = published_beside(chosen.definition, study)
-    cells = functools.partial(_stored_cells, chosen)
-    told = Told(chosen.definition, chosen.command, study, published, cells)
-    write(output, told, looked_at, scenario, quiet=False)
-    told = {"report": str(output), "experiment": chosen.id, "runs": len(records)}
-    return _tell(told, f"report of {len(records)} runs: {output}", as_json)
+    records = sorted(records, key=stored_order(chosen))
+    answer = answer_of(chosen.definition, chosen.command, records)
+    wish = timelines.Wish(looked_at or (), scenario or "")
+    shown = timelines.of_study(answer.study, lambda: _stored_cells(chosen), wish, print_note)
+    page.write(output, answer, shown)
+    data = {"report": str(output), "experiment": chosen.id, "runs": len(records)}
+    return _tell(data, f"report of {len(records)} runs: {output}", as_json)
 
 
-def _tell(told: Mapping, text: str, as_json: bool) -> int:
+def _tell(data: Mapping, text: str, as_json: bool) -> int:
     if as_json:
-        tables.print_json(told)
+        tables.print_json(data)
     else:
-        click.echo(text, err=True)
+        print_note(text)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from pathlib import Path
 
 import click
@@ -79,7 +80,7 @@ def run_verb(
         table.report_failures([record])
         table.print_evidence(record)
     if as_json:
-        tables.print_json(table.record_json(record))
+        tables.print_json(dataclasses.asdict(record))
     elif sweep.has_metrics(record.result):
         click.echo(table.run_title(cell))
         table.print_table(table.run_table(record))

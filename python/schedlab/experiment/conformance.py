@@ -6,18 +6,18 @@ ends its process or loops is one violation more and not the end of the check.
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedlab import catalogue, values
+from schedlab import catalogue, values, whole_file
 from schedlab.errors import BadValue, SchedlabError, UnknownName
-from schedlab.experiment import sweep, table
-from schedlab.shown import print_note
+from schedlab.experiment import sweep
+from schedlab.report.progress import Progress
 
 # Random scenarios that a worker tries at a time: a fraction of a second.
 RANDOM_AT_ONCE = 50
@@ -25,10 +25,18 @@ RANDOM_AT_ONCE = 50
 SHRUNK_MAX = 3
 TRIES_MAX = 5_000
 SEEDS_MAX = ORDERS_MAX = 10_000_000
+# What is tried unless the user says otherwise.
 SEEDS = 1_000
 SEED = 1
 ORDERS = 20_000
-"""What is tried unless the user says otherwise."""
+# What the core calls a property, what people call it, and its unit.
+PROPERTIES = {
+    "sound": ("ends, breaks no rule, keeps to CPUs", ""),
+    "wait_ms_max": ("longest wait", "ms"),
+    "wakeup_ms_max": ("longest wait of a light task woken up", "ms"),
+    "idle_ms_max": ("longest idle time while a task waits", "ms"),
+    "share_error_percent_max": ("largest error of a share of CPU time", "%"),
+}
 
 
 @dataclass(frozen=True)
@@ -97,16 +105,18 @@ def check(
     trials = _trials(checked, seeds, seed, orders, only)
     if not trials:
         raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
-    found, tell = Findings(checked), Teller(len(trials), quiet)
-    _make(trials, found, jobs, tell)
-    if refusal := found.refusal():
-        told = f"policy {checked.label} does not begin: {refusal}"
-        raise SchedlabError(told, _way_out(settings))
-    _shrink(found, tell)
-    violations = found.violations()
+    findings = Findings(checked)
+    with Progress(len(trials), "trials", quiet) as progress:
+        _make(trials, findings, jobs, progress)
+        if refusal := findings.refusal():
+            message = f"policy {checked.label} does not begin: {refusal}"
+            raise SchedlabError(message, _way_out(settings))
+        _shrink(findings, progress)
+    violations = findings.violations()
     for violation in violations:
-        _keep(violation, checked, seed, orders, out)
-    return found, violations
+        violation["again"] = _again(violation, checked, seed, orders)
+        violation["replay"] = out and _replay(violation, checked, seed, out)
+    return findings, violations
 
 
 def _choose(text: str, settings: Sequence[str]) -> Checked:
@@ -245,29 +255,28 @@ class Findings:
 
     def violations(self) -> list[dict]:
         """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
-        found = []
+        violations = []
         ended_early = set()
         for row in self.rows:
             check = row["check"]
             if row["verdict"] != "violated" or check in ended_early:
                 continue
-            found.append({"check": check, "what": _what(row), "files": check, "seed": None})
+            violations.append({"check": check, "what": _what(row), "files": check, "seed": None})
             if row["problem"]:
                 # Its figures are as they are because of that.
                 ended_early.add(check)
         for small in self.small:
             if small["failed"]:
                 what = small["failed"]["problem"]["message"]
-                found.append({"check": small["name"], "what": what, "files": None, "seed": None})
-        told = self.smallest or {failed["seed"] for failed in self.random["failed"][:SHRUNK_MAX]}
+                name = small["name"]
+                violations.append({"check": name, "what": what, "files": None, "seed": None})
+        seeds = self.smallest or {failed["seed"] for failed in self.random["failed"][:SHRUNK_MAX]}
         for failed in sorted(self.random["failed"], key=lambda failed: failed["seed"]):
-            if failed["seed"] in told:
-                seed, what = failed["seed"], failed["problem"]["message"]
-                found.append(
-                    {"check": "random", "what": what, "files": str(seed), "seed": seed}
-                    | ({"smallest": self.smallest[seed]} if seed in self.smallest else {})
-                )
-        return found
+            seed, what = failed["seed"], failed["problem"]["message"]
+            if seed in seeds:
+                violation = {"check": "random", "what": what, "files": str(seed), "seed": seed}
+                violations.append(violation | {"smallest": self.smallest.get(seed)})
+        return violations
 
     def cause(self, message: str) -> str:
         """What problems of the same kind have alike: of crashes not where each of them was."""
@@ -277,27 +286,26 @@ class Findings:
     def told_once(self) -> tuple[list[dict], list[dict]]:
         """Rows and small scenarios; of those that a crash of one kind ended only the first, which
         says how many there are."""
-        ended: dict[str, list[dict]] = {}
-        rows, small = [], []
-        for kept, found, name in ((rows, self.rows, "check"), (small, self.small, "name")):
-            for one in found:
-                problem = (
-                    one["problem"] if name == "check" else (one["failed"] or {}).get("problem")
-                )
-                message = problem["message"] if problem else None
-                if message not in self.crashes:
-                    kept.append(one)
-                    continue
-                alike = ended.setdefault(self.cause(message), [])
-                if not alike:
-                    alike.append(dict(one))
-                    kept.append(alike[0])
-                else:
-                    alike.append(one)
-        for first, *others in ended.values():
-            name = "check" if "check" in first else "name"
-            first[name] += f" and {len(others)} more" * bool(others)
-        return rows, small
+        first_of: dict[str, dict] = {}
+        counts: dict[str, int] = {}
+
+        def is_first(row: dict, problem: Mapping | None) -> dict | None:
+            """The row, or None if a crash of its kind was told before."""
+            if problem is None or problem["message"] not in self.crashes:
+                return row
+            cause = self.cause(problem["message"])
+            counts[cause] = counts.get(cause, 0) + 1
+            if cause in first_of:
+                return None
+            first_of[cause] = dict(row)
+            return first_of[cause]
+
+        rows = [is_first(row, row["problem"]) for row in self.rows]
+        small = [is_first(scope, (scope["failed"] or {}).get("problem")) for scope in self.small]
+        for cause, row in first_of.items():
+            name = "check" if "check" in row else "name"
+            row[name] += f" and {counts[cause] - 1} more" * (counts[cause] > 1)
+        return [row for row in rows if row], [scope for scope in small if scope]
 
     def as_json(self, violations: Sequence[Mapping]) -> dict:
         """All that was found."""
@@ -325,7 +333,7 @@ def _way_out(settings: Sequence[str]) -> str:
 def _what(row: Mapping) -> str:
     if row["measured"] is None:
         return row["detail"]
-    name, unit = table.CHECK_PROPERTIES[row["property"]]
+    name, unit = PROPERTIES[row["property"]]
     measured, limit = f"{row['measured']:,.3f} {unit}", f"{row['limit']:,g} {unit}"
     return f"{name}: {measured}, at most {limit} ({row['detail']})"
 
@@ -340,27 +348,36 @@ def _is_costly(problem: Mapping) -> bool:
     return kind["what"] == "crash" or kind.get("failure") == "limit"
 
 
-def _make(trials: Sequence[Trial], found: Findings, jobs: int, tell: Teller) -> None:
-    """Makes trials, `jobs` at a time, and adds what comes of each to `found`."""
-    for trial, outcome in sweep.run_cells(trials, jobs, make_trial, found.wants, tell.slow, list):
+def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Progress) -> None:
+    """Makes trials, `jobs` at a time, and adds what comes of each to `findings`."""
+    tell_slow = functools.partial(_tell_slow, progress)
+    for trial, outcome in sweep.run_cells(
+        trials, jobs, make_trial, findings.wants, tell_slow, list
+    ):
         if trial.kind == "random" and sweep.is_crash(outcome.result):
-            trial, outcome = _narrow(trial, outcome, tell)
-        found.add(trial, outcome)
-        tell.done(trial)
+            trial, outcome = _narrow(trial, outcome, tell_slow)
+        findings.add(trial, outcome)
+        progress.done()
     made, small = catalogue.native().check_names()
     # Trials end in any order; a table does not change with it.
-    found.rows.sort(key=lambda row: made.index(row["check"]))
-    found.small.sort(key=lambda scope: small.index(scope["name"]))
-    found.random["failed"].sort(key=lambda failed: failed["seed"])
+    findings.rows.sort(key=lambda row: made.index(row["check"]))
+    findings.small.sort(key=lambda scope: small.index(scope["name"]))
+    findings.random["failed"].sort(key=lambda failed: failed["seed"])
 
 
-def _narrow(trial: Trial, outcome: sweep.Outcome, tell: Teller) -> tuple[Trial, sweep.Outcome]:
+def _tell_slow(progress: Progress, trial: Trial) -> None:
+    progress.note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
+
+
+def _narrow(
+    trial: Trial, outcome: sweep.Outcome, tell_slow: Callable[[Trial], None]
+) -> tuple[Trial, sweep.Outcome]:
     """The first of several random scenarios in which the policy ends its process or loops."""
     if "run" in outcome.result:
         return replace(trial, seed=outcome.result["run"], count=1), outcome
     while trial.count > 1:
         half = replace(trial, count=trial.count // 2)
-        tried = sweep.run_alone(half, make_trial, tell.slow, _ignore)
+        tried = sweep.run_alone(half, make_trial, tell_slow, _ignore)
         if sweep.is_crash(tried.result):
             trial, outcome = half, tried
         else:
@@ -369,78 +386,54 @@ def _narrow(trial: Trial, outcome: sweep.Outcome, tell: Teller) -> tuple[Trial, 
     return trial, outcome
 
 
-def _shrink(found: Findings, tell: Teller) -> None:
+def _shrink(findings: Findings, progress: Progress) -> None:
     """Makes the first failing random scenario of each kind smaller, unless that takes too long."""
     kinds = []
-    for failed in found.random["failed"]:
+    for failed in findings.random["failed"]:
         kind = failed["problem"]["kind"]
         if kind in kinds or _is_costly(failed["problem"]) or len(kinds) == SHRUNK_MAX:
             continue
         kinds.append(kind)
-        trial = Trial(found.policy, "shrink", "", failed["seed"])
-        found.add(trial, sweep.run_alone(trial, make_trial, tell.slow, _ignore))
-
-
-def _keep(violation: dict, policy: Checked, seed: int, orders: int, out: Path | None) -> None:
-    """Writes the files of a violated scenario, and how to see it again into `violation`."""
-    settings = [word for text in policy.settings for word in ("--set", text)]
-    only = ["--only", violation["check"]]
-    if violation["seed"] is not None:
-        seed = violation["seed"]
-        only += ["--seeds", "1", "--seed", str(seed)]
-    elif violation["files"] is None:
-        only += ["--orders", str(orders)] if orders != ORDERS else []
-    else:
-        only += ["--seed", str(seed)] if seed != SEED else []
-    violation["again"] = shlex.join(["schedlab", "check", policy.given, *settings, *only])
-    violation["replay"] = None
-    if violation["files"] is None or out is None:
-        return
-    smallest = violation.get("smallest")
-    files = smallest["files"] if smallest else None
-    if files is None:
-        files = json.loads(catalogue.native().check_files(violation["files"]))
-    paths = {}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for kind in ("machine", "workload"):
-            paths[kind] = out / f"{files[f'{kind}_name']}.toml"
-            paths[kind].write_text(files[kind])
-    except OSError as error:
-        raise SchedlabError(
-            f"cannot write into {out}: {error.strerror}", "give another directory with --out"
-        ) from error
-    words = ["schedlab", "run", policy.given, *settings]
-    # A text with a slash is a path wherever a name does.
-    for kind, path in paths.items():
-        words += [f"--{kind}", str(path) if "/" in str(path) else f"./{path}"]
-    violation["replay"] = shlex.join([*words, "--seed", str(seed)])
+        trial = Trial(findings.policy, "shrink", "", failed["seed"])
+        tell_slow = functools.partial(_tell_slow, progress)
+        findings.add(trial, sweep.run_alone(trial, make_trial, tell_slow, _ignore))
 
 
 def _ignore(_printed: str) -> None:
     """What a policy has printed in the same scenarios before was told."""
 
 
-class Teller:
-    """Progress on stderr: a line that is written over, if somebody looks at it."""
+def _again(violation: Mapping, policy: Checked, seed: int, orders: int) -> str:
+    """The command that shows a violation again."""
+    words = ["schedlab", "check", policy.given, *_set_words(policy), "--only", violation["check"]]
+    if violation["seed"] is not None:
+        words += ["--seeds", "1", "--seed", str(violation["seed"])]
+    elif violation["files"] is None:
+        words += ["--orders", str(orders)] if orders != ORDERS else []
+    else:
+        words += ["--seed", str(seed)] if seed != SEED else []
+    return shlex.join(words)
 
-    def __init__(self, total: int, quiet: bool):
-        self.total = total
-        self.quiet = quiet
-        self.nr_done = 0
-        self.told: set[Trial] = set()
-        self.stream = sys.stderr
 
-    def done(self, _trial: Trial) -> None:
-        """One more trial is over."""
-        self.nr_done += 1
-        if not self.quiet and self.stream.isatty():
-            end = "\r" if self.nr_done < self.total else "\x1b[2K\r"
-            self.stream.write(f"\x1b[2K{self.nr_done} of {self.total} trials{end}")
-            self.stream.flush()
+def _replay(violation: Mapping, policy: Checked, seed: int, out: Path) -> str | None:
+    """Writes the files of a violated scenario, and gives the command that runs it; None if it has
+    no files."""
+    if violation["files"] is None:
+        return None
+    smallest = violation.get("smallest")
+    files = smallest["files"] if smallest else None
+    files = files or json.loads(catalogue.native().check_files(violation["files"]))
+    words = ["schedlab", "run", policy.given, *_set_words(policy)]
+    with whole_file.named_errors(f"a scenario in {out}", "give another directory with --out"):
+        out.mkdir(parents=True, exist_ok=True)
+        for kind in ("machine", "workload"):
+            path = out / f"{files[f'{kind}_name']}.toml"
+            path.write_text(files[kind])
+            # A text with a slash is a path wherever a name does.
+            words += [f"--{kind}", str(path) if "/" in str(path) else f"./{path}"]
+    of_scenario = seed if violation["seed"] is None else violation["seed"]
+    return shlex.join([*words, "--seed", str(of_scenario)])
 
-    def slow(self, trial: Trial) -> None:
-        """A trial has been at work for long."""
-        if not self.quiet and trial not in self.told:
-            self.told.add(trial)
-            print_note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
+
+def _set_words(policy: Checked) -> list[str]:
+    return [word for text in policy.settings for word in ("--set", text)]

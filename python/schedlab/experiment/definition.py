@@ -23,6 +23,8 @@ CELLS_MAX = 100_000
 # SQLite keeps signed 64-bit integers; repetition r uses seed + r.
 SEED_MAX = 2**63 - 1 - CELLS_MAX
 
+# Of a virtual machine, unless the user says otherwise.
+DEFAULT_CPUS = "2"
 LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
 LABELLED = re.compile(rf"(?P<label>{LABEL.pattern})=(?P<policy>.+)")
 

@@ -13,17 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedlab.experiment.interactivity import last_runs
 from schedlab.nice import fair_shares, weight_of
 from schedlab.statistics.estimates import Estimate, estimate
 
 if TYPE_CHECKING:
     from schedlab.experiment.study import Panel, Study
 
+# Share of a run that a task which never sleeps may be neither running nor waiting: switches.
 ASLEEP_MAX = 0.01
-"""Share of a run that a task which never sleeps may be neither running nor waiting: switches."""
+# Share of the CPU time that tasks which do sleep may take before no closed form holds.
 OTHERS_MAX = 0.01
-"""Share of the CPU time that tasks which do sleep may take before no closed form holds."""
+
+# Of each nice value how many tasks it has, and what they were promised and got, in percent.
+Contest = Mapping[int, tuple[int, float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class ShareErrors:
 def share_errors(study: Study) -> list[ShareErrors]:
     """A row a panel and policy for which there is a closed form; see the module's beginning."""
     rows = []
-    for panel, cell, policy, runs in last_runs(study):
+    for panel, cell, policy, runs in study.last_runs:
         contests = [_contest(record.result) for record in runs]
         # Random workloads may have other tasks with another seed.
         if all(contests) and len({tuple(contest) for contest in contests}) == 1:
@@ -64,30 +66,35 @@ def share_errors(study: Study) -> list[ShareErrors]:
     return rows
 
 
-def _contest(result: Mapping) -> dict[int, tuple[int, float, float]] | None:
-    """Count, promised and got of each nice value; None where there is no closed form."""
-    groups, nr_cpus = result["task_groups"], result["nr_cpus"]
+def _contest(result: Mapping) -> Contest | None:
+    """What a run promised and gave to its tasks; None where there is no closed form."""
+    groups = result["task_groups"]
     if not groups or any(group["wait_ns"] is None for group in groups):
         return None
     hogs = [group for group in groups if _never_sleeps(group, result["elapsed_ns"])]
-    run_ns = sum(group["run_ns"] for group in hogs)
-    all_ns = sum(group["run_ns"] for group in groups)
-    weights = [weight_of(group["nice"]) for group in hogs for _ in range(group["count"])]
-    if (
-        len({group["nice"] for group in hogs}) < 2
-        or len(weights) <= nr_cpus
-        or any(group.get("pinned", True) for group in hogs)
-        or all_ns - run_ns > OTHERS_MAX * all_ns
-    ):
+    if not _compete_alone(hogs, groups, result["nr_cpus"]):
         return None
-    promised = dict(zip(weights, fair_shares(weights, nr_cpus), strict=True))
-    found = {}
+    weights = [weight_of(group["nice"]) for group in hogs for _ in range(group["count"])]
+    promised = dict(zip(weights, fair_shares(weights, result["nr_cpus"]), strict=True))
+    all_ns = sum(group["run_ns"] for group in hogs)
+    contest = {}
     for nice in sorted({group["nice"] for group in hogs}):
-        mine = [group for group in hogs if group["nice"] == nice]
-        count = sum(group["count"] for group in mine)
-        got = sum(group["run_ns"] for group in mine) / run_ns
-        found[nice] = (count, 100 * count * promised[weight_of(nice)], 100 * got)
-    return found
+        alike = [group for group in hogs if group["nice"] == nice]
+        count = sum(group["count"] for group in alike)
+        got = sum(group["run_ns"] for group in alike) / all_ns
+        contest[nice] = (count, 100 * count * promised[weight_of(nice)], 100 * got)
+    return contest
+
+
+def _compete_alone(hogs: Sequence[Mapping], groups: Sequence[Mapping], nr_cpus: int) -> bool:
+    """Whether tasks that never sleep compete for all CPUs, and nobody else takes much."""
+    hogs_ns, all_ns = (sum(group["run_ns"] for group in some) for some in (hogs, groups))
+    return (
+        len({group["nice"] for group in hogs}) > 1
+        and sum(group["count"] for group in hogs) > nr_cpus
+        and not any(group.get("pinned", True) for group in hogs)
+        and all_ns - hogs_ns <= OTHERS_MAX * all_ns
+    )
 
 
 def _never_sleeps(group: Mapping, elapsed_ns: int) -> bool:
@@ -96,7 +103,7 @@ def _never_sleeps(group: Mapping, elapsed_ns: int) -> bool:
 
 
 def _errors(
-    panel: Panel, x: float | str | None, policy: str, contests: Sequence[Mapping]
+    panel: Panel, x: float | str | None, policy: str, contests: Sequence[Contest]
 ) -> ShareErrors:
     shares = [
         NiceShare(
@@ -109,11 +116,6 @@ def _errors(
         for nice, (count, promised, _) in contests[0].items()
     ]
     sizes = [[abs(got - due) for _, due, got in contest.values()] for contest in contests]
-    return ShareErrors(
-        panel,
-        x,
-        policy,
-        shares,
-        largest=estimate([max(of_run) for of_run in sizes]),
-        mean=estimate([sum(of_run) / len(of_run) for of_run in sizes]),
-    )
+    largest = estimate([max(of_run) for of_run in sizes])
+    mean = estimate([sum(of_run) / len(of_run) for of_run in sizes])
+    return ShareErrors(panel, x, policy, shares, largest, mean)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schedlab.experiment.fairness import ShareErrors, share_errors
 from schedlab.statistics.estimates import (
     Estimate,
     estimate,
@@ -21,11 +22,8 @@ from schedlab.statistics.estimates import (
 
 if TYPE_CHECKING:
     from schedlab.experiment.study import Panel, ScenarioRuns, Study
-    from schedlab.store.runs import RunRecord
 
 PERCENTILES = ("p50", "p90", "p99", "max")
-REQUEST_GROUPS_MAX = 8
-"""A workload with more kinds of requests is told without a figure for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +60,18 @@ class Requests:
     delays: Delays | None
 
 
-def last_runs(study: Study) -> list[tuple[Panel, ScenarioRuns, str, Sequence[RunRecord]]]:
-    """The runs of each policy where most is asked of it: the last cell of each panel."""
-    cells = [(panel, panel.cells[-1]) for panel in study.panels]
-    return [
-        (panel, cell, policy, cell.runs[policy])
-        for panel, cell in cells
-        for policy in study.policies
-        if policy in cell.runs
-    ]
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What tasks got of the CPUs, each list empty where no run has anything of it."""
+
+    latencies: Sequence[Delays]
+    requests: Sequence[Requests]
+    shares: Sequence[ShareErrors]
+
+
+def metrics_of(study: Study) -> Metrics:
+    """The metrics of the last cell of each panel."""
+    return Metrics(wakeup_latencies(study), requests(study), share_errors(study))
 
 
 def sleeps(result: Mapping) -> bool:
@@ -81,9 +82,9 @@ def sleeps(result: Mapping) -> bool:
 def wakeup_latencies(study: Study) -> list[Delays]:
     """From wake-up to running, a row a panel and policy, where tasks sleep and wake."""
     rows = []
-    for panel, cell, policy, runs in last_runs(study):
-        found = [record.result["wakeup_latency_ns"] for record in runs if sleeps(record.result)]
-        if delays := _delays(panel, cell, policy, found):
+    for panel, cell, policy, runs in study.last_runs:
+        of_runs = [record.result["wakeup_latency_ns"] for record in runs if sleeps(record.result)]
+        if delays := _delays(panel, cell, policy, of_runs):
             rows.append(delays)
     return rows
 
@@ -91,35 +92,28 @@ def wakeup_latencies(study: Study) -> list[Delays]:
 def requests(study: Study) -> list[Requests]:
     """A row a panel, policy and name of tasks that release requests; none if no task does."""
     rows = []
-    for panel, cell, policy, runs in last_runs(study):
+    for panel, cell, policy, runs in study.last_runs:
         groups: dict[str, list[Mapping]] = {}
         for record in runs:
             for group in record.result.get("requests") or ():
                 groups.setdefault(group["name"], []).append(group)
-        for name, found in groups.items():
-            due = [group for group in found if group.get("deadlines")]
-            missed = [group["deadline_misses"] for group in due]
+        for name, of_runs in groups.items():
+            due = [group for group in of_runs if group.get("deadlines")]
+            misses = [group["deadline_misses"] for group in due]
             deadlines = [group["deadlines"] for group in due]
-            delays = _delays(panel, cell, policy, [group.get("response_ns") for group in found])
-            rows.append(
-                Requests(
-                    panel,
-                    cell.x,
-                    policy,
-                    name,
-                    estimate(deadlines) if due else None,
-                    percent_estimate(missed, deadlines) if due else None,
-                    delays,
-                )
-            )
-    return [row for row in rows if row.missed or row.delays]
+            delays = _delays(panel, cell, policy, [group.get("response_ns") for group in of_runs])
+            missed = percent_estimate(misses, deadlines) if due else None
+            if missed or delays:
+                of = estimate(deadlines) if due else None
+                rows.append(Requests(panel, cell.x, policy, name, of, missed, delays))
+    return rows
 
 
 def _delays(
-    panel: Panel, cell: ScenarioRuns, policy: str, found: Sequence[Mapping | None]
+    panel: Panel, cell: ScenarioRuns, policy: str, of_runs: Sequence[Mapping | None]
 ) -> Delays | None:
     """Percentiles are estimated over runs: one number a run, never a percentile of percentiles."""
-    counted = [delays for delays in found if delays and delays["count"]]
+    counted = [delays for delays in of_runs if delays and delays["count"]]
     if not counted:
         return None
     # A delay of 0 ns is one below the clock's step.

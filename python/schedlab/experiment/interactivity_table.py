@@ -6,77 +6,54 @@ Below the table of makespans stand only the metrics that the runs have.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.report.forms import time_text
+from schedlab.report.forms import interval_text, mean_text, time_text
 from schedlab.report.tables import Block, fits, print_policy_rows, print_table
 from schedlab.shown import print_data
 
 if TYPE_CHECKING:
     from schedlab.experiment.fairness import ShareErrors
-    from schedlab.experiment.interactivity import Delays, Requests
+    from schedlab.experiment.interactivity import Delays, Metrics, Requests
     from schedlab.experiment.study import Study
     from schedlab.statistics.estimates import Estimate
 
 SHOWN_PERCENTILES = ("p50", "p99", "max")
 
-Row = tuple[str, str, dict[str, str]]
-"""Machine, metric, and a text for each policy that has the metric."""
+Texts = dict[str, dict[str, dict[str, str]]]
+"""Of each machine and metric, in their order, a text for each policy that has the metric."""
 
 
-def print_interactivity(study: Study) -> None:
+def print_interactivity(study: Study, metrics: Metrics) -> None:
     """A row a machine and metric, or a row a policy where not all of them fit beside each other.
 
     Nothing where no run has any of the metrics.
     """
-    from schedlab.experiment.fairness import share_errors
-    from schedlab.experiment.interactivity import requests, wakeup_latencies
-
-    latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)
-    rows = _latency_rows(latencies) + _request_rows(found) + _share_rows(shares)
-    if not rows:
+    texts = _texts(study, metrics)
+    if not texts:
         return
-    print_data(_legend(study, rows, shares, _without_interval(latencies, found)))
-    table = _table(study, rows)
+    print_data(_legend(study, metrics, texts))
+    table = _table(study, texts)
     if fits(table):
         print_table(table)
         return
-    blocks = []
-    for panel in study.panels:
-        metrics = [[(metric, texts)] for name, metric, texts in rows if name == panel.name]
-        blocks.append(Block(panel.name, metrics))
+    blocks = [
+        Block(machine, [[(metric, of_policies)] for metric, of_policies in of_machine.items()])
+        for machine, of_machine in texts.items()
+    ]
     print_policy_rows(study.policies, blocks)
 
 
-def _table(study: Study, rows: Sequence[Row]) -> Table:
-    table = Table(box=box.SIMPLE)
-    table.add_column("machine", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for policy in study.policies:
-        table.add_column(policy, justify="right")
-    for panel in study.panels:
-        mine = [row for row in rows if row[0] == panel.name]
-        for index, (name, metric, texts) in enumerate(mine):
-            cells = (escape(texts.get(policy, "–")) for policy in study.policies)
-            table.add_row(escape("" if index else name), escape(metric), *cells)
-        table.add_section()
-    return table
-
-
-def interactivity_json(study: Study) -> dict[str, list[dict]]:
+def interactivity_json(metrics: Metrics) -> dict[str, list[dict]]:
     """The same numbers, and all that belongs to them; times in ns, shares and errors in percent."""
-    from schedlab.experiment.fairness import share_errors
-    from schedlab.experiment.interactivity import requests, wakeup_latencies
-
     return {
         "wakeup_latency": [
-            {**_place(row), "percentiles": _as_dicts(row.percentiles)}
-            for row in wakeup_latencies(study)
+            {**_place(row), "percentiles": _as_dicts(row.percentiles)} for row in metrics.latencies
         ],
         "requests": [
             {
@@ -86,7 +63,7 @@ def interactivity_json(study: Study) -> dict[str, list[dict]]:
                 "missed": row.missed and dataclasses.asdict(row.missed),
                 "response": row.delays and _as_dicts(row.delays.percentiles),
             }
-            for row in requests(study)
+            for row in metrics.requests
         ],
         "shares": [
             {
@@ -95,7 +72,7 @@ def interactivity_json(study: Study) -> dict[str, list[dict]]:
                 "mean_error": dataclasses.asdict(row.mean),
                 "shares": [dataclasses.asdict(one) for one in row.shares],
             }
-            for row in share_errors(study)
+            for row in metrics.shares
         ],
     }
 
@@ -104,35 +81,65 @@ def _place(row: Delays | Requests | ShareErrors) -> dict:
     return {"panel": row.panel.name, "x": row.x, "policy": row.policy}
 
 
-def _as_dicts(found: dict[str, Estimate]) -> dict[str, dict]:
-    return {name: dataclasses.asdict(one) for name, one in found.items()}
+def _as_dicts(estimates: dict[str, Estimate]) -> dict[str, dict]:
+    return {name: dataclasses.asdict(one) for name, one in estimates.items()}
 
 
-def _without_interval(latencies: Sequence[Delays], found: Sequence[Requests]) -> list[str]:
-    """Why some of the delays that are shown stand without an interval."""
-    from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN
+def _texts(study: Study, metrics: Metrics) -> Texts:
+    texts: Texts = {panel.name: {} for panel in study.panels}
 
-    delays = [*latencies, *(row.delays for row in found if row.delays)]
-    shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
-    reasons = []
-    if any(one.low is not None and one.low == one.high for one in shown):
-        reasons.append("equal in all runs")
-    if any(one.low is None for one in shown):
-        reasons.append(f"fewer than {RUNS_FOR_INTERVAL_MIN} runs")
-    return reasons
+    def add(row: Delays | Requests | ShareErrors, metric: str, text: str) -> None:
+        texts[row.panel.name].setdefault(metric, {})[row.policy] = text
+
+    for row in metrics.latencies:
+        for name in SHOWN_PERCENTILES:
+            add(row, f"wake-up latency {name}", _bounded(row.percentiles[name]))
+    for row in metrics.requests:
+        if row.missed:
+            form = "{:.2f}".format
+            text = interval_text(row.missed.mean, row.missed.low, row.missed.high, form)
+            add(row, f"{row.name}: deadlines missed, %", text)
+        for name in SHOWN_PERCENTILES if row.delays else ():
+            add(row, f"{row.name}: response {name}", _bounded(row.delays.percentiles[name]))
+    for row in metrics.shares:
+        for what, error in (("largest", row.largest), ("mean", row.mean)):
+            add(row, f"share error, {what}", mean_text(error.mean, error.low, error.high))
+    return {machine: of_machine for machine, of_machine in texts.items() if of_machine}
 
 
-def _legend(
-    study: Study, rows: Sequence[Row], shares: Sequence[ShareErrors], without: Sequence[str]
-) -> str:
+def _bounded(delay: Estimate) -> str:
+    return interval_text(delay.mean, delay.low, delay.high, time_text)
+
+
+def _table(study: Study, texts: Texts) -> Table:
+    table = Table(box=box.SIMPLE)
+    table.add_column("machine", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for policy in study.policies:
+        table.add_column(policy, justify="right")
+    for machine, of_machine in texts.items():
+        for index, (metric, of_policies) in enumerate(of_machine.items()):
+            cells = (escape(of_policies.get(policy, "–")) for policy in study.policies)
+            table.add_row(escape("" if index else machine), escape(metric), *cells)
+        table.add_section()
+    return table
+
+
+def _legend(study: Study, metrics: Metrics, texts: Texts) -> str:
     where = "" if study.axis is None else f" at {study.axis} = {study.panels[0].cells[-1].x}"
-    lines = [f"interactivity{' and fairness' if shares else ''}{where}: means over runs"]
-    cells = "".join(text for _, _, texts in rows for text in texts.values())
-    if "×÷" in cells:
-        lines[0] += "; ×÷ is the factor to the ends of the 95 % interval"
-        if without:
-            lines.append(f"without ×÷: {', or '.join(without)}")
-    if shares:
+    fairness = " and fairness" if metrics.shares else ""
+    lines = [f"interactivity{fairness}{where}: means over runs"]
+    cells = "".join(
+        text
+        for machine in texts.values()
+        for metric in machine.values()
+        for text in metric.values()
+    )
+    if "[" in cells:
+        lines[0] += " [95 % interval]"
+        if reasons := _without_interval(metrics):
+            lines.append(f"without [ ]: {', or '.join(reasons)}")
+    if metrics.shares:
         lines.append(
             "share error: of the CPU time of tasks that never sleep, by nice value, against their"
             " weights; percentage points"
@@ -140,69 +147,15 @@ def _legend(
     return "\n".join(lines)
 
 
-def _latency_rows(latencies: Sequence[Delays]) -> list[Row]:
-    return _rows(
-        latencies,
-        {
-            f"wake-up latency {name}": lambda row, name=name: _delay_text(row.percentiles[name])
-            for name in SHOWN_PERCENTILES
-        },
-    )
+def _without_interval(metrics: Metrics) -> Sequence[str]:
+    """Why some of the delays that are shown stand without an interval."""
+    from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN
 
-
-def _request_rows(found: Sequence[Requests]) -> list[Row]:
-    rows: list[Row] = []
-    for name in dict.fromkeys(row.name for row in found):
-        mine = [row for row in found if row.name == name]
-        late = [row for row in mine if row.missed]
-        rows += _rows(late, {f"{name}: deadlines missed, %": lambda row: _missed_text(row.missed)})
-        rows += _rows(
-            [row for row in mine if row.delays],
-            {
-                f"{name}: response {at}": lambda row, at=at: _delay_text(row.delays.percentiles[at])
-                for at in SHOWN_PERCENTILES
-            },
-        )
-    return rows
-
-
-def _share_rows(shares: Sequence[ShareErrors]) -> list[Row]:
-    return _rows(
-        shares,
-        {
-            "share error, largest": lambda row: _percent_text(row.largest),
-            "share error, mean": lambda row: _percent_text(row.mean),
-        },
-    )
-
-
-def _rows(found: Sequence, metrics: dict[str, Callable]) -> list[Row]:
-    """Rows in order of machine, then of metric."""
-    return [
-        (panel, metric, {row.policy: text(row) for row in found if row.panel.name == panel})
-        for panel in dict.fromkeys(row.panel.name for row in found)
-        for metric, text in metrics.items()
-    ]
-
-
-def _delay_text(found: Estimate) -> str:
-    """A geometric mean, and how many times more or less it may be."""
-    text = time_text(found.mean)
-    if found.low is None or found.high is None or found.low == found.high:
-        return text
-    return f"{text} ×÷ {found.high / found.mean:.2f}"
-
-
-def _missed_text(found: Estimate) -> str:
-    """A percentage and the ends of its interval, from which it is not equally far."""
-    text = f"{found.mean:.2f}"
-    if found.low is None or found.high is None:
-        return text
-    return f"{text} [{found.low:.2f}, {found.high:.2f}]"
-
-
-def _percent_text(found: Estimate) -> str:
-    text = f"{found.mean:.2f}"
-    if found.low is None or found.high is None or found.low == found.high:
-        return text
-    return f"{text} ± {(found.high - found.low) / 2:.2f}"
+    delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]
+    shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
+    reasons = []
+    if any(one.low is not None and one.low == one.high for one in shown):
+        reasons.append("equal in all runs")
+    if any(one.low is None for one in shown):
+        reasons.append(f"fewer than {RUNS_FOR_INTERVAL_MIN} runs")
+    return reasons

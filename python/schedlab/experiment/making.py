@@ -9,16 +9,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from schedlab import shown
 from schedlab.experiment import sweep, vm
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import Experiment
+from schedlab.report.progress import Progress
 from schedlab.store.locks import Claims
 from schedlab.store.runs import RunRecord, Store, StoredExperiment
 
@@ -26,13 +25,13 @@ from schedlab.store.runs import RunRecord, Store, StoredExperiment
 OTHERS_POLL_S = 0.5
 
 
-def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) -> Comparison:
+def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) -> Making:
     """An experiment on its way, in a store that knows of it and of the command from now on."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     store.add_experiment(StoredExperiment(asked.id, asked.name, asked.definition, command, now))
     if asked.vm:
-        return Comparison(asked, cells, store, vm.measure_cell, vm.random_order)
-    return Comparison(asked, cells, store)
+        return Making(asked, cells, store, vm.measure_cell, vm.random_order)
+    return Making(asked, cells, store)
 
 
 def make_one(
@@ -53,12 +52,13 @@ def make_one(
         simulate = functools.partial(
             sweep.simulate_cell, timeline=timeline, prints=prints, queues=queues
         )
-        outcome = sweep.run_alone(cell, simulate, Notes(quiet=False).tell_slow)
+        notes = Progress(0, "")
+        outcome = sweep.run_alone(cell, simulate, lambda cell: notes.note(sweep.slow_text(cell)))
     return sweep.record(cell, outcome, None)
 
 
 @dataclass
-class Comparison:
+class Making:
     """An experiment on its way: `records` has one a cell, in order, None where it is still missing.
 
     `simulate` makes a run; `order` is that in which runs start, see `sweep.run_cells`.
@@ -97,15 +97,28 @@ class Comparison:
         """
         self._reuse()
         waiting = self._missing()
-        with Claims(self.store.path) as claims, _progress(waiting, quiet) as advance:
-            notes = Notes(quiet)
+        # Long cells come first, so progress is by the cells' weights and not by their number.
+        weight_all = sum(cell.workload.weight for cell in waiting)
+        weight_done = 0.0
+
+        def advance(cell: Cell) -> None:
+            nonlocal weight_done
+            weight_done += cell.workload.weight
+            progress.done(share=weight_done / weight_all)
+
+        with (
+            Claims(self.store.path) as claims,
+            Progress(len(waiting), "runs", quiet) as progress,
+        ):
             while waiting:
                 nr_kept = self.nr_kept
-                self._sweep(waiting, jobs, claims, advance, notes)
+                self._sweep(waiting, jobs, claims, progress, advance)
                 waiting = self._missing()
                 if waiting and self.nr_kept == nr_kept:
                     # Every run that is missing is claimed.
-                    notes.tell_others(len(waiting), self.store)
+                    runs = "one run is" if len(waiting) == 1 else f"{len(waiting)} runs are"
+                    others = f"being made by another process with {self.store.path}"
+                    progress.note(f"note: {runs} {others}: waiting", key="others")
                     time.sleep(OTHERS_POLL_S)
 
     @property
@@ -123,8 +136,8 @@ class Comparison:
     def _reuse(self) -> None:
         stored = [self.store.find(cell.key) for cell in self.cells]
         self.records = [
-            found and _adopt(found, cell, self.asked)
-            for found, cell in zip(stored, self.cells, strict=True)
+            record and _adopt(record, cell, self.asked)
+            for record, cell in zip(stored, self.cells, strict=True)
         ]
         self.nr_reused = self.nr_kept
         self.store.add(*filter(None, self.records))
@@ -139,8 +152,8 @@ class Comparison:
         waiting: Sequence[Cell],
         jobs: int,
         claims: Claims,
+        progress: Progress,
         advance: Callable[[Cell], None],
-        notes: Notes,
     ) -> None:
         """Makes every run that no other process is making."""
 
@@ -148,18 +161,21 @@ class Comparison:
             if not claims.take(cell.key):
                 return False
             # It may have been finished after we looked, and before its claim was given back.
-            found = self.store.find(cell.key)
-            if found is None:
+            record = self.store.find(cell.key)
+            if record is None:
                 return True
             claims.give_back(cell.key)
-            self._keep(cell, _adopt(found, cell, self.asked))
+            self._keep(cell, _adopt(record, cell, self.asked))
             self.nr_of_others += 1
             advance(cell)
             return False
 
-        runs = sweep.run_cells(
-            waiting, jobs, self.simulate, claim, notes.tell_slow, order=self.order
-        )
+        def tell_slow(cell: Cell) -> None:
+            # A boot takes longer than that, and has limits.
+            if cell.platform is None:
+                progress.note(sweep.slow_text(cell), key=cell.policy.label)
+
+        runs = sweep.run_cells(waiting, jobs, self.simulate, claim, tell_slow, order=self.order)
         with contextlib.closing(runs):
             for cell, outcome in runs:
                 self._keep(cell, sweep.record(cell, outcome, self.asked.id))
@@ -172,73 +188,13 @@ class Comparison:
         self.records[self._places[id(cell)]] = record
 
 
-def _adopt(found: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
+def _adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
     """A run of the store in its place in this experiment."""
     return dataclasses.replace(
-        found,
+        record,
         policy=cell.policy.label,
         machine=cell.machine.name,
         workload=cell.workload.name,
         varied=dict(cell.workload.varied),
-        manifest={**found.manifest, "experiment": asked.id},
+        manifest={**record.manifest, "experiment": asked.id},
     )
-
-
-class Notes:
-    """What is said on stderr while one waits, each thing once."""
-
-    def __init__(self, quiet: bool):
-        self._told: set[str] = set()
-        self._quiet = quiet
-
-    def tell_slow(self, cell: Cell) -> None:
-        """That a simulation takes long, once a policy."""
-        # A boot takes longer than that, and has limits.
-        if cell.platform is None:
-            self._tell(cell.policy.label, sweep.slow_text(cell))
-
-    def tell_others(self, count: int, store: Store) -> None:
-        """That the runs that are missing are made by others."""
-        runs = "one run is" if count == 1 else f"{count} runs are"
-        self._tell("", f"note: {runs} being made by another process with {store.path}: waiting")
-
-    def _tell(self, key: str, text: str) -> None:
-        if not self._quiet and key not in self._told:
-            self._told.add(key)
-            # Not by click, which would write past a progress bar. The bar takes the place of the
-            # stream that shows what a terminal would obey.
-            print(shown.shown(text), file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _progress(cells: Sequence[Cell], quiet: bool) -> Iterator[Callable[[Cell], None]]:
-    """A bar on stderr with rate and time left, as a function to call with each finished cell.
-
-    Long cells come first, so time left is reckoned by the cells' weights and not by their number.
-    """
-    if quiet or not cells or not sys.stderr.isatty():
-        yield lambda cell: None
-        return
-    from rich import progress
-    from rich.console import Console
-
-    columns = (
-        progress.TextColumn("{task.fields[done]}/{task.fields[cells]} runs"),
-        progress.BarColumn(),
-        progress.TextColumn("{task.fields[rate]}"),
-        progress.TimeRemainingColumn(compact=True),
-        progress.TextColumn("left"),
-    )
-    console = Console(file=shown.own(sys.stderr))
-    with progress.Progress(*columns, console=console, transient=True) as bar:
-        total = sum(cell.workload.weight for cell in cells)
-        task = bar.add_task("", total=total, done=0, cells=len(cells), rate="")
-        done = 0
-
-        def advance(cell: Cell) -> None:
-            nonlocal done
-            done += 1
-            rate = f"{done / max(bar.tasks[0].elapsed or 0, 1e-3):.2f} runs/s"
-            bar.update(task, advance=cell.workload.weight, done=done, rate=rate)
-
-        yield advance

@@ -1,36 +1,21 @@
 """One HTML file that says what runs were made, what came of them, and how to make them again.
 
-`write_report` has run records grouped by `study`, asks `statistics` for every number and `plots`
-for every figure, and fills `templates/report.html`. The file carries its own copy of plotly.js and
-forbids every request over a network. Runs that did not complete are listed with their messages.
+The numbers are those of an `Answer`, the figures those of `figures`; both fill
+`templates/report.html`. Runs that did not complete are listed with their messages.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from schedlab import whole_file
-from schedlab.experiment.fairness import share_errors
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import overlap, told_panels
-from schedlab.experiment.interactivity import PERCENTILES, last_runs, requests, wakeup_latencies
-from schedlab.experiment.published import Beside, rank_text
-from schedlab.experiment.study import (
-    Panel,
-    ScenarioRuns,
-    Study,
-    factor,
-    interval,
-    mean_count,
-    number,
-    p_value,
-    points,
-    study_of,
-)
+from schedlab.experiment.interactivity import PERCENTILES
+from schedlab.experiment.published import rank_text
+from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.experiment.verdicts import (
-    Judged,
     bounds_text,
     pairing_text,
     place_text,
@@ -38,145 +23,101 @@ from schedlab.experiment.verdicts import (
     simulated_text,
     verdict_text,
 )
-from schedlab.report import figures, pages
+from schedlab.report import figures, forms, pages
 from schedlab.report.figures import CPU_PARTS
+from schedlab.report.forms import count_text, list_text, mean_text, number_text, ratio_text
+from schedlab.statistics.digits import p_number
 from schedlab.statistics.estimates import (
     CONFIDENCE,
     QUANTILE_LEVELS,
     THRESHOLD,
     Contrast,
     Estimate,
+    Ratio,
     Verdict,
     estimate,
 )
 from schedlab.store.runs import measured_on
 
 if TYPE_CHECKING:
-    from schedlab.experiment.timeline_figure import Timelines
+    from schedlab.experiment.answer import Answer
+    from schedlab.experiment.timelines import Timelines
     from schedlab.store.runs import RunRecord
 
 DIGEST_CHARACTERS_SHOWN = 12
-CLAIM_FORMS = (published_text, simulated_text, bounds_text, verdict_text, place_text)
+WAY_OUT = "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store"
 
 
-def write_report(
-    path: str | os.PathLike[str],
-    records: Iterable[RunRecord],
-    title: str,
-    command: str,
-    published: Mapping[str, Beside] | None = None,
-    description: str = "",
-    timelines: Timelines | None = None,
-) -> None:
-    """Write a self-contained HTML report; readers of `path` see the old file or the whole new one.
+def write(path: str | os.PathLike[str], answer: Answer, timelines: Timelines | None = None) -> None:
+    """Writes the page of an experiment, with `timelines` of a pair of its runs.
 
-    Parameters
-    ----------
-    path : path
-        The file to write, in a folder that exists.
-    records : iterable of RunRecord
-        Every run, completed or not. Policies are shown in the order in which they first appear
-        and compared with the first; so are machines, without comparison.
-    title : str
-        Heading of the report.
-    command : str
-        What to type to make the same runs again.
-    published : mapping of label to Published, optional
-        Rows of the table "published beside simulated".
-    description : str, optional
-        What the experiment is about, below the heading.
-    timelines : Timelines, optional
-        Which task ran where, for a pair of the runs.
+    Readers of `path` see the old file or the whole new one.
 
     Raises
     ------
-    ValueError
-        If there is no record.
-    OSError
+    SchedlabError
         If the file cannot be written.
     """
-    study = study_of(list(records))
-    write_study(path, study, title, command, published, description, timelines)
+    pages.write(path, render(answer, timelines), WAY_OUT)
 
 
-def write_study(
-    path: str | os.PathLike[str],
-    study: Study,
-    title: str,
-    command: str,
-    published: Mapping[str, Beside] | None = None,
-    description: str = "",
-    timelines: Timelines | None = None,
-    judged: Sequence[Judged] = (),
-) -> None:
-    """As `write_report`, of runs that somebody has grouped already, which takes a while.
-
-    `judged` is what `verdicts.judge` says of them.
-    """
-    whole_file.write(path, render(study, title, command, published, description, timelines, judged))
-
-
-def render(
-    study: Study,
-    title: str,
-    command: str,
-    published: Mapping[str, Beside] | None = None,
-    description: str = "",
-    timelines: Timelines | None = None,
-    judged: Sequence[Judged] = (),
-) -> str:
-    """The report as one HTML text; see `write_study`."""
-    looks = figures.looks_of(study.policies)
-    split_rows, told = _split_rows(study), told_panels(study)
-    latencies, found, shares = wakeup_latencies(study), requests(study), share_errors(study)
+def render(answer: Answer, timelines: Timelines | None = None) -> str:
+    """The page as one HTML text; see `write`."""
+    study, published = answer.study, answer.published
+    looks, split_rows = figures.looks_of(study.policies), _split_rows(study)
+    told = told_panels(study, answer.metrics)
     return pages.render(
         "report.html",
-        (number, mean_count, factor, interval, p_value, points, message_of, *CLAIM_FORMS),
-        title=title,
-        description=description,
-        command=command,
-        published=published or {},
-        ranks=rank_text(published) if published else "",
-        claims=judged,
-        pairing=pairing_text(judged),
-        ideals=list(
-            dict.fromkeys(row.ideal.meaning for row in (published or {}).values() if row.ideal)
+        (
+            number_text, forms.mean_count_text, ratio_text, forms.points_text, p_number,
+            mean, bounded, message_of,
+            published_text, simulated_text, bounds_text, verdict_text, place_text,
         ),
+        answer=answer,
+        ranks=rank_text(published) if published else "",
+        pairing=pairing_text(answer.judged),
+        ideals=list(dict.fromkeys(row.ideal.meaning for row in published.values() if row.ideal)),
         study=study,
+        metrics=answer.metrics,
         looks=looks,
         baseline=study.policies[0],
         summary=summary(study, told),
-        **figures_of(study, looks, split_rows, latencies, found, shares, timelines),
+        **figures_of(study, answer.metrics, looks, split_rows, timelines),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
-        latency_rows=latencies,
-        request_rows=found,
-        share_rows=shares,
         what_was_run=_what_was_run(study),
         cpu_parts=CPU_PARTS,
         percentiles=PERCENTILES,
         quantile_levels=QUANTILE_LEVELS,
-        number_form=number,
         percent_form="{:.2f}".format,
+        ratio_form=ratio_text,
         is_time_equal=len(told) == len(study.panels),
-        factor_form=factor,
         digest_characters=DIGEST_CHARACTERS_SHOWN,
         confidence_percent=round(100 * CONFIDENCE),
         threshold_percent=f"{100 * THRESHOLD:g}",
-    )
+    )  # fmt: skip
 
 
 # --- words and numbers ----------------------------------------------------------------------------
 
 
-def summary(
-    study: Study, told: Mapping[str, str] | None = None
-) -> dict[str, str | list[tuple[str, str]]]:
+def mean(makespan: Estimate) -> str:
+    """A mean and half of its interval."""
+    return mean_text(makespan.mean, makespan.low, makespan.high)
+
+
+def bounded(value: Estimate | Ratio, scale: float = 1.0, form: forms.Form = number_text) -> str:
+    """What lies anywhere in its interval, times `scale`."""
+    centre = value.ratio if isinstance(value, Ratio) else value.mean
+    ends = (None if end is None else end * scale for end in (value.low, value.high))
+    return forms.interval_text(centre * scale, *ends, form)
+
+
+def summary(study: Study, told: Mapping[str, str]) -> dict[str, str | list[tuple[str, str]]]:
     """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`.
 
-    `told` is what `headline.told_panels` gives, for who has it already.
+    `told` is what `headline.told_panels` gives.
     """
-    told = told_panels(study) if told is None else told
     is_time_equal = len(told) == len(study.panels)
     return {
         "opening": " ".join(_opening_sentences(study, is_time_equal)),
@@ -187,28 +128,21 @@ def summary(
 
 def _opening_sentences(study: Study, is_time_equal: bool) -> list[str]:
     made = [*study.completed, *study.incomplete]
-    machines = {record.machine for record in made}
-    what = "measured run" if measured_on(made) else "simulated run"
-    sentences = [
-        f"{_count(len(made), what)}{_lost(study.incomplete)} of"
-        f" {_listed(study.policies)} on {_count(len(machines), 'machine')}."
-    ]
-    words = [
-        comparison.verdict
-        for panel in study.panels
-        for cell in panel.cells
-        for comparison in cell.comparisons.values()
-    ]
-    if words and is_time_equal:
+    runs = count_text(len(made), "measured run" if measured_on(made) else "simulated run")
+    if study.incomplete:
+        failed = all(record.status == "failed" for record in study.incomplete)
+        runs += f", {len(study.incomplete):,} of them {'failed' if failed else 'incomplete'},"
+    machines = count_text(len({record.machine for record in made}), "machine")
+    sentences = [f"{runs} of {list_text(study.policies)} on {machines}."]
+    verdicts = [one.verdict for cell in study.cells for one in cell.comparisons.values()]
+    if verdicts and is_time_equal:
         sentences.append("Their times are equal; what tells them apart stands first.")
-    elif words:
-        counts = ", ".join(f"{words.count(word)} {word.value}" for word in Verdict)
-        sentences.append(
-            f"Of {_count(len(words), 'comparison')} with {study.policies[0]}: {counts}; "
-            "every one of them is below."
-        )
-    cells = [found for p in study.panels for c in p.cells for found in c.makespan.values()]
-    if cells and all(found.n > 1 and found.sd == 0 for found in cells):
+    elif verdicts:
+        counts = ", ".join(f"{verdicts.count(word)} {word.value}" for word in Verdict)
+        comparisons = f"{count_text(len(verdicts), 'comparison')} with {study.policies[0]}"
+        sentences.append(f"Of {comparisons}: {counts}; every one of them is below.")
+    makespans = [makespan for cell in study.cells for makespan in cell.makespan.values()]
+    if makespans and all(makespan.n > 1 and makespan.sd == 0 for makespan in makespans):
         sentences.append(
             "Every repetition of a scenario gave the same value, so intervals have no width and a "
             "verdict compares two exact numbers of the model."
@@ -216,14 +150,6 @@ def _opening_sentences(study: Study, is_time_equal: bool) -> list[str]:
     if study.incomplete:
         sentences.append("What did not complete is left out of every number, and listed below.")
     return sentences
-
-
-def _lost(incomplete: Sequence[RunRecord]) -> str:
-    """How many runs gave no number, as an insertion; nothing if all did."""
-    if not incomplete:
-        return ""
-    failed = all(record.status == "failed" for record in incomplete)
-    return f", {len(incomplete):,} of them {'failed' if failed else 'incomplete'},"
 
 
 def _panel_sentence(study: Study, panel: Panel) -> str:
@@ -235,33 +161,32 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
     if not cells:
         return "no run completed."
     last = cells[-1]
-    order = sorted(last.makespan, key=lambda name: last.makespan[name].mean)
-    best, where = order[0], "" if study.axis is None else f" at {study.axis} = {last.x}"
-    text = (
-        f"{best} has the lowest mean time{where}: "
-        f"{number(last.makespan[best].mean)} {study.unit} {_aside(interval(last.makespan[best]))}"
-    )
+    best, *others = sorted(last.makespan, key=lambda name: last.makespan[name].mean)
+    where = "" if study.axis is None else f" at {study.axis} = {last.x}"
+    text = f"{best} has the lowest mean time{where}: {mean(last.makespan[best])} {study.unit}"
     if best in last.comparisons:
         text += f", {_compared(last.comparisons[best])} {study.policies[0]}"
-    elif len(order) > 1 and order[1] in last.comparisons:
-        text += f"; next is {order[1]} with {_compared(last.comparisons[order[1]])} that"
-    close = [
-        name
-        for name in order[1:]
-        if last.makespan[name].mean <= (1 + THRESHOLD) * last.makespan[best].mean
-    ]
-    if close:
-        verb = "is" if len(close) == 1 else "are"
-        text += f"; {_listed(close)} {verb} less than {100 * THRESHOLD:g} % above it"
-    unsure = [
-        name
-        for name in order[1:]
-        if name not in close and overlap([last.makespan[best], last.makespan[name]])
-    ]
-    if unsure:
-        verb = "is" if len(unsure) == 1 else "are"
-        text += f"; {_listed(unsure)} {verb} above it by less than the intervals"
+    elif others and others[0] in last.comparisons:
+        text += f"; next is {others[0]} with {_compared(last.comparisons[others[0]])} that"
+    text += _near(last, best, others)
     return text + "." + (_elsewhere(best, cells, study.axis) if len(cells) > 1 else "")
+
+
+def _near(cell: ScenarioRuns, best: str, others: Sequence[str]) -> str:
+    """Who is above the lowest mean by so little that it may be chance."""
+    lowest = cell.makespan[best]
+    close = [name for name in others if cell.makespan[name].mean <= (1 + THRESHOLD) * lowest.mean]
+    unsure = [
+        name for name in others if name not in close and overlap([lowest, cell.makespan[name]])
+    ]
+    text = ""
+    for names, how in (
+        (close, f"less than {100 * THRESHOLD:g} % above it"),
+        (unsure, "above it by less than the intervals"),
+    ):
+        if names:
+            text += f"; {list_text(names)} {'is' if len(names) == 1 else 'are'} {how}"
+    return text
 
 
 def _elsewhere(best: str, cells: Sequence[ScenarioRuns], axis: str | None) -> str:
@@ -271,33 +196,29 @@ def _elsewhere(best: str, cells: Sequence[ScenarioRuns], axis: str | None) -> st
     if not others:
         return f" It is lowest at every value of {axis}."
     counts = [f"{name} at {lowest.count(name)}" for name in (best, *others)]
-    return f" Lowest over all {len(cells)} values of {axis}: {_listed(counts)} of them."
-
-
-def _aside(bounds: str) -> str:
-    return bounds if bounds.startswith("[") else f"({bounds})"
+    return f" Lowest over all {len(cells)} values of {axis}: {list_text(counts)} of them."
 
 
 def _compared(comparison: Contrast) -> str:
-    found = comparison.ratio
-    known = found.low is not None and found.low != found.high
-    bounds = f" [{factor(found.low)}, {factor(found.high)}]" if known else ""
-    return f"{factor(found.ratio)}{bounds} times the time of"
+    return f"{bounded(comparison.ratio, form=ratio_text)} times the time of"
 
 
 def _growth_sentence(study: Study) -> str:
     parts = []
     for policy in study.policies:
-        found = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
-        if len(found) == 1:
-            bounds = _aside(interval(found[0], factor))
-            parts.append(f"{factor(found[0].exponent)} {bounds} for {policy}")
-        elif found:
-            exponents = [growth.exponent for growth in found]
-            parts.append(f"{factor(min(exponents))} to {factor(max(exponents))} for {policy}")
+        growths = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
+        if len(growths) == 1:
+            text = ratio_text(growths[0].exponent, growths[0].low, growths[0].high)
+            parts.append(f"{text} for {policy}")
+        elif growths:
+            exponents = [growth.exponent for growth in growths]
+            ends = f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))}"
+            parts.append(f"{ends} for {policy}")
     if not parts:
         return ""
-    return f"Time grows with {study.axis} to the power {_listed(parts)} (1 is linear, 2 quadratic)."
+    return (
+        f"Time grows with {study.axis} to the power {list_text(parts)} (1 is linear, 2 quadratic)."
+    )
 
 
 def message_of(record: RunRecord) -> str:
@@ -306,19 +227,9 @@ def message_of(record: RunRecord) -> str:
     if error.get("message"):
         return str(error["message"])
     if record.status == "stopped":
-        return (
-            f"stopped as asked after {number(record.result['elapsed_ns'] / 1e9)}"
-            f" {'s' if record.measured_on else 'simulated seconds'}"
-        )
+        elapsed_s = number_text(record.result["elapsed_ns"] / 1e9)
+        return f"stopped as asked after {elapsed_s} {'s' if record.measured_on else 'simulated s'}"
     return "no message"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -326,7 +237,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _split_rows(study: Study) -> list[dict]:
     rows = []
-    for panel, cell, policy, runs in last_runs(study):
+    for panel, cell, policy, runs in study.last_runs:
         # A recording that lost events has no counts, and a real kernel no split.
         results = [record.result for record in runs if record.result["switches"] is not None]
         if not results:
@@ -360,16 +271,12 @@ def _what_was_run(study: Study) -> dict:
         "machines": _digested(records, "machine"),
         "workloads": _digested(records, "workload"),
         "parameters": _parameters(records),
-        "seeds": _ranges(sorted({record.seed for record in records})),
+        "seeds": forms.ranges_text(sorted({record.seed for record in records})),
         "versions": sorted({str(record.manifest.get("version", "unknown")) for record in records}),
         "started": (started[0], started[-1]) if started else None,
         "wall_s": wall_ns / 1e9,
-        "repetitions": sorted({len(runs) for *_, runs in _all_runs(study)}),
+        "repetitions": sorted({len(runs) for cell in study.cells for runs in cell.runs.values()}),
     }
-
-
-def _all_runs(study: Study) -> list[tuple[ScenarioRuns, Sequence[RunRecord]]]:
-    return [(c, runs) for panel in study.panels for c in panel.cells for runs in c.runs.values()]
 
 
 def _policy_row(study: Study, records: Sequence[RunRecord], policy: str) -> dict:
@@ -406,14 +313,3 @@ def _parameters(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
         for name, value in settings.items():
             found.setdefault((record.workload, name), {})[str(value)] = None
     return [(workload, name, ", ".join(values)) for (workload, name), values in found.items()]
-
-
-def _ranges(values: Sequence[int]) -> str:
-    """Ascending integers with unbroken stretches written as one: 1 to 5, 9."""
-    stretches: list[list[int]] = []
-    for value in values:
-        if stretches and value == stretches[-1][-1] + 1:
-            stretches[-1].append(value)
-        else:
-            stretches.append([value])
-    return ", ".join(str(s[0]) if len(s) == 1 else f"{s[0]} to {s[-1]}" for s in stretches)

@@ -1,4 +1,4 @@
-"""What runs say: grouped into panels and cells, an estimate of each, and forms for its numbers.
+"""What runs say: grouped into panels and cells, with an estimate of each.
 
 A panel is one machine under one workload, a cell one value of what was varied. The table in the
 terminal and the report are two ways to show a `Study`. Only completed runs enter a number.
@@ -6,10 +6,11 @@ terminal and the report are two ways to show a `Study`. Only completed runs ente
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schedlab.report.forms import TIME_UNITS_NS, time_unit
 from schedlab.statistics.estimates import (
     Contrast,
     Estimate,
@@ -21,8 +22,6 @@ from schedlab.statistics.estimates import (
 
 if TYPE_CHECKING:
     from schedlab.store.runs import RunRecord
-
-UNITS_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +65,22 @@ class Study:
     @property
     def unit_ns(self) -> float:
         """Nanoseconds of `unit`."""
-        return UNITS_NS[self.unit]
+        return TIME_UNITS_NS[self.unit]
 
     @property
     def cells(self) -> list[ScenarioRuns]:
         """Those of all panels, in order."""
         return [cell for panel in self.panels for cell in panel.cells]
+
+    @property
+    def last_runs(self) -> list[tuple[Panel, ScenarioRuns, str, Sequence[RunRecord]]]:
+        """The runs of each policy where most is asked of it: the last cell of each panel."""
+        return [
+            (panel, panel.cells[-1], policy, panel.cells[-1].runs[policy])
+            for panel in self.panels
+            for policy in self.policies
+            if policy in panel.cells[-1].runs
+        ]
 
 
 def study_of(records: Sequence[RunRecord]) -> Study:
@@ -80,7 +89,8 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     Parameters
     ----------
     records : sequence of RunRecord
-        In the order described at `report.write_report`.
+        Every run, completed or not. Policies are shown in the order in which they first appear
+        and compared with the first; so are machines, without comparison.
 
     Raises
     ------
@@ -92,59 +102,14 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     completed = [record for record in records if record.status == "completed"]
     policies = list(dict.fromkeys(record.policy for record in records))
     axis = _axis_of(records)
-    unit = _makespan_unit(completed)
+    longest_ns = max((record.result["makespan_ns"] for record in completed), default=0)
+    unit = time_unit(longest_ns)[0] if longest_ns else "s"
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
         groups.setdefault(_panel_name(record, axis, records), []).append(record)
     panels = [_panel(name, group, policies, axis, unit) for name, group in groups.items()]
     incomplete = [record for record in records if record.status != "completed"]
     return Study(policies, axis, unit, panels, completed, incomplete)
-
-
-# --- numbers --------------------------------------------------------------------------------------
-
-
-def number(value: float | None) -> str:
-    """Four significant digits, with separated thousands; a dash for what is not known."""
-    if value is None:
-        return "–"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return "0" if value == 0 else f"{value:#.4g}".rstrip(".")
-
-
-def mean_count(value: float) -> str:
-    """A mean of counts as `number` has it, but a whole one looks like a count."""
-    return f"{value:,.0f}" if value == round(value) else number(value)
-
-
-def factor(value: float | None) -> str:
-    """A ratio to three decimals, or three significant digits from 10; a dash if not known."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if value < 10 else f"{value:#.3g}".rstrip(".")
-
-
-def interval(found: Estimate | Growth, form: Callable[[float | None], str] = number) -> str:
-    """The interval of an estimate in brackets, or why there is none to show."""
-    if found.low is None or found.high is None:
-        return "no interval"
-    if found.low == found.high:
-        return "all runs equal"
-    return f"[{form(found.low)}, {form(found.high)}]"
-
-
-def points(value: float) -> str:
-    """A difference of percentages with its sign, to a hundredth; none where that is zero."""
-    text = f"{value:+.2f}"
-    return text if text.strip("+-0.") else "0.00"
-
-
-def p_value(value: float | None) -> str:
-    """Two significant digits; below one in ten thousand, where the model is in doubt, only that."""
-    if value is None:
-        return "–"
-    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 # --- grouping -------------------------------------------------------------------------------------
@@ -165,11 +130,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _makespan_unit(completed: Sequence[RunRecord]) -> str:
-    longest_ns = max((record.result["makespan_ns"] for record in completed), default=0)
-    return next((unit for unit, ns in UNITS_NS.items() if longest_ns >= ns), "s")
-
-
 def _panel_name(record: RunRecord, axis: str | None, records: Sequence[RunRecord]) -> str:
     parts = [record.machine]
     if len({other.workload for other in records}) > 1:
@@ -181,35 +141,28 @@ def _panel_name(record: RunRecord, axis: str | None, records: Sequence[RunRecord
 def _panel(
     name: str, records: Sequence[RunRecord], policies: Sequence[str], axis: str | None, unit: str
 ) -> Panel:
-    xs = dict.fromkeys(None if axis is None else record.varied.get(axis) for record in records)
+    xs = list(dict.fromkeys(axis and record.varied.get(axis) for record in records))
     if all(_is_number(x) for x in xs):
-        xs = dict.fromkeys(sorted(xs))
+        xs.sort()
+    completed = [record for record in records if record.status == "completed"]
     cells = []
     for x in xs:
-        here = [r for r in records if axis is None or r.varied.get(axis) == x]
-        runs = {policy: _completed(here, policy) for policy in policies}
-        cells.append(
-            _cell(x, {policy: found for policy, found in runs.items() if found}, policies, unit)
-        )
-    nr_cpus = {record.result.get("nr_cpus") for record in records if record.status == "completed"}
-    return Panel(name, next(iter(nr_cpus), None), cells, _growths(cells, policies))
-
-
-def _completed(records: Sequence[RunRecord], policy: str) -> list[RunRecord]:
-    return [r for r in records if r.policy == policy and r.status == "completed"]
+        here = [record for record in completed if axis is None or record.varied.get(axis) == x]
+        runs = {policy: [r for r in here if r.policy == policy] for policy in policies}
+        runs = {policy: records for policy, records in runs.items() if records}
+        cells.append(_cell(x, runs, policies[0], TIME_UNITS_NS[unit]))
+    nr_cpus = completed[0].result.get("nr_cpus") if completed else None
+    return Panel(name, nr_cpus, cells, _growths(cells, policies))
 
 
 def _cell(
-    x: float | str | None,
-    runs: Mapping[str, Sequence[RunRecord]],
-    policies: Sequence[str],
-    unit: str,
+    x: float | str | None, runs: Mapping[str, Sequence[RunRecord]], first: str, unit_ns: float
 ) -> ScenarioRuns:
     times = {
-        policy: [record.result["makespan_ns"] / UNITS_NS[unit] for record in found]
-        for policy, found in runs.items()
+        policy: [record.result["makespan_ns"] / unit_ns for record in records]
+        for policy, records in runs.items()
     }
-    comparable = policies[0] in times and min(map(min, times.values())) > 0
+    comparable = first in times and min(map(min, times.values())) > 0
     return ScenarioRuns(
         x=x,
         runs=runs,
@@ -222,8 +175,8 @@ def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str
     """One point a cell, because repetitions cannot tell how far a curve is from a power law."""
     growths = {}
     for policy in policies:
-        points = [(c.x, c.makespan[policy].mean) for c in cells if policy in c.makespan]
-        usable = [(x, y) for x, y in points if _is_number(x) and x > 0 and y > 0]
+        means = [(cell.x, cell.makespan[policy].mean) for cell in cells if policy in cell.makespan]
+        usable = [(x, mean) for x, mean in means if _is_number(x) and x > 0 and mean > 0]
         if len(usable) > 1:
             growths[policy] = growth_exponent(*zip(*usable, strict=True))
     return growths

@@ -27,12 +27,10 @@ from schedlab import catalogue
 from schedlab.errors import BadValue, ExperimentError
 from schedlab.experiment.cells import Cell
 from schedlab.store.runs import RunRecord
-from schedlab.workers import Crew, Ending, Loop, Place, printed_text
+from schedlab.workers import JOBS_MAX, Crew, Ending, Loop, Place, printed_text
 
 # A worker keeps what it built last; a sweep visits one workload at a time.
 BUILT_MAX = 64
-# Processes at a time that a user may ask for.
-JOBS_MAX = 1024
 # A replay stops soon after the failure, at a time that is easy to read and type.
 REPLAY_STEP_NS = 100_000_000
 # A simulation that takes longer may be large, or its policy may never come back.

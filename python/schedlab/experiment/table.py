@@ -8,7 +8,6 @@ takes to simulate.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,21 @@ from rich.table import Table
 
 from schedlab import catalogue
 from schedlab.experiment.cells import Cell
-from schedlab.experiment.definition import Experiment
-from schedlab.report.forms import time_text
+from schedlab.experiment.definition import id_of, told_sets
+from schedlab.report.forms import (
+    mean_text,
+    number_text,
+    ratio_text,
+    time_text,
+)
 from schedlab.report.tables import Block, fits, print_policy_rows, print_table, print_text
 from schedlab.shown import print_data, print_note
 from schedlab.store.runs import RunRecord, measured_on
 
 if TYPE_CHECKING:
+    from schedlab.experiment.answer import Answer
     from schedlab.experiment.published import Beside
-    from schedlab.experiment.study import ScenarioRuns, Study
+    from schedlab.experiment.study import Panel, ScenarioRuns, Study
     from schedlab.statistics.estimates import Estimate, Growth, Ratio
 
 TIMELINE_ROWS_MAX = 1_000
@@ -54,7 +59,7 @@ def report_failures(records: Sequence[RunRecord]) -> None:
         if len(failed) > 1:
             more, untried = len(failed) - 1, sum(map(_is_untried, failed))
             print_note(
-                f"hint: {more} more run{'s' * (more > 1)} of {policy} did not complete"
+                f"hint: {more:,} more {'run' if more == 1 else 'runs'} of {policy} did not complete"
                 f"{f', {untried} of which were not tried' * bool(untried)}: --json has them all"
             )
 
@@ -90,11 +95,6 @@ def print_evidence(record: RunRecord) -> None:
         print_note(f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json")
     for line in lines[-EVIDENCE_LINES_MAX:]:
         print_note(f"| {line}")
-
-
-def record_json(record: RunRecord) -> dict:
-    """All that is known of a run."""
-    return dataclasses.asdict(record)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -235,59 +235,59 @@ def print_timeline(record: RunRecord) -> None:
 # Many runs
 
 
-def print_study(
-    study: Study,
-    title: str,
-    description: str,
-    published: Mapping[str, Beside],
-    first: Mapping[str, str],
-    sets: str = "",
-) -> None:
+def print_study(answer: Answer) -> None:
     """A column a policy, or a row a policy where they do not fit beside each other: mean,
     half-width, and ratio to the first policy.
 
-    Above it `headline.told_panels` and which `sets` policies are, below it what
-    `study.published_beside` found.
+    Above it what `headline.told_panels` says and which sets policies are, below it published times.
     """
-    from schedlab.experiment.published import over_first, rank_text
+    from schedlab.experiment.headline import told_panels
 
-    for text in filter(None, (title, description)):
+    study, definition = answer.study, answer.definition
+    for text in filter(None, (definition.get("title"), definition.get("description"))):
         print_text(text)
-    for name, sentence in first.items():
+    for name, sentence in told_panels(study, answer.metrics).items():
         print_text(f"{name}: {sentence}")
     table = _study_table(study)
     print_data(_study_legend(study, "below" if fits(table) else "beside"))
-    if sets:
+    if sets := told_sets(definition):
         print_data(sets)
     if fits(table):
         print_table(table)
     else:
         print_policy_rows(study.policies, _study_blocks(study))
     _print_platforms(study)
-    if published:
-        print_data("what others measured, beside the mean of what was simulated")
-        _print_published(published)
-        for text in dict.fromkeys(r.ideal.meaning for r in published.values() if r.ideal):
-            print_data(f"ideal: {text}")
-        if not any(row.ideal for row in published.values()) and over_first(published):
-            print_data("×: over the time of the first policy of the same place and side")
-        print_data("\n".join(f"published: {s}" for s in {p.source for p in published.values()}))
-        print_data(f"{rank_text(published)}\n")
+    if answer.published:
+        _print_published(answer.published)
 
 
 def _print_platforms(study: Study) -> None:
     """Which kernel each policy met, and what its times are not; nothing of simulations."""
     records = [*study.completed, *study.incomplete]
-    found = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
-    for platform, policies in found.items():
+    platforms = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
+    for platform, policies in platforms.items():
         print_data(f"{', '.join(policies)}: {platform}")
-    if found:
+    if platforms:
         print_data(MEASURED_NOTE)
 
 
 def _print_published(published: Mapping[str, Beside]) -> None:
     """A row a number; where it is too wide, ratios stand in a table of their own."""
+    from schedlab.experiment.published import over_first, rank_text
+
+    print_data("what others measured, beside the mean of what was simulated")
     columns, rows = _published_cells(published)
+    _print_published_table(columns, rows)
+    for text in dict.fromkeys(row.ideal.meaning for row in published.values() if row.ideal):
+        print_data(f"ideal: {text}")
+    if not any(row.ideal for row in published.values()) and over_first(published):
+        print_data("×: over the time of the first policy of the same place and side")
+    for source in dict.fromkeys(row.source for row in published.values()):
+        print_data(f"published: {source}")
+    print_data(f"{rank_text(published)}\n")
+
+
+def _print_published_table(columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> None:
     table = Table(box=box.SIMPLE)
     table.add_column("what", no_wrap=True)
     for column in columns:
@@ -305,11 +305,8 @@ def _print_published(published: Mapping[str, Beside]) -> None:
     print_policy_rows(list(rows), [Block("what", [group for group in groups if group])])
 
 
-def _published_cells(
-    published: Mapping[str, Beside],
-) -> tuple[list[str], dict[str, list[str]]]:
+def _published_cells(published: Mapping[str, Beside]) -> tuple[list[str], dict[str, list[str]]]:
     from schedlab.experiment.published import over_first
-    from schedlab.experiment.study import factor, number
 
     with_ideal = any(row.ideal for row in published.values())
     columns = list(OF_TIMES)
@@ -319,12 +316,12 @@ def _published_cells(
     columns += ["published ×", "simulated ×"] if ratios else []
     rows = {}
     for what, row in published.items():
-        error = f"{100 * (row.simulated.mean / row.value - 1):+.1f} %"
-        texts = [number(row.value), number(row.simulated.mean), row.unit, error]
+        error = "–" if row.error_percent is None else f"{row.error_percent:+.1f} %"
+        texts = [number_text(row.value), number_text(row.simulated.mean), row.unit, error]
         if row.ideal:
-            texts += [factor(row.ideal.published), factor(row.ideal.simulated)]
+            texts += map(ratio_text, (row.ideal.published, row.ideal.simulated))
         elif ratios:
-            texts += map(factor, ratios.get(what, (None, None)))
+            texts += map(ratio_text, ratios.get(what, (None, None)))
         rows[what] = texts + [""] * (len(columns) - len(texts))
     return columns, rows
 
@@ -343,8 +340,7 @@ def _study_table(study: Study) -> Table:
             texts = (escape("\n".join(filter(None, pair))) for pair in pairs)
             table.add_row(escape(name), escape(x), *texts)
         if panel.growth:
-            texts = (escape(_growth_text(panel.growth.get(name))) for name in study.policies)
-            table.add_row("", "growth", *texts)
+            table.add_row("", "growth", *map(escape, _growth_texts(study, panel).values()))
         table.add_section()
     return table
 
@@ -362,8 +358,7 @@ def _study_blocks(study: Study) -> list[Block]:
                 columns.append((f"× {study.policies[0]}", ratios))
             groups.append(columns)
         if panel.growth:
-            growths = {p: _growth_text(panel.growth.get(p)) for p in study.policies}
-            groups.append([("growth", growths)])
+            groups.append([("growth", _growth_texts(study, panel))])
         blocks.append(Block(panel.name, groups))
     if study.axis is None:
         return [Block("", [group for block in blocks for group in block.groups])]
@@ -375,106 +370,78 @@ def _study_legend(study: Study, where: str) -> str:
 
     `where` is in which direction a ratio stands from its makespan.
     """
-    from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN
-
-    cells = [cell for panel in study.panels for cell in panel.cells]
-    found = [estimate for cell in cells for estimate in cell.makespan.values()]
-    compared = [one.ratio for cell in cells for one in cell.comparisons.values()]
+    first = study.policies[0]
+    ratios = [one.ratio for cell in study.cells for one in cell.comparisons.values()]
     growths = [growth for panel in study.panels for growth in panel.growth.values()]
-    lines = [f"makespan in {study.unit}: mean"]
-    if _with_interval(found):
-        lines[0] += " ± half of its 95 % interval"
-        if any(one.low == one.high for one in found if one.low is not None):
-            lines[0] += "; ± 0: all repetitions were equal"
-    elif found:
-        lines[0] += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
-    if compared:
-        lines.append(f"{where} it: × the makespan of {study.policies[0]}{_with_interval(compared)}")
-    if len(study.policies) > 1 and any(
-        cell.makespan and study.policies[0] not in cell.makespan for cell in cells
-    ):
-        lines.append(f"no × where {study.policies[0]} failed: it is what others are compared with")
+    lines = [_mean_legend(study)]
+    if ratios:
+        lines.append(f"{where} it: × the makespan of {first}{_with_interval(ratios)}")
+    lacks_first = any(cell.makespan and first not in cell.makespan for cell in study.cells)
+    if len(study.policies) > 1 and lacks_first:
+        lines.append(f"no × where {first} failed: it is what others are compared with")
     if growths:
         interval = _with_interval(growths)
         lines.append(f"growth: exponent of makespan over {study.axis}{interval}, 1 is linear")
     return "\n".join(lines)
 
 
-def _with_interval(found: Sequence[Estimate | Ratio | Growth]) -> str:
+def _mean_legend(study: Study) -> str:
+    from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN
+
+    makespans = [makespan for cell in study.cells for makespan in cell.makespan.values()]
+    text = f"makespan in {study.unit}: mean"
+    if _with_interval(makespans):
+        text += " ± half of its 95 % interval"
+        if any(one.low == one.high for one in makespans if one.low is not None):
+            text += "; ± 0: all repetitions were equal"
+    elif makespans:
+        text += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
+    return text
+
+
+def _with_interval(numbers: Sequence[Estimate | Ratio | Growth]) -> str:
     """What a legend adds to a number that has an interval somewhere; nothing if none has."""
-    return " [95 % interval]" if any(one.low is not None for one in found) else ""
+    return " [95 % interval]" if any(one.low is not None for one in numbers) else ""
 
 
 def makespan_text(cell: ScenarioRuns, policy: str) -> str:
     """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
-    from schedlab.experiment.study import number
-
-    estimate = cell.makespan.get(policy)
-    if estimate is None:
+    makespan = cell.makespan.get(policy)
+    if makespan is None:
         return "failed"
-    text = number(estimate.mean)
-    if estimate.low is not None and estimate.high is not None:
-        text += f" ± {_half_width((estimate.high - estimate.low) / 2, text)}"
-    if estimate.n < max(found.n for found in cell.makespan.values()):
-        text += f" (n = {estimate.n})"
-    return text
+    text = mean_text(makespan.mean, makespan.low, makespan.high)
+    is_missing = makespan.n < max(other.n for other in cell.makespan.values())
+    return text + f" (n = {makespan.n})" * is_missing
 
 
 def _ratio_text(cell: ScenarioRuns, policy: str) -> str:
     """How many times the makespan of the first policy; empty for that and for what failed."""
-    from schedlab.experiment.study import factor
-
     if policy not in cell.comparisons:
         return ""
     ratio = cell.comparisons[policy].ratio
-    text = f"× {factor(ratio.ratio)}"
-    if ratio.low is not None:
-        text += f" [{factor(ratio.low)}, {factor(ratio.high)}]"
-    return text
+    return f"× {ratio_text(ratio.ratio, ratio.low, ratio.high)}"
 
 
-def _half_width(value: float, mean: str) -> str:
-    """Two digits, because an uncertainty is not known better, and none finer than the mean's."""
-    if value == 0:
-        return "0"
-    decimals = len(mean.partition(".")[2])
-    if round(value, decimals) == 0:
-        return f"<{10**-decimals:.{decimals}f}"
-    return f"{value:.{min(decimals, max(0, 1 - math.floor(math.log10(value))))}f}"
+def _growth_texts(study: Study, panel: Panel) -> dict[str, str]:
+    texts = dict.fromkeys(study.policies, "")
+    for policy, growth in panel.growth.items():
+        texts[policy] = ratio_text(growth.exponent, growth.low, growth.high)
+    return texts
 
 
-def _growth_text(growth: Growth | None) -> str:
-    from schedlab.experiment.study import factor
-
-    if growth is None:
-        return ""
-    text = factor(growth.exponent)
-    return text if growth.low is None else f"{text} [{factor(growth.low)}, {factor(growth.high)}]"
-
-
-def study_json(
-    asked: Experiment,
-    study: Study,
-    records: Sequence[RunRecord],
-    reused: int,
-    published: Mapping[str, Beside],
-) -> dict:
+def study_json(answer: Answer, records: Sequence[RunRecord]) -> dict:
     """The experiment, its estimates, comparisons and growth exponents, and every run.
 
     Published times have the unit of the study.
     """
     from schedlab.experiment.published import rank_agreement_of
 
+    study, published = answer.study, answer.published
     return {
-        "experiment": {"id": asked.id, **asked.definition},
+        "experiment": {"id": id_of(answer.definition), **answer.definition},
         "unit": study.unit,
         "compared_with": study.policies[0],
-        "cells": [
-            _cell_json(cell, policy)
-            for panel in study.panels
-            for cell in panel.cells
-            for policy in cell.makespan
-        ],
+        "cells": [_cell_json(cell, policy) for cell in study.cells for policy in cell.makespan],
         "growth": [
             {"panel": panel.name, "policy": policy, "of": study.axis, **dataclasses.asdict(growth)}
             for panel in study.panels
@@ -490,8 +457,7 @@ def study_json(
             }
             for what, row in published.items()
         ],
-        "runs": [record_json(record) for record in records],
-        "reused": reused,
+        "runs": [dataclasses.asdict(record) for record in records],
     }
 
 
@@ -510,60 +476,3 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
         "makespan": {**makespan, "quantiles": dict(quantiles)},
         "compared": comparison and dataclasses.asdict(comparison),
     }
-
-
-# ---------------------------------------------------------------------------------------------
-# Checking a policy
-
-# What the core calls a property, what people call it, and its unit.
-CHECK_PROPERTIES = {
-    "sound": ("ends, breaks no rule, keeps to CPUs", ""),
-    "wait_ms_max": ("longest wait", "ms"),
-    "wakeup_ms_max": ("longest wait of a light task woken up", "ms"),
-    "idle_ms_max": ("longest idle time while a task waits", "ms"),
-    "share_error_percent_max": ("largest error of a share of CPU time", "%"),
-}
-CHECK_VERDICTS = {"holds": "holds", "violated": "VIOLATED", "not_promised": "not promised"}
-
-
-def check_table(rows: Sequence[Mapping], random: Mapping, small: Sequence[Mapping]) -> Table:
-    """A row a property: what was measured, what is promised, and whether it holds."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, justify in (
-        ("scenario", "left"),
-        ("property", "left"),
-        ("measured", "right"),
-        ("at most", "right"),
-        ("verdict", "left"),
-    ):
-        table.add_column(column, justify=justify, no_wrap=column != "property")
-    shown = ""
-    for row in rows:
-        name, unit = CHECK_PROPERTIES[row["property"]]
-        figures = [_figure(row[which], unit) for which in ("measured", "limit")]
-        scenario = row["check"] if row["check"] != shown else ""
-        shown = row["check"]
-        table.add_row(scenario, name, *figures, CHECK_VERDICTS[row["verdict"]])
-    for scope in small:
-        all_of = "all of them" if scope["is_exhaustive"] else "there are more"
-        what = f"{scope['tried']:,} orders of events, {all_of}; {scope['distinct']:,} schedules"
-        # Nobody knows which orders were tried before one ended the process.
-        what = what if scope["tried"] else CHECK_PROPERTIES["sound"][0]
-        verdict = "VIOLATED" if scope["failed"] else "holds"
-        table.add_row(scope["name"], what, "", "", verdict)
-    if random["tried"]:
-        nr_failed = len(random["failed"])
-        plural = "s" * (random["tried"] != 1)
-        what = f"{random['tried']:,} random scenario{plural}, {nr_failed:,} failed"
-        table.add_row("random", what, "", "", "VIOLATED" if nr_failed else "holds")
-    return table
-
-
-def _figure(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if value >= 100:
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:.3g}" if value >= 0.01 or not value else "<0.01"
-    return f"{text} {unit}"

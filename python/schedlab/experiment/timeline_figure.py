@@ -6,17 +6,20 @@ Both runs share one axis of time, so that zooming into one shows the same moment
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above
-from schedlab.report.forms import tick_text
+from schedlab.report.forms import tick_text, time_unit
 
+if TYPE_CHECKING:
+    from schedlab.experiment.timelines import PlayedRun, Timelines
+
+# Groups with a colour of their own; what took least CPU time shares the last colour.
 GROUPS_MAX = 7
-"""Groups with a colour of their own; what took least CPU time shares the last colour."""
 OTHERS = "others"
 _IDLE = "#f1f3f6"
 # Neighbours differ in lightness too, so that they can be told apart in grey.
@@ -29,34 +32,6 @@ _HEAD_PX = 34
 _LEGEND_PX = 40
 _FOOT_PX = 46
 _CPU_TICKS_MAX = 16
-_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class PlayedRun:
-    """Who ran where under one policy: stays are (start_ns, end_ns, cpu, pid), names by pid."""
-
-    policy: str
-    nr_cpus: int
-    stays: Sequence[tuple[int, int, int, int]]
-    names: Mapping[int, str]
-    makespan_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Timelines:
-    """The first `until_ns` of runs that differ in nothing but their policy.
-
-    `scenario` and `why` say for a caption what was run and why these policies; `is_whole` whether
-    the runs end within `until_ns`; `command` prints the whole of each, a command a run.
-    """
-
-    scenario: str
-    why: str
-    until_ns: int
-    is_whole: bool
-    runs: Sequence[PlayedRun]
-    commands: Sequence[str]
 
 
 def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figure:
@@ -70,7 +45,7 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
         As `plots.looks_of` gives them for the whole report.
     """
     runs = timelines.runs
-    unit, unit_ns = next(u for u in _UNITS if timelines.until_ns >= u[1])
+    unit, unit_ns = time_unit(timelines.until_ns)
     row_px = max(_ROW_PX_MIN, min(_ROW_PX_MAX, _ROWS_PX // sum(run.nr_cpus for run in runs)))
     plots_px = [row_px * run.nr_cpus for run in runs]
     inside_px = sum(plots_px) + _HEAD_PX * len(runs)

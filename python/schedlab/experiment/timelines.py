@@ -12,76 +12,177 @@ from typing import TYPE_CHECKING
 
 from schedlab.errors import BadValue, NoTimeline, UnknownName
 from schedlab.experiment.cells import Cell
-from schedlab.experiment.interactivity import sleeps
 from schedlab.experiment.sweep import simulate_cell
-from schedlab.experiment.timeline_figure import PlayedRun, Timelines
-from schedlab.statistics.estimates import THRESHOLD
 
 if TYPE_CHECKING:
-    from schedlab.experiment.study import Panel, ScenarioRuns, Study
-    from schedlab.store.runs import RunKey, RunRecord
+    from schedlab.experiment.study import ScenarioRuns, Study
+    from schedlab.store.runs import RunRecord
 
 # A machine's name and what was varied there.
 Place = tuple[str, Mapping[str, object]]
 
+# Stays of one run in a figure: a browser still draws and zooms them without delay.
 STAYS_MAX = 2_000
-"""Stays of one run in a figure: a browser still draws and zooms them without delay."""
+# A run is simulated for so long, then so much longer, until it has enough stays or ends.
 FIRST_NS = 1_000_000
 LONGER_FACTOR = 4
-"""A run is simulated for so long, then so much longer, until it has enough stays or ends."""
+# The command below a figure asks for whole tenths of milliseconds, which are easily typed.
+COMMAND_STEP_NS = 100_000
 
 
 @dataclass(frozen=True)
-class Pair:
+class Wish:
+    """What a timeline is to show: labels of two policies, and MACHINE or MACHINE,NAME=VALUE...
+
+    Without policies it shows the fastest and the slowest, without a scenario a small one.
+    """
+
+    policies: Sequence[str] = ()
+    scenario: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.policies or self.scenario)
+
+    def refuse_unknown(self, labels: Sequence[str], places: Sequence[Place]) -> None:
+        """Raises UnknownName or BadValue for what is not in an experiment, or one policy twice."""
+        for policy in self.policies:
+            if policy not in labels:
+                raise UnknownName("policy", policy, labels, "in --timeline")
+        if len(set(self.policies)) < len(self.policies):
+            others = [label for label in labels if label not in self.policies]
+            raise BadValue(
+                "--timeline",
+                " ".join(self.policies),
+                "is one policy twice, and a pair is drawn to compare two",
+                f"name another beside it: {', '.join(others)}" if others else None,
+            )
+        if self.scenario and not any(map(self.fits, places)):
+            valid = dict.fromkeys(
+                ",".join([machine, *(f"{name}={value}" for name, value in varied.items())])
+                for machine, varied in places
+            )
+            raise UnknownName("scenario", self.scenario, valid, "in --scenario")
+
+    def fits(self, place: Place) -> bool:
+        """Whether the machine and every value that the scenario names are those of the place."""
+        machine, *values = [part.strip() for part in self.scenario.split(",")]
+        there = {f"{name}={value}" for name, value in place[1].items()}
+        return machine == place[0] and all(value.replace(" ", "") in there for value in values)
+
+
+ANY = Wish()
+
+
+def labels_and_places(cells: Sequence[Cell]) -> tuple[list[str], list[Place]]:
+    """Of an experiment, for `Wish.refuse_unknown` before any of its cells has run."""
+    labels = list(dict.fromkeys(cell.policy.label for cell in cells))
+    return labels, [(cell.machine.name, cell.workload.varied) for cell in cells]
+
+
+@dataclass(frozen=True)
+class RunPair:
     """Runs to look at, in one scenario and of one seed; `why` these policies, for a caption."""
 
     records: Sequence[RunRecord]
     why: str
 
 
-def choose(study: Study, policies: Sequence[str] = (), scenario: str = "") -> Pair:
-    """The runs to look at: those asked for, else the best and the worst policy of a small scenario.
+@dataclass(frozen=True, slots=True)
+class PlayedRun:
+    """Who ran where under one policy: stays are (start_ns, end_ns, cpu, pid), names by pid."""
+
+    policy: str
+    nr_cpus: int
+    stays: Sequence[tuple[int, int, int, int]]
+    names: Mapping[int, str]
+    makespan_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """The first `until_ns` of runs that differ in nothing but their policy.
+
+    `scenario` and `why` say for a caption what was run and why these policies; `is_whole` whether
+    the runs end within `until_ns`; `command` prints the whole of each, a command a run.
+    """
+
+    scenario: str
+    why: str
+    until_ns: int
+    is_whole: bool
+    runs: Sequence[PlayedRun]
+    commands: Sequence[str]
+
+
+def of_study(
+    study: Study,
+    cells: Callable[[], Sequence[Cell]],
+    wish: Wish = ANY,
+    tell: Callable[[str], None] = lambda note: None,
+) -> Timelines | None:
+    """Timelines of a pair of runs; None, which `tell` is told, if nobody wished any and none is.
 
     Parameters
     ----------
     study : Study
         Of simulated runs.
-    policies : sequence of str, optional
-        Labels, in the order in which they are to be drawn.
-    scenario : str, optional
-        MACHINE or MACHINE,NAME=VALUE...: the first that fits is taken; empty for the smallest.
+    cells : callable
+        Gives the cells of its experiment, which are asked for last.
 
     Raises
     ------
     UnknownName, BadValue
-        As `refuse_unknown`: a policy or scenario that is not there, or one policy twice.
+        As `Wish.refuse_unknown`.
     NoTimeline
-        If no run of what is asked for was completed in a simulation.
+        If there is none of what was wished.
     """
+    try:
+        return record_timelines(choose(study, wish), cells())
+    except NoTimeline as error:
+        if wish:
+            raise
+        tell(f"note: {error}")
+        return None
+
+
+def choose(study: Study, wish: Wish = ANY) -> RunPair:
+    """The runs to look at; raises as `of_study`."""
     cells = [(panel, cell) for panel in study.panels for cell in panel.cells if cell.runs]
-    places = [_place(next(iter(cell.runs.values()))[0]) for _, cell in cells]
-    _refuse_unknown(policies, scenario, study.policies, places)
-    if scenario:
-        fits = [_fits(place, scenario) for place in places]
-        cells = [found for found, wanted in zip(cells, fits, strict=True) if wanted]
-    cells = [(p, c) for p, c in cells if all(policy in c.runs for policy in policies)]
+    places = {id(cell): _place(next(iter(cell.runs.values()))[0]) for _, cell in cells}
+    wish.refuse_unknown(study.policies, list(places.values()))
+    if wish.scenario:
+        cells = [(panel, cell) for panel, cell in cells if wish.fits(places[id(cell)])]
+    cells = [(panel, cell) for panel, cell in cells if cell.runs.keys() >= set(wish.policies)]
     if not cells:
         raise NoTimeline("no timeline: these policies have no completed run in one scenario")
-    _, cell = cells[0] if scenario else min(cells, key=_smallness)
-    if policies:
-        chosen, why = list(policies), "the policies asked for"
-    else:
-        chosen, why = _best_and_worst(cell)
-    seed = min(record.seed for record in cell.runs[chosen[0]])
-    records = [next((r for r in cell.runs[p] if r.seed == seed), None) for p in chosen]
+    if not wish.scenario:
+        # Few policies missing, few CPUs but more than one, then as the experiment orders them.
+        cells.sort(key=lambda of: (-len(of[1].runs), of[0].nr_cpus == 1, of[0].nr_cpus or 0))
+    _, cell = cells[0]
+    policies, why = wish.policies, "the policies asked for"
+    if not policies:
+        policies, why = _fastest_and_slowest(cell)
+    seed = min(record.seed for record in cell.runs[policies[0]])
+    records = [next((r for r in cell.runs[p] if r.seed == seed), None) for p in policies]
     if None in records:
-        raise NoTimeline(f"no timeline: not all of {', '.join(chosen)} completed seed {seed}")
+        raise NoTimeline(f"no timeline: not all of {', '.join(policies)} completed seed {seed}")
     if any(record.measured_on for record in records):
         raise NoTimeline("no timeline: runs on a real kernel are not repeated for a report")
-    return Pair(records, why)
+    return RunPair(records, why)
 
 
-def record_timelines(pair: Pair, cells: Sequence[Cell]) -> Timelines:
+def _place(record: RunRecord) -> Place:
+    return record.machine, record.varied
+
+
+def _fastest_and_slowest(cell: ScenarioRuns) -> tuple[list[str], str]:
+    order = sorted(cell.makespan, key=lambda policy: cell.makespan[policy].mean)
+    if len(order) == 1:
+        return order, "the only policy"
+    return [order[0], order[-1]], "lowest and highest mean makespan there"
+
+
+def record_timelines(pair: RunPair, cells: Sequence[Cell]) -> Timelines:
     """Simulates the beginning of both runs again, until the first of them has filled its figure.
 
     Raises
@@ -89,15 +190,15 @@ def record_timelines(pair: Pair, cells: Sequence[Cell]) -> Timelines:
     NoTimeline
         If `cells` no longer has these runs, because a file or schedlab itself has changed.
     """
-    by_key: dict[RunKey, Cell] = {cell.key: cell for cell in cells}
-    mine = [by_key.get(record.key) for record in pair.records]
-    if None in mine:
-        at = pair.records[mine.index(None)]
+    by_key = {cell.key: cell for cell in cells}
+    cells = [by_key.get(record.key) for record in pair.records]
+    if None in cells:
+        at = pair.records[cells.index(None)]
         raise NoTimeline(
             f"no timeline: the run of {at.policy} was made with other files, or by another"
             " schedlab, than are here now"
         )
-    results = [_beginning(cell) for cell in mine]
+    results = [_beginning(cell) for cell in cells]
     end_ns = max(record.result["elapsed_ns"] for record in pair.records)
     until_ns = min(_full_at_ns(result) or end_ns for result in results)
     runs = [
@@ -110,103 +211,20 @@ def record_timelines(pair: Pair, cells: Sequence[Cell]) -> Timelines:
         )
         for record, result in zip(pair.records, results, strict=True)
     ]
+    typed_ns = -(-until_ns // COMMAND_STEP_NS) * COMMAND_STEP_NS
     return Timelines(
         scenario=_scenario_text(pair.records[0]),
         why=pair.why,
         until_ns=until_ns,
         is_whole=until_ns == end_ns,
         runs=runs,
-        commands=[f"{cell.replay(_readable_ns(until_ns))} --timeline" for cell in mine],
+        commands=[f"{cell.replay(typed_ns)} --timeline" for cell in cells],
     )
-
-
-def refuse_unknown(cells: Sequence[Cell], policies: Sequence[str], scenario: str) -> None:
-    """Raises UnknownName or BadValue where `choose` would, before any of the cells has run."""
-    places = [(cell.machine.name, cell.workload.varied) for cell in cells]
-    labels = list(dict.fromkeys(cell.policy.label for cell in cells))
-    _refuse_unknown(policies, scenario, labels, places)
-
-
-def _refuse_unknown(
-    policies: Sequence[str], scenario: str, labels: Sequence[str], places: Sequence[Place]
-) -> None:
-    for policy in policies:
-        if policy not in labels:
-            raise UnknownName("policy", policy, labels, "in --timeline")
-    if len(set(policies)) < len(policies):
-        others = [label for label in labels if label not in policies]
-        raise BadValue(
-            "--timeline",
-            " ".join(policies),
-            "is one policy twice, and a pair is drawn to compare two",
-            f"name another beside it: {', '.join(others)}" if others else None,
-        )
-    if scenario and not any(_fits(place, scenario) for place in places):
-        valid = dict.fromkeys(_name_of(place) for place in places)
-        raise UnknownName("scenario", scenario, valid, "in --scenario")
-
-
-def _fits(place: Place, scenario: str) -> bool:
-    """Whether the machine and every value that the scenario names are those of the place."""
-    machine, *values = [part.strip() for part in scenario.split(",")]
-    there = {f"{name}={value}" for name, value in place[1].items()}
-    return machine == place[0] and all(value.replace(" ", "") in there for value in values)
-
-
-def _name_of(place: Place) -> str:
-    return ",".join([place[0], *(f"{name}={value}" for name, value in place[1].items())])
-
-
-def _place(record: RunRecord) -> Place:
-    return record.machine, record.varied
 
 
 def _scenario_text(record: RunRecord) -> str:
     varied = [f"{name} = {value}" for name, value in record.varied.items()]
     return ", ".join([f"{record.workload} on {record.machine}", *varied, f"seed {record.seed}"])
-
-
-def _smallness(place: tuple[Panel, ScenarioRuns]) -> tuple:
-    """Few policies missing, few CPUs but more than one, and then as the experiment orders them."""
-    panel, cell = place
-    return -len(cell.runs), panel.nr_cpus == 1, panel.nr_cpus or 0
-
-
-def _best_and_worst(cell: ScenarioRuns) -> tuple[list[str], str]:
-    """Two policies, told apart by the first measure by which any two differ."""
-    names = list(cell.runs)
-    if len(names) == 1:
-        return names, "the only policy"
-    for what, measure in _MEASURES.items():
-        values = {name: _mean(cell.runs[name], measure) for name in names}
-        if None in values.values():
-            continue
-        best, worst = min(names, key=values.get), max(names, key=values.get)
-        if values[worst] > (1 + THRESHOLD) * values[best]:
-            return [best, worst], f"lowest and highest {what} there"
-    return names[:2], "the first two, which nothing tells apart there"
-
-
-def _mean(records: Sequence[RunRecord], measure: Callable[[Mapping], float | None]) -> float | None:
-    values = [measure(record.result) for record in records]
-    return None if None in values else sum(values) / len(values)
-
-
-def _unfairness(result: Mapping) -> float:
-    return 1 / max(result["jain_fairness"], 1e-9)
-
-
-def _p99_ns(result: Mapping) -> float | None:
-    return result["wakeup_latency_ns"]["p99"] if sleeps(result) else None
-
-
-# In the order in which they are looked at.
-_MEASURES: Mapping[str, Callable[[Mapping], float | None]] = {
-    "makespan": lambda result: result["makespan_ns"],
-    "number of missed deadlines": lambda result: result.get("deadline_misses"),
-    "99th percentile of wake-up latency": _p99_ns,
-    "unfairness (the inverse of Jain's index)": _unfairness,
-}
 
 
 def _beginning(cell: Cell) -> dict:
@@ -232,9 +250,3 @@ def _full_at_ns(result: Mapping) -> int | None:
     """When the first stay begins that a figure has no room for; None if it takes all."""
     stays = _stays(result)
     return stays[STAYS_MAX][0] if len(stays) > STAYS_MAX else None
-
-
-def _readable_ns(duration_ns: int) -> int:
-    """At least that long, and easily typed: a duration of whole tenths of milliseconds."""
-    step_ns = 100_000
-    return -(-duration_ns // step_ns) * step_ns

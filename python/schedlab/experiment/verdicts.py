@@ -16,14 +16,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from schedlab.experiment.fairness import share_errors
-from schedlab.experiment.study import factor
+from schedlab.report.forms import ratio_text
 from schedlab.statistics.estimates import Ratio, paired_ratio, ratio
 
 if TYPE_CHECKING:
     from schedlab.experiment.study import ScenarioRuns, Study
 
 
-class Verdict(StrEnum):
+class Reproduction(StrEnum):
     """What the runs say of a claim."""
 
     REPRODUCED = "reproduced"
@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClaimFinding:
     """A claim in one place: simulated, its 95 % interval, published, and the bounds.
 
     `low` and `high` are None for too few runs, `published` where there is no such number. All are
@@ -50,17 +50,17 @@ class Found:
     is_paired: bool = False
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Reproduction:
         """By the interval, see the module's beginning."""
         if self.low is None or self.high is None:
-            return Verdict.CANNOT_TELL
+            return Reproduction.CANNOT_TELL
         least = 0.0 if self.at_least is None else self.at_least
         most = float("inf") if self.at_most is None else self.at_most
         if least <= self.low and self.high <= most:
-            return Verdict.REPRODUCED
+            return Reproduction.REPRODUCED
         if self.high < least or most < self.low:
-            return Verdict.NOT_REPRODUCED
-        return Verdict.CANNOT_TELL
+            return Reproduction.NOT_REPRODUCED
+        return Reproduction.CANNOT_TELL
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +74,18 @@ class Judged:
     says: str
     unit: str
     nr_places: int
-    found: Sequence[Found]
+    findings: Sequence[ClaimFinding]
     why: str = ""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Reproduction:
         """Over all places: each must say so."""
-        words = [found.verdict for found in self.found]
-        if Verdict.NOT_REPRODUCED in words:
-            return Verdict.NOT_REPRODUCED
-        if self.found and len(words) == self.nr_places and {*words} == {Verdict.REPRODUCED}:
-            return Verdict.REPRODUCED
-        return Verdict.CANNOT_TELL
+        words = [finding.verdict for finding in self.findings]
+        if Reproduction.NOT_REPRODUCED in words:
+            return Reproduction.NOT_REPRODUCED
+        if words and len(words) == self.nr_places and {*words} == {Reproduction.REPRODUCED}:
+            return Reproduction.REPRODUCED
+        return Reproduction.CANNOT_TELL
 
 
 def judge(definition: Mapping, study: Study) -> list[Judged]:
@@ -109,10 +109,11 @@ def judge(definition: Mapping, study: Study) -> list[Judged]:
             continue
         is_share = claim["share_of_nice"] is not None
         pairs = [(of, {**of, **over}) for of in claim["of"] for over in claim["over"] or ({},)]
-        found = [runs.found(claim, of, over) for of, over in pairs]
-        there = [one for one in found if one]
-        why = "" if there else runs.why_nothing(claim)
-        judged.append(Judged(claim["says"], "%" if is_share else "", len(pairs), there, why))
+        findings = [runs.finding(claim, of, over) for of, over in pairs]
+        findings = [finding for finding in findings if finding]
+        why = "" if findings else runs.why_nothing(claim)
+        unit = "%" if is_share else ""
+        judged.append(Judged(claim["says"], unit, len(pairs), findings, why))
     return judged
 
 
@@ -121,13 +122,13 @@ class _Runs:
 
     def __init__(self, definition: Mapping, study: Study):
         self.published_ns: dict[tuple, float] = {}
-        told = definition.get("published") or {"times": (), "ideal": ""}
-        for time in told["times"]:
+        published = definition.get("published") or {"times": (), "ideal": ""}
+        for time in published["times"]:
             place = {"policy": time["policy"], "machine": time["machine"], **time["varied"]}
             self.published_ns[_key(place)] = time["makespan_ns"]
-        self.ideal = told["ideal"]
+        self.ideal = published["ideal"]
         self.cells: dict[tuple, tuple[ScenarioRuns, str]] = {}
-        for cell in (cell for panel in study.panels for cell in panel.cells):
+        for cell in study.cells:
             for policy, records in cell.runs.items():
                 first = records[0]
                 place = {"policy": policy, "machine": first.machine, **first.varied}
@@ -137,7 +138,7 @@ class _Runs:
         }
         self.panel_of = {id(cell): p.name for p in study.panels for cell in p.cells}
 
-    def found(self, claim: Mapping, of: Mapping, over: Mapping) -> Found | None:
+    def finding(self, claim: Mapping, of: Mapping, over: Mapping) -> ClaimFinding | None:
         """The claim in one place; None where that was not run."""
         if claim["share_of_nice"] is not None:
             return self._share(claim, of)
@@ -158,7 +159,9 @@ class _Runs:
         published = claim["published"] or (published and published / scale)
         bounds = _bounds(claim, published)
         low, high = (None if end is None else end / scale for end in (compared.low, compared.high))
-        return Found(_text(of), compared.ratio / scale, low, high, published, *bounds, is_paired)
+        return ClaimFinding(
+            _text(of), compared.ratio / scale, low, high, published, *bounds, is_paired
+        )
 
     def why_nothing(self, claim: Mapping) -> str:
         """Why there is no number of a claim that names places."""
@@ -168,7 +171,7 @@ class _Runs:
             return f"no run has a share of CPU time for nice {claim['share_of_nice']}"
         return "there is nothing that it could be held against"
 
-    def _share(self, claim: Mapping, of: Mapping) -> Found | None:
+    def _share(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
         cell, policy = self.cells.get(_key(of), (None, ""))
         if cell is None:
             return None
@@ -177,7 +180,7 @@ class _Runs:
         if got is None:
             return None
         bounds = _bounds(claim, claim["published"])
-        return Found(_text(of), got.mean, got.low, got.high, claim["published"], *bounds)
+        return ClaimFinding(_text(of), got.mean, got.low, got.high, claim["published"], *bounds)
 
     def _makespans_ns(self, place: Mapping) -> dict[int, float]:
         """By seed."""
@@ -225,14 +228,15 @@ def _text(place: Mapping) -> str:
 
 def published_text(judged: Judged) -> str:
     """The published number, or the smallest and the largest; empty if there is none."""
-    return _span(judged, [one.published for one in judged.found if one.published is not None])
+    published = [one.published for one in judged.findings if one.published is not None]
+    return _span(judged, published)
 
 
 def simulated_text(judged: Judged) -> str:
     """The number and its interval, or the smallest and the largest and what holds them all."""
-    text = _span(judged, [one.simulated for one in judged.found])
-    lows = [one.low for one in judged.found]
-    highs = [one.high for one in judged.found]
+    text = _span(judged, [one.simulated for one in judged.findings])
+    lows = [one.low for one in judged.findings]
+    highs = [one.high for one in judged.findings]
     if not lows or None in lows or lows == highs:
         return text
     low, high = (_form(judged, end).removesuffix(" %") for end in (min(lows), max(highs)))
@@ -241,7 +245,7 @@ def simulated_text(judged: Judged) -> str:
 
 def bounds_text(judged: Judged) -> str:
     """Within which bounds the number must lie; empty where they differ from place to place."""
-    bounds = {(one.at_least, one.at_most) for one in judged.found}
+    bounds = {(one.at_least, one.at_most) for one in judged.findings}
     if len(bounds) != 1:
         return "as published, each" if bounds else ""
     [(least, most)] = bounds
@@ -255,28 +259,27 @@ def bounds_text(judged: Judged) -> str:
 def verdict_text(judged: Judged) -> str:
     """The word, and of how many places it is true where they do not agree; or why there is none."""
     if judged.why:
-        return f"{Verdict.CANNOT_TELL}: {judged.why}"
+        return f"{Reproduction.CANNOT_TELL}: {judged.why}"
     text = str(judged.verdict)
-    nr_same = sum(one.verdict == Verdict.REPRODUCED for one in judged.found)
-    if judged.nr_places > 1 and judged.verdict != Verdict.REPRODUCED:
+    nr_same = sum(one.verdict == Reproduction.REPRODUCED for one in judged.findings)
+    if judged.nr_places > 1 and judged.verdict != Reproduction.REPRODUCED:
         text += f"; it is in {nr_same} of {judged.nr_places} places"
-        if len(judged.found) < judged.nr_places:
-            text += f", of which {len(judged.found)} were run"
+        if len(judged.findings) < judged.nr_places:
+            text += f", of which {len(judged.findings)} were run"
     return text
 
 
-def place_text(judged: Judged, found: Found) -> str:
+def place_text(judged: Judged, finding: ClaimFinding) -> str:
     """One place of a claim in a line: where, simulated, published, and what is to be said."""
-    one = Judged(judged.says, judged.unit, 1, (found,))
-    paired = " paired" if found.is_paired and found.low != found.high else ""
-    published = f", published {published_text(one)}" if found.published is not None else ""
-    return f"{found.where}: {simulated_text(one)}{paired}{published}; {found.verdict}"
+    one = Judged(judged.says, judged.unit, 1, (finding,))
+    paired = " paired" if finding.is_paired and finding.low != finding.high else ""
+    published = f", published {published_text(one)}" if finding.published is not None else ""
+    return f"{finding.where}: {simulated_text(one)}{paired}{published}; {finding.verdict}"
 
 
 def pairing_text(judged: Sequence[Judged]) -> str:
     """What is to be known of the intervals where some are paired; else empty."""
-    places = [found for one in judged for found in one.found]
-    if not any(found.is_paired for found in places):
+    if not any(finding.is_paired for one in judged for finding in one.findings):
         return ""
     return (
         "a ratio of two simulated times is paired, seed by seed, where both sides ran with the"
@@ -292,4 +295,4 @@ def _span(judged: Judged, values: Sequence[float]) -> str:
 
 
 def _form(judged: Judged, value: float) -> str:
-    return f"{value:.2f} %" if judged.unit else factor(value)
+    return f"{value:.2f} %" if judged.unit else ratio_text(value)

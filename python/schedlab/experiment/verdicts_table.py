@@ -63,8 +63,8 @@ def verdicts_json(judged: Sequence[Judged]) -> dict[str, list[dict]]:
                 "told": verdict_text(one),
                 "nr_places": one.nr_places,
                 "places": [
-                    {**dataclasses.asdict(found), "verdict": str(found.verdict)}
-                    for found in one.found
+                    {**dataclasses.asdict(finding), "verdict": str(finding.verdict)}
+                    for finding in one.findings
                 ],
             }
             for one in judged

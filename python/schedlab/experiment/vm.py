@@ -13,30 +13,28 @@ own between two ticks.
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedlab import catalogue, shown, values
+from schedlab import catalogue, values
 from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, ExperimentError, SchedlabError
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import Cell
-from schedlab.experiment.definition import VmChoice
+from schedlab.experiment.definition import DEFAULT_CPUS, VmChoice
 from schedlab.kernel import play, vm
 from schedlab.kernel import result as kernel_result
 from schedlab.kernel.platform import Platform, refuse_bad_cpus
-from schedlab.shown import print_note
+from schedlab.report.progress import Progress
 
 # Where a deterministic run begins within a span that ticks of 1, 4 and 10 ms divide: seeds that
 # follow each other lie apart by the golden ratio of it, so that few of them cover it evenly.
 PHASE_SPAN_NS = 20_000_000
 PHASE_STEP_NS = 12_360_680
-DEFAULT_CPUS = "2"
 QEMU_SEED_MASK = 2**32 - 1
 
 
@@ -168,8 +166,18 @@ def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
     ExperimentError
         If it cannot be made.
     """
-    with _progress(cell.platform) as tells:
-        outcome = measure_cell(cell, timeline, prints=True, is_alone=True, tells=tells)
+    kernel = f"Linux {cell.platform.kernel.release}"
+    is_terminal = sys.stderr.isatty()
+    with Progress(0, "") as progress:
+
+        def tell(stage: str) -> None:
+            text = STAGES[stage].format(kernel=kernel)
+            progress.update(0, text)
+            # Piped, a boot is told of, as it takes seconds.
+            if stage == "booting" and not is_terminal:
+                progress.note(f"note: {text}")
+
+        outcome = measure_cell(cell, timeline, prints=True, is_alone=True, tells=tell)
     if outcome.fault is not None:
         raise ExperimentError(outcome.fault, outcome.hint)
     return outcome
@@ -182,28 +190,6 @@ STAGES = {
     "restoring": "restoring a machine with {kernel}",
     "working": "running on {kernel}",
 }
-
-
-@contextlib.contextmanager
-def _progress(platform: Platform) -> Iterator[Callable[[str], None]]:
-    """A line on standard error while one waits; piped, a boot is told of, as it takes seconds."""
-    began_s, told = time.monotonic(), set()
-    is_terminal = sys.stderr.isatty()
-
-    def tell(stage: str) -> None:
-        text = STAGES[stage].format(kernel=f"Linux {platform.kernel.release}")
-        if is_terminal:
-            line = f"\r\033[K{text}, {time.monotonic() - began_s:.0f} s"
-            shown.write_own(sys.stderr, line)
-        elif stage == "booting" and not told:
-            print_note(f"note: {text}")
-        told.add(stage)
-
-    try:
-        yield tell
-    finally:
-        if is_terminal and told:
-            shown.write_own(sys.stderr, "\r\033[K")
 
 
 def _refuse_changes(cell: Cell) -> None:

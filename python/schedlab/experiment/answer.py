@@ -1,0 +1,66 @@
+"""What came of an experiment, once, for all who show it: the terminal, a page, a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedlab.experiment.definition import told_sets
+from schedlab.experiment.interactivity import Metrics, metrics_of
+from schedlab.experiment.published import Beside, published_beside
+from schedlab.experiment.stored import title_of
+from schedlab.experiment.study import Study, study_of
+from schedlab.experiment.verdicts import Judged, judge
+from schedlab.store.runs import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An experiment's definition and command, and what its runs say beside what others said."""
+
+    definition: Mapping
+    command: str
+    study: Study
+    metrics: Metrics
+    published: Mapping[str, Beside]
+    judged: Sequence[Judged]
+
+    @property
+    def title(self) -> str:
+        """What the experiment calls itself, or else its policies and its workload."""
+        return title_of(self.definition)
+
+    @property
+    def description(self) -> str:
+        """What the experiment says of itself, and which sets its policies are."""
+        sets = told_sets(self.definition)
+        parts = (self.definition.get("description", ""), sets and f"Here {sets}.")
+        return " ".join(filter(None, parts))
+
+
+def answer_of(definition: Mapping, command: str, records: Sequence[RunRecord]) -> Answer:
+    """The answer that runs give.
+
+    Parameters
+    ----------
+    definition : mapping
+        `Experiment.definition`, or what a store has of it.
+    command : str
+        What to type to make the same runs again.
+    records : sequence of RunRecord
+        As for `study_of`.
+
+    Raises
+    ------
+    ValueError
+        If there is no record.
+    """
+    study = study_of(records)
+    return Answer(
+        definition,
+        command,
+        study,
+        metrics_of(study),
+        published_beside(definition, study),
+        judge(definition, study),
+    )

@@ -1,0 +1,117 @@
+"""What `schedlab check` found, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.table import Table
+
+from schedlab.experiment.conformance import PROPERTIES, Findings
+from schedlab.report.forms import count_text
+
+VERDICTS = {"holds": "holds", "violated": "VIOLATED", "not_promised": "not promised"}
+# Of the places in which the same was found so many are named.
+ALIKE_SHOWN_MAX = 5
+
+
+def findings_table(findings: Findings) -> Table:
+    """A row a property: what was measured, what is promised, and whether it holds."""
+    rows, small = findings.told_once()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("scenario", "property", "measured", "at most", "verdict"):
+        justify = "right" if column in ("measured", "at most") else "left"
+        table.add_column(column, justify=justify, no_wrap=column != "property")
+    above = ""
+    for row in rows:
+        name, unit = PROPERTIES[row["property"]]
+        figures = [_figure(row[which], unit) for which in ("measured", "limit")]
+        scenario, above = row["check"] if row["check"] != above else "", row["check"]
+        table.add_row(scenario, name, *figures, VERDICTS[row["verdict"]])
+    for scope in small:
+        all_of = "all of them" if scope["is_exhaustive"] else "there are more"
+        what = f"{scope['tried']:,} orders of events, {all_of}; {scope['distinct']:,} schedules"
+        # Nobody knows which orders were tried before one ended the process.
+        what = what if scope["tried"] else PROPERTIES["sound"][0]
+        table.add_row(scope["name"], what, "", "", "VIOLATED" if scope["failed"] else "holds")
+    random = findings.random
+    if random["tried"]:
+        nr_failed = len(random["failed"])
+        what = f"{count_text(random['tried'], 'random scenario')}, {nr_failed:,} failed"
+        table.add_row("random", what, "", "", "VIOLATED" if nr_failed else "holds")
+    return table
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if value >= 100:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.3g}" if value >= 0.01 or not value else "<0.01"
+    return f"{text} {unit}"
+
+
+def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterator[str]:
+    """What was violated and how to see it again; each cause once."""
+    alike: dict[str, list[Mapping]] = {}
+    for violation in violations:
+        alike.setdefault(findings.cause(violation["what"]), []).append(violation)
+    for violation, *others in alike.values():
+        yield f"\nviolated: {violation['check']}: {violation['what']}"
+        _, hint = findings.crashes.get(violation["what"], (None, None))
+        if hint:
+            yield f"hint: {hint}"
+        if smallest := violation.get("smallest"):
+            tasks, cpus = (count_text(smallest[f"nr_{what}s"], name)
+                           for what, name in (("task", "task"), ("cpu", "CPU")))  # fmt: skip
+            cut = ", perhaps not the least" * smallest["is_cut_short"]
+            yield f"made smaller: {tasks} on {cpus}{cut}, after {smallest['tried']} runs"
+        yield f"again: {violation['again']}"
+        if violation["replay"]:
+            yield f"replay: {violation['replay']}"
+        if others:
+            places = ", ".join(map(_place, others[:ALIKE_SHOWN_MAX]))
+            more = len(others) - ALIKE_SHOWN_MAX
+            places += f" and {more} more" * (more > 0)
+            yield f"the same in: {places}; {len(others) + 1} times in all"
+
+
+def _place(violation: Mapping) -> str:
+    """Its scenario; of a random one its number too."""
+    seed = "" if violation["seed"] is None else f" {violation['seed']}"
+    return f"{violation['check']}{seed}"
+
+
+def left_out_text(findings: Findings) -> str | None:
+    """What was not tried, and why; None if all was."""
+    if not findings.untried:
+        return None
+    nr_random = sum(trial.count for trial in findings.untried if trial.kind == "random")
+    names = [trial.name for trial in findings.untried if trial.kind != "random"]
+    names += [count_text(nr_random, "random scenario")] if nr_random else []
+    return (
+        "the policy ends its process or does not come back, again and again,"
+        f" so this was left out: {', '.join(names)}"
+    )
+
+
+def summary_text(findings: Findings) -> str:
+    """How much holds, in a line."""
+    small, random = findings.small, findings.random
+    verdicts = [row["verdict"] for row in findings.rows]
+    nr_violated = verdicts.count("violated") + sum(bool(scope["failed"]) for scope in small)
+    nr_violated += bool(random["failed"])
+    parts = [f"{nr_violated or 'nothing'} violated"]
+    if verdicts:
+        several = "1 property" if len(verdicts) == 1 else f"{len(verdicts):,} properties"
+        holds, not_promised = (verdicts.count(word) for word in ("holds", "not_promised"))
+        parts.append(f"of {several} {holds} hold, {not_promised} not promised")
+    if small:
+        orders = count_text(sum(scope["tried"] for scope in small), "order")
+        parts.append(f"{orders} of {count_text(len(small), 'small scenario')}")
+    if random["tried"]:
+        scenarios = count_text(random["tried"], "random scenario")
+        parts.append(f"{scenarios}, {len(random['failed']):,} failed")
+    if findings.untried:
+        parts.append("the rest left out")
+    return f"{findings.policy.label}: {'; '.join(parts)}"
