@@ -16,10 +16,12 @@ import pytest
 from schedlab.errors import DamagedRow, StoreError
 from schedlab.store.heats import Heats, StoredHeat
 from schedlab.store.measurements import Campaign, Measurements
-from schedlab.store.merge import Taken, merge
-from schedlab.store.runs import JSON_COLUMNS, SEALED_COLUMNS, Store, StoredExperiment
+from schedlab.store.merge import merge
+from schedlab.store.rows import Taken
+from schedlab.store.runs import SEALED_COLUMNS, Store, StoredExperiment
 
 NOBODY = 65534
+JSON_COLUMNS = ("tunables", "parameters", "platform", "result")
 EXPERIMENT = StoredExperiment("e1", "one", {"policies": []}, "schedlab compare", "2026-01-01")
 
 
@@ -77,7 +79,7 @@ def test_a_merged_store_has_the_runs_that_are_sound(path, command):
         assert [run.seed for run in store.runs("e1")] == [1]
 
 
-@pytest.mark.parametrize("column", [*JSON_COLUMNS, "result"])
+@pytest.mark.parametrize("column", JSON_COLUMNS)
 @pytest.mark.parametrize("text", ["{", "[1]", "7", ""])
 def test_damaged_json_without_a_seal_is_noticed_too(path, column, text):
     change(path, f"UPDATE runs SET seal = '', {column} = ? WHERE id = 2", text)
@@ -170,7 +172,7 @@ def test_an_older_store_is_read_as_it_is_and_brought_up_to_date_when_written(
 def test_an_older_store_is_merged(path, tmp_path, version):
     make_older(path, version)
     with Store(tmp_path / "new.db") as store:
-        assert merge(store, path)["runs"] == Taken(2, 2)
+        assert merge(store, path, print)["runs"] == Taken(2, 2)
         assert len(store.runs("e1")) == 2
 
 
@@ -207,7 +209,7 @@ def test_a_store_is_read_where_nothing_can_be_written(kept_from_writing):
 
 def test_a_store_is_merged_from_where_nothing_can_be_written(kept_from_writing):
     with tempfile.TemporaryDirectory() as made, Store(Path(made) / "new.db") as store:
-        assert merge(store, kept_from_writing)["runs"] == Taken(2, 2)
+        assert merge(store, kept_from_writing, print)["runs"] == Taken(2, 2)
 
 
 def test_writing_there_is_still_a_clear_error(kept_from_writing, make_record):

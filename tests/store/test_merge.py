@@ -10,7 +10,8 @@ import pytest
 from schedlab.errors import DigestMismatch, StoreError
 from schedlab.store.heats import Heats, StoredHeat
 from schedlab.store.measurements import Campaign, Measurements, Repetition
-from schedlab.store.merge import Taken, merge
+from schedlab.store.merge import merge
+from schedlab.store.rows import Taken
 from schedlab.store.runs import Store, StoredExperiment
 
 EXPERIMENT = StoredExperiment("e1", "one", {"policies": []}, "schedlab compare", "2026-01-01")
@@ -34,8 +35,8 @@ def test_runs_and_experiments_come_once(stores, make_record):
     there.add_experiment(EXPERIMENT)
     there.add(both, alone)
 
-    assert merge(here, there.path) == {"runs": Taken(2, 1), "experiments": Taken(1, 1)}
-    assert merge(here, there.path) == {"runs": Taken(2, 0), "experiments": Taken(1, 0)}
+    assert merge(here, there.path, print) == {"runs": Taken(2, 1), "experiments": Taken(1, 1)}
+    assert merge(here, there.path, print) == {"runs": Taken(2, 0), "experiments": Taken(1, 0)}
 
     assert here.runs("e1") == [both, alone]
     assert len(here.runs()) == 2
@@ -50,7 +51,7 @@ def test_a_simulation_that_found_something_else_refuses_the_whole_store(stores, 
     there.add(make_record(seed=2, digest="cccc"), make_record(seed=1, digest="bbbb"))
 
     with pytest.raises(DigestMismatch, match=r"seed 1, gave another result in .*there\.db"):
-        merge(here, there.path)
+        merge(here, there.path, print)
 
     assert [run.seed for run in here.runs()] == [1]
     assert here.experiments() == []
@@ -62,7 +63,7 @@ def test_a_measurement_that_is_here_stays_and_a_run_that_died_gives_way(stores, 
     here.add(make_record(seed=1, digest="aaaa", backend="vm"), make_record(seed=2, digest=""))
     there.add(make_record(seed=1, digest="bbbb", backend="vm"), make_record(seed=2, digest="dddd"))
 
-    merge(here, there.path)
+    merge(here, there.path, print)
 
     assert {(run.seed, run.digest) for run in here.runs()} == {(1, "aaaa"), (2, "dddd")}
 
@@ -78,7 +79,7 @@ def test_of_two_heats_the_later_one_is_kept(stores):
     ):
         Heats(store).add(key, StoredHeat(when, None, {}))
 
-    assert merge(here, there.path)["heats"] == Taken(3, 2)
+    assert merge(here, there.path, print)["heats"] == Taken(3, 2)
     kept = {key: Heats(here).find(key).raced_at for key in "abc"}
     assert kept == {"a": "2026-01-02", "b": "2026-01-02", "c": "2026-01-01"}
 
@@ -96,7 +97,7 @@ def test_repetitions_keep_their_surroundings(stores):
     theirs.add("c1", second, other)
 
     for new in (2, 0):
-        taken = merge(here, there.path)
+        taken = merge(here, there.path, print)
         assert taken["repetitions"] == Taken(2, new)
 
     assert mine.repetitions("c1") == [REPETITION, other]
@@ -114,7 +115,7 @@ def test_what_is_no_store_is_refused(stores, tmp_path):
     (tmp_path / "text.db").write_text("this is no database, and longer than a header of SQLite" * 9)
     for other in ("text.db", "missing.db"):
         with pytest.raises(StoreError, match=other):
-            merge(stores[0], tmp_path / other)
+            merge(stores[0], tmp_path / other, print)
 
 
 def test_the_command_makes_the_store_and_tells_what_was_new(command, tmp_path, make_record):

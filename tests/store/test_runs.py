@@ -12,7 +12,43 @@ import sys
 
 import pytest
 from schedlab.errors import DigestMismatch, StoreError
+from schedlab.store.heats import Heats
+from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store, StoredExperiment
+
+# Of format 3: each table's columns, what tells its rows apart, and the tables that it refers to.
+FORMAT_3 = {
+    "campaigns": (
+        "asked_at command condition definition id label series:INTEGER suite version",
+        ["id"],
+        [],
+    ),
+    "experiment_runs": (
+        "experiment machine policy run:INTEGER seed:INTEGER varied",
+        ["experiment", "policy", "machine", "varied", "seed"],
+        ["experiments", "runs"],
+    ),
+    "experiments": ("asked_at command definition id name", ["id"], []),
+    "heats": ("key load:REAL? raced_at result", ["key"], []),
+    "repetitions": (
+        "campaign case_digest case_name id:INTEGER? manifest noisy:INTEGER policy slot started_at"
+        " status surroundings:INTEGER unit value:REAL? warm_up:INTEGER",
+        ["campaign", "case_digest", "policy", "slot"],
+        ["campaigns", "surroundings"],
+    ),
+    "runs": (
+        "backend id:INTEGER? machine machine_digest parameters platform='null' policy_name"
+        " policy_source policy_source_digest replay result result_digest seal='' seed:INTEGER"
+        " started_at status tunables until_ns:INTEGER version wall_ns:INTEGER workload"
+        " workload_digest",
+        [
+            *("policy_source_digest", "tunables", "machine_digest", "workload_digest"),
+            *("seed", "until_ns", "backend", "version"),
+        ],
+        [],
+    ),
+    "surroundings": ("campaign captured_at facts id:INTEGER? warnings", [], ["campaigns"]),
+}
 
 
 @pytest.fixture
@@ -33,6 +69,35 @@ def test_a_run_comes_back_as_it_was_added(path, make_record):
         assert store.runs("e1") == [record]
         assert store.runs() == [record]
         assert store.experiments() == [experiment()]
+
+
+def test_a_new_store_has_the_tables_of_its_format(path):
+    with Store(path) as store:
+        Measurements(store)
+        Heats(store)
+    with sqlite3.connect(path) as database:
+        tables = [row for row in database.execute("PRAGMA table_list") if row[2] == "table"]
+        made = {}
+        for _, table, _, _, _, is_strict in tables:
+            if table.startswith("sqlite_"):
+                continue
+            assert is_strict
+            columns = [
+                name
+                + ("" if kind == "TEXT" else f":{kind}")
+                + ("" if is_needed else "?")
+                + ("" if default is None else f"={default}")
+                for _, name, kind, is_needed, default, _ in sorted(
+                    database.execute(f"PRAGMA table_info({table})"), key=lambda column: column[1]
+                )
+            ]
+            [index] = [*database.execute(f"PRAGMA index_list({table})"), None][:1]
+            unique = database.execute(f"PRAGMA index_info({index[1]})") if index else ()
+            refers = database.execute(f"PRAGMA foreign_key_list({table})")
+            made[table] = (
+                " ".join(columns), [row[2] for row in unique], sorted(row[2] for row in refers)
+            )  # fmt: skip
+    assert made == FORMAT_3
 
 
 def test_find_gives_the_run_with_that_key_only(path, make_record):

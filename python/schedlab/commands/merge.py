@@ -35,7 +35,7 @@ def merge_verb(store: Path, others: Sequence[Path], as_json: bool) -> int:
     told = {}
     with Store(store) as kept:
         for other in others:
-            told[str(other)] = taken = merge(kept, other)
+            told[str(other)] = taken = merge(kept, other, print_note)
             if not as_json:
                 parts = (
                     f"{one.new} of {one.rows} {what}" for what, one in taken.items() if one.rows

@@ -2,28 +2,17 @@
 
 A heat is committed the moment it ends: a race that is stopped goes on where it was. A heat that is
 raced again takes the place of the old one.
-
-The table is made where a store has none yet. It changes nothing for a schedlab that knows no
-races, so stores keep their format.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, get_type_hints
 
-from schedlab.digests import canonical_json
-from schedlab.store.faults import decode
+from schedlab.store.rows import Table
 from schedlab.store.runs import Store
-
-TABLE = """
-CREATE TABLE IF NOT EXISTS heats (
-    key TEXT PRIMARY KEY,
-    raced_at TEXT NOT NULL,
-    load REAL,
-    result TEXT NOT NULL
-) STRICT
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +24,14 @@ class StoredHeat:
 
     raced_at: str
     load: float | None
-    result: Mapping
+    result: Mapping[str, Any]
+
+
+HEATS = Table("heats", {"key": str, **get_type_hints(StoredHeat)}, unique=("key",))
 
 
 class Heats:
-    """The heats of a store, open for writing.
+    """The heats of a store, which may be open for reading only.
 
     Raises
     ------
@@ -49,37 +41,29 @@ class Heats:
 
     def __init__(self, store: Store):
         self.store = store
-        with store.transaction() as database:
-            database.execute(TABLE)
+        store.make_tables(HEATS)
 
     def add(self, key: str, heat: StoredHeat) -> None:
         """Commits a heat; an older one with the same key is forgotten."""
+        kept = {"key": key, "raced_at": heat.raced_at, "load": heat.load, "result": heat.result}
         with self.store.transaction() as database:
-            database.execute(
-                "INSERT OR REPLACE INTO heats VALUES (?, ?, ?, ?)",
-                (key, heat.raced_at, heat.load, canonical_json(heat.result)),
-            )
+            HEATS.put(database, HEATS.encoded(kept), gives_way="TRUE")
 
     def find(self, key: str) -> StoredHeat | None:
         """The heat with this key, if there is one."""
-        with self.store.transaction() as database:
-            row = database.execute(
-                "SELECT raced_at, load, result FROM heats WHERE key = ?", (key,)
-            ).fetchone()
-        if row is None:
-            return None
-        return _read(self.store, key, row)
+        found = self.store.select(HEATS, "WHERE key = ?", key)
+        return self._heat(found[0]) if found else None
+
+    def all(self) -> list[StoredHeat]:
+        """Every heat, in the order of their times."""
+        return [self._heat(row) for row in self.store.select(HEATS, "ORDER BY raced_at")]
+
+    def _heat(self, row: sqlite3.Row) -> StoredHeat:
+        again = "restore a copy, or race again with --again"
+        values = HEATS.decoded(self.store.path, row, f"heat {row['key']}", again)
+        return StoredHeat(values["raced_at"], values["load"], values["result"])
 
 
 def kept_heats(store: Store) -> list[StoredHeat]:
-    """Every heat of a store, which may be open for reading only, in the order of their times."""
-    if not store.rows("SELECT name FROM sqlite_schema WHERE name = 'heats'"):
-        return []
-    rows = store.rows("SELECT key, raced_at, load, result FROM heats ORDER BY raced_at")
-    return [_read(store, row["key"], row) for row in rows]
-
-
-def _read(store: Store, key: str, row: Mapping) -> StoredHeat:
-    again = "restore a copy, or race again with --again"
-    result = decode(store.path, f"heat {key}", "result", row["result"], hint=again)
-    return StoredHeat(row["raced_at"], row["load"], result)
+    """Every heat of a store, in the order of their times."""
+    return Heats(store).all()

@@ -8,29 +8,25 @@ stays as it is. A store is taken over whole or not at all.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schedlab.errors import DigestMismatch
-from schedlab.shown import print_note
-from schedlab.store import heats, measurements
-from schedlab.store.runs import EXACT_BACKENDS, RUN_COLUMNS, SINCE, RunKey, Store
+from schedlab.store.heats import HEATS
+from schedlab.store.measurements import CAMPAIGNS, FAILED_BEFORE, OK, REPETITIONS, SURROUNDINGS
+from schedlab.store.rows import Taken
+from schedlab.store.runs import EXACT_BACKENDS, EXPERIMENTS, PLACES, RUNS, RunKey, Store
 
-SAME_RUN = " AND ".join(f"here.{column} = there.{column}" for column in RunKey._fields)
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Of one table of another store: how many rows it has, and how many were new here."""
-
-    rows: int
-    new: int
+SAME_SURROUNDINGS = ("campaign", "captured_at", "facts")
 
 
-def merge(store: Store, other: Path) -> dict[str, Taken]:
+def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, Taken]:
     """Takes over all that another store holds, which stays as it is.
 
-    Runs that are not what was kept there are left out, each with a note.
+    Parameters
+    ----------
+    tell : callable
+        Is told of each run that is not what was kept there, and is left out.
 
     Returns
     -------
@@ -49,27 +45,27 @@ def merge(store: Store, other: Path) -> dict[str, Taken]:
         store.attached(source),
         store.transaction() as database,
     ):
-        database.execute("PRAGMA defer_foreign_keys = ON")
         unsound = source.unsound()
-        sound = f"there.id NOT IN ({', '.join(map(str, unsound))})"
+        sound = f"id NOT IN ({', '.join(map(str, unsound))})"
         _refuse_mismatch(database, store.path, other, sound)
-        taken = {"runs": _runs(database, sound), "experiments": _experiments(database, sound)}
-        names = {row[0] for row in database.execute("SELECT name FROM there.sqlite_schema")}
-        if "heats" in names:
-            taken["heats"] = _heats(database)
-        if "campaigns" in names:
-            taken |= _campaigns(database)
+        taken = _runs(database, sound)
+        if source.has(HEATS):
+            database.execute(HEATS.create)
+            # As when it is raced again.
+            taken["heats"] = HEATS.take(database, "excluded.raced_at > mine.raced_at")
+        if source.has(CAMPAIGNS):
+            taken |= _measurements(database)
     for error in unsound.values():
-        print_note(f"note: left out: {error}")
+        tell(f"note: left out: {error}")
     return taken
 
 
 def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path, sound: str) -> None:
     marks = ", ".join("?" for _ in EXACT_BACKENDS)
     found = database.execute(
-        "SELECT there.* FROM there.runs AS there JOIN main.runs AS here ON"
-        f" {SAME_RUN} WHERE {sound} AND there.result_digest <> '' AND here.result_digest <> ''"
-        f" AND there.result_digest <> here.result_digest AND there.backend IN ({marks}) LIMIT 1",
+        f"SELECT run.* FROM there.runs AS run JOIN main.runs AS here ON {_same('run')}"
+        f" WHERE run.{sound} AND run.result_digest <> '' AND here.result_digest <> ''"
+        f" AND run.result_digest <> here.result_digest AND run.backend IN ({marks}) LIMIT 1",
         EXACT_BACKENDS,
     ).fetchone()
     if found is not None:
@@ -80,90 +76,37 @@ def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path, soun
         )
 
 
-def _runs(database: sqlite3.Connection, sound: str) -> Taken:
-    """Runs; one that died here, with no result, gives way to one that did not."""
-    died = (
-        "SELECT here.id FROM main.runs AS here"
-        f" JOIN there.runs AS there ON {SAME_RUN}"
-        f" WHERE {sound} AND here.result_digest = '' AND there.result_digest <> ''"
+def _runs(database: sqlite3.Connection, sound: str) -> dict[str, Taken]:
+    """Runs and experiments; a run that died here, with no result, gives way to one that did not."""
+    died = "mine.result_digest = '' AND excluded.result_digest <> ''"
+    taken = {
+        "runs": RUNS.take(database, died, f"WHERE theirs.{sound}"),
+        "experiments": EXPERIMENTS.take(database),
+    }
+    runs = (
+        f"JOIN there.runs AS run ON run.id = theirs.run JOIN main.runs AS here ON {_same('run')}"
+        f" WHERE run.{sound}"
     )
-    # Places first: they refer to runs, and it is the runs that tell which.
-    database.execute(f"DELETE FROM main.experiment_runs WHERE run IN ({died})")
-    database.execute(f"DELETE FROM main.runs WHERE id IN ({died})")
-    known = {row["name"] for row in database.execute("PRAGMA there.table_info(runs)")}
-    columns = ", ".join(RUN_COLUMNS)
-    # A store of an older format lacks some.
-    of_there = ", ".join(name if name in known else SINCE[name][1] for name in RUN_COLUMNS)
-    return _insert(
-        database,
-        "runs",
-        f"({columns}) SELECT {of_there} FROM there.runs AS there WHERE {sound} ORDER BY id",
-    )
-
-
-def _experiments(database: sqlite3.Connection, sound: str) -> Taken:
-    taken = _insert(database, "experiments", "SELECT * FROM there.experiments ORDER BY asked_at")
-    _insert(
-        database,
-        "experiment_runs",
-        "SELECT place.experiment, place.policy, place.machine, place.varied, place.seed, here.id"
-        " FROM there.experiment_runs AS place JOIN there.runs AS there ON there.id = place.run"
-        f" JOIN main.runs AS here ON {SAME_RUN} WHERE {sound} ORDER BY place.rowid",
-    )
+    PLACES.take(database, rest=runs, instead={"run": "here.id"})
     return taken
 
 
-def _heats(database: sqlite3.Connection) -> Taken:
-    """Heats of a race; of two of the same thing the later one, as when it is raced again."""
-    database.execute(heats.TABLE)
-    database.execute(
-        "DELETE FROM main.heats WHERE key IN (SELECT here.key FROM main.heats AS here"
-        " JOIN there.heats AS there ON here.key = there.key WHERE there.raced_at > here.raced_at)"
-    )
-    return _insert(database, "heats", "SELECT * FROM there.heats")
-
-
-def _campaigns(database: sqlite3.Connection) -> dict[str, Taken]:
+def _measurements(database: sqlite3.Connection) -> dict[str, Taken]:
     """Benchmarks of machines, with the surroundings that they were measured in."""
-    for table in measurements.TABLES:
-        database.execute(table)
-    taken = {"campaigns": _insert(database, "campaigns", "SELECT * FROM there.campaigns")}
-    database.execute(
-        "INSERT INTO main.surroundings (campaign, captured_at, facts, warnings)"
-        " SELECT campaign, captured_at, facts, warnings FROM there.surroundings AS there"
-        " WHERE NOT EXISTS (SELECT 1 FROM main.surroundings AS here WHERE"
-        " here.campaign = there.campaign AND here.captured_at = there.captured_at"
-        " AND here.facts = there.facts) ORDER BY id"
+    for table in (CAMPAIGNS, SURROUNDINGS, REPETITIONS):
+        database.execute(table.create)
+    taken = {"campaigns": CAMPAIGNS.take(database)}
+    known = f"SELECT 1 FROM main.surroundings AS here WHERE {_same('theirs', SAME_SURROUNDINGS)}"
+    SURROUNDINGS.take(database, rest=f"WHERE NOT EXISTS ({known})")
+    around = (
+        "JOIN there.surroundings AS old ON old.id = theirs.surroundings"
+        f" JOIN main.surroundings AS here ON {_same('old', SAME_SURROUNDINGS)}"
     )
-    columns = (
-        "campaign, case_digest, policy, slot, case_name, warm_up, status, value, unit, noisy,"
-        " started_at"
-    )
-    of_there = ", ".join(f"there.{column}" for column in columns.replace(" ", "").split(","))
-    same = (
-        "here.campaign = there.campaign AND here.case_digest = there.case_digest"
-        " AND here.policy = there.policy AND here.slot = there.slot"
-    )
-    database.execute(
-        "DELETE FROM main.repetitions WHERE id IN (SELECT here.id FROM main.repetitions AS here"
-        f" JOIN there.repetitions AS there ON {same}"
-        f" WHERE here.status <> '{measurements.OK}' AND there.status = '{measurements.OK}')"
-    )
-    taken["repetitions"] = _insert(
-        database,
-        "repetitions",
-        f"({columns}, surroundings, manifest) SELECT {of_there}, around.id, there.manifest"
-        " FROM there.repetitions AS there"
-        " JOIN there.surroundings AS theirs ON theirs.id = there.surroundings"
-        " JOIN main.surroundings AS around ON around.campaign = theirs.campaign"
-        " AND around.captured_at = theirs.captured_at AND around.facts = theirs.facts"
-        " ORDER BY there.id",
-    )
+    better = f"{FAILED_BEFORE} AND excluded.status = '{OK}'"
+    taken["repetitions"] = REPETITIONS.take(database, better, around, {"surroundings": "here.id"})
     return taken
 
 
-def _insert(database: sqlite3.Connection, table: str, what: str) -> Taken:
-    """Rows of `there` that are not here yet."""
-    new = database.execute(f"INSERT OR IGNORE INTO main.{table} {what}").rowcount
-    rows = database.execute(f"SELECT count(*) FROM there.{table}").fetchone()[0]
-    return Taken(rows, new)
+def _same(row: str, columns: Sequence[str] = RunKey._fields) -> str:
+    """That the row of this name is the same as `here`."""
+    return " AND ".join(f"here.{column} = {row}.{column}" for column in columns)

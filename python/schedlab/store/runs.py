@@ -13,85 +13,24 @@ adds a fourth for races.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 from schedlab import user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import DamagedRow, DigestMismatch, StoreError
 from schedlab.store import faults
+from schedlab.store.rows import Table
 
 DEFAULT_PATH = Path("schedlab.db")
 # "schd" in ASCII: tells our files from other programs' SQLite files.
 APPLICATION_ID = 0x73636864
+# Format 2 came with the column `platform` of runs, format 3 with `seal`.
 SCHEMA_VERSION = 3
-SCHEMA = """
-CREATE TABLE runs (
-    id INTEGER PRIMARY KEY,
-    policy_name TEXT NOT NULL,
-    policy_source TEXT NOT NULL,
-    policy_source_digest TEXT NOT NULL,
-    tunables TEXT NOT NULL,
-    machine TEXT NOT NULL,
-    machine_digest TEXT NOT NULL,
-    workload TEXT NOT NULL,
-    workload_digest TEXT NOT NULL,
-    parameters TEXT NOT NULL,
-    seed INTEGER NOT NULL,
-    until_ns INTEGER NOT NULL,
-    backend TEXT NOT NULL,
-    version TEXT NOT NULL,
-    started_at TEXT NOT NULL,
-    wall_ns INTEGER NOT NULL,
-    platform TEXT NOT NULL DEFAULT 'null',
-    replay TEXT NOT NULL,
-    status TEXT NOT NULL,
-    result TEXT NOT NULL,
-    result_digest TEXT NOT NULL,
-    seal TEXT NOT NULL DEFAULT '',
-    UNIQUE (policy_source_digest, tunables, machine_digest, workload_digest, seed, until_ns,
-            backend, version)
-) STRICT;
-CREATE TABLE experiments (
-    id TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    definition TEXT NOT NULL,
-    command TEXT NOT NULL,
-    asked_at TEXT NOT NULL
-) STRICT;
-CREATE TABLE experiment_runs (
-    experiment TEXT NOT NULL REFERENCES experiments (id),
-    policy TEXT NOT NULL,
-    machine TEXT NOT NULL,
-    varied TEXT NOT NULL,
-    seed INTEGER NOT NULL,
-    run INTEGER NOT NULL REFERENCES runs (id),
-    PRIMARY KEY (experiment, policy, machine, varied, seed)
-) STRICT;
-"""
-
-RUN_COLUMNS = (
-    "policy_name", "policy_source", "policy_source_digest", "tunables", "machine", "machine_digest",
-    "workload", "workload_digest", "parameters", "seed", "until_ns", "backend", "version",
-    "started_at", "wall_ns", "platform", "replay", "status", "result", "result_digest", "seal",
-)  # fmt: skip
-# What the seal of a run is over.
-SEALED_COLUMNS = RUN_COLUMNS[:-1]
-# Columns that older formats lack: the format that each came with, and what stands for it there.
-SINCE = {"platform": (2, "'null'"), "seal": (3, "''")}
-MANIFEST_COLUMNS = (
-    "policy_name", "policy_source", "policy_source_digest", "machine_digest", "workload_digest",
-    "until_ns", "backend", "version", "started_at", "wall_ns", "replay",
-)  # fmt: skip
-
-
-# Columns of JSON, and what stands in each.
-JSON_COLUMNS = {"tunables": dict, "parameters": dict, "platform": dict | None}
 # In these, equal runs give equal digests; elsewhere a run is a measurement, and the first is kept.
 EXACT_BACKENDS = ("sim", "vm-deterministic")
 
@@ -133,17 +72,9 @@ class RunRecord:
     @property
     def key(self) -> RunKey:
         """What decides the result."""
-        manifest = self.manifest
-        return RunKey(
-            policy_source_digest=manifest["policy_source_digest"],
-            tunables=canonical_json(manifest["tunables"]),
-            machine_digest=manifest["machine_digest"],
-            workload_digest=manifest["workload_digest"],
-            seed=self.seed,
-            until_ns=manifest["until_ns"],
-            backend=manifest["backend"],
-            version=manifest["version"],
-        )
+        values = {**self.manifest, "seed": self.seed}
+        values["tunables"] = canonical_json(values["tunables"])
+        return RunKey(*(values[name] for name in RunKey._fields))
 
     @property
     def digest(self) -> str:
@@ -173,6 +104,35 @@ class StoredExperiment:
     asked_at: str
 
 
+RUNS = Table(
+    "runs",
+    {
+        "policy_name": str, "policy_source": str, "policy_source_digest": str, "tunables": dict,
+        "machine": str, "machine_digest": str, "workload": str, "workload_digest": str,
+        "parameters": dict, "seed": int, "until_ns": int, "backend": str, "version": str,
+        "started_at": str, "wall_ns": int, "platform": dict | None, "replay": str, "status": str,
+        "result": dict, "result_digest": str, "seal": str,
+    },
+    unique=RunKey._fields,
+    numbered=True,
+    since={"platform": "null", "seal": ""},
+)  # fmt: skip
+EXPERIMENTS = Table("experiments", get_type_hints(StoredExperiment), unique=("id",))
+# Which run fills which place of which experiment.
+PLACES = Table(
+    "experiment_runs",
+    {"experiment": str, "policy": str, "machine": str, "varied": str, "seed": int, "run": int},
+    unique=("experiment", "policy", "machine", "varied", "seed"),
+    refers={"experiment": "experiments (id)", "run": "runs (id)"},
+)
+# What the seal of a run is over, in this order.
+SEALED_COLUMNS = RUNS.columns[:-1]
+# What a record has besides its manifest.
+_NOT_IN_MANIFEST = {"machine", "workload", "seed", "status", "result", "result_digest", "seal"}
+# A run without the place that it fills in an experiment.
+_RUN_ALONE = "*, NULL AS label, '{}' AS varied, NULL AS experiment"
+
+
 def measured_on(records: Sequence[RunRecord]) -> dict[str, list[str]]:
     """The policies that met each kernel and virtual machine; empty if all runs were simulated."""
     found: dict[str, dict[str, None]] = {}
@@ -194,27 +154,23 @@ class Store:
     ------
     StoreError
         On opening and in every method: the file is missing, not a store, not writable, full,
-        or locked by another program for longer than `store_faults.BUSY_TIMEOUT_S`; DamagedRow
+        or locked by another program for longer than `faults.BUSY_TIMEOUT_S`; DamagedRow
         where a row is read that is not what was kept.
     """
 
     def __init__(self, path: str | Path, read_only: bool = False):
         self.path = Path(path)
         self.is_read_only = read_only
-        self._refuse_wrong_path(read_only)
-        self._copies = contextlib.ExitStack()
+        self._refuse_wrong_path()
+        self._opened = contextlib.ExitStack()
         try:
-            with self._errors():
+            with faults.told(self.path):
                 self.uri = f"{self.path.absolute().as_uri()}?mode=rwc"
                 if read_only:
-                    self.uri = faults.uri_to_read(self.path, self._copies)
-                self._database = faults.connect(self.uri)
-        except StoreError:
-            self._copies.close()
-            raise
-        try:
-            with self._errors():
-                self._prepare(read_only)
+                    self.uri = faults.uri_to_read(self.path, self._opened)
+                database = contextlib.closing(faults.connect(self.uri))
+                self._database = self._opened.enter_context(database)
+                self._prepare()
         except StoreError:
             self.close()
             raise
@@ -227,8 +183,7 @@ class Store:
 
     def close(self) -> None:
         """Closes the file; everything added is on the disk already."""
-        self._database.close()
-        self._copies.close()
+        self._opened.close()
 
     def add(self, *records: RunRecord) -> None:
         """Commits finished repetitions, and their places in their experiments, at once.
@@ -245,53 +200,27 @@ class Store:
         """
         with self.transaction():
             for record in records:
-                row = self._row(record.key)
-                if row is None or not row["result_digest"]:
-                    run = self._write(record, None if row is None else row["id"])
-                else:
-                    self._compare(record, row)
-                    run = row["id"]
-                self._note_place(record, run)
+                self._refuse_mismatch(record)
+                RUNS.put(self._database, _columns_of(record), "mine.result_digest = ''")
+                self._note_place(record)
 
     def add_experiment(self, experiment: StoredExperiment) -> None:
         """Notes that an experiment is asked, before its runs are added; again is no error."""
         with self.transaction():
-            self._database.execute(
-                "INSERT OR REPLACE INTO experiments VALUES (?, ?, ?, ?, ?)",
-                (
-                    experiment.id,
-                    experiment.name,
-                    canonical_json(experiment.definition),
-                    experiment.command,
-                    experiment.asked_at,
-                ),
-            )
+            EXPERIMENTS.put(self._database, EXPERIMENTS.encoded(vars(experiment)), "TRUE")
 
     def find(self, key: RunKey) -> RunRecord | None:
         """The finished run with this key; None if it was never done, or its process died."""
-        with self._errors():
-            row = self._row(key)
-        if row is None or not row["result_digest"]:
-            return None
-        return self._record(row, row["policy_name"], "{}", None)
+        row = self._row(key, _RUN_ALONE)
+        return self._record(row) if row is not None and row["result_digest"] else None
 
     def experiments(self) -> list[StoredExperiment]:
         """Every experiment asked of this store, the latest last.
 
         One whose definition is damaged has an empty one: its runs are there all the same.
         """
-        with self._errors():
-            rows = self._database.execute("SELECT * FROM experiments ORDER BY asked_at, rowid")
-            return [
-                StoredExperiment(
-                    row["id"],
-                    row["name"],
-                    self._definition(row),
-                    row["command"],
-                    row["asked_at"],
-                )
-                for row in rows
-            ]
+        rows = self.select(EXPERIMENTS, "ORDER BY asked_at, rowid")
+        return [StoredExperiment(**self._asked(row)) for row in rows]
 
     def runs(self, experiment: str | None = None) -> list[RunRecord]:
         """The runs that fill an experiment's places now, or every run of the store once.
@@ -302,41 +231,39 @@ class Store:
             The id of an experiment. Without it, a run bears the label and varied values of the
             latest experiment it is in, and the policy's name if it is in none.
         """
-        if experiment is None:
-            query = (
-                "SELECT runs.*, place.policy AS label, place.varied, place.experiment FROM runs"
-                " LEFT JOIN (SELECT *, max(rowid) FROM experiment_runs GROUP BY run) AS place"
-                " ON place.run = runs.id ORDER BY runs.id"
-            )
-            parameters: tuple = ()
-        else:
-            query = (
-                "SELECT runs.*, place.policy AS label, place.varied, place.experiment FROM runs"
-                " JOIN experiment_runs AS place ON place.run = runs.id"
+        latest = "SELECT *, max(rowid) FROM experiment_runs GROUP BY run"
+        places = f"LEFT JOIN ({latest}) AS place ON place.run = runs.id ORDER BY runs.id"
+        if experiment is not None:
+            places = (
+                "JOIN experiment_runs AS place ON place.run = runs.id"
                 " WHERE place.experiment = ? ORDER BY place.rowid"
             )
-            parameters = (experiment,)
-        with self._errors():
-            return [
-                self._record(
-                    row,
-                    row["label"] or row["policy_name"],
-                    row["varied"] or "{}",
-                    row["experiment"],
-                )
-                for row in self._database.execute(query, parameters)
-            ]
+        columns = "runs.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
+        values = () if experiment is None else (experiment,)
+        with faults.told(self.path):
+            rows = self._database.execute(f"SELECT {columns} FROM runs {places}", values)
+            return [self._record(row) for row in rows]
 
     def unsound(self) -> dict[int, DamagedRow]:
         """Runs that are not what was kept, by their number here, each with why."""
-        found = {}
-        with self._errors():
-            for row in self._database.execute("SELECT * FROM runs ORDER BY id"):
+        errors = {}
+        with faults.told(self.path):
+            for row in self._database.execute(f"SELECT {_RUN_ALONE} FROM runs ORDER BY id"):
                 try:
-                    self._record(row, row["policy_name"], "{}", None)
+                    self._record(row)
                 except DamagedRow as error:
-                    found[row["id"]] = error
-        return found
+                    errors[row["id"]] = error
+        return errors
+
+    def make_tables(self, *tables: Table) -> None:
+        """Makes further tables where the store has none yet, unless it is only read.
+
+        They change nothing for a schedlab that does not know them: the store keeps its format.
+        """
+        if not self.is_read_only:
+            with self.transaction() as database:
+                for table in tables:
+                    database.execute(table.create)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -344,7 +271,7 @@ class Store:
 
         For modules that keep a table of their own here.
         """
-        with self._errors():
+        with faults.told(self.path):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database
@@ -355,30 +282,36 @@ class Store:
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """What a query finds: for modules that keep a table of their own here."""
-        with self._errors():
+        with faults.told(self.path):
             return self._database.execute(query, values).fetchall()
 
-    def has_table(self, name: str) -> bool:
-        """Whether a module that keeps this table has written here."""
+    def select(self, table: Table, rest: str = "", *values: object) -> list[sqlite3.Row]:
+        """The rows of a table; none if the store is only read and has no such table."""
+        if self.is_read_only and not self.has(table):
+            return []
+        return self.rows(f"SELECT * FROM {table.name} {rest}", *values)
+
+    def has(self, table: Table) -> bool:
+        """Whether the store has a table."""
         query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ?"
-        return bool(self.rows(query, name))
+        return bool(self.rows(query, table.name))
 
     @contextlib.contextmanager
     def attached(self, other: Store) -> Iterator[None]:
         """Another store, only to be read, as `there` in statements of a transaction."""
-        with self._errors():
+        with faults.told(self.path):
             self._database.execute("ATTACH ? AS there", (other.uri,))
         try:
             yield
         finally:
-            with self._errors():
+            with faults.told(self.path):
                 self._database.execute("DETACH there")
 
-    def _refuse_wrong_path(self, read_only: bool) -> None:
+    def _refuse_wrong_path(self) -> None:
         wrong = user_file.what_it_is(self.path)
         if wrong is not None and not wrong.endswith(user_file.MISSING):
             raise StoreError(f"store {self.path} {wrong}", "name a file in a directory")
-        if wrong is not None and read_only:
+        if wrong is not None and self.is_read_only:
             raise StoreError(
                 f"store {self.path} {wrong}", "`schedlab compare` makes one: see --store"
             )
@@ -388,13 +321,13 @@ class Store:
                 "make it first",
             )
 
-    def _prepare(self, read_only: bool) -> None:
+    def _prepare(self) -> None:
         """Checks that the file is ours, or makes it so if it is new."""
         self._database.row_factory = sqlite3.Row
         application = self._pragma("application_id")
         version = self._pragma("user_version")
         tables = self._database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        if application == 0 and tables == 0 and not read_only:
+        if application == 0 and tables == 0 and not self.is_read_only:
             self._create()
         elif application != APPLICATION_ID:
             raise StoreError(
@@ -406,7 +339,7 @@ class Store:
                 f"store {self.path} has format {version}; this schedlab reads {SCHEMA_VERSION}",
                 "use the schedlab that made it, or start a new store with --store",
             )
-        elif version < SCHEMA_VERSION and not read_only:
+        elif version < SCHEMA_VERSION and not self.is_read_only:
             self._bring_up_to_date()
         # A run is worth seconds to hours, a sync milliseconds: FULL makes a commit survive
         # even a power cut, which NORMAL does not in WAL mode.
@@ -415,35 +348,34 @@ class Store:
     def _create(self) -> None:
         # WAL lets a report be made from a store while a sweep writes to it.
         self._database.execute("PRAGMA journal_mode = WAL")
-        with self.transaction():
-            # A sweep started at the same moment may have been faster.
-            if self._pragma("application_id") == APPLICATION_ID:
-                return
-            for statement in SCHEMA.split(";"):
-                self._database.execute(statement)
-            self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        # A sweep started at the same moment may be faster: it makes the same.
+        with self.transaction() as database:
+            for table in (RUNS, EXPERIMENTS, PLACES):
+                database.execute(table.create)
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _bring_up_to_date(self) -> None:
         """From an older format. What it lacks is added; runs that it has stay without a seal."""
-        with self.transaction():
-            version = self._pragma("user_version")
-            for column, (since, meant) in SINCE.items():
-                if version < since:
-                    added = f"{column} TEXT NOT NULL DEFAULT {meant}"
-                    self._database.execute(f"ALTER TABLE runs ADD COLUMN {added}")
-            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        with self.transaction() as database:
+            known = {row["name"] for row in database.execute("PRAGMA table_info(runs)")}
+            for column in RUNS.since.keys() - known:
+                database.execute(f"ALTER TABLE runs ADD COLUMN {RUNS.definitions[column]}")
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _pragma(self, name: str) -> int:
         return self._database.execute(f"PRAGMA {name}").fetchone()[0]
 
-    def _row(self, key: RunKey) -> sqlite3.Row | None:
+    def _row(self, key: RunKey, columns: str = "*") -> sqlite3.Row | None:
         where = " AND ".join(f"{field} = ?" for field in RunKey._fields)
-        return self._database.execute(f"SELECT * FROM runs WHERE {where}", key).fetchone()
+        rows = self.rows(f"SELECT {columns} FROM runs WHERE {where}", *key)
+        return rows[0] if rows else None
 
-    def _compare(self, record: RunRecord, row: sqlite3.Row) -> None:
-        exact = record.manifest["backend"] in EXACT_BACKENDS
-        if not exact or record.digest in ("", row["result_digest"]):
+    def _refuse_mismatch(self, record: RunRecord) -> None:
+        row = self._row(record.key)
+        if record.manifest["backend"] not in EXACT_BACKENDS or row is None:
+            return
+        if "" in (record.digest, row["result_digest"]) or record.digest == row["result_digest"]:
             return
         raise DigestMismatch(
             f"{record.policy} with {record.workload} on {record.machine}, seed {record.seed}, gave"
@@ -453,81 +385,58 @@ class Store:
             " --store",
         )
 
-    def _write(self, record: RunRecord, replaced: int | None) -> int:
-        manifest = record.manifest
-        values = {name: manifest[name] for name in MANIFEST_COLUMNS}
-        values |= {name: canonical_json(manifest[name]) for name in JSON_COLUMNS}
-        values |= {
-            "machine": record.machine,
-            "workload": record.workload,
-            "seed": record.seed,
-            "status": record.status,
-            "result": canonical_json(record.result),
-            "result_digest": record.digest,
-        }
-        values["seal"] = faults.seal([values[name] for name in SEALED_COLUMNS])
-        columns = ", ".join(("id", *RUN_COLUMNS))
-        marks = ", ".join("?" for _ in ("id", *RUN_COLUMNS))
-        cursor = self._database.execute(
-            f"INSERT OR REPLACE INTO runs ({columns}) VALUES ({marks})",
-            (replaced, *(values[name] for name in RUN_COLUMNS)),
-        )
-        return cursor.lastrowid
-
-    def _note_place(self, record: RunRecord, run: int) -> None:
+    def _note_place(self, record: RunRecord) -> None:
         experiment = record.manifest.get("experiment")
         if experiment is not None:
-            self._database.execute(
-                "INSERT OR REPLACE INTO experiment_runs VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    experiment,
-                    record.policy,
-                    record.machine,
-                    json.dumps(record.varied),
-                    record.seed,
-                    run,
-                ),
-            )
+            place = {
+                **vars(record),
+                "experiment": experiment,
+                # In the order in which they were varied.
+                "varied": json.dumps(record.varied),
+                "run": self._row(record.key, "id")["id"],
+            }
+            PLACES.put(self._database, PLACES.encoded(place), "TRUE")
 
-    def _definition(self, row: sqlite3.Row) -> dict:
-        """What an experiment asks; empty where that is damaged."""
+    def _asked(self, row: sqlite3.Row) -> dict:
+        """An experiment; its definition is empty where it is damaged."""
         try:
-            return faults.decode(self.path, "", "definition", row["definition"])
+            return EXPERIMENTS.decoded(self.path, row, "")
         except DamagedRow:
-            return {}
+            return {**dict(row), "definition": {}}
 
-    def _record(
-        self, row: sqlite3.Row, label: str, varied: str, experiment: str | None
-    ) -> RunRecord:
+    def _record(self, row: sqlite3.Row) -> RunRecord:
         """The run of a row, if that is what was kept. Rows of older formats have no seal."""
+        label = row["label"] or row["policy_name"]
         name = (
             f"run {row['id']} ({label} with {row['workload']} on {row['machine']},"
             f" seed {row['seed']})"
         )
-        known = row.keys()
-        kept = row["seal"] if "seal" in known else ""
-        if kept and kept != faults.seal([row[column] for column in SEALED_COLUMNS]):
+        kept = {**RUNS.since, **dict(row)}
+        if kept["seal"] and kept["seal"] != faults.seal([kept[one] for one in SEALED_COLUMNS]):
             why = "its seal does not match, so something in it was changed"
             raise faults.damaged(self.path, name, why)
-        decode = functools.partial(faults.decode, self.path, name)
-        manifest = {column: row[column] for column in MANIFEST_COLUMNS}
-        for column in JSON_COLUMNS:
-            text = row[column] if column in known else "null"
-            manifest[column] = decode(column, text, kind=JSON_COLUMNS[column])
-        manifest["experiment"] = experiment
-        result = decode("result", row["result"])
-        if row["status"] == "completed" and not isinstance(result.get("makespan_ns"), int):
+        values = RUNS.decoded(self.path, row, name)
+        if row["status"] == "completed" and not isinstance(
+            values["result"].get("makespan_ns"), int
+        ):
             raise faults.damaged(self.path, name, "its result has no makespan_ns")
         return RunRecord(
             policy=label,
             machine=row["machine"],
             workload=row["workload"],
-            varied=decode("varied", varied),
+            varied=faults.decode(self.path, name, "varied", row["varied"]),
             seed=row["seed"],
             status=row["status"],
-            result=result,
-            manifest=manifest,
+            result=values["result"],
+            manifest={
+                name: values[name]
+                for name in (*RUNS.columns, "experiment")
+                if name not in _NOT_IN_MANIFEST
+            },
         )
 
-    def _errors(self) -> contextlib.AbstractContextManager[None]:
-        return faults.told(self.path)
+
+def _columns_of(record: RunRecord) -> dict:
+    """A run as a row of `RUNS`, sealed."""
+    row = RUNS.encoded({**record.manifest, **vars(record), "result_digest": record.digest})
+    return {**row, "seal": faults.seal(list(row.values()))}

@@ -1,0 +1,169 @@
+"""Tables of a store: a column a field of a record, a row a record.
+
+A table's columns are named once, by the fields and their types. What makes the table, writes its
+rows, reads them and takes them over from another store follows from that. A field that is no text,
+number or truth is JSON.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_origin
+
+from schedlab.digests import canonical_json
+from schedlab.store import faults
+
+SQL_TYPES = {
+    str: "TEXT NOT NULL",
+    int: "INTEGER NOT NULL",
+    bool: "INTEGER NOT NULL",
+    float | None: "REAL",
+}
+JSON = "TEXT NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Of one table of another store: how many rows it has, and how many were new here."""
+
+    rows: int
+    new: int
+
+
+class Table:
+    """A table of a store.
+
+    Parameters
+    ----------
+    columns : mapping
+        The type of each.
+    unique : sequence of str
+        The columns that tell rows apart; empty if only their numbers do.
+    numbered : bool
+        Whether SQLite gives each row a number, in a column `id` of its own.
+    refers : mapping
+        Columns that name a row of another table, each with that table and its column.
+    since : mapping
+        Columns that tables of older formats lack, each with the text that stands for it there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Mapping[str, Any],
+        unique: Sequence[str] = (),
+        numbered: bool = False,
+        refers: Mapping[str, str] | None = None,
+        since: Mapping[str, str] | None = None,
+    ):
+        self.name = name
+        self.columns = tuple(columns)
+        self.unique = unique
+        self.since = since or {}
+        self._json = {one: _json(kind) for one, kind in columns.items() if kind not in SQL_TYPES}
+        self._truths = [one for one, kind in columns.items() if kind is bool]
+        # What makes each column, by its name.
+        self.definitions = {one: f"{one} {SQL_TYPES.get(of, JSON)}" for one, of in columns.items()}
+        for column, text in self.since.items():
+            self.definitions[column] += f" DEFAULT '{text}'"
+        for column, row in (refers or {}).items():
+            self.definitions[column] += f" REFERENCES {row}"
+        parts = ["id INTEGER PRIMARY KEY"] * numbered + list(self.definitions.values())
+        if unique:
+            parts.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({', '.join(unique)})")
+        # The SQL that makes the table where there is none.
+        self.create = f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(parts)}) STRICT"
+
+    def encoded(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What SQLite takes of a row, in the order of the columns; those it lacks are left out."""
+        return {
+            name: canonical_json(row[name]) if name in self._json else row[name]
+            for name in self.columns
+            if name in row
+        }
+
+    def put(
+        self, database: sqlite3.Connection, row: Mapping[str, Any], gives_way: str = "FALSE"
+    ) -> int:
+        """Writes an encoded row.
+
+        Parameters
+        ----------
+        gives_way : str
+            When a row of the same key is replaced: a condition on `mine`, the row that is there,
+            and `excluded`, the new one. By default never.
+
+        Returns
+        -------
+        int
+            The number of the row, if it is a new one.
+        """
+        marks = ", ".join(f":{name}" for name in self.columns)
+        statement = f"{self._insert} VALUES ({marks}) {self._or_else(gives_way)}"
+        return database.execute(statement, row).lastrowid
+
+    def take(
+        self,
+        database: sqlite3.Connection,
+        gives_way: str = "FALSE",
+        rest: str = "",
+        instead: Mapping[str, str] | None = None,
+    ) -> Taken:
+        """Takes over the rows of the store that is attached as `there`.
+
+        Parameters
+        ----------
+        gives_way : str
+            As in `put`.
+        rest : str
+            What follows `FROM there.TABLE AS theirs`: joins, and a condition.
+        instead : mapping
+            Columns that have another value here, each with its SQL.
+        """
+        known = {row["name"] for row in database.execute(f"PRAGMA there.table_info({self.name})")}
+        values = {
+            name: f"theirs.{name}" if name in known else f"'{self.since[name]}'"
+            for name in self.columns
+        }
+        selected = ", ".join((values | dict(instead or {})).values())
+        new = database.execute(
+            f"{self._insert} SELECT {selected} FROM there.{self.name} AS theirs {rest}"
+            f" ORDER BY theirs.rowid {self._or_else(gives_way)}"
+        ).rowcount
+        count = database.execute(f"SELECT count(*) FROM there.{self.name}").fetchone()[0]
+        return Taken(count, new)
+
+    def decoded(
+        self, store: Path, row: sqlite3.Row, name: str, hint: str | None = None
+    ) -> dict[str, Any]:
+        """A row with its JSON read; `name` is the row's in words, `hint` a way out.
+
+        Raises
+        ------
+        DamagedRow
+            If what is in a column is no JSON, or of another type.
+        """
+        values = {**self.since, **dict(row)}
+        for column, kind in self._json.items():
+            values[column] = faults.decode(store, name, column, values[column], kind, hint)
+        return values | {column: bool(values[column]) for column in self._truths}
+
+    @property
+    def _insert(self) -> str:
+        return f"INSERT INTO main.{self.name} AS mine ({', '.join(self.columns)})"
+
+    def _or_else(self, gives_way: str) -> str:
+        """What becomes of a row whose key is there already."""
+        if not self.unique:
+            return ""
+        new = ", ".join(f"{name} = excluded.{name}" for name in self.columns)
+        return f"ON CONFLICT ({', '.join(self.unique)}) DO UPDATE SET {new} WHERE {gives_way}"
+
+
+def _json(kind: Any) -> type | UnionType:
+    """What JSON of a field's type is when it is read."""
+    return kind if isinstance(kind, UnionType) else get_origin(kind) or kind
