@@ -292,6 +292,7 @@ bench-race: peer-programs setup ## Races all run queues and peers in all workloa
 	@echo "The race may be stopped: the same command goes on from there. All of it will be in" \
 		"schedlab-race.html"
 	schedlab race --full --peers --report schedlab-race.html
+	schedlab race --full --peers --quiet --json | python tests/race_aims.py
 
 .PHONY: swarm
 swarm: ## 1,000 random scenarios under every policy, invariants on

@@ -1,6 +1,6 @@
 """Heats made up for tests: each structure has the times it is given, one a round."""
 
-from schedlab.race.plan import Asked, Heat, Machine
+from schedlab.race.plan import Heat, HeatSpec, Machine
 
 MACHINE = Machine("A Processor", (("L1d", 48 << 10), ("L2", 2 << 20)))
 INEXACT = ("fifo", "time_ring")
@@ -25,12 +25,12 @@ def row(structure, rounds, **changes):
     return made | changes
 
 
-def heat(rows, workload="hold", keys="uniform", n=100, queues=1, counters=None, load=0.5, **asked):
+def heat(rows, workload="hold", keys="uniform", n=100, queues=1, counters=None, load=0.5, **spec):
     """A heat of these rows: structure -> times, or rows made before."""
     rows = [row(name, of) for name, of in rows.items()] if isinstance(rows, dict) else rows
-    question = Asked(workload, keys, n, queues, rounds=9, **asked)
+    question = HeatSpec(workload, keys, n, queues, rounds=9, **spec)
     result = {
-        "spec": {**question.spec, "loops": 1000, "pace": 1.25},
+        "spec": {**question.for_core, "loops": 1000, "pace": 1.25},
         "per": "loop",
         "ticks_per_s": 2.5e9,
         "clock": "tsc",

@@ -4,13 +4,13 @@ Method: in the place of the native race, heats that were disturbed as the test s
 """
 
 import pytest
-from made_heats import heat, rounds, row
-from schedlab import _native
-from schedlab.commands.race import Meeting
+from made_heats import MACHINE, heat, rounds, row
+from schedlab import _native, catalogue
 from schedlab.race import worker
 from schedlab.race.answers import standings
 from schedlab.race.forms import notes
-from schedlab.race.plan import Asked
+from schedlab.race.meeting import Meeting
+from schedlab.race.plan import HeatSpec
 from schedlab.store.heats import Heats
 from schedlab.store.runs import Store
 
@@ -37,11 +37,12 @@ def meet(tmp_path, monkeypatch):
             return made(*next_one)
 
         monkeypatch.setattr(worker, "race", race)
-        asked = [Asked("hold", "uniform", n, 1, rounds=9) for n in sizes]
+        specs = [HeatSpec("hold", "uniform", n, 1, rounds=9) for n in sizes]
         with Store(tmp_path / "race.db") as store:
-            meeting = Meeting(asked, Heats(store), "A Processor", "1", again=False)
-            meeting.race(quiet=True)
-            kept = [Heats(store).find(one.key("A Processor", "1")).result for one in asked]
+            meeting = Meeting(specs, Heats(store), MACHINE, print)
+            meeting.race(again=False, quiet=True)
+            keys = [one.key(MACHINE.cpu_model, catalogue.core_version()) for one in specs]
+            kept = [Heats(store).find(key).result for key in keys]
         assert kept == [heat.result for heat in meeting.heats]
         assert next(given, None) is None
         return meeting, spec_paces
@@ -81,7 +82,7 @@ def test_a_heat_that_cannot_be_raced_once_more_stays_and_is_told(meet):
     error = _native.RaceError("an item is lost")
     meeting, _ = meet([(9, 1.5), error])
     assert [heat.disturbed_share(1.5) for heat in meeting.heats] == [1]
-    assert meeting.failed == [(meeting.asked[0], error)]
+    assert meeting.failed == [(meeting.specs[0], error)]
 
 
 def test_a_heat_that_stayed_disturbed_is_told():

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from schedlab import user_file, whole_file
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import SchedlabError
+from schedlab.report import queue_traces
 
 HEADER = """\
 # What a run did to dispatch queue {queue}: {operations} operations.
@@ -62,30 +63,14 @@ def write(path: Path, queue: str | None, traces: Sequence[Mapping], replay: str)
     SchedlabError
         If no queue was used at all, or the file cannot be written.
     """
-    trace = _chosen(queue, traces)
-    try:
-        whole_file.write(path, HEADER.format(**trace, replay=replay) + trace["text"])
-    except OSError as error:
-        raise SchedlabError(
-            f"--queue-trace {path} cannot be written: {error.strerror}", "name another file"
-        ) from error
-    others = ", ".join(
-        f"{other['queue']} {other['operations']:,}" for other in traces if other is not trace
-    )
-    line = f"{path}: queue {trace['queue']}, {trace['operations']:,} operations"
-    return f"{line}\nothers for --queue: {others}" if others else line
-
-
-def _chosen(queue: str | None, traces: Sequence[Mapping]) -> Mapping:
-    if not traces:
+    own = [trace for trace in traces if trace["is_policys"]]
+    trace = queue_traces.choose(traces, queue, own or traces, "in this run")
+    if trace is None:
         raise SchedlabError(
             "--queue-trace: no dispatch queue was used in this run",
             "the tasks never became runnable: give the run more time, or take another workload",
         )
-    if queue is None:
-        own = [trace for trace in traces if trace["is_policys"]]
-        return max(own or traces, key=lambda trace: trace["operations"])
-    for trace in traces:
-        if trace["queue"] == queue:
-            return trace
-    raise UnknownName("queue", queue, [trace["queue"] for trace in traces], "in this run")
+    with whole_file.named_errors(f"--queue-trace {path}", "name another file"):
+        whole_file.write(path, HEADER.format(**trace, replay=replay) + trace["text"])
+    line = f"{path}: queue {trace['queue']}, {trace['operations']:,} operations"
+    return "\n".join(filter(None, (line, queue_traces.others_text(traces, trace))))

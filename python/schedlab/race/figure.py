@@ -26,6 +26,7 @@ from schedlab.report.figures import (
     spread,
     whiskers,
 )
+from schedlab.report.forms import size_text
 
 PLOT_PX = 440
 TOP_PX, X_AXIS_PX = 34, 64
@@ -230,11 +231,7 @@ def _draw_level(figure: go.Figure, level: Level, x_range: Sequence[float]) -> No
             line={"color": "#aab2bd", "width": 1, "dash": "2px,2px"}, layer="below",
         )  # fmt: skip
     figure.add_annotation(
-        text=f"{level.name} full<br>{_size_text(level.size_bytes)}",
+        text=f"{level.name} full<br>{size_text(level.size_bytes)}",
         x=(low + high) / 2, xref="x", y=1, yref="paper", yanchor="bottom",
         showarrow=False, font={"size": 11, "color": FAINT_INK},
     )  # fmt: skip
-
-
-def _size_text(size_bytes: int) -> str:
-    return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"

@@ -6,20 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 from schedlab.race import plan
-from schedlab.race.answers import (
-    Aim,
-    Row,
-    Standing,
-    Verdict,
-)
+from schedlab.race.answers import Compared, HeatRow, Standing
 from schedlab.race.april_2007 import CFS_2007, GAVL_2007, RING_2007, Beside
 from schedlab.race.plan import TIMED_ALONE, Heat
+from schedlab.report.forms import DASH, mean_text, number_text, ratio_text
 from schedlab.statistics.estimates import Estimate
 
-MARKS = {Verdict.MET: "✓", Verdict.LOST: "✗", Verdict.OPEN: "?", None: " "}
 PERCENTILES = {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "max": "max"}
 TAIL = "p999"
-DASH = "–"
 # The race itself is one task that runs.
 BUSY_LOAD = 2.0
 # Of the figures of a heat, those that may be disturbed before it is told.
@@ -30,7 +24,7 @@ def by_title(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
     """The heats that differ only in size, under what they have in common."""
     found: dict[str, list[Standing]] = {}
     for standing in standings:
-        found.setdefault(standing.heat.asked.title, []).append(standing)
+        found.setdefault(standing.heat.spec.title, []).append(standing)
     return found
 
 
@@ -42,28 +36,27 @@ def unit_of(heat: Heat) -> str:
     return f"nanoseconds {what}"
 
 
-def ratio_text(ratio: float) -> str:
-    """A ratio with as many digits as mean something; three decimals where it is very small."""
-    if ratio < 0.1:
-        return f"{ratio:.3f}"
-    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
-
-
-def ticks_text(ticks: float) -> str:
-    """A time in ticks with three significant digits, and all of those before the point."""
-    decimals = 2 if ticks < 10 else 1 if ticks < 100 else 0
-    return f"{ticks:,.{decimals}f}"
-
-
-def time_text(found: Estimate | None) -> str:
+def ticks_text(estimate: Estimate | None) -> str:
     """Minimum, median, and half of the interval of the median; a dash where there is no time."""
-    if found is None:
+    if estimate is None:
         return DASH
-    text = f"{ticks_text(found.quantiles[0])} {ticks_text(found.median)}"
-    if found.low is None or found.high is None:
-        return text
-    decimals = 2 if found.median < 10 else 1 if found.median < 100 else 0
-    return f"{text} ± {(found.high - found.low) / 2:,.{decimals}f}"
+    median = mean_text(estimate.median, estimate.low, estimate.high)
+    return f"{number_text(estimate.quantiles[0])} {median}"
+
+
+def fewest_text(row: HeatRow | None) -> str:
+    """The minimum of a structure, and its name."""
+    return f"{number_text(row.fewest)} {row.structure}" if row else DASH
+
+
+def compared_text(compared: Compared | None) -> str:
+    """How many times as long, with its interval."""
+    return ratio_text(compared.ratio, compared.low, compared.high) if compared else DASH
+
+
+def single_text(row: HeatRow) -> str:
+    """Percentiles of the operations that are added, of a heat that times each alone."""
+    return " ".join(number_text(row.single[name]) for name in PERCENTILES) if row.single else DASH
 
 
 def by_speed(found: Sequence[Standing]) -> list[str]:
@@ -91,16 +84,16 @@ def marked(name: str, found: Sequence[Standing]) -> str:
 
 def together_text(heat: Heat) -> str:
     """Which two operations the percentiles of a heat are of that times each alone."""
-    removes = "remove" in TIMED_ALONE[heat.asked.workload]
+    removes = "remove" in TIMED_ALONE[heat.spec.workload]
     return f"a {'removal' if removes else 'pop'} and the push after it, added"
 
 
-def apart_text(standing: Standing, row: Row) -> str:
+def apart_text(standing: Standing, row: HeatRow) -> str:
     """The tail of each operation of a heat that times each alone."""
     if not row.single:
         return DASH
-    operations = TIMED_ALONE[standing.heat.asked.workload]
-    return " ".join(ticks_text(row.single[name][TAIL]) for name in operations)
+    operations = TIMED_ALONE[standing.heat.spec.workload]
+    return " ".join(number_text(row.single[name][TAIL]) for name in operations)
 
 
 def left_out(found: Sequence[Standing]) -> list[str]:
@@ -109,26 +102,14 @@ def left_out(found: Sequence[Standing]) -> list[str]:
     for standing in found:
         for name, row in standing.rows.items():
             if row.left_out:
-                reasons.setdefault((name, row.left_out), []).append(standing.heat.asked.size)
+                reasons.setdefault((name, row.left_out), []).append(standing.heat.spec.size)
     lines = []
     if any(not row.is_exact for standing in found for row in standing.rows.values()):
-        lines.append("~: not in exact order, so no peer")
+        lines.append("~: not in exact order, so never the fastest")
     for (name, why), sizes in reasons.items():
         where = "" if len(sizes) == len(found) else f" at n = {', '.join(sizes)}"
         lines.append(f"{name} is left out{where}: {why}")
     return lines
-
-
-def aim_text(heat: Heat, aim: Aim) -> str:
-    """An aim in words: where, what was found, and what it should be."""
-    bounds = " (no interval)"
-    if aim.found.low is not None:
-        bounds = f" [{ratio_text(aim.found.low)}, {ratio_text(aim.found.high)}]"
-    what, against = aim.what, aim.found.against
-    what = what if against in what else f"{against}, {what}"
-    return (
-        f"{heat.asked.place}: {ratio_text(aim.found.ratio)}{bounds} × {what}; aim ≤ {aim.limit:g}"
-    )
 
 
 def notes(standings: Sequence[Standing]) -> list[str]:
@@ -138,7 +119,7 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     if why_not:
         said.append(f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}.")
     if too_short := [
-        one.heat.asked
+        one.heat.spec
         for one in standings
         if any(ticks <= 0 for row in one.rows.values() for ticks in row.rounds)
     ]:
@@ -168,8 +149,8 @@ def _clock_step(standings: Sequence[Standing]) -> int:
 def _disturbances(standings: Sequence[Standing]) -> Iterable[str]:
     """Who else was on the machine, as far as it is known."""
     pace = plan.own_pace(one.heat for one in standings)
-    shares = {one.heat.asked: one.heat.disturbed_share(pace) for one in standings}
-    disturbed = [asked for asked, share in shares.items() if share > DISTURBED_SHARE]
+    shares = {one.heat.spec: one.heat.disturbed_share(pace) for one in standings}
+    disturbed = [spec for spec, share in shares.items() if share > DISTURBED_SHARE]
     if disturbed:
         disturbed.sort(key=shares.__getitem__, reverse=True)
         yield (
@@ -190,8 +171,8 @@ def published_texts(row: Beside) -> list[str]:
     """The cells of a row: three times then, three now, and two ratios as `then, now`."""
     names = (CFS_2007, GAVL_2007, RING_2007)
     times = [side.get(name) for side in (row.then, row.now) for name in names]
-    texts = [DASH if time is None else ticks_text(time) for time in times]
+    texts = [number_text(time) for time in times]
     for over, under in ((CFS_2007, GAVL_2007), (RING_2007, CFS_2007)):
         pair = row.ratios(over, under)
-        texts.append(", ".join(DASH if one is None else ratio_text(one) for one in pair))
+        texts.append(", ".join(map(ratio_text, pair)))
     return texts

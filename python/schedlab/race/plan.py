@@ -7,17 +7,16 @@ them; here they are planned, named and given the key under which a store keeps t
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from schedlab import catalogue, user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, SchedlabError
+from schedlab.race.plugins import Plugin
 
 WORKLOADS = {
     "hold": "take the first item, give it a later key, queue it again: the loop of 2007",
@@ -41,9 +40,6 @@ TIMED_ALONE = {
 }
 KEYS = ("uniform", "constant", "exponential", "bimodal", "ties", "weighted", "wide", "biased")
 ORDERS = ("rotating", "abcba")
-
-# What the source of a queue begins with that came in a shared object.
-PLUGIN_PREFIX = "plugin:"
 
 # Every size that was published in 2007; the largest of all is only in a full race.
 SIZES_PUBLISHED = (1, 2, 4, 8, 10, 16, 32, 64, 100, 1_000, 10_000, 100_000)
@@ -69,15 +65,7 @@ _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
-    """A shared object whose queues take part; `digest` is that of its bytes."""
-
-    path: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
+class HeatSpec:
     """What one heat asks. `n` is items a queue, None for those of a trace.
 
     `loops` is None where the core chooses, `cpu` where the system does not tell, `structures` is
@@ -99,37 +87,23 @@ class Asked:
     trace_digest: str = ""
 
     @property
-    def spec(self) -> dict:
+    def for_core(self) -> dict:
         """The heat as the core takes it."""
-        return {
-            **self._same,
-            "plugins": [plugin.path for plugin in self.plugins],
-            "trace": self.trace or None,
-        }
+        return self._with(
+            plugins=[plugin.path for plugin in self.plugins], trace=self.trace or None
+        )
 
     def key(self, cpu_model: str, version: str) -> str:
         """Under what the store keeps the heat: what was asked, of which machine and core."""
-        asked = {
-            **self._same,
-            "plugins": [plugin.digest for plugin in self.plugins],
-            "trace": self.trace_digest,
-        }
+        asked = self._with(
+            plugins=[plugin.digest for plugin in self.plugins], trace=self.trace_digest
+        )
         return canonical_json({"asked": asked, "cpu_model": cpu_model, "version": version})
 
-    @property
-    def _same(self) -> dict:
-        return {
-            "workload": self.workload,
-            "keys": self.keys,
-            "n": self.n,
-            "queues": self.queues,
-            "loops": self.loops,
-            "rounds": self.rounds,
-            "order": self.order,
-            "structures": None if self.structures is None else list(self.structures),
-            "cpu": self.cpu,
-            "seed": self.seed,
-        }
+    def _with(self, **changes: object) -> dict:
+        values = {**asdict(self), **changes}
+        del values["trace_digest"]
+        return values
 
     @property
     def title(self) -> str:
@@ -167,7 +141,7 @@ class Heat:
     counted for most of it; None where the system does not tell.
     """
 
-    asked: Asked
+    spec: HeatSpec
     result: Mapping
     raced_at: str
     load: float | None
@@ -235,7 +209,7 @@ def plan(
     return heats
 
 
-def places(heats: Sequence[Asked]) -> str:
+def places(heats: Sequence[HeatSpec]) -> str:
     """Which heats, in a sentence: the first, and how many there are besides."""
     return heats[0].place + (f" and {len(heats) - 1} more" if len(heats) > 1 else "")
 
@@ -298,36 +272,6 @@ def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
     return sizes
 
 
-def digest_of(path: Path) -> str:
-    """The digest of a file's bytes.
-
-    Raises
-    ------
-    SchedlabError
-        If the file cannot be read.
-    """
-    content = user_file.read(str(path), path, user_file.MADE_BYTES_MAX)
-    return hashlib.sha256(content).hexdigest()
-
-
-def refuse_changed(asked: Asked) -> None:
-    """Each heat opens its files again: they must still be those that the race began with.
-
-    Raises
-    ------
-    SchedlabError
-        If a plug-in or the trace has other bytes than it had.
-    """
-    files = [(plugin.path, plugin.digest) for plugin in asked.plugins]
-    files += [(asked.trace, asked.trace_digest)] * bool(asked.trace)
-    for path, digest in files:
-        if digest_of(Path(path)) != digest:
-            raise SchedlabError(
-                f"{path} was changed during the race: {asked.place} is not kept",
-                "run the same command again; heats raced before the change stay in the store",
-            )
-
-
 # ---- this machine -------------------------------------------------------------------------------
 
 
@@ -364,26 +308,3 @@ def _caches(directory: Path) -> tuple[tuple[str, int], ...]:
             name = f"L{level}d" if kind == "Data" else f"L{level}"
             found.append((name, int(size[:-1]) * _CACHE_UNITS[size[-1]]))
     return tuple(found)
-
-
-# ---- who takes part -----------------------------------------------------------------------------
-
-
-def plugin_of(path: Path) -> Plugin:
-    """A shared object as it takes part."""
-    return Plugin(str(path), digest_of(path))
-
-
-def header_directory() -> Path:
-    """Where `schedlab_race.h` lies, which anybody's queue includes."""
-    return _race_directory() / "include"
-
-
-def peers() -> list[Path]:
-    """The sources of the queues of well-known C++ libraries."""
-    return sorted((_race_directory() / "peers").glob("*.cpp"))
-
-
-def _race_directory() -> Path:
-    """Where the race keeps what is compiled when it is used."""
-    return catalogue.data_directory() / "crates" / "race"

@@ -7,45 +7,17 @@ fits 80 columns or is cut into several.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.race import plan
-from schedlab.race.answers import (
-    GAVL,
-    OURS,
-    RED_BLACK,
-    Aim,
-    Compared,
-    Row,
-    Standing,
-    Verdict,
-    worst,
-)
+from schedlab.race import forms, plan
+from schedlab.race.answers import HeatRow, Standing
 from schedlab.race.april_2007 import TODAY, Beside
-from schedlab.race.forms import (
-    DASH,
-    MARKS,
-    PERCENTILES,
-    TAIL,
-    aim_text,
-    apart_text,
-    by_speed,
-    by_title,
-    left_out,
-    marked,
-    notes,
-    published_texts,
-    ratio_text,
-    ticks_text,
-    time_text,
-    together_text,
-    unit_of,
-)
 from schedlab.race.plan import TIMED_ALONE, Heat, Machine
+from schedlab.report.forms import DASH, count_text
 from schedlab.report.tables import print_columns, print_table
 from schedlab.shown import print_data
 from schedlab.statistics.estimates import Estimate
@@ -58,28 +30,25 @@ TEXT_COLUMNS = 80
 def print_race(standings: Sequence[Standing], machine: Machine) -> None:
     """Both tables of every workload and distribution of keys, and what is true of all."""
     print_data(f"{machine.cpu_model}\n{_method(standings[0].heat)}\n")
-    for title, found in by_title(standings).items():
-        print_data(f"{title}: {unit_of(found[0].heat)}")
-        if found[0].heat.asked.is_timed_alone:
-            _print_columns(found, _together_text)
+    for title, found in forms.by_title(standings).items():
+        print_data(f"{title}: {forms.unit_of(found[0].heat)}")
+        if found[0].heat.spec.is_timed_alone:
+            _print_columns(found, lambda standing, row: forms.single_text(row))
             _print_apart(found)
         else:
             _print_answer(found)
-            _print_columns(found, lambda standing, row: time_text(row.ticks))
+            _print_columns(found, lambda standing, row: forms.ticks_text(row.ticks))
             print_counters(found)
-    print_aims(standings)
-    for text in notes(standings):
+    for text in forms.notes(standings):
         _print_paragraph(text)
 
 
 def _method(heat: Heat) -> str:
-    result, asked = heat.result, heat.asked
+    result, spec = heat.result, heat.spec
     rate = f", {result['ticks_per_s'] / 1e9:.2f} ticks a nanosecond" * (result["clock"] == "tsc")
-    plural = "s" * (asked.rounds != 1)
-    twice = ";\nfigures are means of two runs, but for the last structure's" * (
-        asked.order == "abcba"
-    )
-    return f"CPU {result['cpu']}{rate}; {asked.rounds} round{plural} in {asked.order} order{twice}"
+    rounds = f"{count_text(spec.rounds, 'round')} in {spec.order} order"
+    twice = ";\nfigures are means of two runs, but for the last structure's"
+    return f"CPU {result['cpu']}{rate}; {rounds}{twice * (spec.order == 'abcba')}"
 
 
 def _print_broken(line: str, indent: int = 2) -> None:
@@ -104,74 +73,49 @@ def _table() -> Table:
 
 
 def _print_answer(found: Sequence[Standing]) -> None:
-    """A row a size: the exact time ring, the best of the others, and the ratios that are aims."""
-    if not any(standing.rows.get(OURS) for standing in found):
-        return
+    """A row a size: the fastest exact structure, and how far the next one is behind it."""
     table = _table()
     table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("ring", justify="right", no_wrap=True)
-    table.add_column("best exact peer", no_wrap=True)
-    for column in ("× peer", "× tree", "× gavl"):
-        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("fastest", "next", "×"):
+        table.add_column(column, no_wrap=True)
     for standing in found:
-        ours, peer = standing.rows.get(OURS), standing.best_peer
         table.add_row(
-            standing.heat.asked.size,
-            _fewest_text(ours),
-            escape(f"{_fewest_text(peer)} {peer.structure}") if peer else DASH,
-            _compared_text(standing.to_peer, standing.aims, with_interval=True),
-            _compared_text(standing.to_red_black, standing.aims),
-            _compared_text(standing.to_gavl, standing.aims),
+            standing.heat.spec.size,
+            escape(forms.fewest_text(standing.fastest)),
+            escape(forms.fewest_text(standing.next)),
+            forms.compared_text(standing.next_to_fastest),
         )
     print_table(table)
     print_data(
-        f"ring: {OURS}, minimum as of the peer; ×: how many times as long it\n"
-        f"takes, round by round, as the best exact peer, {RED_BLACK} and {GAVL};\n"
-        "±: half of the 95 % interval"
+        "who keeps exact order, by the minimum; next: no form of the same structure;\n"
+        "×: how many times as long it takes, round by round, and its 95 % interval"
     )
-    if any(standing.aims for standing in found):
-        print_data("aims: ✓ met, ✗ lost, ? the interval contains the aim, or there is none")
-
-
-def _fewest_text(row: Row | None) -> str:
-    return DASH if row is None or row.ticks is None else ticks_text(row.fewest)
-
-
-def _compared_text(found: Compared | None, aims: Iterable[Aim], with_interval: bool = False) -> str:
-    """A ratio, and the mark of the aim that it is about, or a blank in its place."""
-    if found is None:
-        return f"{DASH}  "
-    text = ratio_text(found.ratio)
-    if with_interval and found.low is not None:
-        text += f" ± {(found.high - found.low) / 2:.2f}"
-    verdict = worst(aim.verdict for aim in aims if aim.found is found)
-    return f"{text} {MARKS[verdict]}"
 
 
 # ---- all rows -----------------------------------------------------------------------------------
 
 
-def _print_columns(found: Sequence[Standing], text: Callable[[Standing, Row], str]) -> None:
+def _print_columns(found: Sequence[Standing], text: Callable[[Standing, HeatRow], str]) -> None:
     """A row a structure, a column a size, and memory at the largest; then who is left out."""
     _print_grid(found, text, [BYTES])
-    if found[0].heat.asked.is_timed_alone:
-        cells = f"{', '.join(PERCENTILES.values())} of {together_text(found[0].heat)}"
+    if found[0].heat.spec.is_timed_alone:
+        cells = f"{', '.join(forms.PERCENTILES.values())} of {forms.together_text(found[0].heat)}"
     else:
         cells = "minimum, median ± half of its 95 % interval"
     where = " at the largest n" * (len(found) > 1)
     print_data(f"{cells}; bytes an item{where}\n{order_text(found)}")
-    for line in left_out(found):
+    for line in forms.left_out(found):
         _print_broken(line)
     print_data()
 
 
 def _print_grid(
-    found: Sequence[Standing], text: Callable[[Standing, Row], str], further: Sequence[str] = ()
+    found: Sequence[Standing], text: Callable[[Standing, HeatRow], str], further: Sequence[str] = ()
 ) -> None:
     """A row a structure, a column a size; `further` columns are of the largest."""
-    columns = {standing.heat.asked.size: standing for standing in found}
+    columns = {standing.heat.spec.size: standing for standing in found}
     largest = found[-1]
-    names = by_speed(found)
+    names = forms.by_speed(found)
 
     def build(wanted: Sequence[str]) -> Table:
         table = _table()
@@ -180,7 +124,7 @@ def _print_grid(
             table.add_column(column, justify="right", no_wrap=True)
         for name in names:
             cells = [_cell(columns.get(column, largest), name, column, text) for column in wanted]
-            table.add_row(escape(marked(name, found)), *cells)
+            table.add_row(escape(forms.marked(name, found)), *cells)
         return table
 
     print_columns([*columns, *further], build)
@@ -188,12 +132,14 @@ def _print_grid(
 
 def order_text(found: Sequence[Standing]) -> str:
     """In which order `by_speed` has structures, as a line below a table."""
-    by = "half of its operations" if found[0].heat.asked.is_timed_alone else "minimum"
+    by = "half of its operations" if found[0].heat.spec.is_timed_alone else "minimum"
     where = " at the largest n where it raced" * (len(found) > 1)
     return f"rows: who is fastest first, by the {by}{where}"
 
 
-def _cell(standing: Standing, name: str, column: str, text: Callable[[Standing, Row], str]) -> str:
+def _cell(
+    standing: Standing, name: str, column: str, text: Callable[[Standing, HeatRow], str]
+) -> str:
     row = standing.rows.get(name)
     if row is None:
         return DASH
@@ -202,17 +148,11 @@ def _cell(standing: Standing, name: str, column: str, text: Callable[[Standing, 
     return text(standing, row)
 
 
-def _together_text(_standing: Standing, row: Row) -> str:
-    if not row.single:
-        return DASH
-    return " ".join(ticks_text(row.single[name]) for name in PERCENTILES)
-
-
 def _print_apart(found: Sequence[Standing]) -> None:
     """The tail of each operation by itself."""
-    _print_grid(found, apart_text)
-    operations = ", ".join(TIMED_ALONE[found[0].heat.asked.workload])
-    print_data(f"{PERCENTILES[TAIL]} of each alone: {operations}\n")
+    _print_grid(found, forms.apart_text)
+    operations = ", ".join(TIMED_ALONE[found[0].heat.spec.workload])
+    print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {operations}\n")
 
 
 def print_counters(found: Sequence[Standing]) -> None:
@@ -220,7 +160,7 @@ def print_counters(found: Sequence[Standing]) -> None:
     counted = [one for one in found if one.heat.result["counters"]["available"]]
     if not counted:
         return
-    columns = {one.heat.asked.size: one for one in counted}
+    columns = {one.heat.spec.size: one for one in counted}
 
     def build(wanted: Sequence[str]) -> Table:
         table = _table()
@@ -235,25 +175,12 @@ def print_counters(found: Sequence[Standing]) -> None:
     print_data(f"{INSTRUCTIONS} and {MISSES} a loop\n")
 
 
-def _counts(row: Row) -> str:
+def _counts(row: HeatRow) -> str:
     counts = (row.instructions, row.cache_misses)
     return " ".join(DASH if count is None else f"{count:,.1f}" for count in counts)
 
 
 # ---- what follows -------------------------------------------------------------------------------
-
-
-def print_aims(standings: Sequence[Standing]) -> None:
-    """How many of the aims are met, and each that is not."""
-    aims = [(one.heat, aim) for one in standings for aim in one.aims]
-    if not aims:
-        return
-    counts = {verdict: sum(aim.verdict == verdict for _, aim in aims) for verdict in Verdict}
-    print_data("aims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    for heat, aim in aims:
-        if aim.verdict is not Verdict.MET:
-            _print_broken(f"  {MARKS[aim.verdict]} {aim_text(heat, aim)}", indent=4)
-    print_data()
 
 
 def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
@@ -274,7 +201,7 @@ def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
         for column in ("rb/gavl", "ring/rb"):
             table.add_column(f"then, now\n{column}", justify="right", no_wrap=True)
         for row in (row for row in rows if row.machine == machine):
-            table.add_row(f"{row.n:,}", *published_texts(row))
+            table.add_row(f"{row.n:,}", *forms.published_texts(row))
         print_table(table)
     print_data()
     for text in remarks:
@@ -297,13 +224,12 @@ def race_json(
         "heats": [_heat_json(standing, pace) for standing in standings],
         "published": [asdict(row) for row in rows],
         "remarks": list(remarks),
-        "notes": notes(standings),
+        "notes": forms.notes(standings),
     }
 
 
 def _heat_json(standing: Standing, pace: float) -> dict:
-    heat, peer = standing.heat, standing.best_peer
-    fastest = standing.fastest
+    heat, peer, fastest = standing.heat, standing.best_peer, standing.fastest
     return {
         **heat.result,
         "raced_at": heat.raced_at,
@@ -316,19 +242,11 @@ def _heat_json(standing: Standing, pace: float) -> dict:
         ],
         "fastest": fastest and fastest.structure,
         "best_exact_peer": peer and peer.structure,
-        "ratios": {
-            name: found and asdict(found)
-            for name, found in (
-                ("best_exact_peer", standing.to_peer),
-                ("red_black_tree", standing.to_red_black),
-                ("gavl", standing.to_gavl),
-            )
-        },
-        "aims": [asdict(aim) for aim in standing.aims],
+        "ratios": {name: ratio and asdict(ratio) for name, ratio in standing.ratios.items()},
     }
 
 
-def _estimate_json(found: Estimate | None) -> Mapping | None:
-    if found is None:
-        return None
-    return {"min": found.quantiles[0], "median": found.median, "low": found.low, "high": found.high}
+def _estimate_json(ticks: Estimate | None) -> dict | None:
+    return ticks and {
+        "min": ticks.quantiles[0], "median": ticks.median, "low": ticks.low, "high": ticks.high
+    }  # fmt: skip

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from schedlab import catalogue, user_file, whole_file
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import SchedlabError
+from schedlab.report import queue_traces
 
 # The queue that all CPUs would have had together.
 ALL = "all"
@@ -54,50 +55,29 @@ def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
                 "leave out --queue, or give what perf script or ftrace says of a kernel",
             )
         return path
-    found = json.loads(catalogue.native().race_kernel_trace(str(path)))
-    chosen = _chosen(path, queue, found["queues"])
-    name = chosen["queue"]
-    what = "one run queue for all CPUs" if name == ALL else f"the run queue of {name}"
-    head = _HEADER.format(what=what, source=path.name, lost=found["lost"], **chosen)
-    kept = _keep(head + chosen["text"])
-    others = [
-        f"{other['queue']} {other['operations']:,}"
-        for other in found["queues"]
-        if other is not chosen
-    ]
-    say(f"{path}: {what}, {chosen['operations']:,} operations, kept as {kept}")
-    say(f"others for --queue: {', '.join(others)}")
-    return kept
-
-
-def _chosen(path: Path, queue: str | None, found: Sequence[Mapping]) -> Mapping:
-    if queue is not None:
-        for one in found:
-            if one["queue"] == queue:
-                return one
-        raise UnknownName("queue", queue, [one["queue"] for one in found], f"in {path}")
-    busiest = max(
-        (one for one in found if one["queue"] != ALL),
-        key=lambda one: one["operations"],
-        default=None,
-    )
-    if busiest is None or not busiest["operations"]:
+    recorded = json.loads(catalogue.native().race_kernel_trace(str(path)))
+    queues = recorded["queues"]
+    of_cpus = [one for one in queues if one["queue"] != ALL]
+    chosen = queue_traces.choose(queues, queue, of_cpus, f"in {path}")
+    if chosen is None or not (chosen["operations"] or queue):
         raise SchedlabError(
             f"{path}: no task was queued in it",
             "record for longer, and all CPUs: perf sched record -a",
         )
-    return busiest
+    name = chosen["queue"]
+    what = "one run queue for all CPUs" if name == ALL else f"the run queue of {name}"
+    head = _HEADER.format(what=what, source=path.name, lost=recorded["lost"], **chosen)
+    kept = _keep(head + chosen["text"])
+    say(f"{path}: {what}, {chosen['operations']:,} operations, kept as {kept}")
+    say(queue_traces.others_text(queues, chosen))
+    return kept
 
 
 def _keep(text: str) -> Path:
     """Keeps the operations under the digest of their text, so that they are kept once."""
     directory = catalogue.cache_directory()
     kept = directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.trace"
-    try:
+    with whole_file.named_errors(str(kept), "make room there, or set XDG_CACHE_HOME"):
         directory.mkdir(parents=True, exist_ok=True)
         whole_file.write(kept, text)
-    except OSError as error:
-        raise SchedlabError(
-            f"{kept} cannot be written: {error.strerror}", "make room there, or set XDG_CACHE_HOME"
-        ) from error
     return kept

@@ -14,7 +14,7 @@ from typing import Any
 from schedlab import catalogue
 from schedlab.errors import SchedlabError
 from schedlab.programs import signal_name
-from schedlab.workers import Crew, Ending, Work, printed_text
+from schedlab.workers import Crew, Ending, printed_text
 
 # So long may a heat show no progress: that it is made ready, and each round, are progress. The
 # longest of ours takes seconds.
@@ -27,6 +27,8 @@ CRASH_HINT = (
 )
 
 Tell = Callable[[str], None]
+# A function of the core, and its argument.
+Piece = tuple[str, Any]
 
 
 def race(spec: dict, tell: Tell) -> dict:
@@ -41,9 +43,10 @@ def race(spec: dict, tell: Tell) -> dict:
     SchedlabError
         If a plug-in never came back.
     """
+    piece = ("race_heat", json.dumps(spec))
     if not spec["plugins"]:
-        return json.loads(catalogue.native().race_heat(json.dumps(spec)))
-    return _alone(_raced, spec, STILL_S + (spec.get("loops") or 0) * LOOP_S_MAX, tell)
+        return _called(piece)
+    return _alone(piece, STILL_S + (spec.get("loops") or 0) * LOOP_S_MAX, tell)
 
 
 def entrants(plugins: list[str], tell: Tell) -> list[dict]:
@@ -54,14 +57,13 @@ def entrants(plugins: list[str], tell: Tell) -> list[dict]:
     RaceError, SchedlabError
         As `race`.
     """
-    if not plugins:
-        return json.loads(catalogue.native().race_entrants([]))
-    return _alone(_listed, plugins, STILL_S, tell)
+    piece = ("race_entrants", plugins)
+    return _alone(piece, STILL_S, tell) if plugins else _called(piece)
 
 
-def _alone(work: Work, piece: Any, still_s: float, tell: Tell) -> Any:
-    """What `work` makes of a piece in a process of its own."""
-    with contextlib.closing(Crew(1, work, still_s)) as crew:
+def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
+    """What the core answers in a process of its own."""
+    with contextlib.closing(Crew(1, _answered, still_s)) as crew:
         crew.begin(piece, alone=True)
         endings: list[Ending] = []
         while not endings:
@@ -83,21 +85,16 @@ def _alone(work: Work, piece: Any, still_s: float, tell: Tell) -> Any:
     return answer
 
 
-def _listed(plugins: list[str]) -> tuple[list[dict] | None, str | None]:
-    """Who can take part, or what keeps plug-ins from it."""
-    native = catalogue.native()
-    try:
-        return json.loads(native.race_entrants(plugins)), None
-    except native.RaceError as error:
-        return None, str(error)
+def _called(piece: Piece) -> Any:
+    name, argument = piece
+    return json.loads(getattr(catalogue.native(), name)(argument))
 
 
-def _raced(spec: dict) -> tuple[dict | None, str | None]:
-    """The heat, or what kept it from being raced."""
-    native = catalogue.native()
+def _answered(piece: Piece) -> tuple[Any, str | None]:
+    """The core's answer, or what it refused."""
     try:
-        return json.loads(native.race_heat(json.dumps(spec))), None
-    except native.RaceError as error:
+        return _called(piece), None
+    except catalogue.native().RaceError as error:
         return None, str(error)
 
 

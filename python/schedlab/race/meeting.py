@@ -1,0 +1,322 @@
+"""A race on its way: what is asked becomes heats, which are raced one after the other and kept.
+
+Each heat is in the store the moment it ends, and the same question goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from schedlab import catalogue
+from schedlab.errors import SchedlabError, UnknownName
+from schedlab.race import plan, plugins, trace, worker
+from schedlab.race.plan import Heat, HeatSpec
+from schedlab.report.forms import count_text
+from schedlab.report.progress import Progress
+from schedlab.shown import print_note
+from schedlab.store.heats import Heats, StoredHeat
+from schedlab.store.runs import Store
+
+# Of a heat's figures, the part from which on it is raced once more.
+MOSTLY_DISTURBED = 0.5
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of a race; what is empty is chosen.
+
+    Attributes
+    ----------
+    sizes : sequence of str or int
+        Items in a queue; by default those of 2007. A text may hold several, parted by commas.
+    workloads, keys, structures : sequence of str
+        Names of `plan.WORKLOADS`, of `plan.KEYS` and of who takes part.
+    files : sequence of Path
+        Queues of one's own, in C, C++ or compiled; they take part whoever is named.
+    peers : bool
+        Whether the queues of well-known C++ libraries take part.
+    full : bool
+        Whether all workloads, keys and sizes are raced.
+    loops : int, optional
+        Loops a round; the core chooses.
+    rounds, order, cpu, seed
+        As in `plan.HeatSpec`; the CPU is the last one that may be used.
+    trace : Path, optional
+        Recorded operations, or what a kernel's scheduler did; of which `queue` names a queue.
+    """
+
+    sizes: Sequence[str | int] = ()
+    workloads: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    structures: Sequence[str] = ()
+    files: Sequence[Path] = ()
+    peers: bool = False
+    full: bool = False
+    loops: int | None = None
+    rounds: int = plan.ROUNDS
+    order: str = plan.ORDERS[0]
+    cpu: int | None = None
+    seed: int = plan.SEED
+    trace: Path | None = None
+    queue: str | None = None
+
+
+def race(
+    options: Options,
+    store: Path,
+    command: str = "the same call",
+    again: bool = False,
+    quiet: bool = False,
+    tell: Tell = print_note,
+) -> Meeting:
+    """Races what is asked, on this machine; heats that the store has are not raced again.
+
+    Parameters
+    ----------
+    store : Path
+        Keeps every heat.
+    command : str
+        What asks for the same once more, to be told where this is interrupted.
+    again : bool
+        Whether to race also what the store has.
+    quiet : bool
+        Whether to show no progress and to tell only what must be known.
+    tell : callable
+        Is told what is to be known besides the heats.
+
+    Returns
+    -------
+    Meeting
+        With its heats; `failed` are those that cannot be raced.
+
+    Raises
+    ------
+    SchedlabError
+        If something is asked that there is not, or a file is changed meanwhile; StoreError where
+        a heat cannot be kept.
+    RaceError
+        If there is no heat at all: what is wrong with the first.
+    KeyboardInterrupt
+        After telling how much is kept.
+    """
+    specs = specs_of(options, tell, quiet)
+    with Store(store) as kept:
+        meeting = Meeting(specs, Heats(kept), plan.this_machine(specs[0].cpu), tell=tell)
+        try:
+            meeting.race(again, quiet)
+        except KeyboardInterrupt:
+            missing = len(meeting.heats) < len(specs)
+            goes_on = f"goes on from there{' without --again' * again}" if missing else "shows them"
+            tell(
+                f"\n{len(meeting.heats)} of {len(specs)} heats are kept in {store}; the same"
+                f" command {goes_on}: {command}"
+            )
+            raise
+    if not quiet:
+        nr_reused = len(meeting.heats) - meeting.nr_raced
+        tell(f"{count_text(meeting.nr_raced, 'heat')} raced, {nr_reused} reused from {store}")
+    return meeting
+
+
+# ---- what is asked ------------------------------------------------------------------------------
+
+
+def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec]:
+    """The heats that are asked for.
+
+    Raises
+    ------
+    SchedlabError, RaceError
+        As `race`.
+    """
+    for kind, names, known in (
+        ("workload", options.workloads, plan.WORKLOADS),
+        ("distribution of keys", options.keys, plan.KEYS),
+        ("order", [options.order], plan.ORDERS),
+    ):
+        _refuse_unknown(kind, names, known)
+    sizes = plan.parse_sizes("-n", map(str, options.sizes))
+    heats = plan.plan(options.workloads, options.keys, sizes, options.full, bool(options.trace))
+    operations, digest = "", ""
+    if options.trace is not None:
+        path = trace.played(options.trace, options.queue, tell if not quiet else lambda text: None)
+        plan.refuse_unheeded(options.trace, heats, options.sizes, options.keys)
+        operations, digest = str(path), plugins.digest_of(path)
+    elif options.queue is not None:
+        raise SchedlabError(
+            f"--queue {options.queue}: there is no trace to take it from", "add --trace FILE"
+        )
+    guests = plugins.plugins_of(options.files, options.peers, tell)
+    structures = _structures(options.structures, guests, tell)
+    return [
+        HeatSpec(
+            workload=workload,
+            keys=keys,
+            n=n,
+            queues=queues,
+            structures=structures,
+            loops=options.loops,
+            rounds=options.rounds,
+            order=options.order,
+            cpu=plan.usual_cpu() if options.cpu is None else options.cpu,
+            seed=options.seed,
+            plugins=guests,
+            trace=operations if workload == "trace" else "",
+            trace_digest=digest if workload == "trace" else "",
+        )
+        for workload, keys, n, queues in heats
+    ]
+
+
+def _refuse_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UnknownName(kind, name, known)
+
+
+def _structures(
+    names: Sequence[str], guests: Sequence[plugins.Plugin], tell: Tell
+) -> tuple[str, ...] | None:
+    """Who takes part, by name; None, which is everybody, if nobody is named.
+
+    A plug-in was named by its file, so its queues take part whoever else is named.
+    """
+    if not names:
+        return None
+    sources = {
+        entrant["structure"]: entrant["source"]
+        for entrant in worker.entrants([guest.path for guest in guests], tell)
+    }
+    _refuse_unknown("structure", names, list(sources))
+    theirs = [name for name in sources if sources[name].startswith(plugins.SOURCE_PREFIX)]
+    return tuple(dict.fromkeys([*names, *theirs]))
+
+
+# ---- racing -------------------------------------------------------------------------------------
+
+
+class Meeting:
+    """Heats on their way, and what came of them.
+
+    Attributes
+    ----------
+    specs : sequence of HeatSpec
+        What is asked, in order.
+    machine : Machine
+        Where it is raced.
+    nr_raced : int
+        How many heats were raced, and not taken from the store.
+    failed : list of (HeatSpec, Exception)
+        The heats that cannot be raced, each with why.
+    """
+
+    def __init__(self, specs: Sequence[HeatSpec], kept: Heats, machine: plan.Machine, tell: Tell):
+        self.specs = specs
+        self.machine = machine
+        self.nr_raced = 0
+        self.failed: list[tuple[HeatSpec, Exception]] = []
+        self._kept, self._tell = kept, tell
+        self._has_told = False
+        self._version = catalogue.core_version()
+        self._heats: dict[HeatSpec, Heat] = {}
+
+    @property
+    def heats(self) -> list[Heat]:
+        """The heats that there are by now, all of them in the store."""
+        return [self._heats[spec] for spec in self.specs if spec in self._heats]
+
+    def race(self, again: bool, quiet: bool) -> None:
+        """Takes from the store what it has, unless `again`, and races the others.
+
+        A heat that cannot be raced, such as one with more items than there is memory for, does not
+        keep the others from it. Those that were mostly disturbed are raced once more.
+        """
+        if not again:
+            self._reuse()
+        waiting = [spec for spec in self.specs if spec not in self._heats]
+        # A thread that draws works on another CPU, which may be the other half of the core.
+        with Progress(len(waiting), "heats", quiet or not waiting, is_measured=True) as progress:
+            self._race_all(waiting, progress, 0)
+            disturbed = [
+                spec
+                for spec in waiting
+                if spec in self._heats and self._unrest(self._heats[spec]) > MOSTLY_DISTURBED
+            ]
+            self._race_all([*waiting, *disturbed], progress, len(waiting))
+        if not self._heats:
+            raise self.failed[0][1]
+
+    def _race_all(self, specs: Sequence[HeatSpec], progress: Progress, first: int) -> None:
+        """Races heats from the first on, shown as a part of all.
+
+        A changed file ends the race, but not of a heat that there is already: that one stays.
+        """
+        race_error = catalogue.native().RaceError
+        refused = (race_error, SchedlabError) if first else race_error
+        weight = sum(spec.weight for spec in specs)
+        for nr, spec in enumerate(specs[first:], first):
+            share = sum(done.weight for done in specs[:nr]) / weight
+            progress.update(nr, spec.place, share, total=len(specs))
+            try:
+                self._race_one(spec)
+            except refused as error:
+                self.failed.append((spec, error))
+
+    def _race_one(self, spec: HeatSpec) -> None:
+        """Races a heat; of one that was raced before the quieter one stays."""
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        core_spec = {**spec.for_core, "pace": plan.own_pace(self.heats)}
+        result = worker.race(core_spec, self._tell_printed)
+        _refuse_changed(spec)
+        heat, before = Heat(spec, result, raced_at, load), self._heats.get(spec)
+        if before is None:
+            self.nr_raced += 1
+        elif self._unrest(heat) > self._unrest(before):
+            return
+        self._kept.add(self._key(spec), StoredHeat(raced_at, load, result))
+        self._heats[spec] = heat
+
+    def _reuse(self) -> None:
+        for spec in self.specs:
+            stored = self._kept.find(self._key(spec))
+            if stored is not None:
+                self._heats[spec] = Heat(
+                    spec, stored.result, stored.raced_at, stored.load, is_reused=True
+                )
+
+    def _key(self, spec: HeatSpec) -> str:
+        return spec.key(self.machine.cpu_model, self._version)
+
+    def _unrest(self, heat: Heat) -> float:
+        return heat.disturbed_share(min(heat.pace, plan.own_pace(self.heats)))
+
+    def _tell_printed(self, text: str) -> None:
+        """What plug-ins printed, of the first heat in which they did."""
+        if not self._has_told:
+            self._has_told = True
+            self._tell(text)
+
+
+def _refuse_changed(spec: HeatSpec) -> None:
+    """Each heat opens its files again: they must still be those that the race began with.
+
+    Raises
+    ------
+    SchedlabError
+        If a plug-in or the trace has other bytes than it had.
+    """
+    files = [(plugin.path, plugin.digest) for plugin in spec.plugins]
+    files += [(spec.trace, spec.trace_digest)] * bool(spec.trace)
+    for path, digest in files:
+        if plugins.digest_of(Path(path)) != digest:
+            raise SchedlabError(
+                f"{path} was changed during the race: {spec.place} is not kept",
+                "run the same command again; heats raced before the change stay in the store",
+            )
