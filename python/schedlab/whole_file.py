@@ -10,8 +10,8 @@ from pathlib import Path
 from schedlab.errors import SchedlabError
 
 
-def write(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a text as UTF-8; readers of `path` see the old file or the whole new one.
+def write(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Writes bytes, or a text as UTF-8; readers of `path` see the old file or the whole new one.
 
     Raises
     ------
@@ -21,7 +21,7 @@ def write(path: str | os.PathLike[str], text: str) -> None:
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
         part.replace(target)
     except OSError as error:
         # Where writing fails, and not opening, the system names no file.

@@ -9,10 +9,12 @@ import json
 import subprocess
 import sys
 
+import made_heats
 import pandas
 import pytest
 from click.testing import CliRunner
 from schedlab.commands.export import export_verb
+from schedlab.store.heats import Heats, StoredHeat
 from schedlab.store.runs import Store
 
 ASKED = ("compare", "fifo", "cfs@2.6.31", "--workload", "hackbench", "--vary", "groups=1,2")
@@ -114,6 +116,57 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_lost(command, told, tm
     assert done.returncode == 2
     assert "unknown experiment 'nope'" in done.stderr
     assert (tmp_path / "s.db").read_bytes() == before
+
+
+@pytest.fixture
+def heats():
+    """Two heats: one with a structure that is left out, one of single operations."""
+    single = {"p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0}
+    left_out = made_heats.row("skip_list", [], left_out="slow")
+    return [
+        made_heats.heat([made_heats.row("fifo", made_heats.rounds(5.0, 6.0)), left_out], n=10),
+        made_heats.heat(
+            [made_heats.row("fifo", made_heats.rounds(7.0), single=single | {"pop": single})],
+            workload="single",
+        ),
+    ]
+
+
+def test_heats_have_a_row_for_each_round_and_structure(command, tmp_path, heats):
+    with Store(tmp_path / "s.db") as store:
+        for number, one in enumerate(heats):
+            kept = StoredHeat(f"2026-01-0{number + 1}", 0.5, one.result)
+            Heats(store).add(f"k{number}", kept)
+    for name in ("h.csv", "h.parquet"):
+        done = command("export", "s.db", "-o", name)
+        assert done.returncode == 0, done.stderr
+        assert f"19 rounds of heats: {name}" in done.stderr
+    with (tmp_path / "h.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    fifo = [row for row in rows if (row["structure"], row["n"]) == ("fifo", "10")]
+    assert [float(row["ticks_per_loop"]) for row in fifo] == [5.0, *[6.0] * 8]
+    assert [row["round"] for row in fifo] == [str(number) for number in range(1, 10)]
+    [missing] = [row for row in rows if row["structure"] == "skip_list"]
+    assert (missing["left_out"], missing["ticks_per_loop"]) == ("slow", "")
+    assert (rows[-1]["workload"], rows[-1]["single.pop.p99"]) == ("single", "2.0")
+    parquet = pandas.read_parquet(tmp_path / "h.parquet")
+    assert parquet["ticks_per_loop"].sum() == 5.0 + 8 * 6.0 + 9 * 7.0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--what", "heats", "--suite", "quick"),
+        ("--what", "heats", "--experiment", "e1"),
+        ("--what", "heats"),
+    ],
+)
+def test_what_is_of_something_else_or_not_there_is_refused(command, make_record, tmp_path, words):
+    with Store(tmp_path / "s.db") as store:
+        store.add(make_record())
+    done = command("export", "s.db", "-o", "h.csv", *words)
+    assert (done.returncode, "hint: " in done.stderr) == (2, True)
+    assert not (tmp_path / "h.csv").exists()
 
 
 FORMULAS = ["=1+1", "+1+1", "-1+1", "@A1", "\t=1", "\r=1", "=cmd|'/C x'!A0", "＝1", "-", "-5ms"]

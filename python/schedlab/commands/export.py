@@ -1,29 +1,31 @@
 """`schedlab export`: what a store holds, as a file for other programs: CSV, Parquet or LaTeX.
 
-CSV and Parquet have a row a run, or of what was measured a row a repetition or a comparison, and
-keep every number as it is; LaTeX has the table that a report shows, a row a scenario and a column a
-policy.
+CSV and Parquet have a row a run, a repetition, a comparison or a round of a heat, and keep every
+number as it is; LaTeX has the table that a report shows, a row a scenario and a column a policy.
 """
 
 from __future__ import annotations
 
-import contextlib
 import csv
+import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from schedlab import user_file
+from schedlab import user_file, whole_file
 from schedlab.bench.rows import comparison_rows, repetition_rows
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import stored
 from schedlab.experiment.rows import run_row
 from schedlab.experiment.table import makespan_text
+from schedlab.race.rows import heat_rows
+from schedlab.shown import print_note
+from schedlab.store.heats import HEATS, Heats
 from schedlab.store.measurements import Measurements
-from schedlab.store.runs import RunRecord, Store
+from schedlab.store.runs import RUNS, RunRecord, Store
 
 if TYPE_CHECKING:
     import pandas
@@ -32,7 +34,7 @@ FORMATS = (".csv", ".parquet", ".tex")
 # What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
-WHAT = ("runs", "repetitions", "comparisons")
+WHAT = ("runs", "repetitions", "comparisons", "heats")
 
 
 @click.command("export")
@@ -53,8 +55,8 @@ WHAT = ("runs", "repetitions", "comparisons")
 @click.option(
     "--what",
     type=click.Choice(WHAT),
-    help="Runs of experiments, or repetitions or comparisons of measurements.  [default: what"
-    " there is; runs, if there are both, never comparisons]",
+    help="Runs of experiments, repetitions or comparisons of measurements, or heats of races."
+    "  [default: the first of runs, repetitions and heats that there is]",
 )
 @click.option("--suite", metavar="NAME", help="Measurements of this suite.  [default: of all]")
 def export_verb(
@@ -62,12 +64,13 @@ def export_verb(
 ) -> int:
     """Write what a store holds as CSV, Parquet or LaTeX.
 
-    Runs, repetitions or comparisons; as LaTeX a table of runs. A row a run: what ran, all
+    Runs, repetitions, comparisons or heats; as LaTeX a table of runs. A row a run: what ran, all
     parameters of its workload (columns parameter.NAME), and all numbers of its result, times in
     nanoseconds, also of its requests (requests.NAME.) and groups of tasks
     (task_groups.NAME.NICE.). A row a repetition: what it measured, in which unit, and the
     surroundings (columns environment.NAME); warm-ups and failures are there, and marked. A row a
-    comparison: ratio, p values, word and effect sizes of a setup against the first.
+    comparison: ratio, p values, word and effect sizes of a setup against the first. A row a round
+    of each structure in a heat.
     """
     form = output.suffix.lower()
     if form not in FORMATS:
@@ -76,90 +79,88 @@ def export_verb(
         )
     user_file.refuse_unwritable(output, store)
     with Store(store, read_only=True) as kept:
-        if _is_of_measurements(kept, form, wanted, what, suite):
-            is_compared = what == "comparisons"
-            written = comparison_rows if is_compared else repetition_rows
-            rows = written(Measurements(kept), suite)
-            _write(output, form, rows)
-            click.echo(f"{len(rows)} {what if is_compared else 'repetitions'}: {output}", err=True)
-            return 0
-        if form == ".tex" or wanted is not None:
-            chosen, _ = stored.choose_experiment(kept, wanted)
-            records = sorted(kept.runs(chosen.id), key=stored.stored_order(chosen))
+        what = _what(kept, form, wanted, what, suite)
+        if what == "runs":
+            records = _runs(kept, wanted or form == ".tex", wanted)
+            rows = records if form == ".tex" else [run_row(record) for record in records]
+        elif what == "heats":
+            rows = heat_rows(Heats(kept).all())
         else:
-            records = kept.runs()
-    if not records:
-        raise SchedlabError(f"{store} has no run to write", "`schedlab compare --store` makes some")
-    if form == ".tex":
-        _write_table(output, records)
-    else:
-        _write(output, form, [run_row(record) for record in records])
-    click.echo(f"{len(records)} runs: {output}", err=True)
+            written = comparison_rows if what == "comparisons" else repetition_rows
+            rows = written(Measurements(kept), suite)
+    if not rows:
+        made_by = {"heats": "race", "runs": "compare --store"}.get(what, "bench")
+        raise SchedlabError(
+            f"{store} has no {what[:-1]} to write", f"`schedlab {made_by}` makes some"
+        )
+    texts = {".csv": _csv, ".parquet": _parquet, ".tex": _latex}
+    with whole_file.named_errors(str(output), "name another file with --output"):
+        whole_file.write(output, texts[form](rows))
+    print_note(f"{len(rows)} {'rounds of heats' if what == 'heats' else what}: {output}")
     return 0
 
 
-def _is_of_measurements(
-    store: Store, form: str, wanted: str | None, what: str | None, suite: str | None
-) -> bool:
-    """Whether measurements are to be written; refuses options that do not go together."""
-    if suite is not None and (what == "runs" or wanted is not None):
-        raise BadValue("--suite", suite, "is of repetitions", "leave out what is of runs")
-    if wanted is not None and what in ("repetitions", "comparisons"):
-        raise BadValue("--experiment", wanted, "is of runs", "name a --suite")
-    if what is None and suite is None:
-        has_runs = wanted is not None or form == ".tex" or bool(store.experiments())
-        what = "runs" if has_runs or not Measurements(store).campaigns() else "repetitions"
-    if what == "runs":
-        return False
-    if form == ".tex":
+def _what(kept: Store, form: str, wanted: str | None, what: str | None, suite: str | None) -> str:
+    """What is written; refuses options that do not go together."""
+    if suite is not None and (what in ("runs", "heats") or wanted is not None):
+        raise BadValue("--suite", suite, "is of measurements", "leave out what is of others")
+    if wanted is not None and what not in (None, "runs"):
+        raise BadValue("--experiment", wanted, "is of runs", "leave out --what, or name a --suite")
+    if form == ".tex" and (suite is not None or what not in (None, "runs")):
         raise BadValue("--output", "*.tex", "has a table of runs only", "write a .csv or .parquet")
-    return True
+    if what is not None:
+        return what
+    if suite is not None:
+        return "repetitions"
+    if wanted is not None or form == ".tex" or kept.experiments():
+        return "runs"
+    if Measurements(kept).campaigns():
+        return "repetitions"
+    has_heats = kept.select(HEATS, "LIMIT 1") and not kept.select(RUNS, "LIMIT 1")
+    return "heats" if has_heats else "runs"
 
 
-def _write(output: Path, form: str, rows: Sequence[Mapping]) -> None:
+def _runs(kept: Store, is_of_one: bool, wanted: str | None) -> list[RunRecord]:
+    """All runs, or those of one experiment in its order."""
+    if not is_of_one:
+        return kept.runs()
+    chosen, _ = stored.choose_experiment(kept, wanted)
+    return sorted(kept.runs(chosen.id), key=stored.stored_order(chosen))
+
+
+def _csv(rows: Sequence[Mapping]) -> str:
     """A table with a column for each key of any row, empty in the rows that have no such key."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    try:
-        with _told(output):
-            if form == ".parquet":
-                # pandas takes seconds to load, which a CSV file does without.
-                import pandas
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writerow({name: _no_formula(name) for name in columns})
+    writer.writerows({name: _no_formula(cell) for name, cell in row.items()} for row in rows)
+    return text.getvalue()
 
-                # A number that some rows lack stays a whole number in the others.
-                frame = pandas.DataFrame(rows, columns=columns).convert_dtypes()
-                frame.to_parquet(output, index=False)
-                return
-            with output.open("w", encoding="utf-8", newline="") as file:
-                written = csv.DictWriter(file, columns, lineterminator="\n")
-                written.writerow({name: _no_formula(name) for name in columns})
-                written.writerows({k: _no_formula(v) for k, v in row.items()} for row in rows)
+
+def _parquet(rows: Sequence[Mapping]) -> bytes:
+    """The same as Parquet."""
+    # pandas takes seconds to load, which a CSV file does without.
+    import pandas
+
+    try:
+        # A number that some rows lack stays a whole number in the others.
+        return pandas.DataFrame(rows).convert_dtypes().to_parquet(index=False)
     except ImportError as error:
         raise SchedlabError(
-            f"{output}: Parquet is written by pyarrow, which is not installed",
+            "Parquet is written by pyarrow, which is not installed",
             "`pip install 'schedlab[parquet]'`, or write a .csv",
         ) from error
 
 
-def _write_table(output: Path, records: Sequence[RunRecord]) -> None:
+def _latex(records: Sequence[RunRecord]) -> str:
     """The table of a report in LaTeX."""
     frame = _cells(records)
     # Numbers stand under each other; what names a row is on the left.
     names = sum(column in ("machine", frame.attrs["axis"]) for column in frame.columns)
     columns = "l" * names + "r" * (len(frame.columns) - names)
     table = frame.to_latex(index=False, escape=True, column_format=columns)
-    with _told(output):
-        output.write_text(f"% {frame.attrs['legend']}\n{table}", "utf-8")
-
-
-@contextlib.contextmanager
-def _told(output: Path) -> Iterator[None]:
-    """Turns the system's errors into ours, with the file and a way out."""
-    try:
-        yield
-    except OSError as error:
-        raise SchedlabError(
-            f"{output} cannot be written: {error.strerror}", "name another file with --output"
-        ) from error
+    return f"% {frame.attrs['legend']}\n{table}"
 
 
 def _no_formula(cell: object) -> object:
