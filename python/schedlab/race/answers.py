@@ -9,7 +9,7 @@ machine for a while slows both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -28,25 +28,29 @@ OURS_FORMS = tuple(OURS + form for form in ("", "_scalar", "_avx2", "_avx512"))
 TIME_RING = "time_ring"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeatRow:
-    """A structure in one heat; times in ticks of the heat's clock.
+    """A structure in one heat, as the core gives it; times are in ticks of the heat's clock.
 
-    `ticks` is None where it does not take part, and `left_out` then says why. `single` has the
-    percentiles of single operations, in ticks, in the workloads of `TIMED_ALONE` only: of the last
-    two together, and under their names those of each.
+    `ticks_per_loop` has a time for each round, none where it is `left_out`, which says why.
+    `single` has the percentiles of single operations in the workloads of `TIMED_ALONE`: of the
+    last two together, and under their names those of each.
     """
 
     structure: str
-    is_exact: bool
+    exact: bool
     source: str
-    rounds: tuple[float, ...]
-    ticks: Estimate | None
-    bytes_per_item: float | None
-    instructions: float | None
-    cache_misses: float | None
+    ticks_per_loop: Sequence[float]
+    bytes_per_item: float
+    instructions_per_loop: float | None
+    cache_misses_per_loop: float | None
     single: Mapping | None
     left_out: str
+
+    @cached_property
+    def ticks(self) -> Estimate | None:
+        """The median of its rounds; None without any."""
+        return median_estimate(self.ticks_per_loop) if self.ticks_per_loop else None
 
     @property
     def fewest(self) -> float:
@@ -80,13 +84,13 @@ class Standing:
     @cached_property
     def fastest(self) -> HeatRow | None:
         """The exact structure with the smallest minimum."""
-        return self._fastest(lambda row: row.is_exact)
+        return self._fastest(lambda row: row.exact)
 
     @cached_property
     def next(self) -> HeatRow | None:
         """The fastest of the other exact structures, if it is no form of the same one."""
         first = self.fastest
-        return first and self._fastest(lambda row: row.is_exact and row.family != first.family)
+        return first and self._fastest(lambda row: row.exact and row.family != first.family)
 
     @cached_property
     def next_to_fastest(self) -> Compared | None:
@@ -96,7 +100,7 @@ class Standing:
     @cached_property
     def best_peer(self) -> HeatRow | None:
         """The fastest exact structure that is no form of the exact time ring."""
-        return self._fastest(lambda row: row.is_exact and row.family != OURS)
+        return self._fastest(lambda row: row.exact and row.family != OURS)
 
     @cached_property
     def ratios(self) -> Mapping[str, Compared | None]:
@@ -115,36 +119,27 @@ class Standing:
 
 def standings(heats: Sequence[Heat]) -> list[Standing]:
     """The heats of a race, each with what follows from it, in the same order."""
+    names = [field.name for field in fields(HeatRow)]
     return [
-        Standing(heat, {row["structure"]: _row(row) for row in heat.result["rows"]})
+        Standing(
+            heat,
+            {
+                row["structure"]: HeatRow(**{name: row[name] for name in names})
+                for row in heat.result["rows"]
+            },
+        )
         for heat in heats
     ]
-
-
-def _row(row: Mapping) -> HeatRow:
-    rounds = tuple(float(ticks) for ticks in row["ticks_per_loop"])
-    return HeatRow(
-        structure=row["structure"],
-        is_exact=row["exact"],
-        source=row["source"],
-        rounds=rounds,
-        ticks=median_estimate(rounds) if rounds else None,
-        bytes_per_item=None if row["left_out"] else row["bytes_per_item"],
-        instructions=row["instructions_per_loop"],
-        cache_misses=row["cache_misses_per_loop"],
-        single=row["single"],
-        left_out=row["left_out"],
-    )
 
 
 def compare(one: HeatRow | None, other: HeatRow | None) -> Compared | None:
     """The first over the second, round by round; None where one of them has no times, or a 0."""
     if one is None or other is None or one.ticks is None or other.ticks is None:
         return None
-    if not all(ticks > 0 for ticks in (*one.rounds, *other.rounds)):
+    if not all(ticks > 0 for ticks in (*one.ticks_per_loop, *other.ticks_per_loop)):
         return None  # The clock was too coarse; the notes say so.
-    if len(one.rounds) != len(other.rounds):
+    if len(one.ticks_per_loop) != len(other.ticks_per_loop):
         # In the order A B C B A the middle one runs once a round and the others twice.
         return Compared(other.structure, one.ticks.median / other.ticks.median, None, None)
-    ratio = median_estimate(np.asarray(one.rounds) / np.asarray(other.rounds))
+    ratio = median_estimate(np.asarray(one.ticks_per_loop) / np.asarray(other.ticks_per_loop))
     return Compared(other.structure, ratio.median, ratio.low, ratio.high)

@@ -85,7 +85,8 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
     looks = looks_of(_emphasized_first(curves))
     x_range, y_range = _ranges(curves)
     for name, points in curves.today.items():
-        _draw_curve(figure, name, points, looks[name], curves)
+        is_ours = name == curves.emphasized
+        _draw_today(figure, name, points, looks[name], is_ours, name in curves.shown)
     for index, (name, points) in enumerate(curves.then.items()):
         _draw_then(figure, name, points, index)
     _draw_names(figure, curves, looks, x_range, y_range)
@@ -124,12 +125,14 @@ def _ranges(curves: Curves) -> tuple[list[float], list[float]]:
     points = [p for found in (curves.today, curves.then) for ps in found.values() for p in ps]
     xs = [point.x for point in points]
     ys = [y for p in points for y in (p.low, p.centre, p.high) if y is not None]
-    x_pad = 0.03 * max(math.log10(max(xs) / min(xs)), 0.5)
-    y_pad = 0.05 * max(math.log10(max(ys) / min(ys)), 0.5)
-    return (
-        [math.log10(min(xs)) - x_pad, math.log10(max(xs)) + x_pad],
-        [math.log10(min(ys)) - y_pad, math.log10(max(ys)) + y_pad],
-    )
+    return _range(xs, 0.03), _range(ys, 0.05)
+
+
+def _range(values: Sequence[float], pad: float) -> list[float]:
+    """The powers of ten that enclose all values, `pad` of the axis away from them."""
+    low, high = math.log10(min(values)), math.log10(max(values))
+    room = pad * max(high - low, 0.5)
+    return [low - room, high + room]
 
 
 def _ticks(low: float, high: float) -> dict:
@@ -142,45 +145,50 @@ def _ticks(low: float, high: float) -> dict:
     return {"tickvals": values, "ticktext": texts}
 
 
-def _draw_curve(
-    figure: go.Figure, name: str, points: Sequence[Point], look: Look, curves: Curves
+def _draw_today(
+    figure: go.Figure,
+    name: str,
+    points: Sequence[Point],
+    look: Look,
+    is_ours: bool,
+    is_shown: bool,
 ) -> None:
-    width = OURS_WIDTH_PX if name == curves.emphasized else WIDTH_PX
-    bounds = ["" if p.low is None else f" [{p.low:.4g}, {p.high:.4g}]" for p in points]
+    """A structure's curve, with the intervals of its points."""
+    width = OURS_WIDTH_PX if is_ours else WIDTH_PX
     figure.add_scatter(
-        name=escape(name),
-        legendgroup=name,
-        x=[point.x for point in points],
-        y=[point.centre for point in points],
-        visible=True if name in curves.shown else "legendonly",
-        mode="lines+markers",
+        **_curve(name, points, "%{customdata}"),
+        visible=True if is_shown else "legendonly",
         line={"color": look.colour, "width": width, "dash": look.dash},
         marker={
             "color": look.colour, "symbol": look.symbol, "size": 5 + width,
             "line": {"color": "#ffffff", "width": 1},
         },
         error_y=whiskers(points, look),
-        customdata=bounds,
-        hovertemplate="n = %{x:,}: %{y:.4g}%{customdata}<extra>" + escape(name) + "</extra>",
+        customdata=["" if p.low is None else f" [{p.low:.4g}, {p.high:.4g}]" for p in points],
     )  # fmt: skip
 
 
 def _draw_then(figure: go.Figure, name: str, points: Sequence[Point], index: int) -> None:
     """A curve of 2007, in grey, for who asks for it."""
+    ink, dash = THEN_INK[index % len(THEN_INK)], THEN_DASHES[index % len(THEN_DASHES)]
     figure.add_scatter(
-        name=escape(name),
-        legendgroup=name,
-        x=[point.x for point in points],
-        y=[point.centre for point in points],
+        **_curve(name, points, " cycles"),
         visible="legendonly",
-        mode="lines+markers",
-        line={
-            "color": THEN_INK[index % len(THEN_INK)], "width": 1.6,
-            "dash": THEN_DASHES[index % len(THEN_DASHES)],
-        },
+        line={"color": ink, "width": WIDTH_PX, "dash": dash},
         marker={"symbol": "x", "size": 6},
-        hovertemplate="n = %{x:,}: %{y:.4g} cycles<extra>" + escape(name) + "</extra>",
-    )  # fmt: skip
+    )
+
+
+def _curve(name: str, points: Sequence[Point], after: str) -> dict:
+    """What every curve has; `after` stands behind a time where the pointer is."""
+    return {
+        "name": escape(name),
+        "legendgroup": name,
+        "x": [point.x for point in points],
+        "y": [point.centre for point in points],
+        "mode": "lines+markers",
+        "hovertemplate": f"n = %{{x:,}}: %{{y:.4g}}{after}<extra>{escape(name)}</extra>",
+    }
 
 
 def _draw_names(

@@ -79,7 +79,7 @@ def _slowness(found: Sequence[Standing], name: str) -> tuple[int, float]:
 def marked(name: str, found: Sequence[Standing]) -> str:
     """A structure's name, and a sign if its order is not exact."""
     row = next(one.rows[name] for one in found if name in one.rows)
-    return name if row.is_exact else f"{name} ~"
+    return name if row.exact else f"{name} ~"
 
 
 def together_text(heat: Heat) -> str:
@@ -88,11 +88,15 @@ def together_text(heat: Heat) -> str:
     return f"a {'removal' if removes else 'pop'} and the push after it, added"
 
 
-def apart_text(standing: Standing, row: HeatRow) -> str:
+def bytes_text(row: HeatRow) -> str:
+    """Memory an item."""
+    return DASH if row.left_out else f"{row.bytes_per_item:,.0f}"
+
+
+def apart_text(row: HeatRow, operations: Sequence[str]) -> str:
     """The tail of each operation of a heat that times each alone."""
     if not row.single:
         return DASH
-    operations = TIMED_ALONE[standing.heat.spec.workload]
     return " ".join(number_text(row.single[name][TAIL]) for name in operations)
 
 
@@ -104,7 +108,7 @@ def left_out(found: Sequence[Standing]) -> list[str]:
             if row.left_out:
                 reasons.setdefault((name, row.left_out), []).append(standing.heat.spec.size)
     lines = []
-    if any(not row.is_exact for standing in found for row in standing.rows.values()):
+    if any(not row.exact for standing in found for row in standing.rows.values()):
         lines.append("~: not in exact order, so never the fastest")
     for (name, why), sizes in reasons.items():
         where = "" if len(sizes) == len(found) else f" at n = {', '.join(sizes)}"
@@ -121,7 +125,7 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     if too_short := [
         one.heat.spec
         for one in standings
-        if any(ticks <= 0 for row in one.rows.values() for ticks in row.rounds)
+        if any(ticks <= 0 for row in one.rows.values() for ticks in row.ticks_per_loop)
     ]:
         said.append(
             f"The clock is too coarse for {plan.places(too_short)}: a round took no time, so there"

@@ -29,26 +29,11 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of a race; what is empty is chosen.
+    """What is asked of a race, as the options of `schedlab race`; what is empty is chosen.
 
-    Attributes
-    ----------
-    sizes : sequence of str or int
-        Items in a queue; by default those of 2007. A text may hold several, parted by commas.
-    workloads, keys, structures : sequence of str
-        Names of `plan.WORKLOADS`, of `plan.KEYS` and of who takes part.
-    files : sequence of Path
-        Queues of one's own, in C, C++ or compiled; they take part whoever is named.
-    peers : bool
-        Whether the queues of well-known C++ libraries take part.
-    full : bool
-        Whether all workloads, keys and sizes are raced.
-    loops : int, optional
-        Loops a round; the core chooses.
-    rounds, order, cpu, seed
-        As in `plan.HeatSpec`; the CPU is the last one that may be used.
-    trace : Path, optional
-        Recorded operations, or what a kernel's scheduler did; of which `queue` names a queue.
+    A text of `sizes` may hold several, parted by commas. `files` are queues of one's own, in C, C++
+    or compiled, and take part whoever is named. `rounds`, `order`, `cpu` and `seed` are as in
+    `plan.HeatSpec`; the CPU is the last one that may be used.
     """
 
     sizes: Sequence[str | int] = ()
@@ -80,9 +65,9 @@ def race(
     Parameters
     ----------
     store : Path
-        Keeps every heat.
+        Keeps every heat, the moment it ends.
     command : str
-        What asks for the same once more, to be told where this is interrupted.
+        What asks for the same once more: where this is interrupted, it is told with what is kept.
     again : bool
         Whether to race also what the store has.
     quiet : bool
@@ -90,20 +75,13 @@ def race(
     tell : callable
         Is told what is to be known besides the heats.
 
-    Returns
-    -------
-    Meeting
-        With its heats; `failed` are those that cannot be raced.
-
     Raises
     ------
     SchedlabError
-        If something is asked that there is not, or a file is changed meanwhile; StoreError where
-        a heat cannot be kept.
+        If something is asked that there is not, a file is changed meanwhile, or a heat cannot be
+        kept.
     RaceError
         If there is no heat at all: what is wrong with the first.
-    KeyboardInterrupt
-        After telling how much is kept.
     """
     specs = specs_of(options, tell, quiet)
     with Store(store) as kept:
@@ -128,13 +106,7 @@ def race(
 
 
 def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec]:
-    """The heats that are asked for.
-
-    Raises
-    ------
-    SchedlabError, RaceError
-        As `race`.
-    """
+    """The heats that are asked for; errors are those of `race`."""
     for kind, names, known in (
         ("workload", options.workloads, plan.WORKLOADS),
         ("distribution of keys", options.keys, plan.KEYS),
@@ -204,16 +176,8 @@ def _structures(
 class Meeting:
     """Heats on their way, and what came of them.
 
-    Attributes
-    ----------
-    specs : sequence of HeatSpec
-        What is asked, in order.
-    machine : Machine
-        Where it is raced.
-    nr_raced : int
-        How many heats were raced, and not taken from the store.
-    failed : list of (HeatSpec, Exception)
-        The heats that cannot be raced, each with why.
+    `specs` are those that are asked for, in order, `machine` is where they are raced, `nr_raced` is
+    how many were not taken from the store, and `failed` are those that cannot be raced, with why.
     """
 
     def __init__(self, specs: Sequence[HeatSpec], kept: Heats, machine: plan.Machine, tell: Tell):
@@ -305,13 +269,7 @@ class Meeting:
 
 
 def _refuse_changed(spec: HeatSpec) -> None:
-    """Each heat opens its files again: they must still be those that the race began with.
-
-    Raises
-    ------
-    SchedlabError
-        If a plug-in or the trace has other bytes than it had.
-    """
+    """Each heat opens its files again: they must still be those that the race began with."""
     files = [(plugin.path, plugin.digest) for plugin in spec.plugins]
     files += [(spec.trace, spec.trace_digest)] * bool(spec.trace)
     for path, digest in files:

@@ -6,7 +6,6 @@ It carries its own copy of plotly.js and forbids every request over a network.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -27,45 +26,8 @@ from schedlab.race.plan import TIMED_ALONE, Heat, Machine
 from schedlab.race.plugins import SOURCE_PREFIX
 from schedlab.report import pages
 from schedlab.report.figures import Point
-from schedlab.report.forms import DASH
 
 SHOWN_ALWAYS = (OURS, RED_BLACK, GAVL, TIME_RING)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The heats that differ only in size: heading, unit, figure as JSON, rows of the tables."""
-
-    title: str
-    unit: str
-    figure: Markup
-    found: Sequence[Standing]
-    names: Sequence[str]
-    left_out: Sequence[str]
-
-    @property
-    def is_single(self) -> bool:
-        """Whether its times are percentiles of single operations."""
-        return _is_single(self.found)
-
-    @property
-    def together(self) -> str:
-        """Of which two operations they are."""
-        return forms.together_text(self.found[0].heat)
-
-    @property
-    def apart(self) -> Sequence[str]:
-        """All operations that are timed."""
-        return TIMED_ALONE[self.found[0].heat.spec.workload]
-
-    def marked(self, name: str) -> str:
-        """A structure's name, and a sign if its order is not exact."""
-        return forms.marked(name, self.found)
-
-    def apart_text(self, standing: Standing, name: str) -> str:
-        """The tails of one structure's operations."""
-        row = standing.rows.get(name)
-        return DASH if row is None else forms.apart_text(standing, row)
 
 
 def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> None:
@@ -87,8 +49,8 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     return pages.render(
         "race.html",
         (
-            forms.ticks_text, forms.single_text, forms.fewest_text, forms.compared_text,
-            forms.published_texts,
+            forms.apart_text, forms.bytes_text, forms.compared_text, forms.fewest_text,
+            forms.marked, forms.published_texts, forms.single_text, forms.ticks_text,
         ),
         machine=machine,
         command=command,
@@ -104,21 +66,29 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     )  # fmt: skip
 
 
-def _section(title: str, found: Sequence[Standing], machine: Machine, then: Race2007) -> Section:
-    unit = forms.unit_of(found[0].heat)
+def _section(
+    title: str, found: Sequence[Standing], machine: Machine, then: Race2007
+) -> dict[str, object]:
+    """What the template tells of the heats that differ only in size."""
+    first = found[0].heat
+    is_single, unit = first.spec.is_timed_alone, forms.unit_of(first)
+    together = forms.together_text(first) if is_single else ""
     curves = curves_of(found, machine, then)
-    if curves is None:
-        figure = Markup()
-    else:
-        what = f"99.9 % of {forms.together_text(found[0].heat)}" if _is_single(found) else "median"
-        is_cold = found[0].heat.spec.workload == "cold"
-        x_title = f"items in {'a' if is_cold else 'the'} queue"
+    figure = Markup()
+    if curves is not None:
+        x_title = f"items in {'a' if first.spec.workload == 'cold' else 'the'} queue"
+        what = f"99.9 % of {together}" if is_single else "median"
         figure = pages.script(race_figure(curves, x_title, f"{unit}, {what}"))
-    return Section(title, unit, figure, found, forms.by_speed(found), forms.left_out(found))
-
-
-def _is_single(found: Sequence[Standing]) -> bool:
-    return found[0].heat.spec.is_timed_alone
+    return {
+        "title": title,
+        "unit": unit,
+        "figure": figure,
+        "found": found,
+        "names": forms.by_speed(found),
+        "left_out": forms.left_out(found),
+        "together": together,
+        "apart": TIMED_ALONE.get(first.spec.workload),
+    }
 
 
 def curves_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Curves | None:
@@ -140,7 +110,11 @@ def curves_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Cu
     spec = found[0].heat.spec
     is_loop_of_2007 = (spec.workload, spec.keys) == ("hold", "uniform")
     largest = found[-1].rows
-    sizes = [largest[name].bytes_per_item for name in shown if name in largest]
+    sizes = [
+        largest[name].bytes_per_item
+        for name in shown
+        if name in largest and not largest[name].left_out
+    ]
     return Curves(
         today=today,
         shown=shown,
@@ -153,19 +127,16 @@ def curves_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Cu
 
 
 def _point(standing: Standing, row: HeatRow) -> Point | None:
-    n = standing.heat.spec.n
-    if n is None:
+    """Where a structure is drawn. Both axes are logarithms: what took no time has no place."""
+    spec, ticks = standing.heat.spec, row.ticks
+    if spec.n is None:
         return None
-    if standing.heat.spec.is_timed_alone:
-        return (
-            Point(n, row.single[forms.TAIL]) if row.single and row.single[forms.TAIL] > 0 else None
-        )
-    # Both axes are logarithms: what took no time has no place.
-    if row.ticks is None or not row.ticks.median > 0:
+    if spec.is_timed_alone:
+        tail = row.single[forms.TAIL] if row.single else 0
+        return Point(spec.n, tail) if tail > 0 else None
+    if ticks is None or not ticks.median > 0:
         return None
-    if not row.ticks.low:
-        return Point(n, row.ticks.median)
-    return Point(n, row.ticks.median, row.ticks.low, row.ticks.high)
+    return Point(spec.n, ticks.median, *((ticks.low, ticks.high) if ticks.low else ()))
 
 
 def _then(race: Race2007) -> dict[str, list[Point]]:

@@ -22,7 +22,7 @@ from schedlab.report.tables import print_columns, print_table
 from schedlab.shown import print_data
 from schedlab.statistics.estimates import Estimate
 
-BYTES, INSTRUCTIONS, MISSES = "bytes", "instructions", "cache misses"
+BYTES = "bytes"
 # Text is no wider than this, whatever stdout is.
 TEXT_COLUMNS = 80
 
@@ -33,12 +33,12 @@ def print_race(standings: Sequence[Standing], machine: Machine) -> None:
     for title, found in forms.by_title(standings).items():
         print_data(f"{title}: {forms.unit_of(found[0].heat)}")
         if found[0].heat.spec.is_timed_alone:
-            _print_columns(found, lambda standing, row: forms.single_text(row))
+            _print_columns(found, forms.single_text)
             _print_apart(found)
         else:
             _print_answer(found)
-            _print_columns(found, lambda standing, row: forms.ticks_text(row.ticks))
-            print_counters(found)
+            _print_columns(found, lambda row: forms.ticks_text(row.ticks))
+            _print_counters(found)
     for text in forms.notes(standings):
         _print_paragraph(text)
 
@@ -64,20 +64,17 @@ def _print_paragraph(text: str) -> None:
     print_data()
 
 
-def _table() -> Table:
+def _table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
     """Narrow, so that 80 columns hold much, and with a blank line above."""
-    return Table(title=" ", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-
-
-# ---- the answer ---------------------------------------------------------------------------------
+    table = Table(title=" ", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    return table
 
 
 def _print_answer(found: Sequence[Standing]) -> None:
     """A row a size: the fastest exact structure, and how far the next one is behind it."""
-    table = _table()
-    table.add_column("n", justify="right", no_wrap=True)
-    for column in ("fastest", "next", "×"):
-        table.add_column(column, no_wrap=True)
+    table = _table(("n", "fastest", "next", "×"), left=("fastest", "next", "×"))
     for standing in found:
         table.add_row(
             standing.heat.spec.size,
@@ -95,88 +92,63 @@ def _print_answer(found: Sequence[Standing]) -> None:
 # ---- all rows -----------------------------------------------------------------------------------
 
 
-def _print_columns(found: Sequence[Standing], text: Callable[[Standing, HeatRow], str]) -> None:
+def _print_columns(found: Sequence[Standing], text: Callable[[HeatRow], str]) -> None:
     """A row a structure, a column a size, and memory at the largest; then who is left out."""
     _print_grid(found, text, [BYTES])
+    several = len(found) > 1
+    cells, by = "minimum, median ± half of its 95 % interval", "minimum"
     if found[0].heat.spec.is_timed_alone:
         cells = f"{', '.join(forms.PERCENTILES.values())} of {forms.together_text(found[0].heat)}"
-    else:
-        cells = "minimum, median ± half of its 95 % interval"
-    where = " at the largest n" * (len(found) > 1)
-    print_data(f"{cells}; bytes an item{where}\n{order_text(found)}")
+        by = "half of its operations"
+    print_data(
+        f"{cells}; bytes an item{' at the largest n' * several}\n"
+        f"rows: who is fastest first, by the {by}{' at the largest n where it raced' * several}"
+    )
     for line in forms.left_out(found):
         _print_broken(line)
     print_data()
 
 
 def _print_grid(
-    found: Sequence[Standing], text: Callable[[Standing, HeatRow], str], further: Sequence[str] = ()
+    found: Sequence[Standing], text: Callable[[HeatRow], str], further: Sequence[str] = ()
 ) -> None:
     """A row a structure, a column a size; `further` columns are of the largest."""
     columns = {standing.heat.spec.size: standing for standing in found}
-    largest = found[-1]
-    names = forms.by_speed(found)
+
+    def cell(name: str, column: str) -> str:
+        row = columns.get(column, found[-1]).rows.get(name)
+        if row is None:
+            return DASH
+        return forms.bytes_text(row) if column == BYTES else text(row)
 
     def build(wanted: Sequence[str]) -> Table:
-        table = _table()
-        table.add_column("n", no_wrap=True)
-        for column in wanted:
-            table.add_column(column, justify="right", no_wrap=True)
-        for name in names:
-            cells = [_cell(columns.get(column, largest), name, column, text) for column in wanted]
-            table.add_row(escape(forms.marked(name, found)), *cells)
+        table = _table(("n", *wanted), left=("n",))
+        for name in forms.by_speed(found):
+            table.add_row(
+                escape(forms.marked(name, found)), *(cell(name, column) for column in wanted)
+            )
         return table
 
     print_columns([*columns, *further], build)
 
 
-def order_text(found: Sequence[Standing]) -> str:
-    """In which order `by_speed` has structures, as a line below a table."""
-    by = "half of its operations" if found[0].heat.spec.is_timed_alone else "minimum"
-    where = " at the largest n where it raced" * (len(found) > 1)
-    return f"rows: who is fastest first, by the {by}{where}"
-
-
-def _cell(
-    standing: Standing, name: str, column: str, text: Callable[[Standing, HeatRow], str]
-) -> str:
-    row = standing.rows.get(name)
-    if row is None:
-        return DASH
-    if column == BYTES:
-        return DASH if row.bytes_per_item is None else f"{row.bytes_per_item:,.0f}"
-    return text(standing, row)
-
-
 def _print_apart(found: Sequence[Standing]) -> None:
     """The tail of each operation by itself."""
-    _print_grid(found, forms.apart_text)
-    operations = ", ".join(TIMED_ALONE[found[0].heat.spec.workload])
-    print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {operations}\n")
+    operations = TIMED_ALONE[found[0].heat.spec.workload]
+    _print_grid(found, lambda row: forms.apart_text(row, operations))
+    print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
 
 
-def print_counters(found: Sequence[Standing]) -> None:
+def _print_counters(found: Sequence[Standing]) -> None:
     """Instructions and cache misses a loop, where the machine counts them."""
     counted = [one for one in found if one.heat.result["counters"]["available"]]
-    if not counted:
-        return
-    columns = {one.heat.spec.size: one for one in counted}
-
-    def build(wanted: Sequence[str]) -> Table:
-        table = _table()
-        table.add_column("n", no_wrap=True)
-        for column in wanted:
-            table.add_column(column, justify="right", no_wrap=True)
-        for name in counted[0].rows:
-            table.add_row(escape(name), *(_counts(columns[size].rows[name]) for size in wanted))
-        return table
-
-    print_columns(list(columns), build)
-    print_data(f"{INSTRUCTIONS} and {MISSES} a loop\n")
+    if counted:
+        _print_grid(counted, _counts)
+        print_data("instructions and cache misses a loop\n")
 
 
 def _counts(row: HeatRow) -> str:
-    counts = (row.instructions, row.cache_misses)
+    counts = (row.instructions_per_loop, row.cache_misses_per_loop)
     return " ".join(DASH if count is None else f"{count:,.1f}" for count in counts)
 
 
@@ -193,13 +165,12 @@ def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
     )
     for machine in dict.fromkeys(row.machine for row in rows):
         print_data(f"\n{machine}", end="")
-        table = _table()
-        table.add_column("\nn", justify="right", no_wrap=True)
-        for side in ("2007", "today"):
-            for column in (f"{side}\nrb", "\ngavl", "\nring"):
-                table.add_column(column, justify="right", no_wrap=True)
-        for column in ("rb/gavl", "ring/rb"):
-            table.add_column(f"then, now\n{column}", justify="right", no_wrap=True)
+        table = _table(
+            (
+                "\nn", "2007\nrb", "\ngavl", "\nring", "today\nrb", "\ngavl", "\nring",
+                "then, now\nrb/gavl", "then, now\nring/rb",
+            )
+        )  # fmt: skip
         for row in (row for row in rows if row.machine == machine):
             table.add_row(f"{row.n:,}", *forms.published_texts(row))
         print_table(table)
@@ -237,7 +208,7 @@ def _heat_json(standing: Standing, pace: float) -> dict:
         "reused": heat.is_reused,
         "disturbed_share": heat.disturbed_share(pace),
         "rows": [
-            {**row, "ticks": _estimate_json(standing.rows[row["structure"]].ticks)}
+            row | {"ticks": _ticks_json(standing.rows[row["structure"]].ticks)}
             for row in heat.result["rows"]
         ],
         "fastest": fastest and fastest.structure,
@@ -246,7 +217,7 @@ def _heat_json(standing: Standing, pace: float) -> dict:
     }
 
 
-def _estimate_json(ticks: Estimate | None) -> dict | None:
+def _ticks_json(ticks: Estimate | None) -> dict | None:
     return ticks and {
         "min": ticks.quantiles[0], "median": ticks.median, "low": ticks.low, "high": ticks.high
     }  # fmt: skip
