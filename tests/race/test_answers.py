@@ -227,29 +227,36 @@ def test_a_table_of_2007_that_is_damaged_is_named(monkeypatch):
 def test_a_race_without_words_is_the_loop_of_2007_at_its_sizes():
     with PUBLISHED.open() as file:
         sizes = sorted({int(line["n_tasks"]) for line in csv.DictReader(file)})
-    heats = plan.plan((), (), (), full=False, is_traced=False)
-    assert heats == [("hold", "uniform", n, 1) for n in sizes]
+    heats = plan.plan((), (), ())
+    assert [parts(heat) for heat in heats] == [("hold", "uniform", n, 1) for n in sizes]
+
+
+def parts(heat):
+    return heat.workload, heat.keys, heat.n, heat.queues
 
 
 def test_a_full_race_has_every_workload_and_all_keys():
-    heats = plan.plan((), (), (), full=True, is_traced=False)
+    heats = plan.plan((), (), (), full=True)
     assert len(set(heats)) == len(heats)
-    assert {workload for workload, *_ in heats} == set(plan.WORKLOADS) - {"trace"}
-    assert {keys for workload, keys, *_ in heats if workload == "hold"} == set(plan.KEYS)
-    assert Counter(keys for workload, keys, *_ in heats if workload == "hold")["ties"] == 13
-    cold = [(n, queues) for workload, _, n, queues in heats if workload == "cold"]
+    assert {heat.workload for heat in heats} == set(plan.WORKLOADS) - {"trace"}
+    assert {heat.keys for heat in heats if heat.workload == "hold"} == set(plan.KEYS)
+    assert Counter(heat.keys for heat in heats if heat.workload == "hold")["ties"] == 13
+    cold = [(heat.n, heat.queues) for heat in heats if heat.workload == "cold"]
     assert cold == [(4, 16384), (10, 16384), (64, 4096), (100, 2048)]
 
 
 def test_what_is_given_is_raced_once_and_in_that_order():
-    heats = plan.plan(("markov", "hold", "markov"), ("ties",), (10, 1, 10), True, False)
-    assert heats == [(w, "ties", n, 1) for w in ("markov", "hold") for n in (10, 1)]
+    heats = plan.plan(("markov", "hold", "markov"), ("ties",), (10, 1, 10), full=True)
+    assert [parts(heat) for heat in heats] == [
+        (workload, "ties", n, 1) for workload in ("markov", "hold") for n in (10, 1)
+    ]
 
 
 def test_a_trace_is_a_workload_of_its_own():
-    assert plan.plan((), (), (), full=False, is_traced=True) == [("trace", "uniform", None, 1)]
+    [heat] = plan.plan((), (), (), trace=Path("t.trace"))
+    assert parts(heat) == ("trace", "uniform", None, 1)
     with pytest.raises(SchedlabError, match="no trace to play"):
-        plan.plan(("trace",), (), (), full=False, is_traced=False)
+        plan.plan(("trace",), (), ())
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1,,2", "1e3", "0", str(plan.SIZE_MAX + 1)])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -114,35 +114,27 @@ def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec
     ):
         _refuse_unknown(kind, names, known)
     sizes = plan.parse_sizes("-n", map(str, options.sizes))
-    heats = plan.plan(options.workloads, options.keys, sizes, options.full, bool(options.trace))
-    operations, digest = "", ""
+    traced = {}
     if options.trace is not None:
         path = trace.played(options.trace, options.queue, tell if not quiet else lambda text: None)
-        plan.refuse_unheeded(options.trace, heats, options.sizes, options.keys)
-        operations, digest = str(path), plugins.digest_of(path)
+        traced = {"trace": str(path), "trace_digest": plugins.digest_of(path)}
     elif options.queue is not None:
         raise SchedlabError(
             f"--queue {options.queue}: there is no trace to take it from", "add --trace FILE"
         )
+    heats = plan.plan(options.workloads, options.keys, sizes, options.full, options.trace)
     guests = plugins.plugins_of(options.files, options.peers, tell)
-    structures = _structures(options.structures, guests, tell)
+    asked = {
+        "structures": _structures(options.structures, guests, tell),
+        "loops": options.loops,
+        "rounds": options.rounds,
+        "order": options.order,
+        "cpu": plan.usual_cpu() if options.cpu is None else options.cpu,
+        "seed": options.seed,
+        "plugins": guests,
+    }
     return [
-        HeatSpec(
-            workload=workload,
-            keys=keys,
-            n=n,
-            queues=queues,
-            structures=structures,
-            loops=options.loops,
-            rounds=options.rounds,
-            order=options.order,
-            cpu=plan.usual_cpu() if options.cpu is None else options.cpu,
-            seed=options.seed,
-            plugins=guests,
-            trace=operations if workload == "trace" else "",
-            trace_digest=digest if workload == "trace" else "",
-        )
-        for workload, keys, n, queues in heats
+        replace(heat, **asked, **(traced if heat.workload == "trace" else {})) for heat in heats
     ]
 
 

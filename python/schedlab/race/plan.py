@@ -178,65 +178,55 @@ class Machine:
 
 
 def plan(
-    workloads: Sequence[str], keys: Sequence[str], sizes: Sequence[int], full: bool, is_traced: bool
-) -> list[tuple[str, str, int | None, int]]:
+    workloads: Sequence[str],
+    keys: Sequence[str],
+    sizes: Sequence[int],
+    full: bool = False,
+    trace: Path | None = None,
+) -> list[HeatSpec]:
     """Workload, keys, n and queues of every heat; what is empty is chosen here.
 
     Raises
     ------
     SchedlabError
-        If the workload `trace` is asked for without a trace.
+        If no heat plays the trace, or the workload `trace` has none; if it is the only one, and
+        has sizes or keys of its own.
     """
-    if not workloads:
-        wanted = WORKLOADS if full else ("trace",) if is_traced else ("hold",)
-        workloads = [name for name in wanted if is_traced or name != "trace"]
-    if "trace" in workloads and not is_traced:
+    usual = WORKLOADS if full else ("hold",) if trace is None else ("trace",)
+    chosen = list(dict.fromkeys(workloads or usual))
+    if trace is None and "trace" in workloads:
         raise SchedlabError(
             "--workload trace: there is no trace to play",
             "give its file with --trace; docs/guides/race.md shows the format",
         )
+    if trace is not None and "trace" not in chosen:
+        raise SchedlabError(
+            f"--trace {trace}: --workload {chosen[0]} does not play it",
+            "leave out --workload, or add --workload trace",
+        )
+    for option, values in (("-n", sizes), ("--keys", keys)):
+        if values and chosen == ["trace"]:
+            raise SchedlabError(
+                f"{option} {values[0]}: a trace has items and keys of its own",
+                f"leave out {option}, or --trace",
+            )
     heats = []
-    for workload in dict.fromkeys(workloads):
+    for workload in chosen:
         if workload == "trace":
-            heats.append((workload, KEYS[0], None, 1))
+            heats += [HeatSpec(workload, KEYS[0], None, 1)] * (trace is not None)
             continue
         drawn = keys or (KEYS if full and workload == "hold" else KEYS[:1])
-        for name in dict.fromkeys(drawn):
-            heats += [
-                (workload, name, n, queues_of(workload, n))
-                for n in dict.fromkeys(sizes or _usual_sizes(workload, full))
-            ]
+        heats += [
+            HeatSpec(workload, name, n, queues_of(workload, n))
+            for name in dict.fromkeys(drawn)
+            for n in dict.fromkeys(sizes or _usual_sizes(workload, full))
+        ]
     return heats
 
 
 def places(heats: Sequence[HeatSpec]) -> str:
     """Which heats, in a sentence: the first, and how many there are besides."""
     return heats[0].place + (f" and {len(heats) - 1} more" if len(heats) > 1 else "")
-
-
-def refuse_unheeded(
-    trace: Path, heats: Sequence[tuple], sizes: Sequence[str], keys: Sequence[str]
-) -> None:
-    """A trace has items and keys of its own, and one workload plays it.
-
-    Raises
-    ------
-    SchedlabError
-        If no heat plays the trace, or if sizes or keys were given that no heat takes.
-    """
-    workloads = [workload for workload, *_ in heats]
-    if "trace" not in workloads:
-        raise SchedlabError(
-            f"--trace {trace}: --workload {workloads[0]} does not play it",
-            "leave out --workload, or add --workload trace",
-        )
-    unheeded = {"-n": sizes, "--keys": keys}
-    for option, given in unheeded.items():
-        if given and set(workloads) == {"trace"}:
-            raise SchedlabError(
-                f"{option} {given[0]}: a trace has items and keys of its own",
-                f"leave out {option}, or --trace",
-            )
 
 
 def _usual_sizes(workload: str, full: bool) -> Sequence[int]:

@@ -21,6 +21,22 @@ from typing import Any
 from schedlab.errors import DamagedRow, StoreError
 
 BUSY_TIMEOUT_S = 30
+# What SQLite's errors mean, and what to do, by how their names begin.
+CAUSES = {
+    "SQLITE_FULL": ("the disk is full", "free some space; what was kept is intact"),
+    "SQLITE_READONLY": ("it cannot be written", "name a writable file with --store"),
+    "SQLITE_NOTADB": ("it is not a schedlab store", "name another file with --store"),
+    "SQLITE_CORRUPT": ("it is damaged", "restore a copy, or start a new one with --store"),
+    "SQLITE_BUSY": (
+        f"another program kept it locked for {BUSY_TIMEOUT_S} s", "wait for that program to end"
+    ),
+    "SQLITE_CANTOPEN": ("it cannot be opened", "check that you may read and write it"),
+    "SQLITE_IOERR_WRITE": (
+        "it cannot grow: the disk is full or failed, or a limit on file sizes is reached",
+        "free some space, or see `ulimit -f` and the kernel's log; what was kept is intact",
+    ),
+    "SQLITE_IOERR": ("the disk failed", "see the kernel's log; what was kept may be intact"),
+}  # fmt: skip
 
 
 def seal(values: Sequence[str | int]) -> str:
@@ -78,23 +94,7 @@ def told(store: Path) -> Iterator[None]:
 
 def _explain(error: sqlite3.Error) -> tuple[str, str]:
     code = getattr(error, "sqlite_errorname", "")
-    causes = {
-        "SQLITE_FULL": ("the disk is full", "free some space; what was kept is intact"),
-        "SQLITE_READONLY": ("it cannot be written", "name a writable file with --store"),
-        "SQLITE_NOTADB": ("it is not a schedlab store", "name another file with --store"),
-        "SQLITE_CORRUPT": ("it is damaged", "restore a copy, or start a new one with --store"),
-        "SQLITE_BUSY": (
-            f"another program kept it locked for {BUSY_TIMEOUT_S} s",
-            "wait for that program to end",
-        ),
-        "SQLITE_CANTOPEN": ("it cannot be opened", "check that you may read and write it"),
-        "SQLITE_IOERR_WRITE": (
-            "it cannot grow: the disk is full or failed, or a limit on file sizes is reached",
-            "free some space, or see `ulimit -f` and the kernel's log; what was kept is intact",
-        ),
-        "SQLITE_IOERR": ("the disk failed", "see the kernel's log; what was kept may be intact"),
-    }
-    for prefix, (message, hint) in causes.items():
+    for prefix, (message, hint) in CAUSES.items():
         if code.startswith(prefix):
             return f"{message} ({error})", hint
     return f"{error} ({code or type(error).__name__})", "name another file with --store"

@@ -15,7 +15,7 @@ from schedlab.store.rows import Table
 from schedlab.store.runs import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredHeat:
     """What is kept of a heat: when it was raced (UTC), the machine's load then, the core's answer.
 
@@ -45,7 +45,7 @@ class Heats:
 
     def add(self, key: str, heat: StoredHeat) -> None:
         """Commits a heat; an older one with the same key is forgotten."""
-        kept = {"key": key, "raced_at": heat.raced_at, "load": heat.load, "result": heat.result}
+        kept = {"key": key, **vars(heat)}
         with self.store.transaction() as database:
             HEATS.put(database, HEATS.encoded(kept), gives_way="TRUE")
 
@@ -61,7 +61,8 @@ class Heats:
     def _heat(self, row: sqlite3.Row) -> StoredHeat:
         again = "restore a copy, or race again with --again"
         values = HEATS.decoded(self.store.path, row, f"heat {row['key']}", again)
-        return StoredHeat(values["raced_at"], values["load"], values["result"])
+        del values["key"]
+        return StoredHeat(**values)
 
 
 def kept_heats(store: Store) -> list[StoredHeat]:

@@ -21,24 +21,19 @@ from pathlib import Path
 from schedlab.digests import canonical_json
 from schedlab.store.runs import RunKey
 
-SUFFIX = "-claims"
 # Places are below 2**62, so that they fit the system's signed 64-bit offsets.
 PLACE_BYTES = 8
 PLACE_MASK = 2**62 - 1
-EXCLUSIVE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 class Claims:
-    """The claims of this process on one store. Use as a context manager, one a process.
+    """The claims of this process on one store, in a file beside it that the same users may write.
 
-    Parameters
-    ----------
-    store : path
-        The store's file; the claims are kept in a file beside it, for the same users.
+    Use as a context manager, one a process.
     """
 
     def __init__(self, store: Path):
-        self.path = path_beside(store)
+        self.path = store.with_name(f".{store.name}-claims")
         self._file = None
         with contextlib.suppress(OSError):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -57,13 +52,15 @@ class Claims:
 
     def take(self, key: RunKey) -> bool:
         """Claims a run, unless another process has it; claiming again is no error."""
-        return self._lock(EXCLUSIVE, _place(key))
+        return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, key)
 
     def give_back(self, key: RunKey) -> None:
         """Lets other processes claim the run."""
-        self._lock(fcntl.LOCK_UN, _place(key))
+        self._lock(fcntl.LOCK_UN, key)
 
-    def _lock(self, kind: int, place: int) -> bool:
+    def _lock(self, kind: int, key: RunKey) -> bool:
+        digest = hashlib.sha256(canonical_json(key).encode()).digest()
+        place = int.from_bytes(digest[:PLACE_BYTES], "big") & PLACE_MASK
         if self._file is None:
             return True
         try:
@@ -75,13 +72,3 @@ class Claims:
             # A file system without locks: work may be done twice, and is kept once.
             return True
         return True
-
-
-def path_beside(store: Path) -> Path:
-    """Where the claims on a store are."""
-    return store.with_name(f".{store.name}{SUFFIX}")
-
-
-def _place(key: RunKey) -> int:
-    digest = hashlib.sha256(canonical_json(key).encode()).digest()
-    return int.from_bytes(digest[:PLACE_BYTES], "big") & PLACE_MASK

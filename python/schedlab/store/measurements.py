@@ -75,18 +75,21 @@ class Surroundings:
 
 
 CAMPAIGNS = Table("campaigns", get_type_hints(Campaign), unique=("id",))
+OF_CAMPAIGN = {"campaign": "TEXT NOT NULL REFERENCES campaigns (id)"}
 SURROUNDINGS = Table(
     "surroundings",
-    {"campaign": str, "captured_at": str, "facts": dict, "warnings": list},
+    {**OF_CAMPAIGN, "captured_at": str, "facts": dict, "warnings": list},
     numbered=True,
-    refers={"campaign": "campaigns (id)"},
 )
 REPETITIONS = Table(
     "repetitions",
-    {**get_type_hints(Repetition), "campaign": str, "surroundings": int},
+    {
+        **OF_CAMPAIGN,
+        **get_type_hints(Repetition),
+        "surroundings": "INTEGER NOT NULL REFERENCES surroundings (id)",
+    },
     unique=("campaign", "case_digest", "policy", "slot"),
     numbered=True,
-    refers={"campaign": "campaigns (id)", "surroundings": "surroundings (id)"},
 )
 # One that failed is replaced; one that did not stays for ever.
 FAILED_BEFORE = f"mine.status <> '{OK}'"

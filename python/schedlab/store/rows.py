@@ -40,13 +40,11 @@ class Table:
     Parameters
     ----------
     columns : mapping
-        The type of each.
+        The type of each; or its SQL, where that says more.
     unique : sequence of str
         The columns that tell rows apart; empty if only their numbers do.
     numbered : bool
         Whether SQLite gives each row a number, in a column `id` of its own.
-    refers : mapping
-        Columns that name a row of another table, each with that table and its column.
     since : mapping
         Columns that tables of older formats lack, each with the text that stands for it there.
     """
@@ -57,24 +55,24 @@ class Table:
         columns: Mapping[str, Any],
         unique: Sequence[str] = (),
         numbered: bool = False,
-        refers: Mapping[str, str] | None = None,
         since: Mapping[str, str] | None = None,
     ):
-        self.name = name
+        self.name, self.unique, self.since = name, unique, since or {}
         self.columns = tuple(columns)
-        self.unique = unique
-        self.since = since or {}
-        self._json = {one: _json(kind) for one, kind in columns.items() if kind not in SQL_TYPES}
-        self._truths = [one for one, kind in columns.items() if kind is bool]
-        # What makes each column, by its name.
-        self.definitions = {one: f"{one} {SQL_TYPES.get(of, JSON)}" for one, of in columns.items()}
-        for column, text in self.since.items():
-            self.definitions[column] += f" DEFAULT '{text}'"
-        for column, row in (refers or {}).items():
-            self.definitions[column] += f" REFERENCES {row}"
-        parts = ["id INTEGER PRIMARY KEY"] * numbered + list(self.definitions.values())
-        if unique:
-            parts.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({', '.join(unique)})")
+        self._json, self._truths = {}, []
+        # The SQL that makes each column, by its name.
+        self.definitions = {}
+        for column, kind in columns.items():
+            sql = kind if isinstance(kind, str) else SQL_TYPES.get(kind, JSON)
+            default = f" DEFAULT '{self.since[column]}'" if column in self.since else ""
+            self.definitions[column] = f"{column} {sql}{default}"
+            if kind is bool:
+                self._truths.append(column)
+            elif kind not in SQL_TYPES and not isinstance(kind, str):
+                self._json[column] = _json(kind)
+        key = f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({', '.join(unique)})"
+        number = ["id INTEGER PRIMARY KEY"] * numbered
+        parts = [*number, *self.definitions.values(), *[key] * bool(unique)]
         # The SQL that makes the table where there is none.
         self.create = f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(parts)}) STRICT"
 

@@ -6,8 +6,8 @@ simulation that gives another digest than its stored twin is an error (`DigestMi
 
 Three tables: `runs` (what ran and what came of it), `experiments` (the questions asked), and
 `experiment_runs` (which run fills which place of which experiment, so that experiments share
-runs, and a run of an edited policy takes the place of the old one without deleting it). `heats`
-adds a fourth for races.
+runs, and a run of an edited policy takes the place of the old one without deleting it). `heats` and
+`measurements` add tables of their own.
 """
 
 from __future__ import annotations
@@ -121,9 +121,13 @@ EXPERIMENTS = Table("experiments", get_type_hints(StoredExperiment), unique=("id
 # Which run fills which place of which experiment.
 PLACES = Table(
     "experiment_runs",
-    {"experiment": str, "policy": str, "machine": str, "varied": str, "seed": int, "run": int},
+    {
+        "experiment": "TEXT NOT NULL REFERENCES experiments (id)",
+        **dict.fromkeys(("policy", "machine", "varied"), str),
+        "seed": int,
+        "run": "INTEGER NOT NULL REFERENCES runs (id)",
+    },
     unique=("experiment", "policy", "machine", "varied", "seed"),
-    refers={"experiment": "experiments (id)", "run": "runs (id)"},
 )
 # What the seal of a run is over, in this order.
 SEALED_COLUMNS = RUNS.columns[:-1]
