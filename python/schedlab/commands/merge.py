@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -32,20 +33,18 @@ def merge_verb(store: Path, others: Sequence[Path], as_json: bool) -> int:
             raise SchedlabError(
                 f"store {other} cannot be merged into itself", "name the stores that it shall get"
             )
-    told = {}
+    taken = {}
     with Store(store) as kept:
         for other in others:
-            told[str(other)] = taken = merge(kept, other, print_note)
+            taken[str(other)] = tables_of = merge(kept, other, print_note)
             if not as_json:
-                parts = (
-                    f"{one.new} of {one.rows} {what}" for what, one in taken.items() if one.rows
-                )
-                print_note(f"{other}: {', '.join(parts) or 'nothing'} new in {store}")
+                new = [f"{of.new} of {of.rows} {what}" for what, of in tables_of.items() if of.rows]
+                print_note(f"{other}: {', '.join(new) or 'nothing'} new in {store}")
     if as_json:
         tables.print_json(
             {
-                other: {what: {"rows": one.rows, "new": one.new} for what, one in taken.items()}
-                for other, taken in told.items()
+                other: {what: asdict(of) for what, of in tables_of.items()}
+                for other, tables_of in taken.items()
             }
         )
     return 0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
+from plotly.graph_objects import Figure
 
 from schedlab.race import april_2007, forms
 from schedlab.race.answers import (
@@ -71,24 +72,28 @@ def _section(
 ) -> dict[str, object]:
     """What the template tells of the heats that differ only in size."""
     first = found[0].heat
-    is_single, unit = first.spec.is_timed_alone, forms.unit_of(first)
-    together = forms.together_text(first) if is_single else ""
-    curves = curves_of(found, machine, then)
-    figure = Markup()
-    if curves is not None:
-        x_title = f"items in {'a' if first.spec.workload == 'cold' else 'the'} queue"
-        what = f"99.9 % of {together}" if is_single else "median"
-        figure = pages.script(race_figure(curves, x_title, f"{unit}, {what}"))
+    figure = figure_of(found, machine, then)
     return {
         "title": title,
-        "unit": unit,
-        "figure": figure,
+        "unit": forms.unit_of(first),
+        "figure": Markup() if figure is None else pages.script(figure),
         "found": found,
         "names": forms.by_speed(found),
         "left_out": forms.left_out(found),
-        "together": together,
+        "together": forms.together_text(first) if first.spec.is_timed_alone else "",
         "apart": TIMED_ALONE.get(first.spec.workload),
     }
+
+
+def figure_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Figure | None:
+    """Time over size, of heats that differ only in size; None if nobody has a time."""
+    curves, first = curves_of(found, machine, then), found[0].heat
+    if curves is None:
+        return None
+    is_single, is_cold = first.spec.is_timed_alone, first.spec.workload == "cold"
+    what = f"99.9 % of {forms.together_text(first)}" if is_single else "median"
+    x_title = f"items in {'a' if is_cold else 'the'} queue"
+    return race_figure(curves, x_title, f"{forms.unit_of(first)}, {what}")
 
 
 def curves_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Curves | None:

@@ -370,13 +370,13 @@ class Store:
     def _pragma(self, name: str) -> int:
         return self._database.execute(f"PRAGMA {name}").fetchone()[0]
 
-    def _row(self, key: RunKey, columns: str = "*") -> sqlite3.Row | None:
+    def _row(self, key: RunKey, columns: str) -> sqlite3.Row | None:
         where = " AND ".join(f"{field} = ?" for field in RunKey._fields)
         rows = self.rows(f"SELECT {columns} FROM runs WHERE {where}", *key)
         return rows[0] if rows else None
 
     def _refuse_mismatch(self, record: RunRecord) -> None:
-        row = self._row(record.key)
+        row = self._row(record.key, "result_digest, started_at, replay")
         if record.manifest["backend"] not in EXACT_BACKENDS or row is None:
             return
         if "" in (record.digest, row["result_digest"]) or record.digest == row["result_digest"]:
