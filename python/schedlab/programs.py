@@ -65,7 +65,7 @@ class Program:
         )
 
 
-def output(
+def text_output(
     command: Sequence[str], timeout_s: float, cpu: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """What a program prints in the C locale; kept on `cpu` if that is given.

@@ -124,7 +124,7 @@ def lines_of(program: Path, *words: str, cpu: int | None = None) -> list[dict]:
         If they fail, say something else, or take longer than five minutes.
     """
     command = [str(program), *words]
-    done = programs.output(command, MEASURES_S_MAX, cpu)
+    done = programs.text_output(command, MEASURES_S_MAX, cpu)
     if done.returncode:
         raise SchedlabError(f"{' '.join(command)}: {done.stderr.strip()}")
     return json_lines(done.stdout, " ".join(command))

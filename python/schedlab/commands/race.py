@@ -6,21 +6,18 @@ the same command goes on where it was stopped.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from schedlab import user_file
-from schedlab.commands.options import json_option
+from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.race import meeting, plan
 from schedlab.race.plan import HeatSpec
 from schedlab.report import tables
 from schedlab.shown import print_note
-from schedlab.store.runs import DEFAULT_PATH
 
 LOOPS_MAX = 10**9
 ROUNDS_MAX = 10_000
@@ -96,13 +93,7 @@ class _Number(click.IntRange):
     type=_Number(0, CPUS_MAX),
     help="The CPU to race on.  [default: the last one that may be used]",
 )
-@click.option(
-    "--seed",
-    type=_Number(0, 2**62),
-    default=plan.SEED,
-    show_default=True,
-    help="Of all keys.",
-)
+@options.seed_option("Of all keys.", plan.SEED)
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
@@ -118,23 +109,11 @@ class _Number(click.IntRange):
 )
 @click.option("--full", is_flag=True, help="All workloads, keys and sizes: takes long.")
 @click.option("--again", is_flag=True, help="Race anew what the store has already.")
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="Keeps every heat; heats already in it are not raced again.",
-)
-@click.option(
-    "--report",
-    "report_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write an HTML page with figures here.",
-)
-@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary on stderr.")
-@json_option
-def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
+@options.store_option("Keeps every heat; heats already in it are not raced again.")
+@options.report_option
+@options.quiet_option
+@options.json_option
+def race_verb(store, report_path, again, quiet, as_json, **asked) -> int:
     """Race run queues: which one is fastest at your size?
 
     Without options the loop of 2007 at the sizes published then, in about a minute or two. All
@@ -144,8 +123,8 @@ def race_verb(store, report_path, again, quiet, as_json, **options) -> int:
     """
     if report_path:
         user_file.refuse_unwritable(report_path, store)
-    command = shlex.join(["schedlab", *sys.argv[1:]])
-    raced = meeting.race(meeting.Options(**options), store, command, again, quiet)
+    command = options.command()
+    raced = meeting.race(meeting.Options(**asked), store, command, again, quiet)
     _show(raced, as_json)
     if report_path:
         from schedlab.race.page import write
