@@ -6,8 +6,6 @@ same store, and compares.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,13 +24,13 @@ from schedlab.bench.request import (
     REPETITIONS_UNTIL,
     Request,
 )
-from schedlab.commands.options import json_option
+from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError
 from schedlab.kernel import platform
 from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.measurements import Campaign, Measurements
-from schedlab.store.runs import DEFAULT_PATH, Store
+from schedlab.store.runs import Store
 from schedlab.user_file import refuse_unwritable
 
 
@@ -104,7 +102,7 @@ def _whole(name: str) -> click.IntRange:
     help=f"With --on vm: its memory.  [default: {platform.MEMORY_MIB}]",
 )
 @click.option("--label", default="", help="What this is, if kernel and scheduler do not tell.")
-@click.option("--seed", type=_whole("seed"), default=1, show_default=True, help="Of the order.")
+@options.seed_option("Of the order.")
 @click.option("--again", is_flag=True, help="Another series, although the last one is complete.")
 @click.option("--show", is_flag=True, help="Measure nothing; show what the store has.")
 @click.option(
@@ -112,21 +110,11 @@ def _whole(name: str) -> click.IntRange:
     type=click.Path(path_type=Path, file_okay=False),
     help="Where programs work, and inputs are kept.  [default: in the user's cache]",
 )
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="Keeps every repetition.",
-)
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write an HTML page of all that the store has of this suite.",
-)
-@click.option("--quiet", "-q", is_flag=True, help="No progress, no warnings on stderr.")
-@json_option
-def bench_verb(name, show, store, report, quiet, as_json, **options) -> int:
+@options.store_option("Keeps every repetition.")
+@options.report_option
+@options.quiet_option
+@options.json_option
+def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
     """Measure this machine under the scheduler that it has now.
 
     SUITE is a name, or the path of your own *.toml file. Every repetition is kept in the store at
@@ -135,16 +123,15 @@ def bench_verb(name, show, store, report, quiet, as_json, **options) -> int:
     machines instead, in turn.
     """
     read = suite.read(catalogue.find(catalogue.SUITES, name))
-    if report is not None:
-        refuse_unwritable(report, store)
+    if report_path is not None:
+        refuse_unwritable(report_path, store)
     hint = f"schedlab bench {name}"
     if show and not store.exists():
         raise SchedlabError(f"store {store} does not exist", hint)
     measured = None
     if not show:
-        command = shlex.join(["schedlab", *sys.argv[1:]])
-        request = Request(read, **options)
-        measured = measure(request, store, command=command, quiet=quiet)
+        request = Request(read, **asked)
+        measured = measure(request, store, command=options.command(), quiet=quiet)
     with Store(store, read_only=True) as opened:
         kept = Measurements(opened)
         every = campaigns_of(kept, read.name)
@@ -154,12 +141,12 @@ def bench_verb(name, show, store, report, quiet, as_json, **options) -> int:
             _tell_before(measured, store)
         _print(kept, measured.comparable(kept) if measured else every, read.title, as_json)
         if measured and not quiet:
-            _tell_after(measured, options["on"] == platform.VM)
-        if report is not None:
+            _tell_after(measured, asked["on"] == platform.VM)
+        if report_path is not None:
             from schedlab.bench import page
 
-            page.write(report, kept, every, read.title, read.description)
-            print_note(f"report: {report}")
+            page.write(report_path, kept, every, read.title, read.description)
+            print_note(f"report: {report_path}")
     return EXIT_FOUND if measured and not measured.is_complete else 0
 
 
