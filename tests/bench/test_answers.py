@@ -390,11 +390,11 @@ def test_benchmarks_of_a_machine_have_one_vote_each_and_cases_share_it(made, sho
     [line] = lines_of(made.path).values()
     assert line.over == "3 benchmarks"
     # Four cases of one benchmark do not outvote the others.
-    assert line.found.ratio.ratio == pytest.approx((0.9 * 1.2 * 0.5) ** (1 / 3))
-    assert line.found.degrees_of_freedom == 2
+    assert line.result.ratio.ratio == pytest.approx((0.9 * 1.2 * 0.5) ** (1 / 3))
+    assert line.result.degrees_of_freedom == 2
     assert line.word == "no difference shown"
     assert (line.range, line.signs) == ("-50.00 % (hb) … +20.0 % (lrzip)", "2 : 1")
-    assert line.found.i_squared > 0.99
+    assert line.result.i_squared > 0.99
     text = show()
     [shown] = [row for row in text.splitlines() if "3 benchmarks" in row]
     assert line.change in shown and shown.split()[-6:] == [">", "99", "%", "2", ":", "1"]
@@ -424,20 +424,20 @@ def test_machines_vote_case_by_case_and_all_at_once(made, show):
     ]  # fmt: skip
     assert {(line.name, line.against) for line in lines.values()} == {("6.18.0", "6.1.0")}
     for case, place in (("make", 0), ("lrzip", 1)):
-        found = lines[f"3 machines, {case}"].found
+        found = lines[f"3 machines, {case}"].result
         logs = np.log([of[place] for of in factors.values()])
         test = stats.ttest_1samp(logs, 0)
         low, high = np.exp(test.confidence_interval())
         assert found.ratio.ratio == pytest.approx(np.exp(np.mean(logs)))
         assert (found.ratio.low, found.ratio.high) == pytest.approx((low, high))
         assert found.ratio.p_value == pytest.approx(test.pvalue)
-    every = lines["3 machines, 2 benchmarks each"].found
+    every = lines["3 machines, 2 benchmarks each"].result
     assert every.ratio.ratio == pytest.approx(np.prod([*factors.values()]) ** (1 / 6))
     assert every.degrees_of_freedom == 2
     # Adjusted over all lines that have a p value, by Benjamini and Hochberg.
     known = [line for line in lines.values() if line.p_table is not None]
     assert len(known) == 3
-    expected = stats.false_discovery_control([line.found.ratio.p_value for line in known])
+    expected = stats.false_discovery_control([line.result.ratio.p_value for line in known])
     assert [line.p_table for line in known] == pytest.approx(list(expected))
     assert "make on m2" in show()
 

@@ -305,10 +305,10 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[CaseRow]:
                 sample = row.samples.setdefault(setup_of(campaign, one.policy), Sample())
                 sample.add(campaign.id, one, tools[one.surroundings])
     in_order = sorted(made.values(), key=lambda row: order[row.machine, row.name])
-    found = _of_last_form(in_order, asked_at)
-    _tell_apart(found)
-    _name_setups(found)
-    return found
+    present = _of_last_form(in_order, asked_at)
+    _tell_apart(present)
+    _name_setups(present)
+    return present
 
 
 def _row(campaign: Campaign, one: Repetition) -> CaseRow:

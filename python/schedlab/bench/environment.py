@@ -361,23 +361,23 @@ def temperature(root: Path = ROOT) -> float | None:
 
 def throttle_count(root: Path = ROOT) -> int | None:
     """How often heat slowed a core down since the machine was started."""
-    found = _numbers(root, "cpu*/thermal_throttle/core_throttle_count")
-    return None if found is None else sum(found)
+    counts = _numbers(root, "cpu*/thermal_throttle/core_throttle_count")
+    return None if counts is None else sum(counts)
 
 
 def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
     """Versions of Debian packages; None for one that is not installed."""
     if not packages:
         return {}
-    found: dict[str, str | None] = dict.fromkeys(packages)
+    versions: dict[str, str | None] = dict.fromkeys(packages)
     form = "${Package}\t${db:Status-Status}\t${Version}\n"
     query = ["dpkg-query", "--show", f"--showformat={form}", *packages]
     with contextlib.suppress(SchedlabError):
         for line in programs.text_output(query, PROGRAM_TIMEOUT_S).stdout.splitlines():
             name, status, version = line.split("\t")
             if status == "installed":
-                found[name] = version
-    return found
+                versions[name] = version
+    return versions
 
 
 def _cpu_time(root: Path) -> tuple[int | None, int | None]:
@@ -434,8 +434,8 @@ def _one_text(root: Path, pattern: str) -> str | None:
 
 def _numbers(root: Path, pattern: str) -> list[int] | None:
     paths = sorted((root / "sys/devices/system/cpu").glob(pattern))
-    found = [int(text) for path in paths if (text := _read(path)) and text.isdecimal()]
-    return found or None
+    numbers = [int(text) for path in paths if (text := _read(path)) and text.isdecimal()]
+    return numbers or None
 
 
 def _match(pattern: str, text: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """Figures of measured runs: one benchmark at a glance, and many as ratios.
 
-As in `plots`, functions take numbers and return Plotly figures. Curves over a number of tasks, with
-their intervals, are `plots.curve_figure` for simulated and measured runs alike.
+As in `report.figures`, functions take numbers and return Plotly figures. Curves over a number of
+tasks are `curve_figure` of that module, for simulated and measured runs alike.
 """
 
 import itertools
@@ -64,14 +64,14 @@ def oneway_figure(
 
     Runs stand in order of time from left to right within their sample, so that a drift is seen.
     Two circles that do not meet, or meet at an outer angle below 90°, are means that differ by
-    Tukey and Kramer's test; see `oneway.comparison_circles`. Without variance there are no circles.
+    Tukey and Kramer's test; see `comparison_circles`. Without variance there are no circles.
 
     Parameters
     ----------
     samples : mapping of name to array_like, shape (n_runs,)
         Finite values in one unit, in the order in which the runs were made.
     looks : mapping of name to Look
-        As `plots.looks_of` gives them for the whole report.
+        As `looks_of` gives them for the whole report.
     y_title : str
         With unit.
 
@@ -209,8 +209,8 @@ def _draw_runs(figure: go.Figure, place: int, name: str, sample: np.ndarray, loo
 
 def _draw_circle(figure: go.Figure, name: str, circle: Circle, look: Look) -> None:
     angles = np.linspace(0, 2 * np.pi, CIRCLE_POINTS)
-    told = f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>"
-    on_axis = {"xaxis": "x2", "hovertemplate": told}
+    text = f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>"
+    on_axis = {"xaxis": "x2", "hovertemplate": text}
     figure.add_scatter(
         name=f"circle of {escape(name)}",
         x=circle.radius * np.cos(angles),

@@ -72,10 +72,10 @@ def facts(
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         _plant(texts, root)
-        found = environment.capture(root=root)
+        captured = environment.capture(root=root)
     release = texts.get("/proc/sys/kernel/osrelease", platform.kernel.release).strip()
     # What a program is told by calls was told of this machine: the guest's are put in its place.
-    found["machine"] |= {
+    captured["machine"] |= {
         "id": where["machine"],
         "cpu_model": name(platform, host),
         "nr_cpus": platform.nr_cpus,
@@ -83,15 +83,15 @@ def facts(
         "virtual": f"QEMU {platform.qemu}, {ACCELERATORS[platform.accelerator]},"
         f" {platform.memory_mib} MiB; its host: Linux {host['kernel']['release']}",
     }
-    found["kernel"] |= {
+    captured["kernel"] |= {
         "release": release,
         "version": texts.get("/proc/sys/kernel/version", "").strip() or where["version"],
         "config_sha256": None,
         "hz": hz,
         "hz_source": "configuration" if hz else "not told",
     }
-    found["tools"] = {"qemu": platform.qemu, "schedlab-guest": platform.guest[:DIGITS]}
-    return found | {"vm": platform.facts, "host": dict(host)}
+    captured["tools"] = {"qemu": platform.qemu, "schedlab-guest": platform.guest[:DIGITS]}
+    return captured | {"vm": platform.facts, "host": dict(host)}
 
 
 def name(platform: Platform, host: Mapping[str, Any]) -> str:
@@ -104,8 +104,8 @@ def name(platform: Platform, host: Mapping[str, Any]) -> str:
 def warnings(platform: Platform, host: Mapping[str, Any]) -> list[Warned]:
     """What of this machine, and of its being virtual, makes measurements worse."""
     virtual = {"machine": {**host["machine"], "virtual": True}}
-    found = environment.warnings({**host, **virtual})
-    return found + ([TCG_WARNING] if platform.accelerator == "tcg" else [])
+    of_machine = environment.warnings({**host, **virtual})
+    return of_machine + ([TCG_WARNING] if platform.accelerator == "tcg" else [])
 
 
 def _plant(texts: Mapping[str, str], root: Path) -> None:

@@ -136,6 +136,7 @@ def _begin(
     warnings = environment.warnings(facts)
     for warning in warnings:
         note(warning.text)
+    kept_warnings = [[warning.what, warning.to_do] for warning in warnings]
     facts["inputs"] = _prepare(request, values, directory, note)
     plan = request.plan(facts["inputs"], request.policy_names)
     condition = environment.condition(facts)
@@ -151,14 +152,13 @@ def _begin(
     kept.begin(chosen)
     values["work"] = directory / "scratch"
     values["work"].mkdir(exist_ok=True)
-    told = [[warning.what, warning.to_do] for warning in warnings]
     return RunHere(
         plan=plan,
         campaign=chosen,
         kept=kept,
         boot=facts["boot_id"] or "unknown",
         values=values,
-        surroundings=kept.surround(chosen.id, chosen.asked_at, facts, told),
+        surroundings=kept.surround(chosen.id, chosen.asked_at, facts, kept_warnings),
         scratch=values["work"],
         in_force=policies.in_force,
     )

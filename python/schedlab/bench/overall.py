@@ -36,7 +36,7 @@ class Together:
     name: str
     against: str
     over: str
-    found: Overall
+    result: Overall
     p_table: float | None
     verdict: Verdict
 
@@ -48,27 +48,27 @@ class Together:
     @property
     def change(self) -> str:
         """Of the geometric mean, in percent, to the digits that its interval carries."""
-        ratio = self.found.ratio
+        ratio = self.result.ratio
         return change_percent(ratio.ratio, ratio.low, ratio.high)
 
     @property
     def range(self) -> str:
         """The cells at both ends, in percent, by name."""
-        ends = (self.found.lowest, self.found.highest)
+        ends = (self.result.lowest, self.result.highest)
         return " … ".join(f"{_percent(vote)} ({name})" for name, vote in ends)
 
     @property
     def signs(self) -> str:
         """How many cells are faster and slower, be it by a hair."""
-        return f"{self.found.nr_below} : {self.found.nr_above}"
+        return f"{self.result.nr_below} : {self.result.nr_above}"
 
     @property
     def heterogeneity(self) -> str:
         """I² in percent."""
-        found = self.found.i_squared
-        if found is None:
+        share = self.result.i_squared
+        if share is None:
             return "–"
-        return "> 99 %" if found > HETEROGENEITY_TOLD_MAX else f"{100 * found:.0f} %"
+        return "> 99 %" if share > HETEROGENEITY_TOLD_MAX else f"{100 * share:.0f} %"
 
 
 def together(
@@ -88,13 +88,13 @@ def together(
         for (name, against), of in _pairs(answers).items()
         for over, votes in _ballots(of, machines or {})
     ]
-    p_values = [found.ratio.p_value for *_, found in rows]
+    p_values = [result.ratio.p_value for *_, result in rows]
     known = [p_value for p_value in p_values if p_value is not None]
     adjusted = iter(scipy.stats.false_discovery_control(known, method="bh") if known else [])
     lines = []
-    for name, against, over, found in rows:
-        p_table = None if found.ratio.p_value is None else float(next(adjusted))
-        lines.append(Together(name, against, over, found, p_table, found.word(p_table)))
+    for name, against, over, result in rows:
+        p_table = None if result.ratio.p_value is None else float(next(adjusted))
+        lines.append(Together(name, against, over, result, p_table, result.word(p_table)))
     return lines
 
 

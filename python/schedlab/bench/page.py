@@ -277,7 +277,7 @@ def _environments(
     machines: Mapping[str, str],
 ) -> list[dict]:
     """Of each machine, a table with a column for each kernel, scheduler and label."""
-    told = []
+    environments = []
     for machine, name in machines.items():
         columns: dict[Setup, list[Surroundings]] = {}
         for campaign in chosen:
@@ -285,7 +285,7 @@ def _environments(
                 setup = bench_answers.setup_of(campaign)
                 columns.setdefault(setup, []).extend(around[campaign.id])
         every = [one for these in columns.values() for one in these]
-        told.append(
+        environments.append(
             {
                 "machine": name,
                 "heads": list(bench_answers.names_of(list(columns)).values()),
@@ -294,4 +294,4 @@ def _environments(
                 "warnings": account.warned(every),
             }
         )
-    return told
+    return environments

@@ -167,7 +167,7 @@ def fill(command: Command, values: Mapping[str, Any]) -> Command:
     """A command with each `{name}` replaced; the names are known to be there."""
 
     def filled(text: str) -> str:
-        return PLACEHOLDER.sub(lambda found: str(values[found[1]]), text)
+        return PLACEHOLDER.sub(lambda match: str(values[match[1]]), text)
 
     return filled(command) if isinstance(command, str) else tuple(map(filled, command))
 
@@ -206,8 +206,8 @@ def parse(name: str, table: Mapping[str, Any], place: str) -> Suite:
     top.refuse_others()
     if not benchmarks:
         raise BadValue(place, "benchmark", "is missing", "a suite has at least one [[benchmark]]")
-    for kind, found in (("input", inputs), ("benchmark", benchmarks)):
-        _refuse_twins(place, kind, [one.name for one in found])
+    for kind, several in (("input", inputs), ("benchmark", benchmarks)):
+        _refuse_twins(place, kind, [one.name for one in several])
     for size in SIZES:
         nr_cases = len(cases(suite, size))
         if nr_cases > CASES_MAX:
@@ -242,8 +242,7 @@ def _input(table: Table) -> Input:
 
 def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str]) -> Benchmark:
     numbers = {
-        key: table.number(key, defaults[key], *LIMITS[key][1:]) if key in table.given else default
-        for key, default in defaults.items()
+        key: table.number(key, default, *LIMITS[key][1:]) for key, default in defaults.items()
     }
     record = _record(table)
     made = Benchmark(
@@ -286,9 +285,9 @@ def _refuse_unknown_names(
                     raise UnknownName("placeholder", name, names, where)
 
 
-def _refuse_twins(place: str, kind: str, found: Sequence[str]) -> None:
-    for name in found:
-        if found.count(name) > 1:
+def _refuse_twins(place: str, kind: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
             raise BadValue(place, name, f"names two {kind}s", "give each a name of its own")
 
 

@@ -127,7 +127,7 @@ def _print_together(lines: Sequence[Together]) -> None:
             {
                 "change": one.change,
                 "verdict": one.word,
-                "df": str(one.found.degrees_of_freedom),
+                "df": str(one.result.degrees_of_freedom),
                 "p": p_number(one.p_table),
                 "range": one.range,
                 "I²": one.heterogeneity,
