@@ -132,7 +132,7 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
     if not show:
         request = Request(read, **asked)
         measured = measure(request, store, command=options.command(), quiet=quiet)
-    with Store(store, read_only=True) as opened:
+    with Store(store, read_only=show) as opened:
         kept = Measurements(opened)
         every = campaigns_of(kept, read.name)
         if not every:
