@@ -6,13 +6,9 @@ instead.
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
-from pathlib import Path
 
 from schedlab import catalogue, user_file
-from schedlab.errors import SchedlabError
 
 ERRATA = "errata"
 # The kind of a figure that contradicts the table it stands in.
@@ -45,23 +41,8 @@ def rows(table: str) -> list[dict[str, str]]:
     SchedlabError
         If it cannot be read.
     """
-    return read_rows(catalogue.find(catalogue.PUBLISHED, table))
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """As `rows`, from a file."""
-    what = f"published table {path}"
-    try:
-        rows = list(csv.DictReader(io.StringIO(user_file.text(what, path)), strict=True))
-    except csv.Error as error:
-        raise SchedlabError(f"cannot read {what}: {error}", "write it as CSV") from error
-    for number, row in enumerate(rows, 2):
-        if None in row or None in row.values():
-            raise SchedlabError(
-                f"{what}: line {number} has not as many fields as the first",
-                "give each line a field for each column",
-            )
-    return rows
+    path = catalogue.find(catalogue.PUBLISHED, table)
+    return user_file.csv_rows(f"published table {path}", path)
 
 
 def errata() -> list[Erratum]:

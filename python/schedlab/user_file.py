@@ -7,7 +7,9 @@ what a user names does so here, or asks here first; what is refused is called wh
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import json
 import math
 import os
@@ -160,6 +162,27 @@ def toml(what: str, path: Path, hint: str | None = None) -> dict[str, Any]:
     except ValueError as error:
         raise SchedlabError(f"{what} is not TOML: {error}", hint) from error
     return table
+
+
+def csv_rows(what: str, path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, each field by the name of its column.
+
+    Raises
+    ------
+    SchedlabError
+        As `text`; also if it is no CSV, or a line has not as many fields as the first.
+    """
+    try:
+        rows = list(csv.DictReader(io.StringIO(text(what, path)), strict=True))
+    except csv.Error as error:
+        raise SchedlabError(f"cannot read {what}: {error}", "write it as CSV") from error
+    for number, row in enumerate(rows, 2):
+        if None in row or None in row.values():
+            raise SchedlabError(
+                f"{what}: line {number} has not as many fields as the first",
+                "give each line a field for each column",
+            )
+    return rows
 
 
 def json_of(written: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
-from schedlab import published
+from schedlab import published, user_file
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.published import rows
 
@@ -189,10 +189,10 @@ def test_a_table_that_is_not_there_or_is_damaged_is_an_error(tmp_path):
     broken = tmp_path / "broken.csv"
     broken.write_text("a,b\n1,2\n3\n")
     with pytest.raises(SchedlabError, match="line 3"):
-        published.read_rows(broken)
+        user_file.csv_rows("a table", broken)
     broken.write_text('a,b\n"1,2\n')
     with pytest.raises(SchedlabError, match="cannot read"):
-        published.read_rows(broken)
+        user_file.csv_rows("a table", broken)
     broken.write_bytes(b"a,b\n\xff,2\n")
     with pytest.raises(SchedlabError, match="cannot be read"):
-        published.read_rows(broken)
+        user_file.csv_rows("a table", broken)

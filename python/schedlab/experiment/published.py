@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlab import catalogue
+from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, ExperimentError, UnknownName
-from schedlab.published import read_rows
 from schedlab.values import UNIT_NS, Table, Value, parse_decimal_ns, parse_value, whole_ns
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class _Csv:
 
     def __init__(self, path: Path):
         self.path = path
-        self.rows = read_rows(path)
+        self.rows = user_file.csv_rows(f"published table {path}", path)
 
     def cell(self, row: Mapping[str, str], column: str) -> str:
         if column not in row:
