@@ -15,9 +15,9 @@ import pytest
 from cached_kernels import named
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
+from schedlab.experiment import cells, definition
 from schedlab.experiment import vm as experiment_vm
 from schedlab.kernel import bpf, play, vm
-from schedlab.kernel import platform as kernel_platform
 from schedlab.kernel import result as kernel_result
 
 pytestmark = [pytest.mark.qemu, pytest.mark.xdist_group("kept machines")]
@@ -265,11 +265,12 @@ def test_a_policy_that_failed_is_not_kept(folder):
     before = set(folder.iterdir())
     if bpf.find_clang() is None:
         pytest.skip("no clang that builds BPF")
-    platform = kernel_platform.platform_of(kernel_platform.find_record(named("6.18")), "1", True)
 
     def runs(path, **options):
-        workload = catalogue.find(catalogue.WORKLOADS, "ping_pong")
-        return experiment_vm.run_on_kernel(bpf.object_of(path), workload, platform, **options)[0]
+        machine = definition.VmChoice(named("6.18"), ("1",), True)
+        asked = {"policies": [str(path)], "workload": "ping_pong", "vm": machine}
+        [cell] = cells.expand(definition.build(asked))
+        return experiment_vm.run_on_kernel(cell, **options)[0]
 
     result = runs(MISTAKES / "bad_queue.bpf.c")
     assert result["status"] == "failed"

@@ -16,9 +16,10 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from schedlab import catalogue, values
 from schedlab.digests import canonical_json
@@ -28,8 +29,9 @@ from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import DEFAULT_CPUS, VmChoice
 from schedlab.kernel import play, vm
 from schedlab.kernel import result as kernel_result
-from schedlab.kernel.platform import Platform, refuse_bad_cpus
+from schedlab.kernel.platform import refuse_bad_cpus
 from schedlab.report.progress import Progress
+from schedlab.shown import print_note
 
 # Where a deterministic run begins within a span that ticks of 1, 4 and 10 ms divide: seeds that
 # follow each other lie apart by the golden ratio of it, so that few of them cover it evenly.
@@ -39,32 +41,18 @@ QEMU_SEED_MASK = 2**32 - 1
 
 
 def run_on_kernel(
-    policy: Path | None,
-    workload: Path,
-    platform: Platform,
+    cell: Cell,
     *,
-    seed: int = 1,
-    parameters: Mapping[str, str] | None = None,
-    settings: Mapping[str, int] | None = None,
-    until_ns: int | None = None,
     timeline: bool = False,
     prints: bool = False,
     is_policy_kept: bool = True,
     limits: vm.Limits = play.LIMITS,
     tells: Callable[[str], None] | None = None,
 ) -> tuple[dict, str]:
-    """Boots, loads the policy, plays the workload once, and gives the result.
+    """Boots, loads the policy if the cell has one, plays the workload once, and gives the result.
 
     Parameters
     ----------
-    policy : path, optional
-        A BPF object, see `bpf.object_of`; without one the kernel's own scheduler is at work.
-    workload : path
-        Its TOML file, with `parameters` in place of its defaults.
-    settings : mapping
-        Tunables of the policy to set before it is loaded.
-    until_ns : int, optional
-        When to stop the play, by the guest's clock.
     prints : bool
         Write what the policy prints to standard error, once the machine is gone.
     is_policy_kept : bool
@@ -85,16 +73,21 @@ def run_on_kernel(
     SchedlabError, NativeError
         If the machine cannot be started.
     """
+    platform, policy = cell.platform, cell.policy
     record_kib_per_cpu = play.RECORD_KIB // platform.nr_cpus
+    phase_ns = cell.seed * PHASE_STEP_NS % PHASE_SPAN_NS
     job = play.Job(platform.deterministic, record_kib_per_cpu)
-    job.play(workload, seed, parameters or {})
-    job.spec["settle_ns"] = seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0
-    job.spec["time_limit_ns"] = until_ns or play.PLAY_LIMIT_NS
+    job.play(Path(cell.workload.path), cell.seed, cell.workload.parameters)
+    job.spec["settle_ns"] = phase_ns if platform.deterministic else 0
+    job.spec["time_limit_ns"] = cell.until_ns or play.PLAY_LIMIT_NS
+    loaded = None
+    if policy.object:
+        loaded = vm.Policy(Path(policy.object).read_bytes(), policy.changed, is_policy_kept)
     machine = play.start(
         platform,
         job,
-        policy and vm.Policy(policy.read_bytes(), settings or {}, is_policy_kept),
-        seed=seed & QEMU_SEED_MASK,
+        loaded,
+        seed=cell.seed & QEMU_SEED_MASK,
         record_kib_per_cpu=record_kib_per_cpu,
         limits=limits,
         tells=tells,
@@ -106,51 +99,31 @@ def run_on_kernel(
             booted.end,
             booted.message,
             booted.console,
-            until_ns=until_ns,
+            until_ns=cell.until_ns,
             timeline=timeline,
         )
         booted.judge_policy(did_well=result["status"] != "failed")
     if booted.failed_start:
-        print(f"note: the machine was started again: {booted.failed_start}", file=sys.stderr)
+        print_note(f"note: the machine was started again: {booted.failed_start}")
     for line in kernel_result.printed(records) if prints else ():
-        print(line, file=sys.stderr)
+        print_note(line)
     return result, booted.boot
 
 
-# ---------------------------------------------------------------------------------------------
-# As cells of an experiment
-
-
-def measure_cell(
-    cell: Cell,
-    timeline: bool = False,
-    prints: bool = False,
-    is_alone: bool = False,
-    tells: Callable[[str], None] | None = None,
-) -> sweep.Outcome:
+def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Outcome:
     """Makes the run of one cell, as `sweep.simulate_cell` does for simulations.
 
     `is_alone` says that its command makes no other. Its machine is kept with its policy, and so are
-    those of many that share one boot, as all do where the clock counts instructions.
+    those of many that share one boot, as all do where the clock counts instructions. `options` are
+    those of `run_on_kernel`.
     """
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     started_ns = time.monotonic_ns()
     result, boot, fault, hint = None, None, None, None
     try:
         _refuse_changes(cell)
-        result, boot = run_on_kernel(
-            Path(cell.policy.object) if cell.policy.object else None,
-            Path(cell.workload.path),
-            cell.platform,
-            seed=cell.seed,
-            parameters=cell.workload.parameters,
-            settings=cell.policy.changed,
-            until_ns=cell.until_ns,
-            timeline=timeline,
-            prints=prints,
-            is_policy_kept=is_alone or cell.platform.deterministic,
-            tells=tells,
-        )
+        is_kept = is_alone or cell.platform.deterministic
+        result, boot = run_on_kernel(cell, is_policy_kept=is_kept, **options)
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
         fault, hint = str(error), getattr(error, "hint", None)
     return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns, hint, boot)
@@ -166,18 +139,17 @@ def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
     ExperimentError
         If it cannot be made.
     """
-    kernel = f"Linux {cell.platform.kernel.release}"
     is_terminal = sys.stderr.isatty()
     with Progress(0, "") as progress:
 
         def tell(stage: str) -> None:
-            text = STAGES[stage].format(kernel=kernel)
+            text = STAGES[stage].format(kernel=f"Linux {cell.platform.kernel.release}")
             progress.update(0, text)
             # Piped, a boot is told of, as it takes seconds.
             if stage == "booting" and not is_terminal:
                 progress.note(f"note: {text}")
 
-        outcome = measure_cell(cell, timeline, prints=True, is_alone=True, tells=tell)
+        outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tells=tell)
     if outcome.fault is not None:
         raise ExperimentError(outcome.fault, outcome.hint)
     return outcome
