@@ -160,10 +160,10 @@ def measured(original: Original, store: Path) -> list[CaseRow]:
     if not original.suite or not store.exists():
         return []
     with Store(store, read_only=True) as opened:
-        kept = Measurements(opened)
-        campaigns = [one for one in kept.campaigns() if one.suite == original.suite]
-        found = answers.rows(kept, campaigns)
-    return [row for row in found if row.name.partition(" ")[0] == original.benchmark]
+        measurements = Measurements(opened)
+        campaigns = [one for one in measurements.campaigns() if one.suite == original.suite]
+        rows = answers.rows(measurements, campaigns)
+    return [row for row in rows if row.name.partition(" ")[0] == original.benchmark]
 
 
 # ---- on the terminal -----------------------------------------------------------------------------
@@ -187,13 +187,13 @@ def print_rows(original: Original) -> None:
     Where they are too wide, what is the same in every row is told once, above them.
     """
     for name in original.tables:
-        found = published.rows(name)
-        table = _table_of(name, found, list(found[0]))
+        rows = published.rows(name)
+        table = _table_of(name, rows, list(rows[0]))
         if not fits(table):
-            same = [column for column in found[0] if len({row[column] for row in found}) == 1]
-            table = _table_of(name, found, [one for one in found[0] if one not in same])
-            told = ", ".join(f"{_words(column)} {found[0][column]}" for column in same)
-            click.echo(f"in every row: {told}")
+            same = [column for column in rows[0] if len({row[column] for row in rows}) == 1]
+            table = _table_of(name, rows, [column for column in rows[0] if column not in same])
+            values = ", ".join(f"{_words(column)} {rows[0][column]}" for column in same)
+            click.echo(f"in every row: {values}")
         print_table(table)
 
 
@@ -216,10 +216,10 @@ def print_measured(original: Original, store: Path) -> None:
     from schedlab.bench.limits import ends
     from schedlab.bench.table import print_medians
 
-    found = measured(original, store)
-    if found:
-        print_medians(found, f"measured ({original.measured_by}, {store})")
-        for sentence in ends(found):
+    rows = measured(original, store)
+    if rows:
+        print_medians(rows, f"measured ({original.measured_by}, {store})")
+        for sentence in ends(rows):
             click.echo(f"{sentence}\n")
     elif original.measured_by:
         click.echo(f"not measured in {store} yet: `{original.measured_by}`\n")

@@ -63,18 +63,18 @@ def report_verb(
     """
     refuse_unwritable(output, store)
     of_runs = wanted is not None or looked_at is not None or scenario is not None
-    with Store(store, read_only=True) as kept:
+    with Store(store, read_only=True) as opened:
         if suite is not None and of_runs:
             raise BadValue(
                 "--suite", suite, "is of measurements", "leave out what is of experiments"
             )
-        if not of_runs and reporting.is_asked_for(kept, suite):
-            told = reporting.write_page(kept, suite, output)
-            return _tell(told, f"report of {told['repetitions']} repetitions: {output}", as_json)
-        chosen, others = choose_experiment(kept, wanted)
-        records = kept.runs(chosen.id)
+        if not of_runs and reporting.is_asked_for(opened, suite):
+            data = reporting.write_page(opened, suite, output)
+            return _tell(data, f"report of {data['repetitions']} repetitions: {output}", as_json)
+        chosen, others = choose_experiment(opened, wanted)
+        records = opened.runs(chosen.id)
         if others and wanted is None:
-            print_note(others_text(kept, others))
+            print_note(others_text(opened, others))
     if not records:
         raise SchedlabError(
             f"experiment {chosen.name or chosen.id} of {store} has no finished run",

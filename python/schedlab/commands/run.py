@@ -15,6 +15,7 @@ from schedlab.errors import EXIT_FOUND
 from schedlab.experiment import definition, making, queue_trace, sweep, table, vm
 from schedlab.experiment.cells import expand
 from schedlab.report import tables
+from schedlab.shown import print_note
 from schedlab.store.runs import Store
 
 
@@ -67,14 +68,13 @@ def run_verb(
         }
     )
     [cell] = expand(asked)
-    with Store(store) if store else contextlib.nullcontext() as kept:
+    with Store(store) if store else contextlib.nullcontext() as opened:
         record = making.make_one(cell, timeline, True, queues=queue_trace_path is not None)
         traces = record.result.pop("queue_traces", None)
-        if kept is not None:
-            kept.add(sweep.without_timeline(record))
+        if opened is not None:
+            opened.add(sweep.without_timeline(record))
     if traces is not None:
-        told = queue_trace.write(queue_trace_path, queue, traces, record.manifest["replay"])
-        click.echo(told, err=True)
+        print_note(queue_trace.write(queue_trace_path, queue, traces, record.manifest["replay"]))
     if record.status == "failed":
         # The cause first: what the run did until then matters less.
         table.report_failures([record])

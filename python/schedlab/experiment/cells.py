@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from schedlab import catalogue
 from schedlab.digests import canonical_json
@@ -195,24 +196,21 @@ def expand(experiment: Experiment) -> list[Cell]:
 
 def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
     if experiment.vm is None:
-        return [_choose_machine(text) for text in experiment.machines]
+        chosen = []
+        for text in experiment.machines:
+            path = catalogue.find(catalogue.MACHINES, text)
+            machine = catalogue.load_machine(path)
+            facts = (machine.name, str(path), machine.digest, machine.nr_cpus)
+            chosen.append(ChosenMachine(text, *facts, policies=tuple(machine.policies)))
+        return chosen
     vm = experiment.vm
     kernel = vm.kernel
     if kernel is None:
         # Where every policy brings its kernel, none that takes policies need be there.
         own = [catalogue.own_scheduler(choice.policy) for choice in experiment.policies]
-        kernel = own[0][1] if all(found and found[1] for found in own) else None
-    found = [kernel_platform.find_platform(kernel, cpus, vm.deterministic) for cpus in vm.cpus]
-    return [ChosenMachine(p.machine, p.machine, "", p.digest, p.nr_cpus, p) for p in found]
-
-
-def _choose_machine(text: str) -> ChosenMachine:
-    path = catalogue.find(catalogue.MACHINES, text)
-    machine = catalogue.load_machine(path)
-    singled_out = tuple(machine.policies)
-    return ChosenMachine(
-        text, machine.name, str(path), machine.digest, machine.nr_cpus, policies=singled_out
-    )
+        kernel = own[0][1] if all(name and name[1] for name in own) else None
+    platforms = [kernel_platform.find_platform(kernel, cpus, vm.deterministic) for cpus in vm.cpus]
+    return [ChosenMachine(p.machine, p.machine, "", p.digest, p.nr_cpus, p) for p in platforms]
 
 
 def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPolicy]) -> None:
@@ -335,14 +333,8 @@ def _choose_policy(
         kernel_platform.refuse_kernel_without_sched_ext(choice.label, kernel)
         made = str(bpf.object_of(path))
         digest = Path(made).stem.rpartition("-")[2]
-    known = {tunable["name"]: tunable for tunable in policy.tunables}
-    settings: dict[str, int] = {}
-    for name, text in experiment.tunables.get(choice.label, {}).items():
-        if name not in known:
-            raise UnknownName("tunable", name, known, f"of policy {choice.label}")
-        place = f"--set {choice.label}.{name}"
-        settings[name] = parse_tunable(place, name, known[name]["type"], text)
-    defaults = {name: tunable["default"] for name, tunable in known.items()}
+    settings = parse_settings(policy, choice.label, experiment.tunables.get(choice.label, {}))
+    defaults = {tunable["name"]: tunable["default"] for tunable in policy.tunables}
     return ChosenPolicy(
         choice.label,
         choice.policy,
@@ -354,6 +346,23 @@ def _choose_policy(
         object=made,
         set_values=set_values,
     )
+
+
+def parse_settings(policy: Any, label: str, texts: Mapping[str, str]) -> dict[str, int]:
+    """The values that --set gives to tunables of a compiled policy.
+
+    Raises
+    ------
+    UnknownName, BadValue
+        If it has no such tunable, or that cannot have the value.
+    """
+    kinds = {tunable["name"]: tunable["type"] for tunable in policy.tunables}
+    settings = {}
+    for name, text in texts.items():
+        if name not in kinds:
+            raise UnknownName("tunable", name, kinds, f"of policy {label}")
+        settings[name] = parse_tunable(f"--set {label}.{name}", name, kinds[name], text)
+    return settings
 
 
 def _choose_own_scheduler(

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from schedlab import catalogue, values, whole_file
 from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.experiment import sweep
+from schedlab.experiment.cells import parse_settings
 from schedlab.report.progress import Progress
 
 # Random scenarios that a worker tries at a time: a fraction of a second.
@@ -67,17 +69,33 @@ class Trial:
         return f"random scenarios {self.seed} to {self.seed + self.count - 1}"
 
 
+@dataclass(frozen=True)
+class Scope:
+    """How much is tried: `seeds` random scenarios from `seed` on, and so many `orders` of
+    simultaneous events in each small one; `only` these scenarios by name, or "random"."""
+
+    seeds: int = SEEDS
+    seed: int = SEED
+    orders: int = ORDERS
+    only: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for place, value, most in (
+            ("--seeds", self.seeds, SEEDS_MAX),
+            ("--orders", self.orders, ORDERS_MAX),
+        ):
+            if not isinstance(value, int) or not 0 <= value <= most:
+                raise BadValue(place, value, f"is no whole number from 0 to {most}")
+
+
 def check(
     policy: str,
     settings: Sequence[str] = (),
     *,
-    seeds: int = SEEDS,
-    seed: int = SEED,
-    orders: int = ORDERS,
-    only: Sequence[str] = (),
     jobs: int | None = None,
     out: Path | None = None,
     quiet: bool = True,
+    **scope: Any,
 ) -> tuple[Findings, list[dict]]:
     """Tries all that a policy must do, and what it promises; gives findings and violations.
 
@@ -85,24 +103,22 @@ def check(
     ----------
     settings : sequence of str
         Tunables as TUNABLE=VALUE.
-    seeds, orders : int
-        Random scenarios to try, and orders of simultaneous events in each small one.
-    only : sequence of str
-        Names of scenarios, or "random"; all if there are none.
+    jobs : int, optional
+        Trials at a time; by default one a CPU.
     out : path, optional
         Where the files of violated scenarios are written; without it they are not.
+    **scope
+        The fields of `Scope`.
 
     Raises
     ------
     SchedlabError
         If there is nothing to try, or the policy does not begin anywhere.
     """
-    for place, value, most in (("--seeds", seeds, SEEDS_MAX), ("--orders", orders, ORDERS_MAX)):
-        if not isinstance(value, int) or not 0 <= value <= most:
-            raise BadValue(place, value, f"is no whole number from 0 to {most}")
+    tried = Scope(**scope)
     jobs = sweep.nr_cpus_usable() if jobs is None else sweep.refuse_wrong_jobs(jobs)
     checked = _choose(policy, settings)
-    trials = _trials(checked, seeds, seed, orders, only)
+    trials = _trials(checked, tried)
     if not trials:
         raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
     findings = Findings(checked)
@@ -114,8 +130,8 @@ def check(
         _shrink(findings, progress)
     violations = findings.violations()
     for violation in violations:
-        violation["again"] = _again(violation, checked, seed, orders)
-        violation["replay"] = out and _replay(violation, checked, seed, out)
+        violation["again"] = _again(violation, checked, tried)
+        violation["replay"] = out and _replay(violation, checked, tried.seed, out)
     return findings, violations
 
 
@@ -123,40 +139,30 @@ def _choose(text: str, settings: Sequence[str]) -> Checked:
     """The policy, compiled once so that what is wrong with it is told before anything is tried."""
     path, set_name = catalogue.find_policy(text)
     policy = catalogue.load_policy(path)
-    known = {tunable["name"]: tunable for tunable in policy.tunables}
     label = catalogue.label_of(catalogue.with_set(text))
-    tunables = dict(catalogue.values_of_set(policy, set_name))
+    texts = {}
     for name, value in values.parse_assignments("--set", settings).items():
-        tunable = name.removeprefix(f"{label}.").removeprefix(f"{catalogue.label_of(text)}.")
-        if tunable not in known:
-            raise UnknownName("tunable", tunable, known, f"of policy {label}")
-        kind = known[tunable]["type"]
-        tunables[tunable] = values.parse_tunable(f"--set {name}", tunable, kind, value)
+        bare = name.removeprefix(f"{label}.").removeprefix(f"{catalogue.label_of(text)}.")
+        texts[bare] = value
+    tunables = {**catalogue.values_of_set(policy, set_name), **parse_settings(policy, label, texts)}
     # No scenario at all: only what the file of promises says is looked at.
     catalogue.native().check_random(policy, tunables, 0, 0)
     return Checked(label, text, str(path), tuple(tunables.items()), tuple(settings))
 
 
-def _trials(
-    policy: Checked, seeds: int, seed: int, orders: int, only: Sequence[str]
-) -> list[Trial]:
-    """What is to be tried: scenarios by name, small ones, random ones in pieces.
-
-    Raises
-    ------
-    UnknownName
-        If `only` names what there is not.
-    """
+def _trials(policy: Checked, scope: Scope) -> list[Trial]:
+    """What is to be tried: scenarios by name, small ones, random ones in pieces."""
     made, small = catalogue.native().check_names()
+    only, seed = scope.only, scope.seed
     for name in only:
         if name not in (*made, *small, "random"):
             raise UnknownName("scenario", name, [*made, *small, "random"])
     trials = [Trial(policy, "made", name, seed) for name in made if not only or name in only]
-    if orders:
+    if scope.orders:
         wanted = [name for name in small if not only or name in only]
-        trials += [Trial(policy, "small", name, seed, orders) for name in wanted]
+        trials += [Trial(policy, "small", name, seed, scope.orders) for name in wanted]
     if not only or "random" in only:
-        end = seed + seeds
+        end = seed + scope.seeds
         trials += [
             Trial(policy, "random", "", first, min(RANDOM_AT_ONCE, end - first))
             for first in range(seed, end, RANDOM_AT_ONCE)
@@ -220,7 +226,7 @@ class Findings:
             self.untried.append(trial)
             return
         if not sweep.is_crash(outcome.result):
-            found = outcome.result["found"]
+            part = outcome.result["found"]
         elif trial.kind == "shrink":
             return
         else:
@@ -229,18 +235,18 @@ class Findings:
             cause = error.get("cause", error["message"])
             self.crashes[error["message"]] = (cause, error.get("hint"))
             native = catalogue.native()
-            found = json.loads(native.check_crashed(scenario, error["message"], error["at_ns"]))
+            part = json.loads(native.check_crashed(scenario, error["message"], error["at_ns"]))
         if trial.kind == "made":
-            self.rows += found
+            self.rows += part
         elif trial.kind == "small":
-            self.small.append({"name": trial.name, **found})
+            self.small.append({"name": trial.name, **part})
         elif trial.kind == "random":
-            self.random["tried"] += found["tried"]
-            self.random["failed"] += found["failed"]
+            self.random["tried"] += part["tried"]
+            self.random["failed"] += part["failed"]
             for name in ("idle_ms_max", "wait_ms_max"):
-                self.random[name] = max(self.random[name], found[name])
-        elif found:
-            self.smallest[trial.seed] = found
+                self.random[name] = max(self.random[name], part[name])
+        elif part:
+            self.smallest[trial.seed] = part
 
     def refusal(self) -> str | None:
         """Why the policy did not even begin, if it did so nowhere."""
@@ -403,15 +409,15 @@ def _ignore(_printed: str) -> None:
     """What a policy has printed in the same scenarios before was told."""
 
 
-def _again(violation: Mapping, policy: Checked, seed: int, orders: int) -> str:
+def _again(violation: Mapping, policy: Checked, scope: Scope) -> str:
     """The command that shows a violation again."""
     words = ["schedlab", "check", policy.given, *_set_words(policy), "--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]
     elif violation["files"] is None:
-        words += ["--orders", str(orders)] if orders != ORDERS else []
+        words += ["--orders", str(scope.orders)] if scope.orders != ORDERS else []
     else:
-        words += ["--seed", str(seed)] if seed != SEED else []
+        words += ["--seed", str(scope.seed)] if scope.seed != SEED else []
     return shlex.join(words)
 
 

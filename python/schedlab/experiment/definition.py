@@ -183,12 +183,12 @@ def _policy_choice(text: str) -> PolicyChoice:
 
 def told_sets(definition: Mapping) -> str:
     """Which set each policy is that is called by its name alone; empty if none is."""
-    found = []
+    sets = []
     for choice in definition["policies"]:
         policy, name = catalogue.split_set(choice["policy"])
         if name is not None and choice["label"] == catalogue.label_of(policy):
-            found.append(f"{choice['label']} is {catalogue.label_of(choice['policy'])}")
-    return ", ".join(found)
+            sets.append(f"{choice['label']} is {catalogue.label_of(choice['policy'])}")
+    return ", ".join(sets)
 
 
 def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:

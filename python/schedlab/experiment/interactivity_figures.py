@@ -1,7 +1,7 @@
 """Figures of delays, deadlines and shares: what a task gets rather than how long all take.
 
-As in `plots`: numbers in, a Plotly figure out, one panel a machine. Curves here end at one height,
-so policies are named in a legend above the plot.
+As in `report.figures`: numbers in, a Plotly figure out, one panel a machine. Curves here end at one
+height, so policies are named in a legend above the plot.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from schedlab.report.figures import (
 )
 from schedlab.report.forms import tick_text
 
+# Where a curve bears its policy's mark, to be told apart without colour: p50, p90 and p99.
 MARKED_SHARES = (0.5, 0.9, 0.99)
-"""Where a curve bears its policy's mark, to be told apart without colour: p50, p90 and p99."""
+# Times that a narrow screen has room for below a curve; the grid shows those between.
 TICK_LABELS_MAX = 5
-"""Times that a narrow screen has room for below a curve; the grid shows those between."""
 _LEGEND_PX = 34
 _RIGHT_PX = 24
 _DOTS_SPREAD = 0.6
@@ -47,7 +47,7 @@ def ecdf_figure(
     curves : mapping of policy to (values, shares)
         As `statistics.mean_ecdf` gives them; values in nanoseconds.
     looks : mapping of policy to Look
-        As `plots.looks_of` gives them for the whole report.
+        As `report.figures.looks_of` gives them for the whole report.
     x_title, y_title : str
         What is delayed, without a unit, which stands at the ticks; of what there is a share.
     """
@@ -65,10 +65,7 @@ def ecdf_figure(
         _draw_curve(figure, name, xs, np.round(ys, 3), looks[name])
     for name, (values, percents) in drawn.items():
         _draw_marks(figure, name, values, percents, looks[name])
-    figure.update_layout(layout(x_title, f"{y_title} (%)", _RIGHT_PX))
-    figure.update_layout(
-        showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
-    )
+    _lay_out(figure, x_title, f"{y_title} (%)")
     ticks = latency_ticks(low, high)
     step = -(-len(ticks) // TICK_LABELS_MAX)
     figure.update_xaxes(
@@ -96,7 +93,7 @@ def grouped_figure(
     series : mapping of policy to points
         x is the word that names the place; a policy may lack some. No line joins them.
     looks : mapping of policy to Look
-        As `plots.looks_of` gives them for the whole report.
+        As `report.figures.looks_of` gives them for the whole report.
     x_title, y_title : str
         With unit.
     about_zero : bool, optional
@@ -119,10 +116,7 @@ def grouped_figure(
             customdata=[escape(str(point.x)) for point in points],
             hovertemplate="%{customdata}: %{y:.3f}<extra>" + escape(name) + "</extra>",
         )
-    figure.update_layout(layout(x_title, y_title, _RIGHT_PX))
-    figure.update_layout(
-        showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
-    )
+    _lay_out(figure, x_title, y_title)
     figure.update_xaxes(
         range=[-0.5, len(places) - 0.5],
         tickvals=list(range(len(places))),
@@ -132,6 +126,13 @@ def grouped_figure(
     if not about_zero:
         figure.update_yaxes(rangemode="tozero")
     return figure
+
+
+def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
+    figure.update_layout(layout(x_title, y_title, _RIGHT_PX))
+    figure.update_layout(
+        showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
+    )
 
 
 def _draw_curve(figure: go.Figure, name: str, xs, ys, look: Look) -> None:

@@ -13,7 +13,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.report.forms import interval_text, mean_text, time_text
+from schedlab.report.forms import interval_text, time_text
 from schedlab.report.tables import Block, fits, print_policy_rows, print_table
 from schedlab.shown import print_data
 
@@ -103,7 +103,8 @@ def _texts(study: Study, metrics: Metrics) -> Texts:
             add(row, f"{row.name}: response {name}", _bounded(row.delays.percentiles[name]))
     for row in metrics.shares:
         for what, error in (("largest", row.largest), ("mean", row.mean)):
-            add(row, f"share error, {what}", mean_text(error.mean, error.low, error.high))
+            half = (error.high - error.low) / 2 if error.low is not None else 0.0
+            add(row, f"share error, {what}", f"{error.mean:.2f}" + f" ± {half:.2f}" * (half > 0))
     return {machine: of_machine for machine, of_machine in texts.items() if of_machine}
 
 

@@ -65,7 +65,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
     """The page as one HTML text; see `write`."""
     study, published = answer.study, answer.published
     looks, split_rows = figures.looks_of(study.policies), _split_rows(study)
-    told = told_panels(study, answer.metrics)
+    equal = told_panels(study, answer.metrics)
     return pages.render(
         "report.html",
         (
@@ -81,7 +81,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         metrics=answer.metrics,
         looks=looks,
         baseline=study.policies[0],
-        summary=summary(study, told),
+        summary=summary(study, equal),
         **figures_of(study, answer.metrics, looks, split_rows, timelines),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
@@ -91,7 +91,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         quantile_levels=QUANTILE_LEVELS,
         percent_form="{:.2f}".format,
         ratio_form=ratio_text,
-        is_time_equal=len(told) == len(study.panels),
+        is_time_equal=len(equal) == len(study.panels),
         digest_characters=DIGEST_CHARACTERS_SHOWN,
         confidence_percent=round(100 * CONFIDENCE),
         threshold_percent=f"{100 * THRESHOLD:g}",
@@ -113,15 +113,15 @@ def bounded(value: Estimate | Ratio, scale: float = 1.0, form: forms.Form = numb
     return forms.interval_text(centre * scale, *ends, form)
 
 
-def summary(study: Study, told: Mapping[str, str]) -> dict[str, str | list[tuple[str, str]]]:
+def summary(study: Study, equal: Mapping[str, str]) -> dict[str, str | list[tuple[str, str]]]:
     """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`.
 
-    `told` is what `headline.told_panels` gives.
+    `equal` is what `headline.told_panels` gives.
     """
-    is_time_equal = len(told) == len(study.panels)
+    is_time_equal = len(equal) == len(study.panels)
     return {
         "opening": " ".join(_opening_sentences(study, is_time_equal)),
-        "panels": [(p.name, told.get(p.name) or _panel_sentence(study, p)) for p in study.panels],
+        "panels": [(p.name, equal.get(p.name) or _panel_sentence(study, p)) for p in study.panels],
         "growth": _growth_sentence(study),
     }
 
@@ -298,18 +298,18 @@ def _settings(values: Mapping[str, object]) -> str:
 
 def _digested(records: Sequence[RunRecord], kind: str) -> list[tuple[str, list[str]]]:
     """Name and digests of each machine or workload; a workload has one digest a parameter set."""
-    found: dict[str, dict[str, None]] = {}
+    digests: dict[str, dict[str, None]] = {}
     for record in records:
         digest = str(record.manifest.get(f"{kind}_digest", "unknown"))
-        found.setdefault(getattr(record, kind), {})[digest] = None
-    return [(name, list(digests)) for name, digests in found.items()]
+        digests.setdefault(getattr(record, kind), {})[digest] = None
+    return [(name, list(of_name)) for name, of_name in digests.items()]
 
 
 def _parameters(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
     """Workload, parameter and every value it had, in the order of the runs."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    values: dict[tuple[str, str], dict[str, None]] = {}
     for record in records:
         settings = {**record.varied, **(record.manifest.get("parameters") or {})}
         for name, value in settings.items():
-            found.setdefault((record.workload, name), {})[str(value)] = None
-    return [(workload, name, ", ".join(values)) for (workload, name), values in found.items()]
+            values.setdefault((record.workload, name), {})[str(value)] = None
+    return [(workload, name, ", ".join(of)) for (workload, name), of in values.items()]

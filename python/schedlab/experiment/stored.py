@@ -8,6 +8,7 @@ from pathlib import Path
 from schedlab import catalogue, values
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.experiment.definition import id_of
+from schedlab.report.forms import count_text
 from schedlab.store import faults
 from schedlab.store.runs import RunRecord, Store, StoredExperiment
 
@@ -21,11 +22,11 @@ def others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
     runs = {row["experiment"]: row["runs"] for row in store.rows(query)}
     lines = [f"this is the latest experiment; the others of {store.path}, for --experiment:"]
     for one in reversed(others[-OTHERS_MAX:]):
-        count = runs.get(one.id, 0)
+        count = count_text(runs.get(one.id, 0), "run")
         what = title_of(one.definition) + _where(one.definition) if one.definition else "damaged"
         asked = one.asked_at[:16].replace("T", " ") + " UTC"
         name = f" ({one.name})" if one.name else ""
-        lines.append(f"  {one.id}{name}: {what}; {count} run{'s' * (count != 1)}, {asked}")
+        lines.append(f"  {one.id}{name}: {what}; {count}, {asked}")
     if len(others) > OTHERS_MAX:
         lines.append(f"  and {len(others) - OTHERS_MAX} that are older")
     return "\n".join(lines)

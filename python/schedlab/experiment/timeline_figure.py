@@ -42,7 +42,7 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
     timelines : Timelines
         At least one run.
     looks : mapping of policy to Look
-        As `plots.looks_of` gives them for the whole report.
+        As `report.figures.looks_of` gives them for the whole report.
     """
     runs = timelines.runs
     unit, unit_ns = time_unit(timelines.until_ns)

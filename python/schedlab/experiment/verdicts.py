@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from schedlab.experiment.fairness import share_errors
 from schedlab.report.forms import ratio_text
-from schedlab.statistics.estimates import Ratio, paired_ratio, ratio
+from schedlab.statistics.estimates import paired_ratio, ratio
 
 if TYPE_CHECKING:
     from schedlab.experiment.study import ScenarioRuns, Study
@@ -140,27 +140,46 @@ class _Runs:
 
     def finding(self, claim: Mapping, of: Mapping, over: Mapping) -> ClaimFinding | None:
         """The claim in one place; None where that was not run."""
+        if _key(of) not in self.cells:
+            return None
         if claim["share_of_nice"] is not None:
             return self._share(claim, of)
-        scale = 1.0
         if claim["over_ideal"]:
-            over = {**of, self.ideal: 1}
+            parts = max(of[self.ideal] / self._nr_cpus(of), 1)
+            return self._over(claim, of, {**of, self.ideal: 1}, parts)
+        if claim["over"]:
+            return self._over(claim, of, over)
+        return self._over_published(claim, of)
+
+    def _over(
+        self, claim: Mapping, of: Mapping, over: Mapping, parts: float = 1.0
+    ) -> ClaimFinding | None:
+        """A time over that of another place, times `parts`; None where that was not run."""
         sample, base = self._makespans_ns(of), self._makespans_ns(over)
-        published = self._published(of, over)
-        if sample and claim["over_ideal"]:
-            scale = max(of[self.ideal] / self._nr_cpus(of), 1)
-        is_simulated = bool(claim["over"] or claim["over_ideal"])
-        if not is_simulated:
-            twin_ns = self.published_ns.get(_key(of))
-            base, published = twin_ns and dict.fromkeys(sample, twin_ns), 1.0
-        if not sample or not base:
+        if not base:
             return None
-        compared, is_paired = _ratio_of(sample, base, is_simulated)
-        published = claim["published"] or (published and published / scale)
+        is_paired = sample.keys() == base.keys()
+        if is_paired:
+            compared = paired_ratio(list(sample.values()), [base[seed] for seed in sample])
+        else:
+            compared = ratio(list(sample.values()), list(base.values()))
+        times_ns = (self.published_ns.get(_key(place)) for place in (of, over))
+        published = claim["published"] or _quotient(*times_ns, parts)
+        ends = (None if end is None else end / parts for end in (compared.low, compared.high))
         bounds = _bounds(claim, published)
-        low, high = (None if end is None else end / scale for end in (compared.low, compared.high))
+        return ClaimFinding(_text(of), compared.ratio / parts, *ends, published, *bounds, is_paired)
+
+    def _over_published(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
+        """A time over the published one of the same place; None where there is none."""
+        twin_ns = self.published_ns.get(_key(of))
+        if not twin_ns:
+            return None
+        sample = list(self._makespans_ns(of).values())
+        compared = ratio(sample, [twin_ns] * len(sample))
+        published = claim["published"] or 1.0
+        bounds = _bounds(claim, published)
         return ClaimFinding(
-            _text(of), compared.ratio / scale, low, high, published, *bounds, is_paired
+            _text(of), compared.ratio, compared.low, compared.high, published, *bounds
         )
 
     def why_nothing(self, claim: Mapping) -> str:
@@ -172,9 +191,7 @@ class _Runs:
         return "there is nothing that it could be held against"
 
     def _share(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
-        cell, policy = self.cells.get(_key(of), (None, ""))
-        if cell is None:
-            return None
+        cell, policy = self.cells[_key(of)]
         rows = self.shares.get((self.panel_of[id(cell)], cell.x, policy), ())
         got = next((row.got for row in rows if row.nice == claim["share_of_nice"]), None)
         if got is None:
@@ -183,7 +200,7 @@ class _Runs:
         return ClaimFinding(_text(of), got.mean, got.low, got.high, claim["published"], *bounds)
 
     def _makespans_ns(self, place: Mapping) -> dict[int, float]:
-        """By seed."""
+        """By seed; none where that was not run."""
         cell, policy = self.cells.get(_key(place), (None, ""))
         runs = cell.runs[policy] if cell else ()
         return {record.seed: record.result["makespan_ns"] for record in runs}
@@ -192,18 +209,9 @@ class _Runs:
         cell, policy = self.cells[_key(place)]
         return cell.runs[policy][0].result["nr_cpus"]
 
-    def _published(self, of: Mapping, over: Mapping) -> float | None:
-        one, other = (self.published_ns.get(_key(place)) for place in (of, over))
-        return one / other if one and other else None
 
-
-def _ratio_of(
-    sample: Mapping[int, float], base: Mapping[int, float], is_simulated: bool
-) -> tuple[Ratio, bool]:
-    """The ratio of two samples by seed, and whether it is one seed by seed."""
-    if is_simulated and sample.keys() == base.keys():
-        return paired_ratio(list(sample.values()), [base[seed] for seed in sample]), True
-    return ratio(list(sample.values()), list(base.values())), False
+def _quotient(one_ns: float | None, other_ns: float | None, parts: float) -> float | None:
+    return one_ns / (other_ns * parts) if one_ns and other_ns else None
 
 
 def _bounds(claim: Mapping, published: float | None) -> tuple[float | None, float | None]:
