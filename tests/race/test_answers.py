@@ -447,7 +447,8 @@ def test_a_clock_of_single_operations_that_goes_in_steps_is_told(step):
 
 def test_tables_fit_eighty_columns(monkeypatch, capsys):
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
-    names = [f"structure_of_name_{n}" for n in range(4)] + ["exact_time_ring", "red_black_tree"]
+    names = [f"structure_of_{'long_' * 3}name_{n}" for n in range(4)]
+    names += ["exact_time_ring", "red_black_tree"]
     rows = {name: [1e4 + 321 * n for n in range(9)] for name in names}
     heats = [heat(rows, n=n) for n in plan.SIZES_FULL]
     found = standings(heats)

@@ -22,10 +22,10 @@ DISTURBED_SHARE = 0.1
 
 def by_title(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
     """The heats that differ only in size, under what they have in common."""
-    found: dict[str, list[Standing]] = {}
+    titles: dict[str, list[Standing]] = {}
     for standing in standings:
-        found.setdefault(standing.heat.spec.title, []).append(standing)
-    return found
+        titles.setdefault(standing.heat.spec.title, []).append(standing)
+    return titles
 
 
 def unit_of(heat: Heat) -> str:
@@ -59,26 +59,26 @@ def single_text(row: HeatRow) -> str:
     return " ".join(number_text(row.single[name]) for name in PERCENTILES) if row.single else DASH
 
 
-def by_speed(found: Sequence[Standing]) -> list[str]:
+def by_speed(standings: Sequence[Standing]) -> list[str]:
     """Structures, the fastest at the largest n first; who has no time there comes last."""
-    names = dict.fromkeys(name for standing in found for name in standing.rows)
-    return sorted(names, key=lambda name: _slowness(found, name))
+    names = dict.fromkeys(name for standing in standings for name in standing.rows)
+    return sorted(names, key=lambda name: _slowness(standings, name))
 
 
-def _slowness(found: Sequence[Standing], name: str) -> tuple[int, float]:
+def _slowness(standings: Sequence[Standing], name: str) -> tuple[int, float]:
     """How late in the order: at how many of the largest sizes it is missing, then its time."""
-    for missing, standing in enumerate(reversed(found)):
+    for missing, standing in enumerate(reversed(standings)):
         row = standing.rows.get(name)
         if row is not None and row.single:
             return missing, row.single["p50"]
         if row is not None and row.ticks is not None:
             return missing, row.fewest
-    return len(found), 0.0
+    return len(standings), 0.0
 
 
-def marked(name: str, found: Sequence[Standing]) -> str:
+def marked(name: str, standings: Sequence[Standing]) -> str:
     """A structure's name, and a sign if its order is not exact."""
-    row = next(one.rows[name] for one in found if name in one.rows)
+    row = next(one.rows[name] for one in standings if name in one.rows)
     return name if row.exact else f"{name} ~"
 
 
@@ -100,18 +100,18 @@ def apart_text(row: HeatRow, operations: Sequence[str]) -> str:
     return " ".join(number_text(row.single[name][TAIL]) for name in operations)
 
 
-def left_out(found: Sequence[Standing]) -> list[str]:
+def left_out(standings: Sequence[Standing]) -> list[str]:
     """Who does not take part and why, the sizes with one reason together; and what ~ means."""
     reasons: dict[tuple[str, str], list[str]] = {}
-    for standing in found:
+    for standing in standings:
         for name, row in standing.rows.items():
             if row.left_out:
                 reasons.setdefault((name, row.left_out), []).append(standing.heat.spec.size)
     lines = []
-    if any(not row.exact for standing in found for row in standing.rows.values()):
+    if any(not row.exact for standing in standings for row in standing.rows.values()):
         lines.append("~: not in exact order, so never the fastest")
     for (name, why), sizes in reasons.items():
-        where = "" if len(sizes) == len(found) else f" at n = {', '.join(sizes)}"
+        where = "" if len(sizes) == len(standings) else f" at n = {', '.join(sizes)}"
         lines.append(f"{name} is left out{where}: {why}")
     return lines
 
@@ -145,9 +145,9 @@ def _clock_step(standings: Sequence[Standing]) -> int:
 
     It is the greatest common divisor of all their percentiles, 1 where steps are no whole ticks.
     """
-    found = [row.single for one in standings for row in one.rows.values() if row.single]
-    found += [of_one for single in found for of_one in single.values() if isinstance(of_one, dict)]
-    return math.gcd(*(int(percentiles[name]) for percentiles in found for name in PERCENTILES))
+    singles = [row.single for one in standings for row in one.rows.values() if row.single]
+    singles += [value for one in singles for value in one.values() if isinstance(value, dict)]
+    return math.gcd(*(int(single[name]) for single in singles for name in PERCENTILES))
 
 
 def _disturbances(standings: Sequence[Standing]) -> Iterable[str]:

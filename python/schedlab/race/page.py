@@ -11,7 +11,7 @@ from pathlib import Path
 from markupsafe import Markup
 from plotly.graph_objects import Figure
 
-from schedlab.race import april_2007, forms
+from schedlab.race import answers, april_2007, forms
 from schedlab.race.answers import (
     GAVL,
     OURS,
@@ -19,7 +19,6 @@ from schedlab.race.answers import (
     TIME_RING,
     HeatRow,
     Standing,
-    standings,
 )
 from schedlab.race.april_2007 import NAMES_2007, Race2007
 from schedlab.race.figure import Curves, levels_of, race_figure
@@ -45,8 +44,8 @@ def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> 
 
 def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     """The page as one HTML text."""
-    found, then = standings(heats), april_2007.read()
-    rows = april_2007.beside(then, found)
+    standings, then = answers.standings(heats), april_2007.read()
+    rows = april_2007.beside(then, standings)
     return pages.render(
         "race.html",
         (
@@ -55,39 +54,39 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
         ),
         machine=machine,
         command=command,
-        first=found[0].heat,
+        first=standings[0].heat,
         sections=[
             _section(title, together, machine, then)
-            for title, together in forms.by_title(found).items()
+            for title, together in forms.by_title(standings).items()
         ],
         published=rows,
         remarks=april_2007.remarks(rows),
-        notes=forms.notes(found),
+        notes=forms.notes(standings),
         raced_at=sorted(heat.raced_at for heat in heats),
     )  # fmt: skip
 
 
 def _section(
-    title: str, found: Sequence[Standing], machine: Machine, then: Race2007
+    title: str, standings: Sequence[Standing], machine: Machine, then: Race2007
 ) -> dict[str, object]:
     """What the template tells of the heats that differ only in size."""
-    first = found[0].heat
-    figure = figure_of(found, machine, then)
+    first = standings[0].heat
+    figure = figure_of(standings, machine, then)
     return {
         "title": title,
         "unit": forms.unit_of(first),
         "figure": Markup() if figure is None else pages.script(figure),
-        "found": found,
-        "names": forms.by_speed(found),
-        "left_out": forms.left_out(found),
+        "standings": standings,
+        "names": forms.by_speed(standings),
+        "left_out": forms.left_out(standings),
         "together": forms.together_text(first) if first.spec.is_timed_alone else "",
         "apart": TIMED_ALONE.get(first.spec.workload),
     }
 
 
-def figure_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Figure | None:
+def figure_of(standings: Sequence[Standing], machine: Machine, then: Race2007) -> Figure | None:
     """Time over size, of heats that differ only in size; None if nobody has a time."""
-    curves, first = curves_of(found, machine, then), found[0].heat
+    curves, first = curves_of(standings, machine, then), standings[0].heat
     if curves is None:
         return None
     is_single, is_cold = first.spec.is_timed_alone, first.spec.workload == "cold"
@@ -96,25 +95,25 @@ def figure_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Fi
     return race_figure(curves, x_title, f"{forms.unit_of(first)}, {what}")
 
 
-def curves_of(found: Sequence[Standing], machine: Machine, then: Race2007) -> Curves | None:
+def curves_of(standings: Sequence[Standing], machine: Machine, then: Race2007) -> Curves | None:
     """What the figure of these heats shows; None if nobody has a time."""
     today: dict[str, list[Point]] = {}
-    for standing in sorted(found, key=lambda one: one.heat.spec.n or 0):
+    for standing in sorted(standings, key=lambda one: one.heat.spec.n or 0):
         for name, row in standing.rows.items():
             point = _point(standing, row)
             if point is not None:
                 today.setdefault(name, []).append(point)
     if not today:
         return None
-    winners = {one.best_peer.structure for one in found if one.best_peer}
+    winners = {one.best_peer.structure for one in standings if one.best_peer}
     guests = {
-        name for one in found for name, row in one.rows.items()
+        name for one in standings for name, row in one.rows.items()
         if row.source.startswith(SOURCE_PREFIX)
     }  # fmt: skip
     shown = frozenset(({*SHOWN_ALWAYS} | winners | guests) & set(today)) or frozenset(today)
-    spec = found[0].heat.spec
+    spec = standings[0].heat.spec
     is_loop_of_2007 = (spec.workload, spec.keys) == ("hold", "uniform")
-    largest = found[-1].rows
+    largest = standings[-1].rows
     sizes = [
         largest[name].bytes_per_item
         for name in shown

@@ -30,15 +30,15 @@ TEXT_COLUMNS = 80
 def print_race(standings: Sequence[Standing], machine: Machine) -> None:
     """Both tables of every workload and distribution of keys, and what is true of all."""
     print_data(f"{machine.cpu_model}\n{_method(standings[0].heat)}\n")
-    for title, found in forms.by_title(standings).items():
-        print_data(f"{title}: {forms.unit_of(found[0].heat)}")
-        if found[0].heat.spec.is_timed_alone:
-            _print_columns(found, forms.single_text)
-            _print_apart(found)
+    for title, of_title in forms.by_title(standings).items():
+        print_data(f"{title}: {forms.unit_of(of_title[0].heat)}")
+        if of_title[0].heat.spec.is_timed_alone:
+            _print_columns(of_title, forms.single_text)
+            _print_apart(of_title)
         else:
-            _print_answer(found)
-            _print_columns(found, lambda row: forms.ticks_text(row.ticks))
-            _print_counters(found)
+            _print_answer(of_title)
+            _print_columns(of_title, lambda row: forms.ticks_text(row.ticks))
+            _print_counters(of_title)
     for text in forms.notes(standings):
         _print_paragraph(text)
 
@@ -72,17 +72,22 @@ def _table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
     return table
 
 
-def _print_answer(found: Sequence[Standing]) -> None:
+def _print_answer(standings: Sequence[Standing]) -> None:
     """A row a size: the fastest exact structure, and how far the next one is behind it."""
-    table = _table(("n", "fastest", "next", "×"), left=("fastest", "next", "×"))
-    for standing in found:
-        table.add_row(
-            standing.heat.spec.size,
-            escape(forms.fewest_text(standing.fastest)),
-            escape(forms.fewest_text(standing.next)),
-            forms.compared_text(standing.next_to_fastest),
-        )
-    print_table(table)
+    cells = {
+        "fastest": lambda standing: forms.fewest_text(standing.fastest),
+        "next": lambda standing: forms.fewest_text(standing.next),
+        "×": lambda standing: forms.compared_text(standing.next_to_fastest),
+    }
+
+    def build(wanted: Sequence[str]) -> Table:
+        table = _table(("n", *wanted), left=wanted)
+        for standing in standings:
+            texts = (escape(cells[column](standing)) for column in wanted)
+            table.add_row(standing.heat.spec.size, *texts)
+        return table
+
+    print_columns(list(cells), build)
     print_data(
         "who keeps exact order, by the minimum; next: no form of the same structure;\n"
         "×: how many times as long it takes, round by round, and its 95 % interval"
@@ -92,56 +97,57 @@ def _print_answer(found: Sequence[Standing]) -> None:
 # ---- all rows -----------------------------------------------------------------------------------
 
 
-def _print_columns(found: Sequence[Standing], text: Callable[[HeatRow], str]) -> None:
+def _print_columns(standings: Sequence[Standing], text: Callable[[HeatRow], str]) -> None:
     """A row a structure, a column a size, and memory at the largest; then who is left out."""
-    _print_grid(found, text, [BYTES])
-    several = len(found) > 1
+    _print_grid(standings, text, [BYTES])
+    several = len(standings) > 1
     cells, by = "minimum, median ± half of its 95 % interval", "minimum"
-    if found[0].heat.spec.is_timed_alone:
-        cells = f"{', '.join(forms.PERCENTILES.values())} of {forms.together_text(found[0].heat)}"
+    if standings[0].heat.spec.is_timed_alone:
+        together = forms.together_text(standings[0].heat)
+        cells = f"{', '.join(forms.PERCENTILES.values())} of {together}"
         by = "half of its operations"
     print_data(
         f"{cells}; bytes an item{' at the largest n' * several}\n"
         f"rows: who is fastest first, by the {by}{' at the largest n where it raced' * several}"
     )
-    for line in forms.left_out(found):
+    for line in forms.left_out(standings):
         _print_broken(line)
     print_data()
 
 
 def _print_grid(
-    found: Sequence[Standing], text: Callable[[HeatRow], str], further: Sequence[str] = ()
+    standings: Sequence[Standing], text: Callable[[HeatRow], str], further: Sequence[str] = ()
 ) -> None:
     """A row a structure, a column a size; `further` columns are of the largest."""
-    columns = {standing.heat.spec.size: standing for standing in found}
+    columns = {standing.heat.spec.size: standing for standing in standings}
 
     def cell(name: str, column: str) -> str:
-        row = columns.get(column, found[-1]).rows.get(name)
+        row = columns.get(column, standings[-1]).rows.get(name)
         if row is None:
             return DASH
         return forms.bytes_text(row) if column == BYTES else text(row)
 
     def build(wanted: Sequence[str]) -> Table:
         table = _table(("n", *wanted), left=("n",))
-        for name in forms.by_speed(found):
+        for name in forms.by_speed(standings):
             table.add_row(
-                escape(forms.marked(name, found)), *(cell(name, column) for column in wanted)
+                escape(forms.marked(name, standings)), *(cell(name, column) for column in wanted)
             )
         return table
 
     print_columns([*columns, *further], build)
 
 
-def _print_apart(found: Sequence[Standing]) -> None:
+def _print_apart(standings: Sequence[Standing]) -> None:
     """The tail of each operation by itself."""
-    operations = TIMED_ALONE[found[0].heat.spec.workload]
-    _print_grid(found, lambda row: forms.apart_text(row, operations))
+    operations = TIMED_ALONE[standings[0].heat.spec.workload]
+    _print_grid(standings, lambda row: forms.apart_text(row, operations))
     print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
 
 
-def _print_counters(found: Sequence[Standing]) -> None:
+def _print_counters(standings: Sequence[Standing]) -> None:
     """Instructions and cache misses a loop, where the machine counts them."""
-    counted = [one for one in found if one.heat.result["counters"]["available"]]
+    counted = [one for one in standings if one.heat.result["counters"]["available"]]
     if counted:
         _print_grid(counted, _counts)
         print_data("instructions and cache misses a loop\n")
