@@ -60,12 +60,15 @@ def test_a_simulation_that_found_something_else_refuses_the_whole_store(stores, 
 
 def test_a_measurement_that_is_here_stays_and_a_run_that_died_gives_way(stores, make_record):
     here, there = stores
-    here.add(make_record(seed=1, digest="aaaa", backend="vm"), make_record(seed=2, digest=""))
+    here.add_experiment(EXPERIMENT)
+    died = make_record(seed=2, digest="", experiment="e1")
+    here.add(make_record(seed=1, digest="aaaa", backend="vm"), died)
     there.add(make_record(seed=1, digest="bbbb", backend="vm"), make_record(seed=2, digest="dddd"))
 
     merge(here, there.path, print)
 
     assert {(run.seed, run.digest) for run in here.runs()} == {(1, "aaaa"), (2, "dddd")}
+    assert [run.digest for run in here.runs("e1")] == ["dddd"]
 
 
 def test_of_two_heats_the_later_one_is_kept(stores):

@@ -162,7 +162,9 @@ def test_experiments_share_a_run_and_each_sees_its_own_label(path, make_record):
         store.add(second)
         assert store.runs("e1") == [first]
         assert store.runs("e2") == [second]
-        assert len(store.runs()) == 1
+        assert store.runs() == [second]
+        store.add(first)
+        assert store.runs() == [first]
 
 
 def test_a_run_of_an_edited_policy_takes_the_place_of_the_old_one(path, make_record):

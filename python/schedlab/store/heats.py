@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from schedlab.store.rows import Table
+from schedlab.store.rows import ALWAYS, Table
 from schedlab.store.runs import Store
 
 
@@ -47,7 +47,7 @@ class Heats:
         """Commits a heat; an older one with the same key is forgotten."""
         kept = {"key": key, **vars(heat)}
         with self.store.transaction() as database:
-            HEATS.put(database, HEATS.encoded(kept), gives_way="TRUE")
+            HEATS.put(database, HEATS.encoded(kept), ALWAYS)
 
     def find(self, key: str) -> StoredHeat | None:
         """The heat with this key, if there is one."""

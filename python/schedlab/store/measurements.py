@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
-from schedlab.store.rows import Table
+from schedlab.store.rows import NEVER, Table
 from schedlab.store.runs import Store
 
 OK = "ok"
@@ -139,7 +139,7 @@ class Measurements:
         rows = self.store.select(SURROUNDINGS, "WHERE campaign = ? ORDER BY id", campaign)
         return [self._record(Surroundings, SURROUNDINGS, row) for row in rows]
 
-    def _put(self, table: Table, row: Mapping[str, Any], gives_way: str = "FALSE") -> int:
+    def _put(self, table: Table, row: Mapping[str, Any], gives_way: str = NEVER) -> int:
         with self.store.transaction() as database:
             return table.put(database, table.encoded(row), gives_way)
 

@@ -24,6 +24,8 @@ SQL_TYPES = {
     float | None: "REAL",
 }
 JSON = "TEXT NOT NULL"
+# When a row gives way to a new one of the same key.
+ALWAYS, NEVER = "TRUE", "FALSE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +87,16 @@ class Table:
         }
 
     def put(
-        self, database: sqlite3.Connection, row: Mapping[str, Any], gives_way: str = "FALSE"
+        self, database: sqlite3.Connection, row: Mapping[str, Any], gives_way: str = NEVER
     ) -> int:
         """Writes an encoded row.
 
         Parameters
         ----------
         gives_way : str
-            When a row of the same key is replaced: a condition on `mine`, the row that is there,
-            and `excluded`, the new one. By default never.
+            When a row of the same key is replaced: `NEVER`, `ALWAYS`, or a condition on `mine`, the
+            row that is there, and `excluded`, the new one. What is always replaced becomes the
+            last row of its table; else a row keeps its place.
 
         Returns
         -------
@@ -101,13 +104,12 @@ class Table:
             The number of the row, if it is a new one.
         """
         marks = ", ".join(f":{name}" for name in self.columns)
-        statement = f"{self._insert} VALUES ({marks}) {self._or_else(gives_way)}"
-        return database.execute(statement, row).lastrowid
+        return database.execute(self._insert(f"VALUES ({marks})", gives_way), row).lastrowid
 
     def take(
         self,
         database: sqlite3.Connection,
-        gives_way: str = "FALSE",
+        gives_way: str = NEVER,
         rest: str = "",
         instead: Mapping[str, str] | None = None,
     ) -> Taken:
@@ -128,10 +130,8 @@ class Table:
             for name in self.columns
         }
         selected = ", ".join((values | dict(instead or {})).values())
-        new = database.execute(
-            f"{self._insert} SELECT {selected} FROM there.{self.name} AS theirs {rest}"
-            f" ORDER BY theirs.rowid {self._or_else(gives_way)}"
-        ).rowcount
+        rows = f"SELECT {selected} FROM there.{self.name} AS theirs {rest} ORDER BY theirs.rowid"
+        new = database.execute(self._insert(rows, gives_way)).rowcount
         count = database.execute(f"SELECT count(*) FROM there.{self.name}").fetchone()[0]
         return Taken(count, new)
 
@@ -150,16 +150,15 @@ class Table:
             values[column] = faults.decode(store, name, column, values[column], kind, hint)
         return values | {column: bool(values[column]) for column in self._truths}
 
-    @property
-    def _insert(self) -> str:
-        return f"INSERT INTO main.{self.name} AS mine ({', '.join(self.columns)})"
-
-    def _or_else(self, gives_way: str) -> str:
-        """What becomes of a row whose key is there already."""
+    def _insert(self, rows: str, gives_way: str) -> str:
+        into = f"INTO main.{self.name} AS mine ({', '.join(self.columns)}) {rows}"
+        if gives_way == ALWAYS:
+            return f"INSERT OR REPLACE {into}"
         if not self.unique:
-            return ""
+            return f"INSERT {into}"
         new = ", ".join(f"{name} = excluded.{name}" for name in self.columns)
-        return f"ON CONFLICT ({', '.join(self.unique)}) DO UPDATE SET {new} WHERE {gives_way}"
+        key = ", ".join(self.unique)
+        return f"INSERT {into} ON CONFLICT ({key}) DO UPDATE SET {new} WHERE {gives_way}"
 
 
 def _json(kind: Any) -> type | UnionType:

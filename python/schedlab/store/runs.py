@@ -24,7 +24,7 @@ from schedlab import user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import DamagedRow, DigestMismatch, StoreError
 from schedlab.store import faults
-from schedlab.store.rows import Table
+from schedlab.store.rows import ALWAYS, Table
 
 DEFAULT_PATH = Path("schedlab.db")
 # "schd" in ASCII: tells our files from other programs' SQLite files.
@@ -211,7 +211,7 @@ class Store:
     def add_experiment(self, experiment: StoredExperiment) -> None:
         """Notes that an experiment is asked, before its runs are added; again is no error."""
         with self.transaction():
-            EXPERIMENTS.put(self._database, EXPERIMENTS.encoded(vars(experiment)), "TRUE")
+            EXPERIMENTS.put(self._database, EXPERIMENTS.encoded(vars(experiment)), ALWAYS)
 
     def find(self, key: RunKey) -> RunRecord | None:
         """The finished run with this key; None if it was never done, or its process died."""
@@ -399,7 +399,7 @@ class Store:
                 "varied": json.dumps(record.varied),
                 "run": self._row(record.key, "id")["id"],
             }
-            PLACES.put(self._database, PLACES.encoded(place), "TRUE")
+            PLACES.put(self._database, PLACES.encoded(place), ALWAYS)
 
     def _asked(self, row: sqlite3.Row) -> dict:
         """An experiment; its definition is empty where it is damaged."""
