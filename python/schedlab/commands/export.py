@@ -11,7 +11,6 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -26,9 +25,6 @@ from schedlab.shown import print_note
 from schedlab.store.heats import HEATS, Heats
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import RUNS, RunRecord, Store
-
-if TYPE_CHECKING:
-    import pandas
 
 FORMATS = (".csv", ".parquet", ".tex")
 # What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
@@ -154,13 +150,28 @@ def _parquet(rows: Sequence[Mapping]) -> bytes:
 
 
 def _latex(records: Sequence[RunRecord]) -> str:
-    """The table of a report in LaTeX."""
-    frame = _cells(records)
+    """The table of a report: a row a scenario, mean and half of its interval under each policy."""
+    import pandas
+
+    from schedlab.experiment.study import study_of
+
+    study = study_of(records)
+    axis = [] if study.axis is None else [study.axis]
+    rows = [
+        [
+            panel.name,
+            *([cell.x] if axis else []),
+            *(makespan_text(cell, policy) for policy in study.policies),
+        ]
+        for panel in study.panels
+        for cell in panel.cells
+    ]
+    columns = ["machine", *axis, *(f"{policy} ({study.unit})" for policy in study.policies)]
     # Numbers stand under each other; what names a row is on the left.
-    names = sum(column in ("machine", frame.attrs["axis"]) for column in frame.columns)
-    columns = "l" * names + "r" * (len(frame.columns) - names)
-    table = frame.to_latex(index=False, escape=True, column_format=columns)
-    return f"% {frame.attrs['legend']}\n{table}"
+    alignment = "l" * (1 + len(axis)) + "r" * len(study.policies)
+    frame = pandas.DataFrame(rows, columns=columns)
+    legend = f"makespan in {study.unit}: mean ± half of its 95 % interval; booktabs"
+    return f"% {legend}\n{frame.to_latex(index=False, escape=True, column_format=alignment)}"
 
 
 def _no_formula(cell: object) -> object:
@@ -170,25 +181,3 @@ def _no_formula(cell: object) -> object:
     cell = cell.replace("\r", "\n")
     is_computed = cell.startswith(FORMULA_BEGINS) and not NUMBER.fullmatch(cell)
     return f"'{cell}" if is_computed else cell
-
-
-def _cells(records: Sequence[RunRecord]) -> pandas.DataFrame:
-    """A row a scenario: mean and half of its 95 % interval under each policy."""
-    import pandas
-
-    from schedlab.experiment.study import study_of
-
-    study = study_of(records)
-    rows = []
-    for panel in study.panels:
-        for cell in panel.cells:
-            row = {"machine": panel.name}
-            if study.axis is not None:
-                row[study.axis] = cell.x
-            for policy in study.policies:
-                row[f"{policy} ({study.unit})"] = makespan_text(cell, policy)
-            rows.append(row)
-    frame = pandas.DataFrame(rows)
-    frame.attrs["axis"] = study.axis
-    frame.attrs["legend"] = f"makespan in {study.unit}: mean ± half of its 95 % interval; booktabs"
-    return frame
