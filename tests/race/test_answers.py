@@ -470,7 +470,8 @@ def test_json_holds_every_row_and_ratio():
     assert [one["spec"]["n"] for one in told["heats"]] == [1, 10, 100]
     ten = told["heats"][1]
     assert ten["fastest"] == "exact_time_ring"
-    assert ten["best_exact_peer"] == "pairing_heap"
+    assert ten["best_exact_peer"] == ten["next"] == "pairing_heap"
+    assert ten["ratios"]["next_to_fastest"]["against"] == "exact_time_ring"
     assert ten["ratios"]["best_exact_peer"]["ratio"] == pytest.approx(0.3)
     ticks = {one["structure"]: one["ticks"] for one in ten["rows"]}
     assert ticks["exact_time_ring"] == {"min": 15.0, "median": 15.0, "low": 15.0, "high": 15.0}

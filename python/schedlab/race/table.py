@@ -206,7 +206,11 @@ def race_json(
 
 
 def _heat_json(standing: Standing, pace: float) -> dict:
-    heat, peer, fastest = standing.heat, standing.best_peer, standing.fastest
+    heat = standing.heat
+    ratios = {**standing.ratios, "next_to_fastest": standing.next_to_fastest}
+    named = {
+        "fastest": standing.fastest, "next": standing.next, "best_exact_peer": standing.best_peer
+    }  # fmt: skip
     return {
         **heat.result,
         "raced_at": heat.raced_at,
@@ -217,9 +221,8 @@ def _heat_json(standing: Standing, pace: float) -> dict:
             row | {"ticks": _ticks_json(standing.rows[row["structure"]].ticks)}
             for row in heat.result["rows"]
         ],
-        "fastest": fastest and fastest.structure,
-        "best_exact_peer": peer and peer.structure,
-        "ratios": {name: ratio and asdict(ratio) for name, ratio in standing.ratios.items()},
+        **{name: row and row.structure for name, row in named.items()},
+        "ratios": {name: ratio and asdict(ratio) for name, ratio in ratios.items()},
     }
 
 
