@@ -124,7 +124,7 @@ def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec
         )
     heats = plan.plan(options.workloads, options.keys, sizes, options.full, options.trace)
     guests = plugins.plugins_of(options.files, options.peers, tell)
-    asked = {
+    same = {
         "structures": _structures(options.structures, guests, tell),
         "loops": options.loops,
         "rounds": options.rounds,
@@ -133,9 +133,7 @@ def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec
         "seed": options.seed,
         "plugins": guests,
     }
-    return [
-        replace(heat, **asked, **(traced if heat.workload == "trace" else {})) for heat in heats
-    ]
+    return [replace(heat, **same, **(traced if heat.workload == "trace" else {})) for heat in heats]
 
 
 def _refuse_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:

@@ -36,11 +36,8 @@ def _rows(heat: StoredHeat, found: Mapping[str, Any]) -> Iterator[dict[str, Any]
 
 def _percentiles(name: str, single: Mapping[str, Any]) -> dict[str, float]:
     """Those of all operations together, and of each by itself."""
-    told = {}
+    columns = {}
     for key, value in single.items():
-        told |= (
-            _percentiles(f"{name}.{key}", value)
-            if isinstance(value, Mapping)
-            else {f"{name}.{key}": value}
-        )
-    return told
+        column = f"{name}.{key}"
+        columns |= _percentiles(column, value) if isinstance(value, Mapping) else {column: value}
+    return columns

@@ -83,7 +83,7 @@ def damaged(store: Path, row: str, why: str, hint: str | None = None) -> Damaged
 
 
 @contextlib.contextmanager
-def told(store: Path) -> Iterator[None]:
+def named_errors(store: Path) -> Iterator[None]:
     """Turns SQLite's errors into ours, with the file and a way out."""
     try:
         yield

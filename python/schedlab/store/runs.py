@@ -168,7 +168,7 @@ class Store:
         self._refuse_wrong_path()
         self._opened = contextlib.ExitStack()
         try:
-            with faults.told(self.path):
+            with faults.named_errors(self.path):
                 self.uri = f"{self.path.absolute().as_uri()}?mode=rwc"
                 if read_only:
                     self.uri = faults.uri_to_read(self.path, self._opened)
@@ -244,14 +244,14 @@ class Store:
             )
         columns = "runs.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
         values = () if experiment is None else (experiment,)
-        with faults.told(self.path):
+        with faults.named_errors(self.path):
             rows = self._database.execute(f"SELECT {columns} FROM runs {places}", values)
             return [self._record(row) for row in rows]
 
     def unsound(self) -> dict[int, DamagedRow]:
         """Runs that are not what was kept, by their number here, each with why."""
         errors = {}
-        with faults.told(self.path):
+        with faults.named_errors(self.path):
             for row in self._database.execute(f"SELECT {_RUN_ALONE} FROM runs ORDER BY id"):
                 try:
                     self._record(row)
@@ -275,7 +275,7 @@ class Store:
 
         For modules that keep a table of their own here.
         """
-        with faults.told(self.path):
+        with faults.named_errors(self.path):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database
@@ -286,7 +286,7 @@ class Store:
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """What a query finds: for modules that keep a table of their own here."""
-        with faults.told(self.path):
+        with faults.named_errors(self.path):
             return self._database.execute(query, values).fetchall()
 
     def select(self, table: Table, rest: str = "", *values: object) -> list[sqlite3.Row]:
@@ -303,12 +303,12 @@ class Store:
     @contextlib.contextmanager
     def attached(self, other: Store) -> Iterator[None]:
         """Another store, only to be read, as `there` in statements of a transaction."""
-        with faults.told(self.path):
+        with faults.named_errors(self.path):
             self._database.execute("ATTACH ? AS there", (other.uri,))
         try:
             yield
         finally:
-            with faults.told(self.path):
+            with faults.named_errors(self.path):
                 self._database.execute("DETACH there")
 
     def _refuse_wrong_path(self) -> None:
