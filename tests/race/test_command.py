@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, wait_for, wait_until_at_work
+from schedlab.race import meeting
 from schedlab.race.plan import TIMED_ALONE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +96,19 @@ def test_a_recorded_trace_is_raced(command, tmp_path):
     assert reused(done) == (0, 1)
     (tmp_path / "t.trace").write_text("\n".join(lines[:9]) + "\n")
     assert reused(command("race", "--trace", "t.trace", *TINY, *TWO)) == (1, 0)
+
+
+def test_a_race_is_one_call_too(tmp_path, capfd):
+    options = meeting.Options(workloads=["hold"], sizes=[4, "8,16"], loops=200, rounds=2)
+    told = []
+    raced = meeting.race(options, tmp_path / "s.db", tell=told.append)
+    assert [heat.spec.n for heat in raced.heats] == [4, 8, 16]
+    assert (raced.nr_raced, raced.failed) == (3, [])
+    assert told == [f"3 heats raced, 0 reused from {tmp_path / 's.db'}"]
+    again = meeting.race(options, tmp_path / "s.db", quiet=True)
+    assert [heat.result for heat in again.heats] == [heat.result for heat in raced.heats]
+    assert again.nr_raced == 0
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_order_of_2007_can_be_had(command):

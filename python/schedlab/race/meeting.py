@@ -55,7 +55,7 @@ class Options:
 def race(
     options: Options,
     store: Path,
-    command: str = "the same call",
+    command: str = "",
     again: bool = False,
     quiet: bool = False,
     tell: Tell = print_note,
@@ -67,7 +67,7 @@ def race(
     store : Path
         Keeps every heat, the moment it ends.
     command : str
-        What asks for the same once more: where this is interrupted, it is told with what is kept.
+        What asks for the same once more, if it is a command: told where this is interrupted.
     again : bool
         Whether to race also what the store has.
     quiet : bool
@@ -91,10 +91,10 @@ def race(
         except KeyboardInterrupt:
             missing = len(meeting.heats) < len(specs)
             goes_on = f"goes on from there{' without --again' * again}" if missing else "shows them"
-            tell(
-                f"\n{len(meeting.heats)} of {len(specs)} heats are kept in {store}; the same"
-                f" command {goes_on}: {command}"
+            same = (
+                f"the same command {goes_on}: {command}" if command else f"the same call {goes_on}"
             )
+            tell(f"\n{len(meeting.heats)} of {len(specs)} heats are kept in {store}; {same}")
             raise
     if not quiet:
         nr_reused = len(meeting.heats) - meeting.nr_raced
