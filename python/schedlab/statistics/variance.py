@@ -48,19 +48,14 @@ class Omnibus:
 
 @dataclass(frozen=True, slots=True)
 class VarianceTable:
-    """The table of an analysis of variance; sums of squares in the square of the values' unit."""
+    """An analysis of variance."""
 
     df_between: int
     df_within: int
-    squares_between: float
-    squares_within: float
+    variance_within: float
+    """The mean square of the error, which all samples are taken to share."""
     f: float
     p_value: float
-
-    @property
-    def variance_within(self) -> float:
-        """The mean square of the error: the variance that all samples are taken to share."""
-        return self.squares_within / self.df_within
 
 
 def variance_table(samples: Mapping[str, ArrayLike]) -> VarianceTable | None:
@@ -74,13 +69,11 @@ def variance_table(samples: Mapping[str, ArrayLike]) -> VarianceTable | None:
     df_between, df_within = len(groups) - 1, n_all - len(groups)
     if df_between < 1 or df_within < 1 or _none_varies(checked):
         return None
-    mean = np.mean(np.concatenate(groups))
     test = scipy.stats.f_oneway(*groups)
     return VarianceTable(
         df_between=df_between,
         df_within=df_within,
-        squares_between=float(sum(g.size * (np.mean(g) - mean) ** 2 for g in groups)),
-        squares_within=float(sum(np.sum((g - np.mean(g)) ** 2) for g in groups)),
+        variance_within=float(sum(np.sum((g - np.mean(g)) ** 2) for g in groups)) / df_within,
         f=float(test.statistic),
         p_value=float(test.pvalue),
     )
