@@ -198,12 +198,14 @@ def _report_error(message: str, hint: str | None) -> int:
 
 def _bounded(message: str) -> str:
     """A message without the middle of long lines, and of many: files and compilers make both."""
+    from schedlab.errors import shortened
+
     lines = message.split("\n")
     if len(lines) > MESSAGE_LINES_MAX:
         kept = MESSAGE_LINES_MAX // 2
         left_out = f"[… {len(lines) - 2 * kept:,} lines left out …]"
         lines = [*lines[:kept], left_out, *lines[-kept:]]
-    return "\n".join(shown.shortened(line, LINE_CHARACTERS_MAX) for line in lines)
+    return "\n".join(shortened(line, LINE_CHARACTERS_MAX) for line in lines)
 
 
 def _report_usage_error(error: Exception) -> int:

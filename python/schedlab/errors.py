@@ -11,9 +11,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from schedlab.shown import VALUE_CHARACTERS_MAX, shortened
-
 SUGGESTIONS_MAX = 3
+# Of a value in a message: enough to know it again.
+VALUE_CHARACTERS_MAX = 300
 # A verb did its work and found something wrong: a failed run, an obstacle, a difference.
 EXIT_FOUND = 1
 
@@ -81,3 +81,11 @@ class DigestMismatch(StoreError):
 
 class NativeMissing(SchedlabError):
     """The compiled core `schedlab._native` is not there or does not load."""
+
+
+def shortened(text: str, characters_max: int = VALUE_CHARACTERS_MAX) -> str:
+    """A text, without its middle if it is longer; what is left out is counted."""
+    if len(text) <= characters_max:
+        return text
+    begin, end = characters_max * 2 // 3, characters_max // 3
+    return f"{text[:begin]}[… {len(text) - begin - end:,} characters …]{text[-end:]}"

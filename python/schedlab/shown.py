@@ -21,21 +21,11 @@ _NOT_SHOWN = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _BYTES = range(0xDC80, 0xDD00)
-# Of a value in a message: enough to know it again.
-VALUE_CHARACTERS_MAX = 300
 
 
 def shown(text: str) -> str:
     """`text` with what a terminal would obey written out."""
     return _NOT_SHOWN.sub(_written_out, text.replace("\r\n", "\n"))
-
-
-def shortened(text: str, characters_max: int = VALUE_CHARACTERS_MAX) -> str:
-    """A text, without its middle if it is longer; what is left out is counted."""
-    if len(text) <= characters_max:
-        return text
-    begin, end = characters_max * 2 // 3, characters_max // 3
-    return f"{text[:begin]}[… {len(text) - begin - end:,} characters …]{text[-end:]}"
 
 
 def _written_out(found: re.Match[str]) -> str:

@@ -28,6 +28,8 @@ CONFIDENCE = 0.95
 EQUIVALENCE_CONFIDENCE = 0.90
 # Smallest change worth a word: 1 %. A simulated machine has no noise floor that would raise it.
 THRESHOLD = 0.01
+# A change by more than this factor is told as this: no noise could hide it.
+CHANGE_MAX = 1e3
 
 
 class Verdict(StrEnum):

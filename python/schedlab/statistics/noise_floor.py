@@ -25,8 +25,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue
-from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN
-from schedlab.statistics.power import CHANGE_MAX
+from schedlab.statistics.estimates import CHANGE_MAX, CONFIDENCE, RUNS_FOR_INTERVAL_MIN
 from schedlab.statistics.samples import Sample, does_not_vary, positive
 
 

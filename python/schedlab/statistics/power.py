@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue
-from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN
+from schedlab.statistics.estimates import CHANGE_MAX, CONFIDENCE, RUNS_FOR_INTERVAL_MIN
 from schedlab.statistics.samples import positives
 
 # The share of experiments that show a change that is there, by convention.
 POWER = 0.8
 # More runs of a sample than anyone makes; the answer is then that it cannot be shown.
 RUNS_MAX = 100_000
-# A change by more than this factor is none that a sample could fail to show for its noise.
-CHANGE_MAX = 1e3
 
 
 def noise(samples: Mapping[str, ArrayLike]) -> float | None:
