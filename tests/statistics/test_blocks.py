@@ -214,7 +214,7 @@ def test_blocks_that_are_not_as_many_as_runs_are_refused():
         with pytest.raises(BadValue, match="blocks of sample 'cfs'") as refused:
             compare_groups(samples, blocks=blocks)
         assert refused.value.hint
-    with pytest.raises(BadValue, match="blocks of b"):
+    with pytest.raises(BadValue, match="blocks of sample 'b'"):
         matched([1.0], [1.0], [1], [])
     with pytest.raises(BadValue, match="blocks in which both"):
         apart = {"bfs": range(5), "cfs": range(5, 10)}

@@ -54,7 +54,7 @@ def test_one_occasion_alone_is_halved_and_too_few_runs_have_no_floor():
 
 
 def test_occasions_that_are_not_those_of_the_runs_are_refused():
-    with pytest.raises(BadValue, match="occasions of a"):
+    with pytest.raises(BadValue, match="occasions of sample 'a'"):
         noise_floor([1.0, 2.0], [1.0, 2.0], "x", "yy")
 
 

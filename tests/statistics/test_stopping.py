@@ -76,3 +76,9 @@ def test_intervals_at_which_one_stops_hold_the_truth():
                 break
     assert campaigns > 900
     assert missed / campaigns < 0.05, f"seed {SEED}"
+
+
+def test_without_a_run_nothing_is_known_and_nothing_settled():
+    assert stopping.width([], 0.01, 50) == stopping.Width(0, None, False, None)
+    assert not stopping.settled([], 0.01, 50)
+    assert not stopping.settled([1.0], 0.01, 3)

@@ -19,14 +19,13 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.errors import BadValue
 from schedlab.statistics.estimates import (
     Ratio,
     bounded_ratio,
     normal_quantile,
     without_interval,
 )
-from schedlab.statistics.samples import Sample, does_not_vary, finite, positive
+from schedlab.statistics.samples import Sample, does_not_vary, finite, grouped
 
 # Of five blocks there are 32 ways to exchange, of which two are always as extreme as the most
 # extreme one: no p value could be below 1/16. The sign test is as blind.
@@ -75,21 +74,13 @@ def matched(
     blocks_a, blocks_b : sequence of hashable
         The block of each run. Of two runs of one sample in a block the later one counts.
     """
-    of_a, of_b = _by_block("a", a, blocks_a), _by_block("b", b, blocks_b)
+    of_a, of_b = grouped("a", a, "blocks", blocks_a), grouped("b", b, "blocks", blocks_b)
     shared = [block for block in of_a if block in of_b]
     return Blocked(
-        np.array([of_a[block] for block in shared]),
-        np.array([of_b[block] for block in shared]),
+        np.array([of_a[block][-1] for block in shared]),
+        np.array([of_b[block][-1] for block in shared]),
         len(blocks_a) + len(blocks_b) - 2 * len(shared),
     )
-
-
-def _by_block(name: str, values: ArrayLike, blocks: Sequence[Hashable]) -> dict[Hashable, float]:
-    sample = positive(name, values)
-    if sample.size != len(blocks):
-        why = f"is not the {sample.size} that the sample has runs"
-        raise BadValue(f"blocks of {name}", len(blocks), why, "name the block of each run")
-    return dict(zip(blocks, map(float, sample), strict=True))
 
 
 def exchange_p(logs: ArrayLike) -> float:

@@ -345,13 +345,11 @@ def over_table(
     Statistical Society B 57, 1995.
     """
     rows = [(cell, pair) for cell, found in comparisons.items() for pair in found.pairs]
-    tested = [place for place, (_, pair) in enumerate(rows) if pair.p_adjusted is not None]
-    p_values = [rows[place][1].p_adjusted for place in tested]
-    adjusted = scipy.stats.false_discovery_control(p_values, method="bh") if p_values else []
-    of_table = dict(zip(tested, map(float, adjusted), strict=True))
+    p_values = [pair.p_adjusted for _, pair in rows if pair.p_adjusted is not None]
+    adjusted = iter(scipy.stats.false_discovery_control(p_values, method="bh") if p_values else ())
     discoveries = []
-    for place, (cell, pair) in enumerate(rows):
-        p_table = of_table.get(place)
+    for cell, pair in rows:
+        p_table = None if pair.p_adjusted is None else float(next(adjusted))
         word = verdict(pair.ratio, p_table, threshold, pair.floor_change)
         discoveries.append(Discovery(cell, pair, p_table, word))
     return discoveries

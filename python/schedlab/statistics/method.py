@@ -21,7 +21,7 @@ from schedlab.statistics.effects import RUNS_FOR_BOOTSTRAP_MIN
 from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN, Ratio, holm
 from schedlab.statistics.independence import Independence, independence
 from schedlab.statistics.noise_floor import NoiseFloor
-from schedlab.statistics.samples import Sample, does_not_vary
+from schedlab.statistics.samples import Sample, does_not_vary, grouped
 
 # Of fewer runs a test of normality sees only the grossest deviation.
 RUNS_FOR_SHAPE_MIN = 8
@@ -148,10 +148,7 @@ def find_blocks(
             raise BadValue("method", method.value, why, "name the block of each run")
         blocks = {name: range(sample.size) for name, sample in samples.items()}
     for name, sample in samples.items():
-        nr_named = len(blocks.get(name, ()))
-        if nr_named != sample.size:
-            why = f"are not as many as its runs, {sample.size}"
-            raise BadValue(f"blocks of sample {name!r}", nr_named, why, "name that of each run")
+        grouped(name, sample, "blocks", blocks.get(name, ()))
     if method in (None, Method.BLOCKS):
         for one in contests:
             blocked = matched(one.of_a, one.of_b, blocks[one.a], blocks[one.b])

@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.errors import BadValue
-from schedlab.statistics.estimates import CHANGE_MAX, CONFIDENCE, RUNS_FOR_INTERVAL_MIN
-from schedlab.statistics.samples import Sample, does_not_vary, positive
+from schedlab.statistics.estimates import CHANGE_MAX, RUNS_FOR_INTERVAL_MIN, student_quantile
+from schedlab.statistics.samples import Sample, does_not_vary, grouped
 
 
 class Null(StrEnum):
@@ -58,19 +56,9 @@ def noise_floor(
 ) -> NoiseFloor | None:
     """By how much two samples made like these differ where nothing does.
 
-    Parameters
-    ----------
-    a, b : array_like, shape (n_a,) and (n_b,)
-        Positive finite times in one unit, one a run, in the order in which they were made.
-    occasions_a, occasions_b : sequence of hashable
-        The occasion of each run.
-    centre : callable
-        Of the logarithms of an occasion: their mean, or their median where medians are compared.
-
-    Returns
-    -------
-    NoiseFloor or None
-        None if no sample has two occasions, or halves of `RUNS_FOR_INTERVAL_MIN` runs.
+    a and b are positive times in one unit, in the order in which they were made, each run with its
+    occasion. `centre` is taken of the logarithms of an occasion: the median where medians are
+    compared. None if no sample has two occasions, or halves of `RUNS_FOR_INTERVAL_MIN` runs.
 
     Raises
     ------
@@ -87,21 +75,14 @@ def noise_floor(
     centres = [np.array([float(centre(part)) for part in of]) for of in (of_a, of_b)]
     squares = sum(0.0 if does_not_vary(of, 1.0) else float(np.var(of) * of.size) for of in centres)
     error = math.sqrt(squares / degrees * (1 / len(of_a) + 1 / len(of_b)))
-    limit = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)) * error
+    limit = student_quantile(degrees) * error
     change = math.expm1(min(limit, math.log(CHANGE_MAX)))
     return NoiseFloor(change, kind, len(of_a), len(of_b))
 
 
 def _parts(name: str, values: ArrayLike, occasions: Sequence[Hashable]) -> list[Sample]:
     """The logarithms of each occasion."""
-    logs = np.log(positive(name, values))
-    if logs.size != len(occasions):
-        why = f"are not the {logs.size} that the sample has runs"
-        raise BadValue(f"occasions of {name}", len(occasions), why, "name the one of each run")
-    found: dict[Hashable, list[float]] = {}
-    for occasion, value in zip(occasions, logs, strict=True):
-        found.setdefault(occasion, []).append(float(value))
-    return [np.array(of) for of in found.values()]
+    return [np.log(of) for of in grouped(name, values, "occasions", occasions).values()]
 
 
 def _halves(logs: Sample) -> list[Sample]:

@@ -4,7 +4,7 @@ Measurements come from files and programs, so a bad value is the world's doing a
 refused with the sample's name, the value and a way out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,3 +71,23 @@ def does_not_vary(sample: Sample, scale_min: float = 0.0) -> bool:
     """
     scale = max(scale_min, float(np.max(np.abs(sample))))
     return bool(np.ptp(sample) <= _ROUNDING * scale)
+
+
+def grouped(
+    name: str, values: ArrayLike, kind: str, groups: Sequence[Hashable]
+) -> dict[Hashable, Sample]:
+    """The values of a positive sample by group, such as a block, in order; `groups` has one a run.
+
+    Raises
+    ------
+    BadValue
+        If a value is not positive and finite, or there are not as many groups as runs.
+    """
+    sample = positive(name, values)
+    if sample.size != len(groups):
+        why = f"are not as many as its runs, {sample.size}"
+        raise BadValue(f"{kind} of sample {name!r}", len(groups), why, "name that of each run")
+    found: dict[Hashable, list[float]] = {}
+    for group, value in zip(groups, sample, strict=True):
+        found.setdefault(group, []).append(float(value))
+    return {group: np.array(of) for group, of in found.items()}

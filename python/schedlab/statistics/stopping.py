@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
 
 from schedlab.statistics.estimates import CONFIDENCE
 from schedlab.statistics.samples import positive
@@ -40,12 +39,12 @@ def looks(runs_max: int) -> list[int]:
     return [*range(RUNS_MIN, runs_max, LOOK_EVERY), runs_max]
 
 
-def width(values: ArrayLike, target: float, runs_max: int) -> Width:
+def width(values: Sequence[float], target: float, runs_max: int) -> Width:
     """Whether the mean of the logarithms is known to `target`.
 
     Parameters
     ----------
-    values : array_like, shape (n_runs,)
+    values : sequence of float
         Positive and finite.
     target : float
         Half the width of the interval, relative: 0.01 is 1 % either way.
@@ -55,10 +54,10 @@ def width(values: ArrayLike, target: float, runs_max: int) -> Width:
     Each of the looks has 5 % / looks of error (Bonferroni's bound), so that the interval at which
     one stops holds its 95 % however many looks there were.
     """
-    logs, level = np.log(positive("values", values)), _level(runs_max)
-    n = int(logs.size)
+    n = len(values)
     if n < 2:
         return Width(n, None, False, None)
+    logs, level = np.log(positive("values", values)), _level(runs_max)
     sd = float(np.std(logs, ddof=1))
     half_width = _half_width(sd, level, n)
     if half_width <= target:
@@ -95,10 +94,12 @@ def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
     """
     if len(values) >= runs_max:
         return True
+    if len(values) < min(looks(runs_max)):
+        return False
     # Asked before every run, so the runs that are still needed are not computed.
     logs, level = np.log(positive("values", values)), _level(runs_max)
     return any(
         _half_width(float(np.std(logs[:n], ddof=1)), level, n) <= target
         for n in looks(runs_max)
-        if 1 < n <= len(values)
+        if n <= len(values)
     )
