@@ -116,7 +116,7 @@ LEAVES = {
     "values": {"errors"},
     "whole_file": {"errors"},
     "catalogue": {"errors", "shown", "user_file", "_native"},
-    "programs": {"catalogue", "errors"},
+    "programs": {"catalogue", "errors", "user_file"},
     "workers": {"catalogue", "shown"},
     "published": {"catalogue", "errors", "user_file"},
 }

@@ -12,12 +12,10 @@ from importlib.metadata import version
 from typing import Any
 
 from schedlab.bench import answers as bench_answers
-from schedlab.bench import forms
 from schedlab.bench.answers import Answer, CaseRow
-from schedlab.bench.limits import limits as limits_of
 from schedlab.report.forms import count_text, list_text
 from schedlab.statistics.blocks import EXACT_BLOCKS_MAX, EXCHANGES
-from schedlab.statistics.digits import p_text
+from schedlab.statistics.digits import p_text, percent
 from schedlab.statistics.effects import RESAMPLES, SEED
 from schedlab.statistics.estimates import THRESHOLD, Verdict
 from schedlab.statistics.evidence import WORDS
@@ -79,10 +77,8 @@ def _headline(answers: Sequence[Answer]) -> str:
     return f"{'; '.join(parts)} (change of the time taken; below zero is faster)."
 
 
-def limits(
-    rows: Sequence[CaseRow], answers: Sequence[Answer], around: Sequence[Surroundings]
-) -> list[str]:
-    """What a reader must not conclude, and why."""
+def limits(rows: Sequence[CaseRow], answers: Sequence[Answer]) -> list[str]:
+    """What a reader must not conclude, and why, beside what `bench.limits` says."""
     sentences = []
     if nr_failed := sum(one.nr_failed for row in rows for one in row.samples.values()):
         sentences.append(f"{count_text(nr_failed, 'repetition')} failed and are in no number")
@@ -96,9 +92,9 @@ def limits(
         sentences.append(
             f"in {len(blind)} of {count_text(len(answers), 'comparison')} no difference was shown,"
             f" and one of {100 * THRESHOLD:g} % would not have been seen: of {worst.row.name} only"
-            f" changes from {forms.detectable_text(worst)} on"
+            f" changes from {percent(worst.pair.detectable)} on"
         )
-    return [*sentences, *limits_of(rows), *(what for what, _ in warned(around))]
+    return sentences
 
 
 def warned(around: Sequence[Surroundings]) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from schedlab.bench import answers as bench_answers
 from schedlab.bench.answers import Answer, CaseRow, Sample, Setup
 from schedlab.bench.figures import ForestRow, forest_figure, oneway_figure
 from schedlab.bench.forms import detectable_text, legend, location_and_spread, runs_text
+from schedlab.bench.limits import limits
 from schedlab.bench.overall import explanation, together
 from schedlab.errors import SchedlabError
 from schedlab.report import pages
@@ -79,6 +80,7 @@ def render(
     machines = _machine_names(chosen, around)
     lines = together(answers, machines)
     floors = bench_answers.floors(rows)
+    warnings = [what for what, _ in account.warned([one for of in around.values() for one in of])]
     return pages.render(
         "machine.html",
         (p_number, detectable_text, runs_text, signed),
@@ -86,7 +88,7 @@ def render(
         description=description,
         opening=account.opening(rows, answers, machines),
         headlines=account.headlines(answers, machines),
-        limits=account.limits(rows, answers, [one for of in around.values() for one in of]),
+        limits=[*account.limits(rows, answers), *limits(rows), *warnings],
         legend=[*legend(len(answers)), *(f"noise floor: {one}" for one in floors)],
         verdicts=_verdict_table(rows, answers, machines),
         answers=answers,
