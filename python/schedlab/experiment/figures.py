@@ -18,12 +18,12 @@ from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.report import figures as report_figures
 from schedlab.report import forms, pages
 from schedlab.report.figures import CPU_PARTS, Look, Point
+from schedlab.statistics.estimates import Estimate, Ratio
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from schedlab.experiment.timelines import Timelines
-    from schedlab.statistics.estimates import Estimate, Ratio
 
 # A workload with more kinds of requests is told without a figure for each.
 REQUEST_GROUPS_MAX = 8
@@ -110,7 +110,7 @@ def _series_of_panels(
 
 
 def _point(x: float | str | None, value: Estimate | Ratio) -> Point:
-    centre = value.ratio if hasattr(value, "ratio") else value.mean
+    centre = value.ratio if isinstance(value, Ratio) else value.mean
     return Point(x, centre, value.low, value.high)
 
 
