@@ -77,20 +77,26 @@ def parse_vary(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 
 def parse_values(place: str, text: str) -> tuple[Value, ...]:
     """The values of one varied parameter, in the order given; none twice."""
-    values = _range_values(place, text) if ".." in text else _listed_values(place, text)
+    texts = _range_texts(place, text) if ".." in text else _listed_texts(place, text)
+    return distinct_values(place, texts)
+
+
+def distinct_values(place: str, texts: Sequence[str]) -> tuple[Value, ...]:
+    """The values of these texts; one that comes twice, however written, would count runs twice."""
+    values = tuple(map(parse_value, texts))
     if len(set(values)) < len(values):
-        raise BadValue(place, text, "holds a value twice")
+        raise BadValue(place, ",".join(texts), "holds a value twice")
     return values
 
 
-def _listed_values(place: str, text: str) -> tuple[Value, ...]:
+def _listed_texts(place: str, text: str) -> list[str]:
     items = [item.strip() for item in text.split(",")]
     if not all(items):
         raise BadValue(place, text, "holds an empty value", "write a,b,c or a..b:step")
-    return tuple(parse_value(item) for item in items)
+    return items
 
 
-def _range_values(place: str, text: str) -> tuple[Value, ...]:
+def _range_texts(place: str, text: str) -> list[str]:
     ends, colon, step = text.partition(":")
     parts = [QUANTITY.fullmatch(part.strip()) for part in ends.split("..")]
     unit = parts[0]["unit"] if parts[0] else ""
@@ -106,7 +112,7 @@ def _range_values(place: str, text: str) -> tuple[Value, ...]:
         raise BadValue(
             place, text, f"has {count} values, more than {VARIED_VALUES_MAX}", "take a larger step"
         )
-    return tuple(parse_value(f"{(first + i * stride).normalize():f}{unit}") for i in range(count))
+    return [f"{(first + i * stride).normalize():f}{unit}" for i in range(count)]
 
 
 def parse_value(text: str) -> Value:
