@@ -2,6 +2,7 @@
 
 import io
 import sys
+from types import SimpleNamespace
 
 from schedlab import shown
 from schedlab.report.progress import Progress, left_text, measuring
@@ -85,3 +86,26 @@ def test_stages_of_unknown_number_are_drawn_with_the_time_they_take(monkeypatch)
         progress.update(0, "booting")
     assert "booting" in terminal.written
     assert "0:00:00" in terminal.written
+
+
+def test_a_notebook_sees_it_in_the_cell_that_runs(monkeypatch, capsys):
+    texts = []
+    line = SimpleNamespace(update=lambda data, raw: texts.append(data["text/plain"]))
+    ipython = SimpleNamespace(
+        get_ipython=lambda: SimpleNamespace(kernel="one"),
+        display=SimpleNamespace(display=lambda *data, **options: line),
+    )
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    with Progress(2, "runs") as progress:
+        progress.update(1, "second", left="3 s left")
+        progress.update(2, "so soon that nobody would see it")
+    assert texts == ["1/2 runs, second, 3 s left", ""]
+    with Progress(2, "runs", quiet=True) as progress:
+        progress.done()
+    assert len(texts) == 2
+    # IPython in a terminal has a shell, which has no kernel.
+    ipython.get_ipython = lambda: SimpleNamespace()
+    with Progress(2, "runs") as progress:
+        progress.done()
+    assert len(texts) == 2
+    assert capsys.readouterr().err == ""

@@ -1,6 +1,7 @@
 """Where long work is, on standard error: a line that is drawn anew, with a bar and the time left.
 
-It is drawn on a terminal only. Piped, there is nothing, or a note now and then for work of hours.
+A notebook has the line in the cell that runs. Piped, there is nothing, or a note now and then for
+work of hours.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from schedlab.report.forms import duration_text
 
 # Piped, measurements say this often where they are.
 TELL_EVERY_S = 30.0
+# A notebook is sent a line this often at most.
+DRAW_EVERY_S = 0.2
 
 
 class Progress:
@@ -53,10 +56,11 @@ class Progress:
         self._told: set[str] = set()
         self._next_note_s = -math.inf if math.isfinite(piped_every_s) else math.inf
         self._bar: Any = None
+        self._began_s = time.monotonic()
 
     def __enter__(self) -> Self:
-        if not self._quiet and sys.stderr.isatty():
-            self._bar = self._opened()
+        if not self._quiet:
+            self._bar = self._opened() if sys.stderr.isatty() else _cell()
         return self
 
     def __exit__(
@@ -123,7 +127,7 @@ class Progress:
         print(shown.shown(text), file=sys.stderr, flush=True)
 
     def _rate(self, nr_done: int) -> str:
-        elapsed_s = self._bar.tasks[0].elapsed or 0.0
+        elapsed_s = time.monotonic() - self._began_s
         return f"{nr_done / max(elapsed_s, 1e-3):.2f} {self._unit}/s" if nr_done else ""
 
     def _opened(self) -> Any:
@@ -152,6 +156,37 @@ class Progress:
         bar.add_task("", total=1.0, count=f"0/{self._total} {self._unit}", doing="", left="")
         bar.start()
         return bar
+
+
+class _Cell:
+    """A line in a notebook's cell, with what `Progress` asks of a bar."""
+
+    def __init__(self, display: Any):
+        self._line = display({"text/plain": ""}, raw=True, display_id=True)
+        self._drawn_s = -math.inf
+
+    def update(self, _task: int, completed: float, **texts: str) -> None:
+        """Draws how much is done, unless it has just been drawn."""
+        if time.monotonic() - self._drawn_s >= DRAW_EVERY_S:
+            self._drawn_s = time.monotonic()
+            text = ", ".join(filter(None, texts.values()))
+            self._line.update({"text/plain": text}, raw=True)
+
+    def refresh(self) -> None:
+        """Nothing waits to be drawn."""
+
+    def stop(self) -> None:
+        """Leaves nothing behind."""
+        self._line.update({"text/plain": ""}, raw=True)
+
+
+def _cell() -> _Cell | None:
+    """A line in the cell that runs; None outside of a notebook."""
+    # Whoever runs in a notebook has loaded it. In a terminal its shell has no kernel.
+    ipython = sys.modules.get("IPython")
+    if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
+        return None
+    return _Cell(ipython.display.display)
 
 
 def measuring(nr_planned: int, quiet: bool) -> Progress:
