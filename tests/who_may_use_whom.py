@@ -121,9 +121,7 @@ LEAVES = {
     "published": {"catalogue", "errors", "user_file"},
 }
 TOP = LEAVES | {
-    "__init__": set(),
-    "answers": {*LEAVES, "experiment", "bench", "report", "statistics", "store"},
-    "notebook": {*LEAVES, "answers", "experiment", "bench", "report", "statistics", "store"},
+    "__init__": {"errors", "notebook"},
     "__main__": {"cli"},
     "cli": {"commands", "errors", "shown"},
 }
@@ -136,6 +134,7 @@ PACKAGES = {
     "experiment": {*LEAVES, "statistics", "store", "report", "kernel"},
     "bench": {*LEAVES, "statistics", "store", "report", "kernel"},
     "race": {*LEAVES, "statistics", "store", "report"},
+    "notebook": {*LEAVES, "statistics", "store", "report", "kernel", "experiment", "bench", "race"},
     "commands": {*LEAVES, "statistics", "store", "report", "kernel", "experiment", "bench", "race"},
 }
 KNOWS_CLICK = ("python/schedlab/cli.py", "python/schedlab/commands/")

@@ -5,14 +5,33 @@
     sl.policies()
     answer = sl.compare(["cfs", "bfs"], "hackbench", "osdl-4", vary={"groups": [5, 10, 20]})
     answer.figure()
-
     answer.table()
 
-`schedlab.notebook` says what each name does, docs/guides/notebook.md shows them at work.
+docs/guides/notebook.md shows all names at work, `help(sl.compare)` tells what one of them does.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from schedlab.errors import SchedlabError
+    from schedlab.notebook.questions import (
+        check,
+        compare,
+        compare_groups,
+        machines,
+        play,
+        policies,
+        read_experiment,
+        simulate,
+        vm,
+        workloads,
+    )
+    from schedlab.notebook.stores import open as open
+
+    __version__: str
+
+# `from schedlab import *` leaves Python's own `open` alone.
 __all__ = [
     "SchedlabError",
     "__version__",
@@ -27,15 +46,15 @@ __all__ = [
     "vm",
     "workloads",
 ]
+_ELSEWHERE = {"SchedlabError": "errors", "open": "notebook.stores"}
 
 
 def __getattr__(name: str):
-    """What `__all__` names, looked up when it is asked for: most commands need none of it."""
-    # `from schedlab import *` leaves Python's own `open` alone.
-    if name not in (*__all__, "open"):
+    """What is offered, looked up when it is asked for: most commands need none of it."""
+    if name not in __dir__():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name != "__version__":
-        module = "errors" if name == "SchedlabError" else "notebook"
+        module = _ELSEWHERE.get(name, "notebook.questions")
         return getattr(import_module(f"schedlab.{module}"), name)
     from importlib import metadata
 
@@ -46,4 +65,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "open"})
+    return sorted({*__all__, *_ELSEWHERE})

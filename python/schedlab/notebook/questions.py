@@ -3,23 +3,28 @@
 A policy, machine or workload is a name of the catalogue or a path, as on the command line. Every
 error of the user's is a `SchedlabError`, whose `hint` tells a way out. Frames are pandas', figures
 Plotly's. Everything is loaded when it is asked for, so that `import schedlab` takes a moment.
+
+`compare` and `simulate` have more parameters than a function should. All but the first three are
+keywords with a usual value, so a call is as long as its question; an object of options would make
+each longer.
 """
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue, values
-from schedlab.answers import Check, Comparison, OpenStore, Path_, Run, frame_of, ours, path_of
-from schedlab.errors import BadValue
+from schedlab.errors import BadValue, UnknownName
 from schedlab.experiment import conformance, definition, making, table
 from schedlab.experiment import vm as machines_of_vm
 from schedlab.experiment.cells import expand
-from schedlab.experiment.definition import Experiment, VmChoice
+from schedlab.experiment.definition import REPEATS, Experiment, VmChoice
+from schedlab.notebook.answers import Check, Comparison, Groups, Run
+from schedlab.notebook.frames import frame_of
+from schedlab.notebook.keywords import Path_, command_line, ours, path_of
 from schedlab.store.runs import DEFAULT_PATH, Store
 
 if TYPE_CHECKING:
@@ -99,9 +104,8 @@ def simulate(
     The policy is native code. It runs in a process of its own, and a policy that crashes or never
     comes back is a run that failed.
     """
-    return _one_run(
-        [policy], workload, [machine], None, seed, tunables, until, timeline, parameters
-    )
+    asked = {"policies": [policy], "workload": workload, "machine": [machine], "seed": seed}
+    return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
 
 
 @ours
@@ -124,7 +128,8 @@ def play(
     on = on or vm()
     if not isinstance(on, VmChoice) or len(on.cpus) != 1:
         raise BadValue("on", on, "is not one virtual machine", "give vm(cpus=2)")
-    return _one_run([policy], workload, [], on, seed, tunables, until, timeline, parameters)
+    asked = {"policies": [policy], "workload": workload, "vm": on, "seed": seed}
+    return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
 
 
 @ours
@@ -148,19 +153,8 @@ def vm(
     return machines_of_vm.choice("vm", kernel, [str(one) for one in several], deterministic, [])
 
 
-def _one_run(
-    policies: Sequence[Path_],
-    workload: Path_,
-    machines: Sequence[Path_],
-    on: VmChoice | None,
-    seed: int,
-    tunables: Tunables | None,
-    until: str | None,
-    timeline: bool,
-    parameters: Mapping[str, Any],
-) -> Run:
-    asked = _asked(policies, workload, machines, on, None, parameters, tunables, 1, seed, until)
-    [cell] = expand(asked)
+def _one_run(given: Mapping[str, Any], timeline: bool) -> Run:
+    [cell] = expand(_asked(given))
     return Run(making.make_one(cell, timeline=timeline))
 
 
@@ -174,12 +168,12 @@ def compare(
     machines: Path_ | Sequence[Path_] | VmChoice,
     *,
     vary: Mapping[str, Iterable[Any]] | None = None,
-    repeat: int = 5,
+    repeat: int = REPEATS,
     seed: int = 1,
     tunables: Mapping[str, Tunables] | None = None,
     store: Path_ = DEFAULT_PATH,
     processes: int | None = None,
-    quiet: bool = False,
+    progress: bool = True,
     **parameters: Any,
 ) -> Comparison:
     """Compares policies: a grid of policies, machines, varied parameters and repetitions.
@@ -203,8 +197,9 @@ def compare(
     processes : int, optional
         Runs at a time; by default one a CPU, and one in virtual machines that do not count
         instructions.
-    quiet : bool
-        No progress, and no word of failed runs, on standard error.
+    progress : bool
+        Show on a terminal, or in a notebook, how far it is, and say on standard error which runs
+        failed.
     **parameters
         The workload's, as in groups=25.
 
@@ -213,7 +208,7 @@ def compare(
     SchedlabError
         If something that is named is not there, or has a value that cannot be.
     KeyboardInterrupt
-        As it comes; the runs that are finished are kept, and the same call goes on from there.
+        After Ctrl-C; it says how many runs are kept. The same call goes on from there.
     """
     on = machines if isinstance(machines, VmChoice) else None
     named = [] if on else [machines] if isinstance(machines, str | Path) else list(machines)
@@ -224,8 +219,10 @@ def compare(
         policies = [f"{label}={policy}" for label, policy in policies.items()]
     elif isinstance(policies, str | Path):
         policies = [policies]
-    asked = _asked(policies, workload, named, on, vary, parameters, tunables, repeat, seed)
-    return _made(asked, _command(asked, store), store, processes, quiet)
+    given = {"policies": policies, "workload": workload, "machine": named, "vm": on}
+    given |= {"vary": vary, "with": parameters, "set": tunables, "repeat": repeat, "seed": seed}
+    asked = _asked(given)
+    return _made(asked, _command(asked, store), store, processes, progress)
 
 
 class Question:
@@ -239,14 +236,14 @@ class Question:
 
     def __init__(self, asked: Experiment, name: str):
         self.asked = asked
-        self._command = shlex.join(["schedlab", "compare", "--experiment", name])
+        self._command = command_line(["compare"], {"--experiment": name})
 
     @ours
     def run(
-        self, store: Path_ = DEFAULT_PATH, processes: int | None = None, quiet: bool = False
+        self, store: Path_ = DEFAULT_PATH, processes: int | None = None, progress: bool = True
     ) -> Comparison:
         """Makes the runs that the store does not have; see `compare`."""
-        return _made(self.asked, self._command, store, processes, quiet)
+        return _made(self.asked, self._command, store, processes, progress)
 
     def __repr__(self) -> str:
         return f"<schedlab experiment {self.asked.name or self.asked.id}: {self.asked.title}>"
@@ -256,77 +253,72 @@ class Question:
 def read_experiment(name: Path_) -> Question:
     """An experiment of the catalogue, or of a file: `read_experiment("demo").run()`."""
     path = catalogue.find(catalogue.EXPERIMENTS, str(name))
-    asked = definition.build({"repeat": 5} | definition.read_options(path))
+    asked = definition.build({"repeat": REPEATS} | definition.read_options(path))
     return Question(asked, str(name))
 
 
 def _made(
-    asked: Experiment, command: str, store: Path_, processes: int | None, quiet: bool
+    asked: Experiment, command: str, store: Path_, processes: int | None, progress: bool
 ) -> Comparison:
     cells, jobs = expand(asked), machines_of_vm.jobs(processes, asked.vm)
     with Store(path_of(store)) as kept:
         comparison = making.begin(asked, cells, kept, command)
-        comparison.make_runs(jobs, quiet)
-    if not quiet:
+        try:
+            comparison.make_runs(jobs, quiet=not progress)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{comparison.count_kept()} of {len(cells)} runs are kept in {kept.path};"
+                " the same call goes on from there"
+            ) from None
+    if progress:
         table.report_failures([one for one in comparison.records if one.status == "failed"])
     return Comparison(asked, comparison.records, path_of(store), command)
 
 
-def _asked(
-    policies: Sequence[Path_],
-    workload: Path_,
-    machines: Sequence[Path_],
-    on: VmChoice | None,
-    vary: Mapping[str, Iterable[Any]] | None,
-    parameters: Mapping[str, Any],
-    tunables: Mapping[str, Any] | None,
-    repeat: int,
-    seed: int,
-    until: str | None = None,
-) -> Experiment:
-    for what, value in (("vary", vary), ("tunables", tunables)):
-        if not isinstance(value or {}, Mapping):
-            raise BadValue(what, value, "is no mapping", "give {NAME: ...}")
+def _asked(given: Mapping[str, Any]) -> Experiment:
+    """The experiment of a mapping as `definition.build` takes it, but for its values.
+
+    They are as Python has them, and `until` takes the place of `until_ns`.
+    """
+    for what, key in (("vary", "vary"), ("tunables", "set")):
+        if not isinstance(given.get(key) or {}, Mapping):
+            raise BadValue(what, given[key], "is no mapping", "give {NAME: ...}")
+    until = given.get("until")
     if until is not None and not isinstance(until, str):
         raise BadValue("until", until, "is not a time", 'give a text such as "9.3s"')
-    for place, given in (("machine", machines), ("policy", policies), ("workload", [workload])):
-        for one in given:
-            if not isinstance(one, str | Path):
-                raise BadValue(place, one, "is neither a name nor a path")
-    texts = {str(label): of for label, of in (tunables or {}).items() if isinstance(of, Mapping)}
-    bare = {name: of for name, of in (tunables or {}).items() if not isinstance(of, Mapping)}
-    if bare:
-        texts[""] = bare
+    machines, tunables = given.get("machine", ()), given.get("set") or {}
+    named = {"machine": machines, "policy": given["policies"], "workload": [given["workload"]]}
+    for place, one in ((place, one) for place, several in named.items() for one in several):
+        if not isinstance(one, str | Path):
+            raise BadValue(place, one, "is neither a name nor a path")
+    bare = {name: of for name, of in tunables.items() if not isinstance(of, Mapping)}
+    of_policies = {str(label): of for label, of in tunables.items() if isinstance(of, Mapping)}
     return definition.build(
         {
-            "policies": [str(policy) for policy in policies],
-            "workload": str(workload),
+            "policies": [str(policy) for policy in given["policies"]],
+            "workload": str(given["workload"]),
             "machine": [str(machine) for machine in machines],
-            "vm": on,
-            "vary": {name: _values(name, of) for name, of in (vary or {}).items()},
-            "with": {name: _text(value) for name, value in parameters.items()},
-            "set": {
-                label: {name: _text(value) for name, value in of.items()}
-                for label, of in texts.items()
-            },
-            "repeat": _plain(repeat),
-            "seed": _plain(seed),
+            "vm": given.get("vm"),
+            "vary": {name: _values(name, of) for name, of in (given.get("vary") or {}).items()},
+            "with": _texts(given["with"]),
+            "set": {label: _texts(of) for label, of in of_policies.items()}
+            | ({"": _texts(bare)} if bare else {}),
+            "repeat": _plain(given.get("repeat", 1)),
+            "seed": _plain(given["seed"]),
             "until_ns": None if until is None else values.parse_duration_ns("until", until),
         }
     )
 
 
 def _values(name: str, given: Iterable[Any]) -> tuple[values.Value, ...]:
-    """The values of a varied parameter; none twice, which would count each run twice."""
+    """The values of a varied parameter."""
     hint = "give several values, as in {'groups': [1, 2, 4]} or range(25, 101, 25)"
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise BadValue(f"vary {name}", given, "is one value", hint)
-    several = tuple(values.parse_value(_text(value)) for value in given)
-    if not several:
+    texts = [_text(value) for value in given]
+    if not texts:
         raise BadValue(f"vary {name}", given, "has no value", hint)
-    if len(set(several)) < len(several):
-        raise BadValue(f"vary {name}", list(several), "holds a value twice")
-    return several
+    return values.distinct_values(f"vary {name}", texts)
 
 
 def _plain(value: Any) -> Any:
@@ -341,31 +333,34 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _texts(given: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _text(value) for name, value in given.items()}
+
+
 def _command(asked: Experiment, store: Path_) -> str:
     """What asks for the same on the command line."""
-    words = ["schedlab", "compare"]
-    words += [f"{choice.label}={choice.policy}" for choice in asked.policies]
-    words += ["--workload", asked.workload]
-    for machine in asked.machines:
-        words += ["--machine", machine]
-    if asked.vm:
-        words += ["--on", "vm", *(["--kernel", asked.vm.kernel] if asked.vm.kernel else [])]
-        for cpus in asked.vm.cpus:
-            words += ["--cpus", cpus]
-        words += ["--deterministic"] * asked.vm.deterministic
-    for name, several in asked.varied.items():
-        words += ["--vary", f"{name}={','.join(map(str, several))}"]
-    for name, value in asked.parameters.items():
-        words += ["--with", f"{name}={value}"]
-    for label, of in asked.tunables.items():
-        for name, value in of.items():
-            words += ["--set", f"{label}.{name}={value}"]
-    words += ["--repeat", str(asked.repeats), "--seed", str(asked.seed)]
-    words += ["--store", str(store)] if Path(store) != DEFAULT_PATH else []
-    return shlex.join(words)
+    vm = asked.vm
+    tunables = [(label, *one) for label, of in asked.tunables.items() for one in of.items()]
+    return command_line(
+        ["compare", *(f"{choice.label}={choice.policy}" for choice in asked.policies)],
+        {
+            "--workload": asked.workload,
+            "--machine": asked.machines,
+            "--on": vm and "vm",
+            "--kernel": vm and vm.kernel,
+            "--cpus": vm and vm.cpus,
+            "--deterministic": vm and vm.deterministic,
+            "--vary": [f"{name}={','.join(map(str, of))}" for name, of in asked.varied.items()],
+            "--with": [f"{name}={value}" for name, value in asked.parameters.items()],
+            "--set": [f"{label}.{name}={value}" for label, name, value in tunables],
+            "--repeat": asked.repeats,
+            "--seed": asked.seed,
+            "--store": None if Path(store) == DEFAULT_PATH else store,
+        },
+    )
 
 
-# ---- checks, stores and statistics --------------------------------------------------------------
+# ---- checks and statistics ---------------------------------------------------------------------
 
 
 @ours
@@ -373,40 +368,78 @@ def check(
     policy: Path_,
     *,
     seeds: int = conformance.SEEDS,
+    orders: int = conformance.ORDERS,
+    only: Sequence[str] = (),
     tunables: Tunables | None = None,
     processes: int | None = None,
+    progress: bool = True,
 ) -> Check:
     """Whether a policy does what every policy must, and what it promises; all simulated.
 
     Parameters
     ----------
     policy : str or path
-    seeds : int
-        Random scenarios to try.
+    seeds, orders : int
+        Random scenarios to try, and orders of simultaneous events in each small one.
+    only : sequence of str
+        Names of scenarios, or "random"; all if there are none.
     tunables : mapping, optional
         Values of the policy's tunables.
     processes : int, optional
         Scenarios at a time; by default one a CPU.
+    progress : bool
+        Show on a terminal, or in a notebook, how far it is.
+
+    Raises
+    ------
+    SchedlabError
+        If the policy is not there, cannot be compiled, or does not begin anywhere.
+    KeyboardInterrupt
+        As it comes; nothing of a check is kept.
     """
-    settings = [f"{name}={_text(value)}" for name, value in dict(tunables or {}).items()]
-    asked = {"seeds": _plain(seeds), "jobs": processes}
-    found, violations = conformance.check(str(policy), settings, **asked)
+    settings = [f"{name}={text}" for name, text in _texts(tunables or {}).items()]
+    tried = {"seeds": _plain(seeds), "orders": _plain(orders), "only": only}
+    found, violations = conformance.check(
+        str(policy), settings, **tried, jobs=processes, quiet=not progress
+    )
     return Check(found.as_json(violations))
-
-
-def open(path: Path_) -> OpenStore:
-    """A store that `compare`, `schedlab bench` or `schedlab race` wrote, to read."""
-    return OpenStore(path)
 
 
 @ours
 def compare_groups(
-    groups: Mapping[str, Sequence[float]], *, baseline: str | None = None, **options: Any
-):
+    groups: Mapping[str, Sequence[float]] | Iterable[tuple[Any, Sequence[float]]],
+    *,
+    baseline: str | None = None,
+    method: str | None = None,
+    **options: Any,
+) -> Groups:
     """Tests which of several samples differ, each from `baseline`, or without one from each other.
 
-    `options` and what comes of it are those of `schedlab.statistics.evidence.compare_groups`.
+    Parameters
+    ----------
+    groups : mapping of name to sequence of float, or pairs of both
+        Positive times in one unit, one a run in the order in which they were made; pandas'
+        `frame.groupby("policy")["value"]` too.
+    baseline : str, optional
+        The sample the others are compared with.
+    method : str, optional
+        The test, such as "Tukey-Kramer", which the study of 2012 used. By default one is picked,
+        and `Groups.comparison.why` says which and why.
+    **options
+        See `schedlab.statistics.evidence.compare_groups`: threshold, blocks, occasions.
+
+    Raises
+    ------
+    SchedlabError
+        If a sample has no value or one that is no time, or a name is not known.
     """
     from schedlab.statistics import evidence
 
-    return evidence.compare_groups(groups, baseline=baseline, **options)
+    pairs = groups.items() if hasattr(groups, "items") else groups
+    samples = {str(name): [float(value) for value in sample] for name, sample in pairs}
+    if method is not None:
+        known = {str(one): one for one in evidence.Method}
+        if method not in known:
+            raise UnknownName("method", method, known)
+        options["method"] = known[method]
+    return Groups(samples, evidence.compare_groups(samples, baseline=baseline, **options))

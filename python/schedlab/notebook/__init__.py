@@ -1,0 +1,1 @@
+"""What `import schedlab` offers to notebooks and scripts, and what comes of it."""

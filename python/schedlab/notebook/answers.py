@@ -1,0 +1,457 @@
+"""What comes of a question: runs, comparisons, samples and checks, as frames, figures and pages."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab import user_file
+from schedlab.errors import SchedlabError
+from schedlab.experiment.cells import expand
+from schedlab.experiment.definition import Experiment
+from schedlab.notebook.frames import ends, frame_of, parameters
+from schedlab.notebook.keywords import Path_, chosen_figure, ours, path_of
+from schedlab.store.runs import RunRecord
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects as go
+
+    from schedlab.experiment.answer import Answer
+    from schedlab.experiment.fairness import ShareErrors
+    from schedlab.experiment.interactivity import Delays, Requests
+    from schedlab.experiment.study import Study
+    from schedlab.statistics import evidence
+
+# Of a timeline's rows.
+STAY = ["start_ns", "end_ns", "cpu", "pid"]
+
+
+class Run:
+    """One run of a policy.
+
+    Attributes
+    ----------
+    record : RunRecord
+        What was run and what came of it; `record.result` is as docs/reference/result.md has it.
+    """
+
+    def __init__(self, record: RunRecord):
+        self.record = record
+
+    @property
+    def status(self) -> str:
+        """How it ended: completed, stopped or failed."""
+        return self.record.status
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """All that was measured, times in nanoseconds; see docs/reference/result.md."""
+        return self.record.result
+
+    @property
+    def _names(self) -> dict[int, str]:
+        """The tasks' names by pid, of a run with a timeline."""
+        return {int(pid): name for pid, name in self.result["timeline_names"].items()}
+
+    def frame(self) -> pandas.DataFrame:
+        """One row: what ran, its parameters, and every number of the result."""
+        return runs_frame([self.record])
+
+    def timeline(self) -> pandas.DataFrame:
+        """Every stay of a task on a CPU, in the order of their beginnings.
+
+        Returns
+        -------
+        DataFrame
+            Columns start_ns, end_ns, cpu, pid and task (its name).
+
+        Raises
+        ------
+        SchedlabError
+            If the run was made without `timeline=True`.
+        """
+        if self.result.get("timeline") is None:
+            if self.status == "failed":
+                raise SchedlabError(f"this run has no timeline: {self.result['error']['message']}")
+            raise SchedlabError("this run has no timeline", "simulate(..., timeline=True)")
+        frame = frame_of(self.result["timeline"], STAY)
+        return frame.assign(task=frame["pid"].map(self._names)).sort_values(
+            "start_ns", ignore_index=True
+        )
+
+    def figure(self) -> go.Figure:
+        """Which task ran where: a bar a stay, a row a CPU; of a run with `timeline=True`."""
+        from schedlab.experiment.timeline_figure import timeline_figure
+        from schedlab.experiment.timelines import PlayedRun, Timelines
+        from schedlab.report.figures import looks_of
+
+        stays = list(self.timeline()[STAY].itertuples(index=False))
+        if not stays:
+            raise SchedlabError("there is nothing to draw: no task ran")
+        policy, nr_cpus = self.record.policy, self.result["nr_cpus"]
+        run = PlayedRun(policy, nr_cpus, stays, self._names, self.result["makespan_ns"])
+        shown = Timelines("", "", max(stay[1] for stay in stays), True, [run], [])
+        return timeline_figure(shown, looks_of([policy]))
+
+    def __repr__(self) -> str:
+        record = self.record
+        return (
+            f"<schedlab run: {record.policy} with {record.workload} on {record.machine},"
+            f" seed {record.seed}: {self.status}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.frame().T.to_html(header=False)
+
+
+class Comparison:
+    """What came of an experiment.
+
+    `frame` has the runs, `table` their estimates; `fairness`, `interactivity`, `published` and
+    `reproduction` what else the report tells, as frames that are empty where it has nothing to
+    tell. `figure` draws, `report` writes the page.
+
+    Attributes
+    ----------
+    asked : Experiment
+        The question.
+    records : list of RunRecord
+        All runs, in the order of the question.
+    store : Path
+        What keeps them.
+    command : str
+        What asks for the same on the command line.
+    definition : mapping
+        The question as a store keeps it, with what others published and claimed.
+    """
+
+    def __init__(
+        self,
+        asked: Experiment,
+        records: Sequence[RunRecord],
+        store: Path,
+        command: str,
+        definition: Mapping[str, Any] | None = None,
+    ):
+        self.asked = asked
+        self.records = list(records)
+        self.store = store
+        self.command = command
+        self.definition = asked.definition if definition is None else definition
+
+    @functools.cached_property
+    def answer(self) -> Answer:
+        """All that the runs say, as the commands print it."""
+        from schedlab.experiment.answer import answer_of
+
+        return answer_of(self.definition, self.command, self.records)
+
+    @property
+    def study(self) -> Study:
+        """Estimates and comparisons, cell by cell."""
+        return self.answer.study
+
+    def frame(self) -> pandas.DataFrame:
+        """A row a run.
+
+        Returns
+        -------
+        DataFrame
+            What ran, the workload's parameters as numbers (columns as in `frame_of`: groups,
+            think_ns), and every number of the result by its name in docs/reference/result.md.
+        """
+        return runs_frame(self.records)
+
+    def table(self) -> pandas.DataFrame:
+        """A row a place and policy, with the estimates.
+
+        Returns
+        -------
+        DataFrame
+            Columns machine, what was varied, policy, runs and failed (how many of them did not
+            complete), makespan and its 95 % interval (makespan_low, makespan_high), unit, and
+            against the first policy: ratio, ratio_low, ratio_high, p and verdict. What is not known
+            is NaN.
+        """
+        cells = [cell for panel in self.study.panels for cell in panel.cells]
+        by_place = {_place(of[0]): cell for cell in cells for of in cell.runs.values()}
+        groups: dict[tuple, list[RunRecord]] = {}
+        for record in self.records:
+            groups.setdefault((_place(record), record.policy), []).append(record)
+        rows = []
+        for (place, policy), records in groups.items():
+            cell = by_place.get(place)
+            row = {"machine": records[0].machine, **parameters(records[0].varied)}
+            row |= {"policy": policy, "runs": len(records), "failed": nr_failed(records)}
+            row |= ends("makespan", cell and cell.makespan.get(policy)) | {"unit": self.study.unit}
+            against = cell and cell.comparisons.get(policy)
+            for name, part in {"ratio": "ratio", "ratio_low": "low", "ratio_high": "high"}.items():
+                row[name] = against and getattr(against.ratio, part)
+            row["p"] = against and against.p_adjusted
+            rows.append(row | {"verdict": str(against.verdict) if against else None})
+        frame = frame_of(rows)
+        numbers = frame.columns[frame.columns.str.match("makespan|ratio|p$")]
+        return frame.astype(dict.fromkeys(numbers, float))
+
+    def fairness(self) -> pandas.DataFrame:
+        """CPU time that tasks which never sleep got, by nice value, against what weights promise.
+
+        Returns
+        -------
+        DataFrame
+            A row a machine, policy and nice value, at the last value of what was varied: count of
+            tasks, promised and got (with its 95 % interval) in percent of the CPU time of all of
+            them, error in percentage points. See `schedlab.experiment.fairness` for when there is
+            a closed form to hold them against.
+        """
+        return frame_of(
+            [
+                self._place(row)
+                | {"nice": one.nice, "count": one.count, "promised_percent": one.promised}
+                | ends("got_percent", one.got)
+                | ends("error_points", one.error)
+                for row in self.answer.metrics.shares
+                for one in row.shares
+            ]
+        )
+
+    def interactivity(self) -> pandas.DataFrame:
+        """How long woken tasks waited, and what was answered when, or too late.
+
+        Returns
+        -------
+        DataFrame
+            A row a machine, policy and `of`, which is "wake-up" or the name of the tasks that
+            release requests, at the last value of what was varied: count, percentiles of delays as
+            delay_ns_p50 … delay_ns_max with their 95 % intervals, and of requests with deadlines
+            how many there were and missed_percent.
+        """
+        metrics = self.answer.metrics
+        rows = [self._place(row) | {"of": "wake-up"} | _delays(row) for row in metrics.latencies]
+        for row in metrics.requests:
+            late = {"deadlines": row.deadlines and row.deadlines.mean}
+            late |= ends("missed_percent", row.missed)
+            rows.append(self._place(row) | {"of": row.name} | _delays(row.delays) | late)
+        return frame_of(rows)
+
+    def published(self) -> pandas.DataFrame:
+        """Times that others published, a row a time, beside what was simulated of it.
+
+        Returns
+        -------
+        DataFrame
+            Columns where, policy, published, simulated (with its 95 % interval), unit and source.
+        """
+        return frame_of(
+            [
+                {"where": one.where.removeprefix(", "), "policy": one.policy}
+                | {"published": one.value}
+                | ends("simulated", one.simulated)
+                | {"unit": one.unit, "source": one.source}
+                for one in self.answer.published.values()
+            ]
+        )
+
+    def reproduction(self) -> pandas.DataFrame:
+        """What the runs say of what others claimed, where the experiment's file has claims.
+
+        Returns
+        -------
+        DataFrame
+            A row a claim and place: claim, its verdict over all places, why there is none, unit
+            (% or a ratio), where, simulated, low, high, published, the bounds at_least and at_most,
+            is_paired, and of_place, the verdict in this place.
+        """
+        rows = []
+        for one in self.answer.judged:
+            claim = {"claim": one.says, "verdict": str(one.verdict), "why": one.why}
+            rows += [
+                claim
+                | {"unit": one.unit}
+                | dataclasses.asdict(place)
+                | {"of_place": str(place.verdict)}
+                for place in one.findings
+            ] or [claim]
+        return frame_of(rows)
+
+    @ours
+    def figure(self, machine: str | None = None) -> go.Figure:
+        """Makespan with its 95 % interval: curves over what was varied, else dots.
+
+        `machine` says of which, with the values of what is no axis, as in "osdl-2, pipe = true"; by
+        default the first.
+        """
+        from schedlab.experiment.figures import makespan_figures
+        from schedlab.report.figures import looks_of
+
+        looks = looks_of(self.study.policies)
+        drawn = {panel.name: figure for panel, figure in makespan_figures(self.study, looks)}
+        return chosen_figure("machine", machine, drawn)
+
+    @ours
+    def report(self, path: Path_) -> Path:
+        """Writes the page that `schedlab compare --report` writes, and gives its path."""
+        from schedlab.experiment import page, timelines
+
+        path, asked = path_of(path), self.asked
+        user_file.refuse_unwritable(path, self.store)
+        page.write(path, self.answer, timelines.of_study(self.study, lambda: expand(asked)))
+        return path
+
+    def _place(self, row: ShareErrors | Delays | Requests) -> dict[str, Any]:
+        axis = self.study.axis
+        varied = {} if axis is None else parameters({axis: row.x})
+        return {"machine": row.panel.name, **varied, "policy": row.policy}
+
+    def __repr__(self) -> str:
+        policies = ", ".join(choice.label for choice in self.asked.policies)
+        failed = nr_failed(self.records)
+        told = f", {failed} failed" if failed else ""
+        return f"<schedlab comparison of {policies}: {len(self.records)} runs{told}>"
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html(index=False, float_format="{:.4g}".format)
+
+
+class Groups:
+    """Samples that were compared, each with a baseline or each with each.
+
+    Attributes
+    ----------
+    samples : mapping of name to sequence of float
+    comparison : evidence.Comparison
+        All that the tests say: which was made and why, pairs, notes.
+    """
+
+    def __init__(self, samples: Mapping[str, Sequence[float]], comparison: evidence.Comparison):
+        self.samples = samples
+        self.comparison = comparison
+
+    def frame(self) -> pandas.DataFrame:
+        """A row a pair.
+
+        Returns
+        -------
+        DataFrame
+            Columns a, b, ratio of a over b with its 95 % interval (low, high), p raw and
+            p_adjusted for all pairs, verdict, method, sizes without unit (hedges_g, cliffs_delta),
+            detectable (the smallest relative change that so many runs show) and runs_needed.
+        """
+        same = ("p_adjusted", "hedges_g", "cliffs_delta", "detectable", "runs_needed")
+        return frame_of(
+            [
+                {"a": pair.a, "b": pair.b, "ratio": pair.ratio.ratio}
+                | {"low": pair.ratio.low, "high": pair.ratio.high, "p": pair.ratio.p_value}
+                | {"verdict": pair.word, "method": str(pair.method)}
+                | {name: getattr(pair, name) for name in same}
+                for pair in self.comparison.pairs
+            ]
+        )
+
+    @ours
+    def letters(self) -> pandas.DataFrame:
+        """Samples by their mean, the largest first, with letters.
+
+        Returns
+        -------
+        DataFrame
+            Columns name, runs, mean, sd and letters: samples that share a letter are not shown to
+            differ at the 5 % level, by the test that compared all pairs.
+
+        Raises
+        ------
+        SchedlabError
+            If samples were compared with a baseline, and not each with each.
+        """
+        import numpy as np
+
+        letters = self.comparison.letters()
+        samples = {name: np.asarray(sample, float) for name, sample in self.samples.items()}
+        rows = [
+            (name, one.size, one.mean(), one.std(ddof=1) if one.size > 1 else None, letters[name])
+            for name, one in samples.items()
+        ]
+        frame = frame_of(rows, ["name", "runs", "mean", "sd", "letters"])
+        return frame.sort_values("mean", ascending=False, ignore_index=True)
+
+    def quantiles(self) -> pandas.DataFrame:
+        """A row a sample, a column a probability, as the study of 2012 printed them: type 6."""
+        from schedlab.statistics.circles import quantile_table
+        from schedlab.statistics.estimates import QUANTILE_LEVELS
+
+        rows = [(name, *row) for name, row in quantile_table(self.samples).items()]
+        return frame_of(rows, ["name", *QUANTILE_LEVELS])
+
+    def figure(self, title: str = "") -> go.Figure:
+        """All runs, boxes, and Tukey and Kramer's circles of all pairs; `title` is of the axis."""
+        from schedlab.bench.figures import oneway_figure
+        from schedlab.report.figures import looks_of
+
+        return oneway_figure(self.samples, looks_of(list(self.samples)), title)
+
+    def __repr__(self) -> str:
+        return f"<schedlab comparison of samples {', '.join(self.samples)}>"
+
+    def _repr_html_(self) -> str:
+        table = self.frame().to_html(index=False, float_format="{:.4g}".format)
+        notes = "".join(f"<br>{html.escape(note)}" for note in self.comparison.notes)
+        return f"{table}<p>{html.escape(str(self.comparison.why))}{notes}</p>"
+
+
+class Check:
+    """What `check` found.
+
+    Attributes
+    ----------
+    found : mapping
+        As `schedlab check --json` prints it.
+    """
+
+    def __init__(self, found: Mapping[str, Any]):
+        self.found = found
+
+    @property
+    def violations(self) -> list[dict]:
+        """What is violated: check, what in a sentence, seed, and a command that shows it."""
+        return self.found["violations"]
+
+    def frame(self) -> pandas.DataFrame:
+        """A row a property: check, property, verdict, what was measured and its limit."""
+        return frame_of(self.found["rows"])
+
+    def __repr__(self) -> str:
+        return f"<schedlab check of {self.found['policy']}: {len(self.violations)} violations>"
+
+    def _repr_html_(self) -> str:
+        return self.frame().to_html(index=False)
+
+
+def runs_frame(records: Sequence[RunRecord]) -> pandas.DataFrame:
+    """A row a run; see `Comparison.frame`."""
+    from schedlab.experiment.rows import run_row
+
+    return frame_of([run_row(record) for record in records])
+
+
+def nr_failed(records: Sequence[RunRecord]) -> int:
+    """How many of them did not complete."""
+    return sum(record.status != "completed" for record in records)
+
+
+def _place(record: RunRecord) -> tuple:
+    return record.machine, tuple(record.varied.items())
+
+
+def _delays(row: Delays | None) -> dict[str, Any]:
+    """Percentiles as columns; nothing where nothing was delayed."""
+    of = dict(row.percentiles) if row else {}
+    count = of.pop("count", None)
+    columns = {"count": count and count.mean}
+    for name, estimate in of.items():
+        columns |= ends(f"delay_ns_{name}", estimate)
+    return columns

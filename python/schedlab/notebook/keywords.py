@@ -1,0 +1,78 @@
+"""What questions and answers share: paths, errors that speak of keywords, choice of a figure."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab import catalogue
+from schedlab.errors import BadValue, SchedlabError
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Path_ = str | Path
+# Options of the command line, and those whose keyword here has another name.
+OPTION = re.compile(
+    r"--(with |set|vary|repeat|seeds?|cpus|kernel|store|jobs|orders|only|until-ci|boots|label|again"
+    r"|policies|size|memory)\b"
+)
+KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes", "until-ci": "until"}
+
+
+def ours(function: Callable) -> Callable:
+    """Makes every error that a user can cause a `SchedlabError` that speaks of keywords."""
+
+    @functools.wraps(function)
+    def asked(*arguments, **options):
+        try:
+            return function(*arguments, **options)
+        except SchedlabError as error:
+            error.args = tuple(map(_keywords, map(str, error.args)))
+            error.hint = error.hint and _keywords(error.hint)
+            raise
+        except catalogue.native().NativeError as error:
+            message, _, hint = str(error).partition("\nhint: ")
+            raise SchedlabError(_keywords(message), _keywords(hint) or None) from error
+
+    return asked
+
+
+def _keywords(text: str) -> str:
+    """A text about options, of the keywords that stand for them here."""
+    text = text.replace("add --on vm to run on a real kernel", "give vm() for a real kernel")
+    text = text.replace("add --on vm", "give on=vm()")
+    text = text.replace(" (--vary)", "").replace(" (--with)", "")
+    return OPTION.sub(lambda option: KEYWORDS.get(option[1], option[1]), text)
+
+
+def command_line(words: Sequence[str], options: Mapping[str, Any]) -> str:
+    """What asks for the same on the command line.
+
+    An option is given once for each value of a list; none is given for None, False and "".
+    """
+    words = ["schedlab", *words]
+    for option, value in options.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if one is not None and one is not False and one != "":
+                words += [option] if one is True else [option, str(one)]
+    return shlex.join(words)
+
+
+def path_of(path: Path_) -> Path:
+    """A path as a shell would have it, which knows whose home ~ is."""
+    return Path(path).expanduser()
+
+
+def chosen_figure(place: str, name: str | None, drawn: Mapping[str, go.Figure]) -> go.Figure:
+    """The figure of a name, or the first; `place` is the keyword that takes the name."""
+    if not drawn:
+        raise SchedlabError("there is nothing to draw: no run completed")
+    if name is not None and name not in drawn:
+        known = "; ".join(map(repr, drawn))
+        raise BadValue(place, name, "has no figure", f"give one of {known}")
+    return drawn[name or next(iter(drawn))]

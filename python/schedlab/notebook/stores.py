@@ -1,0 +1,216 @@
+"""What a store holds, as frames, figures and pages: runs, measurements, heats of the race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from schedlab import user_file
+from schedlab.bench import reporting
+from schedlab.bench.rows import choose_suite, repetition_rows
+from schedlab.experiment import definition, stored
+from schedlab.notebook.answers import Comparison, runs_frame
+from schedlab.notebook.frames import frame_of, parameters
+from schedlab.notebook.keywords import Path_, chosen_figure, ours, path_of
+from schedlab.race.rows import heat_rows
+from schedlab.store.heats import kept_heats
+from schedlab.store.measurements import Measurements
+from schedlab.store.runs import Store
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects as go
+
+    from schedlab.bench.answers import Answer, Row
+    from schedlab.statistics.estimates import Estimate
+
+T = TypeVar("T")
+
+
+def open(path: Path_) -> OpenStore:
+    """A store that `compare`, `schedlab bench` or `schedlab race` wrote, to read.
+
+    Raises
+    ------
+    SchedlabError
+        If there is none.
+    """
+    return OpenStore(path)
+
+
+class OpenStore:
+    """A store to read: `runs`, `experiments`, `repetitions` and `heats` are frames.
+
+    `experiment` and `campaigns` give what was asked, with its tables, figures and page.
+    """
+
+    @ours
+    def __init__(self, path: Path_):
+        self.path = path_of(path)
+        self._read(lambda kept: None)
+
+    def runs(self) -> pandas.DataFrame:
+        """A row a run; see `Comparison.frame`."""
+        return self._read(lambda kept: runs_frame(kept.runs()))
+
+    def experiments(self) -> pandas.DataFrame:
+        """A row an experiment: id, name, command, asked_at (UTC)."""
+        names = ["id", "name", "command", "asked_at"]
+        return self._read(
+            lambda kept: frame_of(
+                [[getattr(one, n) for n in names] for one in kept.experiments()], names
+            )
+        )
+
+    @ours
+    def experiment(self, name: str | None = None) -> Comparison:
+        """The runs of one experiment, by its name or id; the latest if none is named."""
+
+        def take(kept: Store) -> Comparison:
+            one, _ = stored.choose_experiment(kept, name)
+            records = sorted(kept.runs(one.id), key=stored.stored_order(one))
+            asked = definition.of_definition(one.definition)
+            return Comparison(asked, records, self.path, one.command, one.definition)
+
+        return self._read(take)
+
+    @ours
+    def repetitions(self, suite: str | None = None) -> pandas.DataFrame:
+        """A row a repetition of a benchmark, of one suite or of all.
+
+        Returns
+        -------
+        DataFrame
+            What was measured (value, in unit) and where, the case's parameters as numbers, what
+            else the machine did meanwhile (times in ns), and the machine as environment.NAME.
+            Warm-ups and failures are there: status is "ok" of what counts, unless warm_up.
+        """
+
+        def take(kept: Store) -> pandas.DataFrame:
+            measured = Measurements(kept)
+            has_any = suite is not None or measured.campaigns()
+            return frame_of(repetition_rows(measured, suite) if has_any else [])
+
+        return self._read(take)
+
+    @ours
+    def campaigns(self, suite: str | None = None) -> Campaigns:
+        """All that was measured of a suite, of the latest if none is named."""
+        return Campaigns(self.path, suite)
+
+    def heats(self) -> pandas.DataFrame:
+        """A row a round of each structure in each heat of the run-queue race.
+
+        Returns
+        -------
+        DataFrame
+            Columns as in `schedlab race --json`; ticks_per_loop and pace are of the round, in ticks
+            of clock.
+        """
+        return self._read(lambda kept: frame_of(heat_rows(kept_heats(kept))))
+
+    def _read(self, take: Callable[[Store], T]) -> T:
+        with Store(self.path, read_only=True) as kept:
+            return take(kept)
+
+    def __repr__(self) -> str:
+        return f"<schedlab store {self.path}>"
+
+
+class Campaigns:
+    """All that a store has of one suite: machines, kernels, schedulers, in every campaign.
+
+    Attributes
+    ----------
+    path : Path
+        Of the store.
+    suite : str
+    """
+
+    def __init__(self, path: Path, suite: str | None):
+        self.path = path
+        with Store(path, read_only=True) as kept:
+            self.suite = choose_suite(Measurements(kept).campaigns(), suite, path)[-1].suite
+
+    def frame(self) -> pandas.DataFrame:
+        """A row a repetition; see `OpenStore.repetitions`."""
+        return OpenStore(self.path).repetitions(self.suite)
+
+    def table(self) -> pandas.DataFrame:
+        """A row a case and what it was measured under.
+
+        Returns
+        -------
+        DataFrame
+            Columns case, its parameters as numbers, setup, unit, runs and failed; median with its
+            95 % interval (low, high); and against the first setup of the case: ratio of times with
+            its interval (ratio_low, ratio_high), p for all comparisons, and verdict.
+        """
+        from schedlab.bench.answers import answers
+
+        rows = self._rows()
+        against = {(id(one.row), one.setup): one for one in answers(rows)}
+        return frame_of(
+            [
+                {"case": row.name, **parameters(row.values)}
+                | {"setup": row.names[setup], "unit": row.unit}
+                | {"runs": len(sample.values), "failed": sample.nr_failed}
+                | _centre(sample.estimate)
+                | _against(against.get((id(row), setup)))
+                for row in rows
+                for setup, sample in row.samples.items()
+            ]
+        )
+
+    @ours
+    def figure(self, case: str | None = None) -> go.Figure:
+        """All repetitions of one case in each setup; of the first if none is named.
+
+        Runs, boxes, and Tukey and Kramer's circles of all pairs.
+        """
+        from schedlab.bench.figures import oneway_figure
+        from schedlab.report.figures import looks_of
+
+        drawn = {}
+        for row in self._rows():
+            samples = {row.names[of]: one.values for of, one in row.samples.items() if one.values}
+            if samples:
+                looks = looks_of(list(row.names.values()))
+                drawn.setdefault(row.name, oneway_figure(samples, looks, row.unit))
+        return chosen_figure("case", case, drawn)
+
+    @ours
+    def report(self, path: Path_) -> Path:
+        """Writes the page that `schedlab report --suite` writes, and gives its path."""
+        path = path_of(path)
+        user_file.refuse_unwritable(path, self.path)
+        with Store(self.path, read_only=True) as kept:
+            reporting.write_page(kept, self.suite, path)
+        return path
+
+    def _rows(self) -> list[Row]:
+        from schedlab.bench import answers
+
+        with Store(self.path, read_only=True) as kept:
+            measured = Measurements(kept)
+            chosen = choose_suite(measured.campaigns(), self.suite, self.path)
+            return answers.rows(measured, chosen)
+
+    def __repr__(self) -> str:
+        return f"<schedlab measurements of {self.suite} in {self.path}>"
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html(index=False, float_format="{:.4g}".format)
+
+
+def _centre(estimate: Estimate | None) -> dict[str, float | None]:
+    return {name: estimate and getattr(estimate, name) for name in ("median", "low", "high")}
+
+
+def _against(answer: Answer | None) -> dict[str, Any]:
+    """One setup against the first; nothing is known of the first itself."""
+    ratio = answer and answer.pair.ratio
+    parts = {"ratio": "ratio", "ratio_low": "low", "ratio_high": "high"}
+    row = {name: ratio and getattr(ratio, part) for name, part in parts.items()}
+    return row | {"p": answer and answer.p_table, "verdict": answer and answer.word}

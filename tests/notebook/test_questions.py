@@ -1,0 +1,378 @@
+"""Goal: what a person can ask on the command line, a notebook or a script asks in one call.
+
+Method: answers are held against those of the command; the guide is run as a script without any
+guard; wrong input is refused with a way out.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from inspect import signature
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+import schedlab as sl
+from made_measurements import MadeStore
+from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.notebook.frames import frame_of
+from schedlab.store.runs import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+# One worker asks for all tests of the answers.
+ASKED_ONCE = pytest.mark.xdist_group("notebook")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """Policies are compiled into the cache of `command`, which is there for all tests."""
+    place = tmp_path_factory.getbasetemp()
+    cache = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("notebook")
+
+
+@pytest.fixture(scope="module")
+def answer(folder):
+    return sl.compare(
+        ["o1", "cfs"], "hackbench", "osdl-2", vary={"groups": [1, 2]}, repeat=3, loops=5,
+        store=folder / "s.db", progress=False,
+    )  # fmt: skip
+
+
+@ASKED_ONCE
+def test_a_run_is_that_of_the_command(command):
+    tunables = {"base_slice_ns": "2ms"}
+    run = sl.simulate("eevdf", "hackbench", "osdl-2", seed=3, tunables=tunables, groups=1, loops=10)
+    words = ["run", "eevdf", "--workload", "hackbench", "--machine", "osdl-2", "--seed", "3"]
+    words += ["--set", "base_slice_ns=2ms", "--with", "groups=1", "--with", "loops=10", "--json"]
+    assert json.loads(command(*words).stdout)["result"]["digest"] == run.result["digest"]
+
+
+@ASKED_ONCE
+def test_a_comparison_is_that_of_the_command_and_its_runs_are_kept(answer, command, folder):
+    words = ["compare", "o1", "cfs", "--workload", "hackbench", "--machine", "osdl-2"]
+    words += ["--vary", "groups=1,2", "--with", "loops=5", "--repeat", "3", "--json"]
+    done = command(*words, "--store", folder / "s.db")
+    assert "0 runs made, 12 reused" in done.stderr
+    told = json.loads(done.stdout)
+    digests = {run["result"]["digest"] for run in told["runs"]}
+    assert digests == set(answer.frame()["digest"])
+    means = {
+        (cell["varied"]["groups"], cell["policy"]): cell["makespan"]["mean"]
+        for cell in told["cells"]
+    }
+    assert answer.table().set_index(["groups", "policy"])["makespan"].to_dict() == means
+
+
+@ASKED_ONCE
+def test_answers_are_frames_figures_and_pages(answer, folder, tmp_path):
+    store = sl.open(folder / "s.db")
+    assert len(store.runs()) == 12
+    assert set(store.runs()["policy"]) == {"o1", "cfs"}
+    assert len(store.experiments()) == 1
+    assert store.repetitions().empty
+    assert store.heats().empty
+    again = store.experiment().table().sort_values("groups", kind="stable")
+    assert again.reset_index(drop=True).equals(answer.table())
+    labels = {"old": "o1", "new": "cfs"}
+    answer = ask(folder, policies=labels, repeat=3, vary={"groups": [1, 2]}, store=store.path)
+    assert list(answer.table()["policy"].unique()) == ["old", "new"]
+    assert {trace.name for trace in answer.figure().data if trace.name} == {"old", "new"}
+    assert answer.report(tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert "<table" in answer._repr_html_()
+    with pytest.raises(BadValue, match="osdl-8"):
+        answer.figure("osdl-8")
+
+
+@ASKED_ONCE
+def test_parameters_are_numbers_in_columns_that_name_their_unit(answer):
+    frame = answer.frame()
+    assert sorted(frame.groupby("groups")["switches"].mean().index) == [1, 2]
+    assert (frame["stagger_ns"] == 200_000).all()
+    assert not frame["pipe"].any()
+    rows = [{"parameter.n": "1", "parameter.gap": "2ms", "n": 0}, {"parameter.gap": "1s"}]
+    read = frame_of([*rows, {"parameter.how": "10ms"}, {"parameter.how": "fast"}])
+    assert list(read.columns) == ["parameter.n", "gap_ns", "n", "how"]
+    assert read["gap_ns"].dropna().tolist() == [2_000_000, 10**9]
+    assert read["how"].dropna().tolist() == ["10ms", "fast"]
+
+
+def test_what_the_report_tells_is_in_frames(tmp_path):
+    answer = sl.compare(
+        ["cfs", "fifo"], "nice_shares", "osdl-1", repeat=3, length="1s", store=tmp_path / "s.db"
+    )
+    shares = answer.fairness().set_index(["policy", "nice"])
+    assert shares["promised_percent"].loc["cfs"].sum() == pytest.approx(100)
+    assert abs(shares["error_points"].loc["cfs"]).max() < 1 < shares["error_points"].abs().max()
+    assert answer.published().empty
+    assert answer.reproduction().empty
+    waits = sl.compare("cfs", "sleepers", "osdl-2", repeat=3, store=tmp_path / "s.db")
+    [row] = waits.interactivity().to_dict("records")
+    assert (row["policy"], row["of"]) == ("cfs", "wake-up")
+    assert row["delay_ns_p50_low"] <= row["delay_ns_p50"] <= row["delay_ns_p99"]
+
+
+CLAIMED = """
+policies = ["cfs@2.6.31", "bfs@304"]
+workload = "counter"
+machine = "core2-t5600"
+vary.n = [1, 2]
+repeat = 3
+with.work = "20ms"
+[published]
+table = "seed000_counter"
+source = "a blog of 2009"
+makespan = "total_s"
+vary.n = "n_procs"
+ideal = "n"
+policies."cfs@2.6.31".kernel = "2.6.31"
+policies."bfs@304".kernel = "2.6.31-bfs"
+machines.core2-t5600 = {}
+[[claims]]
+says = "BFS leaves no CPU idle"
+of = { policy = "bfs@304", n = 2 }
+over_ideal = true
+at_most = 1.5
+"""
+
+
+def test_what_others_published_and_claimed_is_in_frames(tmp_path):
+    (tmp_path / "claimed.toml").write_text(CLAIMED)
+    question = sl.read_experiment(tmp_path / "claimed.toml")
+    answer = question.run(store=tmp_path / "s.db", progress=False)
+    published = answer.published().set_index(["policy", "where"])
+    assert len(published) == 4
+    assert published.loc[("bfs@304", "core2-t5600, n = 2"), "published"] > 0
+    [claim] = answer.reproduction().to_dict("records")
+    assert (claim["verdict"], claim["of_place"]) == ("reproduced", "reproduced")
+    assert claim["low"] <= claim["simulated"] <= claim["high"] <= claim["at_most"] == 1.5
+    assert sl.open(tmp_path / "s.db").experiment().reproduction().equals(answer.reproduction())
+
+
+# Of samples whose noise is a hundredth of that.
+LEVELS = {"near": 1, "beside": 1, "far": 2}
+
+
+def test_samples_that_share_a_letter_are_not_shown_to_differ():
+    generator = np.random.default_rng(7)
+    samples = {name: 10 * at + generator.normal(0, 0.1, 8) for name, at in LEVELS.items()}
+    frame = pandas.DataFrame([(n, v) for n, of in samples.items() for v in of], columns=list("nv"))
+    groups = sl.compare_groups(frame.groupby("n")["v"], method="Tukey-Kramer")
+    letters = groups.letters()
+    assert list(letters["letters"]) == ["b", "a", "a"]
+    assert letters["name"][0] == "far"
+    assert "Tukey and Kramer" in str(groups.comparison.why)
+    assert groups.quantiles()[0.5].tolist() == [np.median(samples[n]) for n in sorted(samples)]
+    assert len(groups.frame()) == 3
+    assert groups.figure("s").data
+    assert "<table" in groups._repr_html_()
+    with pytest.raises(SchedlabError, match="each with each"):
+        sl.compare_groups(samples, baseline="far").letters()
+    with pytest.raises(UnknownName, match="Tukey"):
+        sl.compare_groups(samples, method="Tukey")
+
+
+def test_measurements_are_frames_figures_and_pages(tmp_path):
+    case = ("sort", (("lines", "100"),))
+    store = MadeStore(tmp_path / "m.db")
+    for release, level in (("6.1.0", 1.0), ("6.2.0", 2.0)):
+        store.add(release, {case: [level * (1 + at / 100) for at in range(8)]})
+    measured = sl.open(tmp_path / "m.db").campaigns()
+    table = measured.table().set_index("setup")
+    assert table["lines"].tolist() == [100, 100]
+    assert table.loc["6.2.0", "ratio"] == pytest.approx(2)
+    assert table.loc["6.2.0", "verdict"] == "slower"
+    assert len(measured.frame().query("status == 'ok' and not warm_up")) == 16
+    assert measured.figure("sort lines=100").data
+    assert measured.report(tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert "<table" in measured._repr_html_()
+    with pytest.raises(BadValue, match="make"):
+        measured.figure("make")
+    with pytest.raises(UnknownName):
+        sl.open(tmp_path / "m.db").campaigns("quick")
+
+
+def test_a_timeline_has_every_stay_of_a_task():
+    run = sl.simulate("fifo", "ping_pong", "laptop", timeline=True)
+    stays = run.timeline()
+    assert list(stays.columns) == ["start_ns", "end_ns", "cpu", "pid", "task"]
+    assert stays["start_ns"].is_monotonic_increasing
+    assert run.figure().data
+    assert len(run.frame()) == 1
+    with pytest.raises(SchedlabError, match="no timeline"):
+        sl.simulate("fifo", "ping_pong", "laptop").timeline()
+
+
+def test_the_guide_is_a_script_that_ends(tmp_path):
+    guide = (ROOT / "docs" / "guides" / "notebook.md").read_text()
+    script = "".join(re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL))
+    # Workers import the file again, and must not ask again.
+    (tmp_path / "guide.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_catalogue_is_that_of_the_command(command):
+    for frame, what in ((sl.policies(), "policies"), (sl.machines(), "machines")):
+        assert isinstance(frame, pandas.DataFrame)
+        told = json.loads(command("list", what, "--json").stdout)
+        assert list(frame["name"]) == [row["name"] for row in told]
+    assert "hackbench" in list(sl.workloads()["name"])
+
+
+def test_a_check_says_what_the_command_says(command, tmp_path):
+    found = sl.check("fifo", seeds=20, orders=20)
+    words = ["check", "fifo", "--seeds", 20, "--orders", 20, "--json"]
+    told = json.loads(command(*words).stdout)
+    assert found.found == told
+    assert found.violations == []
+    assert len(found.frame()) == len(told["rows"])
+
+
+def test_an_experiment_of_the_catalogue_is_read_and_not_yet_run():
+    question = sl.read_experiment("demo")
+    assert "linux_2_4" in {choice.label for choice in question.asked.policies}
+
+
+def test_what_is_wrong_is_named_with_a_way_out():
+    with pytest.raises(UnknownName, match="did you mean cfs"):
+        sl.simulate("cfss", "hackbench", "laptop")
+    with pytest.raises(SchedlabError, match="groupss"):
+        sl.simulate("cfs", "hackbench", "laptop", groupss=3)
+    with pytest.raises(SchedlabError):
+        sl.open("there/is/none.db")
+    with pytest.raises(AttributeError, match="nonesuch"):
+        _ = sl.nonesuch
+
+
+def test_no_workload_has_a_parameter_that_a_keyword_takes():
+    keywords = {
+        name for asked in (sl.simulate, sl.play, sl.compare) for name in signature(asked).parameters
+    }
+    for row in sl.workloads().itertuples():
+        assert not keywords & {one["name"] for one in row.parameters}, row.name
+
+
+def ask(folder, **changes):
+    question = {"policies": ["cfs"], "workload": "hackbench", "machines": "osdl-2"}
+    question |= {"progress": False}
+    question |= {"repeat": 1, "groups": 1, "loops": 5, "store": folder / "w.db"}
+    question |= changes
+    if "groups" in (changes.get("vary") or {}):
+        del question["groups"]
+    return sl.compare(**question)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"processes": 0}, "processes: 0"),
+        ({"processes": "2"}, "processes: '2'"),
+        ({"vary": {"groups": [1, 1]}}, "holds a value twice"),
+        ({"vary": {"groups": [2, "2"]}}, "holds a value twice"),
+        ({"vary": {"groups": []}}, "has no value"),
+        ({"vary": {"groups": "12"}}, "is one value"),
+        ({"vary": {"groups": 3}}, "is one value"),
+        ({"vary": ["groups"]}, "is no mapping"),
+        ({"tunables": ["a=1"]}, "is no mapping"),
+        ({"policies": {"cfs (short)": "cfs"}}, "is no label"),
+        ({"machines": ["osdl-2", sl.vm()]}, "neither a name nor a path"),
+        ({"repeat": 0}, "repeat: 0"),
+        ({"seed": "x"}, "seed: 'x'"),
+        ({"groupss": 1}, "groupss"),
+    ],
+)
+def test_wrong_values_are_refused_by_their_keyword(tmp_path, changes, words):
+    with pytest.raises(SchedlabError, match=re.escape(words)) as refused:
+        ask(tmp_path, **changes)
+    assert "--" not in f"{refused.value} {refused.value.hint}"
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    table = ask(tmp_path, vary={"groups": np.array([1.0, 2.0])}, seed=np.int64(3)).table()
+    assert list(table["groups"]) == [1, 2]
+    assert ask(tmp_path, vary={"pipe": [True, False]}).table()["pipe"].tolist() == [True, False]
+
+
+BROKEN = "this is no C"
+CRASHES = """
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+void BPF_STRUCT_OPS(ends, struct task_struct *p, u64 flags) { scx_bpf_error("enough"); }
+SCX_OPS_DEFINE(ops, .enqueue = (void *)ends, .name = "crashes");
+"""
+
+
+def test_a_policy_that_fails_is_told_and_counted(tmp_path, capsys):
+    (tmp_path / "bad.bpf.c").write_text(CRASHES)
+    answer = ask(tmp_path, policies=[tmp_path / "bad.bpf.c", "cfs"], progress=True)
+    assert "policy bad failed" in capsys.readouterr().err
+    assert "1 failed" in repr(answer)
+    assert answer.table()[["policy", "runs", "failed"]].values.tolist() == [
+        ["bad", 1, 1],
+        ["cfs", 1, 0],
+    ]
+    assert answer.table()["makespan"].isna().tolist() == [True, False]
+
+
+def test_an_interrupt_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, monkeypatch):
+    add, kept = Store.add, []
+
+    def interrupted(store, *records):
+        if len(kept) == 2 and records:
+            raise KeyboardInterrupt
+        add(store, *records)
+        kept.extend(records)
+
+    monkeypatch.setattr(Store, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"2 of 4 runs are kept in .*the same call"):
+        ask(tmp_path, repeat=4)
+    monkeypatch.undo()
+    assert len(sl.open(tmp_path / "w.db").runs()) == 2
+    digests = {record.digest for record in kept}
+    assert digests <= set(ask(tmp_path, repeat=4).frame()["digest"])
+
+
+def test_a_policy_that_does_not_compile_is_an_error_of_ours(tmp_path):
+    (tmp_path / "broken.bpf.c").write_text(BROKEN)
+    for asked in (
+        lambda: sl.simulate(tmp_path / "broken.bpf.c", "hackbench", "laptop"),
+        lambda: sl.check(tmp_path / "broken.bpf.c"),
+    ):
+        with pytest.raises(SchedlabError, match=r"broken\.bpf\.c"):
+            asked()
+
+
+def test_a_report_never_takes_the_place_of_its_store(tmp_path):
+    answer = ask(tmp_path)
+    with pytest.raises(SchedlabError, match="would take the place of the store"):
+        answer.report(tmp_path / "w.db")
+    assert len(sl.open(tmp_path / "w.db").runs()) == 1
+
+
+def test_threads_may_ask_at_the_same_time():
+    main = sys.modules["__main__"]
+    with ThreadPoolExecutor(3) as threads:
+        runs = list(
+            threads.map(lambda s: sl.simulate("fifo", "ping_pong", "laptop", seed=s), range(6))
+        )
+    assert {run.status for run in runs} == {"completed"}
+    assert sys.modules["__main__"] is main
+
+
+def test_all_names_that_are_offered_are_there():
+    assert all(getattr(sl, name) for name in sl.__all__)
+    assert set(sl.__all__) <= set(dir(sl))
