@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         vm,
         workloads,
     )
+    from schedlab.notebook.stores import measure
     from schedlab.notebook.stores import open as open
 
     __version__: str
@@ -39,6 +40,7 @@ __all__ = [
     "compare",
     "compare_groups",
     "machines",
+    "measure",
     "play",
     "policies",
     "read_experiment",
@@ -46,7 +48,11 @@ __all__ = [
     "vm",
     "workloads",
 ]
-_ELSEWHERE = {"SchedlabError": "errors", "open": "notebook.stores"}
+_ELSEWHERE = {
+    "SchedlabError": "errors",
+    "measure": "notebook.stores",
+    "open": "notebook.stores",
+}
 
 
 def __getattr__(name: str):

@@ -160,6 +160,52 @@ def test_what_others_published_and_claimed_is_in_frames(tmp_path):
     assert sl.open(tmp_path / "s.db").experiment().reproduction().equals(answer.reproduction())
 
 
+SUITE = """
+title = "Nothing"
+repetitions = 2
+[[benchmark]]
+name = "wait"
+command = ["sh", "-c", "exec sleep {s}"]
+record = "elapsed"
+unit = "s"
+sweep.s = ["0.01", "0.02"]
+"""
+
+
+def test_a_machine_is_measured_and_the_same_call_measures_nothing_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "wait.toml").write_text(SUITE)
+    asked = {"suite": tmp_path / "wait.toml", "store": tmp_path / "m.db", "progress": False}
+    measured = sl.measure(**asked)
+    assert measured.outcome.is_complete
+    assert measured.outcome.nr_made >= 4
+    assert set(measured.frame()["s"]) == {0.01, 0.02}
+    table = measured.table()
+    assert (table["median"] >= table["s"]).all()
+    assert sl.measure(**asked).outcome.nr_made == 0
+    other = sl.measure(**asked, label="after", only=["wait"], repeat=1)
+    command = other.outcome.campaign.command
+    assert command.endswith("wait.toml --label after --repeat 1 --size quick --only wait --seed 1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"suite": "quik"}, "did you mean quick"),
+        ({"repeat": 0}, "repeat: 0"),
+        ({"until": "1"}, "until: '1'"),
+        ({"size": "huge"}, "huge"),
+        ({"boots": 3}, "boots is for virtual machines"),
+        ({"on": [sl.vm(cpus=1), sl.vm(cpus=2)]}, "several sizes"),
+        ({"on": sl.vm(deterministic=True)}, "counts instructions"),
+    ],
+)
+def test_a_wrong_measurement_is_refused_by_its_keyword(tmp_path, changes, words):
+    with pytest.raises(SchedlabError, match=re.escape(words)) as refused:
+        sl.measure(**{"suite": "quick", "store": tmp_path / "m.db", **changes})
+    assert "--" not in f"{refused.value} {refused.value.hint}"
+
+
 # Of samples whose noise is a hundredth of that.
 LEVELS = {"near": 1, "beside": 1, "far": 2}
 

@@ -1,22 +1,30 @@
-"""What a store holds, as frames, figures and pages: runs, measurements, heats of the race."""
+"""What a store holds, as frames, figures and pages, and what puts measurements into it.
+
+`measure` has more parameters than a function should: all but the first are keywords with a usual
+value, as those of `questions.compare`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from schedlab import user_file
-from schedlab.bench import reporting
+from schedlab import catalogue, user_file
+from schedlab.bench import measuring, reporting
+from schedlab.bench import suite as suites
+from schedlab.bench.request import Request
 from schedlab.bench.rows import choose_suite, repetition_rows
+from schedlab.errors import BadValue
 from schedlab.experiment import definition, stored
+from schedlab.experiment.definition import VmChoice
 from schedlab.notebook.answers import Comparison, runs_frame
 from schedlab.notebook.frames import frame_of, parameters
-from schedlab.notebook.keywords import Path_, chosen_figure, ours, path_of
+from schedlab.notebook.keywords import Path_, chosen_figure, command_line, ours, path_of
 from schedlab.race.rows import heat_rows
 from schedlab.store.heats import kept_heats
 from schedlab.store.measurements import Measurements
-from schedlab.store.runs import Store
+from schedlab.store.runs import DEFAULT_PATH, Store
 
 if TYPE_CHECKING:
     import pandas
@@ -118,6 +126,91 @@ class OpenStore:
         return f"<schedlab store {self.path}>"
 
 
+@ours
+def measure(
+    suite: Path_,
+    *,
+    policies: str | Sequence[str] | None = None,
+    on: VmChoice | Sequence[VmChoice] = (),
+    label: str = "",
+    repeat: int | None = None,
+    until: str | None = None,
+    boots: int | None = None,
+    size: str = suites.SIZES[0],
+    only: Sequence[str] = (),
+    seed: int = 1,
+    again: bool = False,
+    store: Path_ = DEFAULT_PATH,
+    progress: bool = True,
+) -> Campaigns:
+    """Measures this machine, or kernels in virtual machines, with the programs of a suite.
+
+    Parameters
+    ----------
+    suite : str or path
+        A name of the catalogue or a file.
+    policies : str or sequence of str, optional
+        Policies that take turns through sched_ext, "kernel" being the kernel's own scheduler; by
+        default whatever schedules now.
+    on : what `vm` gives, or a sequence of these
+        Kernels in virtual machines of one size; by default this machine.
+    label : str
+        What this is, where kernel and scheduler do not tell.
+    repeat : int, optional
+        Repetitions of each case, in a virtual machine of each boot; by default the suite's.
+    until : str, optional
+        Stop when a mean is known so well, as in "1%".
+    boots : int, optional
+        How often each kernel is booted.
+    size : str
+        How much each program is given to do: "quick" or "full".
+    only : sequence of str
+        Names of benchmarks; all if there are none.
+    seed : int
+        Of the order.
+    again : bool
+        Measure another series although the last one is complete.
+    store : str or path
+        Keeps every repetition; what it has already is not measured again.
+    progress : bool
+        Show on a terminal, or in a notebook, how far it is, and warn on standard error of what
+        makes results worse.
+
+    Returns
+    -------
+    Campaigns
+        All that the store has of the suite; its `outcome` is what this call came to.
+
+    Raises
+    ------
+    SchedlabError
+        If something that is named is not there, cannot be measured, or somebody measures already.
+    KeyboardInterrupt
+        As it comes, once standard error has what is kept; the same call goes on from there.
+    """
+    machines = [on] if isinstance(on, VmChoice) else list(on)
+    cpus = sorted({text for machine in machines for text in machine.cpus})
+    if len(cpus) > 1:
+        raise BadValue("on", cpus, "are machines of several sizes", "measure them one by one")
+    if any(machine.deterministic for machine in machines):
+        raise BadValue(
+            "on", "deterministic", "counts instructions, which take no time", "leave out"
+        )
+    asked = {"until": until, "label": label, "repeat": repeat, "boots": boots, "size": size}
+    asked |= {"only": tuple(only), "seed": seed, "again": again}
+    if policies is not None:
+        asked["policies"] = policies if isinstance(policies, str) else ",".join(policies)
+    if machines:
+        asked |= {"on": "vm", "cpus": cpus[0]}
+        asked["kernels"] = [machine.kernel for machine in machines if machine.kernel]
+    request = Request(suites.read(catalogue.find(catalogue.SUITES, str(suite))), **asked)
+    options = {"until": "until-ci", "kernels": "kernel"}
+    given = {f"--{options.get(name, name)}": value for name, value in asked.items()}
+    command = command_line(["bench", str(suite)], given)
+    outcome = measuring.measure(request, path_of(store), command=command, quiet=not progress)
+    return Campaigns(path_of(store), request.suite.name, outcome)
+
+
 class Campaigns:
     """All that a store has of one suite: machines, kernels, schedulers, in every campaign.
 
@@ -126,10 +219,13 @@ class Campaigns:
     path : Path
         Of the store.
     suite : str
+    outcome : bench.measuring.Measured or None
+        What `measure` came to: whether it is complete, and what failed.
     """
 
-    def __init__(self, path: Path, suite: str | None):
+    def __init__(self, path: Path, suite: str | None, outcome: measuring.Measured | None = None):
         self.path = path
+        self.outcome = outcome
         with Store(path, read_only=True) as kept:
             self.suite = choose_suite(Measurements(kept).campaigns(), suite, path)[-1].suite
 
