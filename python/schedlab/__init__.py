@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         vm,
         workloads,
     )
+    from schedlab.notebook.races import race_queues
     from schedlab.notebook.stores import measure
     from schedlab.notebook.stores import open as open
 
@@ -43,6 +44,7 @@ __all__ = [
     "measure",
     "play",
     "policies",
+    "race_queues",
     "read_experiment",
     "simulate",
     "vm",
@@ -52,6 +54,7 @@ _ELSEWHERE = {
     "SchedlabError": "errors",
     "measure": "notebook.stores",
     "open": "notebook.stores",
+    "race_queues": "notebook.races",
 }
 
 

@@ -249,6 +249,43 @@ def test_measurements_are_frames_figures_and_pages(tmp_path):
         sl.open(tmp_path / "m.db").campaigns("quick")
 
 
+def test_queues_are_raced_and_kept(tmp_path):
+    asked = {"n": [1, 4], "structures": ["exact_time_ring", "red_black_tree"], "rounds": 6}
+    asked |= {"loops": 1000, "store": tmp_path / "r.db", "progress": False}
+    race = sl.race_queues(**asked)
+    table = race.table()
+    assert len(table) == 4
+    assert (table.groupby("n")["is_fastest"].sum() == 1).all()
+    assert (table[table["is_fastest"]]["to_fastest"] == 1).all()
+    assert race.figure().data
+    assert race.report(tmp_path / "race.html").read_text().startswith("<!DOCTYPE html>")
+    assert race.command.endswith(
+        "-n 1 -n 4 --structure exact_time_ring --structure red_black_tree --rounds 6 --loops 1000"
+    )
+    heats = sl.open(tmp_path / "r.db").heats()
+    assert len(heats) == 2 * 2 * 6
+    again = sl.race_queues(**asked)
+    assert again.meeting.nr_raced == 0
+    assert again.frame().equals(race.frame())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n": 0}, "is not from 1 to"),
+        ({"workloads": "holt"}, "did you mean hold"),
+        ({"structures": "heep"}, "heep"),
+        ({"rounds": 0}, "rounds: 0"),
+        ({"round": 1}, "did you mean rounds"),
+        ({"files": "there/is/none.so"}, "none.so"),
+    ],
+)
+def test_a_wrong_race_is_refused_by_its_keyword(tmp_path, changes, words):
+    with pytest.raises(SchedlabError, match=re.escape(words)) as refused:
+        sl.race_queues(**{"n": 1, "store": tmp_path / "r.db", **changes})
+    assert "--" not in f"{refused.value} {refused.value.hint}"
+
+
 def test_a_timeline_has_every_stay_of_a_task():
     run = sl.simulate("fifo", "ping_pong", "laptop", timeline=True)
     stays = run.timeline()
