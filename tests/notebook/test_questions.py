@@ -1,7 +1,7 @@
 """Goal: what a person can ask on the command line, a notebook or a script asks in one call.
 
 Method: answers are held against those of the command; the guide is run as a script without any
-guard; wrong input is refused with a way out.
+guard, and the example notebooks from a clean kernel; wrong input is refused with a way out.
 """
 
 import json
@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from inspect import signature
 from pathlib import Path
 
+import nbclient
+import nbformat
 import numpy as np
 import pandas
 import pytest
@@ -25,6 +27,7 @@ from schedlab.store.runs import Store
 ROOT = Path(__file__).resolve().parents[2]
 # One worker asks for all tests of the answers.
 ASKED_ONCE = pytest.mark.xdist_group("notebook")
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -295,6 +298,22 @@ def test_a_timeline_has_every_stay_of_a_task():
     assert len(run.frame()) == 1
     with pytest.raises(SchedlabError, match="no timeline"):
         sl.simulate("fifo", "ping_pong", "laptop").timeline()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_a_clean_kernel(path, tmp_path, monkeypatch):
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "commit it without outputs"
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if path.stem == "analyse_measurements":
+        # Nobody else may measure with the same cache meanwhile.
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    where = {"metadata": {"path": str(tmp_path)}}
+    client = nbclient.NotebookClient(notebook, timeout=300, resources=where)
+    client.execute(env=os.environ)
+    shown = [out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ())]
+    assert any("text/html" in data for data in shown)
+    assert any("application/vnd.plotly.v1+json" in data for data in shown)
 
 
 def test_the_guide_is_a_script_that_ends(tmp_path):
