@@ -51,10 +51,7 @@ OWN_SCHEDULER = re.compile(r"(?P<scheduler>.*)@kernel(?P<kernel>:[^/]*)?")
 def data_directory() -> Path:
     """The directory that holds policies/, machines/, workloads/, and what else is shipped.
 
-    Raises
-    ------
-    SchedlabError
-        If neither the package nor its source checkout has them.
+    Raises SchedlabError if neither the package nor its source checkout has them.
     """
     # In a checkout the files at its root are the ones people edit; a build may leave copies.
     candidates = (PACKAGE.parents[1], PACKAGE / "data")

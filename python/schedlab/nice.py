@@ -28,17 +28,8 @@ def fair_shares(weights: Sequence[int], nr_cpus: int) -> list[float]:
     A task runs on one CPU at a time. One whose weight promises more than a CPU gets a whole one,
     and the others share what is left by their weights; the last such share is the answer.
 
-    Parameters
-    ----------
-    weights : sequence of int
-        One a task, above 0, of tasks that never sleep and may run on every CPU.
-    nr_cpus : int
-        At least 1.
-
-    Returns
-    -------
-    list of float
-        In the order of `weights`; the sum is 1.
+    The tasks never sleep and may run on every CPU; weights are above 0, CPUs at least one. The sum
+    of the shares is 1.
 
     Source: A. Chandra, M. Adler, P. Goyal, P. Shenoy, "Surplus fair scheduling: a
     proportional-share CPU scheduling algorithm for symmetric multiprocessors", OSDI 2000: weights

@@ -65,33 +65,6 @@ class Program:
         )
 
 
-def text_output(
-    command: Sequence[str], timeout_s: float, cpu: int | None = None
-) -> subprocess.CompletedProcess[str]:
-    """What a program prints in the C locale; kept on `cpu` if that is given.
-
-    Raises
-    ------
-    SchedlabError
-        If it cannot be started, or takes longer than `timeout_s`.
-    """
-    keep = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
-    try:
-        return subprocess.run(
-            command,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-            preexec_fn=keep,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SchedlabError(f"{' '.join(command)}: {error}") from error
-
-
 GUEST = Program(
     "schedlab-guest",
     "guest",
@@ -107,18 +80,23 @@ BENCH = Program(
 
 
 def output(
-    command: Sequence[str | os.PathLike[str]], timeout_s: float, folder: Path | None = None
+    command: Sequence[str | os.PathLike[str]],
+    timeout_s: float,
+    folder: Path | None = None,
+    cpu: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """What a program answered, in the language of C, and with nothing to read.
+    """What a program answered, in the language of C, and with nothing to read; kept on `cpu`.
 
     Raises
     ------
     SchedlabError
         If it cannot be started, or is not done within the time. Its exit code may be any.
     """
+    keep = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
     try:
         return subprocess.run(
             command,
+            preexec_fn=keep,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=os.environ | {"LC_ALL": "C"},

@@ -2,7 +2,8 @@
 
 A name may lead to a pipe that nobody writes into, to a device that never ends, to a file larger
 than memory, or to a text nested so deeply that whoever reads it runs out of stack. Whoever reads
-what a user names does so here, or asks here first; what is refused is called what it is.
+what a user names does so here, or asks here first; what is refused, by a SchedlabError, is called
+what it is.
 """
 
 from __future__ import annotations
@@ -67,13 +68,7 @@ def what_it_is(path: Path) -> str | None:
 
 
 def refuse_unfit(what: str, path: Path, bytes_max: int, hint: str | None = None) -> None:
-    """Refuses what is no file or too large; `what` begins the sentence, the path included.
-
-    Raises
-    ------
-    SchedlabError
-        That says what it is.
-    """
+    """Refuses what is no file or too large; `what` begins the sentence, the path included."""
     wrong = what_it_is(path)
     if wrong is not None:
         raise SchedlabError(f"{what} {wrong}", hint or "give the path of a file that is there")
@@ -90,26 +85,14 @@ def refuse_empty(what: str, path: Path, hint: str | None = None) -> None:
 
 
 def refuse_target(what: str, path: Path) -> None:
-    """Refuses to write where something is that is no file: it would be lost, or waited for.
-
-    Raises
-    ------
-    SchedlabError
-        That says what it is.
-    """
+    """Refuses to write where something is that is no file: it would be lost, or waited for."""
     wrong = what_it_is(path)
     if wrong is not None and not wrong.endswith(MISSING):
         raise SchedlabError(f"{what} {wrong}", "name a file in a directory")
 
 
 def read(what: str, path: Path, bytes_max: int) -> bytes:
-    """The bytes of a file.
-
-    Raises
-    ------
-    SchedlabError
-        As `refuse_unfit`; also if it cannot be read, or has no end as some of the kernel's.
-    """
+    """The bytes of a file; refuses what cannot be read, or has no end as some of the kernel's."""
     refuse_unfit(what, path, bytes_max)
     content = bytearray()
     try:
@@ -130,13 +113,7 @@ def read(what: str, path: Path, bytes_max: int) -> bytes:
 
 
 def text(what: str, path: Path, bytes_max: int = WRITTEN_BYTES_MAX) -> str:
-    """The text of a file.
-
-    Raises
-    ------
-    SchedlabError
-        As `read`; also if it is not UTF-8.
-    """
+    """The text of a file; refuses also what is not UTF-8."""
     try:
         return read(what, path, bytes_max).decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -147,13 +124,7 @@ def text(what: str, path: Path, bytes_max: int = WRITTEN_BYTES_MAX) -> str:
 
 
 def toml(what: str, path: Path, hint: str | None = None) -> dict[str, Any]:
-    """The table of a TOML file.
-
-    Raises
-    ------
-    SchedlabError
-        As `text`; also if it is no TOML, with `hint`, or nested too deeply.
-    """
+    """The table of a TOML file; refuses also what is no TOML, with `hint`, or nested too deeply."""
     written = text(what, path, TOML_BYTES_MAX)
     try:
         refuse_nested(written)
@@ -188,10 +159,7 @@ def csv_rows(what: str, path: Path) -> list[dict[str, str]]:
 def json_of(written: str) -> Any:
     """The value of a JSON text.
 
-    Raises
-    ------
-    ValueError
-        If it is no JSON, nested too deeply, or holds a number that is none or has no end.
+    Raises ValueError if it is no JSON, nested too deeply, or holds a number that is none.
     """
     refuse_nested(written)
     return json.loads(written, parse_constant=_no_number, parse_float=_finite)

@@ -56,43 +56,41 @@ Work = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a simulation was: see `_native.position_on`. `task` has a number and a name."""
+    """Where a simulation was: see `_native.position_on`."""
 
     run: int
     at_ns: int
     cpu: int
     operation: str
     task: tuple[int, str] | None
+    """Number and name."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """Where a simulation was that did not go on for so long, None if there was none.
-
-    `is_blocked` says that it did not compute either: the limit is then that of a clock.
-    """
+    """Where a simulation was that did not go on for so long, None if there was none."""
 
     place: Place | None
     limit_s: float
     is_blocked: bool = False
+    """It did not compute either: the limit is then that of a clock."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What came of a piece of work: an answer, or a loop, or else its process died.
-
-    `was_alone` says that the process had done nothing before: nothing else can have broken it.
-    `place` is where a simulation was when its process died; `printed` what was printed meanwhile.
-    """
+    """What came of a piece of work: an answer, or a loop, or else its process died."""
 
     piece: Any
     answer: Any
     loop: Loop | None
     exit_code: int | None
     was_alone: bool
+    """The process had done nothing before: nothing else can have broken it."""
     wall_ns: int
     place: Place | None = None
+    """Where a simulation was when its process died."""
     printed: str = ""
+    """What was printed meanwhile."""
 
 
 @dataclass
@@ -217,10 +215,16 @@ class _Worker:
         if exit_code is not None:
             place = _place(catalogue.native().position_on(bytes(self.board)))
         self.is_busy = False
-        wall_ns = int((time.monotonic() - self.began_s) * 1e9)
-        was_alone = self.nr_begun == 1
-        printed = _text(self.printed, self.nr_printed)
-        return Ending(self.piece, answer, loop, exit_code, was_alone, wall_ns, place, printed)
+        return Ending(
+            piece=self.piece,
+            answer=answer,
+            loop=loop,
+            exit_code=exit_code,
+            was_alone=self.nr_begun == 1,
+            wall_ns=int((time.monotonic() - self.began_s) * 1e9),
+            place=place,
+            printed=_text(self.printed, self.nr_printed),
+        )
 
     def _died(self) -> int:
         self.process.join(GONE_AFTER_S)

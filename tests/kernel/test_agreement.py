@@ -176,7 +176,7 @@ def test_simulator_and_kernel_decide_alike(policy):
     source = catalogue.find(catalogue.POLICIES, policy)
     # Shares of CPU time are equal for every policy, also where the order of decisions is not.
     names = dict.fromkeys((*SOUND[policy], SHARES))
-    verdicts = referee.judge(source, [referee.find_scenario(name) for name in names])
+    verdicts = referee.judge(source, [catalogue.find(referee.SCENARIOS, name) for name in names])
     for name, verdict in zip(names, verdicts, strict=True):
         found = verdict.comparison
         if name in SOUND[policy]:

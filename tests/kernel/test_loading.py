@@ -347,7 +347,7 @@ def test_killing_the_command_takes_the_policy_with_it(told):
 @in_a_machine
 def test_a_loader_that_dies_is_told(told):
     case = ended(told, "guest killed", 2)
-    assert "schedlab-guest ended with signal 9" in case["err"]
+    assert "schedlab-guest ended with SIGKILL" in case["err"]
     assert SCHEDULER_BACK in case["err"]
 
 

@@ -355,7 +355,7 @@ def test_agree_simulates_and_plays_with_the_values_of_a_set(monkeypatch, mine):
 
 def test_agree_simulates_under_the_values_that_it_is_given():
     policy = catalogue.load_policy(catalogue.names(catalogue.POLICIES)["round_robin"])
-    path = referee.find_scenario("two_hogs")
+    path = catalogue.find(referee.SCENARIOS, "two_hogs")
     usual = referee.simulated(policy, path, {})
     long = referee.simulated(policy, path, {"slice_ns": 20_000_000})
     assert len(long["timeline"]) < len(usual["timeline"])
@@ -368,7 +368,7 @@ def test_load_tells_the_guest_of_a_set_and_of_what_was_set_on_top(
     def started(command):
         raise SchedlabError(" ".join(command[-2:]))
 
-    monkeypatch.setattr(load, "require_kernel", lambda: None)
+    monkeypatch.setattr(load, "require_kernel", lambda **_: None)
     monkeypatch.setattr(load.programs, "GUEST", SimpleNamespace(find=lambda: "schedlab-guest"))
     monkeypatch.setattr(loading.bpf, "object_of", lambda source: source.with_suffix(".o"))
     monkeypatch.setattr(load, "_started", started)

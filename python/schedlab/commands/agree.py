@@ -10,7 +10,7 @@ from schedlab import catalogue
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.kernel import agreement
-from schedlab.kernel.referee import SCENARIOS, ScenarioAgreement, find_scenario, judge
+from schedlab.kernel.referee import SCENARIOS, ScenarioAgreement, judge
 from schedlab.report import tables
 
 
@@ -27,7 +27,9 @@ def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: 
     decided before and who was waiting. Exit code 1 if any differs.
     """
     source, set_name = catalogue.find_policy(policy)
-    paths = [find_scenario(name) for name in wanted] or list(catalogue.names(SCENARIOS).values())
+    paths = [catalogue.find(SCENARIOS, name) for name in wanted] or list(
+        catalogue.names(SCENARIOS).values()
+    )
     scenarios = list(judge(source, paths, kernel, set_name))
     if as_json:
         tables.print_json([one.as_json() for one in scenarios])

@@ -30,13 +30,13 @@ def list_verb(as_json: bool) -> int:
     kernels, unusable = present(), damaged()
     _print(kernels, as_json, unusable)
     for why in unusable.values():
-        click.echo(f"error: {why}", err=True)
+        print_note(f"error: {why}")
     known = {kernel["source"] for kernel in kernels}
     others = [p for p in catalogue.native().kernels_on_this_machine() if str(p) not in known]
     if others:
-        click.echo(f"on this machine, for `kernels add`: {', '.join(map(str, others))}", err=True)
+        print_note(f"on this machine, for `kernels add`: {', '.join(map(str, others))}")
     if not kernels and not unusable:
-        click.echo("the cache has no kernels yet: `schedlab kernels fetch` gets some", err=True)
+        print_note("the cache has no kernels yet: `schedlab kernels fetch` gets some")
     return EXIT_FOUND if unusable else 0
 
 
@@ -94,9 +94,7 @@ def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
     )
     _print([added], as_json)
     if "broken" in added["sched_ext"]:
-        click.echo(
-            f"warning: no policy can be loaded into {added['name']}: {why_broken(added)}", err=True
-        )
+        print_note(f"warning: no policy can be loaded into {added['name']}: {why_broken(added)}")
         return EXIT_FOUND
     return 0
 

@@ -8,6 +8,7 @@ from schedlab import catalogue
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.report import tables
+from schedlab.shown import print_note
 
 _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunables or parameters.")
 
@@ -23,7 +24,7 @@ def list_policies(verbose: bool, as_json: bool) -> int:
     broken = []
     rows = catalogue.policy_rows(broken.append)
     for error in broken:
-        click.echo(f"error: {error}", err=True)
+        print_note(f"error: {error}")
     tables.print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
     return EXIT_FOUND if broken else 0
 

@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
@@ -16,7 +17,7 @@ from schedlab import programs
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.kernel import result, sched_ext
 from schedlab.kernel.loading import STOP_WAIT_S, object_of, require_kernel
-from schedlab.shown import in_json
+from schedlab.shown import in_json, print_note
 from schedlab.values import parse_set, parse_tunable
 
 # `enum scx_exit_kind`: from here on a policy ended by an error.
@@ -53,7 +54,7 @@ def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
     root and a kernel with sched_ext. Ctrl-C or SIGTERM gives the machine back to the kernel's own
     scheduler; so does the end of this command for any other reason.
     """
-    require_kernel()
+    require_kernel(command=[str(Path(sys.argv[0]).absolute()), *sys.argv[1:]])
     guest = programs.GUEST.find()
     name, built, of_set = object_of(policy)
     command = [str(guest), "load", str(built), "--parent", str(os.getpid())]
@@ -133,30 +134,29 @@ class Shown:
         (record,) = records
         if self.as_json:
             click.echo(in_json(line.rstrip("\n")))
-        tell: dict[str, Callable[[Mapping], None]] = {
-            "booted": self._booted,
-            "attached": self._attached,
-            "restarted": self._restarted,
-            "started": self._started,
-            "counters": self._counters,
-        }
         kind = record["record"]
-        if kind in tell:
-            tell[kind](record)
+        if kind == "booted":
+            self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
+        elif kind == "attached":
+            self._attached(record)
+        elif kind == "restarted":
+            print_note(f"{self.policy} is loaded again, as the kernel asks: {record['message']}")
+        elif kind == "started":
+            self.started_at_ns = record["at_ns"]
+        elif kind == "counters" and not self.as_json:
+            self._counters(record)
         elif kind in ("refused", "ejected", "detached", "error"):
             self.end = record
 
     def exit_code(self, status: int) -> int:
         """Tells the end, and gives this command's exit code; `status` is the guest's.
 
-        Raises
-        ------
-        SchedlabError
-            If the end is not the kernel's verdict: a wrong tunable or object, a guest that died.
+        Raises SchedlabError if the end is not the kernel's verdict: a wrong tunable or object, a
+        guest that died.
         """
         end = self.end
         if end is None:
-            said = f"signal {-status}" if status < 0 else f"exit code {status}"
+            said = programs.signal_name(-status) if status < 0 else f"exit code {status}"
             raise SchedlabError(f"schedlab-guest ended with {said} and no word. {_scheduler_now()}")
         if end["record"] == "error":
             raise SchedlabError(end["message"])
@@ -164,29 +164,15 @@ class Shown:
             return self._refused(end)
         return self._ended(end)
 
-    def _booted(self, record: Mapping) -> None:
-        self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
-
     def _attached(self, record: Mapping) -> None:
         self.policy = record["policy"] or self.policy
         ready_s = (record["load_ns"] + record["attach_ns"]) / 1e9
-        click.echo(
+        print_note(
             f"{self.policy} schedules {self.kernel}, verified and attached in {ready_s:.2f} s;"
-            " Ctrl-C gives the machine back",
-            err=True,
+            " Ctrl-C gives the machine back"
         )
-
-    def _restarted(self, record: Mapping) -> None:
-        click.echo(
-            f"{self.policy} is loaded again, as the kernel asks: {record['message']}", err=True
-        )
-
-    def _started(self, record: Mapping) -> None:
-        self.started_at_ns = record["at_ns"]
 
     def _counters(self, record: Mapping) -> None:
-        if self.as_json:
-            return
         is_first = self.nr_lines == 0
         if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
             click.echo("".join(f"{title:>{width}}" for title, width in COLUMNS) + "  events")
@@ -198,7 +184,7 @@ class Shown:
             raise SchedlabError(refused["reason"], refused["hint"] or None)
         _tell_error(refused["reason"], refused["hint"])
         if refused["log"] and not self.as_json:
-            click.echo("note: with --json the record has the kernel's whole log", err=True)
+            print_note("note: with --json the record has the kernel's whole log")
         return EXIT_FOUND
 
     def _ended(self, end: Mapping) -> int:
@@ -206,9 +192,9 @@ class Shown:
         sentence = sentence or "it gave no reason, `dmesg` may have one"
         if end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND:
             _tell_error(f"the kernel ended {self.policy}: {sentence}", end["hint"])
-            click.echo(_scheduler_now(), err=True)
+            print_note(_scheduler_now())
             return EXIT_FOUND
-        click.echo(f"{self.policy} ended: {sentence}. {_scheduler_now()}", err=True)
+        print_note(f"{self.policy} ended: {sentence}. {_scheduler_now()}")
         return 0
 
 
@@ -223,16 +209,9 @@ def counters_line(counters: Mapping, at_s: float) -> str:
         found = [n for name, n in counters["calls"].items() if name.endswith(f"_{operation}")]
         return rate(sum(found)) if found else "-"
 
-    fields = (
-        f"{at_s:.1f} s",
-        rate(counters["switches"]),
-        calls("enqueue"),
-        calls("dispatch"),
-        f"{counters['nr_waiting']:,}",
-        f"{counters['nr_runnable']:,}",
-        f"{counters['nr_tasks']:,}",
-        f"{counters['nr_rejected']:,}",
-    )
+    levels = ("nr_waiting", "nr_runnable", "nr_tasks", "nr_rejected")
+    fields = [f"{at_s:.1f} s", rate(counters["switches"]), calls("enqueue"), calls("dispatch")]
+    fields += [f"{counters[level]:,}" for level in levels]
     events = (
         f"{name.removeprefix(EVENT_PREFIX).lower()} {count:,}"
         for name, count in counters["events"].items()
@@ -244,9 +223,7 @@ def counters_line(counters: Mapping, at_s: float) -> str:
 
 
 def _tell_error(message: str, hint: str) -> None:
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"hint: {hint}", err=True)
+    print_note(f"error: {message}" + (f"\nhint: {hint}" if hint else ""))
 
 
 def _scheduler_now() -> str:

@@ -6,7 +6,7 @@ loads. Maps that a kernel makes when it loads an object take no place in the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -61,30 +61,23 @@ class Sections:
 
 
 def sections_of(path: Path) -> Sections:
-    """Sizes of an ELF file's sections.
-
-    Raises
-    ------
-    SchedlabError
-        If the file cannot be read or is none of the format ELF.
-    """
+    """Sizes of an ELF file's sections; SchedlabError where it is none or cannot be read."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.constants import SH_FLAGS
     from elftools.elf.elffile import ELFFile
 
-    sizes = {"text": 0, "data": 0, "bss": 0, "code": 0}
+    sizes = dict.fromkeys(("text", "data", "bss", "code"), 0)
     try:
         with path.open("rb") as file:
             for section in ELFFile(file).iter_sections():
                 flags, size = section["sh_flags"], section["sh_size"]
                 if not flags & SH_FLAGS.SHF_ALLOC:
                     continue
-                if flags & SH_FLAGS.SHF_EXECINSTR:
-                    sizes["code"] += size
-                if flags & SH_FLAGS.SHF_EXECINSTR or not flags & SH_FLAGS.SHF_WRITE:
-                    sizes["text"] += size
-                else:
-                    sizes["bss" if section["sh_type"] == "SHT_NOBITS" else "data"] += size
+                is_code = bool(flags & SH_FLAGS.SHF_EXECINSTR)
+                is_written = not is_code and flags & SH_FLAGS.SHF_WRITE
+                starts = "bss" if section["sh_type"] == "SHT_NOBITS" else "data"
+                sizes[starts if is_written else "text"] += size
+                sizes["code"] += size * is_code
     except (OSError, ELFError) as error:
         raise SchedlabError(
             f"{path} cannot be measured: {error}", "give an object file of the format ELF"
@@ -105,14 +98,16 @@ def size_verb(policies: Sequence[str], kernels: bool, as_json: bool) -> int:
     """
     if kernels and policies:
         raise SchedlabError("--kernels is not about policies", "leave out one of them")
-    tell = _tell_kernels if kernels else _tell_policies
-    tell(policies, as_json)
+    if kernels:
+        _tell_kernels(as_json)
+    else:
+        _tell_policies(policies or catalogue.names(catalogue.POLICIES), as_json)
     return 0
 
 
-def _tell_policies(policies: Sequence[str], as_json: bool) -> None:
+def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
     found = {}
-    for text in policies or catalogue.names(catalogue.POLICIES):
+    for text in policies:
         # A set changes values, never sizes.
         source, _ = catalogue.find_policy(text)
         native = Path(catalogue.load_policy(source).object_path)
@@ -140,7 +135,7 @@ def _policy_row(policy: str, bpf: Sections, native: Sections) -> tuple[str | int
     return (policy, *there, native.code, native.data, native.bss)
 
 
-def _tell_kernels(_policies: Sequence[str], as_json: bool) -> None:
+def _tell_kernels(as_json: bool) -> None:
     rows = [
         {
             "kernel": kernel["release"],
@@ -157,11 +152,12 @@ def _tell_kernels(_policies: Sequence[str], as_json: bool) -> None:
     _print(("published in 2009", "image"), (row.values() for row in before))
     click.echo(KERNELS_NOTE)
     columns = ("size", "text", "data", "bss", "code")
-    names = [f"{row['kernel']} ({row['scheduler']})" for row in rows]
-    numbers = [[row[column] for column in columns] for row in rows]
     _print(
         ("kernel in the cache", "image", *columns[1:]),
-        ((name, *of) for name, of in zip(names, numbers, strict=True)),
+        (
+            [f"{row['kernel']} ({row['scheduler']})", *(row[name] for name in columns)]
+            for row in rows
+        ),
     )
     click.echo(AT_HAND_NOTE if rows else "The cache has none: `schedlab kernels fetch` gets some.")
 
@@ -184,7 +180,6 @@ def _print(headings: Sequence[str], rows: Iterable[Iterable[str | int]]) -> None
     table = Table(box=box.SIMPLE)
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="right" if place else "left", no_wrap=True)
-    form: Callable = "{:,}".format
     for name, *numbers in rows:
-        table.add_row(name, *map(form, numbers))
+        table.add_row(name, *map("{:,}".format, numbers))
     tables.print_table(table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab import catalogue, user_file
@@ -21,13 +21,13 @@ OBJECT_SUFFIX = ".o"
 STOP_WAIT_S = 35.0
 
 
-def require_kernel(sys_directory: Path = Path("/sys")) -> None:
+def require_kernel(
+    sys_directory: Path = Path("/sys"), command: Sequence[str] | None = None
+) -> None:
     """Refuses where no policy can be loaded, before anything is built.
 
-    Raises
-    ------
-    SchedlabError
-        If the running kernel has no sched_ext, we are not root, or a scheduler is attached.
+    `command` is what sudo may be given. Raises SchedlabError if the running kernel has no
+    sched_ext, we are not root, or a scheduler is attached.
     """
     now = sched_ext.sched_ext(sys_directory)
     if now is None:
@@ -37,10 +37,9 @@ def require_kernel(sys_directory: Path = Path("/sys")) -> None:
             " what this machine can do, `schedlab kernels fetch` gets kernels for VMs",
         )
     if os.geteuid() != 0:
-        own = [str(Path(sys.argv[0]).absolute()), *sys.argv[1:]]
         raise SchedlabError(
             "not root: only root may give the kernel another scheduler",
-            f"sudo {shlex.join(own)}",
+            f"sudo {shlex.join(command)}" if command else "run the same command as root",
         )
     if now.state != "disabled":
         raise SchedlabError(

@@ -51,22 +51,25 @@ def examine() -> Iterator[Finding]:
     yield from running_kernel()
 
 
+def _finding(needed_for: str, what: str, found: str, to_do: str = "") -> Finding:
+    """What is there, or is missing, as there is something to do."""
+    return Finding(needed_for, what, "missing" if to_do else "ok", found, to_do)
+
+
 def _compiler() -> Finding:
     command = os.environ.get("CC", "cc")
     path = shutil.which(command.split()[0]) if command.split() else None
     if path is None:
         to_do = "apt-get install gcc libc6-dev"
-        return Finding(SIMULATOR, "C compiler", "missing", f"no {command} on PATH", to_do)
-    return Finding(SIMULATOR, "C compiler", "ok", _first_line([path, "--version"]))
+        return _finding(SIMULATOR, "C compiler", f"no {command} on PATH", to_do)
+    return _finding(SIMULATOR, "C compiler", _first_line([path, "--version"]))
 
 
 def _clang() -> Finding:
-    clang = bpf.find_clang()
-    if clang:
-        return Finding(KERNEL, "clang for BPF", "ok", clang.version)
+    if clang := bpf.find_clang():
+        return _finding(KERNEL, "clang for BPF", clang.version)
     found = f"no clang of version {bpf.CLANG_OLDEST} or later"
-    to_do = f"apt-get install clang-{bpf.CLANG_OLDEST}"
-    return Finding(KERNEL, "clang for BPF", "missing", found, to_do)
+    return _finding(KERNEL, "clang for BPF", found, f"apt-get install clang-{bpf.CLANG_OLDEST}")
 
 
 def _guest() -> Finding:
@@ -82,11 +85,10 @@ def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:
     paths = (
         path for root in roots for depth in ("", "*/") for path in root.glob(f"{depth}libelf.a")
     )
-    found = next(paths, None)
-    if found:
-        return Finding(KERNEL, "libelf-dev", "ok", str(found))
+    if found := next(paths, None):
+        return _finding(KERNEL, "libelf-dev", str(found))
     if is_needed:
-        return Finding(KERNEL, "libelf-dev", "missing", "no libelf.a", "apt-get install libelf-dev")
+        return _finding(KERNEL, "libelf-dev", "no libelf.a", "apt-get install libelf-dev")
     return Finding(KERNEL, "libelf-dev", "note", "no libelf.a; only building the guest needs it")
 
 
@@ -113,9 +115,7 @@ def _kernels() -> Finding:
         found += f"; without: {', '.join(others)}"
     if damaged:
         found += f"; damaged, see `schedlab kernels list`: {', '.join(damaged)}"
-    if usable:
-        return Finding(VM, "kernels", "ok", found)
-    return Finding(VM, "kernels", "missing", found, "schedlab kernels fetch")
+    return _finding(VM, "kernels", found, "" if usable else "schedlab kernels fetch")
 
 
 def _kvm(has_kernel: bool) -> Finding:
@@ -133,8 +133,8 @@ def _kvm(has_kernel: bool) -> Finding:
 
 def _root() -> Finding:
     if os.geteuid() == 0:
-        return Finding(HOST, "root", "ok", "yes")
-    return Finding(HOST, "root", "missing", "no", "run `schedlab load` as root")
+        return _finding(HOST, "root", "yes")
+    return _finding(HOST, "root", "no", "run `schedlab load` as root")
 
 
 def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
@@ -142,20 +142,20 @@ def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
     release = platform.release()
     btf = sys / "kernel/btf/vmlinux"
     if btf.exists():
-        yield Finding(HOST, "BTF", "ok", str(btf))
+        yield _finding(HOST, "BTF", str(btf))
     else:
         to_do = "a kernel built with CONFIG_DEBUG_INFO_BTF=y"
-        yield Finding(HOST, "BTF", "missing", f"{release} has none", to_do)
+        yield _finding(HOST, "BTF", f"{release} has none", to_do)
     now = sched_ext(sys)
     if now is None:
         to_do = "Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y, or a VM"
-        yield Finding(HOST, "sched_ext", "missing", f"{release} is without", to_do)
+        yield _finding(HOST, "sched_ext", f"{release} is without", to_do)
     elif now.state == "disabled":
-        yield Finding(HOST, "sched_ext", "ok", f"{release}, no scheduler attached")
+        yield _finding(HOST, "sched_ext", f"{release}, no scheduler attached")
     else:
         attached = now.ops or "a scheduler"
         found = f"{release}, {attached} is attached ({now.state})"
-        yield Finding(HOST, "sched_ext", "missing", found, f"stop {attached} first")
+        yield _finding(HOST, "sched_ext", found, f"stop {attached} first")
 
 
 def _first_line(command: list[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import catalogue, user_file
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import SchedlabError
 from schedlab.kernel import agreement, bpf, platform, play, vm
 from schedlab.kernel import result as kernel_result
 
@@ -56,27 +56,13 @@ class ScenarioAgreement:
         }
 
 
-def find_scenario(name: str) -> Path:
-    """The file of a scenario; a text with a "/" is a path."""
-    known = catalogue.names(SCENARIOS)
-    if catalogue.is_path(SCENARIOS, name):
-        return catalogue.find(SCENARIOS, name)
-    if name not in known:
-        raise UnknownName(SCENARIOS.kind, name, known)
-    return known[name]
-
-
 def judge(
     source: Path, paths: Sequence[Path], kernel: str | None = None, set_name: str | None = None
 ) -> Iterator[ScenarioAgreement]:
     """Plays and simulates scenarios under the policy of a C file; one boot plays all.
 
-    `set_name` is one of its tunable sets.
-
-    Raises
-    ------
-    SchedlabError
-        If a scenario could not be played to its end, or the policy did not survive it.
+    `set_name` is one of its tunable sets. Raises SchedlabError if a scenario could not be played to
+    its end, or the policy did not survive it.
     """
     policy = catalogue.load_policy(source)
     values = catalogue.values_of_set(policy, set_name)
@@ -94,10 +80,7 @@ def judge(
 
 
 def simulated(policy: object, path: Path, tunables: Mapping[str, int]) -> dict:
-    """The result of simulating a scenario, with its timeline.
-
-    What is not in `tunables` has its default.
-    """
+    """The result of simulating a scenario, with its timeline; tunables left out have defaults."""
     machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, MACHINE))
     workload = catalogue.load_workload(path, {})
     text = catalogue.native().simulate(

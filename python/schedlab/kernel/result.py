@@ -11,11 +11,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from schedlab.digests import canonical_json
+from schedlab.kernel.vm import POWERED_OFF
 from schedlab.nice import weight_of
 
 DIGEST_DIGITS = 16
 EVIDENCE_CHARACTERS_MAX = 64 * 1024
-POWERED_OFF = "powered_off"
+# What only simulations tell; of requests, because the player refuses workloads that have some.
+SIMULATED = (
+    *("events", "ticks", "interrupts", "cpu_time_ns"),
+    *("response_ns", "deadlines", "deadline_misses", "requests"),
+)
 BOOT_HINT = "a kernel may hang while it boots, or this machine be too busy: try --cpus 1, or again"
 
 
@@ -90,21 +95,11 @@ def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict
     machine itself died there is none, and the run is tried again.
     """
     repeats = kind in ("refused", "ejected", "time_limit")
-    error = {
-        "kind": kind,
-        "message": message,
-        "hint": hint,
-        "evidence": evidence[-EVIDENCE_CHARACTERS_MAX:],
-        "pid": None,
-        "task": None,
-        "cpu": None,
-        "at_ns": 0,
-    }
-    return {
-        "status": "failed",
-        "error": error,
-        "digest": _digest([kind, message]) if repeats else "",
-    }
+    error = {"kind": kind, "message": message, "hint": hint}
+    error |= {"evidence": evidence[-EVIDENCE_CHARACTERS_MAX:]}
+    error |= {"pid": None, "task": None, "cpu": None, "at_ns": 0}
+    digest = _digest([kind, message]) if repeats else ""
+    return {"status": "failed", "error": error, "digest": digest}
 
 
 def _failure_of(told: Mapping, end: str, message: str, console: str) -> dict | None:
@@ -143,28 +138,20 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
         "messages": played["messages"],
         "nr_tasks": played["nr_tasks"],
         "nr_cpus": played["nr_cpus"],
-        "events": None,
         "switches": _sum(whole, "switches"),
         "voluntary_switches": _sum(whole or played, "voluntary_switches"),
         "involuntary_switches": _sum(whole or played, "involuntary_switches"),
         "migrations": _sum(whole, "migrations"),
         "wakeups": _sum(whole, "wakeups"),
-        "ticks": None,
-        "interrupts": None,
-        "cpu_time_ns": None,
         "run_ns": whole and whole["run_ns"],
         "wait_ns": whole and whole["wait_ns"],
         "wakeup_latency_ns": whole and whole["wakeup_latency_ns"],
-        # The player refuses workloads with requests.
-        "response_ns": None,
-        "deadlines": None,
-        "deadline_misses": None,
-        "requests": None,
         "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
         "task_groups": _task_groups(played, whole),
         "timeline": whole["timeline"] if keeps else None,
         "timeline_names": names if keeps else None,
-        "recording": _recording(played, schedule),
+        "recording": _recording(schedule),
+        **dict.fromkeys(SIMULATED),
     }
 
 
@@ -226,7 +213,7 @@ def _task_groups(played: Mapping, whole: Mapping | None) -> list[dict]:
     return groups
 
 
-def _recording(played: Mapping, schedule: Mapping | None) -> dict | None:
+def _recording(schedule: Mapping | None) -> dict | None:
     """How far the recording can be relied on."""
     if schedule is None:
         return None

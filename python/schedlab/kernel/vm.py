@@ -210,12 +210,7 @@ def start(
     keep : bool
         Whether the machine may go on from a boot that was kept, and is kept itself.
     options
-        As `boot` has them.
-
-    Raises
-    ------
-    SchedlabError, NativeError
-        If the guest's program, the kernel or QEMU is missing, or a value cannot be used.
+        As `boot` has them, with its errors; SchedlabError too if the guest's program is missing.
     """
     text = json.dumps(job, sort_keys=True).encode()
     return boot(

@@ -4,6 +4,10 @@ Each function takes numbers and returns a Plotly figure; none reads or writes a 
 keeps its colour, dash and marker in every figure of a report, and is named at the end of its own
 line, so that the figures can be read in grey and without a legend. Figures have no size of their
 own but their height: the page gives the width.
+
+Series are points by policy, in order of x, which is a number, or a word for a scale of categories.
+`looks` are those of `looks_of` for the whole report. Titles say the unit. `y_max` is the highest
+value of the panels that share an axis, in the unit of the points.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +26,8 @@ GRID = "#e6e9ee"
 
 PANEL_HEIGHT_PX = 320
 LABEL_CHARACTERS_MAX = 20
+# Panels share their y axis until the tallest would press the lowest into its bottom fifth.
 SHARED_Y_FACTOR_MAX = 5.0
-"""Panels share their y axis until the tallest would press the lowest into its bottom fifth."""
 
 _MARGIN = {"l": 80, "t": 12, "b": 46}
 _LABEL_GAP_PX = 16
@@ -104,19 +108,7 @@ def curve_figure(
     y_title: str,
     y_max: float | None = None,
 ) -> go.Figure:
-    """A curve a policy with its interval as a band, on axes that start at zero.
-
-    Parameters
-    ----------
-    series : mapping of policy to points
-        Points in order of x; x is a number, or a word for a scale of categories.
-    looks : mapping of policy to Look
-        As `looks_of` gives them for the whole report.
-    x_title, y_title : str
-        With unit.
-    y_max : float, optional
-        Highest value of the panels that share the axis, in the unit of the points.
-    """
+    """A curve a policy with its interval as a band, on axes that start at zero."""
     top = 1.06 * (y_max if y_max is not None else highest_of(series))
     figure = go.Figure()
     _draw(figure, series, looks)
@@ -132,16 +124,7 @@ def dot_figure(
 ) -> go.Figure:
     """One dot a policy with its interval as a whisker, where nothing was varied.
 
-    Parameters
-    ----------
-    points : mapping of policy to Point
-        Their x is not looked at: each policy has its own place.
-    looks : mapping of policy to Look
-        As `looks_of` gives them for the whole report.
-    y_title : str
-        With unit.
-    y_max : float, optional
-        Highest value of the panels that share the axis, in the unit of the points.
+    The x of a point is not looked at: each policy has its own place.
     """
     series = {name: [Point(name, p.centre, p.low, p.high)] for name, p in points.items()}
     top = 1.06 * (y_max if y_max is not None else highest_of(series))
@@ -165,18 +148,8 @@ def ratio_figure(
 ) -> go.Figure:
     """Each policy's time over that of `baseline`, on a log axis where half and double balance.
 
-    Parameters
-    ----------
-    series : mapping of policy to points
-        Dimensionless ratios, without `baseline` itself, which is the line at 1.
-    looks : mapping of policy to Look
-        As `looks_of` gives them for the whole report, with `baseline`.
-    x_title : str
-        With unit.
-    baseline : str
-        The policy the others are compared with.
-    limits : (float, float)
-        Lowest and highest ratio of the panels that share the axis; 1 is always shown.
+    Series are ratios without `baseline` itself, which is the line at 1 and has a look. `limits` are
+    the lowest and highest ratio of the panels that share the axis; 1 is always shown.
     """
     low, high = min(limits[0], 0.97), max(limits[1], 1.03)
     pad = (high / low) ** 0.06
@@ -206,14 +179,7 @@ def latency_figure(
 ) -> go.Figure:
     """Percentiles of a delay, in nanoseconds, on a log axis; a zero is drawn at 1 ns.
 
-    Parameters
-    ----------
-    series : mapping of policy to points
-        x is the name of the percentile, in order; centre, low and high are in nanoseconds.
-    looks : mapping of policy to Look
-        As `looks_of` gives them for the whole report.
-    y_title : str
-        What is delayed; the units stand at the ticks.
+    x is the name of the percentile. `y_title` says what is delayed; the units stand at the ticks.
     """
     drawn = {name: [_at_least_1_ns(p) for p in points] for name, points in series.items()}
     values = [bound for points in drawn.values() for p in points for bound in _bounds(p)]
@@ -237,10 +203,7 @@ def latency_figure(
 def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
     """Where the CPUs' time went: one bar a policy, its parts adding up to 100 %.
 
-    Parameters
-    ----------
-    shares : mapping of policy to mapping of part to share
-        Parts are `CPU_PARTS`; shares are fractions of elapsed time x CPUs, in [0, 1].
+    `shares` are fractions of elapsed time x CPUs, in [0, 1], by policy and part of `CPU_PARTS`.
     """
     figure = go.Figure()
     names = list(shares)

@@ -7,6 +7,7 @@ measured by, as many at a time as there is room for.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import textwrap
@@ -60,15 +61,10 @@ def fits(table: Table) -> bool:
     return Measurement.get(console, unbounded, table).maximum <= console.width
 
 
-def print_columns(columns: Sequence[str], build: Callable[[Sequence[str]], Table]) -> None:
-    """A table with a column for each name, in as many parts as stdout's width asks for.
+def print_columns(columns: Sequence, build: Callable[[Sequence], Table]) -> None:
+    """A table with so many columns, in as many parts as stdout's width asks for.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Names, in order.
-    build : callable
-        A table of some of them, with what stands to their left, which every part repeats.
+    `build` makes a table of some of them, with what stands to their left, which every part repeats.
     """
     rest = list(columns)
     while rest:
@@ -85,12 +81,7 @@ def print_policy_rows(policies: Sequence[str], blocks: Sequence[Block]) -> None:
         rest = list(block.groups)
         if not all(fits(_rows(policies, block.name, [group])) for group in rest):
             rest = [[column] for group in rest for column in group]
-        while rest:
-            nr = len(rest)
-            while nr > 1 and not fits(_rows(policies, block.name, rest[:nr])):
-                nr -= 1
-            print_table(_rows(policies, block.name, rest[:nr]))
-            rest = rest[nr:]
+        print_columns(rest, functools.partial(_rows, policies, block.name))
 
 
 def _rows(policies: Sequence[str], name: str, groups: Sequence[Sequence[Column]]) -> Table:
