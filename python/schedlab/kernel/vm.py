@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from schedlab import catalogue, programs
 
@@ -187,8 +187,6 @@ def start(
     policy: Policy | None = None,
     *,
     executables: Mapping[str, bytes] | None = None,
-    deterministic: bool = False,
-    seed: int = 1,
     keep: bool = True,
     **options,
 ) -> Boot:
@@ -212,19 +210,39 @@ def start(
     options
         As `boot` has them, with its errors; SchedlabError too if the guest's program is missing.
     """
+    is_deterministic = options.get("deterministic", False)
+    options |= {"seed": 1} if is_deterministic else {}
     text = json.dumps(job, sort_keys=True).encode()
     return boot(
         kernel,
         initramfs({}, {"/init": programs.GUEST.find().read_bytes(), **(executables or {})}),
         initramfs({**files, "/job.json": text}, {}),
         policy and initramfs(policy.files(), {}),
-        deterministic=deterministic,
-        seed=1 if deterministic else seed,
-        settle_s=SETTLE_DETERMINISTIC_S if deterministic else SETTLE_S,
+        settle_s=SETTLE_DETERMINISTIC_S if is_deterministic else SETTLE_S,
         keep_in=str(catalogue.machines_directory()) if keep else None,
         keep_with_policy=policy is not None and policy.is_kept,
         **options,
     )
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is booted; see `_native.boot`."""
+
+    cpus: str = "1"
+    """`N`, or `N,SOCKETS,CORES,THREADS`."""
+    memory_mib: int = 1024
+    accelerator: str | None = None
+    """"kvm" or "tcg"; KVM where it works, if not given."""
+    deterministic: bool = False
+    """The clock counts instructions: equal boots give equal lines, to the nanosecond."""
+    seed: int = 1
+    settle_s: float = 0.0
+    align_clocks: bool = False
+    record_kib_per_cpu: int = 0
+    keep_in: str | None = None
+    keep_with_policy: bool = False
+    kernel_arguments: Sequence[str] = ()
 
 
 def boot(
@@ -233,19 +251,9 @@ def boot(
     job: object = None,
     policy: object = None,
     *,
-    cpus: str = "1",
-    memory_mib: int = 1024,
-    accelerator: str | None = None,
-    deterministic: bool = False,
-    seed: int = 1,
-    settle_s: float = 0.0,
-    align_clocks: bool = False,
-    record_kib_per_cpu: int = 0,
-    keep_in: str | None = None,
-    keep_with_policy: bool = False,
     limits: Limits | None = None,
-    kernel_arguments: Sequence[str] = (),
     tells: Callable[[str], None] | None = None,
+    **machine,
 ) -> Boot:
     """Starts a kernel of the cache with an initramfs.
 
@@ -253,47 +261,25 @@ def boot(
     ----------
     job, policy : Initramfs, optional
         What a guest of ours gets once it has booted, see `start`.
-    cpus : str
-        `N`, or `N,SOCKETS,CORES,THREADS`.
-    accelerator : {"kvm", "tcg"}, optional
-        KVM where it works, if not given.
-    deterministic : bool
-        The guest's clock counts its instructions: equal boots give equal lines, to the nanosecond.
-    settle_s, align_clocks, record_kib_per_cpu, keep_in, keep_with_policy
-        See `_native.boot`.
     tells : callable, optional
         See `Boot.tells`.
+    machine
+        The fields of `Machine`.
 
     Raises
     ------
     NativeError
         If there is no such kernel, no QEMU, or a value cannot be used.
     """
-    native = catalogue.native()
+    native, of = catalogue.native(), Machine(**machine)
     limits = limits or Limits()
     directory = str(catalogue.kernels_directory())
-    if accelerator is None:
-        accelerator = "tcg" if deterministic else native.fastest_accelerator(directory, kernel)
-    start = functools.partial(
-        native.boot,
-        directory,
-        kernel,
-        files,
-        job,
-        policy,
-        cpus=cpus,
-        memory_mib=memory_mib,
-        accelerator=accelerator,
-        deterministic=deterministic,
-        seed=seed,
-        settle_s=settle_s,
-        align_clocks=align_clocks,
-        record_kib_per_cpu=record_kib_per_cpu,
-        keep_in=keep_in,
-        keep_with_policy=keep_with_policy,
-        boot_limit_s=limits.boot_s,
-        wall_limit_s=limits.wall_s,
-        kernel_arguments=list(kernel_arguments),
-    )
+    options = asdict(of)
+    if of.accelerator is None:
+        fastest = native.fastest_accelerator
+        options["accelerator"] = "tcg" if of.deterministic else fastest(directory, kernel)
+    options |= {"boot_limit_s": limits.boot_s, "wall_limit_s": limits.wall_s}
+    options |= {"kernel_arguments": list(of.kernel_arguments)}
+    start = functools.partial(native.boot, directory, kernel, files, job, policy, **options)
     again = functools.partial(start, boot_effort_s=BOOT_EFFORT_AGAIN_S)
     return Boot(start(boot_effort_s=BOOT_EFFORT_S), again, tells=tells, quiet_s=limits.quiet_s)
