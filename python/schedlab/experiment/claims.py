@@ -7,7 +7,7 @@ got. It says within which bounds the number must lie. `verdicts` holds runs agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
@@ -171,10 +171,3 @@ def _places(table: Table, known: Mapping[str, list]) -> tuple[Place, ...]:
         # As the experiment has it: 2.0 is 2.
         listed[name] = [known[name][known[name].index(one)] for one in values]
     return tuple(dict(zip(listed, values, strict=True)) for values in product(*listed.values()))
-
-
-def of_definition(raw: Sequence[Mapping]) -> tuple[Claim, ...]:
-    """The claims that a stored definition of an experiment holds."""
-    return tuple(
-        Claim(**{**claim, "of": tuple(claim["of"]), "over": tuple(claim["over"])}) for claim in raw
-    )
