@@ -290,8 +290,10 @@ def read_options(path: Path) -> dict:
 
 def _names(table: Table, key: str) -> list[str]:
     value = table.get(key, (str, list), "a list of names or paths", None)
-    is_one = isinstance(value, str) and "," not in value
-    return [value] if is_one else list(table.texts(key))
+    if isinstance(value, str) and "," in value:
+        listed = ", ".join(f'"{item.strip()}"' for item in value.split(","))
+        table.refuse(key, value, "is one text", f"write {key} = [{listed}]")
+    return [value] if isinstance(value, str) else list(table.texts(key))
 
 
 def _whole_number(table: Table, key: str) -> int:

@@ -13,6 +13,7 @@ own between two ticks.
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 import time
@@ -139,17 +140,9 @@ def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
     ExperimentError
         If it cannot be made.
     """
-    is_terminal = sys.stderr.isatty()
     with Progress(0, "") as progress:
-
-        def tell(stage: str) -> None:
-            text = STAGES[stage].format(kernel=f"Linux {cell.platform.kernel.release}")
-            progress.update(0, text)
-            # Piped, a boot is told of, as it takes seconds.
-            if stage == "booting" and not is_terminal:
-                progress.note(f"note: {text}")
-
-        outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tells=tell)
+        tells = functools.partial(tell_stage, progress, f"Linux {cell.platform.kernel.release}")
+        outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tells=tells)
     if outcome.fault is not None:
         raise ExperimentError(outcome.fault, outcome.hint)
     return outcome
@@ -162,6 +155,14 @@ STAGES = {
     "restoring": "restoring a machine with {kernel}",
     "working": "running on {kernel}",
 }
+
+
+def tell_stage(progress: Progress, kernel: str, stage: str) -> None:
+    """Says which stage a machine has come to; piped only that it boots, as that takes seconds."""
+    text = STAGES[stage].format(kernel=kernel)
+    progress.update(0, text)
+    if stage == "booting" and not sys.stderr.isatty():
+        progress.note(f"note: {text}")
 
 
 def _refuse_changes(cell: Cell) -> None:
