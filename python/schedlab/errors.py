@@ -26,12 +26,6 @@ class SchedlabError(Exception):
         self.hint = hint
 
 
-def split_hint(error: Exception) -> tuple[str, str]:
-    """The message of an error of the Rust core, and its hint, which is empty without one."""
-    message, _, hint = str(error).partition("\nhint: ")
-    return message, hint
-
-
 class BadValue(SchedlabError):
     """A value that cannot be used: `place` is the option or file it came from."""
 

@@ -271,10 +271,9 @@ def _refuse_unplayable(experiment: Experiment) -> None:
         try:
             workload.check_playable()
         except catalogue.native().ScenarioError as error:
-            message, _, hint = str(error).partition("\nhint: ")
             raise ExperimentError(
-                f"{path} cannot run on a real kernel: {message}",
-                f"{hint}; without --on vm it is simulated" if hint else None,
+                f"{path} cannot run on a real kernel: {error.message}",
+                f"{error.hint}; without --on vm it is simulated" if error.hint else None,
             ) from error
 
 
@@ -309,11 +308,10 @@ def _load_workload(
             workload.check_cpus(machine.name, machine.nr_cpus)
         return workload
     except catalogue.native().ScenarioError as error:
-        message, _, hint = str(error).partition("\nhint: ")
         for name, text in given.items():
-            if re.search(rf"\bparameters?[. ]{re.escape(name)}\b", message):
+            if re.search(rf"\bparameters?[. ]{re.escape(name)}\b", error.message):
                 place = f"{places[name]} {name}={text}"
-                raise ExperimentError(f"{place}: {message}", hint or None) from error
+                raise ExperimentError(f"{place}: {error.message}", error.hint) from error
         raise
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import catalogue, programs
-from schedlab.errors import SchedlabError, split_hint
+from schedlab.errors import SchedlabError
 from schedlab.kernel import bpf, images
 from schedlab.kernel.sched_ext import sched_ext
 
@@ -107,7 +107,7 @@ def _kernels() -> Finding:
     try:
         present, damaged = images.present(), images.damaged()
     except catalogue.native().KernelError as error:
-        return Finding(VM, "kernels", "missing", *split_hint(error))
+        return Finding(VM, "kernels", "missing", error.message, error.hint or "")
     usable = [kernel["name"] for kernel in present if kernel["sched_ext"] == "sound"]
     others = [kernel["name"] for kernel in present if kernel["sched_ext"] != "sound"]
     found = f"with sched_ext: {', '.join(usable) or 'none'}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from schedlab import catalogue, programs
 from schedlab.digests import canonical_json
-from schedlab.errors import BadValue, SchedlabError, split_hint
+from schedlab.errors import BadValue, SchedlabError
 
 SIMULATOR = "sim"
 VM = "vm"
@@ -100,9 +100,9 @@ def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
     try:
         qemu = catalogue.native().find_qemu()["version"]
     except catalogue.native().VmError as error:
-        message, hint = split_hint(error)
         doctor = "`schedlab doctor` tells what else is missing"
-        raise SchedlabError(message, f"{hint}; {doctor}" if hint else doctor) from error
+        hint = f"{error.hint}; {doctor}" if error.hint else doctor
+        raise SchedlabError(error.message, hint) from error
     guest = hashlib.sha256(programs.GUEST.find().read_bytes()).hexdigest()
     cache = str(catalogue.kernels_directory())
     fastest = catalogue.native().fastest_accelerator
@@ -124,8 +124,8 @@ def find_record(name: str | None) -> Mapping:
     try:
         return json.loads(native.kernels_find(str(catalogue.kernels_directory()), name))
     except native.KernelError as error:
-        message, hint = split_hint(error)
-        raise SchedlabError(message, hint or "`schedlab kernels fetch` gets some") from error
+        hint = error.hint or "`schedlab kernels fetch` gets some"
+        raise SchedlabError(error.message, hint) from error
 
 
 def kernel_of(record: Mapping) -> Kernel:

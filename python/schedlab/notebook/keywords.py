@@ -36,8 +36,8 @@ def ours(function: Callable) -> Callable:
             error.hint = error.hint and _keywords(error.hint)
             raise
         except catalogue.native().NativeError as error:
-            message, _, hint = str(error).partition("\nhint: ")
-            raise SchedlabError(_keywords(message), _keywords(hint) or None) from error
+            hint = _keywords(error.hint or "") or None
+            raise SchedlabError(_keywords(error.message), hint) from error
 
     return asked
 
