@@ -423,7 +423,7 @@ def test_an_export_of_comparisons_where_there_is_none_leads_on(tmp_path):
     ("name", "options", "said"),
     [
         ("x.tex", ("--what", "repetitions"), "has a table of runs only"),
-        ("x.csv", ("--suite", "made", "--what", "runs"), "is of repetitions"),
+        ("x.csv", ("--suite", "made", "--what", "runs"), "is of measurements"),
         ("x.csv", ("--experiment", "x", "--what", "repetitions"), "is of runs"),
         ("x.csv", ("--experiment", "x", "--what", "comparisons"), "is of runs"),
         ("x.csv", ("--suite", "none"), "unknown suite"),

@@ -17,7 +17,6 @@ from running import PATIENCE_S, assert_it_goes, begin, wait_for
 from schedlab import catalogue, workers
 from schedlab.errors import SchedlabError
 from schedlab.experiment import cells, definition, sweep
-from schedlab.race import plan
 from schedlab.race import worker as race_worker
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "race.md"
@@ -252,7 +251,9 @@ CONSTRUCTOR = "__attribute__((constructor)) static void begin(void) { sleep(1000
 def test_a_plug_in_that_never_comes_back_is_ended_by_a_limit(tmp_path, monkeypatch, change):
     source = plugin(tmp_path, **change)
     built = catalogue.native().race_compile(
-        str(source), str(plan.header_directory()), str(tmp_path / "cache")
+        str(source),
+        str(catalogue.data_directory() / "crates/race/include"),
+        str(tmp_path / "cache"),
     )
     monkeypatch.setattr(race_worker, "STILL_S", 1.0)
     spec = {"workload": "hold", "n": 4, "rounds": 1, "loops": 200, "plugins": [str(built)]}

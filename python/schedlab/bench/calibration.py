@@ -124,10 +124,11 @@ def lines_of(program: Path, *words: str, cpu: int | None = None) -> list[dict]:
         If they fail, say something else, or take longer than five minutes.
     """
     command = [str(program), *words]
-    done = programs.text_output(command, MEASURES_S_MAX, cpu)
+    done = programs.output(command, MEASURES_S_MAX, cpu=cpu)
+    output, errors = (of.decode(errors="replace") for of in (done.stdout, done.stderr))
     if done.returncode:
-        raise SchedlabError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return json_lines(done.stdout, " ".join(command))
+        raise SchedlabError(f"{' '.join(command)}: {errors.strip()}")
+    return json_lines(output, " ".join(command))
 
 
 def times_of(program: Path, *words: str, cpu: int | None = None) -> dict[str, float]:

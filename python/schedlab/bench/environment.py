@@ -373,7 +373,7 @@ def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
     form = "${Package}\t${db:Status-Status}\t${Version}\n"
     query = ["dpkg-query", "--show", f"--showformat={form}", *packages]
     with contextlib.suppress(SchedlabError):
-        for line in programs.text_output(query, PROGRAM_TIMEOUT_S).stdout.splitlines():
+        for line in programs.output(query, PROGRAM_TIMEOUT_S).stdout.decode().splitlines():
             name, status, version = line.split("\t")
             if status == "installed":
                 versions[name] = version

@@ -184,7 +184,7 @@ def _are_identical(records: Sequence[RunRecord]) -> bool:
 
 def _merge(file: str | None, given: Mapping) -> dict:
     """What an experiment file says, overridden by what the options say."""
-    merged = {"repeat": 5}
+    merged = {"repeat": definition.REPEATS}
     of_file: dict = {}
     if file:
         of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))

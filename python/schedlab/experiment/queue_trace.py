@@ -20,14 +20,8 @@ HEADER = """\
 
 
 def refuse_unfit(path: Path | None, queue: str | None, is_simulated: bool) -> None:
-    """Refuses options that cannot be had together, before anything runs.
-
-    Raises
-    ------
-    SchedlabError
-        If a queue is named and no file, if a real kernel runs, or if there is no folder for the
-        file.
-    """
+    """Raises SchedlabError, before anything runs, for options that cannot be had together, or if
+    there is no folder for the file."""
     if path is None:
         if queue is not None:
             raise SchedlabError(

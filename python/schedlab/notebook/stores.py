@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas
     import plotly.graph_objects as go
 
-    from schedlab.bench.answers import Answer, Row
+    from schedlab.bench.answers import Answer, CaseRow
     from schedlab.statistics.estimates import Estimate
 
 T = TypeVar("T")
@@ -285,7 +285,7 @@ class Campaigns:
             reporting.write_page(kept, self.suite, path)
         return path
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[CaseRow]:
         from schedlab.bench import answers
 
         with Store(self.path, read_only=True) as kept:
