@@ -74,15 +74,21 @@ class Divided:
         for reader in readers:
             reader.start()
         child = self._answer()
-        killer = threading.Timer(timeout_s, os.kill, [child, signal.SIGKILL])
+        late = threading.Event()
+
+        def end():
+            late.set()
+            os.kill(child, signal.SIGKILL)
+
+        killer = threading.Timer(timeout_s, end)
         killer.start()
         try:
             code = os.waitstatus_to_exitcode(self._answer())
             for reader in readers:
-                reader.join()
+                reader.join(timeout_s)
         finally:
             killer.cancel()
-        if killer.finished.is_set() and code == -signal.SIGKILL:
+        if late.is_set():
             raise subprocess.TimeoutExpired(words, timeout_s, *texts)
         return subprocess.CompletedProcess(words, code, *texts)
 
