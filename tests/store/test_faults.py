@@ -136,7 +136,25 @@ def test_damaged_measurements_and_heats_name_their_row(path):
             kept.surroundings("c1")
         with pytest.raises(DamagedRow, match=r"heat k1 .* its result"):
             heats.find("k1")
+        change(path, "UPDATE heats SET result = '{}'")
+        with pytest.raises(DamagedRow, match=r"heat k1 .* has no rows"):
+            heats.find("k1")
         assert len(store.runs()) == 2
+
+
+def test_a_column_that_is_missing_is_named_and_one_more_is_left_alone(path, tmp_path):
+    with Store(path) as store:
+        Heats(store).add("k1", StoredHeat("2026-01-01", None, {"spec": {}, "rows": []}))
+    change(path, "ALTER TABLE heats ADD COLUMN mine TEXT")
+    change(path, "ALTER TABLE experiments ADD COLUMN mine TEXT")
+    with Store(path) as store:
+        assert [heat.load for heat in Heats(store).all()] == [None]
+        store.experiments()
+    change(path, "ALTER TABLE heats DROP COLUMN load")
+    with Store(path) as store, pytest.raises(DamagedRow, match=r"heat k1 .* no column load"):
+        Heats(store).all()
+    with Store(tmp_path / "new.db") as new, pytest.raises(StoreError, match="no column load"):
+        merge(new, path, print)
 
 
 # ---- older formats ------------------------------------------------------------------------------

@@ -29,7 +29,9 @@ def _rows(heat: StoredHeat, found: Mapping[str, Any]) -> Iterator[dict[str, Any]
     for names, values in ((OF_SPEC, heat.result["spec"]), (OF_HEAT, heat.result), (OF_ROW, found)):
         row |= {name: values.get(name) for name in names}
     row |= _percentiles("single", found["single"] or {})
-    rounds = list(zip(found["ticks_per_loop"], found["paces"], strict=True))
+    ticks = found["ticks_per_loop"]
+    # Heats of earlier versions have no paces.
+    rounds = list(zip(ticks, found.get("paces") or [None] * len(ticks), strict=True))
     for number, (ticks, pace) in enumerate(rounds or [(None, None)], 1):
         yield row | {"round": number, "ticks_per_loop": ticks, "pace": pace}
 

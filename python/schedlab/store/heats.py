@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
+from schedlab.store import faults
 from schedlab.store.rows import ALWAYS, Table
 from schedlab.store.runs import Store
 
@@ -60,9 +61,12 @@ class Heats:
 
     def _heat(self, row: sqlite3.Row) -> StoredHeat:
         again = "restore a copy, or race again with --again"
-        values = HEATS.decoded(self.store.path, row, f"heat {row['key']}", again)
-        del values["key"]
-        return StoredHeat(**values)
+        name = f"heat {row['key']}"
+        values = HEATS.decoded(self.store.path, row, name, again)
+        heat = StoredHeat(**{one.name: values[one.name] for one in fields(StoredHeat)})
+        if not {"spec", "rows"} <= heat.result.keys():
+            raise faults.damaged(self.store.path, name, "its result has no rows", again)
+        return heat
 
 
 def kept_heats(store: Store) -> list[StoredHeat]:

@@ -15,6 +15,7 @@ from types import UnionType
 from typing import Any, get_origin
 
 from schedlab.digests import canonical_json
+from schedlab.errors import StoreError
 from schedlab.store import faults
 
 SQL_TYPES = {
@@ -125,6 +126,12 @@ class Table:
             Columns that have another value here, each with its SQL.
         """
         known = {row["name"] for row in database.execute(f"PRAGMA there.table_info({self.name})")}
+        for name in self.columns:
+            if name not in known and name not in self.since:
+                raise StoreError(
+                    f"table {self.name} of the other store has no column {name}",
+                    "restore a copy of that store",
+                )
         values = {
             name: f"theirs.{name}" if name in known else f"'{self.since[name]}'"
             for name in self.columns
@@ -143,9 +150,12 @@ class Table:
         Raises
         ------
         DamagedRow
-            If what is in a column is no JSON, or of another type.
+            If a column is missing, or what is in it is no JSON, or of another type.
         """
         values = {**self.since, **dict(row)}
+        for column in self.columns:
+            if column not in values:
+                raise faults.damaged(store, name, f"it has no column {column}", hint)
         for column, kind in self._json.items():
             values[column] = faults.decode(store, name, column, values[column], kind, hint)
         return values | {column: bool(values[column]) for column in self._truths}

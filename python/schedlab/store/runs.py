@@ -404,9 +404,10 @@ class Store:
     def _asked(self, row: sqlite3.Row) -> dict:
         """An experiment; its definition is empty where it is damaged."""
         try:
-            return EXPERIMENTS.decoded(self.path, row, "")
+            values = EXPERIMENTS.decoded(self.path, row, "")
         except DamagedRow:
-            return {**dict(row), "definition": {}}
+            values = {**dict(row), "definition": {}}
+        return {name: values.get(name, "") for name in EXPERIMENTS.columns}
 
     def _record(self, row: sqlite3.Row) -> RunRecord:
         """The run of a row, if that is what was kept. Rows of older formats have no seal."""
