@@ -188,7 +188,8 @@ def test_a_machine_is_measured_and_the_same_call_measures_nothing_again(tmp_path
     assert sl.measure(**asked).outcome.nr_made == 0
     other = sl.measure(**asked, label="after", only=["wait"], repeat=1)
     command = other.outcome.campaign.command
-    assert command.endswith("wait.toml --label after --repeat 1 --size quick --only wait --seed 1")
+    words = "wait.toml --label after --repeat 1 --size quick --only wait --seed 1"
+    assert command.endswith(f"{words} --store {asked['store']}")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +202,10 @@ def test_a_machine_is_measured_and_the_same_call_measures_nothing_again(tmp_path
         ({"boots": 3}, "boots is for virtual machines"),
         ({"on": [sl.vm(cpus=1), sl.vm(cpus=2)]}, "several sizes"),
         ({"on": sl.vm(deterministic=True)}, "counts instructions"),
+        ({"on": "vm"}, "is no virtual machine"),
+        ({"on": [sl.vm(), sl.vm(kernel="6.12")]}, "names no kernel"),
+        ({"until": 1}, "until: 1"),
+        ({"only": "xyz"}, "unknown benchmark 'xyz'"),
     ],
 )
 def test_a_wrong_measurement_is_refused_by_its_keyword(tmp_path, changes, words):
@@ -264,6 +269,7 @@ def test_queues_are_raced_and_kept(tmp_path):
     assert race.report(tmp_path / "race.html").read_text().startswith("<!DOCTYPE html>")
     assert race.command.endswith(
         "-n 1 -n 4 --structure exact_time_ring --structure red_black_tree --rounds 6 --loops 1000"
+        f" --store {tmp_path / 'r.db'}"
     )
     heats = sl.open(tmp_path / "r.db").heats()
     assert len(heats) == 2 * 2 * 6
@@ -281,6 +287,8 @@ def test_queues_are_raced_and_kept(tmp_path):
         ({"rounds": 0}, "rounds: 0"),
         ({"round": 1}, "did you mean rounds"),
         ({"files": "there/is/none.so"}, "none.so"),
+        ({"queue": "cpu0"}, "queue cpu0"),
+        ({"n": np.int64(0)}, "is not from 1 to"),
     ],
 )
 def test_a_wrong_race_is_refused_by_its_keyword(tmp_path, changes, words):

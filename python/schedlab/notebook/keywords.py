@@ -6,11 +6,13 @@ import functools
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue
 from schedlab.errors import BadValue, SchedlabError
+from schedlab.store.runs import DEFAULT_PATH
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -19,7 +21,7 @@ Path_ = str | Path
 # Options of the command line, and those whose keyword here has another name.
 OPTION = re.compile(
     r"--(with |set|vary|repeat|seeds?|cpus|kernel|store|jobs|orders|only|until-ci|boots|label|again"
-    r"|policies|size|memory)\b"
+    r"|policies|size|memory|queue|trace|suite|workload|structure|keys|loops|rounds)\b"
 )
 KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes", "until-ci": "until"}
 
@@ -61,6 +63,16 @@ def command_line(words: Sequence[str], options: Mapping[str, Any]) -> str:
             if one is not None and one is not False and one != "":
                 words += [option] if one is True else [option, str(one)]
     return shlex.join(words)
+
+
+def store_option(store: Path_) -> dict[str, str | None]:
+    """The option that names this store, where it is not the usual one."""
+    return {"--store": None if path_of(store) == DEFAULT_PATH else str(store)}
+
+
+def listed(given: Any) -> list:
+    """One text, path or number as a list of one; several as they are."""
+    return [given] if isinstance(given, Integral | str | Path) else list(given)
 
 
 def path_of(path: Path_) -> Path:

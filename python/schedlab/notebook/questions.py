@@ -24,7 +24,7 @@ from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import REPEATS, Experiment, VmChoice
 from schedlab.notebook.answers import Check, Comparison, Groups, Run
 from schedlab.notebook.frames import frame_of
-from schedlab.notebook.keywords import Path_, command_line, ours, path_of
+from schedlab.notebook.keywords import Path_, command_line, listed, ours, path_of, store_option
 from schedlab.store.runs import DEFAULT_PATH, Store
 
 if TYPE_CHECKING:
@@ -236,14 +236,15 @@ class Question:
 
     def __init__(self, asked: Experiment, name: str):
         self.asked = asked
-        self._command = command_line(["compare"], {"--experiment": name})
+        self._name = name
 
     @ours
     def run(
         self, store: Path_ = DEFAULT_PATH, processes: int | None = None, progress: bool = True
     ) -> Comparison:
         """Makes the runs that the store does not have; see `compare`."""
-        return _made(self.asked, self._command, store, processes, progress)
+        named = {"--experiment": self._name} | store_option(store)
+        return _made(self.asked, command_line(["compare"], named), store, processes, progress)
 
     def __repr__(self) -> str:
         return f"<schedlab experiment {self.asked.name or self.asked.id}: {self.asked.title}>"
@@ -355,8 +356,8 @@ def _command(asked: Experiment, store: Path_) -> str:
             "--set": [f"{label}.{name}={value}" for label, name, value in tunables],
             "--repeat": asked.repeats,
             "--seed": asked.seed,
-            "--store": None if Path(store) == DEFAULT_PATH else store,
-        },
+        }
+        | store_option(store),
     )
 
 
@@ -398,7 +399,7 @@ def check(
         As it comes; nothing of a check is kept.
     """
     settings = [f"{name}={text}" for name, text in _texts(tunables or {}).items()]
-    tried = {"seeds": _plain(seeds), "orders": _plain(orders), "only": only}
+    tried = {"seeds": _plain(seeds), "orders": _plain(orders), "only": listed(only)}
     found, violations = conformance.check(
         str(policy), settings, **tried, jobs=processes, quiet=not progress
     )

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab import user_file
 from schedlab.errors import BadValue, UnknownName
 from schedlab.notebook.frames import frame_of
-from schedlab.notebook.keywords import Path_, chosen_figure, command_line, ours, path_of
+from schedlab.notebook.keywords import (
+    Path_,
+    chosen_figure,
+    command_line,
+    listed,
+    ours,
+    path_of,
+    store_option,
+)
 from schedlab.race import meeting
 from schedlab.race.rows import heat_rows
 from schedlab.store.runs import DEFAULT_PATH
@@ -66,7 +75,9 @@ def race_queues(
     for name, value in options.items():
         if name not in known:
             raise UnknownName("keyword", name, known)
-        if name in LEAST and not (isinstance(value, int) and value >= LEAST[name]):
+        is_left_out = value is None and name in ("cpu", "loops")
+        is_number = isinstance(value, Integral) and value >= LEAST.get(name, value)
+        if name in LEAST and not is_left_out and not is_number:
             raise BadValue(name, value, f"is not a whole number from {LEAST[name]} on")
     asked = {
         "sizes": n,
@@ -76,14 +87,15 @@ def race_queues(
         **options,
     }
     for name in ("sizes", "workloads", "structures", "files", "keys"):
-        given = asked.get(name, ())
-        asked[name] = [given] if isinstance(given, int | str | Path) else list(given)
+        asked[name] = listed(asked.get(name, ()))
+    asked["sizes"] = [int(n) if isinstance(n, Integral) else n for n in asked["sizes"]]
     asked["files"] = [path_of(path) for path in asked["files"]]
     if asked.get("trace") is not None:
         asked["trace"] = path_of(asked["trace"])
     names = {"sizes": "-n", "workloads": "--workload", "structures": "--structure"}
     names["files"] = "--with"
     given = {names.get(name, f"--{name}"): value for name, value in asked.items()}
+    given |= store_option(store)
     command, path = command_line(["race"], given), path_of(store)
     raced = meeting.race(meeting.Options(**asked), path, command, again, quiet=not progress)
     return Race(raced, path, command)

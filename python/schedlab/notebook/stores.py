@@ -20,7 +20,15 @@ from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
 from schedlab.notebook.answers import Comparison, runs_frame
 from schedlab.notebook.frames import frame_of, parameters
-from schedlab.notebook.keywords import Path_, chosen_figure, command_line, ours, path_of
+from schedlab.notebook.keywords import (
+    Path_,
+    chosen_figure,
+    command_line,
+    listed,
+    ours,
+    path_of,
+    store_option,
+)
 from schedlab.race.rows import heat_rows
 from schedlab.store.heats import kept_heats
 from schedlab.store.measurements import Measurements
@@ -188,7 +196,12 @@ def measure(
     KeyboardInterrupt
         As it comes, once standard error has what is kept; the same call goes on from there.
     """
-    machines = [on] if isinstance(on, VmChoice) else list(on)
+    machines = [on] if isinstance(on, VmChoice | str) else list(on)
+    for machine in machines:
+        if not isinstance(machine, VmChoice):
+            raise BadValue("on", machine, "is no virtual machine", "give vm(cpus=2)")
+    if until is not None and not isinstance(until, str):
+        raise BadValue("until", until, "is no share of a mean", 'give a text such as "1%"')
     cpus = sorted({text for machine in machines for text in machine.cpus})
     if len(cpus) > 1:
         raise BadValue("on", cpus, "are machines of several sizes", "measure them one by one")
@@ -197,15 +210,18 @@ def measure(
             "on", "deterministic", "counts instructions, which take no time", "leave out"
         )
     asked = {"until": until, "label": label, "repeat": repeat, "boots": boots, "size": size}
-    asked |= {"only": tuple(only), "seed": seed, "again": again}
+    asked |= {"only": tuple(listed(only)), "seed": seed, "again": again}
     if policies is not None:
         asked["policies"] = policies if isinstance(policies, str) else ",".join(policies)
     if machines:
         asked |= {"on": "vm", "cpus": cpus[0]}
         asked["kernels"] = [machine.kernel for machine in machines if machine.kernel]
+        if len(machines) > 1 and len(asked["kernels"]) < len(machines):
+            raise BadValue("on", machines, "names no kernel", 'name each: vm(kernel="6.18")')
     request = Request(suites.read(catalogue.find(catalogue.SUITES, str(suite))), **asked)
     options = {"until": "until-ci", "kernels": "kernel"}
     given = {f"--{options.get(name, name)}": value for name, value in asked.items()}
+    given |= store_option(store)
     command = command_line(["bench", str(suite)], given)
     outcome = measuring.measure(request, path_of(store), command=command, quiet=not progress)
     return Campaigns(path_of(store), request.suite.name, outcome)
