@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedlab import catalogue, user_file
+from schedlab.errors import SchedlabError
 
 ERRATA = "errata"
 # The kind of a figure that contradicts the table it stands in.
@@ -53,4 +54,7 @@ def errata() -> list[Erratum]:
     SchedlabError
         If the list cannot be read.
     """
-    return [Erratum(**{name: row[name] for name in Erratum.__slots__}) for row in rows(ERRATA)]
+    try:
+        return [Erratum(**{name: row[name] for name in Erratum.__slots__}) for row in rows(ERRATA)]
+    except KeyError as error:
+        raise SchedlabError(f"published table {ERRATA}: has no column {error}") from None

@@ -252,6 +252,7 @@ def test_a_file_says_what_options_say(tmp_path):
         ("seed = -1", "is not a whole number from 0 to"),
         ("vary = 3", "is not a table"),
         ("[vary]\nx = []", "is empty"),
+        ('[vary]\nx = [1, "1"]', "holds a value twice"),
         ("[vary]\nx = {}", "not a number, a text"),
         ("[set]\nfifo = 3", "is not a table"),
         ("[with]\nx = [1]", "not a number, a text"),

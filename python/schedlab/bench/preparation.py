@@ -78,7 +78,6 @@ def refuse_missing_packages(suite: Suite, cases: Sequence[Case]) -> list[str]:
     SchedlabError
         If some are not, with the command that installs them.
     """
-    inputs = {name for case in cases for name in case.benchmark.inputs}
     needed = {name: case.name for case in cases for name in case.benchmark.needs}
     inputs = {name for case in cases for name in case.benchmark.inputs}
     needed |= {n: made.name for made in suite.inputs if made.name in inputs for n in made.needs}

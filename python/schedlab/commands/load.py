@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from schedlab import programs
+from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
 from schedlab.kernel import result, sched_ext
 from schedlab.kernel.loading import STOP_WAIT_S, object_of, require_kernel
@@ -39,13 +40,7 @@ COLUMNS = (
 
 @click.command("load")
 @click.argument("policy")
-@click.option(
-    "--set",
-    "settings",
-    metavar="TUNABLE=VALUE",
-    multiple=True,
-    help="A tunable of the policy; 6ms, 250us, 1024, true.",
-)
+@options.set_option
 @click.option("--json", "as_json", is_flag=True, help="Every record as JSON, one a line.")
 def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
     """Let a policy schedule this machine, and show what it does.

@@ -281,7 +281,8 @@ class Findings:
             seed, what = failed["seed"], failed["problem"]["message"]
             if seed in seeds:
                 violation = {"check": "random", "what": what, "files": str(seed), "seed": seed}
-                violations.append(violation | {"smallest": self.smallest.get(seed)})
+                smallest = {"smallest": self.smallest[seed]} if seed in self.smallest else {}
+                violations.append(violation | smallest)
         return violations
 
     def cause(self, message: str) -> str:

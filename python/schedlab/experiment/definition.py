@@ -17,7 +17,7 @@ from schedlab import catalogue, user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, ExperimentError, UnknownName
 from schedlab.experiment import claims, published
-from schedlab.values import Table, Value, parse_value, parse_values
+from schedlab.values import Table, Value, parse_values
 
 CELLS_MAX = 100_000
 # Of each cell, where nobody says how many.
@@ -254,7 +254,7 @@ def read_options(path: Path) -> dict:
     """
     table = Table(user_file.toml(f"experiment file {path}", path), str(path))
     readers = {
-        **dict.fromkeys(("name", "title", "description", "workload"), Table.text),
+        **dict.fromkeys(("name", "title", "description", "workload"), _text),
         **dict.fromkeys(("policies", "machine"), _names),
         **dict.fromkeys(("repeat", "seed"), _whole_number),
         "vary": _varied,
@@ -301,15 +301,25 @@ def _whole_number(table: Table, key: str) -> int:
 
 
 def _varied(table: Table, key: str) -> dict[str, tuple[Value, ...]]:
+    """The values of each parameter: a list, or a text such as `1..5:2`, also in a list."""
     varied = table.table(key)
-    values = {}
-    for name, given in varied.given.items():
-        if isinstance(given, list):
-            items = Table(dict(enumerate(varied.values(name))), varied.place_of(name), " ")
-            values[name] = tuple(parse_value(items.word(at)) for at in items.given)
-        else:
-            values[name] = parse_values(varied.place_of(name), varied.word(name))
-    return values
+    return {
+        name: parse_values(varied.place_of(name), _listed(varied, name)) for name in varied.given
+    }
+
+
+def _listed(table: Table, key: str) -> str:
+    given = table.given[key]
+    if not isinstance(given, list):
+        return table.word(key)
+    if not given:
+        table.refuse(key, given, "is empty")
+    items = Table(dict(enumerate(given)), table.place_of(key), " ")
+    return ",".join(items.word(at) for at in items.given)
+
+
+def _text(table: Table, key: str) -> str:
+    return table.get(key, str, "text", 'write it in "…"')
 
 
 def _words_of_each(table: Table, key: str) -> dict[str, dict[str, str]]:

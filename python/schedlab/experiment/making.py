@@ -108,7 +108,7 @@ class Making:
 
         with (
             Claims(self.store.path) as claims,
-            Progress(len(waiting), "runs", quiet) as progress,
+            Progress(len(waiting), "runs", quiet or not waiting) as progress,
         ):
             while waiting:
                 nr_kept = self.nr_kept
