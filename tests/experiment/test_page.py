@@ -481,13 +481,14 @@ def test_a_report_replaces_the_old_one_whole_and_leaves_nothing_beside_it(tmp_pa
     path.write_text("old", encoding="utf-8")
     written = []
 
-    def full_disk(self, text, **_):
+    def full_disk(self, content):
         written.append(self)
-        self.write_bytes(text.encode()[:100])
+        with self.open("wb") as part:
+            part.write(content[:100])
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Path, "write_text", full_disk)
+        broken.setattr(Path, "write_bytes", full_disk)
         with pytest.raises(SchedlabError, match="No space"):
             write_page(path, [record_of()])
     assert path not in written
