@@ -310,7 +310,7 @@ def test_the_caches_of_a_cpu_are_those_that_hold_data(tmp_path):
 
 
 def test_a_heat_comes_back_as_it_was_kept(tmp_path):
-    kept = StoredHeat("2026-01-02", 0.5, {"rows": [1.25]})
+    kept = StoredHeat("2026-01-02", 0.5, {"spec": {}, "rows": [1.25]})
     with Store(tmp_path / "s.db") as store:
         heats = Heats(store)
         heats.add("a", StoredHeat("2026-01-01", None, {}))

@@ -80,7 +80,7 @@ def test_of_two_heats_the_later_one_is_kept(stores):
         (there, "b", "2026-01-01"),
         (there, "c", "2026-01-01"),
     ):
-        Heats(store).add(key, StoredHeat(when, None, {}))
+        Heats(store).add(key, StoredHeat(when, None, {"spec": {}, "rows": []}))
 
     assert merge(here, there.path, print)["heats"] == Taken(3, 2)
     kept = {key: Heats(here).find(key).raced_at for key in "abc"}
