@@ -211,14 +211,14 @@ def compare(
         After Ctrl-C; it says how many runs are kept. The same call goes on from there.
     """
     on = machines if isinstance(machines, VmChoice) else None
-    named = [] if on else [machines] if isinstance(machines, str | Path) else list(machines)
+    named = [] if on else listed(machines)
     for label in policies if isinstance(policies, Mapping) else ():
         if not definition.LABEL.fullmatch(str(label)):
             raise BadValue("policies", label, "is no label", "take letters, digits and _ . + -")
     if isinstance(policies, Mapping):
         policies = [f"{label}={policy}" for label, policy in policies.items()]
-    elif isinstance(policies, str | Path):
-        policies = [policies]
+    else:
+        policies = listed(policies)
     given = {"policies": policies, "workload": workload, "machine": named, "vm": on}
     given |= {"vary": vary, "with": parameters, "set": tunables, "repeat": repeat, "seed": seed}
     asked = _asked(given)
