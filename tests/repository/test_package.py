@@ -7,9 +7,9 @@ that is built in it.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -93,8 +93,7 @@ def files_in(directory, *folders):
 def test_the_source_archive_has_all_that_is_built(tmp_path):
     run([MATURIN, "sdist", "--out", tmp_path], ROOT)
     [archive] = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(archive, tmp_path)
     [unpacked] = (path for path in tmp_path.iterdir() if path.is_dir())
     command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1"]
     packages = json.loads(run([*command, "--manifest-path", "crates/python/Cargo.toml"], unpacked))
