@@ -342,7 +342,13 @@ fn tasks_that_wait_for_ever_are_ended_at_the_limit() {
 
 #[test]
 fn an_interrupt_ends_all_tasks() {
-    let workload = shipped("nice_shares.toml", &[]);
+    let text = r#"
+        [[tasks]]
+        name = "hog"
+        count = 3
+        program = [{ run = "3600s" }]
+    "#;
+    let workload = written(text);
     let mut asked = 0;
     let mut interrupted = || {
         asked += 1;
