@@ -1,7 +1,5 @@
 """Kernels of the user's cache that tests boot; without its kernel a test is skipped and says so."""
 
-import json
-
 import pytest
 from schedlab import catalogue
 from schedlab.kernel import images
@@ -32,4 +30,4 @@ def named(kernel):
     default = catalogue.native().kernels_default_series()
     if images.NEWEST in images.missing(default, list(found.values())):
         pytest.skip("no newer kernel in the cache: schedlab kernels fetch newest")
-    return json.loads(catalogue.native().kernels_find(str(catalogue.kernels_directory())))["name"]
+    return catalogue.native().kernels_find(str(catalogue.kernels_directory()))["name"]

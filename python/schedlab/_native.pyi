@@ -5,7 +5,7 @@ Objects are cheap to make again and cannot be pickled: a worker process makes it
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypedDict, final
+from typing import Any, Literal, NotRequired, TypedDict, final
 
 class NativeError(Exception):
     """Base of the core's errors; its text is a complete message for a user."""
@@ -147,40 +147,103 @@ class Workload:
     def check_playable(self) -> None:
         """Raises ScenarioError if real tasks cannot do what it says, on whatever machine."""
 
+class Problem(TypedDict):
+    """What went wrong in a scenario, and when, in ns of simulated time."""
+
+    kind: str
+    message: str
+    at_ns: int
+
+class CheckRow(TypedDict):
+    """What a scenario that asks a question found; `measured` and `limit` are in `detail`'s unit."""
+
+    check: str
+    property: str
+    measured: float | None
+    limit: float | None
+    verdict: str
+    detail: str
+    problem: Problem | None
+
+class FailedOrder(TypedDict):
+    """An order of simultaneous events, as the choices made, in which a policy failed."""
+
+    choices: list[int]
+    problem: Problem
+
+class Exploration(TypedDict):
+    """What came of a small scenario in the orders that its events can have."""
+
+    tried: int
+    distinct: int
+    is_exhaustive: bool
+    idle_ms_max: float
+    failed: FailedOrder | None
+
+class FailedSeed(TypedDict):
+    """A random scenario, by its number, in which a policy failed."""
+
+    seed: int
+    problem: Problem
+
+class Swarm(TypedDict):
+    """What came of random scenarios."""
+
+    tried: int
+    idle_ms_max: float
+    wait_ms_max: float
+    failed: list[FailedSeed]
+
+class ScenarioFiles(TypedDict):
+    """A scenario as the texts of two TOML files, and their names."""
+
+    machine_name: str
+    machine: str
+    workload_name: str
+    workload: str
+
+class Smallest(TypedDict):
+    """The smallest scenario found in which a policy still fails in the same way."""
+
+    files: ScenarioFiles
+    problem: Problem
+    nr_tasks: int
+    nr_cpus: int
+    tried: int
+    is_cut_short: bool
+
 def check_names() -> tuple[list[str], list[str]]:
     """Names of the scenarios of `check` that ask a question each, and of the small ones."""
 
-def check_files(scenario: str) -> str | None:
-    """Machine and workload file of a scenario, by its name or as the number of a random one.
+def check_files(scenario: str) -> ScenarioFiles | None:
+    """The files of a scenario, by its name or as the number of a random one; None if unknown."""
 
-    JSON text with machine_name, machine, workload_name and workload; None for an unknown name.
+def check_made(policy: Policy, tunables: dict[str, int], name: str, seed: int) -> list[CheckRow]:
+    """Tries a policy in a scenario that asks a question.
+
+    Raises PolicyError if the policy's file of promises is wrong. So do the others.
     """
 
-def check_made(policy: Policy, tunables: dict[str, int], name: str, seed: int) -> str:
-    """Tries a policy in a scenario that asks a question: JSON text, a list of rows.
+def check_random(policy: Policy, tunables: dict[str, int], first: int, count: int) -> Swarm:
+    """Tries a policy in `count` random scenarios from number `first` on."""
 
-    Raises
-    ------
-    PolicyError
-        If the policy's file of promises is wrong. So do the others.
-    """
+def check_small(
+    policy: Policy, tunables: dict[str, int], name: str, orders_max: int
+) -> Exploration:
+    """Tries a policy in a small scenario, in `orders_max` orders of events at most."""
 
-def check_random(policy: Policy, tunables: dict[str, int], first: int, count: int) -> str:
-    """Tries a policy in `count` random scenarios from number `first` on: JSON text."""
-
-def check_small(policy: Policy, tunables: dict[str, int], name: str, orders_max: int) -> str:
-    """Tries a policy in a small scenario, in `orders_max` orders of events at most: JSON text."""
-
-def check_crashed(scenario: str, message: str, at_ns: int) -> str:
+def check_crashed(scenario: str, message: str, at_ns: int) -> list[CheckRow] | Exploration | Swarm:
     """What the call that tried this scenario would have answered, had its process not ended so.
 
     The scenario goes by its name, or by the number of a random one.
     """
 
-def shrink_random(policy: Policy, tunables: dict[str, int], seed: int, tries_max: int) -> str:
-    """Makes a random scenario as small as it can be while the policy fails in it: JSON text.
+def shrink_random(
+    policy: Policy, tunables: dict[str, int], seed: int, tries_max: int
+) -> Smallest | None:
+    """Makes a random scenario as small as it can be while the policy fails in it.
 
-    `null` if nothing goes wrong in it.
+    None if nothing goes wrong in it.
     """
 
 def version() -> str:
@@ -189,37 +252,26 @@ def version() -> str:
 def compile_policy(source: str, include_dirs: list[str], cache_dir: str) -> Policy:
     """Compiles the C file `source` into `cache_dir`, or takes it from there.
 
-    Raises
-    ------
-    PolicyError
-        If it does not compile, is not a policy, or its file of tunable sets is wrong.
+    Raises PolicyError if it does not compile, is not a policy, or its file of tunable sets is
+    wrong.
     """
 
 def load_machine(path: str) -> Machine:
     """Reads a machine's TOML file.
 
-    Raises
-    ------
-    ScenarioError
-        If the file cannot be read or says something that cannot be.
+    Raises ScenarioError if the file cannot be read or says something that cannot be.
     """
 
 def load_workload(path: str, parameters: dict[str, str]) -> Workload:
     """Reads a workload's TOML file, with `parameters` in place of its defaults.
 
-    Raises
-    ------
-    ScenarioError
-        If the file cannot be read, or a parameter is unknown or out of range.
+    Raises ScenarioError if the file cannot be read, or a parameter is unknown or out of range.
     """
 
 def workload_parameters(path: str) -> list[Parameter]:
     """The parameters a workload takes, without building it.
 
-    Raises
-    ------
-    ScenarioError
-        If the file cannot be read.
+    Raises ScenarioError if the file cannot be read.
     """
 
 Where = tuple[int, int, int, int, str, tuple[int, str] | None]
@@ -227,38 +279,84 @@ Where = tuple[int, int, int, int, str, tuple[int, str] | None]
 def position() -> Where | None:
     """Where the simulation is that this process began last; None while there is none.
 
-    Returns
-    -------
-    tuple
-        Which of several runs it is: the number of a random scenario, else 0. Events and operations
-        of the policy that were begun so far; and of the last of them the simulated time in ns, the
-        CPU, the operation's name in C, empty for an event, and number and name of the task that
-        the operation was called for, None if for none. Of a policy that never returns all of it
-        does not change.
+    First which of several runs it is: the number of a random scenario, else 0. Then events and
+    operations of the policy that were begun so far; and of the last of them the simulated time in
+    ns, the CPU, the operation's name in C, empty for an event, and number and name of the task that
+    the operation was called for, None if for none. While a policy does not return, none changes.
     """
 
 def show_position_on(memory: memoryview) -> None:
     """Has this process write where its simulations are into `memory` from now on, for whoever
     shares it. Once, before any simulation.
 
-    Raises
-    ------
-    ValueError
-        If the memory cannot be written or is too short, or if it is too late.
+    Raises ValueError if the memory cannot be written or is too short, or if it is too late.
     """
 
 def end_with_parent(parent: int) -> None:
     """Has this process, which leads a group, end with its group when its parent does, even by
     SIGKILL, and even while this process is stopped.
 
-    Raises
-    ------
-    ProcessLookupError
-        If that has happened already.
+    Raises ProcessLookupError if that has happened already.
     """
 
 def position_on(words: bytes) -> Where | None:
     """What `position` gives in the process that wrote `words` into its memory."""
+
+class RunFailure(TypedDict):
+    """Why a run failed, in the words of a kernel; None where nobody is to blame."""
+
+    kind: str
+    message: str
+    pid: int | None
+    task: str | None
+    cpu: int | None
+    at_ns: int
+
+class QueueTrace(TypedDict):
+    """What was done to a dispatch queue; `text` is a trace that `schedlab race --trace` replays.
+
+    `is_policys` where the policy created the queue; `operations` is their number.
+    """
+
+    queue: str
+    is_policys: bool
+    operations: int
+    text: str
+
+class RunResult(TypedDict):
+    """The result of a run; docs/reference/result.md has the unit and meaning of each key."""
+
+    status: Literal["completed", "stopped", "failed"]
+    error: RunFailure | None
+    digest: str
+    makespan_ns: int
+    elapsed_ns: int
+    messages: int
+    nr_tasks: int
+    nr_cpus: int
+    events: int
+    switches: int
+    voluntary_switches: int
+    involuntary_switches: int
+    migrations: int
+    wakeups: int
+    ticks: int
+    interrupts: int
+    cpu_time_ns: dict[str, int]
+    restarts: NotRequired[int]
+    run_ns: dict[str, float]
+    wait_ns: dict[str, float]
+    wakeup_latency_ns: dict[str, Any]
+    response_ns: dict[str, float]
+    deadlines: int
+    deadline_misses: int
+    requests: list[dict[str, Any]]
+    jain_fairness: float
+    task_groups: list[dict[str, Any]]
+    timeline: list[list[int]] | None
+    timeline_names: dict[str, str] | None
+    timeline_wakeups: NotRequired[list[list[Any]]]
+    queue_traces: NotRequired[list[QueueTrace]]
 
 def simulate(
     policy: Policy,
@@ -270,96 +368,75 @@ def simulate(
     timeline: bool = False,
     prints: Callable[[str], object] | None = None,
     queues: bool = False,
-) -> str:
+) -> RunResult:
     """Simulates `workload` on `machine` under `policy`: a pure function of its arguments.
 
-    Parameters
-    ----------
-    seed : int
-        Where the workload's random numbers begin, in [0, 2**64).
-    tunables : dict
-        Tunables of the policy that shall not have their default.
-    until_ns : int, optional
-        Stop at this simulated time instead of at the workload's end.
-    timeline : bool
-        Also give every interval in which a task ran on a CPU; memory then grows with the run.
-    prints : callable, optional
-        Called with each line that the policy prints (`bpf_printk`), 1,000 at most.
-    queues : bool
-        Also give what was done to each dispatch queue that was used, as `queue_traces`: a list of
-        objects with the queue's name, whether the policy created it (`is_policys`), the number of
-        operations, and the text of a trace that `schedlab race --trace` replays. Memory then grows
-        with the run.
+    `seed`, in [0, 2**64), is where the workload's random numbers begin. `tunables` are those of the
+    policy that shall not have their default. The run stops at `until_ns` of simulated time, else at
+    the workload's end. `prints` is called with each line that the policy prints (`bpf_printk`),
+    1,000 at most. With `timeline` the result has every interval in which a task ran on a CPU, with
+    `queues` what was done to each dispatch queue that was used; memory then grows with the run.
 
-    Returns
-    -------
-    str
-        JSON object, described in docs/reference/result.md. A policy that breaks the rules gives
-        a result whose status is "failed", not an exception.
+    A policy that breaks the rules gives a result whose status is "failed", not an exception.
 
-    Raises
-    ------
-    PolicyError
-        If the policy cannot be loaded: it has no such tunable, or a map the simulator lacks.
-    ScenarioError
-        If the machine has more CPUs than can be simulated.
+    Raises PolicyError if the policy cannot be loaded: it has no such tunable, or a map that the
+    simulator lacks; ScenarioError if the machine has more CPUs than can be simulated.
     """
 
-def kernels_list(cache_dir: str) -> str:
-    """The record of every usable kernel in the cache, as a JSON array, oldest release first.
+class KernelRecord(TypedDict):
+    """What the cache knows of a kernel; `image` is its path, `hz` its ticks a second.
 
-    Raises
-    ------
-    KernelError
-        If the cache cannot be read.
+    `sched_ext` is "absent", "sound", or says under "broken" why no policy can be loaded.
+    """
+
+    name: str
+    release: str
+    scheduler: str
+    sched_ext: str | dict[str, str]
+    virtio_console: bool
+    pvh: bool
+    hz: int | None
+    source: str
+    sha256: str
+    image: str
+
+def kernels_list(cache_dir: str) -> list[KernelRecord]:
+    """The record of every usable kernel in the cache, oldest release first.
+
+    Raises KernelError if the cache cannot be read.
     """
 
 def kernels_damaged(cache_dir: str) -> list[tuple[str, str]]:
     """Each kernel of the cache that cannot be used: its name; what is wrong and what to do.
 
-    Raises
-    ------
-    KernelError
-        If the cache cannot be read.
+    Raises KernelError if the cache cannot be read.
     """
 
-def kernels_find(cache_dir: str, name: str | None = None) -> str:
-    """One kernel's record as JSON: by name, else the newest of a series, as in "6.18".
+def kernels_find(cache_dir: str, name: str | None = None) -> KernelRecord:
+    """One kernel's record: by name, else the newest of a series, as in "6.18".
 
     Without a name, the newest that policies can be loaded into.
 
-    Raises
-    ------
-    KernelError
-        If the cache has none; the text says how to get it.
+    Raises KernelError if the cache has none; the text says how to get it.
     """
 
-def kernels_add(cache_dir: str, path: str, name: str | None = None, replace: bool = False) -> str:
-    """Examines the vmlinuz or vmlinux at `path`, keeps a copy, and gives its record as JSON.
+def kernels_add(
+    cache_dir: str, path: str, name: str | None = None, replace: bool = False
+) -> KernelRecord:
+    """Examines the vmlinuz or vmlinux at `path`, keeps a copy, and gives its record.
 
-    Raises
-    ------
-    KernelError
-        If it is no kernel for x86-64, or the name cannot be used, or is that of another kernel
-        which it is not to `replace`.
+    Raises KernelError if it is no kernel for x86-64, or the name cannot be used, or is that of
+    another kernel which it is not to `replace`.
     """
 
 def kernels_fetch(
     cache_dir: str, series: list[str], note: Callable[[str], object]
-) -> list[tuple[str, None] | tuple[None, str]]:
-    """Gets kernels from Debian's packages: for each series its record as JSON, or an error's text.
+) -> list[tuple[KernelRecord, None] | tuple[None, str]]:
+    """Gets kernels from Debian's packages: for each series its record, or an error's text.
 
-    Parameters
-    ----------
-    series : list of str
-        As in "6.12", or "newest".
-    note : callable
-        Is told, in words, what is being done. What it raises ends the fetch, as Ctrl-C does.
-
-    Raises
-    ------
-    KernelError
-        If this system cannot get Debian's packages at all.
+    A series is as in "6.12", or "newest". `note` is told, in words, what is being done; what it
+    raises ends the fetch, as Ctrl-C does. Raises KernelError if this system cannot get Debian's
+    packages at all.
     """
 
 def kernels_on_this_machine() -> list[str]:
@@ -378,10 +455,7 @@ class QemuFound(TypedDict):
 def find_qemu() -> QemuFound:
     """The QEMU that virtual machines would be run with.
 
-    Raises
-    ------
-    VmError
-        If there is none, or it is too old.
+    Raises VmError if there is none, or it is too old.
     """
 
 def kvm_obstacle() -> str | None:
@@ -390,10 +464,7 @@ def kvm_obstacle() -> str | None:
 def fastest_accelerator(cache_dir: str, kernel: str | None = None) -> Literal["kvm", "tcg"]:
     """KVM where it boots this kernel; the first call may try for some seconds.
 
-    Raises
-    ------
-    KernelError, VmError
-        If there is no such kernel, or no QEMU.
+    Raises KernelError or VmError if there is no such kernel, or no QEMU.
     """
 
 @final
@@ -463,85 +534,109 @@ def boot(
 ) -> Vm:
     """Starts a kernel of the cache. The machine is killed when the calling thread ends.
 
-    Parameters
-    ----------
-    job : Initramfs, optional
-        Files that the guest gets once it has booted; the guest must be `schedlab-guest`.
-    policy : Initramfs, optional
-        Files of the policy that it loads before it gets its job.
-    settle_s : float
-        Seconds of the guest's clock that it waits before it takes its job.
-    align_clocks : bool
-        Whether it then brings the kernel's two clocks onto one grid.
-    record_kib_per_cpu : int
-        Buffers that it prepares for recordings.
-    keep_in : str, optional
-        A folder of machines that have booted; without one, or without a job, none is kept.
-    keep_with_policy : bool
-        Whether a machine is kept once more when it has loaded its policy.
-    cpus : str
-        `N`, or `N,SOCKETS,CORES,THREADS`.
-    deterministic : bool
-        Whether the guest's clock counts its instructions; needs "tcg".
-    boot_effort_s : float
-        Seconds of QEMU's CPU time until the first line.
-    boot_limit_s, wall_limit_s : float
-        Seconds from power on to the first line, and to the end.
+    `job` has files that the guest, which must be `schedlab-guest`, gets once it has booted;
+    `policy` those of the policy that it loads before. Before it takes its job it waits `settle_s`
+    of its own clock, brings the kernel's two clocks onto one grid (`align_clocks`), and prepares
+    `record_kib_per_cpu` KiB of buffers for recordings. `cpus` is `N`, or `N,SOCKETS,CORES,THREADS`.
+    `deterministic` has the guest's clock count its instructions, and needs "tcg".
 
-    Raises
-    ------
-    KernelError, VmError
-        If there is no such kernel, no QEMU, or a value cannot be used.
+    Machines that have booted are kept in the folder `keep_in`, once more when they have loaded
+    their policy if `keep_with_policy`; without a folder, or without a job, none is kept.
+
+    `boot_effort_s` limits QEMU's CPU time until the first line; `boot_limit_s` and `wall_limit_s`
+    the time from power on to the first line, and to the end.
+
+    Raises KernelError or VmError if there is no such kernel, no QEMU, or a value cannot be used.
     """
 
-def race_entrants(plugins: list[str] = ...) -> str:
-    """Who can take part in the run-queue race, as JSON: a list with one object for each.
+class Entrant(TypedDict):
+    """A run queue that can take part; `source` is "schedlab", "rust_std" or "plugin:FILE".
 
-    `structure`, `exact`, `can_remove`, `source` ("schedlab", "rust_std" or "plugin:FILE"), and
-    `left_out`: why it cannot run on this machine, or "".
-
-    Raises
-    ------
-    RaceError
-        If one of `plugins`, which are paths of shared objects, is none.
+    `left_out` says why it cannot run on this machine, or is "".
     """
 
-def race_heat(spec_json: str) -> str:
-    """Runs one heat of the run-queue race; both texts are JSON objects.
+    structure: str
+    exact: bool
+    can_remove: bool
+    source: str
+    left_out: str
 
-    Of the heat only `workload` must be given: hold, hold_remove, cold, single,
+class HeatRow(TypedDict):
+    """What an entrant did in a heat: docs/reference/cli.md has each key."""
+
+    structure: str
+    exact: bool
+    source: str
+    ticks_per_loop: list[float]
+    disturbed: int
+    paces: list[float]
+    instructions_per_loop: float | None
+    cache_misses_per_loop: float | None
+    bytes_per_item: float
+    single: dict[str, Any] | None
+    order_hash: str | None
+    left_out: str
+
+class Heat(TypedDict):
+    """A heat that was run: `spec` with what was chosen, and a row for each entrant.
+
+    `per` is what ticks are counted per; `counters` says whether the processor's were to be had.
+    """
+
+    spec: dict[str, Any]
+    per: str
+    ticks_per_s: float
+    clock: str
+    cpu: int
+    counters: dict[str, Any]
+    large_page_bytes: int | None
+    rows: list[HeatRow]
+
+class KernelQueue(TypedDict):
+    """What a kernel did to a run queue; `text` is a trace that a heat plays.
+
+    `queue` is `cpu0`, …, or `all`: the one that all CPUs would have shared. `unseen` counts
+    switches to tasks that nobody saw come.
+    """
+
+    queue: str
+    operations: int
+    unseen: int
+    text: str
+
+class KernelQueues(TypedDict):
+    """The run queues in a kernel's trace; `lost` events did not fit into its buffers."""
+
+    lost: int
+    queues: list[KernelQueue]
+
+def race_entrants(plugins: list[str] = ...) -> list[Entrant]:
+    """Who can take part in the run-queue race.
+
+    Raises RaceError if one of `plugins`, which are paths of shared objects, is none.
+    """
+
+def race_heat(spec_json: str) -> Heat:
+    """Runs one heat of the run-queue race, which is given as a JSON object.
+
+    Of it only `workload` must be given: hold, hold_remove, cold, single,
     single_remove, markov, up_down, storm, mass_exit, drain, fork_burst or trace. The rest: `keys`,
     `n`, `queues`, `loops`, `rounds`, `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`,
-    `plugins`, `trace`, `pace` (the least that heats before have found). The result has the heat as
-    `spec` with what was chosen, what its ticks are counted `per`, `ticks_per_s`, `clock`, `cpu`,
-    `counters`, `large_page_bytes`, and `rows`, one for each entrant. A signal is answered between
-    rounds and while the heat waits for a core of its own.
+    `plugins`, `trace`, `pace` (the least that heats before have found). A signal is answered
+    between rounds and while the heat waits for a core of its own.
 
-    Raises
-    ------
-    RaceError
-        If the heat asks for what is not there, or an entrant is not as exact as it says.
+    Raises RaceError if the heat asks for what is not there, or an entrant is not as exact as it
+    says.
     """
 
-def race_kernel_trace(path: str) -> str:
-    """What a kernel did to its run queues, read from the text of `perf script` or ftrace, as JSON.
+def race_kernel_trace(path: str) -> KernelQueues:
+    """What a kernel did to its run queues, read from the text of `perf script` or ftrace.
 
-    `lost`: events that did not fit into the recording's buffers; `queues`, each with its name in
-    `queue` (`cpu0`, …, and `all`: the one that all CPUs would have shared), how many `operations`,
-    how many switches to tasks that nobody saw come (`unseen`), and the operations as the `text` of
-    a trace that a heat plays.
-
-    Raises
-    ------
-    RaceError
-        If it cannot be read, with its line, or has no switches or no wake-ups.
+    Raises RaceError if it cannot be read, with its line, or has no switches or no wake-ups.
     """
 
 def race_compile(source: str, include_dir: str, cache_dir: str) -> Path:
     """Builds a plug-in in C or C++ as a shared object, unless `cache_dir` has it: its path.
 
-    Raises
-    ------
-    RaceError
-        If it does not compile; the compiler's own words are part of the text.
+    Raises RaceError if it does not compile; the compiler's own words are part of the text.
     """

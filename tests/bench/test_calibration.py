@@ -67,7 +67,7 @@ def test_a_hop_on_the_calibrated_machine_takes_what_it_took(command, costs_file,
     rounds = 40_000 // tasks
     workload = catalogue.load_workload(ring, {"n": str(tasks), "rounds": str(rounds)})
     machine = calibration.Machines.of_file(path).one_cpu
-    result = json.loads(catalogue.native().simulate(policy, machine, workload, 7, {}))
+    result = catalogue.native().simulate(policy, machine, workload, 7, {})
     # Which hops are preempted depends on where ticks fall.
     assert result["makespan_ns"] / 40_000 == pytest.approx(hop_ns, rel=0.04)
 

@@ -8,7 +8,6 @@ the guest.
 """
 
 import functools
-import json
 from pathlib import Path
 
 import pytest
@@ -113,8 +112,8 @@ def test_the_simulator_says_the_same(policy, tmp_path):
     path.write_text(WORKLOAD)
     machine = native.load_machine(ROOT / "machines" / "osdl-2.toml")
     compiled = catalogue.load_policy(source_of(policy))
-    text = native.simulate(compiled, machine, native.load_workload(path, {}), 1, {}, timeline=True)
-    result = json.loads(text)
+    workload = native.load_workload(path, {})
+    result = native.simulate(compiled, machine, workload, 1, {}, timeline=True)
     assert result["status"] == "completed", result["error"]
     assert result.get("restarts", 0) == RESTARTS[policy]
     gone = [

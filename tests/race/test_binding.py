@@ -26,12 +26,12 @@ ROW = {
 
 
 def race(**spec) -> dict:
-    return json.loads(_native.race_heat(json.dumps(spec)))
+    return _native.race_heat(json.dumps(spec))
 
 
 def test_a_heat_has_a_row_for_every_entrant():
     heat = race(workload="hold", n=10, rounds=3, loops=500)
-    entrants = json.loads(_native.race_entrants())
+    entrants = _native.race_entrants()
     names = {entrant["structure"] for entrant in entrants}
     assert {row["structure"] for row in heat["rows"]} == names
     assert heat.keys() == HEAT

@@ -1,5 +1,5 @@
 //! Checking policies, as Python sees it: each call is one piece of work that can be given to a
-//! worker, and answers with JSON text.
+//! worker, and answers with a record.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,20 @@ use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::board::watched;
-use crate::{NativeError, Policy, PolicyError};
+use crate::{Policy, PolicyError, record};
 
 /// Does `work` with a policy that may be watched by [`crate::board::position`], and gives its
-/// answer as JSON; other Python threads go on meanwhile.
-fn answer<T: Serialize + Send>(
-    py: Python<'_>,
+/// answer; other Python threads go on meanwhile.
+fn answer<'py, T: Serialize + Send>(
+    py: Python<'py>,
     policy: &Policy,
     tunables: BTreeMap<String, i64>,
     work: impl Fn(&Subject) -> T + Send + Sync,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     let (progress, _watched) = watched(None);
     let subject = Subject::of(&policy.0, tunables, Some(progress))
         .map_err(|error| PolicyError::new_err(error.to_string()))?;
-    let found = py.detach(|| work(&subject));
-    json(&found)
-}
-
-fn json(found: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(found).map_err(|error| NativeError::new_err(error.to_string()))
+    record(py, &py.detach(|| work(&subject)))
 }
 
 /// Names of the scenarios made to ask a question, and of the small ones.
@@ -39,21 +34,21 @@ pub fn check_names() -> (Vec<&'static str>, Vec<&'static str>) {
 
 /// Machine and workload file of a scenario, by its name or as the number of a random one.
 #[pyfunction]
-pub fn check_files(scenario: &str) -> PyResult<Option<String>> {
+pub fn check_files<'py>(py: Python<'py>, scenario: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let seed = scenario.parse().ok();
     let files = seed.map(replay::random_files).or_else(|| replay::files_of(scenario));
-    files.map(|files| json(&files)).transpose()
+    files.map(|files| record(py, &files)).transpose()
 }
 
 /// Tries a policy in a scenario made to ask a question: a list of rows.
 #[pyfunction]
-pub fn check_made(
-    py: Python<'_>,
+pub fn check_made<'py>(
+    py: Python<'py>,
     policy: &Policy,
     tunables: BTreeMap<String, i64>,
     name: &str,
     seed: u64,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     answer(py, policy, tunables, |subject| {
         let check = CHECKS.iter().find(|check| check.name == name);
         check.map(|check| check.judge(subject, seed))
@@ -62,25 +57,25 @@ pub fn check_made(
 
 /// Tries a policy in `count` random scenarios from number `first` on.
 #[pyfunction]
-pub fn check_random(
-    py: Python<'_>,
+pub fn check_random<'py>(
+    py: Python<'py>,
     policy: &Policy,
     tunables: BTreeMap<String, i64>,
     first: u64,
     count: u64,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     answer(py, policy, tunables, |subject| swarm::try_seeds(subject, first, count))
 }
 
 /// Tries a policy in a small scenario, in `orders_max` orders of simultaneous events at the most.
 #[pyfunction]
-pub fn check_small(
-    py: Python<'_>,
+pub fn check_small<'py>(
+    py: Python<'py>,
     policy: &Policy,
     tunables: BTreeMap<String, i64>,
     name: &str,
     orders_max: u64,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     answer(py, policy, tunables, |subject| {
         let scope = SMALL.iter().find(|scope| scope.name == name);
         scope.map(|scope| scope.explore(subject, orders_max))
@@ -90,25 +85,30 @@ pub fn check_small(
 /// What `check_made`, `check_small` or `check_random` would have answered of a scenario, by name
 /// or as the number of a random one, had it not ended its process like this.
 #[pyfunction]
-pub fn check_crashed(scenario: &str, message: String, at_ns: u64) -> PyResult<String> {
+pub fn check_crashed<'py>(
+    py: Python<'py>,
+    scenario: &str,
+    message: String,
+    at_ns: u64,
+) -> PyResult<Bound<'py, PyAny>> {
     let problem = Problem { kind: ProblemKind::Crash, message, at_ns };
     if let Ok(seed) = scenario.parse() {
-        return json(&swarm::Swarm::broken_off(seed, problem));
+        return record(py, &swarm::Swarm::broken_off(seed, problem));
     }
     match CHECKS.iter().find(|check| check.name == scenario) {
-        Some(check) => json(&check.broken_off(problem)),
-        None => json(&explore::Exploration::broken_off(problem)),
+        Some(check) => record(py, &check.broken_off(problem)),
+        None => record(py, &explore::Exploration::broken_off(problem)),
     }
 }
 
 /// Makes random scenario `seed` as small as it can be while the policy fails in it in the same way.
 #[pyfunction]
-pub fn shrink_random(
-    py: Python<'_>,
+pub fn shrink_random<'py>(
+    py: Python<'py>,
     policy: &Policy,
     tunables: BTreeMap<String, i64>,
     seed: u64,
     tries_max: u64,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     answer(py, policy, tunables, |subject| replay::smallest(subject, seed, tries_max))
 }

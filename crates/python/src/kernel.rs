@@ -10,7 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::NativeError;
+use crate::{NativeError, record};
 
 pyo3::create_exception!(
     schedlab._native,
@@ -25,12 +25,11 @@ pyo3::create_exception!(
     "A virtual machine cannot be started."
 );
 
-/// Every kernel of the cache that can be used as JSON text, oldest release first.
+/// Every kernel of the cache that can be used, oldest release first.
 #[pyfunction]
-pub fn kernels_list(cache_dir: PathBuf) -> PyResult<String> {
+pub fn kernels_list<'py>(py: Python<'py>, cache_dir: PathBuf) -> PyResult<Bound<'py, PyAny>> {
     let kernels = Cache::new(cache_dir).list().map_err(kernel_error)?;
-    let told: Vec<_> = kernels.iter().map(told).collect();
-    Ok(serde_json::Value::from(told).to_string())
+    record(py, &kernels.iter().map(KernelRecord::of).collect::<Vec<_>>())
 }
 
 /// Each kernel of the cache that cannot be used: its name; what is wrong with it and what to do.
@@ -47,39 +46,46 @@ pub fn kernels_damaged(cache_dir: PathBuf) -> PyResult<Vec<(String, String)>> {
     Ok(damaged.into_iter().map(with_name).collect())
 }
 
-/// One kernel of the cache as JSON text: by name, or the newest that policies can be loaded into.
+/// One kernel of the cache: by name, or the newest that policies can be loaded into.
 #[pyfunction]
 #[pyo3(signature = (cache_dir, name=None))]
-pub fn kernels_find(cache_dir: PathBuf, name: Option<&str>) -> PyResult<String> {
-    Ok(told(&find(cache_dir, name)?).to_string())
+pub fn kernels_find<'py>(
+    py: Python<'py>,
+    cache_dir: PathBuf,
+    name: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    record(py, &KernelRecord::of(&find(cache_dir, name)?))
 }
 
-/// Takes the image at `path` into the cache; gives its record as JSON text.
+/// Takes the image at `path` into the cache; gives its record.
 #[pyfunction]
 #[pyo3(signature = (cache_dir, path, name=None, replace=false))]
-pub fn kernels_add(
-    py: Python<'_>,
+pub fn kernels_add<'py>(
+    py: Python<'py>,
     cache_dir: PathBuf,
     path: PathBuf,
     name: Option<&str>,
     replace: bool,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     let add = || Cache::new(cache_dir).add(&path, name, replace);
     let added = py.detach(add).map_err(kernel_error)?;
-    Ok(told(&added).to_string())
+    record(py, &KernelRecord::of(&added))
 }
 
-/// Gets kernels from Debian's packages: for each series a record as JSON text, or an error.
+/// A fetched kernel's record, or the text of an error.
+type Fetched<'py> = (Option<Bound<'py, PyAny>>, Option<String>);
+
+/// Gets kernels from Debian's packages: for each series a record, or the text of an error.
 ///
 /// `note` is called with what is being done. What it raises ends the fetch at once, and so does
 /// what a signal's handler raises; either comes out of here as it is.
 #[pyfunction]
-pub fn kernels_fetch(
-    py: Python<'_>,
+pub fn kernels_fetch<'py>(
+    py: Python<'py>,
     cache_dir: PathBuf,
     series: Vec<String>,
     note: Py<PyAny>,
-) -> PyResult<Vec<(Option<String>, Option<String>)>> {
+) -> PyResult<Vec<Fetched<'py>>> {
     let mut caller = Caller { note, raised: None };
     let names: Vec<&str> = series.iter().map(String::as_str).collect();
     let outcomes = py.detach(|| Cache::new(cache_dir).fetch(&names, &mut caller));
@@ -87,10 +93,10 @@ pub fn kernels_fetch(
         return Err(raised);
     }
     let as_pair = |outcome: Result<Kernel, kernels::KernelError>| match outcome {
-        Ok(kernel) => (Some(told(&kernel).to_string()), None),
-        Err(error) => (None, Some(error.to_string())),
+        Ok(kernel) => Ok((Some(record(py, &KernelRecord::of(&kernel))?), None)),
+        Err(error) => Ok((None, Some(error.to_string()))),
     };
-    Ok(outcomes.map_err(kernel_error)?.into_iter().map(as_pair).collect())
+    outcomes.map_err(kernel_error)?.into_iter().map(as_pair).collect()
 }
 
 /// Who waits in Python, and the first exception that was raised there.
@@ -319,11 +325,18 @@ fn find(cache_dir: PathBuf, name: Option<&str>) -> PyResult<Kernel> {
     found.map_err(kernel_error)
 }
 
-/// A kernel's record, with the path of its image.
-fn told(kernel: &Kernel) -> serde_json::Value {
-    let mut record = serde_json::json!(kernel);
-    record["image"] = kernel.image.display().to_string().into();
-    record
+/// What the cache knows of a kernel, with the path of its image.
+#[derive(serde::Serialize)]
+struct KernelRecord<'a> {
+    #[serde(flatten)]
+    kernel: &'a Kernel,
+    image: String,
+}
+
+impl<'a> KernelRecord<'a> {
+    fn of(kernel: &'a Kernel) -> Self {
+        KernelRecord { kernel, image: kernel.image.display().to_string() }
+    }
 }
 
 fn seconds(given_s: f64) -> PyResult<Duration> {

@@ -281,13 +281,13 @@ fn workload_parameters(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Bound<'_, 
     parameters.iter().map(as_dict).collect()
 }
 
-/// Simulates and returns the result as JSON text; other Python threads go on meanwhile.
+/// Simulates; other Python threads go on meanwhile.
 #[pyfunction]
 #[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false,
     prints=None, queues=false))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
-fn simulate(
-    py: Python<'_>,
+fn simulate<'py>(
+    py: Python<'py>,
     policy: &Policy,
     machine: &Machine,
     workload: &Workload,
@@ -297,7 +297,7 @@ fn simulate(
     timeline: bool,
     prints: Option<Py<PyAny>>,
     queues: bool,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     let (progress, _watched) = board::watched(prints);
     let options = simulator::Options {
         seed,
@@ -311,8 +311,16 @@ fn simulate(
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
     let mut result = result.map_err(simulate_error)?;
     let queue_traces = result.queues.take().map(race::traces_of);
-    serde_json::to_string(&Simulated { result, queue_traces })
-        .map_err(|error| NativeError::new_err(error.to_string()))
+    record(py, &Simulated { result, queue_traces })
+}
+
+/// `value` as dicts, lists, numbers and texts; `_native.pyi` names the keys.
+///
+/// It takes the way through JSON: a store keeps records as JSON, and what was just made must be
+/// equal to what is read again. A direct conversion makes tuples of pairs, and numbers of keys.
+fn record<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).map_err(|e| NativeError::new_err(e.to_string()))?;
+    py.import("json")?.call_method1("loads", (text,))
 }
 
 /// A result, and what was done to dispatch queues if that was asked for.

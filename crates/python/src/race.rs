@@ -1,11 +1,11 @@
-//! The run-queue race, as Python sees it: JSON text both ways.
+//! The run-queue race, as Python sees it.
 
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use simulator::{QueueOperation, QueueRecord};
 
-use crate::{NativeError, answering_signals, board};
+use crate::{NativeError, answering_signals, board, record};
 
 pyo3::create_exception!(
     schedlab._native,
@@ -16,10 +16,6 @@ pyo3::create_exception!(
 
 fn race_error(error: race::RaceError) -> PyErr {
     RaceError::new_err(error.to_string())
-}
-
-fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| NativeError::new_err(error.to_string()))
 }
 
 /// What was done to a dispatch queue, as the race replays it.
@@ -83,7 +79,7 @@ struct KernelQueues {
 /// What a kernel did to its run queues, read from the text of `perf script` or ftrace: those of all
 /// CPUs, and the one that they would have shared.
 #[pyfunction]
-pub fn race_kernel_trace(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+pub fn race_kernel_trace<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyAny>> {
     let found = py.detach(|| {
         let found = kernel::trace::TextTrace::read(&path)?;
         let of_each = found.queue_of_each_cpu().into_iter();
@@ -91,13 +87,16 @@ pub fn race_kernel_trace(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         let queues = queues.chain([KernelQueue::new("all".to_owned(), found.queue_of_all())]);
         Ok(KernelQueues { lost: found.trace.lost, queues: queues.collect() })
     });
-    json(&found.map_err(|error: kernel::trace::TextError| RaceError::new_err(error.to_string()))?)
+    record(
+        py,
+        &found.map_err(|error: kernel::trace::TextError| RaceError::new_err(error.to_string()))?,
+    )
 }
 
 /// Runs one heat; other Python threads go on meanwhile, and signals are answered between rounds
 /// and while it waits.
 #[pyfunction]
-pub fn race_heat(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+pub fn race_heat<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyAny>> {
     let spec = race::HeatSpec::from_json(spec_json).map_err(race_error)?;
     let heat = |goes_on: &mut dyn FnMut() -> bool| {
         race::heat(&spec, &mut || {
@@ -105,15 +104,15 @@ pub fn race_heat(py: Python<'_>, spec_json: &str) -> PyResult<String> {
             goes_on()
         })
     };
-    json(&answering_signals(py, heat, race_error)?)
+    record(py, &answering_signals(py, heat, race_error)?)
 }
 
 /// Who can take part, the queues of plug-ins included: a list. Loading a plug-in runs what it has
 /// of constructors; other Python threads go on meanwhile.
 #[pyfunction]
 #[pyo3(signature = (plugins=Vec::new()))]
-pub fn race_entrants(py: Python<'_>, plugins: Vec<PathBuf>) -> PyResult<String> {
-    json(&py.detach(|| race::entrants(&plugins)).map_err(race_error)?)
+pub fn race_entrants<'py>(py: Python<'py>, plugins: Vec<PathBuf>) -> PyResult<Bound<'py, PyAny>> {
+    record(py, &py.detach(|| race::entrants(&plugins)).map_err(race_error)?)
 }
 
 /// Builds a plug-in's source into `cache_dir`, or takes it from there: the shared object's path.

@@ -327,7 +327,7 @@ def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
     ring = catalogue.find(catalogue.WORKLOADS, "lat_ctx")
     rounds = 2 * HOPS // tasks
     workload = catalogue.load_workload(ring, {"n": str(tasks), "rounds": str(rounds)})
-    result = json.loads(catalogue.native().simulate(policy, machine, workload, 1, {}))
+    result = catalogue.native().simulate(policy, machine, workload, 1, {})
     return result["makespan_ns"] / (tasks * rounds)
 
 

@@ -11,7 +11,6 @@ compared is the median of the turns' ratios. With `--machine` the costs are thos
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import statistics
@@ -141,7 +140,7 @@ def simulated(duel: Duel, machine: Any, alone_ns: int, seed: int) -> Run:
     path = catalogue.find(catalogue.WORKLOADS, duel.workload)
     parameters = {name: of.format(alone_ns=alone_ns) for name, of in duel.parameters.items()}
     workload = catalogue.load_workload(path, parameters)
-    result = json.loads(catalogue.native().simulate(policy, machine, workload, seed, {}))
+    result = catalogue.native().simulate(policy, machine, workload, seed, {})
     busy_ns = sum(result["cpu_time_ns"][of] for of in ("work", "kernel", "scheduler"))
     return Run(result["makespan_ns"] / 1e9, busy_ns / 1e9)
 

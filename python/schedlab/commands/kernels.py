@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -69,7 +68,7 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
             failed += 1
             print_note(f"error: {error}")
         else:
-            fetched.append(json.loads(record))
+            fetched.append(record)
     _print(present() if not series else fetched, as_json)
     return EXIT_FOUND if failed else 0
 
@@ -89,9 +88,8 @@ def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
     user_file.refuse_unfit(f"kernel {path}", path, user_file.MADE_BYTES_MAX)
     user_file.refuse_empty(f"kernel {path}", path)
     image = str(path.resolve())
-    added = json.loads(
-        catalogue.native().kernels_add(str(catalogue.kernels_directory()), image, name, replace)
-    )
+    cache = str(catalogue.kernels_directory())
+    added = catalogue.native().kernels_add(cache, image, name, replace)
     _print([added], as_json)
     if "broken" in added["sched_ext"]:
         print_note(f"warning: no policy can be loaded into {added['name']}: {why_broken(added)}")

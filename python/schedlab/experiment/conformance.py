@@ -7,7 +7,6 @@ ends its process or loops is one violation more and not the end of the check.
 from __future__ import annotations
 
 import functools
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -181,16 +180,16 @@ def make_trial(trial: Trial) -> sweep.Outcome:
         policy = catalogue.load_policy(trial.policy.path)
         tunables = dict(trial.policy.tunables)
         if trial.kind == "made":
-            text = native.check_made(policy, tunables, trial.name, trial.seed)
+            answer = native.check_made(policy, tunables, trial.name, trial.seed)
         elif trial.kind == "small":
-            text = native.check_small(policy, tunables, trial.name, trial.count)
+            answer = native.check_small(policy, tunables, trial.name, trial.count)
         elif trial.kind == "random":
-            text = native.check_random(policy, tunables, trial.seed, trial.count)
+            answer = native.check_random(policy, tunables, trial.seed, trial.count)
         else:
-            text = native.shrink_random(policy, tunables, trial.seed, TRIES_MAX)
+            answer = native.shrink_random(policy, tunables, trial.seed, TRIES_MAX)
     except native.NativeError as error:
         return sweep.Outcome(None, str(error), started_at, 0)
-    return sweep.Outcome({"found": json.loads(text)}, None, started_at, 0)
+    return sweep.Outcome({"found": answer}, None, started_at, 0)
 
 
 # ---- in the coordinator -------------------------------------------------------------------------
@@ -235,7 +234,7 @@ class Findings:
             cause = error.get("cause", error["message"])
             self.crashes[error["message"]] = (cause, error.get("hint"))
             native = catalogue.native()
-            part = json.loads(native.check_crashed(scenario, error["message"], error["at_ns"]))
+            part = native.check_crashed(scenario, error["message"], error["at_ns"])
         if trial.kind == "made":
             self.rows += part
         elif trial.kind == "small":
@@ -429,7 +428,7 @@ def _replay(violation: Mapping, policy: Checked, seed: int, out: Path) -> str | 
         return None
     smallest = violation.get("smallest")
     files = smallest["files"] if smallest else None
-    files = files or json.loads(catalogue.native().check_files(violation["files"]))
+    files = files or catalogue.native().check_files(violation["files"])
     words = ["schedlab", "run", policy.given, *_set_words(policy)]
     with whole_file.named_errors(f"a scenario in {out}", "give another directory with --out"):
         out.mkdir(parents=True, exist_ok=True)

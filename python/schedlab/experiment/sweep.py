@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import signal
 import sys
@@ -113,7 +112,7 @@ def simulate_cell(
         policy, machine, workload = _build(cell)
         tunables = dict(cell.policy.tunables)
         shown = _show if prints else None
-        text = native.simulate(
+        result = native.simulate(
             policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, shown, queues
         )
     except (native.NativeError, ExperimentError) as error:
@@ -125,7 +124,7 @@ def simulate_cell(
             raise
         result = _failed("crash", f"the simulator stopped at an assertion of its own: {error}")
         return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
-    return Outcome(json.loads(text), None, started_at, time.monotonic_ns() - started_ns)
+    return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
 
 
 def _show(line: str) -> None:

@@ -6,7 +6,6 @@ with them is in the core (`crates/kernel/src/kernels.rs`), which is asked here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from schedlab import catalogue
@@ -16,7 +15,7 @@ NEWEST = "newest"
 
 def present() -> list[dict]:
     """The record of every kernel in the cache that can be used, oldest release first."""
-    return json.loads(catalogue.native().kernels_list(str(catalogue.kernels_directory())))
+    return catalogue.native().kernels_list(str(catalogue.kernels_directory()))
 
 
 def damaged() -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -122,7 +121,7 @@ def find_record(name: str | None) -> Mapping:
     """The same as `find_kernel`, with all that the cache knows of the kernel."""
     native = catalogue.native()
     try:
-        return json.loads(native.kernels_find(str(catalogue.kernels_directory()), name))
+        return native.kernels_find(str(catalogue.kernels_directory()), name)
     except native.KernelError as error:
         hint = error.hint or "`schedlab kernels fetch` gets some"
         raise SchedlabError(error.message, hint) from error

@@ -7,7 +7,6 @@ runs the same file on the machine `referee`; `agreement` compares what they deci
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,10 +82,9 @@ def simulated(policy: object, path: Path, tunables: Mapping[str, int]) -> dict:
     """The result of simulating a scenario, with its timeline; tunables left out have defaults."""
     machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, MACHINE))
     workload = catalogue.load_workload(path, {})
-    text = catalogue.native().simulate(
+    result = catalogue.native().simulate(
         policy, machine, workload, SEED, dict(tunables), timeline=True
     )
-    result = json.loads(text)
     if result["status"] == "failed":
         raise SchedlabError(f"{path.stem} fails in the simulator: {result['error']['message']}")
     return result

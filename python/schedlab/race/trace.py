@@ -7,7 +7,6 @@ its operations are kept as a file that the race plays.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +54,7 @@ def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
                 "leave out --queue, or give what perf script or ftrace says of a kernel",
             )
         return path
-    recorded = json.loads(catalogue.native().race_kernel_trace(str(path)))
+    recorded = catalogue.native().race_kernel_trace(str(path))
     queues = recorded["queues"]
     of_cpus = [one for one in queues if one["queue"] != ALL]
     chosen = queue_traces.choose(queues, queue, of_cpus, f"in {path}")

@@ -87,7 +87,7 @@ def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
 
 def _called(piece: Piece) -> Any:
     name, argument = piece
-    return json.loads(getattr(catalogue.native(), name)(argument))
+    return getattr(catalogue.native(), name)(argument)
 
 
 def _answered(piece: Piece) -> tuple[Any, str | None]:
