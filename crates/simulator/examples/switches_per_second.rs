@@ -142,16 +142,10 @@ fn workload(programs: Vec<Program>, nr_channels: u32, stop_at_ns: Option<u64>) -
         .map(|number| InitialTask { template: number, start_at_ns: u64::from(number) * 1000 });
     Workload {
         name: "bench".to_owned(),
-        description: String::new(),
-        parameters: Vec::new(),
         initial: initial.collect(),
         templates: programs.into_iter().map(template).collect(),
         channels: vec![channel; nr_channels as usize],
-        nr_gates: 0,
-        cpu_sets: Vec::new(),
-        origin: Default::default(),
-        changes: Vec::new(),
         stop_at_ns,
-        digest: String::new(),
+        ..Workload::default()
     }
 }

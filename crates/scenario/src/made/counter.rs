@@ -70,20 +70,12 @@ impl Counter {
         assert!(self.startup_ns_min <= self.startup_ns_max, "start-up from more to less");
         Workload {
             name: "counter".to_string(),
-            description: String::new(),
-            parameters: Vec::new(),
             templates: vec![
                 self.template("parent", self.parent_program()),
                 self.template("counter", self.child_program()),
             ],
             initial: vec![InitialTask { template: PARENT, start_at_ns: 0 }],
-            channels: Vec::new(),
-            nr_gates: 0,
-            cpu_sets: Vec::new(),
-            origin: Default::default(),
-            changes: Vec::new(),
-            stop_at_ns: None,
-            digest: String::new(),
+            ..Workload::default()
         }
         .with_digest()
     }

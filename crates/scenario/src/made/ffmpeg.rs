@@ -91,17 +91,10 @@ impl Ffmpeg {
         templates.extend(encoders.map(|t| self.template("encode", self.encoder_program(t))));
         Workload {
             name: "ffmpeg".to_string(),
-            description: String::new(),
-            parameters: Vec::new(),
             templates,
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
-            channels: Vec::new(),
             nr_gates: Gates::EACH * self.threads,
-            cpu_sets: Vec::new(),
-            origin: Default::default(),
-            changes: Vec::new(),
-            stop_at_ns: None,
-            digest: String::new(),
+            ..Workload::default()
         }
         .with_digest()
     }

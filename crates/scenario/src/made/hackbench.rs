@@ -140,17 +140,11 @@ impl Hackbench {
         }
         Workload {
             name: "hackbench".to_string(),
-            description: String::new(),
-            parameters: Vec::new(),
             templates,
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
             channels,
             nr_gates: 1,
-            cpu_sets: Vec::new(),
-            origin: Default::default(),
-            changes: Vec::new(),
-            stop_at_ns: None,
-            digest: String::new(),
+            ..Workload::default()
         }
         .with_digest()
     }

@@ -63,17 +63,10 @@ impl LatCtx {
         templates.extend((1..self.n).map(|i| self.template(self.member_program(i))));
         Workload {
             name: "lat_ctx".to_string(),
-            description: String::new(),
-            parameters: Vec::new(),
             templates,
             initial: vec![InitialTask { template: 0, start_at_ns: 0 }],
             channels: vec![self.pipe; self.n as usize],
-            nr_gates: 0,
-            cpu_sets: Vec::new(),
-            origin: Default::default(),
-            changes: Vec::new(),
-            stop_at_ns: None,
-            digest: String::new(),
+            ..Workload::default()
         }
         .with_digest()
     }

@@ -69,17 +69,10 @@ impl Lrzip {
         templates.extend(blocks.map(|i| self.template("compress", self.block_program(i))));
         Workload {
             name: "lrzip".to_string(),
-            description: String::new(),
-            parameters: Vec::new(),
             templates,
             initial: vec![InitialTask { template: MAIN, start_at_ns: 0 }],
-            channels: Vec::new(),
             nr_gates: FIRST_TURN + self.blocks + 1,
-            cpu_sets: Vec::new(),
-            origin: Default::default(),
-            changes: Vec::new(),
-            stop_at_ns: None,
-            digest: String::new(),
+            ..Workload::default()
         }
         .with_digest()
     }

@@ -369,11 +369,7 @@ impl Draft {
             initial,
             channels: self.channels,
             nr_gates: self.nr_gates,
-            cpu_sets: Vec::new(),
-            origin: Default::default(),
-            changes: Vec::new(),
-            stop_at_ns: None,
-            digest: String::new(),
+            ..Workload::default()
         }
     }
 

@@ -235,7 +235,7 @@ pub enum ChangeKind {
 }
 
 /// Tasks and what they do, ready to run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
     /// Name of its file.
     pub name: String,

@@ -22,19 +22,11 @@ pub fn workload_of_jobs(jobs: &[Job]) -> Workload {
     let initial = jobs.iter().zip(0..);
     Workload {
         name: "jobs".to_owned(),
-        description: String::new(),
-        parameters: Vec::new(),
         templates: (1..).zip(jobs).map(|(pid, job)| template(pid, job)).collect(),
         initial: initial
             .map(|(job, template)| InitialTask { template, start_at_ns: job.start_at_ns })
             .collect(),
-        channels: Vec::new(),
-        nr_gates: 0,
-        cpu_sets: Vec::new(),
-        origin: Default::default(),
-        changes: Vec::new(),
-        stop_at_ns: None,
-        digest: String::new(),
+        ..Workload::default()
     }
     .with_digest()
 }

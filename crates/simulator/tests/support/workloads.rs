@@ -127,17 +127,12 @@ pub fn workload_of(templates: Vec<TaskTemplate>, nr_initial: u32) -> Workload {
     };
     let workload = Workload {
         name: "tests".to_string(),
-        description: String::new(),
-        parameters: Vec::new(),
         initial: (0..nr_initial).map(|template| InitialTask { template, start_at_ns: 0 }).collect(),
         channels: vec![channel; channels.max().unwrap_or(0) as usize],
         nr_gates: gates.max().unwrap_or(0),
-        cpu_sets: Vec::new(),
-        origin: Default::default(),
-        changes: Vec::new(),
         stop_at_ns: Some(STOP_AT_NS),
-        digest: String::new(),
         templates,
+        ..Workload::default()
     };
     workload.check().unwrap_or_else(|error| panic!("{error}"));
     workload
