@@ -387,6 +387,7 @@ command = "true"
 """
 
 
+@pytest.mark.qemu
 def test_a_real_kernel_is_measured_once(tmp_path, kept):
     kernel = named("6.18")
     try:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from schedlab import _native
-from schedlab.race.plan import TIMED_ALONE
+from schedlab.race.plan import TIMED_ALONE, WORKLOADS
 
 PLUGIN = """
 #include <stdint.h>
@@ -41,6 +41,12 @@ def test_a_heat_has_a_row_for_every_entrant():
     raced = [row for row in heat["rows"] if not row["left_out"]]
     assert all(len(row["ticks_per_loop"]) == 3 for row in raced)
     assert len({row["order_hash"] for row in raced if row["exact"]}) == 1
+
+
+def test_python_knows_the_workloads_that_the_core_has():
+    with pytest.raises(_native.RaceError) as error:
+        race(workload="sprint")
+    assert error.value.hint == f"`workload` is one of {', '.join(WORKLOADS)}"
 
 
 def test_operations_timed_alone_have_percentiles():

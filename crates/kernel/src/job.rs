@@ -1,8 +1,8 @@
 //! What `schedlab-guest` is to do inside a virtual machine.
 //!
 //! A job is one JSON file at [`JOB_PATH`], among the files that a guest gets once it has booted.
-//! The guest reads it once; every limit in it is the guest's own and comes on top of the time limit
-//! of whoever started the machine.
+//! `python/schedlab/kernel/play.py` writes it. The guest (`guest.rs`) reads it once; every limit in
+//! it is the guest's own and comes on top of the time limit of whoever started the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
