@@ -18,6 +18,7 @@ import time
 import pytest
 from running import PATIENCE_S, begin, wait_for, wait_until_at_work
 from schedlab import catalogue
+from schedlab.commands import schedlab
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 COUNTER = ("--workload", "counter", "--machine", "core2-t5600", "--with", "work=5ms")
@@ -100,6 +101,25 @@ def test_a_policy_without_a_licence_is_refused_with_the_line_to_add(command, pol
 
 
 # ---- help, version, list ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [(), ("kernels",), ("list",)])
+def test_a_verb_is_listed_with_the_first_sentence_of_its_own_help(words):
+    group = schedlab
+    for word in words:
+        group = group.get_command(None, word)
+    for name, does in group.verbs.items():
+        assert group.get_command(None, name).get_short_help_str(limit=200) == does, name
+        assert len(does) < 65, f"{name} would be broken into two lines"
+
+
+def test_help_loads_no_verb():
+    program = "import sys; from schedlab.cli import main; sys.argv[1:] = ['-h']; main()"
+    done = subprocess.run([sys.executable, "-X", "importtime", "-c", program], capture_output=True)
+    loaded = re.findall(rb"schedlab[.a-z_]*", done.stderr)
+    assert b"schedlab.commands" in loaded
+    assert b"schedlab.commands.options" not in loaded
+    assert b"schedlab.catalogue" not in loaded
 
 
 def test_version_is_that_of_the_package_and_the_core(command):

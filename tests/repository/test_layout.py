@@ -33,6 +33,10 @@ from who_may_use_whom import (
 ROOT = Path(__file__).resolve().parents[2]
 
 FUNCTION_LINES_MAX = 70
+PARAMETERS_MAX = 8
+# What people type in a notebook: all but the first are keywords with a usual value, so a call is as
+# long as its question. An object of options would make each call longer.
+MANY_KEYWORDS = {"notebook/questions.py: compare", "notebook/stores.py: measure"}
 # A policy stays one file, however long: that it can be handed on alone counts for more.
 FILE_LINES_USUAL = 500
 FILE_LINES_MAX = 650
@@ -414,6 +418,30 @@ def test_a_function_that_is_one_line_too_long_is_seen(path, head, line, tail):
     for length in (FUNCTION_LINES_MAX, FUNCTION_LINES_MAX + 1):
         text = "\n".join([head, *[line] * (length - fixed), tail, ""])
         assert [found[2] for found in function_lengths(path, text)] == [length]
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    """What a caller gives it; `*arguments` and `**options` are no names of their own."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names
+
+
+def test_no_function_takes_more_than_one_can_remember():
+    """Those of `commands` take what its verb has options for."""
+    many = {
+        f"{path.removeprefix('python/schedlab/')}: {node.name}"
+        for path in PACKAGE_FILES
+        if not path.startswith("python/schedlab/commands/")
+        for node in ast.walk(ast.parse(read(path)))
+        if _is_function(node) and len(parameters(node)) > PARAMETERS_MAX
+    }
+    assert many == MANY_KEYWORDS, f"a function has at most {PARAMETERS_MAX} parameters"
+
+
+def test_a_parameter_too_many_is_seen():
+    text = "def f(self, a, /, b, *c, d=1, e, **g): ..."
+    assert parameters(ast.parse(text).body[0]) == ["a", "b", "d", "e"]
 
 
 def test_no_file_grows_past_what_one_reads_at_once():

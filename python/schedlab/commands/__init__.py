@@ -11,54 +11,70 @@ import click
 
 from schedlab.errors import UnknownName
 
-# Verb: its module in this package, and its function there.
+# What each verb does, as its own docstring begins: `--help` lists them without loading one.
 VERBS = {
-    name: (name, f"{name}_verb")
-    for name in (
-        "agree",
-        "bench",
-        "calibrate",
-        "check",
-        "compare",
-        "doctor",
-        "export",
-        "load",
-        "merge",
-        "race",
-        "report",
-        "reproduce",
-        "run",
-        "size",
-        "validate",
-    )
+    "agree": "Compare the simulator's decisions with a real kernel's.",
+    "bench": "Measure this machine under the scheduler that it has now.",
+    "calibrate": "Measure what this machine's kernel operations cost.",
+    "check": "Check what a policy must do, and what it promises.",
+    "compare": "Compare policies on machines and workloads.",
+    "doctor": "Tell what works here, and what to install for the rest.",
+    "export": "Write what a store holds as CSV, Parquet or LaTeX.",
+    "kernels": "List, fetch or add kernels for virtual machines.",
+    "list": "List the policies, machines or workloads that there are.",
+    "load": "Let a policy schedule this machine, and show what it does.",
+    "merge": "Take all that other stores hold into one store.",
+    "race": "Race run queues: which one is fastest at your size?",
+    "report": "Make a page of what a store holds.",
+    "reproduce": "Show published figures beside ours.",
+    "run": "Run one policy once, simulated or on a real kernel.",
+    "size": "Tell how many bytes of code and data policies are.",
+    "validate": "Compare this machine with its own simulation.",
 }
-LIST = {name: ("list", f"list_{name}") for name in ("machines", "policies", "workloads")}
-KERNELS = {name: ("kernels", f"{name}_verb") for name in ("add", "fetch", "list")}
+KERNELS = {
+    "add": "Take in a kernel of your own.",
+    "fetch": "Get kernels from Debian's packages, without root.",
+    "list": "Every kernel in the cache, and what its own scheduler is.",
+}
+LIST = {
+    "machines": "Every machine and what it stands for.",
+    "policies": "Every policy and its idea, and its tunable sets.",
+    "workloads": "Every workload and what it does.",
+}
 
 
 class Verbs(click.Group):
-    """A group of verbs that loads the one it is asked for, and suggests one for a misspelt name."""
+    """A group of verbs that loads the one it is asked for, and suggests one for a misspelt name.
 
-    def __init__(self, *arguments, modules: dict[str, tuple[str, str]], **options):
+    They are functions of one `module` in this package, or each is of one that has its name.
+    """
+
+    def __init__(self, *arguments, verbs: dict[str, str], module: str = "", **options):
         super().__init__(*arguments, **options)
-        self.modules = modules
+        self.verbs = verbs
+        self.module = module
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all verbs, in the order of the alphabet."""
-        return sorted({*self.modules, *self.commands})
+        return sorted(self.verbs)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The verb of this name, if there is one."""
-        if name in self.modules:
-            module, verb = self.modules[name]
-            return getattr(import_module(f"schedlab.commands.{module}"), verb)
-        return super().get_command(ctx, name)
+        if name in self.commands or name not in self.verbs:
+            return super().get_command(ctx, name)
+        module = import_module(f"schedlab.commands.{self.module or name}")
+        return getattr(module, f"{name}_verb")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes what each verb does."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(self.verbs.items()))
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         """Finds the verb, or raises UnknownName with those spelled alike."""
         name = args[0] if args else ""
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            raise UnknownName("verb", name, self.list_commands(ctx))
+        if name and not name.startswith("-") and name not in self.verbs:
+            raise UnknownName("verb", name, self.verbs)
         return super().resolve_command(ctx, args)
 
 
@@ -70,15 +86,9 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
         context.exit()
 
 
-@click.group(cls=Verbs, modules=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.group(cls=Verbs, verbs=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False,
+              callback=_print_version, help="Show the version and exit.")  # fmt: skip
 def schedlab() -> None:
     """A laboratory for CPU schedulers: write a policy once in C, try it on any machine.
 
@@ -87,9 +97,5 @@ def schedlab() -> None:
     """
 
 
-schedlab.add_command(
-    Verbs("list", modules=LIST, help="List the policies, machines or workloads that there are.")
-)
-schedlab.add_command(
-    Verbs("kernels", modules=KERNELS, help="List, fetch or add kernels for virtual machines.")
-)
+for group, verbs in (("list", LIST), ("kernels", KERNELS)):
+    schedlab.add_command(Verbs(group, verbs=verbs, module=group, help=VERBS[group]))

@@ -16,7 +16,7 @@ _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunab
 @click.command("policies")
 @_verbose_option
 @options.json_option
-def list_policies(verbose: bool, as_json: bool) -> int:
+def policies_verb(verbose: bool, as_json: bool) -> int:
     """Every policy and its idea, and its tunable sets.
 
     With -v also its tunables, their defaults and meaning.
@@ -31,7 +31,7 @@ def list_policies(verbose: bool, as_json: bool) -> int:
 
 @click.command("machines")
 @options.json_option
-def list_machines(as_json: bool) -> int:
+def machines_verb(as_json: bool) -> int:
     """Every machine and what it stands for.
 
     With the number of its CPUs and its clock ticks a second.
@@ -43,7 +43,7 @@ def list_machines(as_json: bool) -> int:
 @click.command("workloads")
 @_verbose_option
 @options.json_option
-def list_workloads(verbose: bool, as_json: bool) -> int:
+def workloads_verb(verbose: bool, as_json: bool) -> int:
     """Every workload and what it does.
 
     With -v also its parameters, their defaults and meaning.
