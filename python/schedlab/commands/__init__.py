@@ -41,6 +41,7 @@ LIST = {
     "policies": "Every policy and its idea, and its tunable sets.",
     "workloads": "Every workload and what it does.",
 }
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 class Verbs(click.Group):
@@ -86,7 +87,7 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
         context.exit()
 
 
-@click.group(cls=Verbs, verbs=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, verbs=VERBS, context_settings=SETTINGS)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False,
               callback=_print_version, help="Show the version and exit.")  # fmt: skip
 def schedlab() -> None:

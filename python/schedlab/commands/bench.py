@@ -41,75 +41,41 @@ def _whole(name: str) -> click.IntRange:
 
 @click.command("bench")
 @click.argument("name", metavar="SUITE")
-@click.option(
-    "--size",
-    type=click.Choice(suite.SIZES),
-    default=suite.SIZES[0],
-    show_default=True,
-    help="How much each program is given to do.",
-)
+@click.option("--size", type=click.Choice(suite.SIZES), default=suite.SIZES[0],
+              help="How much each program is given to do.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="BENCHMARK", help="This one; repeatable.")
-@click.option(
-    "--repeat",
-    type=_whole("repeat"),
-    help="Repetitions of each case, in place of the suite's, to which one more is added for each"
-    " disturbed one; with --until-ci the most that are"
-    f" made ({REPETITIONS_UNTIL} if not said), with --on vm those of each boot"
-    f" ({REPETITIONS_A_BOOT} at most if not said).",
-)
-@click.option(
-    "--until-ci",
-    "until",
-    metavar="PERCENT%",
-    help="Stop when a mean is known so well, either way, looking every five repetitions, or with"
-    " --on vm every five boots.",
-)
-@click.option(
-    "--policies",
-    metavar="POLICY,POLICY…",
-    help="Policies that take turns through sched_ext; `kernel` is the kernel's own scheduler.",
-)
-@click.option(
-    "--on",
-    type=click.Choice([HERE, platform.VM]),
-    default=HERE,
-    show_default=True,
-    help="Measure this machine, or kernels of `schedlab kernels list` in virtual machines.",
-)
-@click.option(
-    "--kernel",
-    "kernels",
-    multiple=True,
-    metavar="NAME",
-    help="With --on vm: what to boot; repeatable.  [default: the newest that takes policies]",
-)
-@click.option(
-    "--boots",
-    type=_whole("boots"),
-    help="With --on vm: how often each kernel is booted, with --until-ci at most.  [default:"
-    f" {BOOTS}, with --until-ci {BOOTS_UNTIL}]",
-)
-@click.option(
-    "--cpus",
-    metavar="N[,SOCKETS,CORES,THREADS]",
-    help=f"With --on vm: CPUs of the machine.  [default: {CPUS}]",
-)
-@click.option(
-    "--memory",
-    "memory_mib",
-    type=_whole("memory_mib"),
-    metavar="MIB",
-    help=f"With --on vm: its memory.  [default: {platform.MEMORY_MIB}]",
-)
-@click.option("--label", default="", help="What this is, if kernel and scheduler do not tell.")
+@click.option("--repeat", type=_whole("repeat"),
+              help="Repetitions of each case, in place of the suite's, to which one more is added"
+                   " for each disturbed one; with --until-ci the most that are made"
+                   f" ({REPETITIONS_UNTIL} if not said), with --on vm those of each boot"
+                   f" ({REPETITIONS_A_BOOT} at most if not said).")  # fmt: skip
+@click.option("--until-ci", "until", metavar="PERCENT%",
+              help="Stop when a mean is known so well, either way, looking every five repetitions,"
+                   " or with --on vm every five boots.")  # fmt: skip
+@click.option("--policies", metavar="POLICY,POLICY…",
+              help="Policies that take turns through sched_ext; `kernel` is the kernel's own"
+                   " scheduler.")  # fmt: skip
+@click.option("--on", type=click.Choice([HERE, platform.VM]), default=HERE,
+              help="Measure this machine, or kernels of `schedlab kernels list` in virtual"
+                   " machines.")  # fmt: skip
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME",
+              help="With --on vm: what to boot; repeatable.  [default: the newest that takes"
+                   " policies]")  # fmt: skip
+@click.option("--boots", type=_whole("boots"),
+              help="With --on vm: how often each kernel is booted, with --until-ci at most."
+                   f"  [default: {BOOTS}, with --until-ci {BOOTS_UNTIL}]")  # fmt: skip
+@click.option("--cpus", metavar="N[,SOCKETS,CORES,THREADS]",
+              help=f"With --on vm: CPUs of the machine.  [default: {CPUS}]")  # fmt: skip
+@click.option("--memory", "memory_mib", type=_whole("memory_mib"), metavar="MIB",
+              help=f"With --on vm: its memory.  [default: {platform.MEMORY_MIB}]")  # fmt: skip
+@click.option("--label", default="", show_default=False,
+              help="What this is, if kernel and scheduler do not tell.")  # fmt: skip
 @options.seed_option("Of the order.")
 @click.option("--again", is_flag=True, help="Another series, although the last one is complete.")
 @click.option("--show", is_flag=True, help="Measure nothing; show what the store has.")
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where programs work, and inputs are kept.  [default: in the user's cache]",
-)
+@click.option("--work-dir", type=options.FOLDER,
+              help="Where programs work, and inputs are kept."
+                   "  [default: in the user's cache]")  # fmt: skip
 @options.store_option("Keeps every repetition.")
 @options.report_option
 @options.quiet_option

@@ -21,14 +21,15 @@ from schedlab.bench.calibration import (
     taken_apart,
     ticks_a_second,
 )
+from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError
 
 
 @click.command("calibrate")
 @click.argument("name")
-@click.option("--output", type=click.Path(path_type=Path), help="Directory.  [default: this one]")
+@click.option("--output", type=options.PATH, help="Directory.  [default: this one]")
 @click.option("--program", metavar="PATH", help=PROGRAM_HELP)
-@click.option("--costs", "costs_file", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--costs", "costs_file", type=options.PATH, metavar="FILE",
               help=f"What `{PROGRAM} costs` printed; nothing is measured then.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def calibrate_verb(

@@ -24,30 +24,15 @@ from schedlab.shown import print_data, print_note
 @click.command("check")
 @click.argument("policy")
 @options.set_option
-@click.option(
-    "--seeds",
-    type=click.IntRange(0, SEEDS_MAX),
-    default=SEEDS,
-    show_default=True,
-    help="Random scenarios to try.",
-)
+@click.option("--seeds", type=click.IntRange(0, SEEDS_MAX), default=SEEDS,
+              help="Random scenarios to try.")  # fmt: skip
 @options.seed_option("The first of them, and the seed of the other scenarios.", SEED)
-@click.option(
-    "--orders",
-    type=click.IntRange(0, ORDERS_MAX),
-    default=ORDERS,
-    show_default=True,
-    help="Orders of simultaneous events to try in each small scenario.",
-)
+@click.option("--orders", type=click.IntRange(0, ORDERS_MAX), default=ORDERS,
+              help="Orders of simultaneous events to try in each small scenario.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="Only this, or `random`; repeatable.")
 @options.jobs_option("Trials")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("schedlab-check"),
-    show_default=True,
-    help="Where to write the files of scenarios that are violated.",
-)
+@click.option("--out", type=options.FOLDER, default=Path("schedlab-check"),
+              help="Where to write the files of scenarios that are violated.")  # fmt: skip
 @options.quiet_option
 @options.json_option
 def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as_json) -> int:

@@ -36,28 +36,14 @@ if TYPE_CHECKING:
 
 @click.command("compare")
 @click.argument("policies", nargs=-1, metavar="[[LABEL=]POLICY]...")
-@click.option(
-    "--experiment",
-    "file",
-    metavar="NAME|PATH",
-    help="Take what is not given here from this experiment file.",
-)
+@click.option("--experiment", "file", metavar="NAME|PATH",
+              help="Take what is not given here from this experiment file.")  # fmt: skip
 @click.option("--workload", metavar="NAME|PATH", help="What the tasks do.")
-@click.option(
-    "--machine",
-    "machines",
-    multiple=True,
-    metavar="NAME|PATH",
-    help="Where they do it; once for each machine.",
-)
+@click.option("--machine", "machines", multiple=True, metavar="NAME|PATH",
+              help="Where they do it; once for each machine.")  # fmt: skip
 @options.vm_options(several=True)
-@click.option(
-    "--vary",
-    "varied",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="A workload parameter to vary: a..b:step, a..b or a,b,c.",
-)
+@click.option("--vary", "varied", multiple=True, metavar="NAME=VALUES",
+              help="A workload parameter to vary: a..b:step, a..b or a,b,c.")  # fmt: skip
 @options.scenario_options
 @click.option("--repeat", type=int, help="Runs of each cell, seeds SEED, SEED+1 …  [default: 5]")
 @click.option("--seed", type=int, help="Of the first repetition.  [default: 1]")
@@ -68,27 +54,9 @@ if TYPE_CHECKING:
 @options.quiet_option
 @options.json_option
 def compare_verb(
-    policies,
-    file,
-    workload,
-    machines,
-    on,
-    kernel,
-    cpus,
-    deterministic,
-    varied,
-    parameters,
-    settings,
-    repeat,
-    seed,
-    jobs,
-    store,
-    report_path,
-    looked_at,
-    scenario,
-    quiet,
-    as_json,
-) -> int:
+    policies, file, workload, machines, on, kernel, cpus, deterministic, varied, parameters,
+    settings, repeat, seed, jobs, store, report_path, looked_at, scenario, quiet, as_json
+) -> int:  # fmt: skip
     """Compare policies on machines and workloads.
 
     A grid of runs: policies × machines × varied parameters × repetitions. The first policy is the

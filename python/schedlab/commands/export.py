@@ -16,6 +16,7 @@ import click
 
 from schedlab import user_file, whole_file
 from schedlab.bench.rows import comparison_rows, repetition_rows
+from schedlab.commands import options
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import stored
 from schedlab.experiment.rows import run_row
@@ -34,26 +35,17 @@ WHAT = ("runs", "repetitions", "comparisons", "heats")
 
 
 @click.command("export")
-@click.argument("store", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write: *.csv or *.parquet with a row a run, *.tex with a table.",
-)
-@click.option(
-    "--experiment",
-    "wanted",
-    metavar="NAME|ID",
-    help="Which experiment of the store.  [default: all runs; for *.tex the latest]",
-)
-@click.option(
-    "--what",
-    type=click.Choice(WHAT),
-    help="Runs of experiments, repetitions or comparisons of measurements, or heats of races."
-    "  [default: the first of runs, repetitions and heats that there is]",
-)
+@click.argument("store", type=options.PATH)
+@click.option("--output", "-o", required=True, type=options.FILE,
+              help="The file to write: *.csv or *.parquet with a row a run, *.tex with a"
+                   " table.")  # fmt: skip
+@click.option("--experiment", "wanted", metavar="NAME|ID",
+              help="Which experiment of the store.  [default: all runs; for *.tex the"
+                   " latest]")  # fmt: skip
+@click.option("--what", type=click.Choice(WHAT),
+              help="Runs of experiments, repetitions or comparisons of measurements, or heats of"
+                   " races.  [default: the first of runs, repetitions and heats that there"
+                   " is]")  # fmt: skip
 @click.option("--suite", metavar="NAME", help="Measurements of this suite.  [default: of all]")
 def export_verb(
     store: Path, output: Path, wanted: str | None, what: str | None, suite: str | None

@@ -74,7 +74,7 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
 
 
 @click.command("add")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=options.PATH)
 @click.option("--name", help="What to call it.  [default: its release]")
 @click.option("--replace", is_flag=True, help="Put it in the place of another of this name.")
 @options.json_option

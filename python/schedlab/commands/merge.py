@@ -17,10 +17,8 @@ from schedlab.store.runs import Store
 
 
 @click.command("merge")
-@click.argument("store", type=click.Path(path_type=Path))
-@click.argument(
-    "others", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="OTHER [OTHER]..."
-)
+@click.argument("store", type=options.PATH)
+@click.argument("others", nargs=-1, required=True, type=options.PATH, metavar="OTHER [OTHER]...")
 @options.json_option
 def merge_verb(store: Path, others: Sequence[Path], as_json: bool) -> int:
     """Take all that other stores hold into one store.

@@ -14,6 +14,10 @@ from schedlab.workers import JOBS_MAX
 
 # Random numbers of the core begin at a signed 64-bit integer, to which counts are added.
 SEED_MAX = 2**62
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+TUNABLE_HELP = "A tunable of {} policy; 6ms, 250us, 1024, true."
 
 
 def together(*options: Callable) -> Callable:
@@ -30,38 +34,21 @@ def together(*options: Callable) -> Callable:
 # What every verb takes that prints by `print_json` or as a table.
 json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout.")
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes on stderr.")
-report_option = click.option(
-    "--report",
-    "report_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write an HTML page here.",
-)
+report_option = click.option("--report", "report_path", type=FILE, metavar="FILE",
+                             help="Write an HTML page here.")  # fmt: skip
 # The tunables of the one policy that a verb is about.
-set_option = click.option(
-    "--set",
-    "settings",
-    metavar="TUNABLE=VALUE",
-    multiple=True,
-    help="A tunable of the policy; 6ms, 250us, 1024, true.",
-)
+set_option = click.option("--set", "settings", metavar="TUNABLE=VALUE", multiple=True,
+                          help=TUNABLE_HELP.format("the"))  # fmt: skip
 
 
 def store_option(kept: str) -> Callable:
     """The store that a verb writes; `kept` says what it keeps there."""
-    return click.option(
-        "--store",
-        type=click.Path(path_type=Path),
-        default=DEFAULT_PATH,
-        show_default=True,
-        help=kept,
-    )
+    return click.option("--store", type=PATH, default=DEFAULT_PATH, help=kept)
 
 
 def seed_option(of: str, default: int = 1) -> Callable:
     """A seed; `of` says of what."""
-    kind = click.IntRange(0, SEED_MAX)
-    return click.option("--seed", type=kind, default=default, show_default=True, help=of)
+    return click.option("--seed", type=click.IntRange(0, SEED_MAX), default=default, help=of)
 
 
 def jobs_option(what: str, default: str = "CPUs") -> Callable:
@@ -82,82 +69,42 @@ def tell_kept(kept: str, store: Path, goes_on: str = "goes on from there") -> No
 
 # What a workload and a policy are given.
 scenario_options = together(
-    click.option(
-        "--with",
-        "parameters",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="A parameter of the workload, as in groups=10.",
-    ),
-    click.option(
-        "--set",
-        "settings",
-        metavar="[POLICY.]TUNABLE=VALUE",
-        multiple=True,
-        help="A tunable of a policy; 6ms, 250us, 1024, true.",
-    ),
-)
+    click.option("--with", "parameters", metavar="NAME=VALUE", multiple=True,
+                 help="A parameter of the workload, as in groups=10."),
+    click.option("--set", "settings", metavar="[POLICY.]TUNABLE=VALUE", multiple=True,
+                 help=TUNABLE_HELP.format("a")),
+)  # fmt: skip
 
 # What asks for the record of a queue.
 queue_trace_options = together(
-    click.option(
-        "--queue-trace",
-        "queue_trace_path",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Write what was done to a dispatch queue here, for `schedlab race --trace`.",
-    ),
-    click.option(
-        "--queue",
-        metavar="NAME",
-        help="The queue of --queue-trace: 0x3, local0 or global0.  [default: the busiest of"
-        " the policy's own, else of all]",
-    ),
-)
+    click.option("--queue-trace", "queue_trace_path", type=FILE, metavar="FILE",
+                 help="Write what was done to a dispatch queue here, for `schedlab race --trace`."),
+    click.option("--queue", metavar="NAME",
+                 help="The queue of --queue-trace: 0x3, local0 or global0."
+                      "  [default: the busiest of the policy's own, else of all]"),
+)  # fmt: skip
 
 # What the timeline of a report shows.
 timeline_options = together(
-    click.option(
-        "--timeline",
-        "looked_at",
-        nargs=2,
-        metavar="POLICY POLICY",
-        help="Draw which task ran where under these two.  [default: fastest and slowest]",
-    ),
-    click.option(
-        "--scenario",
-        metavar="MACHINE[,NAME=VALUE]",
-        help="Where to draw it: a machine and varied values.  [default: a small one]",
-    ),
-)
+    click.option("--timeline", "looked_at", nargs=2, metavar="POLICY POLICY",
+                 help="Draw which task ran where under these two.  [default: fastest and slowest]"),
+    click.option("--scenario", metavar="MACHINE[,NAME=VALUE]",
+                 help="Where to draw it: a machine and varied values.  [default: a small one]"),
+)  # fmt: skip
 
 
 def vm_options(several: bool) -> Callable:
     """The options of a verb that can run on a kernel; `several` sorts of machine, or one."""
     again = "; once for each machine" if several else ""
     return together(
-        click.option(
-            "--on",
-            type=click.Choice(["simulator", "vm"]),
-            default="simulator",
-            show_default=True,
-            help="Simulate, or boot a real kernel in a virtual machine.",
-        ),
-        click.option(
-            "--kernel",
-            metavar="NAME",
-            help="With --on vm: a kernel of `schedlab kernels list`."
-            "  [default: the newest that takes policies]",
-        ),
-        click.option(
-            "--cpus",
-            multiple=several,
-            metavar="N[,SOCKETS,CORES,THREADS]",
-            help=f"With --on vm: CPUs of the machine{again}.  [default: {DEFAULT_CPUS}]",
-        ),
-        click.option(
-            "--deterministic",
-            is_flag=True,
-            help="With --on vm: a clock that counts instructions, so that runs repeat exactly.",
-        ),
-    )
+        click.option("--on", type=click.Choice(["simulator", "vm"]), default="simulator",
+                     help="Simulate, or boot a real kernel in a virtual machine."),
+        click.option("--kernel", metavar="NAME",
+                     help="With --on vm: a kernel of `schedlab kernels list`."
+                          "  [default: the newest that takes policies]"),
+        click.option("--cpus", multiple=several, metavar="N[,SOCKETS,CORES,THREADS]",
+                     help=f"With --on vm: CPUs of the machine{again}.  [default: {DEFAULT_CPUS}]"),
+        click.option("--deterministic", is_flag=True,
+                     help="With --on vm: a clock that counts instructions, so that runs repeat"
+                          " exactly."),
+    )  # fmt: skip

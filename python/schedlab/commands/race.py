@@ -7,7 +7,6 @@ the same command goes on where it was stopped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -31,82 +30,35 @@ class _Number(click.IntRange):
 
 
 @click.command("race")
-@click.option(
-    "-n",
-    "sizes",
-    multiple=True,
-    metavar="N[,N…]",
-    help="Items in a queue.  [default: the sizes published in 2007, 1 to 100,000]",
-)
-@click.option(
-    "-l",
-    "--loops",
-    type=_Number(1, LOOPS_MAX),
-    help="Loops a round, as in 2007.  [default: so many that a round takes a few milliseconds; of"
-    " more than 100,000 items one for each]",
-)
-@click.option(
-    "--workload",
-    "workloads",
-    multiple=True,
-    metavar="NAME",
-    help=f"What the queue is put through: {', '.join(plan.WORKLOADS)}.  [default: hold]",
-)
-@click.option(
-    "--keys",
-    multiple=True,
-    metavar="NAME",
-    help=f"How keys grow: {', '.join(plan.KEYS)}.  [default: uniform]",
-)
-@click.option(
-    "--structure",
-    "structures",
-    multiple=True,
-    metavar="NAME",
-    help="Who takes part; repeatable.  [default: all]",
-)
-@click.option(
-    "--with",
-    "files",
-    multiple=True,
-    metavar="FILE.c|.cpp|.so",
-    type=click.Path(path_type=Path),
-    help="Your own queue, written against schedlab_race.h; repeatable.",
-)
+@click.option("-n", "sizes", multiple=True, metavar="N[,N…]",
+              help="Items in a queue.  [default: the sizes published in 2007, 1 to"
+                   " 100,000]")  # fmt: skip
+@click.option("-l", "--loops", type=_Number(1, LOOPS_MAX),
+              help="Loops a round, as in 2007.  [default: so many that a round takes a few"
+                   " milliseconds; of more than 100,000 items one for each]")  # fmt: skip
+@click.option("--workload", "workloads", multiple=True, metavar="NAME",
+              help=f"What the queue is put through: {', '.join(plan.WORKLOADS)}.  [default:"
+                   " hold]")  # fmt: skip
+@click.option("--keys", multiple=True, metavar="NAME",
+              help=f"How keys grow: {', '.join(plan.KEYS)}.  [default: uniform]")  # fmt: skip
+@click.option("--structure", "structures", multiple=True, metavar="NAME",
+              help="Who takes part; repeatable.  [default: all]")  # fmt: skip
+@click.option("--with", "files", multiple=True, metavar="FILE.c|.cpp|.so", type=options.PATH,
+              help="Your own queue, written against schedlab_race.h; repeatable.")  # fmt: skip
 @click.option("--peers", is_flag=True, help="Also the queues of the C++ library and of Boost.")
-@click.option(
-    "--order",
-    default=plan.ORDERS[0],
-    show_default=True,
-    metavar="|".join(plan.ORDERS),
-    help="Who runs when in a round; abcba is the order of 2007.",
-)
-@click.option(
-    "--rounds",
-    type=_Number(1, ROUNDS_MAX),
-    default=plan.ROUNDS,
-    show_default=True,
-    help="How often each runs; an interval takes six.",
-)
-@click.option(
-    "--cpu",
-    type=_Number(0, CPUS_MAX),
-    help="The CPU to race on.  [default: the last one that may be used]",
-)
+@click.option("--order", default=plan.ORDERS[0], metavar="|".join(plan.ORDERS),
+              help="Who runs when in a round; abcba is the order of 2007.")  # fmt: skip
+@click.option("--rounds", type=_Number(1, ROUNDS_MAX), default=plan.ROUNDS,
+              help="How often each runs; an interval takes six.")  # fmt: skip
+@click.option("--cpu", type=_Number(0, CPUS_MAX),
+              help="The CPU to race on.  [default: the last one that may be used]")  # fmt: skip
 @options.seed_option("Of all keys.", plan.SEED)
-@click.option(
-    "--trace",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Recorded operations to play: push ITEM KEY, pop, remove ITEM, one a line; or what a"
-    " kernel's scheduler did, as perf script or ftrace tell it.",
-)
-@click.option(
-    "--queue",
-    metavar="NAME",
-    help="The run queue of a kernel's trace: cpu0, cpu1, …, or all for one that all CPUs share."
-    "  [default: the CPU's with most operations]",
-)
+@click.option("--trace", type=options.PATH, metavar="FILE",
+              help="Recorded operations to play: push ITEM KEY, pop, remove ITEM, one a line; or"
+                   " what a kernel's scheduler did, as perf script or ftrace tell it.")  # fmt: skip
+@click.option("--queue", metavar="NAME",
+              help="The run queue of a kernel's trace: cpu0, cpu1, …, or all for one that all CPUs"
+                   " share.  [default: the CPU's with most operations]")  # fmt: skip
 @click.option("--full", is_flag=True, help="All workloads, keys and sizes: takes long.")
 @click.option("--again", is_flag=True, help="Race anew what the store has already.")
 @options.store_option("Keeps every heat; heats already in it are not raced again.")

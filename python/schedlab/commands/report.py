@@ -26,25 +26,14 @@ from schedlab.user_file import refuse_unwritable
 
 
 @click.command("report")
-@click.argument("store", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The HTML file to write.",
-)
-@click.option(
-    "--experiment",
-    "wanted",
-    metavar="NAME|ID",
-    help="Which experiment of the store; the latest if not given.",
-)
-@click.option(
-    "--suite",
-    metavar="NAME",
-    help="Which suite's measurements; the latest if there is no experiment that is later.",
-)
+@click.argument("store", type=options.PATH)
+@click.option("--output", "-o", required=True, type=options.FILE,
+              help="The HTML file to write.")  # fmt: skip
+@click.option("--experiment", "wanted", metavar="NAME|ID",
+              help="Which experiment of the store; the latest if not given.")  # fmt: skip
+@click.option("--suite", metavar="NAME",
+              help="Which suite's measurements; the latest if there is no experiment that is"
+                   " later.")  # fmt: skip
 @timeline_options
 @options.json_option
 def report_verb(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from pathlib import Path
 
 import click
 
@@ -24,31 +23,17 @@ from schedlab.store.runs import Store
 @click.option("--workload", required=True, metavar="NAME|PATH", help="What the tasks do.")
 @click.option("--machine", metavar="NAME|PATH", help="Where they do it.")
 @options.vm_options(several=False)
-@click.option("--seed", type=int, default=1, show_default=True, help="Of all random numbers.")
+@click.option("--seed", type=int, default=1, help="Of all random numbers.")
 @scenario_options
 @click.option("--until", metavar="TIME", help="Begin nothing after this simulated time (9.3s).")
-@click.option("--store", type=click.Path(path_type=Path), help="Keep the run in this store.")
+@click.option("--store", type=options.PATH, help="Keep the run in this store.")
 @click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
 @options.queue_trace_options
 @options.json_option
 def run_verb(
-    policy,
-    workload,
-    machine,
-    on,
-    kernel,
-    cpus,
-    deterministic,
-    seed,
-    parameters,
-    settings,
-    until,
-    store,
-    timeline,
-    queue_trace_path,
-    queue,
-    as_json,
-) -> int:
+    policy, workload, machine, on, kernel, cpus, deterministic, seed, parameters, settings,
+    until, store, timeline, queue_trace_path, queue, as_json
+) -> int:  # fmt: skip
     """Run one policy once, simulated or on a real kernel.
 
     A policy is native code that runs with your rights.

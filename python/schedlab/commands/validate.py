@@ -53,7 +53,7 @@ def _error(percent: Estimate) -> str:
 @click.command("validate")
 @click.option("--machine", metavar="NAME|PATH",
               help="As `calibrate` wrote it.  [default: measured in each turn]")  # fmt: skip
-@click.option("--repeat", type=click.IntRange(REPEAT_MIN, 1000), default=15, show_default=True,
+@click.option("--repeat", type=click.IntRange(REPEAT_MIN, 1000), default=15,
               help="Turns, each with every benchmark once.")  # fmt: skip
 @click.option("--program", metavar="PATH", help=calibration.PROGRAM_HELP)
 @options.json_option
