@@ -6,21 +6,23 @@ instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 from schedlab import catalogue, user_file
-from schedlab.errors import SchedlabError
+from schedlab.errors import SchedlabError, UnknownName
 
-ERRATA = "errata"
 # The kind of a figure that contradicts the table it stands in.
 ARITHMETIC = "arithmetic"
+# Verbs that answer an original in place of `compare`.
+RACE, SIZE = "race", "size"
 
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
     """A row of `errata.csv`: what is wrong with, or to know of, something that was printed.
 
-    `originals` are the names in `schedlab reproduce` that it belongs to, with blanks between them.
+    `originals` are the names of those that it belongs to, with blanks between them.
     """
 
     originals: str
@@ -32,29 +34,77 @@ class Erratum:
     comment: str
 
 
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A row of `originals.csv`: a published table, or several that belong together.
+
+    `tables` are their names, with blanks between them. `experiment` simulates it; `verb` is another
+    that answers it, `RACE` or `SIZE`. `suite` and `benchmark` measure it on a machine;
+    `not_simulated` is why nothing simulates it. What there is not is empty.
+    """
+
+    name: str
+    what: str
+    tables: str
+    experiment: str
+    verb: str
+    suite: str
+    benchmark: str
+    not_simulated: str
+
+    @property
+    def simulated_by(self) -> str:
+        """A command that gives our figures."""
+        verb = f"compare --experiment {self.experiment}" if self.experiment else self.verb
+        return f"schedlab {verb}" if verb else ""
+
+    @property
+    def measured_by(self) -> str:
+        """A command that measures the same on this machine."""
+        return f"schedlab bench {self.suite} --only {self.benchmark}" if self.suite else ""
+
+    def errata(self) -> list[Erratum]:
+        """What is known to be wrong with it, or worth knowing."""
+        return [erratum for erratum in errata() if self.name in erratum.originals.split()]
+
+
+Row = TypeVar("Row", Erratum, Original)
+
+
 def rows(table: str) -> list[dict[str, str]]:
     """The rows of a published table by its name, such as `seed004_means`.
 
-    Raises
-    ------
-    UnknownName
-        If there is no such table.
-    SchedlabError
-        If it cannot be read.
+    Raises UnknownName if there is no such table, SchedlabError if it cannot be read.
     """
     path = catalogue.find(catalogue.PUBLISHED, table)
     return user_file.csv_rows(f"published table {path}", path)
 
 
 def errata() -> list[Erratum]:
-    """All that is known to be wrong with the published figures, or worth knowing.
+    """All that is known to be wrong with the published figures, or worth knowing."""
+    return _rows_of(Erratum, "errata")
 
-    Raises
-    ------
-    SchedlabError
-        If the list cannot be read.
+
+def originals() -> list[Original]:
+    """All that can be reproduced, in the order in which it was published."""
+    return _rows_of(Original, "originals")
+
+
+def original(name: str) -> Original:
+    """The original with this name, or that one of the published tables of this name belongs to.
+
+    Raises UnknownName if it is neither; suggests names spelled alike.
     """
+    every = originals()
+    for one in every:
+        if name == one.name or name in one.tables.split():
+            return one
+    raise UnknownName("published table", name, [one.name for one in every])
+
+
+def _rows_of(kind: type[Row], table: str) -> list[Row]:
     try:
-        return [Erratum(**{name: row[name] for name in Erratum.__slots__}) for row in rows(ERRATA)]
+        names = [field.name for field in fields(kind)]
+        return [kind(**{name: row[name] for name in names}) for row in rows(table)]
     except KeyError as error:
-        raise SchedlabError(f"published table {ERRATA}: has no column {error}") from None
+        raise SchedlabError(f"published table {table}: has no column {error}") from None

@@ -8,18 +8,18 @@ import pytest
 from made_measurements import MadeStore
 from schedlab import catalogue, published
 from schedlab.bench import suite
-from schedlab.commands import originals
+from schedlab.commands import reproduce
 from schedlab.experiment import table as experiment_table
 from schedlab.report import tables
 
 # What other tables are about: no figures of schedulers.
-ABOUT = {"errata", "seed004_machines", "seed004_software", "seed000_kernel_size"}
+ABOUT = {"errata", "originals", "seed004_machines", "seed004_software", "seed000_kernel_size"}
 
 
 def test_every_published_table_belongs_to_an_original():
-    of_originals = {table for original in originals.ORIGINALS for table in original.tables}
+    of_originals = {table for one in published.originals() for table in one.tables.split()}
     assert of_originals == set(catalogue.names(catalogue.PUBLISHED)) - ABOUT
-    for original in originals.ORIGINALS:
+    for original in published.originals():
         if original.experiment:
             catalogue.find(catalogue.EXPERIMENTS, original.experiment)
         assert original.experiment or original.verb or original.not_simulated
@@ -29,18 +29,18 @@ def test_every_published_table_belongs_to_an_original():
 
 
 def test_no_erratum_is_forgotten_and_none_is_told_of_another_table():
-    names = {original.name for original in originals.ORIGINALS}
+    names = {original.name for original in published.originals()}
     for erratum in published.errata():
         assert erratum.originals and set(erratum.originals.split()) <= names
-    of_counter = {one.where for one in originals.errata(originals.find("counter_2009"))}
+    of_counter = {one.where for one in published.original("counter_2009").errata()}
     assert of_counter == {"counter table", "conclusion"}
-    of_make = {one.where for one in originals.errata(originals.find("make_2012"))}
+    of_make = {one.where for one in published.original("make_2012").errata()}
     assert {"make text", "make means table"} <= of_make
     assert not any(where.startswith(("video", "compress")) for where in of_make)
 
 
 def test_slips_stand_apart_from_what_else_is_known(capsys):
-    originals.print_errata(originals.find("make_2012"))
+    reproduce.print_errata(published.original("make_2012"))
     slips, others = capsys.readouterr().out.split("what else is to be known of the original")
     assert slips.startswith("printed figures that contradict their own table")
     assert slips.count("make means table") == 3
@@ -67,7 +67,7 @@ def test_what_nothing_simulates_is_shown_with_the_reason(command):
 
 def test_without_a_name_all_are_listed_and_a_wrong_name_is_refused(command):
     listed = command("reproduce").stdout
-    for original in originals.ORIGINALS:
+    for original in published.originals():
         assert original.name in listed
     done = command("reproduce", "conter_2009")
     assert (done.returncode, done.stdout) == (2, "")
@@ -79,21 +79,21 @@ def test_what_was_measured_stands_with_its_original_and_no_other(command, tmp_pa
     cases = {("make", (("jobs", 2),)): [61.5, 61.6, 61.7], ("counter", (("n", 3),)): [0.5] * 3}
     made.add("6.18.0", cases, suite="study-2009")
 
-    told = originals.measured(originals.find("compile_2009"), made.path)
+    told = reproduce.measured(published.original("compile_2009"), made.path)
     assert [(row.name, len(*(s.values for s in row.samples.values()))) for row in told] == [
         ("make jobs=2", 3)
     ]
-    assert [row.name for row in originals.measured(originals.find("counter_2009"), made.path)] == [
-        "counter n=3"
-    ]
-    assert originals.measured(originals.find("make_2012"), made.path) == []
+    assert [
+        row.name for row in reproduce.measured(published.original("counter_2009"), made.path)
+    ] == ["counter n=3"]
+    assert reproduce.measured(published.original("make_2012"), made.path) == []
     done = command("reproduce", "groups_2003")
     assert "not measured in schedlab.db yet" in done.stdout
 
 
 def test_on_a_narrow_terminal_no_text_is_cut_off(monkeypatch, capsys):
     monkeypatch.setattr(tables, "PIPED_COLUMNS", 80)
-    originals.print_rows(originals.find("groups_2003"))
+    reproduce.print_rows(published.original("groups_2003"))
     text = capsys.readouterr().out
     assert "…" not in text
     assert "in every row: groups asked 600, group step 25, repeats per step 5" in text

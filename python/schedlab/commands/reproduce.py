@@ -1,13 +1,35 @@
-"""The verb `schedlab reproduce`: published figures beside ours."""
+"""The verb `schedlab reproduce`: published figures beside ours.
+
+The figures stand in published/ as they were printed; what is known to be wrong with them is pointed
+out beside them, and never mended.
+"""
 
 from __future__ import annotations
 
-import click
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from schedlab.commands import options, originals
+import click
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from schedlab import published
+from schedlab.commands import options
 from schedlab.commands.compare import compare_verb
 from schedlab.commands.race import race_verb
 from schedlab.commands.size import size_verb
+from schedlab.published import Original
+from schedlab.report.tables import fits, print_table
+from schedlab.store.measurements import Measurements
+from schedlab.store.runs import Store
+
+if TYPE_CHECKING:
+    from schedlab.bench.answers import CaseRow
+
+# A column of longer texts is broken into lines where there is no room.
+WRAPPED_FROM = 20
 
 
 @click.command("reproduce")
@@ -23,22 +45,112 @@ def reproduce_verb(context, names, store, repeat, quiet) -> int:
     What is known to be wrong with the originals is pointed out. After Ctrl-C the same command goes
     on where it stopped.
     """
+    originals = published.originals()
     if not names:
-        originals.print_list()
+        print_list(originals)
         return 0
+    if "all" not in names:
+        originals = list(dict.fromkeys(map(published.original, names)))
     code = 0
-    for number, original in enumerate(originals.chosen(names)):
+    for number, original in enumerate(originals):
         click.echo(("\n" if number else "") + f"== {original.name}: {original.what}\n")
         if original.experiment:
             asked = {"file": original.experiment, "store": store, "repeat": repeat, "quiet": quiet}
             code |= context.invoke(compare_verb, **asked)
-        elif original.verb == originals.RACE:
+        elif original.verb == published.RACE:
             code |= context.invoke(race_verb, store=store, quiet=quiet)
-        elif original.verb == originals.SIZE:
+        elif original.verb == published.SIZE:
             code |= context.invoke(size_verb)
         else:
-            originals.print_rows(original)
+            print_rows(original)
             click.echo(f"not simulated: {original.not_simulated}")
-        originals.print_measured(original, store)
-        originals.print_errata(original)
+        print_measured(original, store)
+        print_errata(original)
     return code
+
+
+def print_list(originals: Sequence[Original]) -> None:
+    """Every original: its name, what it is, and who answers it here."""
+    table = Table("name", "published", "simulated, or raced, or measured by", box=box.SIMPLE)
+    for original in originals:
+        commands = [original.simulated_by or "–", original.measured_by]
+        table.add_row(original.name, escape(original.what), "\n".join(filter(None, commands)))
+    print_table(table)
+    click.echo("`schedlab reproduce NAME` shows one of them beside ours, `all` each in turn.")
+
+
+def print_rows(original: Original) -> None:
+    """Its figures as they were printed; for what nothing simulates.
+
+    Where they are too wide, what is the same in every row is told once, above them.
+    """
+    for name in original.tables.split():
+        rows = published.rows(name)
+        table = _table_of(name, rows, list(rows[0]))
+        if not fits(table):
+            same = [column for column in rows[0] if len({row[column] for row in rows}) == 1]
+            table = _table_of(name, rows, [column for column in rows[0] if column not in same])
+            values = ", ".join(f"{_words(column)} {rows[0][column]}" for column in same)
+            click.echo(f"in every row: {values}")
+        print_table(table)
+
+
+def _table_of(name: str, rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE, title=name, title_justify="left", title_style="")
+    for column in columns:
+        longest = max(len(row[column]) for row in rows)
+        table.add_column(_words(column), no_wrap=longest <= WRAPPED_FROM, overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(row[column]) for column in columns))
+    return table
+
+
+def _words(column: str) -> str:
+    return column.replace("_", " ")
+
+
+def measured(original: Original, store: Path) -> list[CaseRow]:
+    """What a store has of its benchmark, in every kernel and scheduler that it was measured in."""
+    # Statistics take longer to load than most verbs take to run.
+    from schedlab.bench import answers
+
+    if not original.suite or not store.exists():
+        return []
+    with Store(store, read_only=True) as opened:
+        measurements = Measurements(opened)
+        campaigns = [one for one in measurements.campaigns() if one.suite == original.suite]
+        rows = answers.rows(measurements, campaigns)
+    return [row for row in rows if row.name.partition(" ")[0] == original.benchmark]
+
+
+def print_measured(original: Original, store: Path) -> None:
+    """What was measured on machines of the store; else how to."""
+    from schedlab.bench.limits import ends
+    from schedlab.bench.table import print_medians
+
+    rows = measured(original, store)
+    if rows:
+        print_medians(rows, f"measured ({original.measured_by}, {store})")
+        for sentence in ends(rows):
+            click.echo(f"{sentence}\n")
+    elif original.measured_by:
+        click.echo(f"not measured in {store} yet: `{original.measured_by}`\n")
+
+
+def print_errata(original: Original) -> None:
+    """Slips and errata of an original; nothing where none are known."""
+    for title, are_slips in (
+        ("printed figures that contradict their own table", True),
+        ("what else is to be known of the original", False),
+    ):
+        rows = [one for one in original.errata() if (one.kind == published.ARITHMETIC) == are_slips]
+        if not rows:
+            continue
+        click.echo(title)
+        table = Table("where", box=box.SIMPLE)
+        for head in ("printed", "what follows", "comment"):
+            table.add_column(head, max_width=40)
+        for one in rows:
+            where = f"{one.where}: {one.item}"
+            table.add_row(*map(escape, (where, one.printed, one.what_follows, one.comment)))
+        print_table(table)
