@@ -13,7 +13,7 @@ from schedlab.race.answers import standings
 
 
 def aims(*heats):
-    told = table.race_json(standings(heats), MACHINE, [], [])
+    told = table.race_json(standings(heats), MACHINE, [])
     return list(aims_of(json.loads(json.dumps(told))["heats"]))
 
 

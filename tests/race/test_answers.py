@@ -145,7 +145,7 @@ def test_a_file_that_changes_during_a_race_ends_it(tmp_path):
     plugin.write_bytes(b"one")
     asked = plan.HeatSpec(
         *("trace", "uniform", None, 1),
-        plugins=(plugins.plugin_of(plugin),),
+        plugins=(plugins.Plugin(str(plugin), plugins.digest_of(plugin)),),
         trace=str(trace),
         trace_digest=plugins.digest_of(trace),
     )
@@ -197,7 +197,7 @@ def test_only_the_loop_of_2007_at_its_sizes_has_figures_beside_it():
     for other in ({"n": 12}, {"keys": "ties"}, {"workload": "hold_remove"}):
         found = standings([heat(trees, **other)])
         assert april_2007.beside(published, found) == []
-    assert april_2007.remarks([]) == []
+        assert table.race_json(found, MACHINE, [])["remarks"] == []
 
 
 def test_the_tree_with_the_sign_error_stands_for_that_of_2007():
@@ -453,7 +453,7 @@ def test_tables_fit_eighty_columns(monkeypatch, capsys):
     heats = [heat(rows, n=n) for n in plan.SIZES_FULL]
     found = standings(heats)
     text = printed(heats, capsys)
-    table.print_published(april_2007.beside(april_2007.read(), found), [])
+    table.print_published(april_2007.beside(april_2007.read(), found))
     text += capsys.readouterr().out
     lines = [line for line in text.splitlines() if re.search(r"\d  +\d|\d ±", line)]
     assert len(lines) > 40
@@ -464,7 +464,7 @@ def test_json_holds_every_row_and_ratio():
     heats = three_sizes()
     found = standings(heats)
     rows = april_2007.beside(april_2007.read(), found)
-    told = table.race_json(found, MACHINE, rows, april_2007.remarks(rows))
+    told = table.race_json(found, MACHINE, rows)
     told = json.loads(json.dumps(told, allow_nan=False))
     assert told["machine"]["caches"][0] == {"name": "L1d", "size_bytes": 49152}
     assert [one["spec"]["n"] for one in told["heats"]] == [1, 10, 100]

@@ -108,12 +108,14 @@ def test_what_cannot_be_taken_is_refused(command, recorded, tmp_path):
         (("--trace", no_wakeup), "no sched_wakeup and no sched_waking in it"),
         (("--trace", cut), "fields that are not known"),
         (("--trace", tmp_path / "none.txt"), "none.txt does not exist"),
+        (("--trace", recorded, "-n", "10"), "a trace has items and keys of its own"),
     ):
         done = command("race", *words, *TINY, *TWO)
         assert done.returncode == 2, words
         assert told in done.stderr, done.stderr
         assert "hint: " in done.stderr
         assert "Traceback" not in done.stderr
+        assert "kept as" not in done.stderr
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="there is no perf here")

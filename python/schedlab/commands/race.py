@@ -93,12 +93,11 @@ def _show(raced: meeting.Meeting, as_json: bool) -> None:
 
     standings = answers.standings(raced.heats)
     rows = april_2007.beside(april_2007.read(), standings)
-    remarks = april_2007.remarks(rows)
     if as_json:
-        tables.print_json(table.race_json(standings, raced.machine, rows, remarks))
+        tables.print_json(table.race_json(standings, raced.machine, rows))
     else:
         table.print_race(standings, raced.machine)
-        table.print_published(rows, remarks)
+        table.print_published(rows)
 
 
 def _conclude(failed: Sequence[tuple[HeatSpec, Exception]]) -> int:

@@ -79,19 +79,14 @@ def race_queues(
         is_number = isinstance(value, Integral) and value >= LEAST.get(name, value)
         if name in LEAST and not is_left_out and not is_number:
             raise BadValue(name, value, f"is not a whole number from {LEAST[name]} on")
-    asked = {
-        "sizes": n,
-        "workloads": workloads,
-        "structures": structures,
-        "files": files,
-        **options,
+    asked = options | {
+        "sizes": [int(size) if isinstance(size, Integral) else size for size in listed(n)],
+        "workloads": listed(workloads),
+        "structures": listed(structures),
+        "keys": listed(options.get("keys", ())),
+        "files": [path_of(path) for path in listed(files)],
+        "trace": options.get("trace") and path_of(options["trace"]),
     }
-    for name in ("sizes", "workloads", "structures", "files", "keys"):
-        asked[name] = listed(asked.get(name, ()))
-    asked["sizes"] = [int(n) if isinstance(n, Integral) else n for n in asked["sizes"]]
-    asked["files"] = [path_of(path) for path in asked["files"]]
-    if asked.get("trace") is not None:
-        asked["trace"] = path_of(asked["trace"])
     names = {"sizes": "-n", "workloads": "--workload", "structures": "--structure"}
     names["files"] = "--with"
     given = {names.get(name, f"--{name}"): value for name, value in asked.items()}

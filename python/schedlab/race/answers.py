@@ -120,16 +120,11 @@ class Standing:
 def standings(heats: Sequence[Heat]) -> list[Standing]:
     """The heats of a race, each with what follows from it, in the same order."""
     names = [field.name for field in fields(HeatRow)]
-    return [
-        Standing(
-            heat,
-            {
-                row["structure"]: HeatRow(**{name: row[name] for name in names})
-                for row in heat.result["rows"]
-            },
-        )
-        for heat in heats
-    ]
+    every = []
+    for heat in heats:
+        rows = [HeatRow(**{name: row[name] for name in names}) for row in heat.result["rows"]]
+        every.append(Standing(heat, {row.structure: row for row in rows}))
+    return every
 
 
 def compare(one: HeatRow | None, other: HeatRow | None) -> Compared | None:

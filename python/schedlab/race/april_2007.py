@@ -20,6 +20,7 @@ CFS_2007, GAVL_2007, RING_2007 = "CFS", "gavl_cfs", "TR"
 NAMES_2007 = {CFS_2007: "red-black tree", GAVL_2007: "GAVL tree", RING_2007: "time ring"}
 # Of two GAVL trees of today, the one with the published library's sign error is that of 2007.
 TODAY = {CFS_2007: (RED_BLACK,), GAVL_2007: (GAVL_PUBLISHED, GAVL), RING_2007: (TIME_RING,)}
+# What a reader of the two races must know.
 REMARKS = (
     "The program of 2007 could not be found. Its posts do not say by how much a key grew, how the"
     " random numbers came about, how many slots the ring had and how wide they were, or whether"
@@ -61,13 +62,7 @@ def _ratio(times: Mapping[str, float], over: str, under: str) -> float | None:
 
 
 def read() -> Race2007:
-    """The figures of 2007.
-
-    Raises
-    ------
-    SchedlabError
-        If the table is not there or is not what it was.
-    """
+    """The figures of 2007. Raises SchedlabError if the table is not there or not what it was."""
     printed: dict[tuple[str, str, int], list[float]] = {}
     for row in published.rows(TABLE):
         try:
@@ -88,15 +83,10 @@ def beside(race: Race2007, standings: Sequence[Standing]) -> list[Beside]:
 
     Only heats of the workload `hold` on uniform keys, which come nearest to the loop of 2007.
     """
-    today = {
-        one.heat.spec.n: one
-        for one in standings
-        if (one.heat.spec.workload, one.heat.spec.keys) == ("hold", "uniform")
-    }
+    today = {one.heat.spec.n: one for one in standings if one.heat.spec.is_loop_of_2007}
     rows = []
     for machine, structures in race.items():
-        sizes = sorted({n for times in structures.values() for n in times} & set(today))
-        for n in sizes:
+        for n in sorted({n for times in structures.values() for n in times} & set(today)):
             then = {name: times[n] for name, times in structures.items() if n in times}
             now = {name: row.fewest for name in then if (row := _today(today[n], name))}
             if now:
@@ -105,11 +95,5 @@ def beside(race: Race2007, standings: Sequence[Standing]) -> list[Beside]:
 
 
 def _today(standing: Standing, name: str) -> HeatRow | None:
-    """What takes the place of a structure of 2007."""
     rows = (standing.rows.get(known) for known in TODAY[name])
     return next((row for row in rows if row is not None and row.ticks is not None), None)
-
-
-def remarks(rows: Sequence[Beside]) -> list[str]:
-    """What a reader of the two races must know, in sentences; empty without a common size."""
-    return list(REMARKS) if rows else []

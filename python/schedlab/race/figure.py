@@ -15,17 +15,8 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from schedlab.report.figures import (
-    FAINT_INK,
-    LABEL_CHARACTERS_MAX,
-    Look,
-    Point,
-    label,
-    layout,
-    looks_of,
-    spread,
-    whiskers,
-)
+from schedlab.report import figures
+from schedlab.report.figures import Look, Point
 from schedlab.report.forms import size_text
 
 PLOT_PX = 440
@@ -72,26 +63,18 @@ def levels_of(caches: Sequence[tuple[str, int]], bytes_per_item: Sequence[float]
 
 
 def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
-    """Time over size on log axes.
-
-    Parameters
-    ----------
-    curves : Curves
-        At least one structure with at least one point.
-    x_title, y_title : str
-        With unit.
-    """
+    """Time over size on log axes, of at least one point; titles have units."""
     figure = go.Figure()
-    looks = looks_of(_emphasized_first(curves))
+    # Who is drawn at once chooses a colour before the others.
+    rank = {curves.emphasized: 0, **dict.fromkeys(curves.shown - {curves.emphasized}, 1)}
+    looks = figures.looks_of(sorted(curves.today, key=lambda name: rank.get(name, 2)))
     x_range, y_range = _ranges(curves)
     for name, points in curves.today.items():
-        is_ours = name == curves.emphasized
-        _draw_today(figure, name, points, looks[name], is_ours, name in curves.shown)
+        _draw_today(figure, curves, name, points, looks[name])
     for index, (name, points) in enumerate(curves.then.items()):
         _draw_then(figure, name, points, index)
     _draw_names(figure, curves, looks, x_range, y_range)
-    longest = max(min(len(name), LABEL_CHARACTERS_MAX) for name in curves.shown | {""})
-    figure.update_layout(layout(x_title, y_title, 36 + round(7.6 * longest)))
+    figure.update_layout(figures.layout(x_title, y_title, figures.label_margin(curves.shown)))
     legend_rows = math.ceil((len(curves.today) + len(curves.then)) / LEGEND_COLUMNS)
     below_px = X_AXIS_PX + legend_rows * LEGEND_ROW_PX
     figure.update_layout(
@@ -114,18 +97,11 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
     return figure
 
 
-def _emphasized_first(curves: Curves) -> list[str]:
-    """Names in the order in which they choose colours: who is drawn at once before the others."""
-    rank = {curves.emphasized: 0, **dict.fromkeys(curves.shown - {curves.emphasized}, 1)}
-    return sorted(curves.today, key=lambda name: rank.get(name, 2))
-
-
 def _ranges(curves: Curves) -> tuple[list[float], list[float]]:
     """Both axes in powers of ten: all points fit, also those that are drawn later."""
-    points = [p for found in (curves.today, curves.then) for ps in found.values() for p in ps]
-    xs = [point.x for point in points]
-    ys = [y for p in points for y in (p.low, p.centre, p.high) if y is not None]
-    return _range(xs, 0.03), _range(ys, 0.05)
+    series = {**curves.today, **curves.then}
+    xs = [point.x for points in series.values() for point in points]
+    return _range(xs, 0.03), _range([figures.lowest_of(series), figures.highest_of(series)], 0.05)
 
 
 def _range(values: Sequence[float], pad: float) -> list[float]:
@@ -146,24 +122,19 @@ def _ticks(low: float, high: float) -> dict:
 
 
 def _draw_today(
-    figure: go.Figure,
-    name: str,
-    points: Sequence[Point],
-    look: Look,
-    is_ours: bool,
-    is_shown: bool,
+    figure: go.Figure, curves: Curves, name: str, points: Sequence[Point], look: Look
 ) -> None:
     """A structure's curve, with the intervals of its points."""
-    width = OURS_WIDTH_PX if is_ours else WIDTH_PX
+    width = OURS_WIDTH_PX if name == curves.emphasized else WIDTH_PX
     figure.add_scatter(
         **_curve(name, points, "%{customdata}"),
-        visible=True if is_shown else "legendonly",
+        visible=True if name in curves.shown else "legendonly",
         line={"color": look.colour, "width": width, "dash": look.dash},
         marker={
             "color": look.colour, "symbol": look.symbol, "size": 5 + width,
             "line": {"color": "#ffffff", "width": 1},
         },
-        error_y=whiskers(points, look),
+        error_y=figures.whiskers(points, look),
         customdata=["" if p.low is None else f" [{p.low:.4g}, {p.high:.4g}]" for p in points],
     )  # fmt: skip
 
@@ -205,7 +176,7 @@ def _draw_names(
         for name, points in curves.today.items()
     }
     shown = sorted((name for name in ends if name in curves.shown), key=ends.get)
-    places = spread([ends[name] for name in shown], LABEL_GAP_PX / PLOT_PX)
+    places = figures.spread([ends[name] for name in shown], LABEL_GAP_PX / PLOT_PX)
     places_of = ends | dict(zip(shown, places, strict=True))
     for name, place in places_of.items():
         figure.add_scatter(
@@ -216,7 +187,7 @@ def _draw_names(
             y=[10 ** (y_range[0] + place * height)],
             visible=True if name in curves.shown else "legendonly",
             mode="text",
-            text=[f"{looks[name].glyph} {label(name)}"],
+            text=[f"{looks[name].glyph} {figures.label(name)}"],
             textposition="middle right",
             textfont={"size": 13, "color": looks[name].ink},
             cliponaxis=False,
@@ -241,5 +212,5 @@ def _draw_level(figure: go.Figure, level: Level, x_range: Sequence[float]) -> No
     figure.add_annotation(
         text=f"{level.name} full<br>{size_text(level.size_bytes)}",
         x=(low + high) / 2, xref="x", y=1, yref="paper", yanchor="bottom",
-        showarrow=False, font={"size": 11, "color": FAINT_INK},
+        showarrow=False, font={"size": 11, "color": figures.FAINT_INK},
     )  # fmt: skip

@@ -31,9 +31,8 @@ def by_title(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
 def unit_of(heat: Heat) -> str:
     """What the numbers of a heat are."""
     what = "an operation" if heat.result["per"] == "operation" else "a loop"
-    if heat.result["clock"] == "tsc":
-        return f"ticks of the time stamp counter {what}"
-    return f"nanoseconds {what}"
+    is_counter = heat.result["clock"] == "tsc"
+    return f"{'ticks of the time stamp counter' if is_counter else 'nanoseconds'} {what}"
 
 
 def ticks_text(estimate: Estimate | None) -> str:
@@ -61,19 +60,15 @@ def single_text(row: HeatRow) -> str:
 
 def by_speed(standings: Sequence[Standing]) -> list[str]:
     """Structures, the fastest at the largest n first; who has no time there comes last."""
-    names = dict.fromkeys(name for standing in standings for name in standing.rows)
-    return sorted(names, key=lambda name: _slowness(standings, name))
 
+    def slowness(name: str) -> tuple[int, float]:
+        for missing, standing in enumerate(reversed(standings)):
+            row = standing.rows.get(name)
+            if row is not None and (row.single or row.ticks):
+                return missing, row.single["p50"] if row.single else row.fewest
+        return len(standings), 0.0
 
-def _slowness(standings: Sequence[Standing], name: str) -> tuple[int, float]:
-    """How late in the order: at how many of the largest sizes it is missing, then its time."""
-    for missing, standing in enumerate(reversed(standings)):
-        row = standing.rows.get(name)
-        if row is not None and row.single:
-            return missing, row.single["p50"]
-        if row is not None and row.ticks is not None:
-            return missing, row.fewest
-    return len(standings), 0.0
+    return sorted(dict.fromkeys(name for one in standings for name in one.rows), key=slowness)
 
 
 def marked(name: str, standings: Sequence[Standing]) -> str:
@@ -95,9 +90,8 @@ def bytes_text(row: HeatRow) -> str:
 
 def apart_text(row: HeatRow, operations: Sequence[str]) -> str:
     """The tail of each operation of a heat that times each alone."""
-    if not row.single:
-        return DASH
-    return " ".join(number_text(row.single[name][TAIL]) for name in operations)
+    tails = [number_text(row.single[name][TAIL]) for name in operations] if row.single else [DASH]
+    return " ".join(tails)
 
 
 def left_out(standings: Sequence[Standing]) -> list[str]:
@@ -174,9 +168,6 @@ def _disturbances(standings: Sequence[Standing]) -> Iterable[str]:
 def published_texts(row: Beside) -> list[str]:
     """The cells of a row: three times then, three now, and two ratios as `then, now`."""
     names = (CFS_2007, GAVL_2007, RING_2007)
-    times = [side.get(name) for side in (row.then, row.now) for name in names]
-    texts = [number_text(time) for time in times]
-    for over, under in ((CFS_2007, GAVL_2007), (RING_2007, CFS_2007)):
-        pair = row.ratios(over, under)
-        texts.append(", ".join(map(ratio_text, pair)))
-    return texts
+    times = [number_text(side.get(name)) for side in (row.then, row.now) for name in names]
+    pairs = [row.ratios(CFS_2007, GAVL_2007), row.ratios(RING_2007, CFS_2007)]
+    return times + [", ".join(map(ratio_text, pair)) for pair in pairs]

@@ -60,28 +60,11 @@ def race(
     quiet: bool = False,
     tell: Tell = print_note,
 ) -> Meeting:
-    """Races what is asked, on this machine; heats that the store has are not raced again.
+    """Races what is asked, on this machine; `again` also what the store has already.
 
-    Parameters
-    ----------
-    store : Path
-        Keeps every heat, the moment it ends.
-    command : str
-        What asks for the same once more, if it is a command: told where this is interrupted.
-    again : bool
-        Whether to race also what the store has.
-    quiet : bool
-        Whether to show no progress and to tell only what must be known.
-    tell : callable
-        Is told what is to be known besides the heats.
-
-    Raises
-    ------
-    SchedlabError
-        If something is asked that there is not, a file is changed meanwhile, or a heat cannot be
-        kept.
-    RaceError
-        If there is no heat at all: what is wrong with the first.
+    `command`, which asks for the same once more, is told where this is interrupted. Raises
+    SchedlabError if something is asked that there is not, a file is changed meanwhile or a heat
+    cannot be kept, and the RaceError of the first heat if there is none at all.
     """
     specs = specs_of(options, tell, quiet)
     with Store(store) as kept:
@@ -91,10 +74,8 @@ def race(
         except KeyboardInterrupt:
             missing = len(meeting.heats) < len(specs)
             goes_on = f"goes on from there{' without --again' * again}" if missing else "shows them"
-            same = (
-                f"the same command {goes_on}: {command}" if command else f"the same call {goes_on}"
-            )
-            tell(f"\n{len(meeting.heats)} of {len(specs)} heats are kept in {store}; {same}")
+            kept_text = f"{len(meeting.heats)} of {len(specs)} heats are kept in {store}"
+            tell(f"\n{kept_text}; the same command {goes_on}: {command}")
             raise
     if not quiet:
         nr_reused = len(meeting.heats) - meeting.nr_raced
@@ -107,13 +88,11 @@ def race(
 
 def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec]:
     """The heats that are asked for; errors are those of `race`."""
-    for kind, names, known in (
-        ("workload", options.workloads, plan.WORKLOADS),
-        ("distribution of keys", options.keys, plan.KEYS),
-        ("order", [options.order], plan.ORDERS),
-    ):
-        _refuse_unknown(kind, names, known)
+    _refuse_unknown("workload", options.workloads, plan.WORKLOADS)
+    _refuse_unknown("distribution of keys", options.keys, plan.KEYS)
+    _refuse_unknown("order", [options.order], plan.ORDERS)
     sizes = plan.parse_sizes("-n", map(str, options.sizes))
+    heats = plan.plan(options.workloads, options.keys, sizes, options.full, options.trace)
     traced = {}
     if options.trace is not None:
         path = trace.played(options.trace, options.queue, tell if not quiet else lambda text: None)
@@ -122,7 +101,6 @@ def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec
         raise SchedlabError(
             f"--queue {options.queue}: there is no trace to take it from", "add --trace FILE"
         )
-    heats = plan.plan(options.workloads, options.keys, sizes, options.full, options.trace)
     guests = plugins.plugins_of(options.files, options.peers, tell)
     same = {
         "structures": _structures(options.structures, guests, tell),
@@ -166,8 +144,8 @@ def _structures(
 class Meeting:
     """Heats on their way, and what came of them.
 
-    `specs` are those that are asked for, in order, `machine` is where they are raced, `nr_raced` is
-    how many were not taken from the store, and `failed` are those that cannot be raced, with why.
+    `specs` are those that are asked for, in order; `nr_raced` is how many were not taken from the
+    store, and `failed` are those that cannot be raced, with why.
     """
 
     def __init__(self, specs: Sequence[HeatSpec], kept: Heats, machine: plan.Machine, tell: Tell):
@@ -191,8 +169,11 @@ class Meeting:
         A heat that cannot be raced, such as one with more items than there is memory for, does not
         keep the others from it. Those that were mostly disturbed are raced once more.
         """
-        if not again:
-            self._reuse()
+        for spec in self.specs:
+            stored = None if again else self._kept.find(self._key(spec))
+            if stored is not None:
+                heat = Heat(spec, stored.result, stored.raced_at, stored.load, is_reused=True)
+                self._heats[spec] = heat
         waiting = [spec for spec in self.specs if spec not in self._heats]
         # A thread that draws works on another CPU, which may be the other half of the core.
         with Progress(len(waiting), "heats", quiet or not waiting, is_measured=True) as progress:
@@ -236,14 +217,6 @@ class Meeting:
             return
         self._kept.add(self._key(spec), StoredHeat(raced_at, load, result))
         self._heats[spec] = heat
-
-    def _reuse(self) -> None:
-        for spec in self.specs:
-            stored = self._kept.find(self._key(spec))
-            if stored is not None:
-                self._heats[spec] = Heat(
-                    spec, stored.result, stored.raced_at, stored.load, is_reused=True
-                )
 
     def _key(self, spec: HeatSpec) -> str:
         return spec.key(self.machine.cpu_model, self._version)

@@ -12,14 +12,7 @@ from markupsafe import Markup
 from plotly.graph_objects import Figure
 
 from schedlab.race import answers, april_2007, forms
-from schedlab.race.answers import (
-    GAVL,
-    OURS,
-    RED_BLACK,
-    TIME_RING,
-    HeatRow,
-    Standing,
-)
+from schedlab.race.answers import GAVL, OURS, RED_BLACK, TIME_RING, HeatRow, Standing
 from schedlab.race.april_2007 import NAMES_2007, Race2007
 from schedlab.race.figure import Curves, levels_of, race_figure
 from schedlab.race.plan import TIMED_ALONE, Heat, Machine
@@ -31,13 +24,7 @@ SHOWN_ALWAYS = (OURS, RED_BLACK, GAVL, TIME_RING)
 
 
 def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> None:
-    """Writes the page; readers of `path` see the old file or the whole new one.
-
-    Raises
-    ------
-    SchedlabError
-        If it cannot be written.
-    """
+    """Writes the page whole; raises SchedlabError if it cannot be written."""
     hint = "every heat is kept: the same command makes the page again without racing"
     pages.write(path, render(heats, machine, command), hint)
 
@@ -45,7 +32,6 @@ def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> 
 def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     """The page as one HTML text."""
     standings, then = answers.standings(heats), april_2007.read()
-    rows = april_2007.beside(then, standings)
     return pages.render(
         "race.html",
         (
@@ -59,8 +45,8 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
             _section(title, together, machine, then)
             for title, together in forms.by_title(standings).items()
         ],
-        published=rows,
-        remarks=april_2007.remarks(rows),
+        published=april_2007.beside(then, standings),
+        remarks=april_2007.REMARKS,
         notes=forms.notes(standings),
         raced_at=sorted(heat.raced_at for heat in heats),
     )  # fmt: skip
@@ -100,34 +86,19 @@ def curves_of(standings: Sequence[Standing], machine: Machine, then: Race2007) -
     today: dict[str, list[Point]] = {}
     for standing in sorted(standings, key=lambda one: one.heat.spec.n or 0):
         for name, row in standing.rows.items():
-            point = _point(standing, row)
-            if point is not None:
+            if (point := _point(standing, row)) is not None:
                 today.setdefault(name, []).append(point)
     if not today:
         return None
     winners = {one.best_peer.structure for one in standings if one.best_peer}
-    guests = {
-        name for one in standings for name, row in one.rows.items()
-        if row.source.startswith(SOURCE_PREFIX)
-    }  # fmt: skip
+    rows = [(name, row) for one in standings for name, row in one.rows.items()]
+    guests = {name for name, row in rows if row.source.startswith(SOURCE_PREFIX)}
     shown = frozenset(({*SHOWN_ALWAYS} | winners | guests) & set(today)) or frozenset(today)
     spec = standings[0].heat.spec
-    is_loop_of_2007 = (spec.workload, spec.keys) == ("hold", "uniform")
-    largest = standings[-1].rows
-    sizes = [
-        largest[name].bytes_per_item
-        for name in shown
-        if name in largest and not largest[name].left_out
-    ]
-    return Curves(
-        today=today,
-        shown=shown,
-        emphasized=OURS,
-        then=_then(then) if is_loop_of_2007 else {},
-        levels=levels_of(
-            machine.caches if spec.queues == 1 else (), [size for size in sizes if size]
-        ),
-    )
+    largest = [row for name, row in standings[-1].rows.items() if name in shown]
+    sizes = [row.bytes_per_item for row in largest if not row.left_out and row.bytes_per_item]
+    levels = levels_of(machine.caches if spec.queues == 1 else (), sizes)
+    return Curves(today, shown, OURS, _then(then) if spec.is_loop_of_2007 else {}, levels)
 
 
 def _point(standing: Standing, row: HeatRow) -> Point | None:
@@ -144,10 +115,9 @@ def _point(standing: Standing, row: HeatRow) -> Point | None:
 
 
 def _then(race: Race2007) -> dict[str, list[Point]]:
-    return {
-        f"2007, {machine}: {NAMES_2007[name]}": [
-            Point(n, cycles) for n, cycles in sorted(sizes.items())
-        ]
-        for machine, structures in race.items()
-        for name, sizes in structures.items()
-    }
+    curves = {}
+    for machine, structures in race.items():
+        for name, sizes in structures.items():
+            points = [Point(n, cycles) for n, cycles in sorted(sizes.items())]
+            curves[f"2007, {machine}: {NAMES_2007[name]}"] = points
+    return curves

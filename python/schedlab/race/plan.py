@@ -7,6 +7,7 @@ them; here they are planned, named and given the key under which a store keeps t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -95,9 +96,8 @@ class HeatSpec:
 
     def key(self, cpu_model: str, version: str) -> str:
         """Under what the store keeps the heat: what was asked, of which machine and core."""
-        asked = self._with(
-            plugins=[plugin.digest for plugin in self.plugins], trace=self.trace_digest
-        )
+        digests = [plugin.digest for plugin in self.plugins]
+        asked = self._with(plugins=digests, trace=self.trace_digest)
         return canonical_json({"asked": asked, "cpu_model": cpu_model, "version": version})
 
     def _with(self, **changes: object) -> dict:
@@ -121,6 +121,11 @@ class HeatSpec:
     def place(self) -> str:
         """Which heat it is, in a sentence."""
         return f"{self.title}, n = {self.size}"
+
+    @property
+    def is_loop_of_2007(self) -> bool:
+        """Whether it comes nearest to what was raced in April 2007."""
+        return (self.workload, self.keys) == ("hold", "uniform")
 
     @property
     def is_timed_alone(self) -> bool:
@@ -186,11 +191,8 @@ def plan(
 ) -> list[HeatSpec]:
     """Workload, keys, n and queues of every heat; what is empty is chosen here.
 
-    Raises
-    ------
-    SchedlabError
-        If no heat plays the trace, or the workload `trace` has none; if it is the only one, and
-        has sizes or keys of its own.
+    Raises SchedlabError if no heat plays the trace, if the workload `trace` has none, or if it is
+    the only one and sizes or keys are given.
     """
     usual = WORKLOADS if full else ("hold",) if trace is None else ("trace",)
     chosen = list(dict.fromkeys(workloads or usual))
@@ -211,6 +213,7 @@ def plan(
                 f"leave out {option}, or --trace",
             )
     heats = []
+    usual_sizes = {"hold": SIZES_FULL if full else SIZES_PUBLISHED, "cold": SIZES_COLD}
     for workload in chosen:
         if workload == "trace":
             heats += [HeatSpec(workload, KEYS[0], None, 1)] * (trace is not None)
@@ -219,7 +222,7 @@ def plan(
         heats += [
             HeatSpec(workload, name, n, queues_of(workload, n))
             for name in dict.fromkeys(drawn)
-            for n in dict.fromkeys(sizes or _usual_sizes(workload, full))
+            for n in dict.fromkeys(sizes or usual_sizes.get(workload, SIZES_OTHER))
         ]
     return heats
 
@@ -227,12 +230,6 @@ def plan(
 def places(heats: Sequence[HeatSpec]) -> str:
     """Which heats, in a sentence: the first, and how many there are besides."""
     return heats[0].place + (f" and {len(heats) - 1} more" if len(heats) > 1 else "")
-
-
-def _usual_sizes(workload: str, full: bool) -> Sequence[int]:
-    if workload == "hold":
-        return SIZES_FULL if full else SIZES_PUBLISHED
-    return SIZES_COLD if workload == "cold" else SIZES_OTHER
 
 
 def queues_of(workload: str, n: int) -> int:
@@ -246,19 +243,16 @@ def queues_of(workload: str, n: int) -> int:
 def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
     """Sizes as people write them, separated by commas: `10`, `1000`, `1_000`, `1,2,4`."""
     sizes = []
-    for text in texts:
-        for word in text.split(","):
-            if not re.fullmatch(r"[-+]?[0-9][0-9_]*", word.strip()):
-                raise BadValue(place, word, "is not a whole number", "write -n 10 or -n 1,10,1000")
-            if _THOUSANDS.fullmatch(text):
-                as_one = text.replace(",", "")
-                why = "is several sizes, because a comma stands between two"
-                raise BadValue(place, text, why, f"write -n {as_one} for one size")
-            n = int(word)
-            if not 1 <= n <= SIZE_MAX:
-                hint = "give the items of a queue, as in -n 10"
-                raise BadValue(place, word, f"is not from 1 to {SIZE_MAX:,}", hint)
-            sizes.append(n)
+    for text, word in ((given, word) for given in texts for word in given.split(",")):
+        if not re.fullmatch(r"[-+]?[0-9][0-9_]*", word.strip()):
+            raise BadValue(place, word, "is not a whole number", "write -n 10 or -n 1,10,1000")
+        if _THOUSANDS.fullmatch(text):
+            why = "is several sizes, because a comma stands between two"
+            raise BadValue(place, text, why, f"write -n {text.replace(',', '')} for one size")
+        sizes.append(int(word))
+        if not 1 <= sizes[-1] <= SIZE_MAX:
+            hint = "give the items of a queue, as in -n 10"
+            raise BadValue(place, word, f"is not from 1 to {SIZE_MAX:,}", hint)
     return sizes
 
 
@@ -286,15 +280,13 @@ def _cpu_model() -> str:
 
 def _caches(directory: Path) -> tuple[tuple[str, int], ...]:
     """The data caches of a CPU; nothing where the system does not tell."""
-    found = []
+    caches = []
     for index in sorted(directory.glob("index*")):
-        try:
-            level, kind, size = (
-                (index / name).read_text().strip() for name in ("level", "type", "size")
-            )
-        except OSError:
-            continue
-        if kind != "Instruction" and size[-1:] in _CACHE_UNITS:
-            name = f"L{level}d" if kind == "Data" else f"L{level}"
-            found.append((name, int(size[:-1]) * _CACHE_UNITS[size[-1]]))
-    return tuple(found)
+        with contextlib.suppress(OSError):
+            level = (index / "level").read_text().strip()
+            kind = (index / "type").read_text().strip()
+            size = (index / "size").read_text().strip()
+            if kind != "Instruction" and size[-1:] in _CACHE_UNITS:
+                name = f"L{level}d" if kind == "Data" else f"L{level}"
+                caches.append((name, int(size[:-1]) * _CACHE_UNITS[size[-1]]))
+    return tuple(caches)

@@ -12,6 +12,8 @@ from schedlab.errors import SchedlabError
 
 # What the source of a queue begins with that came in a shared object.
 SOURCE_PREFIX = "plugin:"
+# What is compiled when it is used, among the files that are shipped.
+RACE = Path("crates/race")
 OBJECT_SUFFIX = ".so"
 SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
 
@@ -24,19 +26,8 @@ class Plugin:
     digest: str
 
 
-def plugin_of(path: Path) -> Plugin:
-    """A shared object as it takes part."""
-    return Plugin(str(path), digest_of(path))
-
-
 def digest_of(path: Path) -> str:
-    """The digest of a file's bytes.
-
-    Raises
-    ------
-    SchedlabError
-        If the file cannot be read.
-    """
+    """The digest of a file's bytes; raises SchedlabError if it cannot be read."""
     content = user_file.read(str(path), path, user_file.MADE_BYTES_MAX)
     return hashlib.sha256(content).hexdigest()
 
@@ -46,17 +37,12 @@ def plugins_of(
 ) -> tuple[Plugin, ...]:
     """The user's queues, and with `peers` those of well-known C++ libraries that are shipped.
 
-    A library or compiler of the peers that is missing is no error: `tell` is told.
-
-    Raises
-    ------
-    SchedlabError
-        If a file of the user cannot take part.
-    RaceError
-        If it cannot be compiled.
+    A library or compiler of the peers that is missing is no error: `tell` is told. Raises
+    SchedlabError if a file of the user cannot take part, RaceError if it cannot be compiled.
     """
     objects = [_object_of(path) for path in files]
-    for source in sorted((_directory() / "peers").glob("*.cpp")) if peers else ():
+    shipped = catalogue.data_directory() / RACE / "peers"
+    for source in sorted(shipped.glob("*.cpp")) if peers else ():
         try:
             objects.append(_compiled(source))
         except catalogue.native().RaceError as error:
@@ -65,7 +51,7 @@ def plugins_of(
                 "note: they need a C++ compiler and, for boost.cpp, Boost's headers"
                 " (apt-get install g++ libboost-dev)"
             )
-    return tuple(plugin_of(path) for path in dict.fromkeys(objects))
+    return tuple(Plugin(str(path), digest_of(path)) for path in dict.fromkeys(objects))
 
 
 def _object_of(path: Path) -> Path:
@@ -81,12 +67,7 @@ def _object_of(path: Path) -> Path:
 
 def _compiled(source: Path) -> Path:
     # Anybody's queue includes `schedlab_race.h`, which lies there.
-    headers = _directory() / "include"
+    headers = catalogue.data_directory() / RACE / "include"
     return catalogue.native().race_compile(
         str(source.resolve()), str(headers), str(catalogue.cache_directory())
     )
-
-
-def _directory() -> Path:
-    """Where the race keeps what is compiled when it is used."""
-    return catalogue.data_directory() / "crates" / "race"

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from schedlab.race import forms, plan
 from schedlab.race.answers import HeatRow, Standing
-from schedlab.race.april_2007 import TODAY, Beside
+from schedlab.race.april_2007 import REMARKS, TODAY, Beside
 from schedlab.race.plan import TIMED_ALONE, Heat, Machine
 from schedlab.report.forms import DASH, count_text
 from schedlab.report.tables import print_columns, print_table
@@ -75,16 +75,16 @@ def _table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
 def _print_answer(standings: Sequence[Standing]) -> None:
     """A row a size: the fastest exact structure, and how far the next one is behind it."""
     cells = {
-        "fastest": lambda standing: forms.fewest_text(standing.fastest),
-        "next": lambda standing: forms.fewest_text(standing.next),
-        "×": lambda standing: forms.compared_text(standing.next_to_fastest),
+        "fastest": [forms.fewest_text(standing.fastest) for standing in standings],
+        "next": [forms.fewest_text(standing.next) for standing in standings],
+        "×": [forms.compared_text(standing.next_to_fastest) for standing in standings],
     }
+    sizes = [standing.heat.spec.size for standing in standings]
 
     def build(wanted: Sequence[str]) -> Table:
         table = _table(("n", *wanted), left=wanted)
-        for standing in standings:
-            texts = (escape(cells[column](standing)) for column in wanted)
-            table.add_row(standing.heat.spec.size, *texts)
+        for size, *texts in zip(sizes, *(cells[column] for column in wanted), strict=True):
+            table.add_row(size, *map(escape, texts))
         return table
 
     print_columns(list(cells), build)
@@ -102,9 +102,8 @@ def _print_columns(standings: Sequence[Standing], text: Callable[[HeatRow], str]
     _print_grid(standings, text, [BYTES])
     several = len(standings) > 1
     cells, by = "minimum, median ± half of its 95 % interval", "minimum"
-    if standings[0].heat.spec.is_timed_alone:
-        together = forms.together_text(standings[0].heat)
-        cells = f"{', '.join(forms.PERCENTILES.values())} of {together}"
+    if (heat := standings[0].heat).spec.is_timed_alone:
+        cells = f"{', '.join(forms.PERCENTILES.values())} of {forms.together_text(heat)}"
         by = "half of its operations"
     print_data(
         f"{cells}; bytes an item{' at the largest n' * several}\n"
@@ -130,23 +129,20 @@ def _print_grid(
     def build(wanted: Sequence[str]) -> Table:
         table = _table(("n", *wanted), left=("n",))
         for name in forms.by_speed(standings):
-            table.add_row(
-                escape(forms.marked(name, standings)), *(cell(name, column) for column in wanted)
-            )
+            texts = (cell(name, column) for column in wanted)
+            table.add_row(escape(forms.marked(name, standings)), *texts)
         return table
 
     print_columns([*columns, *further], build)
 
 
 def _print_apart(standings: Sequence[Standing]) -> None:
-    """The tail of each operation by itself."""
     operations = TIMED_ALONE[standings[0].heat.spec.workload]
     _print_grid(standings, lambda row: forms.apart_text(row, operations))
     print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
 
 
 def _print_counters(standings: Sequence[Standing]) -> None:
-    """Instructions and cache misses a loop, where the machine counts them."""
     counted = [one for one in standings if one.heat.result["counters"]["available"]]
     if counted:
         _print_grid(counted, _counts)
@@ -161,7 +157,7 @@ def _counts(row: HeatRow) -> str:
 # ---- what follows -------------------------------------------------------------------------------
 
 
-def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
+def print_published(rows: Sequence[Beside]) -> None:
     """The race of 2007 beside ours, and what must be known of both."""
     if not rows:
         return
@@ -172,25 +168,18 @@ def print_published(rows: Sequence[Beside], remarks: Sequence[str]) -> None:
     for machine in dict.fromkeys(row.machine for row in rows):
         print_data(f"\n{machine}", end="")
         table = _table(
-            (
-                "\nn", "2007\nrb", "\ngavl", "\nring", "today\nrb", "\ngavl", "\nring",
-                "then, now\nrb/gavl", "then, now\nring/rb",
-            )
+            ("\nn", "2007\nrb", "\ngavl", "\nring", "today\nrb", "\ngavl", "\nring",
+             "then, now\nrb/gavl", "then, now\nring/rb")
         )  # fmt: skip
         for row in (row for row in rows if row.machine == machine):
             table.add_row(f"{row.n:,}", *forms.published_texts(row))
         print_table(table)
     print_data()
-    for text in remarks:
+    for text in REMARKS:
         _print_paragraph(text)
 
 
-def race_json(
-    standings: Sequence[Standing],
-    machine: Machine,
-    rows: Sequence[Beside],
-    remarks: Sequence[str],
-) -> dict:
+def race_json(standings: Sequence[Standing], machine: Machine, rows: Sequence[Beside]) -> dict:
     """All that is known of a race."""
     pace = plan.own_pace(one.heat for one in standings)
     return {
@@ -200,7 +189,7 @@ def race_json(
         },
         "heats": [_heat_json(standing, pace) for standing in standings],
         "published": [asdict(row) for row in rows],
-        "remarks": list(remarks),
+        "remarks": list(REMARKS) if rows else [],
         "notes": forms.notes(standings),
     }
 
@@ -208,9 +197,8 @@ def race_json(
 def _heat_json(standing: Standing, pace: float) -> dict:
     heat = standing.heat
     ratios = {**standing.ratios, "next_to_fastest": standing.next_to_fastest}
-    named = {
-        "fastest": standing.fastest, "next": standing.next, "best_exact_peer": standing.best_peer
-    }  # fmt: skip
+    named = {"fastest": standing.fastest, "next": standing.next}
+    named |= {"best_exact_peer": standing.best_peer}
     return {
         **heat.result,
         "raced_at": heat.raced_at,
@@ -227,6 +215,5 @@ def _heat_json(standing: Standing, pace: float) -> dict:
 
 
 def _ticks_json(ticks: Estimate | None) -> dict | None:
-    return ticks and {
-        "min": ticks.quantiles[0], "median": ticks.median, "low": ticks.low, "high": ticks.high
-    }  # fmt: skip
+    ends = ticks and {"median": ticks.median, "low": ticks.low, "high": ticks.high}
+    return ticks and {"min": ticks.quantiles[0], **ends}

@@ -32,19 +32,9 @@ _HEADER = """\
 def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
     """The file of operations to play: `path` itself, or what a kernel's trace in it comes to.
 
-    Parameters
-    ----------
-    queue : str or None
-        Of a kernel's trace: `cpu0`, `cpu1`, …, or `all`; None for the CPU whose queue was busiest.
-    say : callable
-        Is told which queue it is and which others there are.
-
-    Raises
-    ------
-    UnknownName
-        If the trace has no such queue.
-    SchedlabError
-        If it cannot be read, or a queue is asked of what is no kernel's trace.
+    Of a kernel's trace `queue` is `cpu0`, `cpu1`, …, or `all`; None is the CPU whose queue was
+    busiest, and `say` is told which, and which others there are. Raises UnknownName if the trace
+    has no such queue, SchedlabError if it cannot be read or is of one queue and `queue` is given.
     """
     content = user_file.read(f"--trace {path}", path, user_file.MADE_BYTES_MAX)
     if not _EVENT.search(content):
@@ -73,8 +63,8 @@ def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
 
 
 def _keep(text: str) -> Path:
-    """Keeps the operations under the digest of their text, so that they are kept once."""
     directory = catalogue.cache_directory()
+    # Under the digest of their text the same operations are kept once.
     kept = directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.trace"
     with whole_file.named_errors(str(kept), "make room there, or set XDG_CACHE_HOME"):
         directory.mkdir(parents=True, exist_ok=True)

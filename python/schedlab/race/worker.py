@@ -14,7 +14,7 @@ from typing import Any
 from schedlab import catalogue
 from schedlab.errors import SchedlabError
 from schedlab.programs import signal_name
-from schedlab.workers import Crew, Ending, printed_text
+from schedlab.workers import Crew, printed_text
 
 # So long may a heat show no progress: that it is made ready, and each round, are progress. The
 # longest of ours takes seconds.
@@ -34,14 +34,8 @@ Piece = tuple[str, Any]
 def race(spec: dict, tell: Tell) -> dict:
     """The heat that the core makes of `spec`, as `_native.race_heat` describes both.
 
-    `tell` is told what plug-ins printed.
-
-    Raises
-    ------
-    RaceError
-        If the heat cannot be raced, or a plug-in ended the process that it ran in.
-    SchedlabError
-        If a plug-in never came back.
+    `tell` is told what plug-ins printed. Raises RaceError if the heat cannot be raced, or a plug-in
+    ended the process that it ran in; SchedlabError if a plug-in never came back.
     """
     piece = ("race_heat", json.dumps(spec))
     if not spec["plugins"]:
@@ -50,13 +44,7 @@ def race(spec: dict, tell: Tell) -> dict:
 
 
 def entrants(plugins: list[str], tell: Tell) -> list[dict]:
-    """Who can take part, as `_native.race_entrants` has it.
-
-    Raises
-    ------
-    RaceError, SchedlabError
-        As `race`.
-    """
+    """Who can take part, as `_native.race_entrants` has it; raises as `race`."""
     piece = ("race_entrants", plugins)
     return _alone(piece, STILL_S, tell) if plugins else _called(piece)
 
@@ -65,9 +53,8 @@ def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
     """What the core answers in a process of its own."""
     with contextlib.closing(Crew(1, _answered, still_s)) as crew:
         crew.begin(piece, alone=True)
-        endings: list[Ending] = []
-        while not endings:
-            endings = crew.wait()
+        while not (endings := crew.wait()):
+            pass
     (ending,) = endings
     if ending.printed:
         tell(printed_text("a plug-in", ending.printed))
@@ -78,7 +65,11 @@ def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
             "--with one plug-in at a time shows which; a smaller -n or -l makes rounds shorter",
         )
     if ending.exit_code is not None:
-        raise catalogue.native().RaceError(_ended(ending.exit_code))
+        code = ending.exit_code
+        how = f"{signal_name(-code)} ended it" if code < 0 else f"it called exit({code})"
+        raise catalogue.native().RaceError(
+            f"a plug-in did not come to the end of its heat: {how}\nhint: {CRASH_HINT}"
+        )
     answer, error = ending.answer
     if error is not None:
         raise catalogue.native().RaceError(error)
@@ -96,11 +87,3 @@ def _answered(piece: Piece) -> tuple[Any, str | None]:
         return _called(piece), None
     except catalogue.native().RaceError as error:
         return None, str(error)
-
-
-def _ended(exit_code: int) -> str:
-    """What to say of a heat whose process ended before it."""
-    how = f"it called exit({exit_code})"
-    if exit_code < 0:
-        how = f"{signal_name(-exit_code)} ended it"
-    return f"a plug-in did not come to the end of its heat: {how}\nhint: {CRASH_HINT}"

@@ -10,7 +10,7 @@ Series are points by policy, in order of x, which is a number, or a word for a s
 value of the panels that share an axis, in the unit of the points.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -113,7 +113,7 @@ def curve_figure(
     figure = go.Figure()
     _draw(figure, series, looks)
     _label_ends(figure, series, looks, lambda y: y / top)
-    figure.update_layout(layout(x_title, y_title, _label_margin(series)))
+    figure.update_layout(layout(x_title, y_title, label_margin(series)))
     figure.update_yaxes(range=[0, top])
     _scale_x(figure, series, from_zero=True)
     return figure
@@ -162,7 +162,7 @@ def ratio_figure(
     _draw(figure, series, looks)
     _label_ends(figure, {**line, **series}, looks, lambda y: np.log(y / low) / height)
     title = f"time relative to {escape(baseline)} (×)"
-    figure.update_layout(layout(x_title, title, _label_margin({**line, **series})))
+    figure.update_layout(layout(x_title, title, label_margin({**line, **series})))
     ticks = ratio_ticks(low, high)
     figure.update_yaxes(
         type="log",
@@ -188,7 +188,7 @@ def latency_figure(
     figure = go.Figure()
     _draw(figure, drawn, looks)
     _label_ends(figure, drawn, looks, lambda y: np.log(y / low) / height)
-    figure.update_layout(layout("percentile", y_title, _label_margin(series)))
+    figure.update_layout(layout("percentile", y_title, label_margin(series)))
     ticks = latency_ticks(low, high)
     figure.update_yaxes(
         type="log",
@@ -432,8 +432,9 @@ def label(name: str) -> str:
     return escape(_short(name))
 
 
-def _label_margin(series: Mapping[str, Sequence[Point]]) -> int:
-    longest = max((min(len(name), LABEL_CHARACTERS_MAX) for name in series), default=0)
+def label_margin(names: Iterable[str]) -> int:
+    """The pixels to the right of a plot that its labels take."""
+    longest = max((min(len(name), LABEL_CHARACTERS_MAX) for name in names), default=0)
     return 36 + round(7.6 * longest)
 
 
