@@ -281,7 +281,11 @@ def test_the_page_draws_a_curve_for_each_and_asks_nothing_of_the_network(
         (("--cpu", "4095"), ["4095"]),
         (("--with", "mine.rs"), ["mine.rs", ".so, .c, .cpp"]),
         (("--with", "mine.c"), ["--with mine.c does not exist"]),
-        (("--trace", "no.trace"), ["--trace no.trace does not exist"]),
+        (("--trace", "no.trace"), ["-n 1: a trace has items and keys of its own"]),
+        (
+            ("--trace", "no.trace", "--workload", "hold", "--workload", "trace"),
+            ["--trace no.trace does not exist"],
+        ),
         (("--workload", "trace"), ["no trace to play", "--trace"]),
         (("--store", "no/x.db"), ["no/x.db", "no directory"]),
         (("--report", "no/x.html"), ["no/x.html", "no directory"]),

@@ -110,10 +110,8 @@ def curve_figure(
 ) -> go.Figure:
     """A curve a policy with its interval as a band, on axes that start at zero."""
     top = 1.06 * (y_max if y_max is not None else highest_of(series))
-    figure = go.Figure()
-    _draw(figure, series, looks)
+    figure = _lines(series, looks, x_title, y_title)
     _label_ends(figure, series, looks, lambda y: y / top)
-    figure.update_layout(layout(x_title, y_title, label_margin(series)))
     figure.update_yaxes(range=[0, top])
     _scale_x(figure, series, from_zero=True)
     return figure
@@ -128,9 +126,8 @@ def dot_figure(
     """
     series = {name: [Point(name, p.centre, p.low, p.high)] for name, p in points.items()}
     top = 1.06 * (y_max if y_max is not None else highest_of(series))
-    figure = go.Figure()
-    _draw(figure, series, looks)
-    figure.update_layout(layout("", y_title, 16))
+    figure = _lines(series, looks, "", y_title)
+    figure.update_layout(margin_r=16)
     figure.update_yaxes(range=[0, top])
     _scale_x(figure, series, from_zero=False)
     figure.update_traces(marker_size=12)
@@ -154,22 +151,11 @@ def ratio_figure(
     low, high = min(limits[0], 0.97), max(limits[1], 1.03)
     pad = (high / low) ** 0.06
     low, high = low / pad, high * pad
-    xs = [point.x for points in series.values() for point in points]
-    line = {baseline: [Point(x, 1.0) for x in dict.fromkeys(xs)]}
-    height = np.log(high / low)
-    figure = go.Figure()
+    figure = _lines(series, looks, x_title, f"time relative to {escape(baseline)} (×)")
     figure.add_hline(y=1, line={"color": looks[baseline].colour, "width": 2}, layer="below")
-    _draw(figure, series, looks)
-    _label_ends(figure, {**line, **series}, looks, lambda y: np.log(y / low) / height)
-    title = f"time relative to {escape(baseline)} (×)"
-    figure.update_layout(layout(x_title, title, label_margin({**line, **series})))
-    ticks = ratio_ticks(low, high)
-    figure.update_yaxes(
-        type="log",
-        range=[np.log10(low), np.log10(high)],
-        tickvals=ticks,
-        ticktext=[f"{tick:g}×" for tick in ticks],
-    )
+    named = {baseline: [Point("", 1.0)], **series}
+    figure.update_layout(margin_r=label_margin(named))
+    _scale_y_log(figure, named, looks, (low, high), {r: f"{r:g}×" for r in ratio_ticks(low, high)})
     _scale_x(figure, series, from_zero=True)
     return figure
 
@@ -182,20 +168,10 @@ def latency_figure(
     x is the name of the percentile. `y_title` says what is delayed; the units stand at the ticks.
     """
     drawn = {name: [_at_least_1_ns(p) for p in points] for name, points in series.items()}
-    values = [bound for points in drawn.values() for p in points for bound in _bounds(p)]
-    low, high = min(values) / 1.5, max(values) * 1.5
-    height = np.log(high / low)
-    figure = go.Figure()
-    _draw(figure, drawn, looks)
-    _label_ends(figure, drawn, looks, lambda y: np.log(y / low) / height)
-    figure.update_layout(layout("percentile", y_title, label_margin(series)))
-    ticks = latency_ticks(low, high)
-    figure.update_yaxes(
-        type="log",
-        range=[np.log10(low), np.log10(high)],
-        tickvals=ticks,
-        ticktext=[tick_text(tick) for tick in ticks],
-    )
+    low, high = lowest_of(drawn) / 1.5, highest_of(drawn) * 1.5
+    figure = _lines(drawn, looks, "percentile", y_title)
+    ticks = {tick: tick_text(tick) for tick in latency_ticks(low, high)}
+    _scale_y_log(figure, drawn, looks, (low, high), ticks)
     _scale_x(figure, series, from_zero=False)
     return figure
 
@@ -225,16 +201,12 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
                 "color": colour,
                 "line": {"color": "#ffffff", "width": 1},
                 "pattern": {
-                    "shape": pattern,
-                    "size": 6,
-                    "solidity": 0.15,
-                    "fgopacity": 0.45,
-                    "bgcolor": colour,
-                    "fgcolor": "#ffffff",
+                    "shape": pattern, "size": 6, "solidity": 0.15,
+                    "bgcolor": colour, "fgcolor": "#ffffff", "fgopacity": 0.45,
                 },
             },
             hovertemplate="%{customdata}: %{x:.2f} % " + part.replace("_", " ") + "<extra></extra>",
-        )
+        )  # fmt: skip
     figure.update_layout(layout("share of CPU time (%)", None, 16))
     figure.update_layout(
         barmode="stack",
@@ -257,12 +229,18 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 def highest_of(series: Mapping[str, Sequence[Point]]) -> float:
     """The highest value or bound drawn, in the unit of the points."""
-    return max(bound for points in series.values() for p in points for bound in _bounds(p))
+    return max(_values(series))
 
 
 def lowest_of(series: Mapping[str, Sequence[Point]]) -> float:
     """The lowest value or bound drawn, in the unit of the points."""
-    return min(bound for points in series.values() for p in points for bound in _bounds(p))
+    return min(_values(series))
+
+
+def _values(series: Mapping[str, Sequence[Point]]) -> list[float]:
+    points = [point for points in series.values() for point in points]
+    bounds = [bound for point in points for bound in (point.low, point.centre, point.high)]
+    return [bound for bound in bounds if bound is not None]
 
 
 def ratio_ticks(low: float, high: float) -> list[float]:
@@ -291,10 +269,12 @@ def legend_above() -> dict:
     }  # fmt: skip
 
 
-def _draw(
-    figure: go.Figure, series: Mapping[str, Sequence[Point]], looks: Mapping[str, Look]
-) -> None:
+def _lines(
+    series: Mapping[str, Sequence[Point]], looks: Mapping[str, Look], x_title: str, y_title: str
+) -> go.Figure:
     """Bands first, so that no band lies over a line; words on x get whiskers instead of bands."""
+    figure = go.Figure()
+    figure.update_layout(layout(x_title, y_title, label_margin(series)))
     categories = any(isinstance(point.x, str) for points in series.values() for point in points)
     if not categories:
         for name, points in series.items():
@@ -318,6 +298,7 @@ def _draw(
             customdata=[_interval_text(point) for point in points],
             hovertemplate="%{y:.4g} %{customdata}<extra>" + escape(name) + "</extra>",
         )  # fmt: skip
+    return figure
 
 
 def _draw_band(figure: go.Figure, points: Sequence[Point], look: Look) -> None:
@@ -413,6 +394,20 @@ def layout(x_title: str, y_title: str | None, right_px: int) -> dict:
     }
 
 
+def _scale_y_log(
+    figure: go.Figure,
+    series: Mapping[str, Sequence[Point]],
+    looks: Mapping[str, Look],
+    limits: tuple[float, float],
+    ticks: Mapping[float, str],
+) -> None:
+    """A logarithmic y axis between these limits, and the names at the ends of the lines."""
+    low, high = np.log10(limits)
+    _label_ends(figure, series, looks, lambda y: (np.log10(y) - low) / (high - low))
+    texts = list(ticks.values())
+    figure.update_yaxes(type="log", range=[low, high], tickvals=list(ticks), ticktext=texts)
+
+
 def _scale_x(figure: go.Figure, series: Mapping[str, Sequence[Point]], from_zero: bool) -> None:
     xs = [point.x for points in series.values() for point in points]
     if any(isinstance(x, str) for x in xs):
@@ -423,23 +418,16 @@ def _scale_x(figure: go.Figure, series: Mapping[str, Sequence[Point]], from_zero
     figure.update_xaxes(range=[start, high + 0.03 * (high - start)], showgrid=False)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= LABEL_CHARACTERS_MAX else name[: LABEL_CHARACTERS_MAX - 1] + "…"
-
-
 def label(name: str) -> str:
     """A name as text that is never markup, cut to `LABEL_CHARACTERS_MAX`."""
-    return escape(_short(name))
+    is_short = len(name) <= LABEL_CHARACTERS_MAX
+    return escape(name if is_short else name[: LABEL_CHARACTERS_MAX - 1] + "…")
 
 
 def label_margin(names: Iterable[str]) -> int:
     """The pixels to the right of a plot that its labels take."""
     longest = max((min(len(name), LABEL_CHARACTERS_MAX) for name in names), default=0)
     return 36 + round(7.6 * longest)
-
-
-def _bounds(point: Point) -> list[float]:
-    return [bound for bound in (point.low, point.centre, point.high) if bound is not None]
 
 
 def _interval_text(point: Point) -> str:
@@ -449,8 +437,5 @@ def _interval_text(point: Point) -> str:
 
 
 def _at_least_1_ns(point: Point) -> Point:
-    low, centre, high = (
-        None if bound is None else max(bound, 1.0)
-        for bound in (point.low, point.centre, point.high)
-    )
-    return Point(point.x, 1.0 if centre is None else centre, low, high)
+    bounds = (point.centre, point.low, point.high)
+    return Point(point.x, *(None if bound is None else max(bound, 1.0) for bound in bounds))

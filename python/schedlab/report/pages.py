@@ -21,16 +21,10 @@ if TYPE_CHECKING:
 
 
 def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
-    """A template filled, as one HTML text; what it does not escape itself is `Markup`.
+    """A file of `templates`, filled, as one HTML text; what is `Markup` is not escaped.
 
-    Parameters
-    ----------
-    template : str
-        A file of `templates`.
-    forms : sequence of callable
-        Filters, each by its own name.
-    values
-        What the template asks for. A name that is missing is an error, and `plotly_js` is there.
+    `forms` are filters, each by its own name. A value that the template asks for and that is
+    missing is an error; `plotly_js` is there.
     """
     environment = Environment(
         loader=PackageLoader("schedlab", "templates"),
@@ -39,19 +33,12 @@ def render(template: str, forms: Sequence[Callable], **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for form in forms:
-        environment.filters[form.__name__] = form
+    environment.filters |= {form.__name__: form for form in forms}
     return environment.get_template(template).render(plotly_js=Markup(get_plotlyjs()), **values)
 
 
 def write(path: str | os.PathLike[str], html: str, hint: str) -> None:
-    """Writes a page whole or not at all.
-
-    Raises
-    ------
-    SchedlabError
-        If the file cannot be written; `hint` says how to get at what is in it.
-    """
+    """Writes a page whole, or raises SchedlabError; `hint` says how to get at what is in it."""
     with whole_file.named_errors(f"report {path}", hint):
         whole_file.write(path, html)
 

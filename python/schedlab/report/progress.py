@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from types import TracebackType
 from typing import Any, Self
 
 from schedlab import shown
@@ -37,18 +36,9 @@ class Progress:
     ):
         """Draws nothing yet.
 
-        Parameters
-        ----------
-        total : int
-            How many things are to be done; 0 if that is unknown, or there is nothing to count.
-        unit : str
-            What they are, such as "runs".
-        quiet : bool
-            Whether to draw and to tell nothing at all.
-        is_measured : bool
-            Whether to draw at updates only: a thread that draws would disturb a measurement.
-        piped_every_s : float
-            How often progress is told as a note where there is no terminal.
+        `total` things are to be done, 0 if that is unknown, and `unit` is what they are, such as
+        "runs". A bar of what `is_measured` is drawn at updates only: a thread that draws would
+        disturb it. Where there is no terminal, a note tells every `piped_every_s` how far it is.
         """
         self.nr_done = 0
         self._total, self._unit, self._quiet = total, unit, quiet
@@ -63,12 +53,7 @@ class Progress:
             self._bar = self._opened() if sys.stderr.isatty() else _cell()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -85,20 +70,10 @@ class Progress:
         left: str | None = None,
         total: int | None = None,
     ) -> None:
-        """Says how much is done, and what comes next.
+        """Says how many things are done, and what comes next: `doing`, in a few words.
 
-        Parameters
-        ----------
-        nr_done : int
-            How many things are done.
-        doing : str
-            What is being done, in a few words.
-        share : float, optional
-            The part of all work that is done, in [0, 1], where things differ in size.
-        left : str, optional
-            How long it still takes; reckoned from `share` without.
-        total : int, optional
-            How many things are to be done, if that changed.
+        `share` is the part of all work that is done, in [0, 1], where things differ in size; `left`
+        says how long it still takes, else that is reckoned from `share`; `total` is new.
         """
         self.nr_done = nr_done
         self._total = self._total if total is None else total

@@ -16,10 +16,7 @@ def choose(
 ) -> Mapping | None:
     """The queue of this name, else the busiest of the `usual` ones; None if there is none.
 
-    Raises
-    ------
-    UnknownName
-        If there is no queue of this name; `where` says in what.
+    Raises UnknownName if there is no queue of this name; `where` says in what.
     """
     if name is None:
         return max(usual, key=lambda queue: queue["operations"], default=None)
