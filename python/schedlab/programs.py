@@ -32,19 +32,12 @@ class Program:
 
     def find(self, given: str | None = None) -> Path:
         """The one at the path `given`, else that the variable names, else the checkout's, else the
-        one on PATH.
-
-        Raises
-        ------
-        SchedlabError
-            If it is not there, or was not built.
+        one on PATH. Raises SchedlabError if it is not there, or was not built.
         """
         if given is not None:
-            way_out = f"`make {self.target}` builds it in the checkout"
-            user_file.refuse_unfit(
-                f"program {given}", Path(given), user_file.MADE_BYTES_MAX, way_out
-            )
-            return Path(given)
+            path, way_out = Path(given), f"`make {self.target}` builds it in the checkout"
+            user_file.refuse_unfit(f"program {given}", path, user_file.MADE_BYTES_MAX, way_out)
+            return path
         named = os.environ.get(self.variable)
         if named:
             if os.access(named, os.X_OK) and Path(named).is_file():
@@ -66,16 +59,10 @@ class Program:
 
 
 GUEST = Program(
-    "schedlab-guest",
-    "guest",
-    "SCHEDLAB_GUEST",
-    "it is what loads policies into a kernel",
+    "schedlab-guest", "guest", "SCHEDLAB_GUEST", "it is what loads policies into a kernel"
 )
 BENCH = Program(
-    "schedlab-bench",
-    "schedlab-bench",
-    "SCHEDLAB_BENCH",
-    "it is the program of our own benchmarks",
+    "schedlab-bench", "schedlab-bench", "SCHEDLAB_BENCH", "it is the program of our own benchmarks"
 )
 
 
@@ -87,10 +74,7 @@ def output(
 ) -> subprocess.CompletedProcess[bytes]:
     """What a program answered, in the language of C, and with nothing to read; kept on `cpu`.
 
-    Raises
-    ------
-    SchedlabError
-        If it cannot be started, or is not done within the time. Its exit code may be any.
+    Its exit code may be any. Raises SchedlabError if it cannot be started, or takes longer.
     """
     keep = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
     try:

@@ -103,8 +103,8 @@ def original(name: str) -> Original:
 
 
 def _rows_of(kind: type[Row], table: str) -> list[Row]:
+    names = [field.name for field in fields(kind)]
     try:
-        names = [field.name for field in fields(kind)]
-        return [kind(**{name: row[name] for name in names}) for row in rows(table)]
+        return [kind(*(row[name] for name in names)) for row in rows(table)]
     except KeyError as error:
         raise SchedlabError(f"published table {table}: has no column {error}") from None

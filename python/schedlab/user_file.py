@@ -54,13 +54,11 @@ def what_it_is(path: Path) -> str | None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        if path.is_symlink():
-            return f"is a link to {path.readlink()}, which {MISSING}"
-        return MISSING
+        is_link = path.is_symlink()
+        return f"is a link to {path.readlink()}, which {MISSING}" if is_link else MISSING
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            return "is a loop of links"
-        return f"cannot be reached: {error.strerror}"
+        is_loop = error.errno == errno.ELOOP
+        return "is a loop of links" if is_loop else f"cannot be reached: {error.strerror}"
     except ValueError:
         # Python's word for a character that ends names in C.
         return MISSING
@@ -102,12 +100,14 @@ def read(what: str, path: Path, bytes_max: int) -> bytes:
             while len(content) <= bytes_max:
                 part = file.read(1 << 20)
                 if part is None:
-                    _refuse(f"{what} has no end: it waits for more", "copy what there is to a file")
+                    way_out = "copy what there is to a file"
+                    raise SchedlabError(f"{what} has no end: it waits for more", way_out)
                 if not part:
                     break
                 content += part
     except OSError as error:
-        _refuse(f"{what} cannot be read: {error.strerror}", "give the path of a file that can be")
+        way_out = "give the path of a file that can be"
+        raise SchedlabError(f"{what} cannot be read: {error.strerror}", way_out) from error
     _refuse_large(what, len(content), bytes_max)
     return bytes(content)
 
@@ -117,10 +117,8 @@ def text(what: str, path: Path, bytes_max: int = WRITTEN_BYTES_MAX) -> str:
     try:
         return read(what, path, bytes_max).decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise SchedlabError(
-            f"{what} cannot be read: it is not UTF-8, from byte {error.start} on",
-            "write it in UTF-8",
-        ) from error
+        why = f"it is not UTF-8, from byte {error.start} on"
+        raise SchedlabError(f"{what} cannot be read: {why}", "write it in UTF-8") from error
 
 
 def toml(what: str, path: Path, hint: str | None = None) -> dict[str, Any]:
@@ -138,10 +136,7 @@ def toml(what: str, path: Path, hint: str | None = None) -> dict[str, Any]:
 def csv_rows(what: str, path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file, each field by the name of its column.
 
-    Raises
-    ------
-    SchedlabError
-        As `text`; also if it is no CSV, or a line has not as many fields as the first.
+    Refuses also what is no CSV, or has a line with not as many fields as the first.
     """
     try:
         rows = list(csv.DictReader(io.StringIO(text(what, path)), strict=True))
@@ -209,20 +204,16 @@ def _finite(number: str) -> float:
 
 def _refuse_large(what: str, nr_bytes: int, bytes_max: int) -> None:
     if nr_bytes > bytes_max:
-        _refuse(
+        raise SchedlabError(
             f"{what} is larger than {bytes_max >> 20} MiB, more than is read of such a file",
             "is it the right file?",
         )
 
 
-def _refuse(message: str, hint: str) -> NoReturn:
-    raise SchedlabError(message, hint)
-
-
 def refuse_unwritable(path: Path, store: Path) -> None:
     """Better before a long sweep than after it: makes a file beside the report, and removes it."""
     refuse_target(f"report {path}", path)
-    directory = path.absolute().parent
+    directory = Path(os.path.realpath(path)).parent if path.is_symlink() else path.absolute().parent
     if not directory.is_dir():
         raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
     try:

@@ -29,8 +29,7 @@ def refuse_duplicates(kind: str, names: Sequence[str]) -> None:
             raise ExperimentError(f"{kind} {name!r} is given twice", "leave out one")
 
 
-# ---------------------------------------------------------------------------------------------
-# Texts of options
+# ---- texts of options ----------------------------------------------------------------------------
 
 
 def parse_assignments(place: str, texts: Iterable[str]) -> dict[str, str]:
@@ -69,10 +68,8 @@ def parse_set(texts: Iterable[str]) -> dict[str, dict[str, str]]:
 
 def parse_vary(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     """`name=a..b:step`, `name=a..b` (step 1) and `name=a,b,c` texts as name -> values."""
-    return {
-        name: parse_values(f"--vary {name}", text)
-        for name, text in parse_assignments("--vary", texts).items()
-    }
+    given = parse_assignments("--vary", texts)
+    return {name: parse_values(f"--vary {name}", text) for name, text in given.items()}
 
 
 def parse_values(place: str, text: str) -> tuple[Value, ...]:
@@ -109,9 +106,8 @@ def _range_texts(place: str, text: str) -> list[str]:
         raise BadValue(place, text, "is empty", "a range goes up, by a step above 0")
     count = int((last - first) / stride) + 1
     if count > VARIED_VALUES_MAX:
-        raise BadValue(
-            place, text, f"has {count} values, more than {VARIED_VALUES_MAX}", "take a larger step"
-        )
+        why = f"has {count} values, more than {VARIED_VALUES_MAX}"
+        raise BadValue(place, text, why, "take a larger step")
     return [f"{(first + i * stride).normalize():f}{unit}" for i in range(count)]
 
 
@@ -157,33 +153,20 @@ def whole_ns(place: str, text: str, duration_ns: Decimal) -> int:
 
 
 def parse_tunable(place: str, name: str, kind: str, text: str) -> int:
-    """The value of one tunable.
+    """The value of one tunable; `kind` is its C type: bool, u8 ... u64, s8 ... s64.
 
     A text with a unit of time is converted to the unit that the tunable's own name ends in
-    (`_us`, `_ms`); without one it is nanoseconds, as everywhere in the kernel.
-
-    Parameters
-    ----------
-    kind : str
-        C type as the policy declares it: bool, u8 ... u64, s8 ... s64.
-
-    Raises
-    ------
-    BadValue
-        If the text is no value, or does not fit the type.
+    (`_us`, `_ms`); without one it is nanoseconds, as everywhere in the kernel. Raises BadValue if
+    the text is no value, or does not fit the type.
     """
     low, high = _bounds(kind)
-    word = {"true": 1, "false": 0}.get(text.strip().lower())
-    quantity = QUANTITY.fullmatch(text.strip())
-    if word is not None:
-        number = Decimal(word)
-    elif quantity and quantity["unit"] in ("", *UNIT_NS):
-        number = Decimal(quantity["number"])
-        if quantity["unit"]:
-            unit_ns = UNIT_NS.get(name.rpartition("_")[2], 1)
-            number = number * UNIT_NS[quantity["unit"]] / unit_ns
-    else:
+    word = text.strip().lower()
+    quantity = QUANTITY.fullmatch({"true": "1", "false": "0"}.get(word, text.strip()))
+    if not quantity or quantity["unit"] not in ("", *UNIT_NS):
         raise BadValue(place, text, "is not a value", "write 6ms, 250us, 1s, 1024, true or false")
+    number = Decimal(quantity["number"])
+    if quantity["unit"]:
+        number = number * UNIT_NS[quantity["unit"]] / UNIT_NS.get(name.rpartition("_")[2], 1)
     if number != number.to_integral_value():
         raise BadValue(place, text, f"is not a whole number, as {name} ({kind}) needs")
     if not low <= number <= high:
@@ -200,22 +183,15 @@ def _bounds(kind: str) -> tuple[int, int]:
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
 
-# ---------------------------------------------------------------------------------------------
-# Tables of TOML files
+# ---- tables of TOML files ------------------------------------------------------------------------
 
 
 class Table:
     """One table of a TOML file: asked for each of its keys, it then refuses all others.
 
-    A key that has no default must be there. An error names `place`, then the key: dots lead into
-    the tables of a table, and a colon to the name or number of a table in an array.
-
-    Parameters
-    ----------
-    given : mapping
-        The table, as tomllib reads it.
-    place : str
-        Its file, and where it stands in it.
+    A key that has no default must be there. An error names `place`, which is the file and where in
+    it the table stands, then the key: dots lead into the tables of a table, and a colon to the name
+    or number of a table in an array.
     """
 
     def __init__(self, given: Mapping[str, Any], place: str, dot: str = ": "):
@@ -279,9 +255,8 @@ class Table:
 
     def word(self, key: str, default: str | None = None) -> str:
         """The text of a text, a number, true or false."""
-        value = self.get(
-            key, (str, int, float, bool), "a number, a text or true/false", None, default
-        )
+        kinds = (str, int, float, bool)
+        value = self.get(key, kinds, "a number, a text or true/false", None, default)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def words(self, key: str, hint: str | None = None) -> dict[str, str]:

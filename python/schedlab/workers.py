@@ -215,16 +215,10 @@ class _Worker:
         if exit_code is not None:
             place = _place(catalogue.native().position_on(bytes(self.board)))
         self.is_busy = False
-        return Ending(
-            piece=self.piece,
-            answer=answer,
-            loop=loop,
-            exit_code=exit_code,
-            was_alone=self.nr_begun == 1,
-            wall_ns=int((time.monotonic() - self.began_s) * 1e9),
-            place=place,
-            printed=_text(self.printed, self.nr_printed),
-        )
+        wall_ns = int((time.monotonic() - self.began_s) * 1e9)
+        printed = _text(self.printed, self.nr_printed)
+        was_alone = self.nr_begun == 1
+        return Ending(self.piece, answer, loop, exit_code, was_alone, wall_ns, place, printed)
 
     def _died(self) -> int:
         self.process.join(GONE_AFTER_S)
@@ -335,15 +329,11 @@ def printed_text(who: str, printed: str) -> str:
     return f"note: {who} printed:{lines}"
 
 
-# ---------------------------------------------------------------------------------------------
-# In the worker
+# ---- in the worker -------------------------------------------------------------------------------
 
 
 def _serve(
-    link: connection.Connection,
-    printing: connection.Connection,
-    board: ctypes.Array,
-    work: Work,
+    link: connection.Connection, printing: connection.Connection, board: ctypes.Array, work: Work
 ) -> None:
     """Life of a worker: does what it is sent until nobody sends any more."""
     # A group of its own, which ends with it; and no terminal, which could stop it.

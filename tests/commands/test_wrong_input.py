@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S
-from schedlab import catalogue, cli, whole_file
+from schedlab import catalogue, cli, user_file, whole_file
+from schedlab.errors import SchedlabError
 
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
 RUN = ("run", "fifo", *SCENARIO)
@@ -385,6 +386,26 @@ def test_a_file_that_there_is_no_room_for_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_bytes", fails)
     with pytest.raises(OSError, match=r"No space left on device: .*page\.html"):
         whole_file.write(tmp_path / "page.html", "text")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_is_written_to_a_link_is_written_where_it_leads(tmp_path, is_there):
+    kept, link = tmp_path / "kept" / "page.html", tmp_path / "page.html"
+    kept.parent.mkdir()
+    if is_there:
+        kept.write_text("before")
+    link.symlink_to("kept/page.html")
+    user_file.refuse_unwritable(link, tmp_path / "s.db")
+    whole_file.write(link, "text")
+    assert link.is_symlink()
+    assert kept.read_text() == link.read_text() == "text"
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_a_link_into_a_folder_that_is_not_there_is_refused(tmp_path):
+    (tmp_path / "page.html").symlink_to("none/page.html")
+    with pytest.raises(SchedlabError, match=r"there is no directory .*/none"):
+        user_file.refuse_unwritable(tmp_path / "page.html", tmp_path / "s.db")
 
 
 LONG = "x" * 10**6
