@@ -13,7 +13,7 @@ from schedlab import user_file
 from schedlab.errors import SchedlabError
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import Experiment
-from schedlab.notebook.frames import ends, frame_of, parameters
+from schedlab.notebook.frames import RATIO, attributes, ends, frame_of, parameters
 from schedlab.notebook.keywords import Path_, chosen_figure, ours, path_of
 from schedlab.store.runs import RunRecord
 
@@ -31,17 +31,11 @@ if TYPE_CHECKING:
 STAY = ["start_ns", "end_ns", "cpu", "pid"]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Run:
-    """One run of a policy.
+    """One run of a policy; `record` is what was run and what came of it."""
 
-    Attributes
-    ----------
-    record : RunRecord
-        What was run and what came of it; `record.result` is as docs/reference/result.md has it.
-    """
-
-    def __init__(self, record: RunRecord):
-        self.record = record
+    record: RunRecord
 
     @property
     def status(self) -> str:
@@ -65,15 +59,8 @@ class Run:
     def timeline(self) -> pandas.DataFrame:
         """Every stay of a task on a CPU, in the order of their beginnings.
 
-        Returns
-        -------
-        DataFrame
-            Columns start_ns, end_ns, cpu, pid and task (its name).
-
-        Raises
-        ------
-        SchedlabError
-            If the run was made without `timeline=True`.
+        Columns are start_ns, end_ns, cpu, pid and task (its name). Raises SchedlabError if the run
+        was made without `timeline=True`.
         """
         if self.result.get("timeline") is None:
             if self.status == "failed":
@@ -99,50 +86,33 @@ class Run:
         return timeline_figure(shown, looks_of([policy]))
 
     def __repr__(self) -> str:
-        record = self.record
-        return (
-            f"<schedlab run: {record.policy} with {record.workload} on {record.machine},"
-            f" seed {record.seed}: {self.status}>"
-        )
+        run = self.record
+        scenario = f"{run.policy} with {run.workload} on {run.machine}, seed {run.seed}"
+        return f"<schedlab run: {scenario}: {self.status}>"
 
     def _repr_html_(self) -> str:
         return self.frame().T.to_html(header=False)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Comparison:
     """What came of an experiment.
 
     `frame` has the runs, `table` their estimates; `fairness`, `interactivity`, `published` and
     `reproduction` what else the report tells, as frames that are empty where it has nothing to
     tell. `figure` draws, `report` writes the page.
-
-    Attributes
-    ----------
-    asked : Experiment
-        The question.
-    records : list of RunRecord
-        All runs, in the order of the question.
-    store : Path
-        What keeps them.
-    command : str
-        What asks for the same on the command line.
-    definition : mapping
-        The question as a store keeps it, with what others published and claimed.
     """
 
-    def __init__(
-        self,
-        asked: Experiment,
-        records: Sequence[RunRecord],
-        store: Path,
-        command: str,
-        definition: Mapping[str, Any] | None = None,
-    ):
-        self.asked = asked
-        self.records = list(records)
-        self.store = store
-        self.command = command
-        self.definition = asked.definition if definition is None else definition
+    asked: Experiment
+    """The question."""
+    records: Sequence[RunRecord]
+    """All runs, in the order of the question."""
+    store: Path
+    """What keeps them."""
+    command: str
+    """What asks for the same on the command line."""
+    definition: Mapping[str, Any]
+    """The question as a store keeps it, with what others published and claimed."""
 
     @functools.cached_property
     def answer(self) -> Answer:
@@ -157,26 +127,19 @@ class Comparison:
         return self.answer.study
 
     def frame(self) -> pandas.DataFrame:
-        """A row a run.
+        """A row a run: what ran, the parameters of the workload, and every number of the result.
 
-        Returns
-        -------
-        DataFrame
-            What ran, the workload's parameters as numbers (columns as in `frame_of`: groups,
-            think_ns), and every number of the result by its name in docs/reference/result.md.
+        Parameters are numbers, times in nanoseconds (columns such as groups and think_ns); names of
+        results are as in docs/reference/result.md.
         """
         return runs_frame(self.records)
 
     def table(self) -> pandas.DataFrame:
-        """A row a place and policy, with the estimates.
+        """A row a place and policy, with the estimates; what is not known is NaN.
 
-        Returns
-        -------
-        DataFrame
-            Columns machine, what was varied, policy, runs and failed (how many of them did not
-            complete), makespan and its 95 % interval (makespan_low, makespan_high), unit, and
-            against the first policy: ratio, ratio_low, ratio_high, p and verdict. What is not known
-            is NaN.
+        Columns are machine, what was varied, policy, runs and failed (how many of them did not
+        complete), makespan and its 95 % interval (makespan_low, makespan_high), unit, and against
+        the first policy: ratio, ratio_low, ratio_high, p and verdict.
         """
         cells = [cell for panel in self.study.panels for cell in panel.cells]
         by_place = {_place(of[0]): cell for cell in cells for of in cell.runs.values()}
@@ -190,8 +153,7 @@ class Comparison:
             row |= {"policy": policy, "runs": len(records), "failed": nr_failed(records)}
             row |= ends("makespan", cell and cell.makespan.get(policy)) | {"unit": self.study.unit}
             against = cell and cell.comparisons.get(policy)
-            for name, part in {"ratio": "ratio", "ratio_low": "low", "ratio_high": "high"}.items():
-                row[name] = against and getattr(against.ratio, part)
+            row |= attributes(against and against.ratio, RATIO)
             row["p"] = against and against.p_adjusted
             rows.append(row | {"verdict": str(against.verdict) if against else None})
         frame = frame_of(rows)
@@ -201,13 +163,10 @@ class Comparison:
     def fairness(self) -> pandas.DataFrame:
         """CPU time that tasks which never sleep got, by nice value, against what weights promise.
 
-        Returns
-        -------
-        DataFrame
-            A row a machine, policy and nice value, at the last value of what was varied: count of
-            tasks, promised and got (with its 95 % interval) in percent of the CPU time of all of
-            them, error in percentage points. See `schedlab.experiment.fairness` for when there is
-            a closed form to hold them against.
+        A row a machine, policy and nice value, at the last value of what was varied: count of
+        tasks, promised and got (with its 95 % interval) in percent of the CPU time of all of them,
+        error in percentage points. See `schedlab.experiment.fairness` for when there is a closed
+        form to hold them against.
         """
         return frame_of(
             [
@@ -223,13 +182,10 @@ class Comparison:
     def interactivity(self) -> pandas.DataFrame:
         """How long woken tasks waited, and what was answered when, or too late.
 
-        Returns
-        -------
-        DataFrame
-            A row a machine, policy and `of`, which is "wake-up" or the name of the tasks that
-            release requests, at the last value of what was varied: count, percentiles of delays as
-            delay_ns_p50 … delay_ns_max with their 95 % intervals, and of requests with deadlines
-            how many there were and missed_percent.
+        A row a machine, policy and `of`, which is "wake-up" or the name of the tasks that release
+        requests, at the last value of what was varied: count, percentiles of delays as delay_ns_p50
+        … delay_ns_max with their 95 % intervals, and of requests with deadlines how many there were
+        and missed_percent.
         """
         metrics = self.answer.metrics
         rows = [self._place(row) | {"of": "wake-up"} | _delays(row) for row in metrics.latencies]
@@ -242,10 +198,7 @@ class Comparison:
     def published(self) -> pandas.DataFrame:
         """Times that others published, a row a time, beside what was simulated of it.
 
-        Returns
-        -------
-        DataFrame
-            Columns where, policy, published, simulated (with its 95 % interval), unit and source.
+        Columns are where, policy, published, simulated (with its 95 % interval), unit and source.
         """
         return frame_of(
             [
@@ -260,23 +213,17 @@ class Comparison:
     def reproduction(self) -> pandas.DataFrame:
         """What the runs say of what others claimed, where the experiment's file has claims.
 
-        Returns
-        -------
-        DataFrame
-            A row a claim and place: claim, its verdict over all places, why there is none, unit
-            (% or a ratio), where, simulated, low, high, published, the bounds at_least and at_most,
-            is_paired, and of_place, the verdict in this place.
+        A row a claim and place: claim, its verdict over all places, why there is none, unit (% or a
+        ratio), where, simulated, low, high, published, the bounds at_least and at_most, is_paired,
+        and of_place, the verdict in this place.
         """
         rows = []
         for one in self.answer.judged:
             claim = {"claim": one.says, "verdict": str(one.verdict), "why": one.why}
-            rows += [
-                claim
-                | {"unit": one.unit}
-                | dataclasses.asdict(place)
-                | {"of_place": str(place.verdict)}
-                for place in one.findings
-            ] or [claim]
+            for place in one.findings:
+                verdict = {"of_place": str(place.verdict)}
+                rows.append(claim | {"unit": one.unit} | dataclasses.asdict(place) | verdict)
+            rows += [] if one.findings else [claim]
         return frame_of(rows)
 
     @ours
@@ -318,29 +265,20 @@ class Comparison:
         return self.table().to_html(index=False, float_format="{:.4g}".format)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Groups:
-    """Samples that were compared, each with a baseline or each with each.
+    """Samples that were compared, each with a baseline or each with each."""
 
-    Attributes
-    ----------
-    samples : mapping of name to sequence of float
-    comparison : evidence.Comparison
-        All that the tests say: which was made and why, pairs, notes.
-    """
-
-    def __init__(self, samples: Mapping[str, Sequence[float]], comparison: evidence.Comparison):
-        self.samples = samples
-        self.comparison = comparison
+    samples: Mapping[str, Sequence[float]]
+    comparison: evidence.Comparison
+    """All that the tests say: which was made and why, pairs, notes."""
 
     def frame(self) -> pandas.DataFrame:
         """A row a pair.
 
-        Returns
-        -------
-        DataFrame
-            Columns a, b, ratio of a over b with its 95 % interval (low, high), p raw and
-            p_adjusted for all pairs, verdict, method, sizes without unit (hedges_g, cliffs_delta),
-            detectable (the smallest relative change that so many runs show) and runs_needed.
+        Columns are a, b, ratio of a over b with its 95 % interval (low, high), p raw and p_adjusted
+        for all pairs, verdict, method, sizes without unit (hedges_g, cliffs_delta), detectable (the
+        smallest relative change that so many runs show) and runs_needed.
         """
         same = ("p_adjusted", "hedges_g", "cliffs_delta", "detectable", "runs_needed")
         return frame_of(
@@ -357,16 +295,9 @@ class Groups:
     def letters(self) -> pandas.DataFrame:
         """Samples by their mean, the largest first, with letters.
 
-        Returns
-        -------
-        DataFrame
-            Columns name, runs, mean, sd and letters: samples that share a letter are not shown to
-            differ at the 5 % level, by the test that compared all pairs.
-
-        Raises
-        ------
-        SchedlabError
-            If samples were compared with a baseline, and not each with each.
+        Columns are name, runs, mean, sd and letters: samples that share a letter are not shown to
+        differ at the 5 % level, by the test that compared all pairs. Raises SchedlabError if
+        samples were compared with a baseline, and not each with each.
         """
         import numpy as np
 
@@ -403,17 +334,11 @@ class Groups:
         return f"{table}<p>{html.escape(str(self.comparison.why))}{notes}</p>"
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Check:
-    """What `check` found.
+    """What `check` found, as `schedlab check --json` prints it."""
 
-    Attributes
-    ----------
-    found : mapping
-        As `schedlab check --json` prints it.
-    """
-
-    def __init__(self, found: Mapping[str, Any]):
-        self.found = found
+    found: Mapping[str, Any]
 
     @property
     def violations(self) -> list[dict]:

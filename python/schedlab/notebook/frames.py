@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # What the name of a workload's parameter begins with in a row.
 PARAMETER = "parameter."
+# The columns of a ratio with its 95 % interval, and its attributes.
+RATIO = {"ratio": "ratio", "ratio_low": "low", "ratio_high": "high"}
 TRUTH = {"true": True, "false": False}
 
 
@@ -51,8 +53,12 @@ def _reader(texts: Sequence[str]) -> tuple[Callable[[str], Any], str]:
 
 def ends(name: str, estimate: Estimate | None) -> dict[str, float | None]:
     """The columns NAME, NAME_low and NAME_high of an estimate with its 95 % interval."""
-    parts = {"": "mean", "_low": "low", "_high": "high"}
-    return {f"{name}{end}": estimate and getattr(estimate, of) for end, of in parts.items()}
+    return attributes(estimate, {name: "mean", f"{name}_low": "low", f"{name}_high": "high"})
+
+
+def attributes(thing: Any, columns: Mapping[str, str]) -> dict[str, Any]:
+    """The attributes of a thing as these columns; None of all of them where there is no thing."""
+    return {column: thing and getattr(thing, name) for column, name in columns.items()}
 
 
 def parameters(given: Mapping[str, Any]) -> dict[str, Any]:

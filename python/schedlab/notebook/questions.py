@@ -3,16 +3,13 @@
 A policy, machine or workload is a name of the catalogue or a path, as on the command line. Every
 error of the user's is a `SchedlabError`, whose `hint` tells a way out. Frames are pandas', figures
 Plotly's. Everything is loaded when it is asked for, so that `import schedlab` takes a moment.
-
-`compare` and `simulate` have more parameters than a function should. All but the first three are
-keywords with a usual value, so a call is as long as its question; an object of options would make
-each longer.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +36,9 @@ Tunables = Mapping[str, Any]
 
 @ours
 def policies() -> pandas.DataFrame:
-    """The shipped policies.
+    """The shipped policies: name, idea, source, tunables and tunable sets.
 
-    Returns
-    -------
-    DataFrame
-        A row a policy: name, idea, source, tunables and tunable sets. One that cannot be compiled
-        is left out, with a warning.
+    One that cannot be compiled is left out, with a warning.
     """
     return frame_of(catalogue.policy_rows(lambda error: warnings.warn(str(error), stacklevel=4)))
 
@@ -217,26 +210,19 @@ def compare(
             raise BadValue("policies", label, "is no label", "take letters, digits and _ . + -")
     if isinstance(policies, Mapping):
         policies = [f"{label}={policy}" for label, policy in policies.items()]
-    else:
-        policies = listed(policies)
-    given = {"policies": policies, "workload": workload, "machine": named, "vm": on}
+    given = {"policies": listed(policies), "workload": workload, "machine": named, "vm": on}
     given |= {"vary": vary, "with": parameters, "set": tunables, "repeat": repeat, "seed": seed}
     asked = _asked(given)
     return _made(asked, _command(asked, store), store, processes, progress)
 
 
+@dataclass(eq=False, repr=False)
 class Question:
-    """An experiment as a file has it; `run` makes its runs.
+    """An experiment as a file has it; `run` makes its runs."""
 
-    Attributes
-    ----------
-    asked : Experiment
-        Policies, machines, workload, what is varied, repetitions.
-    """
-
-    def __init__(self, asked: Experiment, name: str):
-        self.asked = asked
-        self._name = name
+    asked: Experiment
+    """Policies, machines, workload, what is varied, repetitions."""
+    _name: str
 
     @ours
     def run(
@@ -273,7 +259,7 @@ def _made(
             ) from None
     if progress:
         table.report_failures([one for one in comparison.records if one.status == "failed"])
-    return Comparison(asked, comparison.records, path_of(store), command)
+    return Comparison(asked, comparison.records, path_of(store), command, asked.definition)
 
 
 def _asked(given: Mapping[str, Any]) -> Experiment:

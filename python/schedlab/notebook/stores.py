@@ -1,12 +1,9 @@
-"""What a store holds, as frames, figures and pages, and what puts measurements into it.
-
-`measure` has more parameters than a function should: all but the first are keywords with a usual
-value, as those of `questions.compare`.
-"""
+"""What a store holds, as frames, figures and pages, and what puts measurements into it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +16,7 @@ from schedlab.errors import BadValue
 from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
 from schedlab.notebook.answers import Comparison, runs_frame
-from schedlab.notebook.frames import frame_of, parameters
+from schedlab.notebook.frames import RATIO, attributes, frame_of, parameters
 from schedlab.notebook.keywords import (
     Path_,
     chosen_figure,
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from schedlab.bench.answers import Answer, CaseRow
-    from schedlab.statistics.estimates import Estimate
 
 T = TypeVar("T")
 
@@ -73,11 +69,8 @@ class OpenStore:
     def experiments(self) -> pandas.DataFrame:
         """A row an experiment: id, name, command, asked_at (UTC)."""
         names = ["id", "name", "command", "asked_at"]
-        return self._read(
-            lambda kept: frame_of(
-                [[getattr(one, n) for n in names] for one in kept.experiments()], names
-            )
-        )
+        row = attrgetter(*names)
+        return self._read(lambda kept: frame_of(list(map(row, kept.experiments())), names))
 
     @ours
     def experiment(self, name: str | None = None) -> Comparison:
@@ -95,12 +88,9 @@ class OpenStore:
     def repetitions(self, suite: str | None = None) -> pandas.DataFrame:
         """A row a repetition of a benchmark, of one suite or of all.
 
-        Returns
-        -------
-        DataFrame
-            What was measured (value, in unit) and where, the case's parameters as numbers, what
-            else the machine did meanwhile (times in ns), and the machine as environment.NAME.
-            Warm-ups and failures are there: status is "ok" of what counts, unless warm_up.
+        Columns are what was measured (value, in unit) and where, the case's parameters as numbers,
+        what else the machine did meanwhile (times in ns), and the machine as environment.NAME.
+        Warm-ups and failures are there: status is "ok" of what counts, unless warm_up.
         """
 
         def take(kept: Store) -> pandas.DataFrame:
@@ -118,11 +108,8 @@ class OpenStore:
     def heats(self) -> pandas.DataFrame:
         """A row a round of each structure in each heat of the run-queue race.
 
-        Returns
-        -------
-        DataFrame
-            Columns as in `schedlab race --json`; ticks_per_loop and pace are of the round, in ticks
-            of clock.
+        Columns are as in `schedlab race --json`; ticks_per_loop and pace are of the round, in ticks
+        of clock.
         """
         return self._read(lambda kept: frame_of(heat_rows(kept_heats(kept))))
 
@@ -206,9 +193,8 @@ def measure(
     if len(cpus) > 1:
         raise BadValue("on", cpus, "are machines of several sizes", "measure them one by one")
     if any(machine.deterministic for machine in machines):
-        raise BadValue(
-            "on", "deterministic", "counts instructions, which take no time", "leave out"
-        )
+        why = "counts instructions, which take no time"
+        raise BadValue("on", "deterministic", why, "leave out")
     asked = {"until": until, "label": label, "repeat": repeat, "boots": boots, "size": size}
     asked |= {"only": tuple(listed(only)), "seed": seed, "again": again}
     if policies is not None:
@@ -228,15 +214,10 @@ def measure(
 
 
 class Campaigns:
-    """All that a store has of one suite: machines, kernels, schedulers, in every campaign.
+    """All that the store at `path` has of one suite: machines, kernels, schedulers.
 
-    Attributes
-    ----------
-    path : Path
-        Of the store.
-    suite : str
-    outcome : bench.measuring.Measured or None
-        What `measure` came to: whether it is complete, and what failed.
+    `outcome` is what `measure` came to: whether it is complete, and what failed; None of what was
+    read from a store.
     """
 
     def __init__(self, path: Path, suite: str | None, outcome: measuring.Measured | None = None):
@@ -252,12 +233,9 @@ class Campaigns:
     def table(self) -> pandas.DataFrame:
         """A row a case and what it was measured under.
 
-        Returns
-        -------
-        DataFrame
-            Columns case, its parameters as numbers, setup, unit, runs and failed; median with its
-            95 % interval (low, high); and against the first setup of the case: ratio of times with
-            its interval (ratio_low, ratio_high), p for all comparisons, and verdict.
+        Columns are case, its parameters as numbers, setup, unit, runs and failed; median with its
+        95 % interval (low, high); and against the first setup of the case: ratio of times with its
+        interval (ratio_low, ratio_high), p for all comparisons, and verdict.
         """
         from schedlab.bench.answers import answers
 
@@ -268,7 +246,7 @@ class Campaigns:
                 {"case": row.name, **parameters(row.values)}
                 | {"setup": row.names[setup], "unit": row.unit}
                 | {"runs": len(sample.values), "failed": sample.nr_failed}
-                | _centre(sample.estimate)
+                | attributes(sample.estimate, {"median": "median", "low": "low", "high": "high"})
                 | _against(against.get((id(row), setup)))
                 for row in rows
                 for setup, sample in row.samples.items()
@@ -316,13 +294,7 @@ class Campaigns:
         return self.table().to_html(index=False, float_format="{:.4g}".format)
 
 
-def _centre(estimate: Estimate | None) -> dict[str, float | None]:
-    return {name: estimate and getattr(estimate, name) for name in ("median", "low", "high")}
-
-
 def _against(answer: Answer | None) -> dict[str, Any]:
     """One setup against the first; nothing is known of the first itself."""
-    ratio = answer and answer.pair.ratio
-    parts = {"ratio": "ratio", "ratio_low": "low", "ratio_high": "high"}
-    row = {name: ratio and getattr(ratio, part) for name, part in parts.items()}
+    row = attributes(answer and answer.pair.ratio, RATIO)
     return row | {"p": answer and answer.p_table, "verdict": answer and answer.word}
