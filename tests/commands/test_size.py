@@ -38,11 +38,11 @@ def test_sizes_of_an_object_are_those_of_its_variables(tmp_path):
 
     sections = sections_of(made)
 
-    assert sections.data == 300
-    assert sections.bss == 5000
-    assert 1000 + sections.code <= sections.text < 1100 + sections.code
-    assert 0 < sections.code < 200
-    assert sections.total == sections.text + 5300
+    assert sections["data"] == 300
+    assert sections["bss"] == 5000
+    assert 1000 + sections["code"] <= sections["text"] < 1100 + sections["code"]
+    assert 0 < sections["code"] < 200
+    assert sections["total"] == sections["text"] + 5300
 
 
 @pytest.mark.parametrize("policy", ["fifo", "bfs", "cfs_gavl"])
@@ -50,7 +50,7 @@ def test_both_objects_of_a_policy_measure_as_in_gnu_size(policy):
     source = catalogue.names(catalogue.POLICIES)[policy]
     for path in (bpf.object_of(source), Path(catalogue.load_policy(source).object_path)):
         sections = sections_of(path)
-        assert (sections.text, sections.data, sections.bss) == berkeley(path)
+        assert (sections["text"], sections["data"], sections["bss"]) == berkeley(path)
 
 
 def test_the_command_tells_of_each_policy_and_of_2007(command):

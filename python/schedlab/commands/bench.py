@@ -12,18 +12,8 @@ from pathlib import Path
 import click
 
 from schedlab import catalogue
-from schedlab.bench import suite
+from schedlab.bench import request, suite
 from schedlab.bench.measuring import Measured, campaigns_of, measure
-from schedlab.bench.request import (
-    BOOTS,
-    BOOTS_UNTIL,
-    BOUNDS,
-    CPUS,
-    HERE,
-    REPETITIONS_A_BOOT,
-    REPETITIONS_UNTIL,
-    Request,
-)
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError
 from schedlab.kernel import platform
@@ -35,7 +25,7 @@ from schedlab.user_file import refuse_unwritable
 
 
 def _whole(name: str) -> click.IntRange:
-    _, least, most = BOUNDS[name]
+    _, least, most = request.BOUNDS[name]
     return click.IntRange(least, most)
 
 
@@ -47,15 +37,15 @@ def _whole(name: str) -> click.IntRange:
 @click.option("--repeat", type=_whole("repeat"),
               help="Repetitions of each case, in place of the suite's, to which one more is added"
                    " for each disturbed one; with --until-ci the most that are made"
-                   f" ({REPETITIONS_UNTIL} if not said), with --on vm those of each boot"
-                   f" ({REPETITIONS_A_BOOT} at most if not said).")  # fmt: skip
+                   f" ({request.REPETITIONS_UNTIL} if not said), with --on vm those of each boot"
+                   f" ({request.REPETITIONS_A_BOOT} at most if not said).")  # fmt: skip
 @click.option("--until-ci", "until", metavar="PERCENT%",
               help="Stop when a mean is known so well, either way, looking every five repetitions,"
                    " or with --on vm every five boots.")  # fmt: skip
 @click.option("--policies", metavar="POLICY,POLICY…",
               help="Policies that take turns through sched_ext; `kernel` is the kernel's own"
                    " scheduler.")  # fmt: skip
-@click.option("--on", type=click.Choice([HERE, platform.VM]), default=HERE,
+@click.option("--on", type=click.Choice([request.HERE, platform.VM]), default=request.HERE,
               help="Measure this machine, or kernels of `schedlab kernels list` in virtual"
                    " machines.")  # fmt: skip
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME",
@@ -63,9 +53,10 @@ def _whole(name: str) -> click.IntRange:
                    " policies]")  # fmt: skip
 @click.option("--boots", type=_whole("boots"),
               help="With --on vm: how often each kernel is booted, with --until-ci at most."
-                   f"  [default: {BOOTS}, with --until-ci {BOOTS_UNTIL}]")  # fmt: skip
+                   f"  [default: {request.BOOTS},"
+                   f" with --until-ci {request.BOOTS_UNTIL}]")  # fmt: skip
 @click.option("--cpus", metavar="N[,SOCKETS,CORES,THREADS]",
-              help=f"With --on vm: CPUs of the machine.  [default: {CPUS}]")  # fmt: skip
+              help=f"With --on vm: CPUs of the machine.  [default: {request.CPUS}]")  # fmt: skip
 @click.option("--memory", "memory_mib", type=_whole("memory_mib"), metavar="MIB",
               help=f"With --on vm: its memory.  [default: {platform.MEMORY_MIB}]")  # fmt: skip
 @click.option("--label", default="", show_default=False,
@@ -96,8 +87,8 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
         raise SchedlabError(f"store {store} does not exist", hint)
     measured = None
     if not show:
-        request = Request(read, **asked)
-        measured = measure(request, store, command=options.command(), quiet=quiet)
+        wanted = request.Request(read, **asked)
+        measured = measure(wanted, store, command=options.command(), quiet=quiet)
     with Store(store, read_only=show) as opened:
         kept = Measurements(opened)
         every = campaigns_of(kept, read.name)
@@ -137,11 +128,8 @@ def _tell_after(measured: Measured, in_machines: bool) -> None:
     for text in measured.widths:
         print_note(text)
     for failure in measured.failed:
-        several = len(measured.policies) > 1
-        under = f" under {failure.policy}" if several else ""
-        print_note(
-            f"note: {failure.case_name} failed{under} ({failure.manifest['failure']}); the same"
-            " command tries it again"
-        )
+        under = f" under {failure.policy}" if len(measured.policies) > 1 else ""
+        failed = f"{failure.case_name} failed{under} ({failure.manifest['failure']})"
+        print_note(f"note: {failed}; the same command tries it again")
     if in_machines and not measured.is_complete:
         print_note("note: some boots are not complete; the same command goes on")

@@ -8,19 +8,8 @@ from pathlib import Path
 import click
 
 from schedlab import catalogue, programs, user_file
-from schedlab.bench.calibration import (
-    PROGRAM,
-    PROGRAM_HELP,
-    Measurements,
-    described,
-    doubts,
-    file_text,
-    json_lines,
-    measured_without_doubt,
-    read_cpus,
-    taken_apart,
-    ticks_a_second,
-)
+from schedlab.bench import calibration
+from schedlab.bench.calibration import PROGRAM, PROGRAM_HELP
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError
 
@@ -48,16 +37,17 @@ def calibrate_verb(
     user_file.refuse_target(str(path), path)
     if path.exists() and not force:
         raise BadValue("NAME", name, f"has a file already: {path}", "--force replaces it")
-    cpus = read_cpus()
+    cpus = calibration.read_cpus()
     if costs_file is None:
-        costs = measured_without_doubt(programs.BENCH.find(program), cpus)
+        costs = calibration.measured_without_doubt(programs.BENCH.find(program), cpus)
     else:
         place = str(costs_file)
-        lines = json_lines(user_file.text(f"--costs {place}", costs_file), place)
-        costs = taken_apart(Measurements(lines, place), cpus)
-    hz, hz_source = ticks_a_second()
-    description, source = described()
-    text = file_text(description, f"{source}. {hz_source}", hz, cpus.topology, costs)
+        lines = calibration.json_lines(user_file.text(f"--costs {place}", costs_file), place)
+        costs = calibration.taken_apart(calibration.Measurements(lines, place), cpus)
+    hz, hz_source = calibration.ticks_a_second()
+    description, source = calibration.described()
+    source = f"{source}. {hz_source}"
+    text = calibration.file_text(description, source, hz, cpus.topology, costs)
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
@@ -65,9 +55,9 @@ def calibrate_verb(
     # Read again at once: a file that cannot be is our mistake.
     machine = catalogue.load_machine(path)
     click.echo(f"wrote {path}: {machine.nr_cpus} CPUs, {machine.hz} ticks a second")
-    found = doubts(costs)
-    for sentence in found:
+    doubts = calibration.doubts(costs)
+    for sentence in doubts:
         click.echo(f"doubtful: {sentence}", err=True)
-    if found:
+    if doubts:
         click.echo("calibrate again while the machine does nothing else (--force)", err=True)
-    return EXIT_FOUND if found else 0
+    return EXIT_FOUND if doubts else 0

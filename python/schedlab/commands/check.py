@@ -9,14 +9,7 @@ import click
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.experiment import conformance_table
-from schedlab.experiment.conformance import (
-    ORDERS,
-    ORDERS_MAX,
-    SEED,
-    SEEDS,
-    SEEDS_MAX,
-    check,
-)
+from schedlab.experiment.conformance import ORDERS, ORDERS_MAX, SEED, SEEDS, SEEDS_MAX, check
 from schedlab.report import tables
 from schedlab.shown import print_data, print_note
 

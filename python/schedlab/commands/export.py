@@ -62,9 +62,8 @@ def export_verb(
     """
     form = output.suffix.lower()
     if form not in FORMATS:
-        raise BadValue(
-            "--output", str(output), "does not say its format", f"end it in {' or '.join(FORMATS)}"
-        )
+        hint = f"end it in {' or '.join(FORMATS)}"
+        raise BadValue("--output", str(output), "does not say its format", hint)
     user_file.refuse_unwritable(output, store)
     with Store(store, read_only=True) as kept:
         what = _what(kept, form, wanted, what, suite)
@@ -78,9 +77,8 @@ def export_verb(
             rows = written(Measurements(kept), suite)
     if not rows:
         made_by = {"heats": "race", "runs": "compare --store"}.get(what, "bench")
-        raise SchedlabError(
-            f"{store} has no {what[:-1]} to write", f"`schedlab {made_by}` makes some"
-        )
+        hint = f"`schedlab {made_by}` makes some"
+        raise SchedlabError(f"{store} has no {what[:-1]} to write", hint)
     texts = {".csv": _csv, ".parquet": _parquet, ".tex": _latex}
     with whole_file.named_errors(str(output), "name another file with --output"):
         whole_file.write(output, texts[form](rows))
@@ -127,7 +125,6 @@ def _csv(rows: Sequence[Mapping]) -> str:
 
 
 def _parquet(rows: Sequence[Mapping]) -> bytes:
-    """The same as Parquet."""
     # pandas takes seconds to load, which a CSV file does without.
     import pandas
 
@@ -135,9 +132,9 @@ def _parquet(rows: Sequence[Mapping]) -> bytes:
         # A number that some rows lack stays a whole number in the others.
         return pandas.DataFrame(rows).convert_dtypes().to_parquet(index=False)
     except ImportError as error:
+        hint = "`pip install 'schedlab[parquet]'`, or write a .csv"
         raise SchedlabError(
-            "Parquet is written by pyarrow, which is not installed",
-            "`pip install 'schedlab[parquet]'`, or write a .csv",
+            "Parquet is written by pyarrow, which is not installed", hint
         ) from error
 
 
@@ -149,15 +146,11 @@ def _latex(records: Sequence[RunRecord]) -> str:
 
     study = study_of(records)
     axis = [] if study.axis is None else [study.axis]
-    rows = [
-        [
-            panel.name,
-            *([cell.x] if axis else []),
-            *(makespan_text(cell, policy) for policy in study.policies),
-        ]
-        for panel in study.panels
-        for cell in panel.cells
-    ]
+    rows = []
+    for panel in study.panels:
+        for cell in panel.cells:
+            times = [makespan_text(cell, policy) for policy in study.policies]
+            rows.append([panel.name, *([cell.x] if axis else []), *times])
     columns = ["machine", *axis, *(f"{policy} ({study.unit})" for policy in study.policies)]
     # Numbers stand under each other; what names a row is on the left.
     alignment = "l" * (1 + len(axis)) + "r" * len(study.policies)

@@ -26,16 +26,9 @@ FIRST_ERROR_KIND = 1024
 EVENT_PREFIX = "SCX_EV_"
 HEADER_EVERY_LINES = 20
 
-COLUMNS = (
-    ("time", 8),
-    ("switches/s", 11),
-    ("enqueue/s", 10),
-    ("dispatch/s", 11),
-    ("waiting", 8),
-    ("runnable", 9),
-    ("tasks", 6),
-    ("rejected", 9),
-)
+# Headings and how wide each column is.
+COLUMNS = {"time": 8, "switches/s": 11, "enqueue/s": 10, "dispatch/s": 11}
+COLUMNS |= {"waiting": 8, "runnable": 9, "tasks": 6, "rejected": 9}
 
 
 @click.command("load")
@@ -133,7 +126,12 @@ class Shown:
         if kind == "booted":
             self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
         elif kind == "attached":
-            self._attached(record)
+            self.policy = record["policy"] or self.policy
+            ready_s = (record["load_ns"] + record["attach_ns"]) / 1e9
+            print_note(
+                f"{self.policy} schedules {self.kernel}, verified and attached in {ready_s:.2f} s;"
+                " Ctrl-C gives the machine back"
+            )
         elif kind == "restarted":
             print_note(f"{self.policy} is loaded again, as the kernel asks: {record['message']}")
         elif kind == "started":
@@ -159,18 +157,11 @@ class Shown:
             return self._refused(end)
         return self._ended(end)
 
-    def _attached(self, record: Mapping) -> None:
-        self.policy = record["policy"] or self.policy
-        ready_s = (record["load_ns"] + record["attach_ns"]) / 1e9
-        print_note(
-            f"{self.policy} schedules {self.kernel}, verified and attached in {ready_s:.2f} s;"
-            " Ctrl-C gives the machine back"
-        )
-
     def _counters(self, record: Mapping) -> None:
         is_first = self.nr_lines == 0
         if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
-            click.echo("".join(f"{title:>{width}}" for title, width in COLUMNS) + "  events")
+            heads = "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
+            click.echo(f"{heads}  events")
         self.nr_lines += 1
         click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
 
@@ -196,24 +187,19 @@ class Shown:
 def counters_line(counters: Mapping, at_s: float) -> str:
     """One second in one line: rates, then levels as they are, then events that there were."""
     wall_s = counters["wall_ns"] / 1e9
-
-    def rate(count: int) -> str:
-        return f"{count / wall_s:,.0f}" if wall_s > 0 else "-"
-
-    def calls(operation: str) -> str:
-        found = [n for name, n in counters["calls"].items() if name.endswith(f"_{operation}")]
-        return rate(sum(found)) if found else "-"
-
+    counts = [[counters["switches"]]]
+    for end in ("_enqueue", "_dispatch"):
+        counts.append([nr for name, nr in counters["calls"].items() if name.endswith(end)])
+    rates = [f"{sum(nrs) / wall_s:,.0f}" if nrs and wall_s > 0 else "-" for nrs in counts]
     levels = ("nr_waiting", "nr_runnable", "nr_tasks", "nr_rejected")
-    fields = [f"{at_s:.1f} s", rate(counters["switches"]), calls("enqueue"), calls("dispatch")]
-    fields += [f"{counters[level]:,}" for level in levels]
+    fields = [f"{at_s:.1f} s", *rates, *(f"{counters[level]:,}" for level in levels)]
     events = (
         f"{name.removeprefix(EVENT_PREFIX).lower()} {count:,}"
         for name, count in counters["events"].items()
         if count
     )
-    columns = zip(fields, COLUMNS, strict=True)
-    line = "".join(f"{field:>{width}}" for field, (_, width) in columns)
+    columns = zip(fields, COLUMNS.values(), strict=True)
+    line = "".join(f"{field:>{width}}" for field, width in columns)
     return f"{line}  {', '.join(events)}".rstrip()
 
 

@@ -28,21 +28,16 @@ def merge_verb(store: Path, others: Sequence[Path], as_json: bool) -> int:
     """
     for other in others:
         if store.exists() and other.exists() and store.samefile(other):
-            raise SchedlabError(
-                f"store {other} cannot be merged into itself", "name the stores that it shall get"
-            )
+            hint = "name the stores that it shall get"
+            raise SchedlabError(f"store {other} cannot be merged into itself", hint)
     taken = {}
     with Store(store) as kept:
         for other in others:
-            taken[str(other)] = tables_of = merge(kept, other, print_note)
+            rows = merge(kept, other, print_note)
+            taken[str(other)] = {what: asdict(of) for what, of in rows.items()}
             if not as_json:
-                new = [f"{of.new} of {of.rows} {what}" for what, of in tables_of.items() if of.rows]
+                new = [f"{of.new} of {of.rows} {what}" for what, of in rows.items() if of.rows]
                 print_note(f"{other}: {', '.join(new) or 'nothing'} new in {store}")
     if as_json:
-        tables.print_json(
-            {
-                other: {what: asdict(of) for what, of in tables_of.items()}
-                for other, tables_of in taken.items()
-            }
-        )
+        tables.print_json(taken)
     return 0

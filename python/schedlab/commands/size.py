@@ -7,7 +7,6 @@ loads. Maps that a kernel makes when it loads an object take no place in the fil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -37,27 +36,10 @@ Bytes of kernels that are not compressed and were configured by others: compare 
 each other, and not with those of 2009."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
-    """What an object file asks of memory, in bytes, divided as `size` of GNU binutils does."""
-
-    text: int
-    """Code and what is only read."""
-    data: int
-    """What is written and has a first value."""
-    bss: int
-    """What starts as zero."""
-    code: int
-    """The part of `text` that is instructions."""
-
-    @property
-    def total(self) -> int:
-        """The sum that `size` calls dec."""
-        return self.text + self.data + self.bss
-
-    def as_json(self) -> dict[str, int]:
-        """All of it."""
-        return {**asdict(self), "total": self.total}
+# What an object file asks of memory, in bytes, divided as `size` of GNU binutils does: `text` is
+# code and what is only read, `data` what is written and has a first value, `bss` what starts as
+# zero, `code` the part of `text` that is instructions, `total` the sum that `size` calls dec.
+Sections = dict[str, int]
 
 
 def sections_of(path: Path) -> Sections:
@@ -82,7 +64,7 @@ def sections_of(path: Path) -> Sections:
         raise SchedlabError(
             f"{path} cannot be measured: {error}", "give an object file of the format ELF"
         ) from error
-    return Sections(**sizes)
+    return sizes | {"total": sizes["text"] + sizes["data"] + sizes["bss"]}
 
 
 @click.command("size")
@@ -116,23 +98,21 @@ def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
     columns = {"text": "text_bytes", "data": "data_bytes", "bss": "bss_bytes", "total": "dec_bytes"}
     announced = _published("seed003_code_size", "object", columns)
     if as_json:
-        rows = [
-            {"policy": policy, **{side: of.as_json() for side, of in sides.items()}}
-            for policy, sides in found.items()
-        ]
+        rows = [{"policy": policy, **sides} for policy, sides in found.items()]
         tables.print_json({"policies": rows, "announced_2007": announced})
         return
     kernel = ("kernel:\ninstructions", "\ntext", "\ndata", "\nbss")
     headings = ("policy", *kernel, "simulator:\ncode", "\ndata", "\nbss")
-    _print(headings, (_policy_row(policy, **sides) for policy, sides in found.items()))
+    rows = []
+    for policy, sides in found.items():
+        bpf_sizes, native_sizes = sides["bpf"], sides["native"]
+        row = [policy, bpf_sizes["code"] // INSTRUCTION_BYTES]
+        row += [bpf_sizes[name] for name in ("text", "data", "bss")]
+        rows.append(row + [native_sizes[name] for name in ("code", "data", "bss")])
+    _print(headings, rows)
     click.echo(POLICIES_NOTE)
     _print(("announced in 2007", *columns), (row.values() for row in announced))
     click.echo(ANNOUNCED_NOTE)
-
-
-def _policy_row(policy: str, bpf: Sections, native: Sections) -> tuple[str | int, ...]:
-    there = (bpf.code // INSTRUCTION_BYTES, bpf.text, bpf.data, bpf.bss)
-    return (policy, *there, native.code, native.data, native.bss)
 
 
 def _tell_kernels(as_json: bool) -> None:
@@ -141,7 +121,7 @@ def _tell_kernels(as_json: bool) -> None:
             "kernel": kernel["release"],
             "scheduler": kernel["scheduler"],
             "size": Path(kernel["image"]).stat().st_size,
-            **sections_of(Path(kernel["image"])).as_json(),
+            **sections_of(Path(kernel["image"])),
         }
         for kernel in images.present()
     ]
@@ -152,13 +132,10 @@ def _tell_kernels(as_json: bool) -> None:
     _print(("published in 2009", "image"), (row.values() for row in before))
     click.echo(KERNELS_NOTE)
     columns = ("size", "text", "data", "bss", "code")
-    _print(
-        ("kernel in the cache", "image", *columns[1:]),
-        (
-            [f"{row['kernel']} ({row['scheduler']})", *(row[name] for name in columns)]
-            for row in rows
-        ),
-    )
+    names = [f"{row['kernel']} ({row['scheduler']})" for row in rows]
+    sizes = [[row[column] for column in columns] for row in rows]
+    cells = [(name, *of) for name, of in zip(names, sizes, strict=True)]
+    _print(("kernel in the cache", "image", *columns[1:]), cells)
     click.echo(AT_HAND_NOTE if rows else "The cache has none: `schedlab kernels fetch` gets some.")
 
 
