@@ -35,10 +35,7 @@ WORKLOADS = {
 }
 # Workloads whose times are percentiles of operations, not medians of rounds, and which operations;
 # the last two of each are added in what is shown first. `back` is the push after a removal.
-TIMED_ALONE = {
-    "single": ("pop", "push"),
-    "single_remove": ("pop", "push", "remove", "back"),
-}
+TIMED_ALONE = {"single": ("pop", "push"), "single_remove": ("pop", "push", "remove", "back")}
 KEYS = ("uniform", "constant", "exponential", "bimodal", "ties", "weighted", "wide", "biased")
 ORDERS = ("rotating", "abcba")
 
