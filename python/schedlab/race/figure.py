@@ -8,7 +8,7 @@ fitting into each cache.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -16,7 +16,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from schedlab.report import figures
-from schedlab.report.figures import Look, Point
+from schedlab.report.figures import Look, Looks, Point, Series
 from schedlab.report.forms import size_text
 
 PLOT_PX = 440
@@ -47,10 +47,10 @@ class Curves:
     x of a point is a number of items; centre, low and high are in the unit of the y title.
     """
 
-    today: Mapping[str, Sequence[Point]]
+    today: Series
     shown: frozenset[str]
     emphasized: str
-    then: Mapping[str, Sequence[Point]]
+    then: Series
     levels: Sequence[Level]
 
 
@@ -165,7 +165,7 @@ def _curve(name: str, points: Sequence[Point], after: str) -> dict:
 def _draw_names(
     figure: go.Figure,
     curves: Curves,
-    looks: Mapping[str, Look],
+    looks: Looks,
     x_range: Sequence[float],
     y_range: Sequence[float],
 ) -> None:

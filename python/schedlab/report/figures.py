@@ -37,14 +37,11 @@ _MARKER_SIZES_PX = (12.5, 11, 8.5, 7, 5.5)
 _RATIO_TICKS_WIDE = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1, 2, 3, 5, 10, 30, 100)
 _RATIO_TICKS = (0.15, 0.2, 0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6)
 
-CPU_PARTS = ("work", "kernel", "scheduler", "lock_wait", "idle")
 _PART_FILL = {
-    "work": ("#2f5d8a", ""),
-    "kernel": ("#9dbbd8", ""),
-    "scheduler": ("#c8642b", "/"),
-    "lock_wait": ("#f0c39b", "x"),
-    "idle": ("#eceff3", ""),
-}
+    "work": ("#2f5d8a", ""), "kernel": ("#9dbbd8", ""), "scheduler": ("#c8642b", "/"),
+    "lock_wait": ("#f0c39b", "x"), "idle": ("#eceff3", ""),
+}  # fmt: skip
+CPU_PARTS = tuple(_PART_FILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +64,9 @@ class Look:
     symbol: str
     glyph: str
 
+
+Series = Mapping[str, Sequence[Point]]
+Looks = Mapping[str, Look]
 
 # M. Okabe and K. Ito, "Color universal design", 2008, without yellow, which white paper swallows.
 # `ink` is the same hue, darkened until text in it has a contrast of 4.5 to 1 on white.
@@ -102,11 +102,7 @@ def shared_y_max(highest: Sequence[float]) -> float | None:
 
 
 def curve_figure(
-    series: Mapping[str, Sequence[Point]],
-    looks: Mapping[str, Look],
-    x_title: str,
-    y_title: str,
-    y_max: float | None = None,
+    series: Series, looks: Looks, x_title: str, y_title: str, y_max: float | None = None
 ) -> go.Figure:
     """A curve a policy with its interval as a band, on axes that start at zero."""
     top = 1.06 * (y_max if y_max is not None else highest_of(series))
@@ -118,7 +114,7 @@ def curve_figure(
 
 
 def dot_figure(
-    points: Mapping[str, Point], looks: Mapping[str, Look], y_title: str, y_max: float | None = None
+    points: Mapping[str, Point], looks: Looks, y_title: str, y_max: float | None = None
 ) -> go.Figure:
     """One dot a policy with its interval as a whisker, where nothing was varied.
 
@@ -137,11 +133,7 @@ def dot_figure(
 
 
 def ratio_figure(
-    series: Mapping[str, Sequence[Point]],
-    looks: Mapping[str, Look],
-    x_title: str,
-    baseline: str,
-    limits: tuple[float, float],
+    series: Series, looks: Looks, x_title: str, baseline: str, limits: tuple[float, float]
 ) -> go.Figure:
     """Each policy's time over that of `baseline`, on a log axis where half and double balance.
 
@@ -160,9 +152,7 @@ def ratio_figure(
     return figure
 
 
-def latency_figure(
-    series: Mapping[str, Sequence[Point]], looks: Mapping[str, Look], y_title: str
-) -> go.Figure:
+def latency_figure(series: Series, looks: Looks, y_title: str) -> go.Figure:
     """Percentiles of a delay, in nanoseconds, on a log axis; a zero is drawn at 1 ns.
 
     x is the name of the percentile. `y_title` says what is delayed; the units stand at the ticks.
@@ -187,15 +177,10 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
         colour, pattern = _PART_FILL[part]
         values = [100 * shares[name][part] for name in names]
         figure.add_bar(
-            name=part.replace("_", " "),
-            orientation="h",
-            y=list(range(len(names))),
-            x=values,
+            name=part.replace("_", " "), orientation="h", y=list(range(len(names))), x=values,
             customdata=[escape(name) for name in names],
             text=[f"{value:.0f} %" if value >= 9 else "" for value in values],
-            textposition="inside",
-            insidetextanchor="middle",
-            textangle=0,
+            textposition="inside", insidetextanchor="middle", textangle=0,
             textfont={"size": 12, "color": "#ffffff" if part in ("work", "scheduler") else INK},
             marker={
                 "color": colour,
@@ -209,35 +194,28 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
         )  # fmt: skip
     figure.update_layout(layout("share of CPU time (%)", None, 16))
     figure.update_layout(
-        barmode="stack",
-        bargap=0.34,
-        showlegend=True,
-        height=112 + 40 * len(names),
-        margin={"t": 34, "l": 12},
-        legend=legend_above(),
-    )
+        barmode="stack", bargap=0.34, showlegend=True, legend=legend_above(),
+        height=112 + 40 * len(names), margin={"t": 34, "l": 12},
+    )  # fmt: skip
     figure.update_xaxes(range=[0, 100], showline=False)
     figure.update_yaxes(
-        range=[len(names) - 0.5, -0.5],
-        tickvals=list(range(len(names))),
-        ticktext=[label(name) + "  " for name in names],
-        showgrid=False,
-        automargin=True,
-    )
+        range=[len(names) - 0.5, -0.5], showgrid=False, automargin=True,
+        tickvals=list(range(len(names))), ticktext=[label(name) + "  " for name in names],
+    )  # fmt: skip
     return figure
 
 
-def highest_of(series: Mapping[str, Sequence[Point]]) -> float:
+def highest_of(series: Series) -> float:
     """The highest value or bound drawn, in the unit of the points."""
     return max(_values(series))
 
 
-def lowest_of(series: Mapping[str, Sequence[Point]]) -> float:
+def lowest_of(series: Series) -> float:
     """The lowest value or bound drawn, in the unit of the points."""
     return min(_values(series))
 
 
-def _values(series: Mapping[str, Sequence[Point]]) -> list[float]:
+def _values(series: Series) -> list[float]:
     points = [point for points in series.values() for point in points]
     bounds = [bound for point in points for bound in (point.low, point.centre, point.high)]
     return [bound for bound in bounds if bound is not None]
@@ -269,9 +247,7 @@ def legend_above() -> dict:
     }  # fmt: skip
 
 
-def _lines(
-    series: Mapping[str, Sequence[Point]], looks: Mapping[str, Look], x_title: str, y_title: str
-) -> go.Figure:
+def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figure:
     """Bands first, so that no band lies over a line; words on x get whiskers instead of bands."""
     figure = go.Figure()
     figure.update_layout(layout(x_title, y_title, label_margin(series)))
@@ -328,10 +304,7 @@ def whiskers(points: Sequence[Point], look: Look) -> dict:
 
 
 def _label_ends(
-    figure: go.Figure,
-    series: Mapping[str, Sequence[Point]],
-    looks: Mapping[str, Look],
-    height_of: Callable[[float], float],
+    figure: go.Figure, series: Series, looks: Looks, height_of: Callable[[float], float]
 ) -> None:
     """Name each line at its right end; names that would overlap are moved apart, order kept."""
     ends = sorted((float(height_of(points[-1].centre)), name) for name, points in series.items())
@@ -396,8 +369,8 @@ def layout(x_title: str, y_title: str | None, right_px: int) -> dict:
 
 def _scale_y_log(
     figure: go.Figure,
-    series: Mapping[str, Sequence[Point]],
-    looks: Mapping[str, Look],
+    series: Series,
+    looks: Looks,
     limits: tuple[float, float],
     ticks: Mapping[float, str],
 ) -> None:
@@ -408,7 +381,7 @@ def _scale_y_log(
     figure.update_yaxes(type="log", range=[low, high], tickvals=list(ticks), ticktext=texts)
 
 
-def _scale_x(figure: go.Figure, series: Mapping[str, Sequence[Point]], from_zero: bool) -> None:
+def _scale_x(figure: go.Figure, series: Series, from_zero: bool) -> None:
     xs = [point.x for points in series.values() for point in points]
     if any(isinstance(x, str) for x in xs):
         figure.update_xaxes(type="category", showgrid=False)
