@@ -5,6 +5,7 @@ and use it from a directory that is not the checkout. Make a source archive, and
 that is built in it.
 """
 
+import ast
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from schedlab import _native
 
 # One process builds the wheel, for all of these tests.
 pytestmark = pytest.mark.xdist_group("package")
@@ -111,6 +113,39 @@ def test_the_wheel_carries_every_shipped_file(wheel, directory):
     assert files
     packed = set(zipfile.ZipFile(wheel).namelist())
     assert {f"schedlab/data/{path}" for path in files} <= packed
+
+
+def test_the_wheel_tells_type_checkers_what_there_is(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"schedlab/py.typed", "schedlab/_native.pyi"} <= names
+
+
+def test_the_stub_has_all_that_the_core_has():
+    stub = ast.parse((ROOT / "python/schedlab/_native.pyi").read_text())
+    assert {name for name in dir(_native) if not name.startswith("_")} <= named(stub)
+    for node in stub.body:
+        kind = getattr(_native, getattr(node, "name", ""), None)
+        if isinstance(node, ast.ClassDef) and kind is not None:
+            assert {name for name in vars(kind) if not name.startswith("_")} <= named(node)
+
+
+def named(node: ast.Module | ast.ClassDef) -> set[str]:
+    """What stands in a module or class, by name."""
+    assigned = [inner.target for inner in node.body if isinstance(inner, ast.AnnAssign)]
+    defined = [inner for inner in node.body if isinstance(inner, ast.ClassDef | ast.FunctionDef)]
+    return {target.id for target in assigned} | {inner.name for inner in defined}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "python/schedlab/notebook").glob("*.py")))
+def test_the_interface_of_notebooks_is_typed(path):
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef):
+            given = function.args
+            arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+            arguments += filter(None, (given.vararg, given.kwarg))
+            untyped = {one.arg for one in arguments if one.annotation is None} - {"self"}
+            assert not untyped, function.name
+            assert function.returns or function.name == "__init__", function.name
 
 
 def test_the_wheel_carries_both_licences(wheel):

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from schedlab import catalogue
 from schedlab.errors import BadValue, SchedlabError
@@ -17,6 +17,8 @@ from schedlab.store.runs import DEFAULT_PATH
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Path_ = str | Path
 # Options of the command line, and those whose keyword here has another name.
 OPTION = re.compile(
@@ -26,11 +28,11 @@ OPTION = re.compile(
 KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes", "until-ci": "until"}
 
 
-def ours(function: Callable) -> Callable:
+def ours(function: Callable[P, R]) -> Callable[P, R]:
     """Makes every error that a user can cause a `SchedlabError` that speaks of keywords."""
 
     @functools.wraps(function)
-    def asked(*arguments, **options):
+    def asked(*arguments: P.args, **options: P.kwargs) -> R:
         try:
             return function(*arguments, **options)
         except SchedlabError as error:
