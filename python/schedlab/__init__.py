@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         simulate,
         vm,
         workloads,
-    )
+    )  # fmt: skip
     from schedlab.notebook.races import race_queues
     from schedlab.notebook.stores import measure
     from schedlab.notebook.stores import open as open
@@ -35,27 +35,11 @@ if TYPE_CHECKING:
 
 # `from schedlab import *` leaves Python's own `open` alone.
 __all__ = [
-    "SchedlabError",
-    "__version__",
-    "check",
-    "compare",
-    "compare_groups",
-    "machines",
-    "measure",
-    "play",
-    "policies",
-    "race_queues",
-    "read_experiment",
-    "simulate",
-    "vm",
-    "workloads",
-]
-_ELSEWHERE = {
-    "SchedlabError": "errors",
-    "measure": "notebook.stores",
-    "open": "notebook.stores",
-    "race_queues": "notebook.races",
-}
+    "SchedlabError", "__version__", "check", "compare", "compare_groups", "machines", "measure",
+    "play", "policies", "race_queues", "read_experiment", "simulate", "vm", "workloads",
+]  # fmt: skip
+_ELSEWHERE = {"SchedlabError": "errors", "race_queues": "notebook.races"}
+_ELSEWHERE |= dict.fromkeys(("measure", "open"), "notebook.stores")
 
 
 def __getattr__(name: str):

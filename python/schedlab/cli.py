@@ -130,7 +130,7 @@ def _run() -> int:
             raise
         return _report_error(*_not_utf8(f"'{error.object}'"))
     except Exception as error:
-        if not _is_native(error):
+        if not any(base.__name__ == "NativeError" for base in type(error).__mro__):
             raise
         return _report_error(str(error), None)
 
@@ -161,9 +161,8 @@ def _silenced(code: int) -> int:
             stream.flush()
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if not code:
-                broken = isinstance(error, BrokenPipeError)
-                code = EXIT_BROKEN_PIPE if broken else EXIT_BAD_INPUT
+            is_broken = isinstance(error, BrokenPipeError)
+            code = code or (EXIT_BROKEN_PIPE if is_broken else EXIT_BAD_INPUT)
     return code
 
 
@@ -200,11 +199,9 @@ def _bounded(message: str) -> str:
     """A message without the middle of long lines, and of many: files and compilers make both."""
     from schedlab.errors import shortened
 
-    lines = message.split("\n")
+    lines, kept = message.split("\n"), MESSAGE_LINES_MAX // 2
     if len(lines) > MESSAGE_LINES_MAX:
-        kept = MESSAGE_LINES_MAX // 2
-        left_out = f"[… {len(lines) - 2 * kept:,} lines left out …]"
-        lines = [*lines[:kept], left_out, *lines[-kept:]]
+        lines[kept:-kept] = [f"[… {len(lines) - 2 * kept:,} lines left out …]"]
     return "\n".join(shortened(line, LINE_CHARACTERS_MAX) for line in lines)
 
 
@@ -213,7 +210,3 @@ def _report_usage_error(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     hint = f"see `{context.command_path} --help`" if context else None
     return _report_error(message[:1].lower() + message[1:].rstrip("."), hint)
-
-
-def _is_native(error: Exception) -> bool:
-    return any(base.__name__ == "NativeError" for base in type(error).__mro__)

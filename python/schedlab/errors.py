@@ -42,12 +42,11 @@ class UnknownName(SchedlabError):
         names = sorted(valid)
         # No longer one is spelt alike; searching takes time.
         sought = name[:VALUE_CHARACTERS_MAX]
-        close = difflib.get_close_matches(sought, names, n=SUGGESTIONS_MAX, cutoff=0.6)
-        message = f"unknown {kind} {shortened(repr(name))}" + (f" {where}" if where else "")
-        if close:
-            message += f": did you mean {' or '.join(close)}?"
+        close = difflib.get_close_matches(sought, names, n=SUGGESTIONS_MAX)
+        meant = f": did you mean {' or '.join(close)}?" if close else ""
+        where = f" {where}" if where else ""
         hint = f"valid: {', '.join(names)}" if names else f"there is no {kind} here at all"
-        super().__init__(message, hint)
+        super().__init__(f"unknown {kind} {shortened(repr(name))}{where}{meant}", hint)
         self.name = name
         self.valid = names
         self.suggestions = close

@@ -38,19 +38,15 @@ class Program:
             path, way_out = Path(given), f"`make {self.target}` builds it in the checkout"
             user_file.refuse_unfit(f"program {given}", path, user_file.MADE_BYTES_MAX, way_out)
             return path
-        named = os.environ.get(self.variable)
-        if named:
+        if named := os.environ.get(self.variable):
             if os.access(named, os.X_OK) and Path(named).is_file():
                 return Path(named).resolve()
-            raise SchedlabError(
-                f"{self.variable}={named} is not a program",
-                f"name the program {self.name}, or unset {self.variable}",
-            )
+            hint = f"name the program {self.name}, or unset {self.variable}"
+            raise SchedlabError(f"{self.variable}={named} is not a program", hint)
         in_checkout = catalogue.data_directory() / IN_CHECKOUT / self.name
         if os.access(in_checkout, os.X_OK):
             return in_checkout
-        on_path = shutil.which(self.name)
-        if on_path:
+        if on_path := shutil.which(self.name):
             return Path(on_path).resolve()
         raise SchedlabError(
             f"{self.name} is not built: {self.purpose}",
@@ -79,15 +75,9 @@ def output(
     keep = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
     try:
         return subprocess.run(
-            command,
-            preexec_fn=keep,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=os.environ | {"LC_ALL": "C"},
-            cwd=folder,
-            timeout=timeout_s,
-            check=False,
-        )
+            command, preexec_fn=keep, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            env=os.environ | {"LC_ALL": "C"}, cwd=folder, timeout=timeout_s,
+        )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise SchedlabError(f"{command[0]} did not end within {timeout_s:g} s") from error
     except OSError as error:

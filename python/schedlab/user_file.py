@@ -19,7 +19,7 @@ import stat
 import tempfile
 import tomllib
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from schedlab.errors import SchedlabError
 
@@ -144,10 +144,8 @@ def csv_rows(what: str, path: Path) -> list[dict[str, str]]:
         raise SchedlabError(f"cannot read {what}: {error}", "write it as CSV") from error
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
-            raise SchedlabError(
-                f"{what}: line {number} has not as many fields as the first",
-                "give each line a field for each column",
-            )
+            hint = "give each line a field for each column"
+            raise SchedlabError(f"{what}: line {number} has not as many fields as the first", hint)
     return rows
 
 
@@ -157,24 +155,18 @@ def json_of(written: str) -> Any:
     Raises ValueError if it is no JSON, nested too deeply, or holds a number that is none.
     """
     refuse_nested(written)
-    return json.loads(written, parse_constant=_no_number, parse_float=_finite)
+    return json.loads(written, parse_constant=_finite, parse_float=_finite)
 
 
 def refuse_nested(written: str) -> None:
     """Raises ValueError if a text of TOML or JSON is nested too deeply, without parsing it."""
     depth = parts = 0
-    for found in _TOKEN.finditer(written):
-        token = found[0]
-        if token in "[{":
-            depth += 1
-        elif token in "]}":
-            depth -= 1
-        elif token == ".":
-            parts += 1
-        elif token in ",=:\n":
-            parts = 0
+    for token in _TOKEN.finditer(written):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if token[0] in (".", ",", "=", ":", "\n"):
+            parts = parts + 1 if token[0] == "." else 0
         if max(depth, parts) > NESTING_MAX:
-            line = written.count("\n", 0, found.start()) + 1
+            line = written.count("\n", 0, token.start()) + 1
             raise ValueError(f"it is nested deeper than {NESTING_MAX}, in line {line}")
 
 
@@ -191,14 +183,10 @@ def _refuse_long_numbers(table: dict[str, Any]) -> None:
             raise ValueError(f"a number has {value.bit_length()} bits, more than 63 and a sign")
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
-
-
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"{number} is larger than any number")
+        raise ValueError(f"{number} is no number, or larger than any")
     return value
 
 
@@ -222,16 +210,12 @@ def refuse_unwritable(path: Path, store: Path) -> None:
         # Files beside the store begin with its name, or with a dot and its name.
         beside = (str(kept), str(kept.with_name(f".{kept.name}")))
         if is_store or os.path.realpath(path).startswith(beside):
-            raise SchedlabError(
-                f"report {path} would take the place of the store, or of a file beside it",
-                "name another file for the report",
-            )
+            why = "would take the place of the store, or of a file beside it"
+            raise SchedlabError(f"report {path} {why}", "name another file for the report")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(0, "it may only be read")
         with tempfile.NamedTemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise SchedlabError(
-            f"report {path} cannot be written: {error.strerror}",
-            "name a file in a writable directory",
-        ) from error
+        hint = "name a file in a writable directory"
+        raise SchedlabError(f"report {path} cannot be written: {error.strerror}", hint) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -27,27 +27,24 @@ def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: 
     decided before and who was waiting. Exit code 1 if any differs.
     """
     source, set_name = catalogue.find_policy(policy)
-    paths = [catalogue.find(SCENARIOS, name) for name in wanted] or list(
-        catalogue.names(SCENARIOS).values()
-    )
+    paths = [catalogue.find(SCENARIOS, name) for name in wanted]
+    paths = paths or list(catalogue.names(SCENARIOS).values())
     scenarios = list(judge(source, paths, kernel, set_name))
     if as_json:
         tables.print_json([one.as_json() for one in scenarios])
     else:
         for one in scenarios:
-            click.echo("\n".join(_lines(one)))
+            _print(one)
     return 0 if all(one.comparison.agrees for one in scenarios) else EXIT_FOUND
 
 
-def _lines(one: ScenarioAgreement) -> Iterator[str]:
-    found = one.comparison
-    share = f"shares within {found.share_difference_percent:.2f} points"
-    heading = f"{one.policy:12} {one.scenario:12}"
-    if found.agrees:
-        yield f"{heading} agree: {len(found.played)} decisions, {share}"
-        return
-    yield (
-        f"{heading} differ at decision {found.differs_at} of {len(found.simulated)} simulated"
-        f" and {len(found.played)} played, {share}"
-    )
-    yield from agreement.story(found, one.names)
+def _print(one: ScenarioAgreement) -> None:
+    both = one.comparison
+    share = f"shares within {both.share_difference_percent:.2f} points"
+    what = f"agree: {len(both.played)} decisions"
+    if not both.agrees:
+        of = f"{len(both.simulated)} simulated and {len(both.played)} played"
+        what = f"differ at decision {both.differs_at} of {of}"
+    click.echo(f"{one.policy:12} {one.scenario:12} {what}, {share}")
+    if not both.agrees:
+        click.echo("\n".join(agreement.story(both, one.names)))

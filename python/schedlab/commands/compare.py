@@ -14,14 +14,8 @@ import click
 from schedlab import catalogue, user_file, values
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError
-from schedlab.experiment import (
-    definition,
-    interactivity_table,
-    table,
-    timelines,
-    verdicts_table,
-    vm,
-)
+from schedlab.experiment import definition, interactivity_table, table, timelines, vm
+from schedlab.experiment import verdicts_table as verdicts
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Making, begin
 from schedlab.report import tables
@@ -103,7 +97,9 @@ def _tell(
     from schedlab.experiment.answer import answer_of
 
     note = (lambda text: None) if quiet else print_note
-    note(_made_text(making))
+    by_others = f", {making.nr_of_others} made meanwhile by another process"
+    reused = f"{making.nr_reused} reused from {making.store.path}"
+    note(f"{making.nr_made} runs made, {reused}{by_others * bool(making.nr_of_others)}")
     answer = answer_of(making.asked.definition, options.command(), making.records)
     _print_answer(answer, making, as_json)
     if report_path:
@@ -121,42 +117,30 @@ def _tell(
     return EXIT_FOUND if answer.study.incomplete else 0
 
 
-def _made_text(making: Making) -> str:
-    text = f"{making.nr_made} runs made, {making.nr_reused} reused from {making.store.path}"
-    if making.nr_of_others:
-        text += f", {making.nr_of_others} made meanwhile by another process"
-    return text
-
-
 def _print_answer(answer: Answer, making: Making, as_json: bool) -> None:
     if as_json:
         data = table.study_json(answer, making.records)
         data["reused"] = making.nr_reused + making.nr_of_others
         data |= interactivity_table.interactivity_json(answer.metrics)
-        tables.print_json(data | verdicts_table.verdicts_json(answer.judged))
+        tables.print_json(data | verdicts.verdicts_json(answer.judged))
     else:
         table.print_study(answer)
-        verdicts_table.print_verdicts(answer.judged)
+        verdicts.print_verdicts(answer.judged)
         interactivity_table.print_interactivity(answer.study, answer.metrics)
 
 
 def _are_identical(records: Sequence[RunRecord]) -> bool:
     """Whether chance played no part, because an interval of no width looks like certainty."""
-    digests: dict[tuple, list[str]] = {}
-    for record in records:
-        place = (record.policy, record.machine, str(record.varied))
-        digests.setdefault(place, []).append(record.digest)
-    repeated = [of_cell for of_cell in digests.values() if len(of_cell) > 1]
-    return bool(repeated) and all(len(set(of_cell)) == 1 for of_cell in repeated)
+    cells = [(record.policy, record.machine, str(record.varied)) for record in records]
+    different = {*zip(cells, (record.digest for record in records), strict=True)}
+    return len(set(cells)) == len(different) < len(cells)
 
 
 def _merge(file: str | None, given: Mapping) -> dict:
     """What an experiment file says, overridden by what the options say."""
-    merged = {"repeat": definition.REPEATS}
-    of_file: dict = {}
-    if file:
-        of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file))
-    merged |= copy.deepcopy(of_file)
+    path = file and catalogue.find(catalogue.EXPERIMENTS, file)
+    of_file = definition.read_options(path) if path else {}
+    merged = {"repeat": definition.REPEATS} | copy.deepcopy(of_file)
     for key, value in given.items():
         if key in ("vary", "with"):
             merged[key] = {**merged.get(key, {}), **value}

@@ -57,20 +57,14 @@ def fetch_verb(series: Sequence[str], refresh: bool, as_json: bool) -> int:
             raise BadValue("kernels fetch", name, f"is no series such as 6.12, and not {NEWEST}")
     to_fetch = wanted if refresh else missing(wanted, present())
 
-    fetched, failed = [], 0
-    outcomes = (
-        native.kernels_fetch(str(catalogue.kernels_directory()), to_fetch, print_note)
-        if to_fetch
-        else []
-    )
-    for record, error in outcomes:
-        if error:
-            failed += 1
-            print_note(f"error: {error}")
-        else:
-            fetched.append(record)
-    _print(present() if not series else fetched, as_json)
-    return EXIT_FOUND if failed else 0
+    directory = str(catalogue.kernels_directory())
+    outcomes = native.kernels_fetch(directory, to_fetch, print_note) if to_fetch else []
+    errors = [error for _, error in outcomes if error]
+    for error in errors:
+        print_note(f"error: {error}")
+    fetched = [record for record, error in outcomes if not error]
+    _print(fetched if series else present(), as_json)
+    return EXIT_FOUND if errors else 0
 
 
 @click.command("add")

@@ -6,8 +6,6 @@ the same command goes on where it was stopped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 
 from schedlab import user_file
@@ -79,12 +77,17 @@ def race_verb(store, report_path, again, quiet, as_json, **asked) -> int:
     raced = meeting.race(meeting.Options(**asked), store, command, again, quiet)
     _show(raced, as_json)
     if report_path:
-        from schedlab.race.page import write
+        from schedlab.race import page
 
-        write(report_path, raced.heats, raced.machine, command)
+        page.write(report_path, raced.heats, raced.machine, command)
         if not quiet:
             print_note(f"report: {report_path}")
-    return _conclude(raced.failed)
+    reasons: dict[str, list[HeatSpec]] = {}
+    for spec, error in raced.failed:
+        reasons.setdefault(str(error), []).append(spec)
+    for reason, heats in reasons.items():
+        print_note(f"error: {plan.places(heats)}: {reason}")
+    return EXIT_FOUND if raced.failed else 0
 
 
 def _show(raced: meeting.Meeting, as_json: bool) -> None:
@@ -98,13 +101,3 @@ def _show(raced: meeting.Meeting, as_json: bool) -> None:
     else:
         table.print_race(standings, raced.machine)
         table.print_published(rows)
-
-
-def _conclude(failed: Sequence[tuple[HeatSpec, Exception]]) -> int:
-    """Says which heats there are not and why, each reason once, and gives the exit code."""
-    reasons: dict[str, list[HeatSpec]] = {}
-    for spec, error in failed:
-        reasons.setdefault(str(error), []).append(spec)
-    for reason, heats in reasons.items():
-        print_note(f"error: {plan.places(heats)}: {reason}")
-    return EXIT_FOUND if failed else 0

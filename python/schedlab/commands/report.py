@@ -7,7 +7,6 @@ again for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import click
 
@@ -36,15 +35,7 @@ from schedlab.user_file import refuse_unwritable
                    " later.")  # fmt: skip
 @timeline_options
 @options.json_option
-def report_verb(
-    store: Path,
-    output: Path,
-    wanted: str | None,
-    suite: str | None,
-    looked_at: tuple[str, str] | None,
-    scenario: str | None,
-    as_json: bool,
-) -> int:
+def report_verb(store, output, wanted, suite, looked_at, scenario, as_json) -> int:
     """Make a page of what a store holds.
 
     Of an experiment, or of the measurements of a suite. Without --experiment or --suite it is of
@@ -54,9 +45,8 @@ def report_verb(
     of_runs = wanted is not None or looked_at is not None or scenario is not None
     with Store(store, read_only=True) as opened:
         if suite is not None and of_runs:
-            raise BadValue(
-                "--suite", suite, "is of measurements", "leave out what is of experiments"
-            )
+            hint = "leave out what is of experiments"
+            raise BadValue("--suite", suite, "is of measurements", hint)
         if not of_runs and reporting.is_asked_for(opened, suite):
             data = reporting.write_page(opened, suite, output)
             return _tell(data, f"report of {data['repetitions']} repetitions: {output}", as_json)
@@ -65,10 +55,9 @@ def report_verb(
         if others and wanted is None:
             print_note(others_text(opened, others))
     if not records:
-        raise SchedlabError(
-            f"experiment {chosen.name or chosen.id} of {store} has no finished run",
-            f"make its runs: {chosen.command}",
-        )
+        experiment = f"experiment {chosen.name or chosen.id} of {store}"
+        hint = f"make its runs: {chosen.command}"
+        raise SchedlabError(f"{experiment} has no finished run", hint)
     from schedlab.experiment import page, timelines
     from schedlab.experiment.answer import answer_of
 

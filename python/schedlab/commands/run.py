@@ -40,19 +40,17 @@ def run_verb(
     """
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
-    asked = definition.build(
-        {
-            "policies": [policy],
-            "workload": workload,
-            "machine": machines,
-            "vm": vm.choice(on, kernel, cpus, deterministic, machines),
-            "seed": seed,
-            "with": values.parse_assignments("--with", parameters),
-            "set": values.parse_set(settings),
-            "until_ns": None if until is None else values.parse_duration_ns("--until", until),
-        }
-    )
-    [cell] = expand(asked)
+    given = {
+        "policies": [policy],
+        "workload": workload,
+        "machine": machines,
+        "vm": vm.choice(on, kernel, cpus, deterministic, machines),
+        "seed": seed,
+        "with": values.parse_assignments("--with", parameters),
+        "set": values.parse_set(settings),
+        "until_ns": None if until is None else values.parse_duration_ns("--until", until),
+    }
+    [cell] = expand(definition.build(given))
     with Store(store) if store else contextlib.nullcontext() as opened:
         record = making.make_one(cell, timeline, True, queues=queue_trace_path is not None)
         traces = record.result.pop("queue_traces", None)

@@ -61,9 +61,8 @@ def sections_of(path: Path) -> Sections:
                 sizes[starts if is_written else "text"] += size
                 sizes["code"] += size * is_code
     except (OSError, ELFError) as error:
-        raise SchedlabError(
-            f"{path} cannot be measured: {error}", "give an object file of the format ELF"
-        ) from error
+        hint = "give an object file of the format ELF"
+        raise SchedlabError(f"{path} cannot be measured: {error}", hint) from error
     return sizes | {"total": sizes["text"] + sizes["data"] + sizes["bss"]}
 
 
@@ -147,9 +146,8 @@ def _published(table: str, name: str, columns: Mapping[str, str]) -> list[dict]:
             for row in published.rows(table)
         ]
     except (KeyError, ValueError) as error:
-        raise SchedlabError(
-            f"{table} is not the published table any more: {error}", "install schedlab again"
-        ) from error
+        why = f"{table} is not the published table any more: {error}"
+        raise SchedlabError(why, "install schedlab again") from error
 
 
 def _print(headings: Sequence[str], rows: Iterable[Iterable[str | int]]) -> None:
