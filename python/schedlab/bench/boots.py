@@ -22,11 +22,12 @@ from statistics import median
 from typing import Any
 
 from schedlab.bench import guest_facts
-from schedlab.bench.environment import KERNEL_OWN, Watch, timestamp
+from schedlab.bench.environment import KERNEL_OWN, Watch
 from schedlab.bench.plan import Plan, Tally, Turn, in_turn
 from schedlab.bench.program import Ended
 from schedlab.bench.suite import GIVEN, Case
 from schedlab.bench.work import FAILURES_MAX, CampaignRun, facts_of, failure_text, value_of
+from schedlab.digests import timestamp
 from schedlab.kernel import play, result, vm
 from schedlab.kernel.platform import Platform
 from schedlab.store.measurements import FAILED, Campaign, Measurements, Repetition

@@ -16,11 +16,11 @@ import resource
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from schedlab import programs
+from schedlab.digests import timestamp
 from schedlab.errors import SchedlabError
 from schedlab.kernel.sched_ext import sched_ext
 
@@ -165,11 +165,6 @@ def _ours_ns(pid: int | None) -> int | None:
     # 13th field. Source: proc(5).
     fields = stat.rpartition(")")[2].split()
     return ours_ns + (int(fields[11]) + int(fields[12])) * 1_000_000_000 // TICKS_PER_S
-
-
-def timestamp() -> str:
-    """Now, in UTC, as the store keeps it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:

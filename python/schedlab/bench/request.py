@@ -11,9 +11,9 @@ from typing import Any
 from schedlab import catalogue
 from schedlab.bench import policies as bench_policies
 from schedlab.bench import suite as suites
-from schedlab.bench.environment import timestamp
 from schedlab.bench.plan import Plan, identity
 from schedlab.bench.suite import REPETITIONS_MAX, SIZES, Case, Suite
+from schedlab.digests import timestamp
 from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.kernel import loading, platform
 from schedlab.store.measurements import Campaign, Measurements

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.bench import program
-from schedlab.bench.environment import KERNEL_OWN, Watch, timestamp
+from schedlab.bench.environment import KERNEL_OWN, Watch
 from schedlab.bench.plan import Plan, Tally, Turn
 from schedlab.bench.suite import Benchmark, Case, Command, Record, fill
+from schedlab.digests import timestamp
 from schedlab.store.measurements import FAILED, OK, Campaign, Measurements, Repetition
 
 # A case that failed so often in a row is left alone until the command is given again.

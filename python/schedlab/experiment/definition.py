@@ -7,14 +7,13 @@ Options and file say the same things in the same words, so both become one plain
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from schedlab import catalogue, user_file
-from schedlab.digests import canonical_json
+from schedlab.digests import digest_of
 from schedlab.errors import BadValue, ExperimentError, UnknownName
 from schedlab.experiment import claims, published
 from schedlab.values import Table, Value, parse_values
@@ -93,7 +92,7 @@ class Experiment:
 
 def id_of(definition: Mapping) -> str:
     """The id of the experiment with this definition."""
-    return hashlib.sha256(canonical_json(definition).encode()).hexdigest()[:12]
+    return digest_of(definition)[:12]
 
 
 def build(options: Mapping) -> Experiment:

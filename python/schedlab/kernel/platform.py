@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedlab import catalogue, programs
-from schedlab.digests import canonical_json
+from schedlab.digests import digest_of
 from schedlab.errors import BadValue, SchedlabError
 
 SIMULATOR = "sim"
@@ -60,7 +60,7 @@ class Platform:
     @property
     def digest(self) -> str:
         """64 hex digits over all of it: equal platforms measure alike."""
-        return hashlib.sha256(canonical_json(self.facts).encode()).hexdigest()
+        return digest_of(self.facts)
 
     @property
     def facts(self) -> dict:

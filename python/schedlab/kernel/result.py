@@ -6,11 +6,10 @@ kernel does not tell is None, never a guess.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from schedlab.digests import canonical_json
+from schedlab.digests import digest_of
 from schedlab.kernel.vm import POWERED_OFF
 from schedlab.nice import weight_of
 
@@ -98,7 +97,7 @@ def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict
     error = {"kind": kind, "message": message, "hint": hint}
     error |= {"evidence": evidence[-EVIDENCE_CHARACTERS_MAX:]}
     error |= {"pid": None, "task": None, "cpu": None, "at_ns": 0}
-    digest = _digest([kind, message]) if repeats else ""
+    digest = digest_of([kind, message])[:DIGEST_DIGITS] if repeats else ""
     return {"status": "failed", "error": error, "digest": digest}
 
 
@@ -132,7 +131,7 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
     return {
         "status": played["status"],
         "error": None,
-        "digest": _digest(_what_happened(played, whole)),
+        "digest": digest_of(_what_happened(played, whole))[:DIGEST_DIGITS],
         "makespan_ns": played["makespan_ns"],
         "elapsed_ns": elapsed_ns,
         "messages": played["messages"],
@@ -166,10 +165,6 @@ def _what_happened(played: Mapping, whole: Mapping | None) -> list:
     if whole is None:
         return [played["elapsed_ns"], [task["run_ns"] for task in played["tasks"]]]
     return [played["elapsed_ns"], whole["timeline"], whole["wakeups"]]
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def _sum(of: Mapping | None, name: str) -> int | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from schedlab import catalogue
+from schedlab.digests import timestamp
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.race import plan, plugins, trace, worker
 from schedlab.race.plan import Heat, HeatSpec
@@ -206,7 +206,7 @@ class Meeting:
     def _race_one(self, spec: HeatSpec) -> None:
         """Races a heat; of one that was raced before the quieter one stays."""
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-        raced_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        raced_at = timestamp()
         core_spec = {**spec.for_core, "pace": plan.own_pace(self.heats)}
         result = worker.race(core_spec, self._tell_printed)
         _refuse_changed(spec)

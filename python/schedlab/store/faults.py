@@ -8,7 +8,6 @@ whose JSON is damaged, is an error that names it; the other rows stay as they ar
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shutil
 import sqlite3
@@ -18,6 +17,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any
 
+from schedlab.digests import digest_of
 from schedlab.errors import DamagedRow, StoreError
 
 BUSY_TIMEOUT_S = 30
@@ -44,8 +44,7 @@ def seal(values: Sequence[str | int]) -> str:
 
     It tells damage and edits by hand; whoever wants to deceive can compute it too.
     """
-    text = json.dumps(values, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest_of(values)[:16]
 
 
 def decode(
