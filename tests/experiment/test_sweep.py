@@ -71,11 +71,11 @@ def loop(run):
 
 def run_cells(wanted, jobs):
     """Without other processes that claim cells, and with nobody to tell."""
-    return sweep.run_cells(wanted, jobs, answer, lambda cell: True, ignore)
+    return sweep.run_cells(wanted, jobs, answer, lambda cell: True, ignore, ignore)
 
 
-def ignore(cell):
-    """Nobody wants to know of a simulation that takes long."""
+def ignore(told):
+    """Nobody wants to know of a simulation that takes long, nor what a policy prints."""
 
 
 def finished(wanted, jobs=2):
@@ -171,7 +171,7 @@ def test_a_fault_of_the_users_files_ends_the_sweep():
     with pytest.raises(ExperimentError, match="the file changed"):
         finished([cell("faulty")])
     with pytest.raises(ExperimentError, match="the file changed"):
-        sweep.run_alone(cell("faulty"), answer, ignore)
+        sweep.run_alone(cell("faulty"), answer, ignore, ignore)
 
 
 def test_only_a_file_that_changed_is_a_reason_to_run_the_command_again(core):
@@ -199,7 +199,7 @@ def test_an_interrupt_kills_workers_that_never_end(alone):
     threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         if alone:
-            sweep.run_alone(cell("endless"), answer, ignore)
+            sweep.run_alone(cell("endless"), answer, ignore, ignore)
         else:
             finished([cell("endless")])
     assert no_workers_left()
@@ -241,7 +241,7 @@ def test_a_worker_ends_when_its_coordinator_is_killed(tmp_path):
 
 
 def coordinate(note):
-    outcome = sweep.run_alone(cell(note), note_and_hang, ignore)
+    outcome = sweep.run_alone(cell(note), note_and_hang, ignore, ignore)
     raise AssertionError(outcome)
 
 

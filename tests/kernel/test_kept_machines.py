@@ -270,7 +270,7 @@ def test_a_policy_that_failed_is_not_kept(folder):
         machine = definition.VmChoice(named("6.18"), ("1",), True)
         asked = {"policies": [str(path)], "workload": "ping_pong", "vm": machine}
         [cell] = cells.expand(definition.build(asked))
-        return experiment_vm.run_on_kernel(cell, **options)[0]
+        return experiment_vm.run_on_kernel(cell, print, **options)[0]
 
     result = runs(MISTAKES / "bad_queue.bpf.c")
     assert result["status"] == "failed"

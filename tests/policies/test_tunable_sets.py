@@ -305,7 +305,7 @@ def test_a_policy_may_have_the_sets_of_another_one_beside_it(command, mine):
 def test_a_kernel_is_told_the_values_of_a_set_and_what_was_set_on_top(monkeypatch):
     told = {}
     monkeypatch.setattr(
-        vm, "run_on_kernel", lambda cell, **_: (told.update(cell.policy.changed), "")
+        vm, "run_on_kernel", lambda cell, tell, **_: (told.update(cell.policy.changed), "")
     )
     asked = {"policies": ["cfs@2.6.32"], "workload": "ping_pong", "machine": ["laptop"],
              "set": {"": {"latency_ns": "6ms"}}}  # fmt: skip

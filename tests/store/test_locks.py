@@ -1,24 +1,24 @@
-"""Goal: of processes that share a store, one at a time has a claim, and a dead one has none.
+"""Goal: of processes that share a store, one at a time has a lock, and a dead one has none.
 
-Method: a second process with its own claims, told by lines what to do, and killed.
+Method: a second process with its own locks, told by lines what to do, and killed.
 """
 
 import subprocess
 import sys
 
 import pytest
-from schedlab.store.locks import Claims
+from schedlab.store.locks import Locks
 
 OTHER = """
 import sys
 from pathlib import Path
-from schedlab.store.locks import Claims
+from schedlab.store.locks import Locks
 from schedlab.store.runs import RunKey
-claims = Claims(Path(sys.argv[1]))
+locks = Locks(Path(sys.argv[1]))
 for line in sys.stdin:
     verb, seed = line.split()
     key = RunKey("p", "{}", "m", "w", int(seed), 0, "sim", "1.0")
-    print(getattr(claims, verb)(key), flush=True)
+    print(getattr(locks, verb)(key), flush=True)
 """
 
 
@@ -38,7 +38,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def other(store):
-    """Asks another process to do something with its claims."""
+    """Asks another process to do something with its locks."""
     process = subprocess.Popen(
         [sys.executable, "-c", OTHER, store],
         stdin=subprocess.PIPE,
@@ -56,43 +56,43 @@ def other(store):
     process.communicate()
 
 
-def test_a_claim_keeps_others_away_until_it_is_given_back(store, other, make_record):
-    with Claims(store) as claims:
+def test_a_lock_keeps_others_away_until_it_is_released(store, other, make_record):
+    with Locks(store) as locks:
         assert other("take", 1) == "True"
-        assert not claims.take(make_record(**KEY, seed=1).key)
-        assert claims.take(make_record(**KEY, seed=2).key)
-        assert claims.take(make_record(**KEY, seed=2).key)
+        assert not locks.take(make_record(**KEY, seed=1).key)
+        assert locks.take(make_record(**KEY, seed=2).key)
+        assert locks.take(make_record(**KEY, seed=2).key)
         assert other("take", 2) == "False"
-        other("give_back", 1)
-        assert claims.take(make_record(**KEY, seed=1).key)
+        other("release", 1)
+        assert locks.take(make_record(**KEY, seed=1).key)
 
 
-def test_a_claim_ends_with_its_process(store, other, make_record):
+def test_a_lock_ends_with_its_process(store, other, make_record):
     key = make_record(**KEY, seed=1).key
-    with Claims(store) as claims:
+    with Locks(store) as locks:
         assert other("take", 1) == "True"
-        assert not claims.take(key)
+        assert not locks.take(key)
         other.process.kill()
         other.process.wait()
-        assert claims.take(key)
+        assert locks.take(key)
 
 
-def test_claims_hold_though_others_come_and_go(store, other, make_record):
-    assert other("give_back", 1) == "None"
-    Claims(store).close()
+def test_locks_hold_though_others_come_and_go(store, other, make_record):
+    assert other("release", 1) == "None"
+    Locks(store).close()
     assert other("take", 1) == "True"
-    with Claims(store) as claims:
-        assert not claims.take(make_record(**KEY, seed=1).key)
+    with Locks(store) as locks:
+        assert not locks.take(make_record(**KEY, seed=1).key)
 
 
-def test_claims_are_for_the_users_of_the_store(store):
+def test_locks_are_for_the_users_of_the_store(store):
     store.touch()
     store.chmod(0o646)
-    with Claims(store) as claims:
-        assert claims.path.stat().st_mode & 0o777 == 0o646
+    with Locks(store) as locks:
+        assert locks.path.stat().st_mode & 0o777 == 0o646
 
 
-def test_where_there_can_be_no_claims_every_run_may_start(store, make_record):
-    (store.parent / f"{store.name}-claims").mkdir()
-    with Claims(store) as claims:
-        assert claims.take(make_record(**KEY, seed=1).key)
+def test_where_there_can_be_no_locks_every_run_may_start(store, make_record):
+    (store.parent / f".{store.name}-claims").mkdir()
+    with Locks(store) as locks:
+        assert locks.take(make_record(**KEY, seed=1).key)

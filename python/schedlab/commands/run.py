@@ -52,7 +52,7 @@ def run_verb(
     }
     [cell] = expand(definition.build(given))
     with Store(store) if store else contextlib.nullcontext() as opened:
-        record = making.make_one(cell, timeline, True, queues=queue_trace_path is not None)
+        record = making.make_one(cell, timeline, print_note, queues=queue_trace_path is not None)
         traces = record.result.pop("queue_traces", None)
         if opened is not None:
             opened.add(sweep.without_timeline(record))

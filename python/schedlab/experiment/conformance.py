@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,21 +97,9 @@ def check(
 ) -> tuple[Findings, list[dict]]:
     """Tries all that a policy must do, and what it promises; gives findings and violations.
 
-    Parameters
-    ----------
-    settings : sequence of str
-        Tunables as TUNABLE=VALUE.
-    jobs : int, optional
-        Trials at a time; by default one a CPU.
-    out : path, optional
-        Where the files of violated scenarios are written; without it they are not.
-    **scope
-        The fields of `Scope`.
-
-    Raises
-    ------
-    SchedlabError
-        If there is nothing to try, or the policy does not begin anywhere.
+    `settings` are tunables as TUNABLE=VALUE, `scope` the fields of `Scope`. By default one trial a
+    CPU is made at a time. The files of violated scenarios are written to `out`, if it is given.
+    Raises SchedlabError if there is nothing to try, or the policy does not begin anywhere.
     """
     tried = Scope(**scope)
     jobs = sweep.nr_cpus_usable() if jobs is None else sweep.refuse_wrong_jobs(jobs)
@@ -124,8 +111,12 @@ def check(
     with Progress(len(trials), "trials", quiet) as progress:
         _make(trials, findings, jobs, progress)
         if refusal := findings.refusal():
-            message = f"policy {checked.label} does not begin: {refusal}"
-            raise SchedlabError(message, _way_out(settings))
+            raise SchedlabError(
+                f"policy {checked.label} does not begin: {refusal}",
+                "`schedlab list policies -v` tells what the tunables that --set gives mean"
+                if settings
+                else "`schedlab run` shows what `init` prints with bpf_printk",
+            )
         _shrink(findings, progress)
     violations = findings.violations()
     for violation in violations:
@@ -175,7 +166,6 @@ def _trials(policy: Checked, scope: Scope) -> list[Trial]:
 def make_trial(trial: Trial) -> sweep.Outcome:
     """Makes one trial in this process; `result` is what the core says."""
     native = catalogue.native()
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         policy = catalogue.load_policy(trial.policy.path)
         tunables = dict(trial.policy.tunables)
@@ -188,8 +178,8 @@ def make_trial(trial: Trial) -> sweep.Outcome:
         else:
             answer = native.shrink_random(policy, tunables, trial.seed, TRIES_MAX)
     except native.NativeError as error:
-        return sweep.Outcome(None, str(error), started_at, 0)
-    return sweep.Outcome({"found": answer}, None, started_at, 0)
+        return sweep.Outcome(None, str(error))
+    return sweep.Outcome({"found": answer})
 
 
 # ---- in the coordinator -------------------------------------------------------------------------
@@ -253,7 +243,9 @@ class Findings:
         problems += [scope["failed"] and scope["failed"]["problem"] for scope in self.small]
         problems += [failed["problem"] for failed in self.random["failed"]]
         nr_began = self.random["tried"] - len(self.random["failed"])
-        refused = [problem for problem in problems if problem and _is_refusal(problem)]
+        refused = [
+            problem for problem in problems if problem and problem["kind"]["what"] == "refused"
+        ]
         if nr_began or not refused or len(refused) < len(problems):
             return None
         return refused[0]["message"]
@@ -286,8 +278,7 @@ class Findings:
 
     def cause(self, message: str) -> str:
         """What problems of the same kind have alike: of crashes not where each of them was."""
-        cause, _ = self.crashes.get(message, (message, None))
-        return cause
+        return self.crashes.get(message, (message, None))[0]
 
     def told_once(self) -> tuple[list[dict], list[dict]]:
         """Rows and small scenarios; of those that a crash of one kind ended only the first, which
@@ -329,23 +320,12 @@ class Findings:
         }
 
 
-def _way_out(settings: Sequence[str]) -> str:
-    """What to do about a policy that does not begin."""
-    if not settings:
-        return "`schedlab run` shows what `init` prints with bpf_printk"
-    return "`schedlab list policies -v` tells what the tunables that --set gives mean"
-
-
 def _what(row: Mapping) -> str:
     if row["measured"] is None:
         return row["detail"]
     name, unit = PROPERTIES[row["property"]]
     measured, limit = f"{row['measured']:,.3f} {unit}", f"{row['limit']:,g} {unit}"
     return f"{name}: {measured}, at most {limit} ({row['detail']})"
-
-
-def _is_refusal(problem: Mapping) -> bool:
-    return problem["kind"]["what"] == "refused"
 
 
 def _is_costly(problem: Mapping) -> bool:
@@ -358,10 +338,10 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
     """Makes trials, `jobs` at a time, and adds what comes of each to `findings`."""
     tell_slow = functools.partial(_tell_slow, progress)
     for trial, outcome in sweep.run_cells(
-        trials, jobs, make_trial, findings.wants, tell_slow, list
+        trials, jobs, make_trial, findings.wants, tell_slow, progress.tell, list
     ):
         if trial.kind == "random" and sweep.is_crash(outcome.result):
-            trial, outcome = _narrow(trial, outcome, tell_slow)
+            trial, outcome = _narrow(trial, outcome, progress)
         findings.add(trial, outcome)
         progress.done()
     made, small = catalogue.native().check_names()
@@ -375,15 +355,21 @@ def _tell_slow(progress: Progress, trial: Trial) -> None:
     progress.note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
 
 
+def _again_alone(trial: Trial, progress: Progress) -> sweep.Outcome:
+    """Makes a trial of scenarios in which a policy was before: what it prints was told."""
+    tell_slow = functools.partial(_tell_slow, progress)
+    return sweep.run_alone(trial, make_trial, tell_slow, lambda printed: None)
+
+
 def _narrow(
-    trial: Trial, outcome: sweep.Outcome, tell_slow: Callable[[Trial], None]
+    trial: Trial, outcome: sweep.Outcome, progress: Progress
 ) -> tuple[Trial, sweep.Outcome]:
     """The first of several random scenarios in which the policy ends its process or loops."""
     if "run" in outcome.result:
         return replace(trial, seed=outcome.result["run"], count=1), outcome
     while trial.count > 1:
         half = replace(trial, count=trial.count // 2)
-        tried = sweep.run_alone(half, make_trial, tell_slow, _ignore)
+        tried = _again_alone(half, progress)
         if sweep.is_crash(tried.result):
             trial, outcome = half, tried
         else:
@@ -401,12 +387,7 @@ def _shrink(findings: Findings, progress: Progress) -> None:
             continue
         kinds.append(kind)
         trial = Trial(findings.policy, "shrink", "", failed["seed"])
-        tell_slow = functools.partial(_tell_slow, progress)
-        findings.add(trial, sweep.run_alone(trial, make_trial, tell_slow, _ignore))
-
-
-def _ignore(_printed: str) -> None:
-    """What a policy has printed in the same scenarios before was told."""
+        findings.add(trial, _again_alone(trial, progress))
 
 
 def _again(violation: Mapping, policy: Checked, scope: Scope) -> str:

@@ -1,6 +1,6 @@
 """Makes the runs of an experiment: from its store where that has them, else in worker processes.
 
-Several processes may do so with one store at a time. Each claims a run before making it and looks
+Several processes may do so with one store at a time. Each locks a run before making it and looks
 into the store again, so that they share the work and no run is made twice.
 """
 
@@ -12,48 +12,47 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
+from schedlab.digests import timestamp
 from schedlab.experiment import sweep, vm
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import Experiment
 from schedlab.report.progress import Progress
-from schedlab.store.locks import Claims
+from schedlab.store.locks import Locks
 from schedlab.store.runs import RunRecord, Store, StoredExperiment
 
-# How often to see whether another process has finished a run that it claimed.
+# How often to see whether another process has finished a run that it locked.
 OTHERS_POLL_S = 0.5
 
 
 def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) -> Making:
     """An experiment on its way, in a store that knows of it and of the command from now on."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    store.add_experiment(StoredExperiment(asked.id, asked.name, asked.definition, command, now))
+    stored = StoredExperiment(asked.id, asked.name, asked.definition, command, timestamp())
+    store.add_experiment(stored)
     if asked.vm:
         return Making(asked, cells, store, vm.measure_cell, vm.random_order)
     return Making(asked, cells, store)
 
 
 def make_one(
-    cell: Cell, timeline: bool = False, prints: bool = False, queues: bool = False
+    cell: Cell, timeline: bool = False, tell: sweep.Tell | None = None, queues: bool = False
 ) -> RunRecord:
     """Makes the run of one cell, in a process or a virtual machine of its own, and waits for it.
 
-    `timeline`, `prints` and `queues` are as in `sweep.simulate_cell`.
-
-    Raises
-    ------
-    ExperimentError
-        If it cannot be made. A policy that crashes or loops is a run that failed.
+    `timeline`, `queues` and `tell`, a function of a module, are as in `sweep.simulate_cell`. A
+    policy that crashes or loops is a run that failed. Raises ExperimentError if the run cannot be
+    made.
     """
     if cell.platform:
         outcome = vm.measure_alone(cell, timeline)
     else:
         simulate = functools.partial(
-            sweep.simulate_cell, timeline=timeline, prints=prints, queues=queues
+            sweep.simulate_cell, timeline=timeline, tell=tell, queues=queues
         )
         notes = Progress(0, "")
-        outcome = sweep.run_alone(cell, simulate, lambda cell: notes.note(sweep.slow_text(cell)))
+        outcome = sweep.run_alone(
+            cell, simulate, lambda cell: notes.note(sweep.slow_text(cell)), notes.tell
+        )
     return sweep.record(cell, outcome, None)
 
 
@@ -83,17 +82,8 @@ class Making:
     def make_runs(self, jobs: int, quiet: bool) -> None:
         """Fills `records`; each run is kept in the store as soon as it is there.
 
-        Parameters
-        ----------
-        jobs : int
-            Simulations at a time.
-        quiet : bool
-            Whether to leave out progress, and notes on what takes long.
-
-        Raises
-        ------
-        SchedlabError
-            If a file changed meanwhile, or the store cannot be written.
+        `jobs` simulations run at a time. `quiet` leaves out progress, and notes on what takes
+        long. Raises SchedlabError if a file changed meanwhile, or the store cannot be written.
         """
         self._reuse()
         waiting = self._missing()
@@ -107,15 +97,15 @@ class Making:
             progress.done(share=weight_done / weight_all)
 
         with (
-            Claims(self.store.path) as claims,
+            Locks(self.store.path) as locks,
             Progress(len(waiting), "runs", quiet or not waiting) as progress,
         ):
             while waiting:
                 nr_kept = self.nr_kept
-                self._sweep(waiting, jobs, claims, progress, advance)
+                self._sweep(waiting, jobs, locks, progress, advance)
                 waiting = self._missing()
                 if waiting and self.nr_kept == nr_kept:
-                    # Every run that is missing is claimed.
+                    # Other processes have locked every run that is missing.
                     runs = "one run is" if len(waiting) == 1 else f"{len(waiting)} runs are"
                     others = f"being made by another process with {self.store.path}"
                     progress.note(f"note: {runs} {others}: waiting", key="others")
@@ -151,20 +141,20 @@ class Making:
         self,
         waiting: Sequence[Cell],
         jobs: int,
-        claims: Claims,
+        locks: Locks,
         progress: Progress,
         advance: Callable[[Cell], None],
     ) -> None:
         """Makes every run that no other process is making."""
 
         def claim(cell: Cell) -> bool:
-            if not claims.take(cell.key):
+            if not locks.take(cell.key):
                 return False
-            # It may have been finished after we looked, and before its claim was given back.
+            # It may have been finished after we looked, and before its lock was released.
             record = self.store.find(cell.key)
             if record is None:
                 return True
-            claims.give_back(cell.key)
+            locks.release(cell.key)
             self._keep(cell, _adopt(record, cell, self.asked))
             self.nr_of_others += 1
             advance(cell)
@@ -175,11 +165,15 @@ class Making:
             if cell.platform is None:
                 progress.note(sweep.slow_text(cell), key=cell.policy.label)
 
-        runs = sweep.run_cells(waiting, jobs, self.simulate, claim, tell_slow, order=self.order)
+        runs = sweep.run_cells(
+            waiting, jobs, self.simulate, claim, tell_slow, progress.tell, self.order
+        )
         with contextlib.closing(runs):
             for cell, outcome in runs:
+                for note in outcome.notes:
+                    progress.tell(note)
                 self._keep(cell, sweep.record(cell, outcome, self.asked.id))
-                claims.give_back(cell.key)
+                locks.release(cell.key)
                 self.nr_made += 1
                 advance(cell)
 

@@ -15,14 +15,13 @@ import contextlib
 import functools
 import os
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 
 from schedlab import catalogue
+from schedlab.digests import timestamp
 from schedlab.errors import BadValue, ExperimentError
 from schedlab.experiment.cells import Cell
 from schedlab.store.runs import RunRecord
@@ -58,22 +57,24 @@ AGAIN_HINT = "run the same command again: it goes on from here"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: the result, or why there can be none (`fault`, the user's).
+    """What a worker sends back: a result, or the `fault` of the user's for which there is none.
 
-    `hint` is the way out of a fault that does not say it itself; `boot` is that of the virtual
-    machine in which it was measured, equal for all runs that went on from one boot.
+    `hint` is the way out of a fault. `boot` is that of the virtual machine in which it was
+    measured, equal for all runs that went on from one boot. `notes` are to be told to the user.
     """
 
     result: dict | None
-    fault: str | None
-    started_at: str
-    wall_ns: int
+    fault: str | None = None
+    started_at: str = ""
+    wall_ns: int = 0
     hint: str | None = None
     boot: str | None = None
+    notes: Sequence[str] = ()
 
 
 Simulate = Callable[[Cell], Outcome]
 Order = Callable[[Sequence[Cell]], Sequence[Cell]]
+Tell = Callable[[str], None]
 
 
 def longest_first(cells: Sequence[Cell]) -> list[Cell]:
@@ -98,51 +99,48 @@ def nr_cpus_usable() -> int:
 
 
 def simulate_cell(
-    cell: Cell, timeline: bool = False, prints: bool = False, queues: bool = False
+    cell: Cell, timeline: bool = False, tell: Tell | None = None, queues: bool = False
 ) -> Outcome:
     """Simulates one cell in this process. Faults of the user's files come back as text.
 
-    With `timeline`, the result has every stay of a task on a CPU. With `prints`, what the policy
-    prints goes to standard error. With `queues`, the result has what was done to each queue.
+    With `timeline`, the result has every stay of a task on a CPU; with `queues`, what was done to
+    each queue. `tell` is told each line that the policy prints by `bpf_printk`.
     """
     native = catalogue.native()
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    started_ns = time.monotonic_ns()
+    began_ns = time.monotonic_ns()
+    result = fault = hint = None
     try:
-        policy, machine, workload = _build(cell)
-        tunables = dict(cell.policy.tunables)
-        shown = _show if prints else None
+        built, tunables = _build(cell), dict(cell.policy.tunables)
         result = native.simulate(
-            policy, machine, workload, cell.seed, tunables, cell.until_ns, timeline, shown, queues
+            *built, cell.seed, tunables, cell.until_ns, timeline, tell, queues
         )
     except (native.NativeError, ExperimentError) as error:
-        hint = getattr(error, "hint", None)
-        return Outcome(None, str(error), started_at, time.monotonic_ns() - started_ns, hint)
+        fault, hint = str(error), getattr(error, "hint", None)
     except BaseException as error:
         # PyO3 raises a panic of the core as a BaseException of a class it does not export.
         if type(error).__name__ != "PanicException":
             raise
         result = _failed("crash", f"the simulator stopped at an assertion of its own: {error}")
-        return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
-    return Outcome(result, None, started_at, time.monotonic_ns() - started_ns)
+    return Outcome(result, fault, *since(began_ns), hint)
 
 
-def _show(line: str) -> None:
-    """A line that a policy has printed, whole: click would leave parts of it out."""
-    print(line, file=sys.stderr)
+def since(began_ns: int) -> tuple[str, int]:
+    """When that was by the monotonic clock: as the store keeps times, and how many ns ago."""
+    wall_ns = time.monotonic_ns() - began_ns
+    return timestamp(wall_ns), wall_ns
 
 
-def _build(cell: Cell):
+def _build(cell: Cell) -> tuple:
+    """Policy, machine and workload, if their files are still what the cell was made of."""
     policy = _policy(cell.policy.path)
     machine = _machine(cell.machine.path)
     workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
-    for path, digest, expected in (
-        (cell.policy.path, policy.source_digest, cell.policy.digest),
-        (cell.machine.path, machine.digest, cell.machine.digest),
-        (cell.workload.path, workload.digest, cell.workload.digest),
-    ):
-        if digest != expected:
-            raise ExperimentError(f"{path} changed while the experiment was running", AGAIN_HINT)
+    digests = (policy.source_digest, machine.digest, workload.digest)
+    for digest, chosen in zip(digests, (cell.policy, cell.machine, cell.workload), strict=True):
+        if digest != chosen.digest:
+            raise ExperimentError(
+                f"{chosen.path} changed while the experiment was running", AGAIN_HINT
+            )
     return policy, machine, workload
 
 
@@ -171,35 +169,20 @@ def run_cells(
     simulate: Simulate,
     claim: Callable[[Cell], bool],
     tell_slow: Callable[[Cell], None],
+    tell_printed: Tell,
     order: Order = longest_first,
-    tell_printed: Callable[[str], None] | None = None,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
-    They start in the order that `order` gives them. Closing the generator, or an exception in it
-    such as Ctrl-C, kills the workers.
+    Workers call `simulate`, a function of a module, so that it can be sent there. Cells start in
+    the order that `order` gives them, but for those for which `claim` says False; it may be asked
+    more than once of a cell. `tell_slow` is told, again and again, of each cell that has been at
+    work for `SLOW_AFTER_S`; `tell_printed` what a policy has printed, other than by `bpf_printk`,
+    in the first of its cells in which it did. Closing the generator, or an exception in it such as
+    Ctrl-C, kills the workers.
 
-    Parameters
-    ----------
-    cells : sequence of Cell
-        May be empty.
-    jobs : int
-        Worker processes, at least 1; no more are started than there are cells.
-    simulate : callable
-        What a worker does with a cell; a function of a module, so that it can be sent there.
-    claim : callable
-        Asked of each cell before it starts; a cell for which it says False is left out. It may be
-        asked more than once of a cell.
-    tell_slow : callable
-        Told of a cell, again and again, that has been at work for `SLOW_AFTER_S` and still is.
-    tell_printed : callable, optional
-        Told in a text what a policy has printed in the first of its cells in which it did, other
-        than by `bpf_printk`; without it that is shown on standard error.
-
-    Raises
-    ------
-    ExperimentError
-        If a worker met a fault of the user's files, such as a policy edited meanwhile.
+    Raises ExperimentError if a worker met a fault of the user's files, such as a policy edited
+    meanwhile.
     """
     waiting = deque(order(cells))
     crew = Crew(jobs, simulate)
@@ -215,12 +198,13 @@ def run_cells(
                 if loopers.count(cell.policy) < LOOPS_MAX:
                     crew.begin(cell, alone=cell.policy in killers)
                 else:
-                    yield cell, _untried()
+                    why = f"not tried, because the policy has looped in {LOOPS_MAX} runs before"
+                    yield cell, Outcome(_failed("untried", why), started_at=timestamp())
             for ending in crew.wait():
                 policy = ending.piece.policy
                 if ending.printed and policy not in printers:
                     printers.append(policy)
-                    (tell_printed or _show)(printed_text(f"policy {policy.label}", ending.printed))
+                    tell_printed(printed_text(f"policy {policy.label}", ending.printed))
                 if ending.loop:
                     loopers.append(policy)
                 if ending.exit_code is not None:
@@ -234,21 +218,13 @@ def run_cells(
 
 
 def run_alone(
-    cell: Cell,
-    simulate: Simulate,
-    tell_slow: Callable[[Cell], None],
-    tell_printed: Callable[[str], None] | None = None,
+    cell: Cell, simulate: Simulate, tell_slow: Callable[[Cell], None], tell_printed: Tell
 ) -> Outcome:
     """Simulates one cell in a process of its own; if that dies, the outcome says of what.
 
-    `simulate`, `tell_slow` and `tell_printed` are as in `run_cells`.
-
-    Raises
-    ------
-    ExperimentError
-        As `run_cells`.
+    The other parameters, and errors, are those of `run_cells`.
     """
-    runs = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, list, tell_printed)
+    runs = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, tell_printed, list)
     [(_, outcome)] = runs
     return outcome
 
@@ -256,6 +232,7 @@ def run_alone(
 def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
     """A finished cell as the store keeps it, as part of an experiment (its id) or of none."""
     result = {"timeline": None, "timeline_names": None, "recording": None, **outcome.result}
+    boot = {"boot": outcome.boot} if outcome.boot else {}
     return RunRecord(
         policy=cell.policy.label,
         machine=cell.machine.name,
@@ -272,15 +249,11 @@ def record(cell: Cell, outcome: Outcome, experiment: str | None) -> RunRecord:
             "parameters": dict(cell.workload.resolved),
             "started_at": outcome.started_at,
             "wall_ns": outcome.wall_ns,
-            "platform": cell.platform and cell.platform.facts | _boot(outcome),
+            "platform": cell.platform and cell.platform.facts | boot,
             "replay": replay(cell, result),
             "experiment": experiment,
         },
     )
-
-
-def _boot(outcome: Outcome) -> dict:
-    return {"boot": outcome.boot} if outcome.boot else {}
 
 
 def without_timeline(record: RunRecord) -> RunRecord:
@@ -302,10 +275,8 @@ def slow_text(cell: Cell) -> str:
 
 def replay(cell: Cell, result: dict) -> str:
     """The command that does a run again; one that failed is stopped soon after its failure."""
-    error = result.get("error")
-    if not error or not error.get("at_ns"):
-        return cell.replay()
-    return cell.replay(until_ns=(error["at_ns"] // REPLAY_STEP_NS + 1) * REPLAY_STEP_NS)
+    at_ns = (result.get("error") or {}).get("at_ns")
+    return cell.replay(at_ns and (at_ns // REPLAY_STEP_NS + 1) * REPLAY_STEP_NS)
 
 
 def has_metrics(result: dict) -> bool:
@@ -315,14 +286,12 @@ def has_metrics(result: dict) -> bool:
 
 def is_crash(result: dict) -> bool:
     """Whether the process of a run died, so that there are no metrics and no digest."""
-    error = result.get("error")
-    return bool(error) and error["kind"] == "crash"
+    return (result.get("error") or {}).get("kind") == "crash"
 
 
 def is_untried(result: dict) -> bool:
     """Whether there was no run, because the policy had looped in others."""
-    error = result.get("error")
-    return bool(error) and error["kind"] == "untried"
+    return (result.get("error") or {}).get("kind") == "untried"
 
 
 def _outcome(ending: Ending) -> Outcome:
@@ -339,17 +308,10 @@ def _outcome(ending: Ending) -> Outcome:
     result = _crash(what, place, hint)
     if ending.loop and place:
         result["run"] = place.run
-    started = datetime.now(UTC) - timedelta(microseconds=ending.wall_ns / 1e3)
-    return Outcome(result, None, started.isoformat(timespec="milliseconds"), ending.wall_ns)
+    return Outcome(result, None, timestamp(ending.wall_ns), ending.wall_ns)
 
 
-def _untried() -> Outcome:
-    why = f"not tried, because the policy has looped in {LOOPS_MAX} runs before"
-    result = _failed("untried", why)
-    return Outcome(result, None, datetime.now(UTC).isoformat(timespec="milliseconds"), 0)
-
-
-def _crash(what: str, place: Place | None = None, hint: str | None = None) -> dict:
+def _crash(what: str, place: Place | None, hint: str | None) -> dict:
     """The result of a run whose process did `what`; `cause` is what runs have alike in which a
     policy does the same."""
     if place is None:

@@ -18,7 +18,6 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from schedlab.kernel import play, vm
 from schedlab.kernel import result as kernel_result
 from schedlab.kernel.platform import refuse_bad_cpus
 from schedlab.report.progress import Progress
-from schedlab.shown import print_note
 
 # Where a deterministic run begins within a span that ticks of 1, 4 and 10 ms divide: seeds that
 # follow each other lie apart by the golden ratio of it, so that few of them cover it evenly.
@@ -43,6 +41,7 @@ QEMU_SEED_MASK = 2**32 - 1
 
 def run_on_kernel(
     cell: Cell,
+    tell: Callable[[str], None],
     *,
     timeline: bool = False,
     prints: bool = False,
@@ -52,27 +51,13 @@ def run_on_kernel(
 ) -> tuple[dict, str]:
     """Boots, loads the policy if the cell has one, plays the workload once, and gives the result.
 
-    Parameters
-    ----------
-    prints : bool
-        Write what the policy prints to standard error, once the machine is gone.
-    is_policy_kept : bool
-        See `vm.Policy.is_kept`; one that failed is not.
-    tells : callable, optional
-        See `vm.Boot.tells`.
+    The result is as docs/reference/result.md has it; a kernel that refuses or ejects the policy,
+    panics or hangs is a result too. Beside it stands which boot the machine went on from: equal
+    for all runs that did. Once the machine is gone, `tell` is told that it had to be started again
+    and, with `prints`, each line that the policy printed. `is_policy_kept` is as in `vm.Policy`,
+    but no policy is kept that failed; `tells` is as in `vm.Boot`.
 
-    Returns
-    -------
-    dict
-        As docs/reference/result.md has it. A kernel that refuses or ejects the policy, panics or
-        hangs is a result too.
-    str
-        Which boot it went on from: equal for all runs that did.
-
-    Raises
-    ------
-    SchedlabError, NativeError
-        If the machine cannot be started.
+    Raises SchedlabError or NativeError if the machine cannot be started.
     """
     platform, policy = cell.platform, cell.policy
     record_kib_per_cpu = play.RECORD_KIB // platform.nr_cpus
@@ -95,19 +80,13 @@ def run_on_kernel(
     )
     with machine as booted:
         records = kernel_result.parse(list(booted))
-        result = kernel_result.result_of(
-            records,
-            booted.end,
-            booted.message,
-            booted.console,
-            until_ns=cell.until_ns,
-            timeline=timeline,
-        )
+        end = (booted.end, booted.message, booted.console)
+        result = kernel_result.result_of(records, *end, until_ns=cell.until_ns, timeline=timeline)
         booted.judge_policy(did_well=result["status"] != "failed")
     if booted.failed_start:
-        print_note(f"note: the machine was started again: {booted.failed_start}")
+        tell(f"note: the machine was started again: {booted.failed_start}")
     for line in kernel_result.printed(records) if prints else ():
-        print_note(line)
+        tell(line)
     return result, booted.boot
 
 
@@ -118,31 +97,29 @@ def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Ou
     those of many that share one boot, as all do where the clock counts instructions. `options` are
     those of `run_on_kernel`.
     """
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    started_ns = time.monotonic_ns()
-    result, boot, fault, hint = None, None, None, None
+    began_ns = time.monotonic_ns()
+    result = boot = fault = hint = None
+    notes: list[str] = []
     try:
         _refuse_changes(cell)
         is_kept = is_alone or cell.platform.deterministic
-        result, boot = run_on_kernel(cell, is_policy_kept=is_kept, **options)
+        result, boot = run_on_kernel(cell, notes.append, is_policy_kept=is_kept, **options)
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
         fault, hint = str(error), getattr(error, "hint", None)
-    return sweep.Outcome(result, fault, started_at, time.monotonic_ns() - started_ns, hint, boot)
+    return sweep.Outcome(result, fault, *sweep.since(began_ns), hint, boot, notes)
 
 
 def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
-    """Makes the run of one cell here, and tells on standard error how far its machine is.
+    """Makes the run of one cell here, and draws how far its machine is.
 
-    No process is needed that could die of a policy: it runs in the machine.
-
-    Raises
-    ------
-    ExperimentError
-        If it cannot be made.
+    No process is needed that could die of a policy: it runs in the machine. Raises ExperimentError
+    if the run cannot be made.
     """
     with Progress(0, "") as progress:
         tells = functools.partial(tell_stage, progress, f"Linux {cell.platform.kernel.release}")
         outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tells=tells)
+        for note in outcome.notes:
+            progress.tell(note)
     if outcome.fault is not None:
         raise ExperimentError(outcome.fault, outcome.hint)
     return outcome
@@ -203,13 +180,8 @@ def choice(
     deterministic: bool,
     machines: Sequence[str],
 ) -> VmChoice | None:
-    """What these options ask for; None is the simulator.
-
-    Raises
-    ------
-    BadValue
-        If they contradict each other.
-    """
+    """What these options ask for; None is the simulator. Raises SchedlabError if they contradict
+    each other."""
     given = [cpus] if isinstance(cpus, str) else list(cpus or ())
     if on == "simulator":
         wanted = {"--kernel": kernel, "--cpus": given, "--deterministic": deterministic}
