@@ -8,7 +8,7 @@ done without a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -297,6 +297,7 @@ class Table:
             return parse_values(self.place_of(key), values)
         if not values:
             self.refuse(key, values, "is empty", hint)
-        if any(value in values[:at] for at, value in enumerate(values)):
+        hashable = [value for value in values if isinstance(value, Hashable)]
+        if len(set(hashable)) < len(hashable):
             self.refuse(key, values, "holds a value twice", "leave one out")
         return tuple(values)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from schedlab.errors import DamagedRow, StoreError
 from schedlab.store.heats import Heats, StoredHeat
-from schedlab.store.measurements import Campaign, Measurements
+from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.merge import merge
 from schedlab.store.rows import Taken
 from schedlab.store.runs import SEALED_COLUMNS, Store, StoredExperiment
@@ -140,6 +140,24 @@ def test_damaged_measurements_and_heats_name_their_row(path):
         with pytest.raises(DamagedRow, match=r"heat k1 .* has no rows"):
             heats.find("k1")
         assert len(store.runs()) == 2
+
+
+@pytest.mark.parametrize("slot", ["x", "", "1.5", "-1", "٣", "9" * 5000])
+def test_a_repetition_in_a_damaged_slot_is_named(path, slot):
+    with Store(path) as store:
+        kept = Measurements(store)
+        kept.begin(Campaign("c1", "quick", {}, "", 1, {}, "schedlab bench", "1", "2026-01-01"))
+        number = kept.surround("c1", "2026-01-01", {}, [])
+        made = ("d", "loop", "eevdf", "1", False, "ok", 1.5, "s", False, "2026-01-01", {})
+        kept.add("c1", number, Repetition(*made))
+        assert [repetition.slot for repetition in kept.repetitions("c1")] == ["1"]
+    change(path, "UPDATE repetitions SET slot = ?", slot)
+    with Store(path) as store:
+        with pytest.raises(DamagedRow, match=r"repetitions 1 .* its slot .* no number") as raised:
+            Measurements(store).repetitions("c1")
+        assert f"sqlite3 {path} \"DELETE FROM repetitions WHERE id = '1'\"" in raised.value.hint
+        change(path, "UPDATE repetitions SET warm_up = 1")
+        assert len(Measurements(store).repetitions("c1")) == 1
 
 
 def test_a_column_that_is_missing_is_named_and_one_more_is_left_alone(path, tmp_path):

@@ -27,7 +27,7 @@ from schedlab.notebook.keywords import (
     store_option,
 )
 from schedlab.race.rows import heat_rows
-from schedlab.store.heats import kept_heats
+from schedlab.store.heats import Heats
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import DEFAULT_PATH, Store
 
@@ -111,7 +111,7 @@ class OpenStore:
         Columns are as in `schedlab race --json`; ticks_per_loop and pace are of the round, in ticks
         of clock.
         """
-        return self._read(lambda kept: frame_of(heat_rows(kept_heats(kept))))
+        return self._read(lambda kept: frame_of(heat_rows(Heats(kept).all())))
 
     def _read(self, take: Callable[[Store], T]) -> T:
         with Store(self.path, read_only=True) as kept:

@@ -55,12 +55,9 @@ def decode(
     kind: type | UnionType = dict,
     hint: str | None = None,
 ) -> Any:
-    """The JSON value of one place of a store, which is a `kind`; `row` names it in words.
+    """The JSON value of one place of a store, whose row is named in words by `row`.
 
-    Raises
-    ------
-    DamagedRow
-        If it is another sort of value.
+    Raises DamagedRow if it is no `kind`.
     """
     try:
         value = json.loads(text)
@@ -104,12 +101,8 @@ def uri_to_read(path: Path, copies: contextlib.ExitStack) -> str:
 
     To read a store that others may write to, SQLite makes files beside it. Where it cannot, nobody
     writes, and the file is read as it is. If a command that was killed there has left its last
-    runs in the `-wal` file, both are copied to a directory that `copies` removes.
-
-    Raises
-    ------
-    sqlite3.Error, StoreError
-        If it cannot be read, or not be copied.
+    runs in the `-wal` file, both are copied to a directory that `copies` removes. Raises
+    sqlite3.Error or StoreError if it cannot be read, or not be copied.
     """
     uri = f"{path.absolute().as_uri()}?mode=ro"
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from schedlab.store import faults
@@ -34,10 +34,7 @@ HEATS = Table("heats", {"key": str, **get_type_hints(StoredHeat)}, unique=("key"
 class Heats:
     """The heats of a store, which may be open for reading only.
 
-    Raises
-    ------
-    StoreError
-        Here and in every method: the store cannot be read or written.
+    Every method raises StoreError if the store cannot be read or written.
     """
 
     def __init__(self, store: Store):
@@ -46,14 +43,13 @@ class Heats:
 
     def add(self, key: str, heat: StoredHeat) -> None:
         """Commits a heat; an older one with the same key is forgotten."""
-        kept = {"key": key, **vars(heat)}
         with self.store.transaction() as database:
-            HEATS.put(database, HEATS.encoded(kept), ALWAYS)
+            HEATS.put(database, HEATS.encoded({"key": key, **vars(heat)}), ALWAYS)
 
     def find(self, key: str) -> StoredHeat | None:
         """The heat with this key, if there is one."""
-        found = self.store.select(HEATS, "WHERE key = ?", key)
-        return self._heat(found[0]) if found else None
+        rows = self.store.select(HEATS, "WHERE key = ?", key)
+        return self._heat(rows[0]) if rows else None
 
     def all(self) -> list[StoredHeat]:
         """Every heat, in the order of their times."""
@@ -63,12 +59,7 @@ class Heats:
         again = "restore a copy, or race again with --again"
         name = f"heat {row['key']}"
         values = HEATS.decoded(self.store.path, row, name, again)
-        heat = StoredHeat(**{one.name: values[one.name] for one in fields(StoredHeat)})
+        heat = StoredHeat(values["raced_at"], values["load"], values["result"])
         if not {"spec", "rows"} <= heat.result.keys():
             raise faults.damaged(self.store.path, name, "its result has no rows", again)
         return heat
-
-
-def kept_heats(store: Store) -> list[StoredHeat]:
-    """Every heat of a store, in the order of their times."""
-    return Heats(store).all()

@@ -7,11 +7,14 @@ is unique, so that a campaign that is killed goes on where it was, and nothing i
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
+from schedlab.errors import shortened
+from schedlab.store import faults
 from schedlab.store.rows import NEVER, Table
 from schedlab.store.runs import Store
 
@@ -91,6 +94,8 @@ REPETITIONS = Table(
     unique=("campaign", "case_digest", "policy", "slot"),
     numbered=True,
 )
+# Of a repetition that counts, the number of its block.
+SLOT = re.compile(r"[1-9][0-9]{0,8}")
 # One that failed is replaced; one that did not stays for ever.
 FAILED_BEFORE = f"mine.status <> '{OK}'"
 
@@ -98,10 +103,7 @@ FAILED_BEFORE = f"mine.status <> '{OK}'"
 class Measurements:
     """The repetitions of a store; none in one that is only read and has no tables of them.
 
-    Raises
-    ------
-    StoreError
-        Here and in every method: the store cannot be read or written.
+    Every method raises StoreError if the store cannot be read or written.
     """
 
     def __init__(self, store: Store):
@@ -116,36 +118,40 @@ class Measurements:
         self, campaign: str, captured_at: str, facts: Mapping, warnings: list[list[str]]
     ) -> int:
         """Keeps an environment; gives its number, which repetitions refer to."""
-        kept = {"captured_at": captured_at, "facts": facts, "warnings": warnings}
-        return self._put(SURROUNDINGS, {"campaign": campaign, **kept})
+        row = {"campaign": campaign, "captured_at": captured_at, "facts": facts}
+        return self._put(SURROUNDINGS, row | {"warnings": warnings})
 
-    def add(self, campaign: str, surroundings: int, found: Repetition) -> None:
+    def add(self, campaign: str, surroundings: int, repetition: Repetition) -> None:
         """Commits a repetition. One that failed is replaced; one that did not stays for ever."""
-        kept = {**vars(found), "campaign": campaign, "surroundings": surroundings}
-        self._put(REPETITIONS, kept, FAILED_BEFORE)
+        row = {**vars(repetition), "campaign": campaign, "surroundings": surroundings}
+        self._put(REPETITIONS, row, FAILED_BEFORE)
 
     def campaigns(self) -> list[Campaign]:
         """All of them, the latest last."""
-        rows = self.store.select(CAMPAIGNS, "ORDER BY asked_at, rowid")
-        return [self._record(Campaign, CAMPAIGNS, row) for row in rows]
+        return self._records(Campaign, CAMPAIGNS, "ORDER BY asked_at, rowid")
 
     def repetitions(self, campaign: str) -> list[Repetition]:
         """What was kept of a campaign, in the order in which it was measured."""
-        rows = self.store.select(REPETITIONS, "WHERE campaign = ? ORDER BY id", campaign)
-        return [self._record(Repetition, REPETITIONS, row) for row in rows]
+        return self._records(Repetition, REPETITIONS, "WHERE campaign = ? ORDER BY id", campaign)
 
     def surroundings(self, campaign: str) -> list[Surroundings]:
         """The environments that a campaign was measured in, in order."""
-        rows = self.store.select(SURROUNDINGS, "WHERE campaign = ? ORDER BY id", campaign)
-        return [self._record(Surroundings, SURROUNDINGS, row) for row in rows]
+        return self._records(Surroundings, SURROUNDINGS, "WHERE campaign = ? ORDER BY id", campaign)
 
     def _put(self, table: Table, row: Mapping[str, Any], gives_way: str = NEVER) -> int:
         with self.store.transaction() as database:
             return table.put(database, table.encoded(row), gives_way)
 
+    def _records(self, kind: type, table: Table, rest: str, *values: str) -> list:
+        return [self._record(kind, table, row) for row in self.store.select(table, rest, *values)]
+
     def _record(self, kind: type, table: Table, row: sqlite3.Row) -> Any:
+        path, name = self.store.path, f"{table.name} {row['id']}"
         where = f"{table.name} WHERE id = '{row['id']}'"
-        hint = f'restore a copy, or forget it: sqlite3 {self.store.path} "DELETE FROM {where}"'
-        values = table.decoded(self.store.path, row, f"{table.name} {row['id']}", hint)
+        hint = f'restore a copy, or forget it: sqlite3 {path} "DELETE FROM {where}"'
+        values = table.decoded(path, row, name, hint)
+        if table is REPETITIONS and not values["warm_up"] and not SLOT.fullmatch(values["slot"]):
+            slot = shortened(repr(values["slot"]))
+            raise faults.damaged(path, name, f"its slot {slot} is no number of a block", hint)
         values["number"] = values["id"]
-        return kind(**{one.name: values[one.name] for one in fields(kind)})
+        return kind(**{field.name: values[field.name] for field in fields(kind)})

@@ -23,22 +23,10 @@ SAME_SURROUNDINGS = ("campaign", "captured_at", "facts")
 def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, Taken]:
     """Takes over all that another store holds, which stays as it is.
 
-    Parameters
-    ----------
-    tell : callable
-        Is told of each run that is not what was kept there, and is left out.
-
-    Returns
-    -------
-    dict
-        What was taken, by what the rows are called.
-
-    Raises
-    ------
-    StoreError
-        If either cannot be read or written, or is no store; then nothing was taken.
-    DigestMismatch
-        If a simulation found something else there than here; then nothing was taken.
+    Gives what was taken, by what the rows are called. `tell` is told of each run that is not what
+    was kept there, and is left out. Where either store cannot be read or written, or is none
+    (StoreError), or a simulation found something else there than here (DigestMismatch), nothing is
+    taken.
     """
     with (
         Store(other, read_only=True) as source,
@@ -62,17 +50,17 @@ def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, T
 
 def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path, sound: str) -> None:
     marks = ", ".join("?" for _ in EXACT_BACKENDS)
-    found = database.execute(
+    run = database.execute(
         f"SELECT run.* FROM there.runs AS run JOIN main.runs AS here ON {_same('run')}"
         f" WHERE run.{sound} AND run.result_digest <> '' AND here.result_digest <> ''"
         f" AND run.result_digest <> here.result_digest AND run.backend IN ({marks}) LIMIT 1",
         EXACT_BACKENDS,
     ).fetchone()
-    if found is not None:
+    if run is not None:
         raise DigestMismatch(
-            f"{found['policy_name']} with {found['workload']} on {found['machine']}, seed"
-            f" {found['seed']}, gave another result in {other} than in {here}",
-            f"one of the machines is faulty, or a store damaged: {found['replay']}",
+            f"{run['policy_name']} with {run['workload']} on {run['machine']}, seed {run['seed']},"
+            f" gave another result in {other} than in {here}",
+            f"one of the machines is faulty, or a store damaged: {run['replay']}",
         )
 
 

@@ -40,16 +40,10 @@ class Taken:
 class Table:
     """A table of a store.
 
-    Parameters
-    ----------
-    columns : mapping
-        The type of each; or its SQL, where that says more.
-    unique : sequence of str
-        The columns that tell rows apart; empty if only their numbers do.
-    numbered : bool
-        Whether SQLite gives each row a number, in a column `id` of its own.
-    since : mapping
-        Columns that tables of older formats lack, each with the text that stands for it there.
+    `columns` gives the type of each, or its SQL where that says more. `unique` columns tell rows
+    apart; there are none if only their numbers do. A table that is `numbered` has a column `id`, in
+    which SQLite numbers its rows. `since` has the columns that tables of older formats lack, each
+    with the text that stands for it there.
     """
 
     def __init__(
@@ -90,19 +84,11 @@ class Table:
     def put(
         self, database: sqlite3.Connection, row: Mapping[str, Any], gives_way: str = NEVER
     ) -> int:
-        """Writes an encoded row.
+        """Writes an encoded row, and gives its number if it is a new one.
 
-        Parameters
-        ----------
-        gives_way : str
-            When a row of the same key is replaced: `NEVER`, `ALWAYS`, or a condition on `mine`, the
-            row that is there, and `excluded`, the new one. What is always replaced becomes the
-            last row of its table; else a row keeps its place.
-
-        Returns
-        -------
-        int
-            The number of the row, if it is a new one.
+        `gives_way` says when a row of the same key is replaced: `NEVER`, `ALWAYS`, or a condition
+        on `mine`, the row that is there, and `excluded`, the new one. What is always replaced
+        becomes the last row of its table; else a row keeps its place.
         """
         marks = ", ".join(f":{name}" for name in self.columns)
         return database.execute(self._insert(f"VALUES ({marks})", gives_way), row).lastrowid
@@ -116,14 +102,8 @@ class Table:
     ) -> Taken:
         """Takes over the rows of the store that is attached as `there`.
 
-        Parameters
-        ----------
-        gives_way : str
-            As in `put`.
-        rest : str
-            What follows `FROM there.TABLE AS theirs`: joins, and a condition.
-        instead : mapping
-            Columns that have another value here, each with its SQL.
+        `gives_way` is as in `put`. `rest` follows `FROM there.TABLE AS theirs`: joins, and a
+        condition. `instead` has the SQL of columns that have another value here.
         """
         known = {row["name"] for row in database.execute(f"PRAGMA there.table_info({self.name})")}
         for name in self.columns:
@@ -147,10 +127,7 @@ class Table:
     ) -> dict[str, Any]:
         """A row with its JSON read; `name` is the row's in words, `hint` a way out.
 
-        Raises
-        ------
-        DamagedRow
-            If a column is missing, or what is in it is no JSON, or of another type.
+        Raises DamagedRow if a column is missing, or what is in it is no JSON, or of another type.
         """
         values = {**self.since, **dict(row)}
         for column in self.columns:

@@ -146,20 +146,12 @@ def measured_on(records: Sequence[RunRecord]) -> dict[str, list[str]]:
     return {platform: list(policies) for platform, policies in found.items()}
 
 
-class Store:
-    """A results file, open. Use as a context manager, from one thread.
+class Store(contextlib.AbstractContextManager):
+    """A results file, open for one thread; made if it is not there, unless `read_only`.
 
-    Parameters
-    ----------
-    path : path
-        Created if it is not there, unless `read_only`.
-
-    Raises
-    ------
-    StoreError
-        On opening and in every method: the file is missing, not a store, not writable, full,
-        or locked by another program for longer than `faults.BUSY_TIMEOUT_S`; DamagedRow
-        where a row is read that is not what was kept.
+    Opening and every method raise StoreError if the file is missing, not a store, not writable,
+    full, or locked by another program for longer than `faults.BUSY_TIMEOUT_S`; and DamagedRow
+    where a row is read that is not what was kept.
     """
 
     def __init__(self, path: str | Path, read_only: bool = False):
@@ -179,9 +171,6 @@ class Store:
             self.close()
             raise
 
-    def __enter__(self) -> Store:
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
 
@@ -193,14 +182,8 @@ class Store:
         """Commits finished repetitions, and their places in their experiments, at once.
 
         Adding a run that is there already only notes its place. A run whose process died has
-        no digest: it is kept to be seen, and replaced when the run is tried again.
-
-        Raises
-        ------
-        DigestMismatch
-            If the same run is there with another digest; then nothing is added.
-        StoreError
-            If it cannot be written.
+        no digest: it is kept to be seen, and replaced when the run is tried again. Where the same
+        run is there with another digest, nothing is added, and DigestMismatch raised.
         """
         with self.transaction():
             for record in records:
@@ -229,21 +212,20 @@ class Store:
     def runs(self, experiment: str | None = None) -> list[RunRecord]:
         """The runs that fill an experiment's places now, or every run of the store once.
 
-        Parameters
-        ----------
-        experiment : str, optional
-            The id of an experiment. Without it, a run bears the label and varied values of the
-            latest experiment it is in, and the policy's name if it is in none.
+        `experiment` is an id. Without it, a run bears the label and varied values of the latest
+        experiment it is in, and the policy's name if it is in none.
         """
-        latest = "SELECT *, max(rowid) FROM experiment_runs GROUP BY run"
-        places = f"LEFT JOIN ({latest}) AS place ON place.run = runs.id ORDER BY runs.id"
-        if experiment is not None:
+        columns = "runs.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
+        if experiment is None:
+            latest = "SELECT *, max(rowid) FROM experiment_runs GROUP BY run"
+            places = f"LEFT JOIN ({latest}) AS place ON place.run = runs.id ORDER BY runs.id"
+            values = ()
+        else:
             places = (
                 "JOIN experiment_runs AS place ON place.run = runs.id"
                 " WHERE place.experiment = ? ORDER BY place.rowid"
             )
-        columns = "runs.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
-        values = () if experiment is None else (experiment,)
+            values = (experiment,)
         with faults.named_errors(self.path):
             rows = self._database.execute(f"SELECT {columns} FROM runs {places}", values)
             return [self._record(row) for row in rows]
@@ -260,10 +242,7 @@ class Store:
         return errors
 
     def make_tables(self, *tables: Table) -> None:
-        """Makes further tables where the store has none yet, unless it is only read.
-
-        They change nothing for a schedlab that does not know them: the store keeps its format.
-        """
+        """Makes further tables where the store has none yet, unless it is only read."""
         if not self.is_read_only:
             with self.transaction() as database:
                 for table in tables:
@@ -271,10 +250,7 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All that is done to the database inside is committed together, or not at all.
-
-        For modules that keep a table of their own here.
-        """
+        """All that is done to the database inside is committed together, or not at all."""
         with faults.named_errors(self.path):
             self._database.execute("BEGIN IMMEDIATE")
             try:
@@ -285,7 +261,7 @@ class Store:
                     self._database.execute("ROLLBACK")
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
-        """What a query finds: for modules that keep a table of their own here."""
+        """What a query finds."""
         with faults.named_errors(self.path):
             return self._database.execute(query, values).fetchall()
 
@@ -316,14 +292,11 @@ class Store:
         if wrong is not None and not wrong.endswith(user_file.MISSING):
             raise StoreError(f"store {self.path} {wrong}", "name a file in a directory")
         if wrong is not None and self.is_read_only:
-            raise StoreError(
-                f"store {self.path} {wrong}", "`schedlab compare` makes one: see --store"
-            )
-        if not self.path.absolute().parent.is_dir():
-            raise StoreError(
-                f"store {self.path}: there is no directory {self.path.absolute().parent}",
-                "make it first",
-            )
+            hint = "`schedlab compare` makes one: see --store"
+            raise StoreError(f"store {self.path} {wrong}", hint)
+        folder = self.path.absolute().parent
+        if not folder.is_dir():
+            raise StoreError(f"store {self.path}: there is no directory {folder}", "make it first")
 
     def _prepare(self) -> None:
         """Checks that the file is ours, or makes it so if it is new."""
