@@ -13,8 +13,8 @@ from made_answers import write_page
 from schedlab.experiment import interactivity_figures
 from schedlab.experiment.fairness import share_errors
 from schedlab.experiment.interactivity import metrics_of, requests, wakeup_latencies
-from schedlab.experiment.interactivity_table import print_interactivity
 from schedlab.experiment.study import study_of
+from schedlab.experiment.table import print_interactivity
 from schedlab.nice import fair_shares, weight_of
 from schedlab.report import figures
 from schedlab.report.figures import Point

@@ -109,7 +109,12 @@ def test_published_ratios_that_do_not_fit_beside_the_times_stand_below(monkeypat
     rows = {named(n): ["1,121", "1,226", "s", f"+{n}.4 %", "0.978", "0.960"] for n in range(3)}
     for width, nr_tables in ((120, 1), (80, 2)):
         monkeypatch.setattr(tables, "PIPED_COLUMNS", width)
-        experiment_table._print_published_table(columns, rows)
+        experiment_table._print_columns(
+            [
+                (column, {what: texts[at] for what, texts in rows.items()})
+                for at, column in enumerate(columns)
+            ]
+        )
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= width
         assert text.count(named(2)) == nr_tables

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from made_answers import made_answer
-from schedlab.experiment import interactivity_table, table
+from schedlab.experiment import table
 from schedlab.report import tables
 
 MAKESPAN = re.compile(r"[\d.]+ ± [\d.]+")
@@ -55,7 +55,7 @@ def printed(monkeypatch, capsys):
         monkeypatch.setattr(tables, "PIPED_COLUMNS", width)
         table.print_study(study)
         times = capsys.readouterr().out.splitlines()
-        interactivity_table.print_interactivity(study.study, study.metrics)
+        table.print_interactivity(study.study, study.metrics)
         return times, capsys.readouterr().out.splitlines()
 
     return show

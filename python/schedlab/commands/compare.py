@@ -14,8 +14,7 @@ import click
 from schedlab import catalogue, user_file, values
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError
-from schedlab.experiment import definition, interactivity_table, table, timelines, vm
-from schedlab.experiment import verdicts_table as verdicts
+from schedlab.experiment import definition, run_table, timelines, vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Making, begin
 from schedlab.report import tables
@@ -113,20 +112,20 @@ def _tell(
             f"note: every repetition of a run was identical, because {making.records[0].workload}"
             " draws no random numbers: the intervals have no width, and --repeat 1 says as much"
         )
-    table.report_failures(answer.study.incomplete)
+    run_table.report_failures(answer.study.incomplete)
     return EXIT_FOUND if answer.study.incomplete else 0
 
 
 def _print_answer(answer: Answer, making: Making, as_json: bool) -> None:
+    from schedlab.experiment import table
+
     if as_json:
-        data = table.study_json(answer, making.records)
-        data["reused"] = making.nr_reused + making.nr_of_others
-        data |= interactivity_table.interactivity_json(answer.metrics)
-        tables.print_json(data | verdicts.verdicts_json(answer.judged))
+        nr_reused = making.nr_reused + making.nr_of_others
+        tables.print_json(table.answer_json(answer, making.records, nr_reused))
     else:
         table.print_study(answer)
-        verdicts.print_verdicts(answer.judged)
-        interactivity_table.print_interactivity(answer.study, answer.metrics)
+        table.print_verdicts(answer.judged)
+        table.print_interactivity(answer.study, answer.metrics)
 
 
 def _are_identical(records: Sequence[RunRecord]) -> bool:

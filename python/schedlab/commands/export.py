@@ -20,7 +20,6 @@ from schedlab.commands import options
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import stored
 from schedlab.experiment.rows import run_row
-from schedlab.experiment.table import makespan_text
 from schedlab.race.rows import heat_rows
 from schedlab.shown import print_note
 from schedlab.store.heats import HEATS, Heats
@@ -149,7 +148,7 @@ def _latex(records: Sequence[RunRecord]) -> str:
     rows = []
     for panel in study.panels:
         for cell in panel.cells:
-            times = [makespan_text(cell, policy) for policy in study.policies]
+            times = [cell.makespan_text(policy) for policy in study.policies]
             rows.append([panel.name, *([cell.x] if axis else []), *times])
     columns = ["machine", *axis, *(f"{policy} ({study.unit})" for policy in study.policies)]
     # Numbers stand under each other; what names a row is on the left.

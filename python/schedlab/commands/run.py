@@ -11,7 +11,7 @@ from schedlab import values
 from schedlab.commands import options
 from schedlab.commands.options import scenario_options
 from schedlab.errors import EXIT_FOUND
-from schedlab.experiment import definition, making, queue_trace, sweep, table, vm
+from schedlab.experiment import definition, making, queue_trace, run_table, sweep, vm
 from schedlab.experiment.cells import expand
 from schedlab.report import tables
 from schedlab.shown import print_note
@@ -60,13 +60,13 @@ def run_verb(
         print_note(queue_trace.write(queue_trace_path, queue, traces, record.manifest["replay"]))
     if record.status == "failed":
         # The cause first: what the run did until then matters less.
-        table.report_failures([record])
-        table.print_evidence(record)
+        run_table.report_failures([record])
+        run_table.print_evidence(record)
     if as_json:
         tables.print_json(dataclasses.asdict(record))
     elif sweep.has_metrics(record.result):
-        click.echo(table.run_title(cell))
-        table.print_table(table.run_table(record))
+        click.echo(run_table.run_title(cell))
+        tables.print_table(run_table.run_table(record))
         if record.result["timeline"] is not None:
-            table.print_timeline(record)
+            run_table.print_timeline(record)
     return EXIT_FOUND if record.status == "failed" else 0

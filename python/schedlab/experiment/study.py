@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedlab.report.forms import TIME_UNITS_NS, time_unit
+from schedlab.report.forms import TIME_UNITS_NS, mean_text, time_unit
 from schedlab.statistics.estimates import (
     Contrast,
     Estimate,
@@ -36,6 +36,15 @@ class ScenarioRuns:
     runs: Mapping[str, Sequence[RunRecord]]
     makespan: Mapping[str, Estimate]
     comparisons: Mapping[str, Contrast]
+
+    def makespan_text(self, policy: str) -> str:
+        """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
+        makespan = self.makespan.get(policy)
+        if makespan is None:
+            return "failed"
+        text = mean_text(makespan.mean, makespan.low, makespan.high)
+        is_missing = makespan.n < max(other.n for other in self.makespan.values())
+        return text + f" (n = {makespan.n})" * is_missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,41 +1,53 @@
-"""What the verbs print: tables for people, and the same as JSON for programs.
+"""What an experiment's runs say: tables for people, and the same as JSON for programs.
 
-Data go to stdout; what is said about them, such as why a run failed, goes to stderr. Statistics
-and plots are imported where they are needed, because they take longer to load than a short run
-takes to simulate.
+A table has a column a policy, or a row a policy where they do not fit beside each other.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab import catalogue
-from schedlab.experiment.cells import Cell
+from schedlab.experiment.answer import Answer
 from schedlab.experiment.definition import id_of, told_sets
-from schedlab.report.forms import (
-    mean_text,
-    number_text,
-    ratio_text,
-    time_text,
+from schedlab.experiment.fairness import ShareErrors
+from schedlab.experiment.headline import told_panels
+from schedlab.experiment.interactivity import Delays, Metrics, Requests
+from schedlab.experiment.published import Beside, over_first, rank_agreement_of, rank_text
+from schedlab.experiment.study import ScenarioRuns, Study
+from schedlab.experiment.verdicts import (
+    Judged,
+    bounds_text,
+    pairing_text,
+    published_text,
+    simulated_text,
+    verdict_text,
 )
-from schedlab.report.tables import Block, fits, print_policy_rows, print_table, print_text
-from schedlab.shown import print_data, print_note
+from schedlab.report.forms import interval_text, number_text, ratio_text, time_text
+from schedlab.report.tables import (
+    Block,
+    Column,
+    fits,
+    print_policy_rows,
+    print_table,
+    print_text,
+)
+from schedlab.shown import print_data
+from schedlab.statistics.estimates import (
+    QUANTILE_LEVELS,
+    RUNS_FOR_INTERVAL_MIN,
+    Estimate,
+    Growth,
+    Ratio,
+)
 from schedlab.store.runs import RunRecord, measured_on
 
-if TYPE_CHECKING:
-    from schedlab.experiment.answer import Answer
-    from schedlab.experiment.published import Beside
-    from schedlab.experiment.study import Panel, ScenarioRuns, Study
-    from schedlab.statistics.estimates import Estimate, Growth, Ratio
-
-TIMELINE_ROWS_MAX = 1_000
-EVIDENCE_LINES_MAX = 30
+SHOWN_PERCENTILES = ("p50", "p99", "max")
+SAYS_COLUMNS_MAX = 56
 # Columns of what others published, that stand beside each other.
 OF_TIMES = ("published", "simulated", "unit", "error")
 MEASURED_NOTE = (
@@ -43,326 +55,92 @@ MEASURED_NOTE = (
     " nor with those of a real machine"
 )
 
-
-def report_failures(records: Sequence[RunRecord]) -> None:
-    """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
-    by_policy: dict[str, list[RunRecord]] = {}
-    for record in records:
-        by_policy.setdefault(record.policy, []).append(record)
-    for policy, failed in by_policy.items():
-        failed.sort(key=_is_untried)
-        print_note(f"error: {_failure_text(failed[0])}")
-        print_note(f"replay: {failed[0].manifest['replay']}")
-        error = failed[0].result.get("error") or {}
-        if error.get("hint"):
-            print_note(f"hint: {error['hint']}")
-        if len(failed) > 1:
-            more, untried = len(failed) - 1, sum(map(_is_untried, failed))
-            print_note(
-                f"hint: {more:,} more {'run' if more == 1 else 'runs'} of {policy} did not complete"
-                f"{f', {untried} of which were not tried' * bool(untried)}: --json has them all"
-            )
+Rows = Mapping[str, Sequence[tuple[str, Sequence[Column]]]]
+"""By panel: what stands beside its name, and the columns that a policy's row has of it."""
 
 
-def _is_untried(record: RunRecord) -> bool:
-    error = record.result.get("error") or {}
-    return error.get("kind") == "untried"
-
-
-def _failure_text(record: RunRecord) -> str:
-    error = record.result.get("error") or {}
-    at_s = error.get("at_ns", 0) / 1e9
-    is_told = at_s or (error.get("kind") == "crash" and error["cpu"] is not None)
-    when = f" at {at_s:.6f} s" if is_told else ""
-    place = f"on {record.machine}, seed {record.seed}"
-    if not error:
-        return f"policy {record.policy} brought no end to its tasks with {record.workload} {place}"
-    if error["kind"] == "deadlock":
-        # What tasks wait for is written in the workload; no policy can end it.
-        why = error["message"].removeprefix("deadlock: ")
-        return (
-            f"workload {record.workload} came to a deadlock{when} under {record.policy} {place}:"
-            f" {why}"
-        )
-    return f"policy {record.policy} failed{when} with {record.workload} {place}: {error['message']}"
-
-
-def print_evidence(record: RunRecord) -> None:
-    """The end of what a kernel said when a run failed: its console, dump or verifier's log."""
-    error = record.result.get("error") or {}
-    lines = (error.get("evidence") or "").strip().splitlines()
-    if len(lines) > EVIDENCE_LINES_MAX:
-        print_note(f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json")
-    for line in lines[-EVIDENCE_LINES_MAX:]:
-        print_note(f"| {line}")
-
-
-# ---------------------------------------------------------------------------------------------
-# One run
-
-
-def run_title(cell: Cell) -> str:
-    """What ran where."""
-    parameters = "".join(f" {name}={value}" for name, value in cell.workload.parameters.items())
-    label = catalogue.label_of(cell.policy.given)
-    where = f"{cell.machine.name}, seed {cell.seed}"
-    return f"{label} with {cell.workload.name}{parameters} on {where}"
-
-
-def run_table(record: RunRecord) -> Table:
-    """Name and value of each metric of a run."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    if record.measured_on:
-        table.add_row("measured on", escape(record.measured_on))
-    for name, value in _metrics(record.result):
-        table.add_row(name, escape(value))
+def _wide_table(policies: Sequence[str], rows: Rows, axis: str = "", justify="left") -> Table:
+    """A column a policy; what its row would have in several columns stands below each other."""
+    table = Table(box=box.SIMPLE)
+    table.add_column("machine", no_wrap=True)
+    table.add_column(axis, justify=justify, no_wrap=True)
+    for policy in policies:
+        table.add_column(policy, justify="right")
+    for panel, of_panel in rows.items():
+        for index, (label, columns) in enumerate(of_panel):
+            texts = ([texts.get(policy, "–") for _, texts in columns] for policy in policies)
+            cells = ("\n".join(filter(None, of_policy)) for of_policy in texts)
+            table.add_row(*map(escape, ("" if index else panel, label, *cells)))
+        table.add_section()
     return table
 
 
-def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
-    # What it would have taken, and how long tasks waited, nobody knows of a run without an end.
-    if result["status"] != "failed":
-        was_stopped = " (stopped before its end)" * (result["status"] == "stopped")
-        yield "makespan", time_text(result["makespan_ns"]) + was_stopped
-        if messages := result["messages"]:
-            yield "messages", _messages(messages, result["makespan_ns"])
-    yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
-    yield (
-        "switches",
-        f"{_count(result['switches'])}: {result['voluntary_switches']:,} voluntary,"
-        f" {result['involuntary_switches']:,} involuntary",
-    )
-    if result.get("restarts"):
-        yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
-    yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
-    if result["status"] != "failed":
-        yield from _waits_and_shares(result)
-    if result["events"] is not None:
-        yield "simulated", f"{time_text(result['elapsed_ns'])}, {result['events']:,} events"
-    if result.get("recording"):
-        yield "elapsed", time_text(result["elapsed_ns"])
-        yield "recording", _recording(result)
-    yield "digest", result["digest"]
+def _print_by_policy(policies: Sequence[str], wide: Table, rows: Rows) -> None:
+    """The wide table, or a row a policy where it does not fit."""
+    if fits(wide):
+        print_table(wide)
+        return
+    blocks = [
+        Block(panel, [columns for _, columns in of_panel]) for panel, of_panel in rows.items()
+    ]
+    print_policy_rows(policies, blocks)
 
 
-def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
-    """What is known of tasks that came to their end, or to the end of the time."""
-    yield "wake-up latency", _spread(result["wakeup_latency_ns"])
-    if result.get("requests"):
-        yield "response", _spread(result["response_ns"])
-    if result.get("deadlines"):
-        yield "deadlines", _deadlines(result)
-    yield "wait", _spread(result["wait_ns"])
-    yield "run", _spread(result["run_ns"])
-    if result["cpu_time_ns"] is not None:
-        yield "CPU time", _cpu_shares(result["cpu_time_ns"])
-    yield "Jain fairness", f"{result['jain_fairness']:.4f}"
-
-
-def _messages(messages: int, makespan_ns: int) -> str:
-    """How many, and how fast; whether that is what the workload is about, its reader knows."""
-    rate = f": {messages * 1e9 / makespan_ns:,.0f} a second" if makespan_ns else ""
-    return f"{messages:,}{rate}"
-
-
-def _cpu_shares(cpu_time_ns: Mapping) -> str:
-    total_ns = sum(cpu_time_ns.values()) or 1
-    shares = (
-        f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
-        for name, share_ns in cpu_time_ns.items()
-    )
-    return ", ".join(shares)
-
-
-def _deadlines(result: Mapping) -> str:
-    """All that were missed, and whose."""
-    misses, deadlines = result["deadline_misses"], result["deadlines"]
-    groups = ", ".join(
-        f"{group['name']} {group['deadline_misses']:,} of {group['deadlines']:,}"
-        for group in result["requests"]
-        if group["deadlines"]
-    )
-    return f"{misses:,} of {deadlines:,} missed ({100 * misses / deadlines:.2f} %): {groups}"
-
-
-def _recording(result: Mapping) -> str:
-    recording = result["recording"]
-    if recording["lost"]:
-        return f"{recording['lost']:,} events lost, so that it says nothing"
-    all_ns = max(result["elapsed_ns"] * result["nr_cpus"], 1)
-    wasted, others = (
-        100 * recording[name] / all_ns for name in ("idle_while_waiting_ns", "others_ns")
-    )
-    return f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
-
-
-def _count(count: int | None) -> str:
-    return "not known" if count is None else f"{count:,}"
-
-
-def _spread(histogram: Mapping | None) -> str:
-    if histogram is None:
-        return "not known"
-    if not histogram["count"]:
-        return "none"
-    return ", ".join(
-        f"{name} {time_text(histogram[name])}" for name in ("p50", "p90", "p99", "max")
-    )
-
-
-def print_timeline(record: RunRecord) -> None:
-    """Every stay of a task on a CPU, a line each, in the order in which they began."""
-    stays, names = record.result["timeline"], record.result["timeline_names"]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("from, ms", "to, ms", "CPU", "pid"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("task", no_wrap=True)
-    for start_ns, end_ns, cpu, pid in sorted(stays)[:TIMELINE_ROWS_MAX]:
-        texts = (f"{start_ns / 1e6:.6f}", f"{end_ns / 1e6:.6f}", str(cpu), str(pid))
-        table.add_row(*texts, escape(names[str(pid)]))
-    print_data()
-    print_table(table)
-    if len(stays) > TIMELINE_ROWS_MAX:
-        print_note(
-            f"note: these are the first {TIMELINE_ROWS_MAX:,} of {len(stays):,} stays: --json has"
-            " them all, --until makes a run shorter"
-        )
-
-
-# ---------------------------------------------------------------------------------------------
-# Many runs
+# ---- times --------------------------------------------------------------------------------------
 
 
 def print_study(answer: Answer) -> None:
-    """A column a policy, or a row a policy where they do not fit beside each other: mean,
-    half-width, and ratio to the first policy.
+    """Of each policy mean, half-width, and ratio to the first policy.
 
     Above it what `headline.told_panels` says and which sets policies are, below it published times.
     """
-    from schedlab.experiment.headline import told_panels
-
     study, definition = answer.study, answer.definition
     for text in filter(None, (definition.get("title"), definition.get("description"))):
         print_text(text)
     for name, sentence in told_panels(study, answer.metrics).items():
         print_text(f"{name}: {sentence}")
-    table = _study_table(study)
-    print_data(_study_legend(study, "below" if fits(table) else "beside"))
+    rows = _study_rows(study)
+    wide = _wide_table(study.policies, rows, study.axis or "", "right")
+    print_data(_study_legend(study, "below" if fits(wide) else "beside"))
     if sets := told_sets(definition):
         print_data(sets)
-    if fits(table):
-        print_table(table)
-    else:
-        print_policy_rows(study.policies, _study_blocks(study))
-    _print_platforms(study)
-    if answer.published:
-        _print_published(answer.published)
-
-
-def _print_platforms(study: Study) -> None:
-    """Which kernel each policy met, and what its times are not; nothing of simulations."""
+    if study.axis is None:
+        rows = {"": [row for of_panel in rows.values() for row in of_panel]}
+    _print_by_policy(study.policies, wide, rows)
     records = [*study.completed, *study.incomplete]
     platforms = measured_on(sorted(records, key=lambda record: study.policies.index(record.policy)))
     for platform, policies in platforms.items():
         print_data(f"{', '.join(policies)}: {platform}")
     if platforms:
         print_data(MEASURED_NOTE)
+    if answer.published:
+        _print_published(answer.published)
 
 
-def _print_published(published: Mapping[str, Beside]) -> None:
-    """A row a number; where it is too wide, ratios stand in a table of their own."""
-    from schedlab.experiment.published import over_first, rank_text
-
-    print_data("what others measured, beside the mean of what was simulated")
-    columns, rows = _published_cells(published)
-    _print_published_table(columns, rows)
-    for text in dict.fromkeys(row.ideal.meaning for row in published.values() if row.ideal):
-        print_data(f"ideal: {text}")
-    if not any(row.ideal for row in published.values()) and over_first(published):
-        print_data("×: over the time of the first policy of the same place and side")
-    for source in dict.fromkeys(row.source for row in published.values()):
-        print_data(f"published: {source}")
-    print_data(f"{rank_text(published)}\n")
-
-
-def _print_published_table(columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> None:
-    table = Table(box=box.SIMPLE)
-    table.add_column("what", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    for what, texts in rows.items():
-        table.add_row(*map(escape, (what, *texts)))
-    if fits(table):
-        print_table(table)
-        return
-    cells = [
-        (column, {what: texts[place] for what, texts in rows.items()})
-        for place, column in enumerate(columns)
-    ]
-    groups = [cells[: len(OF_TIMES)], cells[len(OF_TIMES) :]]
-    print_policy_rows(list(rows), [Block("what", [group for group in groups if group])])
-
-
-def _published_cells(published: Mapping[str, Beside]) -> tuple[list[str], dict[str, list[str]]]:
-    from schedlab.experiment.published import over_first
-
-    with_ideal = any(row.ideal for row in published.values())
-    columns = list(OF_TIMES)
-    columns += ["published/ideal", "simulated/ideal"] if with_ideal else []
-    # Where nothing is ideal, how policies stand to each other is what can be compared.
-    ratios = {} if with_ideal else over_first(published)
-    columns += ["published ×", "simulated ×"] if ratios else []
+def _study_rows(study: Study) -> Rows:
     rows = {}
-    for what, row in published.items():
-        error = "–" if row.error_percent is None else f"{row.error_percent:+.1f} %"
-        texts = [number_text(row.value), number_text(row.simulated.mean), row.unit, error]
-        if row.ideal:
-            texts += map(ratio_text, (row.ideal.published, row.ideal.simulated))
-        elif ratios:
-            texts += map(ratio_text, ratios.get(what, (None, None)))
-        rows[what] = texts + [""] * (len(columns) - len(texts))
-    return columns, rows
-
-
-def _study_table(study: Study) -> Table:
-    table = Table(box=box.SIMPLE)
-    table.add_column("machine", no_wrap=True)
-    table.add_column(study.axis or "", justify="right", no_wrap=True)
-    for policy in study.policies:
-        table.add_column(policy, justify="right")
     for panel in study.panels:
-        for index, cell in enumerate(panel.cells):
-            name = panel.name if index == 0 else ""
-            x = "" if cell.x is None else str(cell.x)
-            pairs = ((makespan_text(cell, p), _ratio_text(cell, p)) for p in study.policies)
-            texts = (escape("\n".join(filter(None, pair))) for pair in pairs)
-            table.add_row(escape(name), escape(x), *texts)
-        if panel.growth:
-            table.add_row("", "growth", *map(escape, _growth_texts(study, panel).values()))
-        table.add_section()
-    return table
-
-
-def _study_blocks(study: Study) -> list[Block]:
-    """The same with policies as rows: a block a machine, or one of all if nothing was varied."""
-    blocks = []
-    for panel in study.panels:
-        groups = []
+        of_panel = rows[panel.name] = []
         for cell in panel.cells:
-            name = panel.name if study.axis is None else f"{study.axis} = {cell.x}"
-            columns = [(name, {p: makespan_text(cell, p) for p in study.policies})]
+            heading = panel.name if study.axis is None else f"{study.axis} = {cell.x}"
+            columns = [(heading, {p: cell.makespan_text(p) for p in study.policies})]
             if cell.comparisons:
                 ratios = {p: _ratio_text(cell, p) for p in study.policies}
                 columns.append((f"× {study.policies[0]}", ratios))
-            groups.append(columns)
+            of_panel.append(("" if cell.x is None else str(cell.x), columns))
         if panel.growth:
-            groups.append([("growth", _growth_texts(study, panel))])
-        blocks.append(Block(panel.name, groups))
-    if study.axis is None:
-        return [Block("", [group for block in blocks for group in block.groups])]
-    return blocks
+            growths = {p: ratio_text(g.exponent, g.low, g.high) for p, g in panel.growth.items()}
+            texts = dict.fromkeys(study.policies, "") | growths
+            of_panel.append(("growth", [("growth", texts)]))
+    return rows
+
+
+def _ratio_text(cell: ScenarioRuns, policy: str) -> str:
+    """How many times the makespan of the first policy; empty for that and for what failed."""
+    if policy not in cell.comparisons:
+        return ""
+    ratio = cell.comparisons[policy].ratio
+    return f"× {ratio_text(ratio.ratio, ratio.low, ratio.high)}"
 
 
 def _study_legend(study: Study, where: str) -> str:
@@ -373,7 +151,14 @@ def _study_legend(study: Study, where: str) -> str:
     first = study.policies[0]
     ratios = [one.ratio for cell in study.cells for one in cell.comparisons.values()]
     growths = [growth for panel in study.panels for growth in panel.growth.values()]
-    lines = [_mean_legend(study)]
+    makespans = [makespan for cell in study.cells for makespan in cell.makespan.values()]
+    lines = [f"makespan in {study.unit}: mean"]
+    if _with_interval(makespans):
+        lines[0] += " ± half of its 95 % interval"
+        if any(one.low == one.high for one in makespans if one.low is not None):
+            lines[0] += "; ± 0: all repetitions were equal"
+    elif makespans:
+        lines[0] += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
     if ratios:
         lines.append(f"{where} it: × the makespan of {first}{_with_interval(ratios)}")
     lacks_first = any(cell.makespan and first not in cell.makespan for cell in study.cells)
@@ -385,57 +170,164 @@ def _study_legend(study: Study, where: str) -> str:
     return "\n".join(lines)
 
 
-def _mean_legend(study: Study) -> str:
-    from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN
-
-    makespans = [makespan for cell in study.cells for makespan in cell.makespan.values()]
-    text = f"makespan in {study.unit}: mean"
-    if _with_interval(makespans):
-        text += " ± half of its 95 % interval"
-        if any(one.low == one.high for one in makespans if one.low is not None):
-            text += "; ± 0: all repetitions were equal"
-    elif makespans:
-        text += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
-    return text
-
-
 def _with_interval(numbers: Sequence[Estimate | Ratio | Growth]) -> str:
     """What a legend adds to a number that has an interval somewhere; nothing if none has."""
     return " [95 % interval]" if any(one.low is not None for one in numbers) else ""
 
 
-def makespan_text(cell: ScenarioRuns, policy: str) -> str:
-    """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
-    makespan = cell.makespan.get(policy)
-    if makespan is None:
-        return "failed"
-    text = mean_text(makespan.mean, makespan.low, makespan.high)
-    is_missing = makespan.n < max(other.n for other in cell.makespan.values())
-    return text + f" (n = {makespan.n})" * is_missing
+# ---- what others published ----------------------------------------------------------------------
 
 
-def _ratio_text(cell: ScenarioRuns, policy: str) -> str:
-    """How many times the makespan of the first policy; empty for that and for what failed."""
-    if policy not in cell.comparisons:
-        return ""
-    ratio = cell.comparisons[policy].ratio
-    return f"× {ratio_text(ratio.ratio, ratio.low, ratio.high)}"
+def _print_published(published: Mapping[str, Beside]) -> None:
+    """A row a number; where it is too wide, ratios stand in a table of their own."""
+    print_data("what others measured, beside the mean of what was simulated")
+    ideals = [row.ideal for row in published.values() if row.ideal]
+    ratios = {} if ideals else over_first(published)
+    _print_columns(_published_columns(published, ratios))
+    for text in dict.fromkeys(ideal.meaning for ideal in ideals):
+        print_data(f"ideal: {text}")
+    if ratios:
+        print_data("×: over the time of the first policy of the same place and side")
+    for source in dict.fromkeys(row.source for row in published.values()):
+        print_data(f"published: {source}")
+    print_data(f"{rank_text(published)}\n")
 
 
-def _growth_texts(study: Study, panel: Panel) -> dict[str, str]:
-    texts = dict.fromkeys(study.policies, "")
-    for policy, growth in panel.growth.items():
-        texts[policy] = ratio_text(growth.exponent, growth.low, growth.high)
-    return texts
+def _published_columns(
+    published: Mapping[str, Beside], ratios: Mapping[str, tuple[float, float]]
+) -> list[Column]:
+    """Times, and what they are over the ideal, or else how policies stand to each other."""
+    columns: dict[str, dict[str, str]] = {name: {} for name in OF_TIMES}
+    for what, row in published.items():
+        error = "–" if row.error_percent is None else f"{row.error_percent:+.1f} %"
+        texts = (number_text(row.value), number_text(row.simulated.mean), row.unit, error)
+        for name, text in zip(OF_TIMES, texts, strict=True):
+            columns[name][what] = text
+        over = (row.ideal.published, row.ideal.simulated) if row.ideal else ratios.get(what)
+        for side, ratio in zip(("published", "simulated"), over or (None, None), strict=True):
+            if row.ideal or ratios:
+                name = f"{side} ×" if ratios else f"{side}/ideal"
+                columns.setdefault(name, {})[what] = ratio_text(ratio)
+    return list(columns.items())
 
 
-def study_json(answer: Answer, records: Sequence[RunRecord]) -> dict:
-    """The experiment, its estimates, comparisons and growth exponents, and every run.
+def _print_columns(columns: Sequence[Column]) -> None:
+    """Each with a text for what the first column has one for."""
+    whats = list(columns[0][1])
+    table = Table(box=box.SIMPLE)
+    table.add_column("what", no_wrap=True)
+    for heading, _ in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for what in whats:
+        table.add_row(*map(escape, (what, *(texts.get(what, "") for _, texts in columns))))
+    if fits(table):
+        print_table(table)
+        return
+    groups = [columns[: len(OF_TIMES)], columns[len(OF_TIMES) :]]
+    print_policy_rows(whats, [Block("what", list(filter(None, groups)))])
 
-    Published times have the unit of the study.
+
+def print_verdicts(judged: Sequence[Judged]) -> None:
+    """A row a claim, and what decides; nothing where an experiment holds no claims."""
+    if not judged:
+        return
+    print_data("what others claimed")
+    table = Table(box=box.SIMPLE)
+    table.add_column("claim", max_width=SAYS_COLUMNS_MAX)
+    for column in ("published", "simulated", "claimed"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict", max_width=SAYS_COLUMNS_MAX)
+    for one in judged:
+        forms = (published_text, simulated_text, bounds_text, verdict_text)
+        table.add_row(escape(one.says), *(escape(form(one)) for form in forms))
+    print_table(table)
+    print_data(
+        "verdict: reproduced if the 95 % interval [ ] lies within what is claimed, not reproduced"
+        " if outside it;\nof several places: the smallest and the largest, and all must agree"
+    )
+    if paired := pairing_text(judged):
+        print_data(f"paired: {paired}")
+    print_data()
+
+
+# ---- interactivity and fairness -----------------------------------------------------------------
+
+
+def print_interactivity(study: Study, metrics: Metrics) -> None:
+    """A row a machine and metric that the runs have; nothing where they have none."""
+    by_panel: dict[str, dict[str, dict[str, str]]] = {panel.name: {} for panel in study.panels}
+    for row, metric, text in _metric_texts(metrics):
+        by_panel[row.panel.name].setdefault(metric, {})[row.policy] = text
+    rows = {
+        panel: [(metric, [(metric, texts)]) for metric, texts in of_panel.items()]
+        for panel, of_panel in by_panel.items()
+        if of_panel
+    }
+    if rows:
+        print_data(_interactivity_legend(study, metrics))
+        _print_by_policy(study.policies, _wide_table(study.policies, rows), rows)
+
+
+def _metric_texts(
+    metrics: Metrics,
+) -> Iterator[tuple[Delays | Requests | ShareErrors, str, str]]:
+    for row in metrics.latencies:
+        for name in SHOWN_PERCENTILES:
+            yield row, f"wake-up latency {name}", _bounded(row.percentiles[name])
+    for row in metrics.requests:
+        if row.missed:
+            text = interval_text(row.missed.mean, row.missed.low, row.missed.high, "{:.2f}".format)
+            yield row, f"{row.name}: deadlines missed, %", text
+        for name in SHOWN_PERCENTILES if row.delays else ():
+            yield row, f"{row.name}: response {name}", _bounded(row.delays.percentiles[name])
+    for row in metrics.shares:
+        for what, error in (("largest", row.largest), ("mean", row.mean)):
+            half = (error.high - error.low) / 2 if error.low is not None else 0.0
+            text = f"{error.mean:.2f}" + f" ± {half:.2f}" * (half > 0)
+            yield row, f"share error, {what}", text
+
+
+def _bounded(delay: Estimate) -> str:
+    return interval_text(delay.mean, delay.low, delay.high, time_text)
+
+
+def _interactivity_legend(study: Study, metrics: Metrics) -> str:
+    where = "" if study.axis is None else f" at {study.axis} = {study.panels[0].cells[-1].x}"
+    fairness = " and fairness" if metrics.shares else ""
+    lines = [f"interactivity{fairness}{where}: means over runs"]
+    if any("[" in text for _, _, text in _metric_texts(metrics)):
+        lines[0] += " [95 % interval]"
+        if reasons := _without_interval(metrics):
+            lines.append(f"without [ ]: {', or '.join(reasons)}")
+    if metrics.shares:
+        lines.append(
+            "share error: of the CPU time of tasks that never sleep, by nice value, against their"
+            " weights; percentage points"
+        )
+    return "\n".join(lines)
+
+
+def _without_interval(metrics: Metrics) -> list[str]:
+    """Why some of the delays that are shown stand without an interval."""
+    delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]
+    shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
+    reasons = []
+    if any(one.low is not None and one.low == one.high for one in shown):
+        reasons.append("equal in all runs")
+    if any(one.low is None for one in shown):
+        reasons.append(f"fewer than {RUNS_FOR_INTERVAL_MIN} runs")
+    return reasons
+
+
+# ---- for programs -------------------------------------------------------------------------------
+
+
+def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) -> dict:
+    """The experiment, all that its runs say, and every run.
+
+    Makespans and published times are in the study's unit, delays in ns, shares and errors in
+    percent; claims are ratios, or percentages where their unit is %.
     """
-    from schedlab.experiment.published import rank_agreement_of
-
     study, published = answer.study, answer.published
     return {
         "experiment": {"id": id_of(answer.definition), **answer.definition},
@@ -443,28 +335,29 @@ def study_json(answer: Answer, records: Sequence[RunRecord]) -> dict:
         "compared_with": study.policies[0],
         "cells": [_cell_json(cell, policy) for cell in study.cells for policy in cell.makespan],
         "growth": [
-            {"panel": panel.name, "policy": policy, "of": study.axis, **dataclasses.asdict(growth)}
+            {"panel": panel.name, "policy": policy, "of": study.axis, **asdict(growth)}
             for panel in study.panels
             for policy, growth in panel.growth.items()
         ],
-        "rank_agreement": published and dataclasses.asdict(rank_agreement_of(published)),
+        "rank_agreement": published and asdict(rank_agreement_of(published)),
         "published": [
             {
                 "what": what,
                 "published": row.value,
                 "simulated": row.simulated.mean,
-                "over_ideal": row.ideal and dataclasses.asdict(row.ideal),
+                "over_ideal": row.ideal and asdict(row.ideal),
             }
             for what, row in published.items()
         ],
-        "runs": [dataclasses.asdict(record) for record in records],
+        "runs": [asdict(record) for record in records],
+        "reused": nr_reused,
+        **_metrics_json(answer.metrics),
+        "claims": [_claim_json(one) for one in answer.judged],
     }
 
 
 def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
-    from schedlab.statistics.estimates import QUANTILE_LEVELS
-
-    makespan = dataclasses.asdict(cell.makespan[policy])
+    makespan = asdict(cell.makespan[policy])
     quantiles = zip(map(str, QUANTILE_LEVELS), makespan["quantiles"], strict=True)
     comparison = cell.comparisons.get(policy)
     record = cell.runs[policy][0]
@@ -474,5 +367,50 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
         "workload": record.workload,
         "varied": record.varied,
         "makespan": {**makespan, "quantiles": dict(quantiles)},
-        "compared": comparison and dataclasses.asdict(comparison),
+        "compared": comparison and asdict(comparison),
+    }
+
+
+def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
+    def place(row: Delays | Requests | ShareErrors) -> dict:
+        return {"panel": row.panel.name, "x": row.x, "policy": row.policy}
+
+    def percentiles(delays: Delays) -> dict[str, dict]:
+        return {name: asdict(one) for name, one in delays.percentiles.items()}
+
+    return {
+        "wakeup_latency": [
+            {**place(row), "percentiles": percentiles(row)} for row in metrics.latencies
+        ],
+        "requests": [
+            {
+                **place(row),
+                "name": row.name,
+                "deadlines": row.deadlines and asdict(row.deadlines),
+                "missed": row.missed and asdict(row.missed),
+                "response": row.delays and percentiles(row.delays),
+            }
+            for row in metrics.requests
+        ],
+        "shares": [
+            {
+                **place(row),
+                "largest_error": asdict(row.largest),
+                "mean_error": asdict(row.mean),
+                "shares": [asdict(one) for one in row.shares],
+            }
+            for row in metrics.shares
+        ],
+    }
+
+
+def _claim_json(judged: Judged) -> dict:
+    places = [asdict(one) | {"verdict": str(one.verdict)} for one in judged.findings]
+    return {
+        "says": judged.says,
+        "unit": judged.unit,
+        "verdict": str(judged.verdict),
+        "told": verdict_text(judged),
+        "nr_places": judged.nr_places,
+        "places": places,
     }

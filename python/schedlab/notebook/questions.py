@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue, values
 from schedlab.errors import BadValue, UnknownName
-from schedlab.experiment import conformance, definition, making, table
+from schedlab.experiment import conformance, definition, making, run_table
 from schedlab.experiment import vm as machines_of_vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import REPEATS, Experiment, VmChoice
@@ -258,7 +258,7 @@ def _made(
                 " the same call goes on from there"
             ) from None
     if progress:
-        table.report_failures([one for one in comparison.records if one.status == "failed"])
+        run_table.report_failures([one for one in comparison.records if one.status == "failed"])
     return Comparison(asked, comparison.records, path_of(store), command, asked.definition)
 
 

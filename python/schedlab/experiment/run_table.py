@@ -1,0 +1,194 @@
+"""What one run did, and why runs failed, as people read it.
+
+Data go to stdout; why a run failed goes to stderr. Nothing here needs statistics, which take longer
+to load than a short run takes to simulate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from schedlab import catalogue
+from schedlab.experiment.cells import Cell
+from schedlab.experiment.sweep import is_untried
+from schedlab.report.forms import count_text, time_text
+from schedlab.report.tables import print_table
+from schedlab.shown import print_data, print_note
+from schedlab.store.runs import RunRecord
+
+TIMELINE_ROWS_MAX = 1_000
+EVIDENCE_LINES_MAX = 30
+
+
+def report_failures(records: Sequence[RunRecord]) -> None:
+    """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
+    by_policy: dict[str, list[RunRecord]] = {}
+    for record in records:
+        by_policy.setdefault(record.policy, []).append(record)
+    for policy, failed in by_policy.items():
+        nr_untried = sum(is_untried(record.result) for record in failed)
+        shown = min(failed, key=lambda record: is_untried(record.result))
+        print_note(f"error: {_failure_text(shown)}")
+        print_note(f"replay: {shown.manifest['replay']}")
+        error = shown.result.get("error") or {}
+        if error.get("hint"):
+            print_note(f"hint: {error['hint']}")
+        if len(failed) > 1:
+            more = count_text(len(failed) - 1, "more run")
+            untried = f", {nr_untried} of which were not tried" * bool(nr_untried)
+            print_note(f"hint: {more} of {policy} did not complete{untried}: --json has them all")
+
+
+def _failure_text(record: RunRecord) -> str:
+    error = record.result.get("error") or {}
+    at_s = error.get("at_ns", 0) / 1e9
+    is_told = at_s or (error.get("kind") == "crash" and error["cpu"] is not None)
+    when = f" at {at_s:.6f} s" if is_told else ""
+    place = f"on {record.machine}, seed {record.seed}"
+    if not error:
+        return f"policy {record.policy} brought no end to its tasks with {record.workload} {place}"
+    if error["kind"] == "deadlock":
+        # What tasks wait for is written in the workload; no policy can end it.
+        why = error["message"].removeprefix("deadlock: ")
+        return (
+            f"workload {record.workload} came to a deadlock{when} under {record.policy} {place}:"
+            f" {why}"
+        )
+    return f"policy {record.policy} failed{when} with {record.workload} {place}: {error['message']}"
+
+
+def print_evidence(record: RunRecord) -> None:
+    """The end of what a kernel said when a run failed: its console, dump or verifier's log."""
+    error = record.result.get("error") or {}
+    lines = (error.get("evidence") or "").strip().splitlines()
+    if len(lines) > EVIDENCE_LINES_MAX:
+        print_note(f"... {len(lines) - EVIDENCE_LINES_MAX} lines more, see --json")
+    for line in lines[-EVIDENCE_LINES_MAX:]:
+        print_note(f"| {line}")
+
+
+def run_title(cell: Cell) -> str:
+    """What ran where."""
+    parameters = "".join(f" {name}={value}" for name, value in cell.workload.parameters.items())
+    label = catalogue.label_of(cell.policy.given)
+    where = f"{cell.machine.name}, seed {cell.seed}"
+    return f"{label} with {cell.workload.name}{parameters} on {where}"
+
+
+def run_table(record: RunRecord) -> Table:
+    """Name and value of each metric of a run."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    if record.measured_on:
+        table.add_row("measured on", escape(record.measured_on))
+    for name, value in _metrics(record.result):
+        table.add_row(name, escape(value))
+    return table
+
+
+def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
+    # What it would have taken, and how long tasks waited, nobody knows of a run without an end.
+    if result["status"] != "failed":
+        was_stopped = " (stopped before its end)" * (result["status"] == "stopped")
+        yield "makespan", time_text(result["makespan_ns"]) + was_stopped
+        if messages := result["messages"]:
+            # Whether that is what the workload is about, its reader knows.
+            rate_hz = messages * 1e9 / result["makespan_ns"] if result["makespan_ns"] else 0
+            yield "messages", f"{messages:,}" + f": {rate_hz:,.0f} a second" * bool(rate_hz)
+    yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
+    yield (
+        "switches",
+        f"{_count(result['switches'])}: {result['voluntary_switches']:,} voluntary,"
+        f" {result['involuntary_switches']:,} involuntary",
+    )
+    if result.get("restarts"):
+        yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
+    yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
+    if result["status"] != "failed":
+        yield from _waits_and_shares(result)
+    if result["events"] is not None:
+        yield "simulated", f"{time_text(result['elapsed_ns'])}, {result['events']:,} events"
+    if result.get("recording"):
+        yield "elapsed", time_text(result["elapsed_ns"])
+        yield "recording", _recording(result)
+    yield "digest", result["digest"]
+
+
+def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
+    """What is known of tasks that came to their end, or to the end of the time."""
+    yield "wake-up latency", _spread(result["wakeup_latency_ns"])
+    if result.get("requests"):
+        yield "response", _spread(result["response_ns"])
+    if result.get("deadlines"):
+        yield "deadlines", _deadlines(result)
+    yield "wait", _spread(result["wait_ns"])
+    yield "run", _spread(result["run_ns"])
+    if result["cpu_time_ns"] is not None:
+        total_ns = sum(result["cpu_time_ns"].values()) or 1
+        yield (
+            "CPU time",
+            ", ".join(
+                f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
+                for name, share_ns in result["cpu_time_ns"].items()
+            ),
+        )
+    yield "Jain fairness", f"{result['jain_fairness']:.4f}"
+
+
+def _deadlines(result: Mapping) -> str:
+    """All that were missed, and whose."""
+    misses, deadlines = result["deadline_misses"], result["deadlines"]
+    groups = ", ".join(
+        f"{group['name']} {group['deadline_misses']:,} of {group['deadlines']:,}"
+        for group in result["requests"]
+        if group["deadlines"]
+    )
+    return f"{misses:,} of {deadlines:,} missed ({100 * misses / deadlines:.2f} %): {groups}"
+
+
+def _recording(result: Mapping) -> str:
+    recording = result["recording"]
+    if recording["lost"]:
+        return f"{recording['lost']:,} events lost, so that it says nothing"
+    all_ns = max(result["elapsed_ns"] * result["nr_cpus"], 1)
+    wasted, others = (
+        100 * recording[name] / all_ns for name in ("idle_while_waiting_ns", "others_ns")
+    )
+    return f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
+
+
+def _count(count: int | None) -> str:
+    return "not known" if count is None else f"{count:,}"
+
+
+def _spread(histogram: Mapping | None) -> str:
+    if histogram is None:
+        return "not known"
+    if not histogram["count"]:
+        return "none"
+    return ", ".join(
+        f"{name} {time_text(histogram[name])}" for name in ("p50", "p90", "p99", "max")
+    )
+
+
+def print_timeline(record: RunRecord) -> None:
+    """Every stay of a task on a CPU, a line each, in the order in which they began."""
+    stays, names = record.result["timeline"], record.result["timeline_names"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("from, ms", "to, ms", "CPU", "pid", "task"):
+        justify = "left" if column == "task" else "right"
+        table.add_column(column, justify=justify, no_wrap=True)
+    for start_ns, end_ns, cpu, pid in sorted(stays)[:TIMELINE_ROWS_MAX]:
+        texts = (f"{start_ns / 1e6:.6f}", f"{end_ns / 1e6:.6f}", str(cpu), str(pid))
+        table.add_row(*texts, escape(names[str(pid)]))
+    print_data()
+    print_table(table)
+    if len(stays) > TIMELINE_ROWS_MAX:
+        print_note(
+            f"note: these are the first {TIMELINE_ROWS_MAX:,} of {len(stays):,} stays: --json has"
+            " them all, --until makes a run shorter"
+        )
