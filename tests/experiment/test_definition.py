@@ -68,7 +68,7 @@ def test_a_name_is_not_set_twice():
 
 @given(st.integers(1, 2**62))
 def test_every_duration_is_read_as_it_is_written(duration_ns):
-    text = cells.format_duration(duration_ns)
+    text = cells.duration_text(duration_ns)
     assert schedlab_values.parse_duration_ns("--until", text) == duration_ns
 
 

@@ -129,25 +129,22 @@ class Cell:
     def replay(self, until_ns: int | None = None) -> str:
         """The command that does this run again, for a shell."""
         words = ["schedlab", "run", self.policy.given, "--workload", self.workload.given]
-        words += [*self._place(), "--seed", str(self.seed)]
+        if platform := self.machine.platform:
+            words += ["--on", "vm", "--kernel", platform.kernel.name, "--cpus", platform.cpus]
+            words += ["--deterministic"] * platform.deterministic
+        else:
+            words += ["--machine", self.machine.given]
+        words += ["--seed", str(self.seed)]
         for name, value in self.workload.parameters.items():
             words += ["--with", f"{name}={value}"]
         for name, value in self.policy.settings.items():
             words += ["--set", f"{name}={value}"]
-        until_ns = until_ns or self.until_ns
-        if until_ns:
-            words += ["--until", format_duration(until_ns)]
+        if until_ns := until_ns or self.until_ns:
+            words += ["--until", duration_text(until_ns)]
         return shlex.join(words)
 
-    def _place(self) -> list[str]:
-        platform = self.machine.platform
-        if platform is None:
-            return ["--machine", self.machine.given]
-        words = ["--on", "vm", "--kernel", platform.kernel.name, "--cpus", platform.cpus]
-        return words + ["--deterministic"] * platform.deterministic
 
-
-def format_duration(duration_ns: int) -> str:
+def duration_text(duration_ns: int) -> str:
     """A time in the largest unit that keeps it exact to three decimals, as --until reads it."""
     for unit in ("s", "ms", "us"):
         number = Decimal(duration_ns) / UNIT_NS[unit]
@@ -159,12 +156,8 @@ def format_duration(duration_ns: int) -> str:
 def expand(experiment: Experiment) -> list[Cell]:
     """The cells of an experiment: machine by machine, and then in the order given.
 
-    Compiles every policy and reads every file once.
-
-    Raises
-    ------
-    SchedlabError, NativeError
-        If a name, file, parameter or tunable is wrong.
+    Compiles every policy and reads every file once. Raises SchedlabError or NativeError if a name,
+    file, parameter or tunable is wrong.
     """
     combinations = math.prod(len(values) for values in experiment.varied.values())
     nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
@@ -231,17 +224,8 @@ def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[Ch
     workloads = []
     for varied, given in _combinations(path, experiment, machine.name):
         workload = _load_workload(path, given, experiment, machine)
-        workloads.append(
-            ChosenWorkload(
-                experiment.workload,
-                workload.name,
-                str(path),
-                workload.digest,
-                given,
-                dict(workload.parameters),
-                varied,
-            )
-        )
+        facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
+        workloads.append(ChosenWorkload(experiment.workload, *facts, varied))
     return workloads
 
 
@@ -277,11 +261,6 @@ def _refuse_unplayable(experiment: Experiment) -> None:
             ) from error
 
 
-def _is_too_large(number: str) -> bool:
-    """Python refuses to read numbers of thousands of digits."""
-    return len(number) > DIGITS_MAX or abs(int(number)) > NUMBER_MAX
-
-
 def _load_workload(
     path: Path,
     given: Mapping[str, str],
@@ -294,7 +273,8 @@ def _load_workload(
     """
     places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
     for name, text in given.items():
-        if WHOLE_NUMBER.fullmatch(text) and _is_too_large(text):
+        # Python refuses to read numbers of thousands of digits.
+        if WHOLE_NUMBER.fullmatch(text) and (len(text) > DIGITS_MAX or abs(int(text)) > NUMBER_MAX):
             raise BadValue(
                 f"{places[name]} {name}",
                 text,
@@ -333,26 +313,15 @@ def _choose_policy(
         digest = Path(made).stem.rpartition("-")[2]
     settings = parse_settings(policy, choice.label, experiment.tunables.get(choice.label, {}))
     defaults = {tunable["name"]: tunable["default"] for tunable in policy.tunables}
-    return ChosenPolicy(
-        choice.label,
-        choice.policy,
-        policy.name,
-        str(path),
-        digest,
-        settings,
-        {**defaults, **set_values, **settings},
-        object=made,
-        set_values=set_values,
-    )
+    tunables = {**defaults, **set_values, **settings}
+    facts = (choice.label, choice.policy, policy.name, str(path), digest, settings, tunables)
+    return ChosenPolicy(*facts, object=made, set_values=set_values)
 
 
 def parse_settings(policy: Any, label: str, texts: Mapping[str, str]) -> dict[str, int]:
     """The values that --set gives to tunables of a compiled policy.
 
-    Raises
-    ------
-    UnknownName, BadValue
-        If it has no such tunable, or that cannot have the value.
+    Raises UnknownName or BadValue if it has no such tunable, or that cannot have the value.
     """
     kinds = {tunable["name"]: tunable["type"] for tunable in policy.tunables}
     settings = {}

@@ -98,19 +98,12 @@ def id_of(definition: Mapping) -> str:
 def build(options: Mapping) -> Experiment:
     """An experiment from the mapping that options and files share.
 
-    Parameters
-    ----------
-    options : mapping
-        `policies` and `machine` are lists of names or paths (`policies` also `label=policy`),
-        `vary` maps a parameter to its values, `with` a parameter to its text, `with_machine` a
-        machine to its parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the
-        place of machines. `workload`, `repeat`, `seed`, `until_ns`, `name`, `title`,
-        `description`, `published` and `claims` are as in an `Experiment`.
-
-    Raises
-    ------
-    SchedlabError
-        If something is missing, contradictory or out of range.
+    `policies` and `machine` are lists of names or paths (`policies` also `label=policy`), `vary`
+    maps a parameter to its values, `with` a parameter to its text, `with_machine` a machine to its
+    parameters, `set` a label to its tunables. A `VmChoice` under `vm` takes the place of machines.
+    `workload`, `repeat`, `seed`, `until_ns`, `name`, `title`, `description`, `published` and
+    `claims` are as in an `Experiment`. Raises SchedlabError if something is missing, contradictory
+    or out of range.
     """
     _refuse_incomplete(options)
     policies = tuple(_policy_choice(text) for text in options["policies"])
@@ -160,19 +153,14 @@ def _refuse_parameters_given_twice(
 
 def of_definition(definition: Mapping) -> Experiment:
     """The experiment that a store has the definition of, without what others published."""
-    choices = [PolicyChoice(**choice) for choice in definition["policies"]]
     vm = definition.get("vm")
-    return Experiment(
-        **{
-            **definition,
-            "policies": tuple(choices),
-            "machines": tuple(definition["machines"]),
-            "varied": {name: tuple(values) for name, values in definition["varied"].items()},
-            "published": None,
-            "claims": (),
-            "vm": vm and VmChoice(vm["kernel"], tuple(vm["cpus"]), vm["deterministic"]),
-        }
-    )
+    changed = {
+        "policies": tuple(PolicyChoice(**choice) for choice in definition["policies"]),
+        "machines": tuple(definition["machines"]),
+        "varied": {name: tuple(values) for name, values in definition["varied"].items()},
+        "vm": vm and VmChoice(vm["kernel"], tuple(vm["cpus"]), vm["deterministic"]),
+    }
+    return Experiment(**{**definition, "published": None, "claims": (), **changed})
 
 
 def _policy_choice(text: str) -> PolicyChoice:
@@ -194,16 +182,16 @@ def told_sets(definition: Mapping) -> str:
 
 def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
     """Raises ExperimentError if a label stands twice: tables, tunables and the store go by it."""
-    for place, choice in enumerate(policies):
-        label = choice.label
-        same = next((other for other in policies[:place] if other.label == label), None)
-        if same is not None and same.policy != choice.policy:
+    first: dict[str, PolicyChoice] = {}
+    for choice in policies:
+        label, same = choice.label, first.setdefault(choice.label, choice)
+        if same.policy != choice.policy:
             raise ExperimentError(
                 f"label {label!r} is given to both {same.policy!r} and {choice.policy!r}",
                 f"give each a label of its own, as in {label}={same.policy}"
                 f" {label}_2={choice.policy}",
             )
-        if same is not None:
+        if same is not choice:
             raise ExperimentError(
                 f"policy {label!r} is given twice",
                 "leave out one, or compare it with itself under other tunables by LABEL=POLICY,"
@@ -212,7 +200,7 @@ def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
 
 
 def _in_range(place: str, value: object, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if type(value) is not int:
         raise BadValue(place, value, "is not a whole number")
     if not low <= value <= high:
         raise BadValue(place, value, f"is outside {low} to {high}")
@@ -242,20 +230,22 @@ def _label_tunables(given: Mapping[str, Mapping[str, str]], labels: list[str]) -
 
 
 def read_options(path: Path) -> dict:
-    """The options that an experiment file holds, for `build`.
+    """The options that an experiment file holds, for `build`; docs/reference/cli.md has the format.
 
-    Paths inside the file are relative to the file. See docs/reference/cli.md for the format.
-
-    Raises
-    ------
-    SchedlabError
-        If the file cannot be read, is not TOML, or has an unknown or ill-typed key.
+    Paths inside the file are relative to the file. Raises SchedlabError if it cannot be read, is
+    not TOML, or has an unknown or ill-typed key.
     """
     table = Table(user_file.toml(f"experiment file {path}", path), str(path))
     readers = {
-        **dict.fromkeys(("name", "title", "description", "workload"), _text),
+        **dict.fromkeys(
+            ("name", "title", "description", "workload"),
+            lambda table, key: table.get(key, str, "text", 'write it in "…"'),
+        ),
         **dict.fromkeys(("policies", "machine"), _names),
-        **dict.fromkeys(("repeat", "seed"), _whole_number),
+        **dict.fromkeys(
+            ("repeat", "seed"),
+            lambda table, key: table.number(key, None, 0, SEED_MAX, whole=True),
+        ),
         "vary": _varied,
         "with": Table.words,
         **dict.fromkeys(("with_machine", "set"), _words_of_each),
@@ -295,10 +285,6 @@ def _names(table: Table, key: str) -> list[str]:
     return [value] if isinstance(value, str) else list(table.texts(key))
 
 
-def _whole_number(table: Table, key: str) -> int:
-    return table.number(key, None, 0, SEED_MAX, whole=True)
-
-
 def _varied(table: Table, key: str) -> dict[str, tuple[Value, ...]]:
     """The values of each parameter: a list, or a text such as `1..5:2`, also in a list."""
     varied = table.table(key)
@@ -315,10 +301,6 @@ def _listed(table: Table, key: str) -> str:
         table.refuse(key, given, "is empty")
     items = Table(dict(enumerate(given)), table.place_of(key), " ")
     return ",".join(items.word(at) for at in items.given)
-
-
-def _text(table: Table, key: str) -> str:
-    return table.get(key, str, "text", 'write it in "…"')
 
 
 def _words_of_each(table: Table, key: str) -> dict[str, dict[str, str]]:

@@ -26,31 +26,34 @@ BLOCKED, PREEMPTED, UNKNOWN = "blocked", "preempted", "unknown"
 
 @dataclass(frozen=True)
 class Arm:
-    """What one of the two did with a scenario."""
+    """What one of the two did with a scenario.
+
+    `exits_ns` is when tasks ended, by pid, where stays go on after that: a dying task is still
+    switched.
+    """
 
     stays: Sequence[Sequence[int]]
     wakeups: Sequence[Sequence]
     exits_ns: Mapping[int, int] = field(default_factory=dict)
-    """When tasks ended, by pid, where stays go on after that: a dying task is still switched."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A task was put on the CPU in place of another."""
+    """A task was put on the CPU in place of another: the pid `chosen` for `previous`.
+
+    `previous`, None at the first decision, had `left` because it "blocked", was "preempted", or is
+    "unknown". `waiting` are the pids that were runnable and not chosen, the one that became so
+    first in front. The chosen one stayed for `ran_ns`. For `others_ns` before, the CPU was idle,
+    switching, or with tasks that are not of the scenario.
+    """
 
     at_ns: int
     chosen: int
-    """Its pid."""
     previous: int | None
-    """The pid that left, None at the first decision."""
     left: str
-    """How it left: "blocked", "preempted" or "unknown"."""
     waiting: tuple[int, ...]
-    """Pids that were runnable and not chosen, the one that became so first in front."""
     ran_ns: int
-    """How long the chosen one then stayed."""
     others_ns: int
-    """How long the CPU was idle, switching, or with tasks that are not of the scenario, before."""
 
     def agrees_with(self, other: Decision) -> bool:
         """Whether the same task was chosen after the same kind of leaving."""
@@ -60,14 +63,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What came of comparing two arms."""
+    """What came of comparing two arms.
+
+    `differs_at` is the index of the first decision that differs or is missing in one arm, None if
+    none is. `shares_percent` is the CPU time of each pid in percent of all pids': simulated,
+    played.
+    """
 
     simulated: Sequence[Decision]
     played: Sequence[Decision]
     differs_at: int | None
-    """Index of the first decision that differs or is missing in one arm; None if none is."""
     shares_percent: Mapping[int, tuple[float, float]]
-    """CPU time of each pid in percent of all pids': simulated, played."""
 
     @property
     def agrees(self) -> bool:
@@ -83,11 +89,8 @@ class Agreement:
 def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Agreement:
     """Aligns what simulator and kernel decided; O(decisions of both).
 
-    Parameters
-    ----------
-    is_stopped : bool
-        The workload is stopped at a time, so that the last decisions of the faster arm have no
-        counterpart; else both must end with the same number of decisions.
+    Where the workload `is_stopped` at a time, the last decisions of the faster arm have no
+    counterpart; else both must end with the same number of decisions.
     """
     ours, theirs = decisions(simulated), decisions(played)
     pairs = zip(ours, theirs, strict=False)
@@ -111,7 +114,7 @@ def decisions(arm: Arm) -> list[Decision]:
         key=lambda stay: (stay[0], stay[1]),
     )
     lefts = _how_left(stays, arm.wakeups)
-    found: list[Decision] = []
+    made: list[Decision] = []
     waiting: dict[int, int] = {}
     wakeups = sorted((at_ns, pid) for at_ns, pid, *_ in arm.wakeups)
     next_wakeup = 0
@@ -123,15 +126,15 @@ def decisions(arm: Arm) -> list[Decision]:
             next_wakeup += 1
         waiting.pop(pid, None)
         others_ns = from_ns - left_ns
-        if previous == pid and left == PREEMPTED and found:
-            found[-1] = replace(found[-1], ran_ns=found[-1].ran_ns + to_ns - from_ns)
+        if previous == pid and left == PREEMPTED and made:
+            made[-1] = replace(made[-1], ran_ns=made[-1].ran_ns + to_ns - from_ns)
         else:
             queue = tuple(sorted(waiting, key=lambda one: (waiting[one], one)))
-            found.append(Decision(from_ns, pid, previous, left, queue, to_ns - from_ns, others_ns))
+            made.append(Decision(from_ns, pid, previous, left, queue, to_ns - from_ns, others_ns))
         previous, left, left_ns = pid, how, to_ns
         if how == PREEMPTED:
             waiting[pid] = to_ns
-    return found
+    return made
 
 
 def _how_left(stays: Sequence[Sequence[int]], wakeups: Sequence[Sequence]) -> list[str]:

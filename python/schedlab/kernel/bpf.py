@@ -26,18 +26,8 @@ PROGRAM_TIMEOUT_S = 60
 
 # -mcpu=v3 is what every kernel with sched_ext takes. Overflow and aliasing are as in the kernel.
 FLAGS = (
-    "-std=gnu17",
-    "-O2",
-    "-g",
-    "-Wall",
-    "-Wextra",
-    "-Wno-unused-parameter",
-    "-fno-color-diagnostics",
-    "-fno-strict-aliasing",
-    "-fwrapv",
-    "-target",
-    "bpf",
-    "-mcpu=v3",
+    *("-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter"),
+    *("-fno-color-diagnostics", "-fno-strict-aliasing", "-fwrapv", "-target", "bpf", "-mcpu=v3"),
     "-ffile-compilation-dir=.",
 )
 
@@ -66,13 +56,9 @@ def find_clang() -> Clang | None:
 def object_of(source: Path, tell: Callable[[str], None] = print_note) -> Path:
     """The BPF object of a policy's C file, built if the cache does not have it.
 
-    When it is built, `tell` is given clang's warnings of a user's own file.
-
-    Raises
-    ------
-    SchedlabError
-        If there is no clang of version 19 or later, the policy does not compile (with the
-        compiler's own words), or the cache cannot be written.
+    When it is built, `tell` is given clang's warnings of a user's own file. Raises SchedlabError if
+    there is no clang of version 19 or later, the policy does not compile (with the compiler's own
+    words), or the cache cannot be written.
     """
     clang = find_clang()
     if clang is None:

@@ -31,31 +31,27 @@ SERIES_OF = {"cfs": "6.1", "eevdf": "6.12"}
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of the cache."""
+    """A kernel of the cache, with its own scheduler; sched_ext is "absent", "sound" or "broken"."""
 
     name: str
     release: str
     scheduler: str
-    """Its own one."""
     sched_ext: str
-    """"absent", "sound" or "broken"."""
     sha256: str
 
 
 @dataclass(frozen=True)
 class Platform:
-    """A virtual machine."""
+    """A virtual machine; `cpus` is N[,SOCKETS,CORES,THREADS], `qemu` its version in words, `guest`
+    the digest of the program that plays workloads in it."""
 
     kernel: Kernel
     cpus: str
-    """N[,SOCKETS,CORES,THREADS]."""
     accelerator: str
     deterministic: bool
     memory_mib: int
     qemu: str
-    """Its version in words."""
     guest: str
-    """Digest of the program that plays workloads in it."""
 
     @property
     def digest(self) -> str:
@@ -110,15 +106,15 @@ def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
 
 
 def find_kernel(name: str | None) -> Kernel:
-    """A kernel of the cache by its name, or the newest that policies can be loaded into.
-
-    Raises SchedlabError if the cache has none.
-    """
+    """The kernel that `find_record` finds."""
     return kernel_of(find_record(name))
 
 
 def find_record(name: str | None) -> Mapping:
-    """The same as `find_kernel`, with all that the cache knows of the kernel."""
+    """All that the cache knows of a kernel, by its name, or of the newest that takes policies.
+
+    Raises SchedlabError if the cache has none.
+    """
     native = catalogue.native()
     try:
         return native.kernels_find(str(catalogue.kernels_directory()), name)

@@ -24,16 +24,16 @@ POLICY_OBJECT = "/policy.o"
 
 @dataclass
 class Job:
-    """The work of one boot, and the files that it needs; see crates/kernel/src/job.rs."""
+    """The work of one boot, and the files that it needs; see crates/kernel/src/job.rs.
+
+    With `deterministic`, the guest's clock counts instructions. `spec` is what the guest reads: the
+    work, its limits, and when it begins. `files` has contents by their absolute paths in the guest.
+    """
 
     deterministic: bool = False
-    """Whether the guest's clock counts instructions."""
     record_kib_per_cpu: int = RECORD_KIB
-    """How much of what the scheduler does is recorded in each play."""
     spec: dict[str, Any] = field(default_factory=lambda: {"work": []})
-    """What the guest reads: the work, its limits, and when it begins."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """Contents by their absolute paths in the guest."""
 
     def play(
         self,

@@ -20,6 +20,8 @@ SIMULATED = (
     *("events", "ticks", "interrupts", "cpu_time_ns"),
     *("response_ns", "deadlines", "deadline_misses", "requests"),
 )
+# How far a recording can be relied on.
+RELIABILITY = ("lost", "others_ns", "idle_while_waiting_ns")
 BOOT_HINT = "a kernel may hang while it boots, or this machine be too busy: try --cpus 1, or again"
 
 
@@ -49,16 +51,9 @@ def result_of(
 ) -> dict:
     """The result of one boot that played one workload.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-        What the guest told, see crates/kernel/src/records.rs.
-    end, message, console : str
-        How the machine ended: a word, in words, and the last that its kernel printed.
-    until_ns : int, optional
-        When the run was to be stopped; stopped at any other time, it has failed.
-    timeline : bool
-        Whether to keep every stay of a task on a CPU.
+    `records` are what the guest told, see crates/kernel/src/records.rs; the machine's end is a
+    word, the same in words, and the last that its kernel printed. A run that was stopped at another
+    time than `until_ns` has failed. With `timeline`, every stay of a task on a CPU is kept.
     """
     told = {record["record"]: record for record in records}
     failed = _failure_of(told, end, message, console)
@@ -110,10 +105,8 @@ def _failure_of(told: Mapping, end: str, message: str, console: str) -> dict | N
         return failure("refused", f"{how}: {refused['reason']}", refused["hint"], refused["log"])
     if "ejected" in told:
         ejected = told["ejected"]
-        said = ": ".join(filter(None, (ejected["reason"], ejected["message"])))
-        return failure(
-            "ejected", f"the kernel ejected it: {said}", ejected["hint"], ejected["dump"]
-        )
+        reasons = filter(None, ("the kernel ejected it", ejected["reason"], ejected["message"]))
+        return failure("ejected", ": ".join(reasons), ejected["hint"], ejected["dump"])
     if "error" in told:
         return failure("guest", told["error"]["message"], "", console)
     if end != POWERED_OFF or "played" not in told:
@@ -134,22 +127,18 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
         "digest": digest_of(_what_happened(played, whole))[:DIGEST_DIGITS],
         "makespan_ns": played["makespan_ns"],
         "elapsed_ns": elapsed_ns,
-        "messages": played["messages"],
-        "nr_tasks": played["nr_tasks"],
-        "nr_cpus": played["nr_cpus"],
+        **{name: played[name] for name in ("messages", "nr_tasks", "nr_cpus")},
         "switches": _sum(whole, "switches"),
         "voluntary_switches": _sum(whole or played, "voluntary_switches"),
         "involuntary_switches": _sum(whole or played, "involuntary_switches"),
         "migrations": _sum(whole, "migrations"),
         "wakeups": _sum(whole, "wakeups"),
-        "run_ns": whole and whole["run_ns"],
-        "wait_ns": whole and whole["wait_ns"],
-        "wakeup_latency_ns": whole and whole["wakeup_latency_ns"],
+        **{name: whole and whole[name] for name in ("run_ns", "wait_ns", "wakeup_latency_ns")},
         "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
         "task_groups": _task_groups(played, whole),
         "timeline": whole["timeline"] if keeps else None,
         "timeline_names": names if keeps else None,
-        "recording": _recording(schedule),
+        "recording": schedule and {name: schedule[name] for name in RELIABILITY},
         **dict.fromkeys(SIMULATED),
     }
 
@@ -206,11 +195,3 @@ def _task_groups(played: Mapping, whole: Mapping | None) -> list[dict]:
         }
         groups.append({**group, **counted})
     return groups
-
-
-def _recording(schedule: Mapping | None) -> dict | None:
-    """How far the recording can be relied on."""
-    if schedule is None:
-        return None
-    names = ("lost", "others_ns", "idle_while_waiting_ns")
-    return {name: schedule[name] for name in names}

@@ -6,12 +6,13 @@ A machine whose guest is ours is kept once it has booted: the next one goes on f
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from schedlab import catalogue, programs
 
@@ -40,26 +41,28 @@ DEATH = re.compile(r"BUG: |Oops: |PANIC: |general protection fault|Kernel panic 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a boot may take, in seconds of this machine's clock."""
+    """How long a boot may take, in seconds of this machine's clock.
+
+    `boot_s` is from power on to the guest's first line, `wall_s` to the end, `quiet_s` from one
+    line to the next, where it is limited.
+    """
 
     boot_s: float = 600.0
-    """From power on to the guest's first line."""
     wall_s: float = 600.0
-    """From power on to the end."""
     quiet_s: float | None = None
-    """From one line to the next, once there was one; None is as long as there is time."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What a guest loads before it gets its job."""
+    """What a guest loads before it gets its job: a BPF object, and what to set in it.
+
+    `is_kept` says whether the machine that has loaded it is saved; it is kept once `judge_policy`
+    says so.
+    """
 
     content: bytes
-    """A BPF object."""
     tunables: Mapping[str, int] = field(default_factory=dict)
-    """What to set in it."""
     is_kept: bool = True
-    """Whether the machine that has loaded it is saved; it is kept once `judge_policy` says so."""
 
     def files(self) -> dict[str, bytes]:
         """The guest's files, as crates/kernel/src/job.rs has them."""
@@ -73,31 +76,32 @@ def texts(tunables: Mapping[str, int]) -> dict[str, str]:
 
 
 @dataclass
-class Boot:
-    """One boot: iterate over it for the guest's lines, then see how it ended."""
+class Boot(contextlib.AbstractContextManager):
+    """One boot: iterate over it for the guest's lines, then see how it ended.
+
+    `start_again` starts such a machine once more; None where that would end the same way. `tells`
+    is called now and then with how far the machine is: "booting", "saving", "restoring" or
+    "working". `quiet_s` is as in `Limits`.
+
+    Once it has ended, `end` is "powered_off", "panicked", "boot_timed_out", "not_restored",
+    "timed_out", "flooded" or "qemu_failed", `message` the same in words, and `console` the last of
+    what the kernel wrote there: the evidence. `booted_after_ns` is the time on this machine's clock
+    from power on to the first line. `failed_start` is how a first machine ended that said nothing,
+    with the last of its console, else empty. `boot` is which boot it went on from: equal for all
+    that do; empty for a guest that is not ours.
+    """
 
     machine: object
     start_again: Callable[[], object] | None = None
-    """Starts such a machine once more; None where that would end the same way."""
     end: str = ""
-    """"powered_off", "panicked", "boot_timed_out", "not_restored", "timed_out", "flooded" or
-    "qemu_failed"."""
     message: str = ""
-    """The end in words."""
     console: str = ""
-    """The last of what the kernel wrote to its console: the evidence."""
     booted_after_ns: int | None = None
-    """Time on this machine's clock from power on to the first line."""
     lines: list[str] = field(default_factory=list)
     failed_start: str = ""
-    """How a first machine ended that said nothing, with the last of its console; else empty."""
     boot: str = ""
-    """Which boot it goes on from: equal for all that do; empty for a guest that is not ours."""
     tells: Callable[[str], None] | None = None
-    """Called now and then with how far the machine is: "booting", "saving", "restoring" or
-    "working"."""
     quiet_s: float | None = None
-    """The limit of this name."""
 
     def __iter__(self) -> Iterator[str]:
         """Every line, as it comes."""
@@ -148,11 +152,7 @@ class Boot:
         else:
             self.machine.forget_policy()
 
-    def __enter__(self) -> Boot:
-        return self
-
     def __exit__(self, *_exception: object) -> None:
-        """The machine does not outlive its use."""
         self.machine.close()
 
     def run(self) -> Boot:
@@ -193,22 +193,12 @@ def start(
     """Starts a guest of ours, which gets `files` once it has booted and then does its job.
 
     The machine goes on from a boot of the same kernel, guest, `executables` and options where one
-    is kept. Machines of different seeds are different boots; with a deterministic clock each boot
-    is equal, and there is one.
-
-    Parameters
-    ----------
-    job : mapping
-        What the guest does, see crates/kernel/src/job.rs.
-    files, executables : mapping
-        Contents by their absolute paths in the guest: those of this job, and those that the
-        machine has from the beginning.
-    policy : Policy, optional
-        What the guest loads before it gets `files`.
-    keep : bool
-        Whether the machine may go on from a boot that was kept, and is kept itself.
-    options
-        As `boot` has them, with its errors; SchedlabError too if the guest's program is missing.
+    is kept; unless `keep`, it does not, nor is it kept. Machines of different seeds are different
+    boots; with a deterministic clock each boot is equal, and there is one. `job` is what the guest
+    does, see crates/kernel/src/job.rs, and `policy` what it loads before it gets `files`. `files`
+    and `executables` are contents by their absolute paths in the guest: those of this job, and
+    those that the machine has from the beginning. `options` and errors are those of `boot`;
+    SchedlabError too if the guest's program is missing.
     """
     is_deterministic = options.get("deterministic", False)
     options |= {"seed": 1} if is_deterministic else {}
@@ -225,61 +215,38 @@ def start(
     )
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What is booted; see `_native.boot`."""
-
-    cpus: str = "1"
-    """`N`, or `N,SOCKETS,CORES,THREADS`."""
-    memory_mib: int = 1024
-    accelerator: str | None = None
-    """"kvm" or "tcg"; KVM where it works, if not given."""
-    deterministic: bool = False
-    """The clock counts instructions: equal boots give equal lines, to the nanosecond."""
-    seed: int = 1
-    settle_s: float = 0.0
-    align_clocks: bool = False
-    record_kib_per_cpu: int = 0
-    keep_in: str | None = None
-    keep_with_policy: bool = False
-    kernel_arguments: Sequence[str] = ()
-
-
 def boot(
     kernel: str,
     files: object,
     job: object = None,
     policy: object = None,
     *,
+    accelerator: str | None = None,
     limits: Limits | None = None,
     tells: Callable[[str], None] | None = None,
     **machine,
 ) -> Boot:
-    """Starts a kernel of the cache with an initramfs.
+    """Starts a kernel of the cache with an initramfs; `machine` is what else `_native.boot` takes.
 
-    Parameters
-    ----------
-    job, policy : Initramfs, optional
-        What a guest of ours gets once it has booted, see `start`.
-    tells : callable, optional
-        See `Boot.tells`.
-    machine
-        The fields of `Machine`.
-
-    Raises
-    ------
-    NativeError
-        If there is no such kernel, no QEMU, or a value cannot be used.
+    `job` and `policy` are initramfs that a guest of ours gets once it has booted, see `start`.
+    Where nothing else is said, the accelerator is KVM if it works here. `tells` is as in `Boot`.
+    Raises NativeError if there is no such kernel, no QEMU, or a value cannot be used.
     """
-    native, of = catalogue.native(), Machine(**machine)
+    native, directory = catalogue.native(), str(catalogue.kernels_directory())
     limits = limits or Limits()
-    directory = str(catalogue.kernels_directory())
-    options = asdict(of)
-    if of.accelerator is None:
-        fastest = native.fastest_accelerator
-        options["accelerator"] = "tcg" if of.deterministic else fastest(directory, kernel)
-    options |= {"boot_limit_s": limits.boot_s, "wall_limit_s": limits.wall_s}
-    options |= {"kernel_arguments": list(of.kernel_arguments)}
-    start = functools.partial(native.boot, directory, kernel, files, job, policy, **options)
+    if accelerator is None and machine.get("deterministic"):
+        accelerator = "tcg"
+    start = functools.partial(
+        native.boot,
+        directory,
+        kernel,
+        files,
+        job,
+        policy,
+        accelerator=accelerator or native.fastest_accelerator(directory, kernel),
+        boot_limit_s=limits.boot_s,
+        wall_limit_s=limits.wall_s,
+        **machine,
+    )
     again = functools.partial(start, boot_effort_s=BOOT_EFFORT_AGAIN_S)
     return Boot(start(boot_effort_s=BOOT_EFFORT_S), again, tells=tells, quiet_s=limits.quiet_s)
