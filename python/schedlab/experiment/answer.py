@@ -39,22 +39,8 @@ class Answer:
 
 
 def answer_of(definition: Mapping, command: str, records: Sequence[RunRecord]) -> Answer:
-    """The answer that runs give.
-
-    Parameters
-    ----------
-    definition : mapping
-        `Experiment.definition`, or what a store has of it.
-    command : str
-        What to type to make the same runs again.
-    records : sequence of RunRecord
-        As for `study_of`.
-
-    Raises
-    ------
-    ValueError
-        If there is no record.
-    """
+    """The answer that runs give; ValueError if there is none. `definition` is that of an
+    `Experiment`, or what a store has of it. Who types `command` makes the same runs again."""
     study = study_of(records)
     return Answer(
         definition,

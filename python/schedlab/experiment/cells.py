@@ -62,10 +62,8 @@ class ChosenPolicy:
 
 @dataclass(frozen=True)
 class ChosenMachine:
-    """A machine of an experiment: a file, or the platform of a virtual one.
-
-    `policies` are those that the file singles out, as in `hz_by_policy`.
-    """
+    """A machine of an experiment: a file, or the platform of a virtual one. `policies` are those
+    that the file singles out, as in `hz_by_policy`."""
 
     given: str
     name: str
@@ -245,10 +243,8 @@ def _combinations(
 
 
 def _refuse_unplayable(experiment: Experiment) -> None:
-    """Raises ExperimentError if real tasks cannot do what the workload says.
-
-    A guest would say so too, but only once it has booted, and of its own copy of the file.
-    """
+    """Raises ExperimentError if real tasks cannot do what the workload says. A guest would say so
+    too, but only once it has booted, and of its own copy of the file."""
     path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
     for _, given in _combinations(path, experiment, ""):
         workload = _load_workload(path, given, experiment)
@@ -267,10 +263,8 @@ def _load_workload(
     experiment: Experiment,
     machine: ChosenMachine | None = None,
 ):
-    """The workload, which `machine`, if it is known, has the CPUs for.
-
-    An error says which option the core found wrong, not only which parameter.
-    """
+    """The workload, which `machine`, if it is known, has the CPUs for. An error says which option
+    the core found wrong, not only which parameter."""
     places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
     for name, text in given.items():
         # Python refuses to read numbers of thousands of digits.
@@ -319,10 +313,8 @@ def _choose_policy(
 
 
 def parse_settings(policy: Any, label: str, texts: Mapping[str, str]) -> dict[str, int]:
-    """The values that --set gives to tunables of a compiled policy.
-
-    Raises UnknownName or BadValue if it has no such tunable, or that cannot have the value.
-    """
+    """The values that --set gives to tunables of a compiled policy. Raises UnknownName or BadValue
+    if it has no such tunable, or that cannot have the value."""
     kinds = {tunable["name"]: tunable["type"] for tunable in policy.tunables}
     settings = {}
     for name, text in texts.items():

@@ -20,6 +20,7 @@ CLAIMS_MAX = 100
 NICE_RANGE = (-20, 19)
 # Of a ratio, a share in percent, or a factor: what is no slip of the pen.
 LEAST, MOST = 1e-12, 1e12
+NUMBERS = ("published", "at_least", "at_most", "within")
 
 Place = Mapping[str, str | int | float]
 """What tells cells apart: `policy`, `machine`, and the values of what was varied."""
@@ -51,23 +52,12 @@ class Claim:
 def read(
     place: str, raw: object, known: Mapping[str, Iterable], ideal: str | None
 ) -> tuple[Claim, ...]:
-    """The claims of an experiment file.
+    """The claims of an experiment file: `raw` is what it has under `claims`.
 
-    Parameters
-    ----------
-    place : str
-        Where they stand, for messages.
-    raw : object
-        What TOML has under `claims`.
-    known : mapping
-        The values that there are of `policy`, `machine` and each varied parameter.
-    ideal : str or None
-        What the published times call ideal; None where the file names no table of them.
-
-    Raises
-    ------
-    SchedlabError
-        If a claim has an unknown key, names what is not in the experiment, or says no bounds.
+    `known` has the values that there are of `policy`, `machine` and each varied parameter; `ideal`
+    is what the published times call ideal, None where the file names no table of them. Raises
+    SchedlabError if a claim has an unknown key, names what is not in the experiment, or says no
+    bounds.
     """
     if not isinstance(raw, list) or not all(isinstance(table, dict) for table in raw):
         raise BadValue(place, raw, "is not a list of tables", f"write [[claims]]; {CLAIM_HINT}")
@@ -98,10 +88,7 @@ def _claim(table: Table, known: Mapping[str, list], ideal: str | None) -> Claim:
         _places(table.table("over", CLAIM_HINT), known) if "over" in table.given else (),
         table.flag("over_ideal"),
         _number(table, "share_of_nice", *NICE_RANGE, whole=True),
-        *(
-            _number(table, key, LEAST, MOST)
-            for key in ("published", "at_least", "at_most", "within")
-        ),
+        *(_number(table, key, LEAST, MOST) for key in NUMBERS),
     )
     _refuse_contradictions(place, claim, ideal)
     return claim

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -284,25 +285,23 @@ class Findings:
         """Rows and small scenarios; of those that a crash of one kind ended only the first, which
         says how many there are."""
         first_of: dict[str, dict] = {}
-        counts: dict[str, int] = {}
-
-        def is_first(row: dict, problem: Mapping | None) -> dict | None:
-            """The row, or None if a crash of its kind was told before."""
-            if problem is None or problem["message"] not in self.crashes:
-                return row
-            cause = self.cause(problem["message"])
-            counts[cause] = counts.get(cause, 0) + 1
-            if cause in first_of:
-                return None
-            first_of[cause] = dict(row)
-            return first_of[cause]
-
-        rows = [is_first(row, row["problem"]) for row in self.rows]
-        small = [is_first(scope, (scope["failed"] or {}).get("problem")) for scope in self.small]
+        counts: Counter[str] = Counter()
+        rows: list[dict] = []
+        small: list[dict] = []
+        found = [(rows, row, row["problem"]) for row in self.rows]
+        found += [(small, scope, (scope["failed"] or {}).get("problem")) for scope in self.small]
+        for told, row, problem in found:
+            if problem is not None and problem["message"] in self.crashes:
+                cause = self.cause(problem["message"])
+                counts[cause] += 1
+                if counts[cause] > 1:
+                    continue
+                row = first_of[cause] = dict(row)
+            told.append(row)
         for cause, row in first_of.items():
             name = "check" if "check" in row else "name"
             row[name] += f" and {counts[cause] - 1} more" * (counts[cause] > 1)
-        return [row for row in rows if row], [scope for scope in small if scope]
+        return rows, small
 
     def as_json(self, violations: Sequence[Mapping]) -> dict:
         """All that was found."""

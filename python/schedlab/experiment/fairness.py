@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from schedlab.experiment.study import Panel, Study
 from schedlab.nice import fair_shares, weight_of
 from schedlab.statistics.estimates import Estimate, estimate
-
-if TYPE_CHECKING:
-    from schedlab.experiment.study import Panel, Study
 
 # Share of a run that a task which never sleeps may be neither running nor waiting: switches.
 ASLEEP_MAX = 0.01
@@ -42,10 +39,8 @@ class NiceShare:
 
 @dataclass(frozen=True, slots=True)
 class ShareErrors:
-    """One policy in one cell; `shares` by ascending nice. Errors in percentage points.
-
-    `largest` and `mean` are over the nice values, of errors without their sign.
-    """
+    """One policy in one cell; `shares` by ascending nice. Errors in percentage points. `largest`
+    and `mean` are over the nice values, of errors without their sign."""
 
     panel: Panel
     x: float | str | None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from schedlab.experiment import interactivity_figures, timeline_figure
+from schedlab.experiment.fairness import ShareErrors
 from schedlab.experiment.interactivity import PERCENTILES, Delays, Metrics, Requests
 from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.report import figures as report_figures
@@ -40,16 +41,8 @@ def figures_of(
 ) -> dict[str, list[tuple[Panel, Markup]] | dict | None]:
     """Every figure of the page by the name it has there: lists of panels with their figures.
 
-    Parameters
-    ----------
-    study, metrics : Study, Metrics
-        What is drawn.
-    looks : mapping of policy to Look
-        One for every policy of the study.
-    split_rows : sequence of mapping
-        `panel`, `policy` and `shares` of each row of the table of CPU time.
-    timelines : Timelines, optional
-        A pair of runs to look into.
+    `looks` has one for every policy of the study; `split_rows` are the rows of the table of CPU
+    time, with `panel`, `policy` and `shares`.
     """
     drawn = {
         "curve_figures": makespan_figures(study, looks),
@@ -75,9 +68,7 @@ def figures_of(
 
 def makespan_figures(study: Study, looks: Mapping[str, Look]) -> Drawn:
     """Makespan over what was varied, a curve a policy, else a dot each; a figure a panel with runs.
-
-    All have the same scale.
-    """
+    All have the same scale."""
     drawn = _series_of_panels(study, lambda cell, policy: cell.makespan.get(policy))
     y_max = report_figures.shared_y_max([report_figures.highest_of(series) for _, series in drawn])
     title = f"makespan ({study.unit})"
@@ -164,8 +155,7 @@ def _ecdf_figures(
     for panel, rows in _by_panel(delays):
         curves = {row.policy: row.curve for row in rows}
         if all(len(values) for values, _ in curves.values()):
-            y_title = f"{events} within"
-            figure = interactivity_figures.ecdf_figure(curves, looks, what, y_title)
+            figure = interactivity_figures.ecdf_figure(curves, looks, what, f"{events} within")
             figures.append((panel, figure))
     return figures
 
@@ -184,25 +174,34 @@ def _response_figures(requests: Sequence[Requests], looks: Mapping[str, Look]) -
 
 
 def _deadline_figures(metrics: Metrics, looks: Mapping[str, Look]) -> Drawn:
-    figures = []
-    for panel, rows in _by_panel([row for row in metrics.requests if row.missed]):
-        series: dict[str, list[Point]] = {}
-        for row in rows:
-            series.setdefault(row.policy, []).append(_point(row.name, row.missed))
-        title = "deadlines missed (%)"
-        figure = interactivity_figures.grouped_figure(series, looks, "requests of", title)
-        figures.append((panel, figure))
-    return figures
+    rows = [row for row in metrics.requests if row.missed]
+    titles = ("requests of", "deadlines missed (%)")
+    return _grouped_figures(rows, lambda row: [_point(row.name, row.missed)], looks, titles)
 
 
 def _share_figures(metrics: Metrics, looks: Mapping[str, Look]) -> Drawn:
+    titles = ("nice value of the tasks", "error of share (percentage points)")
+
+    def points(row: ShareErrors) -> list[Point]:
+        return [_point(str(share.nice), share.error) for share in row.shares]
+
+    return _grouped_figures(metrics.shares, points, looks, titles, about_zero=True)
+
+
+def _grouped_figures(
+    rows: Sequence,
+    points: Callable[[Any], list[Point]],
+    looks: Mapping[str, Look],
+    titles: tuple[str, str],
+    about_zero: bool = False,
+) -> Drawn:
+    """A figure a panel, with the points of all rows of a policy."""
     figures = []
-    for panel, rows in _by_panel(metrics.shares):
-        series = {
-            row.policy: [_point(str(one.nice), one.error) for one in row.shares] for row in rows
-        }
-        titles = ("nice value of the tasks", "error of share (percentage points)")
-        figure = interactivity_figures.grouped_figure(series, looks, *titles, about_zero=True)
+    for panel, of_panel in _by_panel(rows):
+        series: dict[str, list[Point]] = {}
+        for row in of_panel:
+            series.setdefault(row.policy, []).extend(points(row))
+        figure = interactivity_figures.grouped_figure(series, looks, *titles, about_zero)
         figures.append((panel, figure))
     return figures
 

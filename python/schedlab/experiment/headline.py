@@ -8,23 +8,18 @@ else response times, else shares of CPU time, else wake-up latencies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from schedlab.experiment.interactivity import Metrics
+from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.report.forms import interval_text, list_text, number_text, time_text
 from schedlab.statistics.estimates import THRESHOLD, Estimate
-
-if TYPE_CHECKING:
-    from schedlab.experiment.interactivity import Metrics
-    from schedlab.experiment.study import Panel, ScenarioRuns, Study
 
 Form = Callable[[float], str]
 
 
 def equal_times(cell: ScenarioRuns) -> bool:
-    """Whether nothing in the times of a cell tells policies apart; False for fewer than two.
-
-    Every two of them differ by less than their intervals, or by less than what is worth a word.
-    """
+    """Whether nothing in the times of a cell tells policies apart; False for fewer than two. Every
+    two of them differ by less than their intervals, or by less than what is worth a word."""
     makespans = list(cell.makespan.values())
     if len(makespans) < 2:
         return False

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from schedlab.experiment.fairness import ShareErrors, share_errors
+from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.statistics.estimates import (
     Estimate,
     estimate,
@@ -19,9 +19,6 @@ from schedlab.statistics.estimates import (
     mean_ecdf,
     percent_estimate,
 )
-
-if TYPE_CHECKING:
-    from schedlab.experiment.study import Panel, ScenarioRuns, Study
 
 PERCENTILES = ("p50", "p90", "p99", "max")
 

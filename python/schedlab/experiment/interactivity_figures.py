@@ -42,14 +42,8 @@ def ecdf_figure(
 ) -> go.Figure:
     """A distribution function a policy, on a log axis of time; a delay of 0 is drawn at 1 ns.
 
-    Parameters
-    ----------
-    curves : mapping of policy to (values, shares)
-        As `statistics.mean_ecdf` gives them; values in nanoseconds.
-    looks : mapping of policy to Look
-        As `report.figures.looks_of` gives them for the whole report.
-    x_title, y_title : str
-        What is delayed, without a unit, which stands at the ticks; of what there is a share.
+    `looks` is as `report.figures.looks_of` gives it for the whole report. `x_title` says what is
+    delayed, without a unit, which stands at the ticks; `y_title` of what there is a share.
     """
     figure = go.Figure()
     drawn = {
@@ -62,7 +56,17 @@ def ecdf_figure(
         # From the first value up, and on to the right end, where all of a policy's delays lie.
         xs = np.concatenate([values[:1], values, [high]])
         ys = np.concatenate([[0.0], percents, percents[-1:]])
-        _draw_curve(figure, name, xs, np.round(ys, 3), looks[name])
+        look = looks[name]
+        figure.add_scatter(
+            name=f"{look.glyph} {label(name)}",
+            legendgroup=name,
+            x=xs,
+            y=np.round(ys, 3),
+            mode="lines",
+            line={"color": look.colour, "width": 2.2, "dash": look.dash, "shape": "hv"},
+            customdata=[tick_text(x) for x in xs],
+            hovertemplate="%{y:.1f} % within %{customdata}<extra>" + escape(name) + "</extra>",
+        )
     for name, (values, percents) in drawn.items():
         _draw_marks(figure, name, values, percents, looks[name])
     _lay_out(figure, x_title, f"{y_title} (%)")
@@ -88,16 +92,9 @@ def grouped_figure(
 ) -> go.Figure:
     """A dot a policy side by side at every place of the x axis, intervals as whiskers.
 
-    Parameters
-    ----------
-    series : mapping of policy to points
-        x is the word that names the place; a policy may lack some. No line joins them.
-    looks : mapping of policy to Look
-        As `report.figures.looks_of` gives them for the whole report.
-    x_title, y_title : str
-        With unit.
-    about_zero : bool, optional
-        Whether a dashed line at zero is what values are held against; else the y axis begins there.
+    x of a point is the word that names the place; a policy may lack some, and no line joins them.
+    `looks` is as in `ecdf_figure`. With `about_zero`, values are held against a dashed line at
+    zero; else the y axis begins there.
     """
     places = list(dict.fromkeys(point.x for points in series.values() for point in points))
     figure = go.Figure()
@@ -132,19 +129,6 @@ def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
     figure.update_layout(layout(x_title, y_title, _RIGHT_PX))
     figure.update_layout(
         showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
-    )
-
-
-def _draw_curve(figure: go.Figure, name: str, xs, ys, look: Look) -> None:
-    figure.add_scatter(
-        name=f"{look.glyph} {label(name)}",
-        legendgroup=name,
-        x=xs,
-        y=ys,
-        mode="lines",
-        line={"color": look.colour, "width": 2.2, "dash": look.dash, "shape": "hv"},
-        customdata=[tick_text(x) for x in xs],
-        hovertemplate="%{y:.1f} % within %{customdata}<extra>" + escape(name) + "</extra>",
     )
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from schedlab.experiment.answer import Answer
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import overlap, told_panels
 from schedlab.experiment.interactivity import PERCENTILES
 from schedlab.experiment.published import rank_text
 from schedlab.experiment.study import Panel, ScenarioRuns, Study
+from schedlab.experiment.timelines import Timelines
 from schedlab.experiment.verdicts import (
     bounds_text,
     pairing_text,
@@ -31,33 +32,20 @@ from schedlab.statistics.estimates import (
     CONFIDENCE,
     QUANTILE_LEVELS,
     THRESHOLD,
-    Contrast,
     Estimate,
     Ratio,
     Verdict,
     estimate,
 )
-from schedlab.store.runs import measured_on
-
-if TYPE_CHECKING:
-    from schedlab.experiment.answer import Answer
-    from schedlab.experiment.timelines import Timelines
-    from schedlab.store.runs import RunRecord
+from schedlab.store.runs import RunRecord, measured_on
 
 DIGEST_CHARACTERS_SHOWN = 12
 WAY_OUT = "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store"
 
 
 def write(path: str | os.PathLike[str], answer: Answer, timelines: Timelines | None = None) -> None:
-    """Writes the page of an experiment, with `timelines` of a pair of its runs.
-
-    Readers of `path` see the old file or the whole new one.
-
-    Raises
-    ------
-    SchedlabError
-        If the file cannot be written.
-    """
+    """Writes the page of an experiment, with `timelines` of a pair of its runs. Readers of `path`
+    see the old file or the whole new one. Raises SchedlabError if it cannot be written."""
     pages.write(path, render(answer, timelines), WAY_OUT)
 
 
@@ -114,13 +102,10 @@ def bounded(value: Estimate | Ratio, scale: float = 1.0, form: forms.Form = numb
 
 
 def summary(study: Study, equal: Mapping[str, str]) -> dict[str, str | list[tuple[str, str]]]:
-    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`.
-
-    `equal` is what `headline.told_panels` gives.
-    """
-    is_time_equal = len(equal) == len(study.panels)
+    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`. `equal`
+    is what `headline.told_panels` gives."""
     return {
-        "opening": " ".join(_opening_sentences(study, is_time_equal)),
+        "opening": " ".join(_opening_sentences(study, len(equal) == len(study.panels))),
         "panels": [(p.name, equal.get(p.name) or _panel_sentence(study, p)) for p in study.panels],
         "growth": _growth_sentence(study),
     }
@@ -153,10 +138,8 @@ def _opening_sentences(study: Study, is_time_equal: bool) -> list[str]:
 
 
 def _panel_sentence(study: Study, panel: Panel) -> str:
-    """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere.
-
-    For panels that tell policies apart somewhere; of the others see `headline`.
-    """
+    """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere. For
+    panels that tell policies apart somewhere; of the others see `headline`."""
     cells = [cell for cell in panel.cells if cell.makespan]
     if not cells:
         return "no run completed."
@@ -164,12 +147,23 @@ def _panel_sentence(study: Study, panel: Panel) -> str:
     best, *others = sorted(last.makespan, key=lambda name: last.makespan[name].mean)
     where = "" if study.axis is None else f" at {study.axis} = {last.x}"
     text = f"{best} has the lowest mean time{where}: {mean(last.makespan[best])} {study.unit}"
-    if best in last.comparisons:
-        text += f", {_compared(last.comparisons[best])} {study.policies[0]}"
-    elif others and others[0] in last.comparisons:
-        text += f"; next is {others[0]} with {_compared(last.comparisons[others[0]])} that"
-    text += _near(last, best, others)
-    return text + "." + (_elsewhere(best, cells, study.axis) if len(cells) > 1 else "")
+    compared = {
+        policy: f"{bounded(contrast.ratio, form=ratio_text)} times the time of"
+        for policy, contrast in last.comparisons.items()
+    }
+    if best in compared:
+        text += f", {compared[best]} {study.policies[0]}"
+    elif others and others[0] in compared:
+        text += f"; next is {others[0]} with {compared[others[0]]} that"
+    text += f"{_near(last, best, others)}."
+    if len(cells) == 1:
+        return text
+    lowest = [min(cell.makespan, key=lambda name: cell.makespan[name].mean) for cell in cells]
+    leaders = dict.fromkeys([best, *lowest])
+    if len(leaders) == 1:
+        return f"{text} It is lowest at every value of {study.axis}."
+    counts = list_text([f"{name} at {lowest.count(name)}" for name in leaders])
+    return f"{text} Lowest over all {len(cells)} values of {study.axis}: {counts} of them."
 
 
 def _near(cell: ScenarioRuns, best: str, others: Sequence[str]) -> str:
@@ -189,36 +183,18 @@ def _near(cell: ScenarioRuns, best: str, others: Sequence[str]) -> str:
     return text
 
 
-def _elsewhere(best: str, cells: Sequence[ScenarioRuns], axis: str | None) -> str:
-    """Who has the lowest mean at the other values of what was varied."""
-    lowest = [min(c.makespan, key=lambda name: c.makespan[name].mean) for c in cells]
-    others = [name for name in dict.fromkeys(lowest) if name != best]
-    if not others:
-        return f" It is lowest at every value of {axis}."
-    counts = [f"{name} at {lowest.count(name)}" for name in (best, *others)]
-    return f" Lowest over all {len(cells)} values of {axis}: {list_text(counts)} of them."
-
-
-def _compared(comparison: Contrast) -> str:
-    return f"{bounded(comparison.ratio, form=ratio_text)} times the time of"
-
-
 def _growth_sentence(study: Study) -> str:
     parts = []
     for policy in study.policies:
         growths = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
+        exponents = [growth.exponent for growth in growths]
         if len(growths) == 1:
-            text = ratio_text(growths[0].exponent, growths[0].low, growths[0].high)
-            parts.append(f"{text} for {policy}")
+            text = ratio_text(exponents[0], growths[0].low, growths[0].high)
         elif growths:
-            exponents = [growth.exponent for growth in growths]
-            ends = f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))}"
-            parts.append(f"{ends} for {policy}")
-    if not parts:
-        return ""
-    return (
-        f"Time grows with {study.axis} to the power {list_text(parts)} (1 is linear, 2 quadratic)."
-    )
+            text = f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))}"
+        parts += [f"{text} for {policy}"] if growths else []
+    powers = f"{list_text(parts)} (1 is linear, 2 quadratic)"
+    return f"Time grows with {study.axis} to the power {powers}." if parts else ""
 
 
 def message_of(record: RunRecord) -> str:
@@ -242,24 +218,20 @@ def _split_rows(study: Study) -> list[dict]:
         results = [record.result for record in runs if record.result["switches"] is not None]
         if not results:
             continue
-        counted = {
+        row = {
             name: estimate([result[name] for result in results])
             for name in ("switches", "involuntary_switches", "migrations", "jain_fairness")
         }
-        shares = _shares(results) if all(result["cpu_time_ns"] for result in results) else None
-        rows.append({"panel": panel, "x": cell.x, "policy": policy, "shares": shares, **counted})
+        row |= {"panel": panel, "x": cell.x, "policy": policy, "shares": None}
+        if all(result["cpu_time_ns"] for result in results):
+            splits = [result["cpu_time_ns"] for result in results]
+            all_ns = [max(sum(split[part] for part in CPU_PARTS), 1) for split in splits]
+            row["shares"] = {
+                part: estimate([s[part] / ns for s, ns in zip(splits, all_ns, strict=True)])
+                for part in CPU_PARTS
+            }
+        rows.append(row)
     return rows
-
-
-def _shares(results: Sequence[Mapping]) -> dict[str, Estimate]:
-    """What part of all CPU time went to what."""
-    totals_ns = [sum(result["cpu_time_ns"][part] for part in CPU_PARTS) for result in results]
-    return {
-        part: estimate(
-            [r["cpu_time_ns"][part] / max(t, 1) for r, t in zip(results, totals_ns, strict=True)]
-        )
-        for part in CPU_PARTS
-    }
 
 
 def _what_was_run(study: Study) -> dict:
@@ -267,7 +239,7 @@ def _what_was_run(study: Study) -> dict:
     started = sorted(str(r.manifest["started_at"]) for r in records if r.manifest.get("started_at"))
     wall_ns = sum(record.manifest.get("wall_ns") or 0 for record in records)
     return {
-        "policies": [_policy_row(study, records, policy) for policy in study.policies],
+        "policies": [_policy_row(records, policy) for policy in study.policies],
         "machines": _digested(records, "machine"),
         "workloads": _digested(records, "workload"),
         "parameters": _parameters(records),
@@ -279,21 +251,19 @@ def _what_was_run(study: Study) -> dict:
     }
 
 
-def _policy_row(study: Study, records: Sequence[RunRecord], policy: str) -> dict:
+def _policy_row(records: Sequence[RunRecord], policy: str) -> dict:
     mine = [record for record in records if record.policy == policy]
-    tunables = {_settings(record.manifest.get("tunables") or {}) for record in mine}
+    manifests = [record.manifest for record in mine]
+    settings = [sorted((manifest.get("tunables") or {}).items()) for manifest in manifests]
+    tunables = {", ".join(f"{name} = {value}" for name, value in of_run) for of_run in settings}
     return {
         "label": policy,
-        "names": sorted({str(record.manifest.get("policy_name", policy)) for record in mine}),
-        "digests": sorted({str(r.manifest.get("policy_source_digest", "unknown")) for r in mine}),
-        "tunables": sorted(tunables),
+        "names": sorted({str(manifest.get("policy_name", policy)) for manifest in manifests}),
+        "digests": sorted({str(m.get("policy_source_digest", "unknown")) for m in manifests}),
+        "tunables": sorted(text or "defaults" for text in tunables),
         "completed": sum(record.status == "completed" for record in mine),
         "made": len(mine),
     }
-
-
-def _settings(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} = {values[name]}" for name in sorted(values)) or "defaults"
 
 
 def _digested(records: Sequence[RunRecord], kind: str) -> list[tuple[str, list[str]]]:
@@ -309,7 +279,6 @@ def _parameters(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
     """Workload, parameter and every value it had, in the order of the runs."""
     values: dict[tuple[str, str], dict[str, None]] = {}
     for record in records:
-        settings = {**record.varied, **(record.manifest.get("parameters") or {})}
-        for name, value in settings.items():
+        for name, value in {**record.varied, **(record.manifest.get("parameters") or {})}.items():
             values.setdefault((record.workload, name), {})[str(value)] = None
     return [(workload, name, ", ".join(of)) for (workload, name), of in values.items()]

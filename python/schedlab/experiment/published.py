@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,19 +50,9 @@ def read(
 ) -> PublishedTimes:
     """The times that the table [published] of an experiment file says how to find.
 
-    Parameters
-    ----------
-    table : Table
-        [published], see docs/reference/cli.md.
-    folder : path
-        That of the file, from which a path of a table begins.
-    policies, machines : sequence of str
-        Labels and names that there are in the experiment.
-
-    Raises
-    ------
-    SchedlabError
-        If a key is missing, unknown or ill-typed, or no row of the published table fits.
+    `folder` is that of the file, from which a path of a table begins; `policies` and `machines` are
+    the labels and names that there are in the experiment. Raises SchedlabError if a key is missing,
+    unknown or ill-typed, or no row of the published table fits.
     """
     needed = ("table", "source", "makespan", "vary", "policies", "machines")
     table.refuse_others((*needed, "parts", "ideal"))
@@ -80,20 +71,19 @@ def read(
         name = str(folder / name)
     csv = _Csv(catalogue.find(catalogue.PUBLISHED, name))
     times = []
-    for policy, of_policy in wanted_of_policies.items():
-        for machine, of_machine in wanted_of_machines.items():
-            wanted = {**of_policy, **of_machine}
-            rows = [row for row in csv.rows if all(csv.cell(row, c) == wanted[c] for c in wanted)]
-            if not rows:
-                raise ExperimentError(
-                    f"{table.place}: no row of {csv.path} has {wanted}, for {policy} on {machine}",
-                    "the values must be written as in the table",
-                )
-            for row in rows:
-                varied = {name: parse_value(csv.cell(row, at)) for name, at in columns.items()}
-                times.append(
-                    PublishedTime(policy, machine, varied, csv.time_ns(row, makespan, parts))
-                )
+    places = product(wanted_of_policies.items(), wanted_of_machines.items())
+    for (policy, of_policy), (machine, of_machine) in places:
+        wanted = {**of_policy, **of_machine}
+        rows = [row for row in csv.rows if all(csv.cell(row, c) == wanted[c] for c in wanted)]
+        if not rows:
+            raise ExperimentError(
+                f"{table.place}: no row of {csv.path} has {wanted}, for {policy} on {machine}",
+                "the values must be written as in the table",
+            )
+        for row in rows:
+            varied = {name: parse_value(csv.cell(row, at)) for name, at in columns.items()}
+            makespan_ns = csv.time_ns(row, makespan, parts)
+            times.append(PublishedTime(policy, machine, varied, makespan_ns))
     for counted in (time.varied[ideal] for time in times if ideal):
         if not isinstance(counted, (int, float)) or counted <= 0:
             raise BadValue(f"{csv.path}: {columns[ideal]}", counted, "counts no parts")
@@ -161,10 +151,8 @@ class Ideal:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A figure from the literature beside the simulation of the same thing, in one unit.
-
-    `ideal` is None where the experiment does not say what would be ideal.
-    """
+    """A figure from the literature beside the simulation of the same thing, in one unit. `ideal` is
+    None where the experiment does not say what would be ideal."""
 
     value: float
     simulated: Estimate
@@ -196,12 +184,7 @@ class RankAgreement:
 
 def published_beside(definition: Mapping, study: Study) -> dict[str, Beside]:
     """Published times that a cell of the study simulates, by a label that says which it is.
-
-    Parameters
-    ----------
-    definition : mapping
-        `Experiment.definition`, or what a store has of it.
-    """
+    `definition` is that of an `Experiment`, or what a store has of it."""
     published = definition.get("published")
     if not published:
         return {}
@@ -228,15 +211,9 @@ def published_beside(definition: Mapping, study: Study) -> dict[str, Beside]:
             over = [side[place] / (side[one] * parts) if side.get(one) else None
                     for side in (times, means)]  # fmt: skip
             ideal = Ideal(parameter, *over)
-        beside[place] = Beside(
-            times[place],
-            simulated[place],
-            study.unit,
-            published["source"],
-            ideal,
-            policy,
-            _place("", machine, varied),
-        )
+        where, source = _place("", machine, varied), published["source"]
+        sides = (times[place], simulated[place])
+        beside[place] = Beside(*sides, study.unit, source, ideal, policy, where)
     return beside
 
 
@@ -245,10 +222,8 @@ def _place(policy: str, machine: str, varied: Mapping) -> str:
 
 
 def over_first(published: Mapping[str, Beside]) -> dict[str, tuple[float, float]]:
-    """Times over those of the policy that comes first in the same place: published, simulated.
-
-    By the same labels; without the first policies themselves, and empty where each is alone.
-    """
+    """Times over those of the policy that comes first in the same place: published, simulated. By
+    the same labels; without the first policies themselves, and empty where each is alone."""
     first: dict[str, Beside] = {}
     ratios = {}
     for label, row in published.items():
@@ -268,8 +243,7 @@ def rank_agreement_of(published: Mapping[str, Beside]) -> RankAgreement | None:
     tau = rank_agreement([row.value for row in rows], [row.simulated.mean for row in rows])
     pairs = [
         (one, other)
-        for place, one in enumerate(rows)
-        for other in rows[place + 1 :]
+        for one, other in combinations(rows, 2)
         if one.where == other.where and one.value != other.value
     ]
     nr_same = sum(

@@ -24,9 +24,8 @@ def refuse_unfit(path: Path | None, queue: str | None, is_simulated: bool) -> No
     there is no folder for the file."""
     if path is None:
         if queue is not None:
-            raise SchedlabError(
-                f"--queue {queue}: nothing is written of it", "add --queue-trace FILE"
-            )
+            hint = "add --queue-trace FILE"
+            raise SchedlabError(f"--queue {queue}: nothing is written of it", hint)
         return
     if not is_simulated:
         raise SchedlabError(
@@ -43,19 +42,9 @@ def refuse_unfit(path: Path | None, queue: str | None, is_simulated: bool) -> No
 def write(path: Path, queue: str | None, traces: Sequence[Mapping], replay: str) -> str:
     """Writes the trace of one queue, and gives a line that says which.
 
-    Parameters
-    ----------
-    traces : sequence of mapping
-        As `_native.simulate` gives them in `queue_traces`.
-    replay : str
-        The command that does the run again.
-
-    Raises
-    ------
-    UnknownName
-        If no queue of this name was used.
-    SchedlabError
-        If no queue was used at all, or the file cannot be written.
+    `traces` are as `_native.simulate` gives them in `queue_traces`; the command `replay` does the
+    run again. Raises SchedlabError if no queue of this name, or none at all, was used, or the file
+    cannot be written.
     """
     own = [trace for trace in traces if trace["is_policys"]]
     trace = queue_traces.choose(traces, queue, own or traces, "in this run")

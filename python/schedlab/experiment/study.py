@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from schedlab.report.forms import TIME_UNITS_NS, mean_text, time_unit
 from schedlab.statistics.estimates import (
@@ -19,9 +18,7 @@ from schedlab.statistics.estimates import (
     estimate,
     growth_exponent,
 )
-
-if TYPE_CHECKING:
-    from schedlab.store.runs import RunRecord
+from schedlab.store.runs import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +90,10 @@ class Study:
 
 
 def study_of(records: Sequence[RunRecord]) -> Study:
-    """Group records into panels and cells and estimate each cell.
+    """Groups records, completed or not, into panels and cells and estimates each cell.
 
-    Parameters
-    ----------
-    records : sequence of RunRecord
-        Every run, completed or not. Policies are shown in the order in which they first appear
-        and compared with the first; so are machines, without comparison.
-
-    Raises
-    ------
-    ValueError
-        If there is no record.
+    Policies are shown in the order in which they first appear and compared with the first; so are
+    machines, without comparison. Raises ValueError if there is no record.
     """
     if not records:
         raise ValueError("a report needs at least one run: records is empty")

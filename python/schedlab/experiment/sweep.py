@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from schedlab import catalogue
 from schedlab.digests import timestamp
 from schedlab.errors import BadValue, ExperimentError
-from schedlab.experiment.cells import Cell
+from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload
 from schedlab.store.runs import RunRecord
 from schedlab.workers import JOBS_MAX, Crew, Ending, Loop, Place, printed_text
 
@@ -135,28 +135,23 @@ def _build(cell: Cell) -> tuple:
     policy = _policy(cell.policy.path)
     machine = _machine(cell.machine.path)
     workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
-    digests = (policy.source_digest, machine.digest, workload.digest)
-    for digest, chosen in zip(digests, (cell.policy, cell.machine, cell.workload), strict=True):
-        if digest != chosen.digest:
-            raise ExperimentError(
-                f"{chosen.path} changed while the experiment was running", AGAIN_HINT
-            )
+    refuse_changed(cell.policy, policy.source_digest)
+    refuse_changed(cell.machine, machine.digest)
+    refuse_changed(cell.workload, workload.digest)
     return policy, machine, workload
 
 
-@functools.lru_cache(BUILT_MAX)
-def _policy(path: str):
-    return catalogue.load_policy(path)
+def refuse_changed(chosen: ChosenPolicy | ChosenMachine | ChosenWorkload, digest: str) -> None:
+    """Raises ExperimentError if a file is no longer what the experiment began with."""
+    if digest != chosen.digest:
+        raise ExperimentError(f"{chosen.path} changed while the experiment was running", AGAIN_HINT)
 
 
-@functools.lru_cache(BUILT_MAX)
-def _machine(path: str):
-    return catalogue.load_machine(path)
-
-
-@functools.lru_cache(BUILT_MAX)
-def _workload(path: str, parameters: tuple[tuple[str, str], ...]):
-    return catalogue.load_workload(path, dict(parameters))
+_policy = functools.lru_cache(BUILT_MAX)(lambda path: catalogue.load_policy(path))
+_machine = functools.lru_cache(BUILT_MAX)(lambda path: catalogue.load_machine(path))
+_workload = functools.lru_cache(BUILT_MAX)(
+    lambda path, parameters: catalogue.load_workload(path, dict(parameters))
+)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -220,10 +215,8 @@ def run_cells(
 def run_alone(
     cell: Cell, simulate: Simulate, tell_slow: Callable[[Cell], None], tell_printed: Tell
 ) -> Outcome:
-    """Simulates one cell in a process of its own; if that dies, the outcome says of what.
-
-    The other parameters, and errors, are those of `run_cells`.
-    """
+    """Simulates one cell in a process of its own; if that dies, the outcome says of what. The other
+    parameters, and errors, are those of `run_cells`."""
     runs = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, tell_printed, list)
     [(_, outcome)] = runs
     return outcome
@@ -300,11 +293,14 @@ def _outcome(ending: Ending) -> Outcome:
         if ending.answer.fault is not None:
             raise ExperimentError(ending.answer.fault, ending.answer.hint)
         return ending.answer
+    place, hint, code = ending.place, None, ending.exit_code
     if ending.loop:
-        place, what, hint = ending.loop.place, _loop_text(ending.loop), None
+        place, what = ending.loop.place, _loop_text(ending.loop)
+    elif code < 0:
+        what = f"ended its process by signal {-code} ({signal.strsignal(-code)})"
+        hint = HINTS_OF_SIGNALS.get(-code)
     else:
-        place, what = ending.place, _cause_of_death(ending.exit_code)
-        hint = HINTS_OF_SIGNALS.get(-ending.exit_code)
+        what = f"ended its process with exit code {code}"
     result = _crash(what, place, hint)
     if ending.loop and place:
         result["run"] = place.run
@@ -340,9 +336,3 @@ def _loop_text(loop: Loop) -> str:
     if loop.place and not loop.place.operation:
         return f"{what}, which is a fault of the simulator"
     return f"{what}; a kernel would refuse to load it"
-
-
-def _cause_of_death(exit_code: int) -> str:
-    if exit_code < 0:
-        return f"ended its process by signal {-exit_code} ({signal.strsignal(-exit_code)})"
-    return f"ended its process with exit code {exit_code}"

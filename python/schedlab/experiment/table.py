@@ -90,10 +90,8 @@ def _print_by_policy(policies: Sequence[str], wide: Table, rows: Rows) -> None:
 
 
 def print_study(answer: Answer) -> None:
-    """Of each policy mean, half-width, and ratio to the first policy.
-
-    Above it what `headline.told_panels` says and which sets policies are, below it published times.
-    """
+    """Of each policy mean, half-width, and ratio to the first policy. Above it what
+    `headline.told_panels` says and which sets policies are, below it published times."""
     study, definition = answer.study, answer.definition
     for text in filter(None, (definition.get("title"), definition.get("description"))):
         print_text(text)
@@ -144,10 +142,8 @@ def _ratio_text(cell: ScenarioRuns, policy: str) -> str:
 
 
 def _study_legend(study: Study, where: str) -> str:
-    """What the table shows; it promises no interval that is not there.
-
-    `where` is in which direction a ratio stands from its makespan.
-    """
+    """What the table shows; it promises no interval that is not there. `where` is in which
+    direction a ratio stands from its makespan."""
     first = study.policies[0]
     ratios = [one.ratio for cell in study.cells for one in cell.comparisons.values()]
     growths = [growth for panel in study.panels for growth in panel.growth.values()]

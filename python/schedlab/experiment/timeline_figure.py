@@ -5,6 +5,7 @@ Both runs share one axis of time, so that zooming into one shows the same moment
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -35,15 +36,8 @@ _CPU_TICKS_MAX = 16
 
 
 def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figure:
-    """Bars of stays on CPUs, coloured by the tasks' name; zoomable along time only.
-
-    Parameters
-    ----------
-    timelines : Timelines
-        At least one run.
-    looks : mapping of policy to Look
-        As `report.figures.looks_of` gives them for the whole report.
-    """
+    """Bars of stays on CPUs, coloured by the tasks' name; zoomable along time only. `looks` is as
+    `report.figures.looks_of` gives it for the whole report."""
     runs = timelines.runs
     unit, unit_ns = time_unit(timelines.until_ns)
     row_px = max(_ROW_PX_MIN, min(_ROW_PX_MAX, _ROWS_PX // sum(run.nr_cpus for run in runs)))
@@ -91,10 +85,10 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
 
 def groups_of(runs: Sequence[PlayedRun]) -> dict[str, int]:
     """A place among the colours for each task name, by the CPU time that its tasks took here."""
-    taken: dict[str, int] = {}
+    taken: Counter[str] = Counter()
     for run in runs:
         for start_ns, end_ns, _, pid in run.stays:
-            taken[run.names[pid]] = taken.get(run.names[pid], 0) + end_ns - start_ns
+            taken[run.names[pid]] += end_ns - start_ns
     order = sorted(taken, key=lambda name: (-taken[name], name))
     return {name: min(place, GROUPS_MAX - 1) for place, name in enumerate(order)}
 
@@ -124,10 +118,15 @@ def _draw_run(
     unit_ns: float,
 ) -> None:
     """Two traces a colour: tasks of one name take turns between a fill and its tint."""
-    turns = _turns_of(run)
+    # The first task of a name has the fill of the legend.
+    turns: dict[int, int] = {}
+    counts: Counter[str] = Counter()
+    for pid in sorted({pid for _, _, _, pid in run.stays}):
+        turns[pid] = counts[run.names[pid]] % 2
+        counts[run.names[pid]] += 1
     of_trace: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
     for stay in run.stays:
-        of_trace.setdefault((groups[run.names[stay[3]]], turns[stay[3]] % 2), []).append(stay)
+        of_trace.setdefault((groups[run.names[stay[3]]], turns[stay[3]]), []).append(stay)
     for (place, odd), stays in sorted(of_trace.items()):
         figure.add_bar(
             legendgroup=str(place),
@@ -144,8 +143,7 @@ def _draw_run(
             row=row,
             col=1,
         )
-    step = -(-run.nr_cpus // _CPU_TICKS_MAX)
-    cpus = list(range(0, run.nr_cpus, step))
+    cpus = list(range(0, run.nr_cpus, -(-run.nr_cpus // _CPU_TICKS_MAX)))
     figure.update_yaxes(
         range=[run.nr_cpus - 0.5, -0.5],
         tickvals=cpus,
@@ -157,16 +155,6 @@ def _draw_run(
         row=row,
         col=1,
     )
-
-
-def _turns_of(run: PlayedRun) -> dict[int, int]:
-    """The rank of each pid among those of its name: the first has the fill of the legend."""
-    ranks: dict[int, int] = {}
-    counts: dict[str, int] = {}
-    for pid in sorted({pid for _, _, _, pid in run.stays}):
-        ranks[pid] = counts.get(run.names[pid], 0)
-        counts[run.names[pid]] = ranks[pid] + 1
-    return ranks
 
 
 def _name_run(figure: go.Figure, run: PlayedRun, row: int, look: Look) -> None:

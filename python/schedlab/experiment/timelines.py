@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from schedlab.errors import BadValue, NoTimeline, UnknownName
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.sweep import simulate_cell
+from schedlab.store.runs import RunRecord
 
 if TYPE_CHECKING:
-    from schedlab.experiment.study import ScenarioRuns, Study
-    from schedlab.store.runs import RunRecord
+    from schedlab.experiment.study import Study
 
 # A machine's name and what was varied there.
 Place = tuple[str, Mapping[str, object]]
@@ -33,9 +33,7 @@ COMMAND_STEP_NS = 100_000
 @dataclass(frozen=True)
 class Wish:
     """What a timeline is to show: labels of two policies, and MACHINE or MACHINE,NAME=VALUE...
-
-    Without policies it shows the fastest and the slowest, without a scenario a small one.
-    """
+    Without policies it shows the fastest and the slowest, without a scenario a small one."""
 
     policies: Sequence[str] = ()
     scenario: str = ""
@@ -103,7 +101,7 @@ class Timelines:
     """The first `until_ns` of runs that differ in nothing but their policy.
 
     `scenario` and `why` say for a caption what was run and why these policies; `is_whole` whether
-    the runs end within `until_ns`; `command` prints the whole of each, a command a run.
+    the runs end within `until_ns`; `commands` print the whole of each run.
     """
 
     scenario: str
@@ -120,21 +118,11 @@ def of_study(
     wish: Wish = ANY,
     tell: Callable[[str], None] = lambda note: None,
 ) -> Timelines | None:
-    """Timelines of a pair of runs; None, which `tell` is told, if nobody wished any and none is.
+    """Timelines of a pair of simulated runs; None, which `tell` is told, if nobody wished any and
+    there is none.
 
-    Parameters
-    ----------
-    study : Study
-        Of simulated runs.
-    cells : callable
-        Gives the cells of its experiment, which are asked for last.
-
-    Raises
-    ------
-    UnknownName, BadValue
-        As `Wish.refuse_unknown`.
-    NoTimeline
-        If there is none of what was wished.
+    `cells` gives the cells of the experiment, which are asked for last. Raises UnknownName or
+    BadValue as `Wish.refuse_unknown`, and NoTimeline if there is none of what was wished.
     """
     try:
         return record_timelines(choose(study, wish), cells())
@@ -148,7 +136,8 @@ def of_study(
 def choose(study: Study, wish: Wish = ANY) -> RunPair:
     """The runs to look at; raises as `of_study`."""
     cells = [(panel, cell) for panel in study.panels for cell in panel.cells if cell.runs]
-    places = {id(cell): _place(next(iter(cell.runs.values()))[0]) for _, cell in cells}
+    firsts = {id(cell): next(iter(cell.runs.values()))[0] for _, cell in cells}
+    places = {key: (first.machine, first.varied) for key, first in firsts.items()}
     wish.refuse_unknown(study.policies, list(places.values()))
     if wish.scenario:
         cells = [(panel, cell) for panel, cell in cells if wish.fits(places[id(cell)])]
@@ -161,7 +150,10 @@ def choose(study: Study, wish: Wish = ANY) -> RunPair:
     _, cell = cells[0]
     policies, why = wish.policies, "the policies asked for"
     if not policies:
-        policies, why = _fastest_and_slowest(cell)
+        order = sorted(cell.makespan, key=lambda policy: cell.makespan[policy].mean)
+        policies, why = [order[0], order[-1]], "lowest and highest mean makespan there"
+        if len(order) == 1:
+            policies, why = order, "the only policy"
     seed = min(record.seed for record in cell.runs[policies[0]])
     records = [next((r for r in cell.runs[p] if r.seed == seed), None) for p in policies]
     if None in records:
@@ -171,24 +163,11 @@ def choose(study: Study, wish: Wish = ANY) -> RunPair:
     return RunPair(records, why)
 
 
-def _place(record: RunRecord) -> Place:
-    return record.machine, record.varied
-
-
-def _fastest_and_slowest(cell: ScenarioRuns) -> tuple[list[str], str]:
-    order = sorted(cell.makespan, key=lambda policy: cell.makespan[policy].mean)
-    if len(order) == 1:
-        return order, "the only policy"
-    return [order[0], order[-1]], "lowest and highest mean makespan there"
-
-
 def record_timelines(pair: RunPair, cells: Sequence[Cell]) -> Timelines:
     """Simulates the beginning of both runs again, until the first of them has filled its figure.
 
-    Raises
-    ------
-    NoTimeline
-        If `cells` no longer has these runs, because a file or schedlab itself has changed.
+    Raises NoTimeline if `cells` no longer has these runs, because a file or schedlab itself has
+    changed.
     """
     by_key = {cell.key: cell for cell in cells}
     cells = [by_key.get(record.key) for record in pair.records]
@@ -199,32 +178,32 @@ def record_timelines(pair: RunPair, cells: Sequence[Cell]) -> Timelines:
             " schedlab, than are here now"
         )
     results = [_beginning(cell) for cell in cells]
+    # In the order in which they began, without those that a figure cannot show.
+    of_runs = [sorted(tuple(s) for s in result["timeline"] if s[1] > s[0]) for result in results]
     end_ns = max(record.result["elapsed_ns"] for record in pair.records)
-    until_ns = min(_full_at_ns(result) or end_ns for result in results)
+    until_ns = min(
+        [stays[STAYS_MAX][0] for stays in of_runs if len(stays) > STAYS_MAX], default=end_ns
+    )
     runs = [
         PlayedRun(
             record.policy,
             result["nr_cpus"],
-            [(a, min(b, until_ns), cpu, pid) for a, b, cpu, pid in _stays(result) if a < until_ns],
+            [(a, min(b, until_ns), cpu, pid) for a, b, cpu, pid in stays if a < until_ns],
             {int(pid): name for pid, name in result["timeline_names"].items()},
             record.result["makespan_ns"],
         )
-        for record, result in zip(pair.records, results, strict=True)
+        for record, result, stays in zip(pair.records, results, of_runs, strict=True)
     ]
-    typed_ns = -(-until_ns // COMMAND_STEP_NS) * COMMAND_STEP_NS
+    first, typed_ns = pair.records[0], -(-until_ns // COMMAND_STEP_NS) * COMMAND_STEP_NS
+    varied = [f"{name} = {value}" for name, value in first.varied.items()]
     return Timelines(
-        scenario=_scenario_text(pair.records[0]),
-        why=pair.why,
-        until_ns=until_ns,
-        is_whole=until_ns == end_ns,
-        runs=runs,
-        commands=[f"{cell.replay(typed_ns)} --timeline" for cell in cells],
+        ", ".join([f"{first.workload} on {first.machine}", *varied, f"seed {first.seed}"]),
+        pair.why,
+        until_ns,
+        until_ns == end_ns,
+        runs,
+        [f"{cell.replay(typed_ns)} --timeline" for cell in cells],
     )
-
-
-def _scenario_text(record: RunRecord) -> str:
-    varied = [f"{name} = {value}" for name, value in record.varied.items()]
-    return ", ".join([f"{record.workload} on {record.machine}", *varied, f"seed {record.seed}"])
 
 
 def _beginning(cell: Cell) -> dict:
@@ -239,14 +218,3 @@ def _beginning(cell: Cell) -> dict:
         if is_over or len(outcome.result["timeline"]) > STAYS_MAX:
             return outcome.result
         until_ns *= LONGER_FACTOR
-
-
-def _stays(result: Mapping) -> list[tuple[int, int, int, int]]:
-    """Stays in the order in which they began, without those that a figure cannot show."""
-    return sorted(tuple(stay) for stay in result["timeline"] if stay[1] > stay[0])
-
-
-def _full_at_ns(result: Mapping) -> int | None:
-    """When the first stay begins that a figure has no room for; None if it takes all."""
-    stays = _stays(result)
-    return stays[STAYS_MAX][0] if len(stays) > STAYS_MAX else None

@@ -13,14 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from schedlab.experiment.fairness import share_errors
+from schedlab.experiment.study import Study
 from schedlab.report.forms import ratio_text
 from schedlab.statistics.estimates import paired_ratio, ratio
-
-if TYPE_CHECKING:
-    from schedlab.experiment.study import ScenarioRuns, Study
 
 
 class Reproduction(StrEnum):
@@ -91,12 +88,8 @@ class Judged:
 def judge(definition: Mapping, study: Study) -> list[Judged]:
     """What the runs say of each claim, also of those of which no place was run.
 
-    Parameters
-    ----------
-    definition : mapping
-        `Experiment.definition`, or what a store has of it.
-    study : Study
-        The runs; without claims in the definition they are not looked at.
+    `definition` is that of an `Experiment`, or what a store has of it; without claims in it the
+    runs are not looked at.
     """
     claims = definition.get("claims") or ()
     if not claims:
@@ -107,45 +100,47 @@ def judge(definition: Mapping, study: Study) -> list[Judged]:
         if claim["cannot_tell"]:
             judged.append(Judged(claim["says"], "", 0, (), claim["cannot_tell"]))
             continue
-        is_share = claim["share_of_nice"] is not None
         pairs = [(of, {**of, **over}) for of in claim["of"] for over in claim["over"] or ({},)]
         findings = [runs.finding(claim, of, over) for of, over in pairs]
         findings = [finding for finding in findings if finding]
         why = "" if findings else runs.why_nothing(claim)
-        unit = "%" if is_share else ""
+        unit = "" if claim["share_of_nice"] is None else "%"
         judged.append(Judged(claim["says"], unit, len(pairs), findings, why))
     return judged
 
 
 class _Runs:
-    """The runs of a study and the published times, by place."""
+    """The runs of a study, their shares of CPU time, and the published times, by place."""
 
     def __init__(self, definition: Mapping, study: Study):
-        self.published_ns: dict[tuple, float] = {}
         published = definition.get("published") or {"times": (), "ideal": ""}
-        for time in published["times"]:
-            place = {"policy": time["policy"], "machine": time["machine"], **time["varied"]}
-            self.published_ns[_key(place)] = time["makespan_ns"]
         self.ideal = published["ideal"]
-        self.cells: dict[tuple, tuple[ScenarioRuns, str]] = {}
-        for cell in study.cells:
-            for policy, records in cell.runs.items():
-                first = records[0]
-                place = {"policy": policy, "machine": first.machine, **first.varied}
-                self.cells[_key(place)] = cell, policy
-        self.shares = {
-            (row.panel.name, row.x, row.policy): row.shares for row in share_errors(study)
+        self.published_ns = {
+            _key(policy=time["policy"], machine=time["machine"], **time["varied"]): time[
+                "makespan_ns"
+            ]
+            for time in published["times"]
         }
-        self.panel_of = {id(cell): p.name for p in study.panels for cell in p.cells}
+        self.runs = {
+            _key(policy=policy, machine=records[0].machine, **records[0].varied): records
+            for cell in study.cells
+            for policy, records in cell.runs.items()
+        }
+        self.shares = {}
+        for row in share_errors(study):
+            first = row.panel.cells[-1].runs[row.policy][0]
+            place = _key(policy=row.policy, machine=first.machine, **first.varied)
+            self.shares[place] = row.shares
 
     def finding(self, claim: Mapping, of: Mapping, over: Mapping) -> ClaimFinding | None:
         """The claim in one place; None where that was not run."""
-        if _key(of) not in self.cells:
+        if _key(**of) not in self.runs:
             return None
         if claim["share_of_nice"] is not None:
             return self._share(claim, of)
         if claim["over_ideal"]:
-            parts = max(of[self.ideal] / self._nr_cpus(of), 1)
+            nr_cpus = self.runs[_key(**of)][0].result["nr_cpus"]
+            parts = max(of[self.ideal] / nr_cpus, 1)
             return self._over(claim, of, {**of, self.ideal: 1}, parts)
         if claim["over"]:
             return self._over(claim, of, over)
@@ -163,72 +158,63 @@ class _Runs:
             compared = paired_ratio(list(sample.values()), [base[seed] for seed in sample])
         else:
             compared = ratio(list(sample.values()), list(base.values()))
-        times_ns = (self.published_ns.get(_key(place)) for place in (of, over))
-        published = claim["published"] or _quotient(*times_ns, parts)
+        one_ns, other_ns = (self.published_ns.get(_key(**place)) for place in (of, over))
+        published = claim["published"]
+        if not published and one_ns and other_ns:
+            published = one_ns / (other_ns * parts)
         ends = (None if end is None else end / parts for end in (compared.low, compared.high))
-        bounds = _bounds(claim, published)
-        return ClaimFinding(_text(of), compared.ratio / parts, *ends, published, *bounds, is_paired)
+        return _finding(claim, of, (compared.ratio / parts, *ends), published, is_paired)
 
     def _over_published(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
         """A time over the published one of the same place; None where there is none."""
-        twin_ns = self.published_ns.get(_key(of))
+        twin_ns = self.published_ns.get(_key(**of))
         if not twin_ns:
             return None
         sample = list(self._makespans_ns(of).values())
         compared = ratio(sample, [twin_ns] * len(sample))
-        published = claim["published"] or 1.0
-        bounds = _bounds(claim, published)
-        return ClaimFinding(
-            _text(of), compared.ratio, compared.low, compared.high, published, *bounds
-        )
+        simulated = (compared.ratio, compared.low, compared.high)
+        return _finding(claim, of, simulated, claim["published"] or 1.0)
 
     def why_nothing(self, claim: Mapping) -> str:
         """Why there is no number of a claim that names places."""
-        if not any(_key(of) in self.cells for of in claim["of"]):
+        if not any(_key(**of) in self.runs for of in claim["of"]):
             return "nothing of it was run"
         if claim["share_of_nice"] is not None:
             return f"no run has a share of CPU time for nice {claim['share_of_nice']}"
         return "there is nothing that it could be held against"
 
     def _share(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
-        cell, policy = self.cells[_key(of)]
-        rows = self.shares.get((self.panel_of[id(cell)], cell.x, policy), ())
-        got = next((row.got for row in rows if row.nice == claim["share_of_nice"]), None)
+        shares = self.shares.get(_key(**of), ())
+        got = next((share.got for share in shares if share.nice == claim["share_of_nice"]), None)
         if got is None:
             return None
-        bounds = _bounds(claim, claim["published"])
-        return ClaimFinding(_text(of), got.mean, got.low, got.high, claim["published"], *bounds)
+        return _finding(claim, of, (got.mean, got.low, got.high), claim["published"])
 
     def _makespans_ns(self, place: Mapping) -> dict[int, float]:
         """By seed; none where that was not run."""
-        cell, policy = self.cells.get(_key(place), (None, ""))
-        runs = cell.runs[policy] if cell else ()
+        runs = self.runs.get(_key(**place), ())
         return {record.seed: record.result["makespan_ns"] for record in runs}
 
-    def _nr_cpus(self, place: Mapping) -> int:
-        cell, policy = self.cells[_key(place)]
-        return cell.runs[policy][0].result["nr_cpus"]
+
+def _finding(
+    claim: Mapping,
+    of: Mapping,
+    simulated: tuple[float, float | None, float | None],
+    published: float | None,
+    is_paired: bool = False,
+) -> ClaimFinding:
+    """A number and the ends of its interval beside its bounds; `within` is a factor either way."""
+    bounds = claim["at_least"], claim["at_most"]
+    if claim["within"] is not None and published is not None:
+        bounds = published / (1 + claim["within"]), published * (1 + claim["within"])
+    rest = [f"{n} = {v}" for n, v in of.items() if n not in ("policy", "machine")]
+    where = ", ".join([of["policy"], of["machine"], *rest])
+    return ClaimFinding(where, *simulated, published, *bounds, is_paired)
 
 
-def _quotient(one_ns: float | None, other_ns: float | None, parts: float) -> float | None:
-    return one_ns / (other_ns * parts) if one_ns and other_ns else None
-
-
-def _bounds(claim: Mapping, published: float | None) -> tuple[float | None, float | None]:
-    """From where to where the number may lie; `within` is a factor either way."""
-    if claim["within"] is None or published is None:
-        return claim["at_least"], claim["at_most"]
-    return published / (1 + claim["within"]), published * (1 + claim["within"])
-
-
-def _key(place: Mapping) -> tuple:
+def _key(**place: object) -> tuple:
     """What equal places have in common; equal numbers are equal, however they are written."""
     return tuple(sorted(place.items()))
-
-
-def _text(place: Mapping) -> str:
-    rest = [f"{n} = {v}" for n, v in place.items() if n not in ("policy", "machine")]
-    return ", ".join([place["policy"], place["machine"], *rest])
 
 
 # --- words and numbers, the same in the terminal and in the report --------------------------------

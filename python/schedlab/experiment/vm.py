@@ -101,7 +101,9 @@ def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Ou
     result = boot = fault = hint = None
     notes: list[str] = []
     try:
-        _refuse_changes(cell)
+        workload = cell.workload
+        now = catalogue.load_workload(workload.path, dict(workload.parameters))
+        sweep.refuse_changed(workload, now.digest)
         is_kept = is_alone or cell.platform.deterministic
         result, boot = run_on_kernel(cell, notes.append, is_policy_kept=is_kept, **options)
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
@@ -142,15 +144,6 @@ def tell_stage(progress: Progress, kernel: str, stage: str) -> None:
         progress.note(f"note: {text}")
 
 
-def _refuse_changes(cell: Cell) -> None:
-    """Raises SchedlabError if the workload is no longer what the experiment began with."""
-    now = catalogue.load_workload(cell.workload.path, dict(cell.workload.parameters))
-    if now.digest != cell.workload.digest:
-        raise SchedlabError(
-            f"{cell.workload.path} changed while the experiment was running", sweep.AGAIN_HINT
-        )
-
-
 def random_order(cells: Sequence[Cell]) -> list[Cell]:
     """The order in which measurements are made: repetition by repetition, shuffled within each.
 
@@ -164,10 +157,8 @@ def random_order(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def jobs(asked: int | None, choice: VmChoice | None) -> int:
-    """How many runs to make at a time, if not asked for a number.
-
-    Machines whose clock is ours would measure each other, so they run alone.
-    """
+    """How many runs to make at a time, if not asked for a number. Machines whose clock is ours
+    would measure each other, so they run alone."""
     if asked is not None:
         return sweep.refuse_wrong_jobs(asked)
     return sweep.nr_cpus_usable() if choice is None or choice.deterministic else 1

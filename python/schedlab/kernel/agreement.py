@@ -26,11 +26,8 @@ BLOCKED, PREEMPTED, UNKNOWN = "blocked", "preempted", "unknown"
 
 @dataclass(frozen=True)
 class Arm:
-    """What one of the two did with a scenario.
-
-    `exits_ns` is when tasks ended, by pid, where stays go on after that: a dying task is still
-    switched.
-    """
+    """What one of the two did with a scenario. `exits_ns` is when tasks ended, by pid, where stays
+    go on after that: a dying task is still switched."""
 
     stays: Sequence[Sequence[int]]
     wakeups: Sequence[Sequence]
@@ -104,11 +101,8 @@ def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Agreement:
 
 
 def decisions(arm: Arm) -> list[Decision]:
-    """Every change of the task on the CPU, in the order of time.
-
-    A task that is interrupted by one that is not of the scenario, and then goes on, was not
-    decided about.
-    """
+    """Every change of the task on the CPU, in the order of time. A task that is interrupted by one
+    that is not of the scenario, and then goes on, was not decided about."""
     stays = sorted(
         (stay for stay in arm.stays if stay[0] < arm.exits_ns.get(stay[3], stay[0] + 1)),
         key=lambda stay: (stay[0], stay[1]),

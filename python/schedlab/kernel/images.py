@@ -24,10 +24,8 @@ def damaged() -> dict[str, str]:
 
 
 def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:
-    """Of series such as "6.12" or "newest", those that no kernel of the cache answers.
-
-    "newest" is answered by a kernel that takes policies and is newer than the series named.
-    """
+    """Of series such as "6.12" or "newest", those that no kernel of the cache answers. "newest" is
+    answered by a kernel that takes policies and is newer than the series named."""
     names = {kernel["name"] for kernel in kernels}
     named = [series for series in wanted if series[:1].isdigit()]
     newest_named = max(map(_series_key, named), default=(0, 0))

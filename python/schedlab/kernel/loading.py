@@ -50,10 +50,8 @@ def require_kernel(
 
 
 def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
-    """Name and BPF object of what the user named: an object as it is, else built from its C.
-
-    Also the tunables of the set that was named.
-    """
+    """Name and BPF object of what the user named: an object as it is, else built from its C. Also
+    the tunables of the set that was named."""
     if not policy.endswith(OBJECT_SUFFIX):
         _refuse_set_of_object(policy)
         source, set_name = catalogue.find_policy(policy)

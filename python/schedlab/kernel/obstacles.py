@@ -37,17 +37,27 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Looks at everything that any part of schedlab needs."""
     yield _compiler()
-    yield _clang()
-    guest = _guest()
+    if clang := bpf.find_clang():
+        yield _finding(KERNEL, "clang for BPF", clang.version)
+    else:
+        found = f"no clang of version {bpf.CLANG_OLDEST} or later"
+        to_do = f"apt-get install clang-{bpf.CLANG_OLDEST}"
+        yield _finding(KERNEL, "clang for BPF", found, to_do)
+    # The program that loads policies, here and in VMs.
+    try:
+        guest = _finding(KERNEL, "schedlab-guest", str(programs.GUEST.find()))
+    except SchedlabError as error:
+        guest = Finding(KERNEL, "schedlab-guest", "missing", str(error), error.hint or "")
     yield guest
     yield libelf(is_needed=guest.state != "ok")
-    qemu = _qemu()
-    yield qemu
-    found = _kernels()
-    yield found
+    qemu, kernels = _qemu(), _kernels()
+    yield from (qemu, kernels)
     if qemu.state == "ok":
-        yield _kvm(found.state == "ok")
-    yield _root()
+        yield _kvm(kernels.state == "ok")
+    if os.geteuid() == 0:
+        yield _finding(HOST, "root", "yes")
+    else:
+        yield _finding(HOST, "root", "no", "run `schedlab load` as root")
     yield from running_kernel()
 
 
@@ -62,22 +72,12 @@ def _compiler() -> Finding:
     if path is None:
         to_do = "apt-get install gcc libc6-dev"
         return _finding(SIMULATOR, "C compiler", f"no {command} on PATH", to_do)
-    return _finding(SIMULATOR, "C compiler", _first_line([path, "--version"]))
-
-
-def _clang() -> Finding:
-    if clang := bpf.find_clang():
-        return _finding(KERNEL, "clang for BPF", clang.version)
-    found = f"no clang of version {bpf.CLANG_OLDEST} or later"
-    return _finding(KERNEL, "clang for BPF", found, f"apt-get install clang-{bpf.CLANG_OLDEST}")
-
-
-def _guest() -> Finding:
-    """The program that loads policies, here and in VMs."""
     try:
-        return Finding(KERNEL, "schedlab-guest", "ok", str(programs.GUEST.find()))
+        answer = programs.output([path, "--version"], PROGRAM_TIMEOUT_S).stdout
     except SchedlabError as error:
-        return Finding(KERNEL, "schedlab-guest", "missing", str(error), error.hint or "")
+        return _finding(SIMULATOR, "C compiler", str(error))
+    lines = answer.decode(errors="replace").splitlines()
+    return _finding(SIMULATOR, "C compiler", next(iter(lines), path))
 
 
 def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:
@@ -131,12 +131,6 @@ def _kvm(has_kernel: bool) -> Finding:
     return Finding(VM, "KVM", "note", f"is there and boots no kernel; {slower}")
 
 
-def _root() -> Finding:
-    if os.geteuid() == 0:
-        return _finding(HOST, "root", "yes")
-    return _finding(HOST, "root", "no", "run `schedlab load` as root")
-
-
 def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
     """What the kernel that runs here can do, as told under `sys`."""
     release = platform.release()
@@ -156,11 +150,3 @@ def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
         attached = now.ops or "a scheduler"
         found = f"{release}, {attached} is attached ({now.state})"
         yield _finding(HOST, "sched_ext", found, f"stop {attached} first")
-
-
-def _first_line(command: list[str]) -> str:
-    try:
-        answer = programs.output(command, PROGRAM_TIMEOUT_S).stdout.decode(errors="replace")
-    except SchedlabError as error:
-        return str(error)
-    return next(iter(answer.splitlines()), command[0])

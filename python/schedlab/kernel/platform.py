@@ -91,7 +91,7 @@ def find_platform(kernel: str | None, cpus: str, deterministic: bool) -> Platfor
 
 def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
     """The same as `find_platform`, of a kernel by its record in the cache."""
-    found = kernel_of(record)
+    kernel = kernel_of(record)
     try:
         qemu = catalogue.native().find_qemu()["version"]
     except catalogue.native().VmError as error:
@@ -99,10 +99,11 @@ def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
         hint = f"{error.hint}; {doctor}" if error.hint else doctor
         raise SchedlabError(error.message, hint) from error
     guest = hashlib.sha256(programs.GUEST.find().read_bytes()).hexdigest()
-    cache = str(catalogue.kernels_directory())
-    fastest = catalogue.native().fastest_accelerator
-    accelerator = "tcg" if deterministic else fastest(cache, found.name)
-    return Platform(found, cpus, accelerator, deterministic, MEMORY_MIB, qemu, guest)
+    accelerator = "tcg"
+    if not deterministic:
+        cache = str(catalogue.kernels_directory())
+        accelerator = catalogue.native().fastest_accelerator(cache, kernel.name)
+    return Platform(kernel, cpus, accelerator, deterministic, MEMORY_MIB, qemu, guest)
 
 
 def find_kernel(name: str | None) -> Kernel:
@@ -112,9 +113,7 @@ def find_kernel(name: str | None) -> Kernel:
 
 def find_record(name: str | None) -> Mapping:
     """All that the cache knows of a kernel, by its name, or of the newest that takes policies.
-
-    Raises SchedlabError if the cache has none.
-    """
+    Raises SchedlabError if the cache has none."""
     native = catalogue.native()
     try:
         return native.kernels_find(str(catalogue.kernels_directory()), name)
@@ -127,9 +126,8 @@ def kernel_of(record: Mapping) -> Kernel:
     """A kernel from its record in the cache."""
     state = record["sched_ext"]
     sched_ext = "broken" if isinstance(state, Mapping) else state
-    return Kernel(
-        record["name"], record["release"], record["scheduler"], sched_ext, record["sha256"]
-    )
+    facts = {name: record[name] for name in ("name", "release", "scheduler", "sha256")}
+    return Kernel(**facts, sched_ext=sched_ext)
 
 
 def refuse_bad_cpus(text: str) -> None:

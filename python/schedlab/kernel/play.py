@@ -42,10 +42,8 @@ class Job:
         parameters: Mapping[str, str] | None = None,
         folder: str = "",
     ) -> None:
-        """Adds a play of a workload's file, with `parameters` in place of its defaults.
-
-        Where a job plays several files, `folder` is a directory of the guest for this one.
-        """
+        """Adds a play of a workload's file, with `parameters` in place of its defaults. Where a job
+        plays several files, `folder` is a directory of the guest for this one."""
         path = f"{folder}/{workload.name}"
         self.files[path] = workload.read_bytes()
         self._add(

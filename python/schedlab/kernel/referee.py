@@ -27,7 +27,7 @@ PLAY_LIMIT_NS = 60_000_000_000
 RECORD_KIB = 8192
 # Debian's kernels watch accesses to memory all the time: that thread took the CPU for 0.28 ms in
 # every other scenario, which no simulation has. Kernels without it ignore the parameter.
-KERNEL_ARGUMENTS = ("damon_stat.enabled=N",)
+KERNEL_ARGUMENTS = ["damon_stat.enabled=N"]
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,18 @@ class ScenarioAgreement:
 
     def as_json(self) -> dict:
         """All of it but the decisions that agree."""
-        found = self.comparison
+        compared = self.comparison
+        shares = {self.names[pid]: both for pid, both in compared.shares_percent.items()}
         return {
             "policy": self.policy,
             "scenario": self.scenario,
-            "agrees": found.agrees,
-            "decisions_simulated": len(found.simulated),
-            "decisions_played": len(found.played),
-            "differs_at": found.differs_at,
-            "share_difference_percent": found.share_difference_percent,
-            "shares_percent": {self.names[pid]: both for pid, both in found.shares_percent.items()},
-            "story": agreement.story(found, self.names),
+            "agrees": compared.agrees,
+            "decisions_simulated": len(compared.simulated),
+            "decisions_played": len(compared.played),
+            "differs_at": compared.differs_at,
+            "share_difference_percent": compared.share_difference_percent,
+            "shares_percent": shares,
+            "story": agreement.story(compared, self.names),
         }
 
 
@@ -126,16 +127,15 @@ def played(
         limits=play.LIMITS,
         kernel_arguments=KERNEL_ARGUMENTS,
     ).run()
-    found = []
-    for record in kernel_result.parse(ran.lines):
+    records = kernel_result.parse(ran.lines)
+    for record in records:
         if record["record"] in ("refused", "ejected", "error"):
             why = record.get("reason") or record.get("message")
             raise SchedlabError(f"{source.name} on kernel {kernel}: {record['record']}: {why}")
-        if record["record"] == "played":
-            found.append(record)
-    if len(found) != len(paths):
+    plays = [record for record in records if record["record"] == "played"]
+    if len(plays) != len(paths):
         raise SchedlabError(
-            f"{len(found)} of {len(paths)} scenarios were played on kernel {kernel}:"
+            f"{len(plays)} of {len(paths)} scenarios were played on kernel {kernel}:"
             f" {ran.message}\n{ran.console[-2000:]}"
         )
-    return found
+    return plays

@@ -54,11 +54,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a guest loads before it gets its job: a BPF object, and what to set in it.
-
-    `is_kept` says whether the machine that has loaded it is saved; it is kept once `judge_policy`
-    says so.
-    """
+    """What a guest loads before it gets its job: a BPF object, and what to set in it. `is_kept`
+    says whether the machine that has loaded it is saved; it is kept once `judge_policy` says so."""
 
     content: bytes
     tunables: Mapping[str, int] = field(default_factory=dict)

@@ -40,10 +40,8 @@ CAUSES = {
 
 
 def seal(values: Sequence[str | int]) -> str:
-    """16 hex digits over the values of a row, in order: other values have another seal.
-
-    It tells damage and edits by hand; whoever wants to deceive can compute it too.
-    """
+    """16 hex digits over the values of a row, in order: other values have another seal. It tells
+    damage and edits by hand; whoever wants to deceive can compute it too."""
     return digest_of(values)[:16]
 
 
@@ -55,10 +53,8 @@ def decode(
     kind: type | UnionType = dict,
     hint: str | None = None,
 ) -> Any:
-    """The JSON value of one place of a store, whose row is named in words by `row`.
-
-    Raises DamagedRow if it is no `kind`.
-    """
+    """The JSON value of one place of a store, whose row is named in words by `row`. Raises
+    DamagedRow if it is no `kind`."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -84,16 +80,12 @@ def named_errors(store: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        message, hint = _explain(error)
-        raise StoreError(f"store {store}: {message}", hint) from error
-
-
-def _explain(error: sqlite3.Error) -> tuple[str, str]:
-    code = getattr(error, "sqlite_errorname", "")
-    for prefix, (message, hint) in CAUSES.items():
-        if code.startswith(prefix):
-            return f"{message} ({error})", hint
-    return f"{error} ({code or type(error).__name__})", "name another file with --store"
+        code = getattr(error, "sqlite_errorname", "")
+        for prefix, (message, hint) in CAUSES.items():
+            if code.startswith(prefix):
+                raise StoreError(f"store {store}: {message} ({error})", hint) from error
+        message = f"{error} ({code or type(error).__name__})"
+        raise StoreError(f"store {store}: {message}", "name another file with --store") from error
 
 
 def uri_to_read(path: Path, copies: contextlib.ExitStack) -> str:

@@ -19,9 +19,7 @@ from schedlab.store.runs import Store
 @dataclass(frozen=True)
 class StoredHeat:
     """What is kept of a heat: when it was raced (UTC), the machine's load then, the core's answer.
-
-    `load` is None where the system does not tell.
-    """
+    `load` is None where the system does not tell."""
 
     raced_at: str
     load: float | None
@@ -32,10 +30,8 @@ HEATS = Table("heats", {"key": str, **get_type_hints(StoredHeat)}, unique=("key"
 
 
 class Heats:
-    """The heats of a store, which may be open for reading only.
-
-    Every method raises StoreError if the store cannot be read or written.
-    """
+    """The heats of a store, which may be open for reading only. Every method raises StoreError if
+    the store cannot be read or written."""
 
     def __init__(self, store: Store):
         self.store = store

@@ -24,10 +24,8 @@ PLACE_MASK = 2**62 - 1
 
 
 class Locks(contextlib.AbstractContextManager):
-    """This process's locks on the runs of one store; one object a process.
-
-    Their file stands beside the store and may be written by the same users.
-    """
+    """This process's locks on the runs of one store; one object a process. Their file stands beside
+    the store and may be written by the same users."""
 
     def __init__(self, store: Path):
         self.path = store.with_name(f".{store.name}-claims")

@@ -25,9 +25,7 @@ FAILED = "failed"
 @dataclass(frozen=True)
 class Campaign:
     """What is measured: `definition` decides it all, `condition` is what it is measured under.
-
-    `series` tells campaigns apart that are equal in all of it.
-    """
+    `series` tells campaigns apart that are equal in all of it."""
 
     id: str
     suite: str
@@ -67,9 +65,7 @@ class Repetition:
 @dataclass(frozen=True)
 class Surroundings:
     """An environment, as `environment.capture` told of it when a campaign was started or went on.
-
-    `warnings` are what made results worse, each with what to do.
-    """
+    `warnings` are what made results worse, each with what to do."""
 
     number: int
     captured_at: str
@@ -101,10 +97,8 @@ FAILED_BEFORE = f"mine.status <> '{OK}'"
 
 
 class Measurements:
-    """The repetitions of a store; none in one that is only read and has no tables of them.
-
-    Every method raises StoreError if the store cannot be read or written.
-    """
+    """The repetitions of a store; none in one that is only read and has no tables of them. Every
+    method raises StoreError if the store cannot be read or written."""
 
     def __init__(self, store: Store):
         self.store = store

@@ -125,10 +125,8 @@ class Table:
     def decoded(
         self, store: Path, row: sqlite3.Row, name: str, hint: str | None = None
     ) -> dict[str, Any]:
-        """A row with its JSON read; `name` is the row's in words, `hint` a way out.
-
-        Raises DamagedRow if a column is missing, or what is in it is no JSON, or of another type.
-        """
+        """A row with its JSON read; `name` is the row's in words, `hint` a way out. Raises
+        DamagedRow if a column is missing, or what is in it is no JSON, or of another type."""
         values = {**self.since, **dict(row)}
         for column in self.columns:
             if column not in values:

@@ -188,7 +188,10 @@ class Store(contextlib.AbstractContextManager):
         with self.transaction():
             for record in records:
                 self._refuse_mismatch(record)
-                RUNS.put(self._database, _columns_of(record), "mine.result_digest = ''")
+                row = {**record.manifest, **vars(record), "result_digest": record.digest}
+                row = RUNS.encoded(row)
+                row["seal"] = faults.seal(list(row.values()))
+                RUNS.put(self._database, row, "mine.result_digest = ''")
                 self._note_place(record)
 
     def add_experiment(self, experiment: StoredExperiment) -> None:
@@ -202,10 +205,8 @@ class Store(contextlib.AbstractContextManager):
         return self._record(row) if row is not None and row["result_digest"] else None
 
     def experiments(self) -> list[StoredExperiment]:
-        """Every experiment asked of this store, the latest last.
-
-        One whose definition is damaged has an empty one: its runs are there all the same.
-        """
+        """Every experiment asked of this store, the latest last. One whose definition is damaged
+        has an empty one: its runs are there all the same."""
         rows = self.select(EXPERIMENTS, "ORDER BY asked_at, rowid")
         return [StoredExperiment(**self._asked(row)) for row in rows]
 
@@ -412,9 +413,3 @@ class Store(contextlib.AbstractContextManager):
                 if name not in _NOT_IN_MANIFEST
             },
         )
-
-
-def _columns_of(record: RunRecord) -> dict:
-    """A run as a row of `RUNS`, sealed."""
-    row = RUNS.encoded({**record.manifest, **vars(record), "result_digest": record.digest})
-    return {**row, "seal": faults.seal(list(row.values()))}
