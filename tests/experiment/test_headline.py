@@ -10,7 +10,7 @@ import pytest
 from made_answers import write_page
 from schedlab.experiment.headline import equal_times, overlap, told_panels
 from schedlab.experiment.interactivity import metrics_of
-from schedlab.experiment.page import summary
+from schedlab.experiment.page import panel_sentences
 from schedlab.experiment.study import study_of
 from schedlab.statistics.estimates import estimate
 
@@ -52,9 +52,9 @@ def told(records):
     return told_panels(study, metrics_of(study)).get("osdl-1")
 
 
-def summary_of(records):
+def sentences_of(records):
     study = study_of(records)
-    return summary(study, told_panels(study, metrics_of(study)))
+    return panel_sentences(study, told_panels(study, metrics_of(study)))
 
 
 @pytest.mark.parametrize(
@@ -130,17 +130,18 @@ def test_a_panel_that_differs_somewhere_keeps_its_sentence(run_of):
     assert "no policy is faster at any n; at n = 2 all take 1.000 s" in told(records)
 
 
-def test_the_summary_names_no_winner_of_equal_times(run_of):
-    found = summary_of([run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 2), ("o1", 1))])
-    [(_, sentence)] = found["panels"]
+def test_the_summary_names_no_winner_of_equal_times(run_of, tmp_path):
+    records = [run_of(policy, slow_ms=ms) for policy, ms in (("cfs", 2), ("o1", 1))]
+    [(_, sentence)] = sentences_of(records)
     assert "lowest mean time" not in sentence and "no policy is faster" in sentence
-    assert "Their times are equal" in found["opening"]
+    write_page(tmp_path / "r.html", records)
+    assert "Their times are equal" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_who_is_above_the_best_by_less_than_the_intervals_is_told(run_of):
     times = {"cfs": [1.0, 1.1, 1.2], "o1": [1.1, 1.2, 1.3], "fifo": [3.0, 3.0, 3.0]}
     records = [run_of(p, s, seed) for p, all_s in times.items() for seed, s in enumerate(all_s)]
-    [(_, sentence)] = summary_of(records)["panels"]
+    [(_, sentence)] = sentences_of(records)
     assert "o1 is above it by less than the intervals" in sentence
     assert "fifo" not in sentence.split("is above it by less")[0].rpartition(";")[2]
 

@@ -430,7 +430,7 @@ def test_repetitions_that_are_all_equal_are_not_dressed_up_as_an_interval(tmp_pa
 
 def panel_sentences(study):
     told = told_panels(study, metrics_of(study))
-    return experiment_page.summary(study, told)["panels"]
+    return experiment_page.panel_sentences(study, told)
 
 
 def test_the_summary_names_the_lowest_mean_and_how_often():

@@ -58,7 +58,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         "report.html",
         (
             number_text, forms.mean_count_text, ratio_text, forms.points_text, p_number,
-            mean, bounded, message_of,
+            mean, bounded, message_of, count_text, list_text,
             published_text, simulated_text, bounds_text, verdict_text, place_text,
         ),
         answer=answer,
@@ -69,7 +69,11 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         metrics=answer.metrics,
         looks=looks,
         baseline=study.policies[0],
-        summary=summary(study, equal),
+        panel_sentences=panel_sentences(study, equal),
+        growths=_growth_texts(study),
+        verdicts=[one.verdict for cell in study.cells for one in cell.comparisons.values()],
+        verdict_words=list(Verdict),
+        is_exact=all(one.n > 1 and one.sd == 0 for c in study.cells for one in c.makespan.values()),
         **figures_of(study, answer.metrics, looks, split_rows, timelines),
         measured_on=measured_on([*study.completed, *study.incomplete]),
         split_rows=split_rows,
@@ -101,40 +105,9 @@ def bounded(value: Estimate | Ratio, scale: float = 1.0, form: forms.Form = numb
     return forms.interval_text(centre * scale, *ends, form)
 
 
-def summary(study: Study, equal: Mapping[str, str]) -> dict[str, str | list[tuple[str, str]]]:
-    """What the data say in plain words: `opening`, `panels` (name, sentence) and `growth`. `equal`
-    is what `headline.told_panels` gives."""
-    return {
-        "opening": " ".join(_opening_sentences(study, len(equal) == len(study.panels))),
-        "panels": [(p.name, equal.get(p.name) or _panel_sentence(study, p)) for p in study.panels],
-        "growth": _growth_sentence(study),
-    }
-
-
-def _opening_sentences(study: Study, is_time_equal: bool) -> list[str]:
-    made = [*study.completed, *study.incomplete]
-    runs = count_text(len(made), "measured run" if measured_on(made) else "simulated run")
-    if study.incomplete:
-        failed = all(record.status == "failed" for record in study.incomplete)
-        runs += f", {len(study.incomplete):,} of them {'failed' if failed else 'incomplete'},"
-    machines = count_text(len({record.machine for record in made}), "machine")
-    sentences = [f"{runs} of {list_text(study.policies)} on {machines}."]
-    verdicts = [one.verdict for cell in study.cells for one in cell.comparisons.values()]
-    if verdicts and is_time_equal:
-        sentences.append("Their times are equal; what tells them apart stands first.")
-    elif verdicts:
-        counts = ", ".join(f"{verdicts.count(word)} {word.value}" for word in Verdict)
-        comparisons = f"{count_text(len(verdicts), 'comparison')} with {study.policies[0]}"
-        sentences.append(f"Of {comparisons}: {counts}; every one of them is below.")
-    makespans = [makespan for cell in study.cells for makespan in cell.makespan.values()]
-    if makespans and all(makespan.n > 1 and makespan.sd == 0 for makespan in makespans):
-        sentences.append(
-            "Every repetition of a scenario gave the same value, so intervals have no width and a "
-            "verdict compares two exact numbers of the model."
-        )
-    if study.incomplete:
-        sentences.append("What did not complete is left out of every number, and listed below.")
-    return sentences
+def panel_sentences(study: Study, equal: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What the data say of each panel, by its name; `equal` is what `told_panels` gives."""
+    return [(p.name, equal.get(p.name) or _panel_sentence(study, p)) for p in study.panels]
 
 
 def _panel_sentence(study: Study, panel: Panel) -> str:
@@ -183,18 +156,19 @@ def _near(cell: ScenarioRuns, best: str, others: Sequence[str]) -> str:
     return text
 
 
-def _growth_sentence(study: Study) -> str:
-    parts = []
+def _growth_texts(study: Study) -> list[str]:
+    """Of each policy the power by which time grows, or from which to which on several panels."""
+    texts = []
     for policy in study.policies:
         growths = [panel.growth[policy] for panel in study.panels if policy in panel.growth]
         exponents = [growth.exponent for growth in growths]
         if len(growths) == 1:
             text = ratio_text(exponents[0], growths[0].low, growths[0].high)
+            texts.append(f"{text} for {policy}")
         elif growths:
-            text = f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))}"
-        parts += [f"{text} for {policy}"] if growths else []
-    powers = f"{list_text(parts)} (1 is linear, 2 quadratic)"
-    return f"Time grows with {study.axis} to the power {powers}." if parts else ""
+            ends = f"{ratio_text(min(exponents))} to {ratio_text(max(exponents))}"
+            texts.append(f"{ends} for {policy}")
+    return texts
 
 
 def message_of(record: RunRecord) -> str:
