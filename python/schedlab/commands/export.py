@@ -19,7 +19,6 @@ from schedlab.bench.rows import comparison_rows, repetition_rows
 from schedlab.commands import options
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import stored
-from schedlab.experiment.rows import run_row
 from schedlab.race.rows import heat_rows
 from schedlab.shown import print_note
 from schedlab.store.heats import HEATS, Heats
@@ -68,7 +67,7 @@ def export_verb(
         what = _what(kept, form, wanted, what, suite)
         if what == "runs":
             records = _runs(kept, wanted or form == ".tex", wanted)
-            rows = records if form == ".tex" else [run_row(record) for record in records]
+            rows = records if form == ".tex" else [stored.run_row(record) for record in records]
         elif what == "heats":
             rows = heat_rows(Heats(kept).all())
         else:

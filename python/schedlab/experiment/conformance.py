@@ -170,14 +170,13 @@ def make_trial(trial: Trial) -> sweep.Outcome:
     try:
         policy = catalogue.load_policy(trial.policy.path)
         tunables = dict(trial.policy.tunables)
-        if trial.kind == "made":
-            answer = native.check_made(policy, tunables, trial.name, trial.seed)
-        elif trial.kind == "small":
-            answer = native.check_small(policy, tunables, trial.name, trial.count)
-        elif trial.kind == "random":
-            answer = native.check_random(policy, tunables, trial.seed, trial.count)
-        else:
-            answer = native.shrink_random(policy, tunables, trial.seed, TRIES_MAX)
+        make, *rest = {
+            "made": (native.check_made, trial.name, trial.seed),
+            "small": (native.check_small, trial.name, trial.count),
+            "random": (native.check_random, trial.seed, trial.count),
+            "shrink": (native.shrink_random, trial.seed, TRIES_MAX),
+        }[trial.kind]
+        answer = make(policy, tunables, *rest)
     except native.NativeError as error:
         return sweep.Outcome(None, str(error))
     return sweep.Outcome({"found": answer})

@@ -29,9 +29,11 @@ def equal_times(cell: ScenarioRuns) -> bool:
 
 def overlap(estimates: Sequence[Estimate]) -> bool:
     """Whether there is a value that lies in all intervals; False if one has none."""
-    if any(one.low is None or one.high is None for one in estimates):
+    if any(estimate.low is None or estimate.high is None for estimate in estimates):
         return False
-    return max(one.low for one in estimates) <= min(one.high for one in estimates)
+    return max(estimate.low for estimate in estimates) <= min(
+        estimate.high for estimate in estimates
+    )
 
 
 def told_panels(study: Study, metrics: Metrics) -> dict[str, str]:
@@ -51,7 +53,7 @@ def _times(study: Study, panel: Panel) -> str:
     where = ":" if study.axis is None else f" at any {study.axis}; at {study.axis} = {x}"
     text = f"no policy is faster{where} all take {shortest}"
     text += f" to {longest}" * (shortest != longest) + f" {study.unit}"
-    if overlap(makespans) and any(one.low != one.high for one in makespans):
+    if overlap(makespans) and any(makespan.low != makespan.high for makespan in makespans):
         text += ", less apart than their intervals are wide"
     elif shortest != longest:
         text += f", less than {100 * THRESHOLD:g} % apart"
@@ -65,7 +67,7 @@ def _difference(metrics: Metrics, panel: Panel) -> str:
     if missed and not any(missed):
         sentences.append("No deadline was missed")
     for what, values, form in _metrics(metrics, panel):
-        if len({one.mean for one in values.values()}) > 1:
+        if len({value.mean for value in values.values()}) > 1:
             best, worst = (_end(values, choose, form) for choose in (min, max))
             sentences.append(f"{what}: from {best} to {worst}")
             break

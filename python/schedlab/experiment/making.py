@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedlab.digests import timestamp
@@ -85,24 +85,23 @@ class Making:
         `jobs` simulations run at a time. `quiet` leaves out progress, and notes on what takes
         long. Raises SchedlabError if a file changed meanwhile, or the store cannot be written.
         """
-        self._reuse()
+        stored = [self.store.find(cell.key) for cell in self.cells]
+        self.records = [
+            record and _adopt(record, cell, self.asked)
+            for record, cell in zip(stored, self.cells, strict=True)
+        ]
+        self.nr_reused = self.nr_kept
+        self.store.add(*filter(None, self.records))
         waiting = self._missing()
-        # Long cells come first, so progress is by the cells' weights and not by their number.
-        weight_all = sum(cell.workload.weight for cell in waiting)
-        weight_done = 0.0
-
-        def advance(cell: Cell) -> None:
-            nonlocal weight_done
-            weight_done += cell.workload.weight
-            progress.done(share=weight_done / weight_all)
-
+        self._weight_done = 0.0
+        self._weight_all = sum(cell.workload.weight for cell in waiting)
         with (
             Locks(self.store.path) as locks,
             Progress(len(waiting), "runs", quiet or not waiting) as progress,
         ):
             while waiting:
                 nr_kept = self.nr_kept
-                self._sweep(waiting, jobs, locks, progress, advance)
+                self._sweep(waiting, jobs, locks, progress)
                 waiting = self._missing()
                 if waiting and self.nr_kept == nr_kept:
                     # Other processes have locked every run that is missing.
@@ -123,28 +122,11 @@ class Making:
             for cell, record in zip(self.cells, self.records, strict=True)
         )
 
-    def _reuse(self) -> None:
-        stored = [self.store.find(cell.key) for cell in self.cells]
-        self.records = [
-            record and _adopt(record, cell, self.asked)
-            for record, cell in zip(stored, self.cells, strict=True)
-        ]
-        self.nr_reused = self.nr_kept
-        self.store.add(*filter(None, self.records))
-
     def _missing(self) -> list[Cell]:
-        return [
-            cell for cell, record in zip(self.cells, self.records, strict=True) if record is None
-        ]
+        pairs = zip(self.cells, self.records, strict=True)
+        return [cell for cell, record in pairs if record is None]
 
-    def _sweep(
-        self,
-        waiting: Sequence[Cell],
-        jobs: int,
-        locks: Locks,
-        progress: Progress,
-        advance: Callable[[Cell], None],
-    ) -> None:
+    def _sweep(self, waiting: Sequence[Cell], jobs: int, locks: Locks, progress: Progress) -> None:
         """Makes every run that no other process is making."""
 
         def claim(cell: Cell) -> bool:
@@ -155,9 +137,8 @@ class Making:
             if record is None:
                 return True
             locks.release(cell.key)
-            self._keep(cell, _adopt(record, cell, self.asked))
             self.nr_of_others += 1
-            advance(cell)
+            self._keep(cell, _adopt(record, cell, self.asked), progress)
             return False
 
         def tell_slow(cell: Cell) -> None:
@@ -172,14 +153,16 @@ class Making:
             for cell, outcome in runs:
                 for note in outcome.notes:
                     progress.tell(note)
-                self._keep(cell, sweep.record(cell, outcome, self.asked.id))
+                self._keep(cell, sweep.record(cell, outcome, self.asked.id), progress)
                 locks.release(cell.key)
                 self.nr_made += 1
-                advance(cell)
 
-    def _keep(self, cell: Cell, record: RunRecord) -> None:
+    def _keep(self, cell: Cell, record: RunRecord, progress: Progress) -> None:
         self.store.add(record)
         self.records[self._places[id(cell)]] = record
+        # Long cells come first, so progress is by the cells' weights and not by their number.
+        self._weight_done += cell.workload.weight
+        progress.done(share=self._weight_done / self._weight_all)
 
 
 def _adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:

@@ -1,11 +1,13 @@
-"""Experiments of a store: which one is meant, and in what order its runs are shown."""
+"""Experiments of a store: which one is meant, in what order its runs are shown, and its runs as
+rows of a table for other programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from schedlab import catalogue, values
+from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.experiment.definition import id_of
 from schedlab.report.forms import count_text
@@ -14,6 +16,10 @@ from schedlab.store.runs import RunRecord, Store, StoredExperiment
 
 # How many other experiments of a store are told.
 OTHERS_MAX = 20
+# Of a run's result: what says how it was made is in columns of its own, the rest is no number.
+NOT_NUMBERS = {"digest", "error", "recording", "status", "timeline", "timeline_names"}
+# Of a result: lists of tables, and what tells the tables of each apart.
+NAMED_BY = {"requests": ("name",), "task_groups": ("name", "nice")}
 
 
 def others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
@@ -21,25 +27,21 @@ def others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
     query = "SELECT experiment, count(*) AS runs FROM experiment_runs GROUP BY experiment"
     runs = {row["experiment"]: row["runs"] for row in store.rows(query)}
     lines = [f"this is the latest experiment; the others of {store.path}, for --experiment:"]
-    for one in reversed(others[-OTHERS_MAX:]):
-        count = count_text(runs.get(one.id, 0), "run")
-        what = title_of(one.definition) + _where(one.definition) if one.definition else "damaged"
-        asked = one.asked_at[:16].replace("T", " ") + " UTC"
-        name = f" ({one.name})" if one.name else ""
-        lines.append(f"  {one.id}{name}: {what}; {count}, {asked}")
+    for other in reversed(others[-OTHERS_MAX:]):
+        definition, what = other.definition, "damaged"
+        if definition:
+            what = title_of(definition)
+            machines = [Path(text).name.removesuffix(".toml") for text in definition["machines"]]
+            if vm := definition.get("vm"):
+                machines = [f"a virtual machine of {cpus} CPUs" for cpus in vm["cpus"]]
+            # A title says it all.
+            what += "" if definition.get("title") else f" on {', '.join(machines)}"
+        count, asked = count_text(runs.get(other.id, 0), "run"), other.asked_at[:16]
+        name = f" ({other.name})" if other.name else ""
+        lines.append(f"  {other.id}{name}: {what}; {count}, {asked.replace('T', ' ')} UTC")
     if len(others) > OTHERS_MAX:
         lines.append(f"  and {len(others) - OTHERS_MAX} that are older")
     return "\n".join(lines)
-
-
-def _where(definition: Mapping) -> str:
-    """On which machines, unless the title says it all."""
-    if definition.get("title"):
-        return ""
-    machines = [Path(text).name.removesuffix(".toml") for text in definition["machines"]]
-    if vm := definition.get("vm"):
-        machines = [f"a virtual machine of {cpus} CPUs" for cpus in vm["cpus"]]
-    return f" on {', '.join(machines)}"
 
 
 def choose_experiment(
@@ -51,9 +53,9 @@ def choose_experiment(
         raise SchedlabError(
             f"{store.path} holds no experiment", "`schedlab compare --store` makes one"
         )
-    matching = [one for one in stored if wanted in (None, one.id, one.name)]
+    matching = [question for question in stored if wanted in (None, question.id, question.name)]
     if not matching:
-        valid = [one.name or one.id for one in stored]
+        valid = [question.name or question.id for question in stored]
         raise UnknownName("experiment", wanted, valid, f"in {store.path}")
     chosen = matching[-1]
     if id_of(chosen.definition) != chosen.id:
@@ -63,7 +65,7 @@ def choose_experiment(
             "its definition is another than its id stands for",
             f"ask it again, which makes no sound run again: {chosen.command}",
         )
-    return chosen, [one for one in stored if one is not chosen]
+    return chosen, [question for question in stored if question is not chosen]
 
 
 def stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
@@ -85,3 +87,41 @@ def title_of(definition: Mapping) -> str:
     labels = ", ".join(choice["label"] for choice in definition["policies"])
     workload = Path(definition["workload"]).name.removesuffix(catalogue.WORKLOADS.suffix)
     return f"{labels} with {workload}"
+
+
+def run_row(record: RunRecord) -> dict:
+    """What ran, all parameters (parameter.NAME) and every number of the result by its name."""
+    manifest, error = record.manifest, record.result.get("error")
+    row = {
+        "policy": record.policy,
+        "policy_name": manifest["policy_name"],
+        "machine": record.machine,
+        "workload": record.workload,
+        "seed": record.seed,
+        "status": record.status,
+        "error": None if error is None else canonical_json(error),
+        "backend": manifest["backend"],
+        "measured_on": record.measured_on,
+        "version": manifest["version"],
+        "started_at": manifest["started_at"],
+        "digest": record.digest,
+        "tunables": canonical_json(manifest["tunables"]),
+    }
+    row |= {f"parameter.{name}": value for name, value in manifest["parameters"].items()}
+    return row | dict(_numbers("", record.result))
+
+
+def _numbers(prefix: str, metrics: Mapping) -> Iterator[tuple[str, float | int]]:
+    """Every number of a result by its name; of one that is in a table, as TABLE.NAME."""
+    for name, value in metrics.items():
+        if not prefix and name in NOT_NUMBERS:
+            continue
+        if isinstance(value, Mapping):
+            yield from _numbers(f"{prefix}{name}.", value)
+        elif name in NAMED_BY:
+            for table in value or ():
+                place = ".".join(str(table[key]) for key in NAMED_BY[name])
+                rest = {key: number for key, number in table.items() if key not in NAMED_BY[name]}
+                yield from _numbers(f"{prefix}{name}.{place}.", rest)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{prefix}{name}", value

@@ -79,6 +79,16 @@ class Study:
         return [cell for panel in self.panels for cell in panel.cells]
 
     @property
+    def makespans(self) -> list[Estimate]:
+        """Those of all cells and policies."""
+        return [makespan for cell in self.cells for makespan in cell.makespan.values()]
+
+    @property
+    def contrasts(self) -> list[Contrast]:
+        """Every comparison with the first policy."""
+        return [contrast for cell in self.cells for contrast in cell.comparisons.values()]
+
+    @property
     def last_runs(self) -> list[tuple[Panel, ScenarioRuns, str, Sequence[RunRecord]]]:
         """The runs of each policy where most is asked of it: the last cell of each panel."""
         return [

@@ -145,15 +145,18 @@ def _study_legend(study: Study, where: str) -> str:
     """What the table shows; it promises no interval that is not there. `where` is in which
     direction a ratio stands from its makespan."""
     first = study.policies[0]
-    ratios = [one.ratio for cell in study.cells for one in cell.comparisons.values()]
+    ratios = [contrast.ratio for contrast in study.contrasts]
     growths = [growth for panel in study.panels for growth in panel.growth.values()]
-    makespans = [makespan for cell in study.cells for makespan in cell.makespan.values()]
     lines = [f"makespan in {study.unit}: mean"]
-    if _with_interval(makespans):
+    if _with_interval(study.makespans):
         lines[0] += " ± half of its 95 % interval"
-        if any(one.low == one.high for one in makespans if one.low is not None):
+        if any(
+            makespan.low == makespan.high
+            for makespan in study.makespans
+            if makespan.low is not None
+        ):
             lines[0] += "; ± 0: all repetitions were equal"
-    elif makespans:
+    elif study.makespans:
         lines[0] += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
     if ratios:
         lines.append(f"{where} it: × the makespan of {first}{_with_interval(ratios)}")
@@ -168,7 +171,7 @@ def _study_legend(study: Study, where: str) -> str:
 
 def _with_interval(numbers: Sequence[Estimate | Ratio | Growth]) -> str:
     """What a legend adds to a number that has an interval somewhere; nothing if none has."""
-    return " [95 % interval]" if any(one.low is not None for one in numbers) else ""
+    return " [95 % interval]" if any(number.low is not None for number in numbers) else ""
 
 
 # ---- what others published ----------------------------------------------------------------------
@@ -308,9 +311,9 @@ def _without_interval(metrics: Metrics) -> list[str]:
     delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]
     shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
     reasons = []
-    if any(one.low is not None and one.low == one.high for one in shown):
+    if any(delay.low is not None and delay.low == delay.high for delay in shown):
         reasons.append("equal in all runs")
-    if any(one.low is None for one in shown):
+    if any(delay.low is None for delay in shown):
         reasons.append(f"fewer than {RUNS_FOR_INTERVAL_MIN} runs")
     return reasons
 
@@ -348,7 +351,7 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
         "runs": [asdict(record) for record in records],
         "reused": nr_reused,
         **_metrics_json(answer.metrics),
-        "claims": [_claim_json(one) for one in answer.judged],
+        "claims": [_claim_json(claim) for claim in answer.judged],
     }
 
 
@@ -393,7 +396,7 @@ def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
                 **place(row),
                 "largest_error": asdict(row.largest),
                 "mean_error": asdict(row.mean),
-                "shares": [asdict(one) for one in row.shares],
+                "shares": [asdict(share) for share in row.shares],
             }
             for row in metrics.shares
         ],
@@ -401,7 +404,7 @@ def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
 
 
 def _claim_json(judged: Judged) -> dict:
-    places = [asdict(one) | {"verdict": str(one.verdict)} for one in judged.findings]
+    places = [asdict(finding) | {"verdict": str(finding.verdict)} for finding in judged.findings]
     return {
         "says": judged.says,
         "unit": judged.unit,

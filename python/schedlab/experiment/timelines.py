@@ -146,7 +146,9 @@ def choose(study: Study, wish: Wish = ANY) -> RunPair:
         raise NoTimeline("no timeline: these policies have no completed run in one scenario")
     if not wish.scenario:
         # Few policies missing, few CPUs but more than one, then as the experiment orders them.
-        cells.sort(key=lambda of: (-len(of[1].runs), of[0].nr_cpus == 1, of[0].nr_cpus or 0))
+        cells.sort(
+            key=lambda pair: (-len(pair[1].runs), pair[0].nr_cpus == 1, pair[0].nr_cpus or 0)
+        )
     _, cell = cells[0]
     policies, why = wish.policies, "the policies asked for"
     if not policies:

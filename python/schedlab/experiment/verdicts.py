@@ -222,15 +222,15 @@ def _key(**place: object) -> tuple:
 
 def published_text(judged: Judged) -> str:
     """The published number, or the smallest and the largest; empty if there is none."""
-    published = [one.published for one in judged.findings if one.published is not None]
+    published = [finding.published for finding in judged.findings if finding.published is not None]
     return _span(judged, published)
 
 
 def simulated_text(judged: Judged) -> str:
     """The number and its interval, or the smallest and the largest and what holds them all."""
-    text = _span(judged, [one.simulated for one in judged.findings])
-    lows = [one.low for one in judged.findings]
-    highs = [one.high for one in judged.findings]
+    text = _span(judged, [finding.simulated for finding in judged.findings])
+    lows = [finding.low for finding in judged.findings]
+    highs = [finding.high for finding in judged.findings]
     if not lows or None in lows or lows == highs:
         return text
     low, high = (_form(judged, end).removesuffix(" %") for end in (min(lows), max(highs)))
@@ -239,7 +239,7 @@ def simulated_text(judged: Judged) -> str:
 
 def bounds_text(judged: Judged) -> str:
     """Within which bounds the number must lie; empty where they differ from place to place."""
-    bounds = {(one.at_least, one.at_most) for one in judged.findings}
+    bounds = {(finding.at_least, finding.at_most) for finding in judged.findings}
     if len(bounds) != 1:
         return "as published, each" if bounds else ""
     [(least, most)] = bounds
@@ -255,7 +255,7 @@ def verdict_text(judged: Judged) -> str:
     if judged.why:
         return f"{Reproduction.CANNOT_TELL}: {judged.why}"
     text = str(judged.verdict)
-    nr_same = sum(one.verdict == Reproduction.REPRODUCED for one in judged.findings)
+    nr_same = sum(finding.verdict == Reproduction.REPRODUCED for finding in judged.findings)
     if judged.nr_places > 1 and judged.verdict != Reproduction.REPRODUCED:
         text += f"; it is in {nr_same} of {judged.nr_places} places"
         if len(judged.findings) < judged.nr_places:

@@ -29,16 +29,10 @@ def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:
     names = {kernel["name"] for kernel in kernels}
     named = [series for series in wanted if series[:1].isdigit()]
     newest_named = max(map(_series_key, named), default=(0, 0))
-
-    def is_answered(series: str) -> bool:
-        if series[:1].isdigit():
-            return series in names
-        return any(
-            kernel["sched_ext"] == "sound" and _series_key(kernel["release"]) > newest_named
-            for kernel in kernels
-        )
-
-    return [series for series in wanted if not is_answered(series)]
+    sound = [_series_key(each["release"]) for each in kernels if each["sched_ext"] == "sound"]
+    if max(sound, default=(0, 0)) > newest_named:
+        wanted = named
+    return [series for series in wanted if series not in names]
 
 
 def _series_key(release: str) -> tuple[int, int]:

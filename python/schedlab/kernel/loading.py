@@ -53,7 +53,10 @@ def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
     """Name and BPF object of what the user named: an object as it is, else built from its C. Also
     the tunables of the set that was named."""
     if not policy.endswith(OBJECT_SUFFIX):
-        _refuse_set_of_object(policy)
+        given, set_name = catalogue.split_set(policy)
+        if set_name is not None and given.endswith(OBJECT_SUFFIX):
+            hint = "name its *.bpf.c file instead, or say each tunable by --set"
+            raise BadValue("policy", policy, "is a BPF object, which has no tunable sets", hint)
         source, set_name = catalogue.find_policy(policy)
         # Only a set needs what the C compiler says of the policy.
         compiled = None if set_name is None else catalogue.load_policy(source)
@@ -63,14 +66,3 @@ def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
     hint = "give a *.bpf.c file, or a name of `schedlab list policies`"
     user_file.refuse_unfit(f"BPF object {policy!r}", path, user_file.MADE_BYTES_MAX, hint)
     return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve(), {}
-
-
-def _refuse_set_of_object(policy: str) -> None:
-    given, set_name = catalogue.split_set(policy)
-    if set_name is not None and given.endswith(OBJECT_SUFFIX):
-        raise BadValue(
-            "policy",
-            policy,
-            "is a BPF object, which has no tunable sets",
-            "name its *.bpf.c file instead, or say each tunable by --set",
-        )

@@ -156,8 +156,8 @@ def _what_happened(played: Mapping, whole: Mapping | None) -> list:
     return [played["elapsed_ns"], whole["timeline"], whole["wakeups"]]
 
 
-def _sum(of: Mapping | None, name: str) -> int | None:
-    return None if of is None else sum(task[name] for task in of["tasks"])
+def _sum(recording: Mapping | None, name: str) -> int | None:
+    return None if recording is None else sum(task[name] for task in recording["tasks"])
 
 
 def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:

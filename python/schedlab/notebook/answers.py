@@ -358,7 +358,7 @@ class Check:
 
 def runs_frame(records: Sequence[RunRecord]) -> pandas.DataFrame:
     """A row a run; see `Comparison.frame`."""
-    from schedlab.experiment.rows import run_row
+    from schedlab.experiment.stored import run_row
 
     return frame_of([run_row(record) for record in records])
 

@@ -390,8 +390,9 @@ class Store(contextlib.AbstractContextManager):
             f"run {row['id']} ({label} with {row['workload']} on {row['machine']},"
             f" seed {row['seed']})"
         )
-        kept = {**RUNS.since, **dict(row)}
-        if kept["seal"] and kept["seal"] != faults.seal([kept[one] for one in SEALED_COLUMNS]):
+        whole = {**RUNS.since, **dict(row)}
+        seal = faults.seal([whole[column] for column in SEALED_COLUMNS])
+        if whole["seal"] not in ("", seal):
             why = "its seal does not match, so something in it was changed"
             raise faults.damaged(self.path, name, why)
         values = RUNS.decoded(self.path, row, name)
