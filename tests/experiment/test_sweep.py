@@ -12,14 +12,16 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, assert_it_goes, wait_for
 from schedlab import catalogue, workers
 from schedlab.errors import ExperimentError
-from schedlab.experiment import cells, sweep
+from schedlab.experiment import cells, definition, sweep, vm
 from schedlab.experiment.sweep import Outcome
+from schedlab.kernel.platform import Kernel, Platform
 
 pytestmark = pytest.mark.stand_in
 
@@ -181,6 +183,23 @@ def test_only_a_file_that_changed_is_a_reason_to_run_the_command_again(core):
     outcome = sweep.simulate_cell(cell("fifo"))
     assert outcome.fault == "/fifo.bpf.c changed while the experiment was running"
     assert outcome.hint == sweep.AGAIN_HINT
+
+
+def test_what_is_to_be_noted_of_a_machine_comes_back_and_is_told_once(monkeypatch, capsys):
+    def run(cell, tell, **options):
+        tell("note: the machine was started again")
+        return {"status": "completed"}, "b1"
+
+    monkeypatch.setattr(vm, "run_on_kernel", run)
+    asked = {"policies": ["fifo"], "workload": "ping_pong", "machine": ["osdl-1"]}
+    [simulated] = cells.expand(definition.build(asked))
+    platform = Platform(Kernel("k", "6.18", "eevdf", "sound", "0"), "1", "tcg", True, 1, "8", "g")
+    measured = replace(simulated, machine=replace(simulated.machine, platform=platform))
+    outcome = vm.measure_cell(measured)
+    assert (outcome.boot, outcome.notes) == ("b1", ["note: the machine was started again"])
+    assert capsys.readouterr().err == ""
+    assert vm.measure_alone(measured, timeline=False).result == {"status": "completed"}
+    assert capsys.readouterr().err == "note: the machine was started again\n"
 
 
 def no_workers_left():

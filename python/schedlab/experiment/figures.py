@@ -105,13 +105,10 @@ def _point(x: float | str | None, value: Estimate | Ratio) -> Point:
     return Point(x, centre, value.low, value.high)
 
 
-def _ratio_of(cell: ScenarioRuns, policy: str) -> Ratio | None:
-    comparison = cell.comparisons.get(policy)
-    return comparison and comparison.ratio
-
-
 def _ratio_figures(study: Study, looks: Mapping[str, Look]) -> Drawn:
-    drawn = _series_of_panels(study, _ratio_of)
+    drawn = _series_of_panels(
+        study, lambda cell, policy: getattr(cell.comparisons.get(policy), "ratio", None)
+    )
     if study.axis is None or not drawn:
         return []
     low = min(report_figures.lowest_of(series) for _, series in drawn)
