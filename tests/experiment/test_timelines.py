@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 
 import pytest
+import schedlab
+from schedlab import catalogue
 from schedlab.errors import NoTimeline, UnknownName
 from schedlab.experiment import timeline_figure, timelines
 from schedlab.experiment.study import study_of
@@ -235,6 +237,21 @@ def test_a_changed_policy_has_no_timeline_of_its_old_runs(command, tmp_path):
     assert 'id="timeline"' not in (tmp_path / "r.html").read_text(encoding="utf-8")
     asked = command("report", "s.db", "-o", "r.html", "--scenario", "osdl-2")
     assert (asked.returncode, asked.stderr.startswith("error: no timeline")) == (2, True)
+
+
+def test_where_a_machine_is_gone_a_report_has_no_timeline(command, tmp_path):
+    machine = catalogue.find(catalogue.MACHINES, "laptop").read_text("utf-8")
+    (tmp_path / "mine.toml").write_text(machine, "utf-8")
+    words = ("--workload", "lat_ctx", "--with", "rounds=20", "--machine", "./mine.toml")
+    command("compare", "cfs", "o1", *words, "--repeat", 3, "--store", "s.db")
+    (tmp_path / "mine.toml").unlink()
+    why = "no timeline: its runs cannot be repeated here: machine file './mine.toml' does not exist"
+    done = command("report", "s.db", "-o", "r.html")
+    assert (done.returncode, f"note: {why}" in done.stderr) == (0, True), done.stderr
+    wished = command("report", "s.db", "-o", "r.html", "--timeline", "cfs", "o1")
+    assert (wished.returncode, wished.stderr) == (2, f"error: {why}\n")
+    page = schedlab.open(tmp_path / "s.db").experiment().report(tmp_path / "notebook.html")
+    assert 'id="timeline"' not in page.read_text("utf-8")
 
 
 def test_a_misspelt_pair_is_refused_before_anything_runs(command, tmp_path):

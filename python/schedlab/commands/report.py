@@ -10,17 +10,16 @@ from collections.abc import Mapping
 
 import click
 
-from schedlab import catalogue
 from schedlab.bench import reporting
 from schedlab.commands import options
 from schedlab.commands.options import timeline_options
-from schedlab.errors import BadValue, NoTimeline, SchedlabError
+from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import definition
-from schedlab.experiment.cells import Cell, expand
+from schedlab.experiment.cells import expand
 from schedlab.experiment.stored import choose_experiment, others_text, stored_order
 from schedlab.report import tables
 from schedlab.shown import print_note
-from schedlab.store.runs import Store, StoredExperiment
+from schedlab.store.runs import Store
 from schedlab.user_file import refuse_unwritable
 
 
@@ -64,7 +63,8 @@ def report_verb(store, output, wanted, suite, looked_at, scenario, as_json) -> i
     records = sorted(records, key=stored_order(chosen))
     answer = answer_of(chosen.definition, chosen.command, records)
     wish = timelines.Wish(looked_at or (), scenario or "")
-    shown = timelines.of_study(answer.study, lambda: _stored_cells(chosen), wish, print_note)
+    asked = definition.of_definition(chosen.definition)
+    shown = timelines.of_study(answer.study, lambda: expand(asked), wish, print_note)
     page.write(output, answer, shown)
     data = {"report": str(output), "experiment": chosen.id, "runs": len(records)}
     return _tell(data, f"report of {len(records)} runs: {output}", as_json)
@@ -76,11 +76,3 @@ def _tell(data: Mapping, text: str, as_json: bool) -> int:
     else:
         print_note(text)
     return 0
-
-
-def _stored_cells(stored: StoredExperiment) -> list[Cell]:
-    """The cells of a stored experiment, from the files that its names find here and now."""
-    try:
-        return expand(definition.of_definition(stored.definition))
-    except (SchedlabError, catalogue.native().NativeError) as error:
-        raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error

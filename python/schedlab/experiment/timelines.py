@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from schedlab.errors import BadValue, NoTimeline, UnknownName
+from schedlab import catalogue
+from schedlab.errors import BadValue, NoTimeline, SchedlabError, UnknownName
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.sweep import simulate_cell
 from schedlab.store.runs import RunRecord
@@ -125,12 +126,20 @@ def of_study(
     BadValue as `Wish.refuse_unknown`, and NoTimeline if there is none of what was wished.
     """
     try:
-        return record_timelines(choose(study, wish), cells())
+        return record_timelines(choose(study, wish), _found_here(cells))
     except NoTimeline as error:
         if wish:
             raise
         tell(f"note: {error}")
         return None
+
+
+def _found_here(cells: Callable[[], Sequence[Cell]]) -> Sequence[Cell]:
+    """Raises NoTimeline if a file that an experiment names is gone, or no longer what it was."""
+    try:
+        return cells()
+    except (SchedlabError, catalogue.native().NativeError) as error:
+        raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
 
 
 def choose(study: Study, wish: Wish = ANY) -> RunPair:
