@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 
 import numpy as np
 import pandas
@@ -463,3 +464,22 @@ def test_chromium_draws_every_figure_and_asks_nothing_of_the_network(page_path, 
         assert complaints == []
         assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
         browser.close()
+
+
+@pytest.mark.parametrize("what", ["repetitions", "comparisons", "report"])
+def test_a_store_that_lost_an_environment_says_which_and_what_to_do(command, tmp_path, what):
+    made = MadeStore(tmp_path / "s.db")
+    made.add("6.1", {("hackbench", ()): [1.0, 2.0, 3.0]})
+    with sqlite3.connect(tmp_path / "s.db") as database:
+        database.execute("DELETE FROM surroundings")
+    database.close()
+    words = ["report", "s.db", "-o", "r.html"]
+    if what != "report":
+        words = ["export", "s.db", "-o", "r.csv", "--what", what]
+    done = command(*words)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: s.db: the environment of hackbench, campaign campaign-1, is gone: there is no"
+        " surroundings 1\nhint: restore a copy, or forget what was measured in it: sqlite3 s.db"
+        ' "DELETE FROM repetitions WHERE surroundings = 1"\n'
+    )

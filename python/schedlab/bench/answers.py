@@ -294,16 +294,15 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[CaseRow]:
     order: dict[tuple[str, str], tuple[int, int]] = {}
     for place, campaign in enumerate(chosen):
         machine, sessions = campaign.condition["machine"], kept.surroundings(campaign.id)
-        tools = {one.number: _tools(one.facts) for one in sessions}
         latest = max((one.captured_at for one in sessions), default="")
         for number, (name, digest, *_) in enumerate(campaign.definition["cases"]):
             asked_at[machine, digest] = max(asked_at.get((machine, digest), ""), latest)
             order[machine, name] = (place, number)
-        for one in kept.repetitions(campaign.id):
+        for one, around in kept.measured_in(campaign.id):
             if not one.warm_up:
                 row = made.setdefault((machine, one.case_digest), _row(campaign, one))
                 sample = row.samples.setdefault(setup_of(campaign, one.policy), Sample())
-                sample.add(campaign.id, one, tools[one.surroundings])
+                sample.add(campaign.id, one, _tools(around.facts))
     in_order = sorted(made.values(), key=lambda row: order[row.machine, row.name])
     present = _of_last_form(in_order, asked_at)
     _tell_apart(present)

@@ -52,9 +52,8 @@ def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
     """
     rows = []
     for campaign in _campaigns(kept, suite):
-        around = {one.number: _environment(one) for one in kept.surroundings(campaign.id)}
-        for one in kept.repetitions(campaign.id):
-            rows.append(_row(campaign, one) | around[one.surroundings])
+        for one, around in kept.measured_in(campaign.id):
+            rows.append(_row(campaign, one) | _environment(around))
     return rows
 
 

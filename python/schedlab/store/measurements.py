@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
-from schedlab.errors import shortened
+from schedlab.errors import DamagedRow, shortened
 from schedlab.store import faults
 from schedlab.store.rows import NEVER, Table
 from schedlab.store.runs import Store
@@ -131,6 +131,27 @@ class Measurements:
     def surroundings(self, campaign: str) -> list[Surroundings]:
         """The environments that a campaign was measured in, in order."""
         return self._records(Surroundings, SURROUNDINGS, "WHERE campaign = ? ORDER BY id", campaign)
+
+    def measured_in(self, campaign: str) -> list[tuple[Repetition, Surroundings]]:
+        """Each repetition of a campaign, with the environment that it was made in.
+
+        Raises
+        ------
+        DamagedRow
+            If the store no longer has one of these.
+        """
+        around = {one.number: one for one in self.surroundings(campaign)}
+        repetitions = self.repetitions(campaign)
+        for one in repetitions:
+            if one.surroundings not in around:
+                forget = f"DELETE FROM repetitions WHERE surroundings = {one.surroundings}"
+                raise DamagedRow(
+                    f"{self.store.path}: the environment of {one.case_name}, campaign {campaign},"
+                    f" is gone: there is no surroundings {one.surroundings}",
+                    f"restore a copy, or forget what was measured in it: sqlite3 {self.store.path}"
+                    f' "{forget}"',
+                )
+        return [(one, around[one.surroundings]) for one in repetitions]
 
     def _put(self, table: Table, row: Mapping[str, Any], gives_way: str = NEVER) -> int:
         with self.store.transaction() as database:
