@@ -8,28 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import plotly.graph_objects as go
 from markupsafe import Markup
 
 from schedlab.experiment import interactivity_figures, timeline_figure
 from schedlab.experiment.fairness import ShareErrors
 from schedlab.experiment.interactivity import PERCENTILES, Delays, Metrics, Requests
 from schedlab.experiment.study import Panel, ScenarioRuns, Study
+from schedlab.experiment.timelines import Timelines
 from schedlab.report import figures as report_figures
 from schedlab.report import forms, pages
 from schedlab.report.figures import CPU_PARTS, Look, Point
 from schedlab.statistics.estimates import Estimate, Ratio
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from schedlab.experiment.timelines import Timelines
-
 # A workload with more kinds of requests is told without a figure for each.
 REQUEST_GROUPS_MAX = 8
 
-Drawn = list[tuple[Panel, "go.Figure"]]
+Drawn = list[tuple[Panel, go.Figure]]
 
 
 def figures_of(

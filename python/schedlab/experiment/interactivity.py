@@ -12,13 +12,7 @@ from dataclasses import dataclass
 
 from schedlab.experiment.fairness import ShareErrors, share_errors
 from schedlab.experiment.study import Panel, ScenarioRuns, Study
-from schedlab.statistics.estimates import (
-    Estimate,
-    estimate,
-    log_estimate,
-    mean_ecdf,
-    percent_estimate,
-)
+from schedlab.statistics import estimates
 
 PERCENTILES = ("p50", "p90", "p99", "max")
 
@@ -35,7 +29,7 @@ class Delays:
     panel: Panel
     x: float | str | None
     policy: str
-    percentiles: Mapping[str, Estimate]
+    percentiles: Mapping[str, estimates.Estimate]
     curve: tuple[Sequence[float], Sequence[float]]
 
 
@@ -52,8 +46,8 @@ class Requests:
     x: float | str | None
     policy: str
     name: str
-    deadlines: Estimate | None
-    missed: Estimate | None
+    deadlines: estimates.Estimate | None
+    missed: estimates.Estimate | None
     delays: Delays | None
 
 
@@ -99,9 +93,9 @@ def requests(study: Study) -> list[Requests]:
             misses = [group["deadline_misses"] for group in due]
             deadlines = [group["deadlines"] for group in due]
             delays = _delays(panel, cell, policy, [group.get("response_ns") for group in of_runs])
-            missed = percent_estimate(misses, deadlines) if due else None
+            missed = estimates.percent_estimate(misses, deadlines) if due else None
             if missed or delays:
-                of = estimate(deadlines) if due else None
+                of = estimates.estimate(deadlines) if due else None
                 rows.append(Requests(panel, cell.x, policy, name, of, missed, delays))
     return rows
 
@@ -115,9 +109,9 @@ def _delays(
         return None
     # A delay of 0 ns is one below the clock's step.
     percentiles = {
-        name: log_estimate([max(delays[name], 1) for delays in counted])
+        name: estimates.log_estimate([max(delays[name], 1) for delays in counted])
         for name in ("count", "mean", *PERCENTILES)
     }
     histograms = [delays.get("histogram") or () for delays in counted]
-    curve = mean_ecdf(histograms) if all(histograms) else ((), ())
+    curve = estimates.mean_ecdf(histograms) if all(histograms) else ((), ())
     return Delays(panel, cell.x, policy, percentiles, curve)

@@ -12,16 +12,7 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from schedlab.report.figures import (
-    FAINT_INK,
-    Look,
-    Point,
-    label,
-    latency_ticks,
-    layout,
-    legend_above,
-    whiskers,
-)
+from schedlab.report import figures
 from schedlab.report.forms import tick_text
 
 # Where a curve bears its policy's mark, to be told apart without colour: p50, p90 and p99.
@@ -31,14 +22,14 @@ TICK_LABELS_MAX = 5
 _LEGEND_PX = 34
 _RIGHT_PX = 24
 _DOTS_SPREAD = 0.6
-_ZERO_LINE = {"color": FAINT_INK, "width": 1.4, "dash": "4px,3px"}
+_ZERO_LINE = {"color": figures.FAINT_INK, "width": 1.4, "dash": "4px,3px"}
 
 Curve = tuple[Sequence[float], Sequence[float]]
 """Values in ns, ascending, and the share of all that is at most as large, up to 1."""
 
 
 def ecdf_figure(
-    curves: Mapping[str, Curve], looks: Mapping[str, Look], x_title: str, y_title: str
+    curves: Mapping[str, Curve], looks: Mapping[str, figures.Look], x_title: str, y_title: str
 ) -> go.Figure:
     """A distribution function a policy, on a log axis of time; a delay of 0 is drawn at 1 ns.
 
@@ -58,7 +49,7 @@ def ecdf_figure(
         ys = np.concatenate([[0.0], percents, percents[-1:]])
         look = looks[name]
         figure.add_scatter(
-            name=f"{look.glyph} {label(name)}",
+            name=f"{look.glyph} {figures.label(name)}",
             legendgroup=name,
             x=xs,
             y=np.round(ys, 3),
@@ -70,7 +61,7 @@ def ecdf_figure(
     for name, (values, percents) in drawn.items():
         _draw_marks(figure, name, values, percents, looks[name])
     _lay_out(figure, x_title, f"{y_title} (%)")
-    ticks = latency_ticks(low, high)
+    ticks = figures.latency_ticks(low, high)
     step = -(-len(ticks) // TICK_LABELS_MAX)
     figure.update_xaxes(
         type="log",
@@ -84,8 +75,8 @@ def ecdf_figure(
 
 
 def grouped_figure(
-    series: Mapping[str, Sequence[Point]],
-    looks: Mapping[str, Look],
+    series: Mapping[str, Sequence[figures.Point]],
+    looks: Mapping[str, figures.Look],
     x_title: str,
     y_title: str,
     about_zero: bool = False,
@@ -104,12 +95,12 @@ def grouped_figure(
     for index, (name, points) in enumerate(series.items()):
         look, offset = looks[name], (index - (len(series) - 1) / 2) * step
         figure.add_scatter(
-            name=label(name),
+            name=figures.label(name),
             x=[places.index(point.x) + offset for point in points],
             y=[point.centre for point in points],
             mode="markers",
             marker={"color": look.colour, "symbol": look.symbol, "size": 10},
-            error_y=whiskers(points, look),
+            error_y=figures.whiskers(points, look),
             customdata=[escape(str(point.x)) for point in points],
             hovertemplate="%{customdata}: %{y:.3f}<extra>" + escape(name) + "</extra>",
         )
@@ -117,7 +108,7 @@ def grouped_figure(
     figure.update_xaxes(
         range=[-0.5, len(places) - 0.5],
         tickvals=list(range(len(places))),
-        ticktext=[label(str(place)) for place in places],
+        ticktext=[figures.label(str(place)) for place in places],
         showgrid=False,
     )
     if not about_zero:
@@ -126,13 +117,13 @@ def grouped_figure(
 
 
 def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
-    figure.update_layout(layout(x_title, y_title, _RIGHT_PX))
+    figure.update_layout(figures.layout(x_title, y_title, _RIGHT_PX))
     figure.update_layout(
-        showlegend=True, legend=legend_above(), hovermode="closest", margin={"t": _LEGEND_PX}
+        showlegend=True, legend=figures.legend_above(), hovermode="closest", margin_t=_LEGEND_PX
     )
 
 
-def _draw_marks(figure: go.Figure, name: str, values, percents, look: Look) -> None:
+def _draw_marks(figure: go.Figure, name: str, values, percents, look: figures.Look) -> None:
     """The policy's symbol where its curve first reaches a marked share."""
     at = [int(np.searchsorted(percents, 100 * share - 1e-9)) for share in MARKED_SHARES]
     figure.add_scatter(

@@ -7,8 +7,10 @@ The numbers are those of an `Answer`, the figures those of `figures`; both fill
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import overlap, told_panels
@@ -16,27 +18,12 @@ from schedlab.experiment.interactivity import PERCENTILES
 from schedlab.experiment.published import rank_text
 from schedlab.experiment.study import Panel, ScenarioRuns, Study
 from schedlab.experiment.timelines import Timelines
-from schedlab.experiment.verdicts import (
-    bounds_text,
-    pairing_text,
-    place_text,
-    published_text,
-    simulated_text,
-    verdict_text,
-)
 from schedlab.report import figures, forms, pages
 from schedlab.report.figures import CPU_PARTS
 from schedlab.report.forms import count_text, list_text, mean_text, number_text, ratio_text
+from schedlab.statistics import estimates
 from schedlab.statistics.digits import p_number
-from schedlab.statistics.estimates import (
-    CONFIDENCE,
-    QUANTILE_LEVELS,
-    THRESHOLD,
-    Estimate,
-    Ratio,
-    Verdict,
-    estimate,
-)
+from schedlab.statistics.estimates import THRESHOLD, Estimate, Ratio, estimate
 from schedlab.store.runs import RunRecord, measured_on
 
 DIGEST_CHARACTERS_SHOWN = 12
@@ -59,11 +46,12 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         (
             number_text, forms.mean_count_text, ratio_text, forms.points_text, p_number,
             mean, bounded, message_of, count_text, list_text,
-            published_text, simulated_text, bounds_text, verdict_text, place_text,
+            verdicts.published_text, verdicts.simulated_text, verdicts.bounds_text,
+            verdicts.verdict_text, verdicts.place_text,
         ),
         answer=answer,
         ranks=rank_text(published) if published else "",
-        pairing=pairing_text(answer.judged),
+        pairing=verdicts.pairing_text(answer.judged),
         ideals=list(dict.fromkeys(row.ideal.meaning for row in published.values() if row.ideal)),
         study=study,
         metrics=answer.metrics,
@@ -72,7 +60,7 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         panel_sentences=panel_sentences(study, equal),
         growths=_growth_texts(study),
         verdicts=[contrast.verdict for contrast in study.contrasts],
-        verdict_words=list(Verdict),
+        verdict_words=list(estimates.Verdict),
         is_exact=all(makespan.n > 1 and makespan.sd == 0 for makespan in study.makespans),
         **figures_of(study, answer.metrics, looks, split_rows, timelines),
         measured_on=measured_on([*study.completed, *study.incomplete]),
@@ -80,12 +68,12 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         what_was_run=_what_was_run(study),
         cpu_parts=CPU_PARTS,
         percentiles=PERCENTILES,
-        quantile_levels=QUANTILE_LEVELS,
+        quantile_levels=estimates.QUANTILE_LEVELS,
         percent_form="{:.2f}".format,
         ratio_form=ratio_text,
         is_time_equal=len(equal) == len(study.panels),
         digest_characters=DIGEST_CHARACTERS_SHOWN,
-        confidence_percent=round(100 * CONFIDENCE),
+        confidence_percent=round(100 * estimates.CONFIDENCE),
         threshold_percent=f"{100 * THRESHOLD:g}",
     )  # fmt: skip
 
@@ -214,9 +202,9 @@ def _what_was_run(study: Study) -> dict:
     wall_ns = sum(record.manifest.get("wall_ns") or 0 for record in records)
     return {
         "policies": [_policy_row(records, policy) for policy in study.policies],
-        "machines": _digested(records, "machine"),
-        "workloads": _digested(records, "workload"),
-        "parameters": _parameters(records),
+        "machines": _digests(records, "machine"),
+        "workloads": _digests(records, "workload"),
+        "parameters": _distinct(pair for record in records for pair in _parameters(record)),
         "seeds": forms.ranges_text(sorted({record.seed for record in records})),
         "versions": sorted({str(record.manifest.get("version", "unknown")) for record in records}),
         "started": (started[0], started[-1]) if started else None,
@@ -240,19 +228,20 @@ def _policy_row(records: Sequence[RunRecord], policy: str) -> dict:
     }
 
 
-def _digested(records: Sequence[RunRecord], kind: str) -> list[tuple[str, list[str]]]:
-    """Name and digests of each machine or workload; a workload has one digest a parameter set."""
-    digests: dict[str, dict[str, None]] = {}
-    for record in records:
-        digest = str(record.manifest.get(f"{kind}_digest", "unknown"))
-        digests.setdefault(getattr(record, kind), {})[digest] = None
-    return [(name, list(of_name)) for name, of_name in digests.items()]
+def _digests(records: Sequence[RunRecord], kind: str) -> dict[str, list[str]]:
+    """Those of each machine or workload; a workload has one a parameter set."""
+    key = f"{kind}_digest"
+    return _distinct((getattr(r, kind), str(r.manifest.get(key, "unknown"))) for r in records)
 
 
-def _parameters(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
-    """Workload, parameter and every value it had, in the order of the runs."""
-    values: dict[tuple[str, str], dict[str, None]] = {}
-    for record in records:
-        for name, value in {**record.varied, **(record.manifest.get("parameters") or {})}.items():
-            values.setdefault((record.workload, name), {})[str(value)] = None
-    return [(workload, name, ", ".join(of)) for (workload, name), of in values.items()]
+def _distinct(pairs: Iterable[tuple[Any, str]]) -> dict[Any, list[str]]:
+    """Every value of each key once, in the order of the pairs."""
+    values: dict[Any, dict[str, None]] = {}
+    for key, value in pairs:
+        values.setdefault(key, {})[value] = None
+    return {key: list(of_key) for key, of_key in values.items()}
+
+
+def _parameters(record: RunRecord) -> Iterator[tuple[tuple[str, str], str]]:
+    for name, value in {**record.varied, **(record.manifest.get("parameters") or {})}.items():
+        yield (record.workload, name), str(value)

@@ -10,14 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab.report.forms import TIME_UNITS_NS, mean_text, time_unit
-from schedlab.statistics.estimates import (
-    Contrast,
-    Estimate,
-    Growth,
-    compare_to_first,
-    estimate,
-    growth_exponent,
-)
+from schedlab.statistics import estimates
 from schedlab.store.runs import RunRecord
 
 
@@ -31,8 +24,8 @@ class ScenarioRuns:
 
     x: float | str | None
     runs: Mapping[str, Sequence[RunRecord]]
-    makespan: Mapping[str, Estimate]
-    comparisons: Mapping[str, Contrast]
+    makespan: Mapping[str, estimates.Estimate]
+    comparisons: Mapping[str, estimates.Contrast]
 
     def makespan_text(self, policy: str) -> str:
         """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
@@ -51,7 +44,7 @@ class Panel:
     name: str
     nr_cpus: int | None
     cells: Sequence[ScenarioRuns]
-    growth: Mapping[str, Growth]
+    growth: Mapping[str, estimates.Growth]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +72,12 @@ class Study:
         return [cell for panel in self.panels for cell in panel.cells]
 
     @property
-    def makespans(self) -> list[Estimate]:
+    def makespans(self) -> list[estimates.Estimate]:
         """Those of all cells and policies."""
         return [makespan for cell in self.cells for makespan in cell.makespan.values()]
 
     @property
-    def contrasts(self) -> list[Contrast]:
+    def contrasts(self) -> list[estimates.Contrast]:
         """Every comparison with the first policy."""
         return [contrast for cell in self.cells for contrast in cell.comparisons.values()]
 
@@ -174,17 +167,17 @@ def _cell(
     return ScenarioRuns(
         x=x,
         runs=runs,
-        makespan={policy: estimate(values) for policy, values in times.items()},
-        comparisons=compare_to_first(times) if comparable else {},
+        makespan={policy: estimates.estimate(values) for policy, values in times.items()},
+        comparisons=estimates.compare_to_first(times) if comparable else {},
     )
 
 
-def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str, Growth]:
+def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str, estimates.Growth]:
     """One point a cell, because repetitions cannot tell how far a curve is from a power law."""
     growths = {}
     for policy in policies:
         means = [(cell.x, cell.makespan[policy].mean) for cell in cells if policy in cell.makespan]
         usable = [(x, mean) for x, mean in means if _is_number(x) and x > 0 and mean > 0]
         if len(usable) > 1:
-            growths[policy] = growth_exponent(*zip(*usable, strict=True))
+            growths[policy] = estimates.growth_exponent(*zip(*usable, strict=True))
     return growths

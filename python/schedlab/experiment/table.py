@@ -12,6 +12,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.definition import id_of, told_sets
 from schedlab.experiment.fairness import ShareErrors
@@ -19,31 +20,10 @@ from schedlab.experiment.headline import told_panels
 from schedlab.experiment.interactivity import Delays, Metrics, Requests
 from schedlab.experiment.published import Beside, over_first, rank_agreement_of, rank_text
 from schedlab.experiment.study import ScenarioRuns, Study
-from schedlab.experiment.verdicts import (
-    Judged,
-    bounds_text,
-    pairing_text,
-    published_text,
-    simulated_text,
-    verdict_text,
-)
+from schedlab.report import tables
 from schedlab.report.forms import interval_text, number_text, ratio_text, time_text
-from schedlab.report.tables import (
-    Block,
-    Column,
-    fits,
-    print_policy_rows,
-    print_table,
-    print_text,
-)
 from schedlab.shown import print_data
-from schedlab.statistics.estimates import (
-    QUANTILE_LEVELS,
-    RUNS_FOR_INTERVAL_MIN,
-    Estimate,
-    Growth,
-    Ratio,
-)
+from schedlab.statistics import estimates
 from schedlab.store.runs import RunRecord, measured_on
 
 SHOWN_PERCENTILES = ("p50", "p99", "max")
@@ -55,7 +35,7 @@ MEASURED_NOTE = (
     " nor with those of a real machine"
 )
 
-Rows = Mapping[str, Sequence[tuple[str, Sequence[Column]]]]
+Rows = Mapping[str, Sequence[tuple[str, Sequence[tables.Column]]]]
 """By panel: what stands beside its name, and the columns that a policy's row has of it."""
 
 
@@ -77,13 +57,14 @@ def _wide_table(policies: Sequence[str], rows: Rows, axis: str = "", justify="le
 
 def _print_by_policy(policies: Sequence[str], wide: Table, rows: Rows) -> None:
     """The wide table, or a row a policy where it does not fit."""
-    if fits(wide):
-        print_table(wide)
+    if tables.fits(wide):
+        tables.print_table(wide)
         return
     blocks = [
-        Block(panel, [columns for _, columns in of_panel]) for panel, of_panel in rows.items()
+        tables.Block(panel, [columns for _, columns in of_panel])
+        for panel, of_panel in rows.items()
     ]
-    print_policy_rows(policies, blocks)
+    tables.print_policy_rows(policies, blocks)
 
 
 # ---- times --------------------------------------------------------------------------------------
@@ -94,12 +75,12 @@ def print_study(answer: Answer) -> None:
     `headline.told_panels` says and which sets policies are, below it published times."""
     study, definition = answer.study, answer.definition
     for text in filter(None, (definition.get("title"), definition.get("description"))):
-        print_text(text)
+        tables.print_text(text)
     for name, sentence in told_panels(study, answer.metrics).items():
-        print_text(f"{name}: {sentence}")
+        tables.print_text(f"{name}: {sentence}")
     rows = _study_rows(study)
     wide = _wide_table(study.policies, rows, study.axis or "", "right")
-    print_data(_study_legend(study, "below" if fits(wide) else "beside"))
+    print_data(_study_legend(study, "below" if tables.fits(wide) else "beside"))
     if sets := told_sets(definition):
         print_data(sets)
     if study.axis is None:
@@ -157,7 +138,7 @@ def _study_legend(study: Study, where: str) -> str:
         ):
             lines[0] += "; ± 0: all repetitions were equal"
     elif study.makespans:
-        lines[0] += f"; an interval needs {RUNS_FOR_INTERVAL_MIN} repetitions or more"
+        lines[0] += f"; an interval needs {estimates.RUNS_FOR_INTERVAL_MIN} repetitions or more"
     if ratios:
         lines.append(f"{where} it: × the makespan of {first}{_with_interval(ratios)}")
     lacks_first = any(cell.makespan and first not in cell.makespan for cell in study.cells)
@@ -169,7 +150,9 @@ def _study_legend(study: Study, where: str) -> str:
     return "\n".join(lines)
 
 
-def _with_interval(numbers: Sequence[Estimate | Ratio | Growth]) -> str:
+def _with_interval(
+    numbers: Sequence[estimates.Estimate | estimates.Ratio | estimates.Growth],
+) -> str:
     """What a legend adds to a number that has an interval somewhere; nothing if none has."""
     return " [95 % interval]" if any(number.low is not None for number in numbers) else ""
 
@@ -194,7 +177,7 @@ def _print_published(published: Mapping[str, Beside]) -> None:
 
 def _published_columns(
     published: Mapping[str, Beside], ratios: Mapping[str, tuple[float, float]]
-) -> list[Column]:
+) -> list[tables.Column]:
     """Times, and what they are over the ideal, or else how policies stand to each other."""
     columns: dict[str, dict[str, str]] = {name: {} for name in OF_TIMES}
     for what, row in published.items():
@@ -210,7 +193,7 @@ def _published_columns(
     return list(columns.items())
 
 
-def _print_columns(columns: Sequence[Column]) -> None:
+def _print_columns(columns: Sequence[tables.Column]) -> None:
     """Each with a text for what the first column has one for."""
     whats = list(columns[0][1])
     table = Table(box=box.SIMPLE)
@@ -219,14 +202,14 @@ def _print_columns(columns: Sequence[Column]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for what in whats:
         table.add_row(*map(escape, (what, *(texts.get(what, "") for _, texts in columns))))
-    if fits(table):
-        print_table(table)
+    if tables.fits(table):
+        tables.print_table(table)
         return
     groups = [columns[: len(OF_TIMES)], columns[len(OF_TIMES) :]]
-    print_policy_rows(whats, [Block("what", list(filter(None, groups)))])
+    tables.print_policy_rows(whats, [tables.Block("what", list(filter(None, groups)))])
 
 
-def print_verdicts(judged: Sequence[Judged]) -> None:
+def print_verdicts(judged: Sequence[verdicts.Judged]) -> None:
     """A row a claim, and what decides; nothing where an experiment holds no claims."""
     if not judged:
         return
@@ -237,14 +220,19 @@ def print_verdicts(judged: Sequence[Judged]) -> None:
         table.add_column(column, justify="right")
     table.add_column("verdict", max_width=SAYS_COLUMNS_MAX)
     for one in judged:
-        forms = (published_text, simulated_text, bounds_text, verdict_text)
+        forms = (
+            verdicts.published_text,
+            verdicts.simulated_text,
+            verdicts.bounds_text,
+            verdicts.verdict_text,
+        )
         table.add_row(escape(one.says), *(escape(form(one)) for form in forms))
-    print_table(table)
+    tables.print_table(table)
     print_data(
         "verdict: reproduced if the 95 % interval [ ] lies within what is claimed, not reproduced"
         " if outside it;\nof several places: the smallest and the largest, and all must agree"
     )
-    if paired := pairing_text(judged):
+    if paired := verdicts.pairing_text(judged):
         print_data(f"paired: {paired}")
     print_data()
 
@@ -286,7 +274,7 @@ def _metric_texts(
             yield row, f"share error, {what}", text
 
 
-def _bounded(delay: Estimate) -> str:
+def _bounded(delay: estimates.Estimate) -> str:
     return interval_text(delay.mean, delay.low, delay.high, time_text)
 
 
@@ -314,7 +302,7 @@ def _without_interval(metrics: Metrics) -> list[str]:
     if any(delay.low is not None and delay.low == delay.high for delay in shown):
         reasons.append("equal in all runs")
     if any(delay.low is None for delay in shown):
-        reasons.append(f"fewer than {RUNS_FOR_INTERVAL_MIN} runs")
+        reasons.append(f"fewer than {estimates.RUNS_FOR_INTERVAL_MIN} runs")
     return reasons
 
 
@@ -357,7 +345,7 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
 
 def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
     makespan = asdict(cell.makespan[policy])
-    quantiles = zip(map(str, QUANTILE_LEVELS), makespan["quantiles"], strict=True)
+    quantiles = zip(map(str, estimates.QUANTILE_LEVELS), makespan["quantiles"], strict=True)
     comparison = cell.comparisons.get(policy)
     record = cell.runs[policy][0]
     return {
@@ -403,13 +391,13 @@ def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
     }
 
 
-def _claim_json(judged: Judged) -> dict:
+def _claim_json(judged: verdicts.Judged) -> dict:
     places = [asdict(finding) | {"verdict": str(finding.verdict)} for finding in judged.findings]
     return {
         "says": judged.says,
         "unit": judged.unit,
         "verdict": str(judged.verdict),
-        "told": verdict_text(judged),
+        "told": verdicts.verdict_text(judged),
         "nr_places": judged.nr_places,
         "places": places,
     }
