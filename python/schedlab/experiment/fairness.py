@@ -56,8 +56,17 @@ def share_errors(study: Study) -> list[ShareErrors]:
     for panel, cell, policy, runs in study.last_runs:
         contests = [_contest(record.result) for record in runs]
         # Random workloads may have other tasks with another seed.
-        if all(contests) and len({tuple(contest) for contest in contests}) == 1:
-            rows.append(_errors(panel, cell.x, policy, contests))
+        if not all(contests) or len({tuple(contest) for contest in contests}) > 1:
+            continue
+        shares = []
+        for nice, (count, promised, _) in contests[0].items():
+            got = [contest[nice][2] for contest in contests]
+            errors = [contest[nice][2] - contest[nice][1] for contest in contests]
+            shares.append(NiceShare(nice, count, promised, estimate(got), estimate(errors)))
+        sizes = [[abs(got - due) for _, due, got in contest.values()] for contest in contests]
+        largest = estimate([max(of_run) for of_run in sizes])
+        mean = estimate([sum(of_run) / len(of_run) for of_run in sizes])
+        rows.append(ShareErrors(panel, cell.x, policy, shares, largest, mean))
     return rows
 
 
@@ -95,22 +104,3 @@ def _compete_alone(hogs: Sequence[Mapping], groups: Sequence[Mapping], nr_cpus: 
 def _never_sleeps(group: Mapping, elapsed_ns: int) -> bool:
     there_ns = (group["run_ns"] + group["wait_ns"]) / group["count"]
     return there_ns >= (1 - ASLEEP_MAX) * elapsed_ns > 0
-
-
-def _errors(
-    panel: Panel, x: float | str | None, policy: str, contests: Sequence[Contest]
-) -> ShareErrors:
-    shares = [
-        NiceShare(
-            nice,
-            count,
-            promised,
-            estimate([contest[nice][2] for contest in contests]),
-            estimate([contest[nice][2] - contest[nice][1] for contest in contests]),
-        )
-        for nice, (count, promised, _) in contests[0].items()
-    ]
-    sizes = [[abs(got - due) for _, due, got in contest.values()] for contest in contests]
-    largest = estimate([max(of_run) for of_run in sizes])
-    mean = estimate([sum(of_run) / len(of_run) for of_run in sizes])
-    return ShareErrors(panel, x, policy, shares, largest, mean)

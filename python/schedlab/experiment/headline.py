@@ -29,11 +29,9 @@ def equal_times(cell: ScenarioRuns) -> bool:
 
 def overlap(estimates: Sequence[Estimate]) -> bool:
     """Whether there is a value that lies in all intervals; False if one has none."""
-    if any(estimate.low is None or estimate.high is None for estimate in estimates):
-        return False
-    return max(estimate.low for estimate in estimates) <= min(
-        estimate.high for estimate in estimates
-    )
+    lows = [estimate.low for estimate in estimates]
+    highs = [estimate.high for estimate in estimates]
+    return None not in (*lows, *highs) and max(lows) <= min(highs)
 
 
 def told_panels(study: Study, metrics: Metrics) -> dict[str, str]:
