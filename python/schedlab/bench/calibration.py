@@ -21,7 +21,7 @@ from typing import Any
 
 from schedlab import catalogue, programs, user_file
 from schedlab.bench import environment
-from schedlab.errors import SchedlabError
+from schedlab.errors import BadValue, SchedlabError
 
 PROGRAM = programs.BENCH.name
 PROGRAM_HELP = "The native benchmarks.  [default: in the checkout, or on PATH]"
@@ -40,6 +40,9 @@ SWITCH_RATIO_MIN = 0.8
 LINES_OF_A_TASK = 10
 # Of the footprints whose refill is measured, the one that the file takes.
 REFILL_KIB = 256
+# What no operation takes: longer than a day.
+COST_NS_MAX = 1e14
+REMAKE = f"make the file anew: {PROGRAM} costs > FILE"
 HERE = "own: measured here"
 ONE_CPU = "own: there is one CPU"
 # What is measured as it is.
@@ -170,9 +173,17 @@ class Measurements(dict[tuple[str, str], Measured]):
                 raise SchedlabError(
                     f"{place}: a line is no cost as `{PROGRAM} costs` prints it"
                 ) from error
-            for value in (one.median, one.low, one.high):
+            for name in ("cost", "of", "how"):
+                text = getattr(one, name)
+                if not isinstance(text, str) or not text.isprintable():
+                    raise BadValue(f"{place}: {name} of a cost", text, "is no line of text", REMAKE)
+            for name in ("median", "low", "high", "count"):
+                value = getattr(one, name)
                 if isinstance(value, bool) or not isinstance(value, int | float):
-                    raise SchedlabError(f"{place}: of {one.cost}, is no number: {value!r}")
+                    raise BadValue(f"{place}: {name} of {one.cost}", value, "is no number", REMAKE)
+                if not 0 <= value <= COST_NS_MAX:
+                    why = f"is not within 0 and {COST_NS_MAX:g}"
+                    raise BadValue(f"{place}: {name} of {one.cost}", value, why, REMAKE)
             self[one.cost, one.of] = one
 
     def __call__(self, cost: str, of: str = "") -> Measured:
