@@ -4,16 +4,19 @@ Method: the real verb, on a machine whose disturbance is scripted; interrupted a
 """
 
 import contextlib
+import os
 import random
 import sqlite3
+import sys
 
 import pytest
 from click.testing import CliRunner
-from schedlab.bench import answers, environment, limits
+from schedlab.bench import answers, environment, limits, preparation
 from schedlab.bench import policies as bench_policies
 from schedlab.bench.work import RunHere
 from schedlab.commands.bench import bench_verb
-from schedlab.kernel import loading
+from schedlab.errors import SchedlabError
+from schedlab.kernel import loading, sched_ext
 
 SEED = 20260411
 ONE = """
@@ -126,7 +129,7 @@ def test_interrupted_anywhere_it_makes_the_same_set(gated, interrupts_at):
 
 
 def test_what_was_disturbed_under_one_policy_is_made_again_under_all(gated, monkeypatch, tmp_path):
-    monkeypatch.setattr(loading, "require_kernel", lambda: None)
+    monkeypatch.setattr(loading, "require_kernel", lambda **_: None)
     monkeypatch.setattr(bench_policies, "in_force", lambda policy: contextlib.nullcontext())
     monkeypatch.setattr(RunHere, "_change_of_scheduler", lambda *_: None)
     gated(ONE, lambda n: n in (1, 2, 3), "--policies", "bfs,kernel,cfs")
@@ -150,3 +153,35 @@ def test_what_disturbed_repetitions_change_is_told():
     )
     row.samples[setup].undisturbed = [1.0] * 2
     assert limits.limits([row])[0].endswith("another --label)")
+
+
+def test_nobody_else_measures_until_the_tables_are_computed(gated, monkeypatch, tmp_path):
+    refused = []
+
+    def rows(*_):
+        with pytest.raises(SchedlabError, match="another schedlab bench"):
+            stack.enter_context(preparation.alone(tmp_path / "work"))
+        refused.append(True)
+        return []
+
+    monkeypatch.setattr(answers, "rows", rows)
+    with contextlib.ExitStack() as stack:
+        gated(ONE, lambda n: False)
+    assert refused == [True]
+    with preparation.alone(tmp_path / "work"):
+        pass
+
+
+def test_who_may_load_no_policy_is_told_the_whole_command(tmp_path, monkeypatch):
+    (tmp_path / "tiny.toml").write_text(ONE)
+    monkeypatch.setattr(sched_ext, "sched_ext", lambda *_: sched_ext.SchedExt("disabled", ""))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    words = ["tiny.toml", "--policies", "bfs,kernel", "--label", "two words"]
+    monkeypatch.setattr(sys, "argv", ["bin/schedlab", "bench", *words])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SchedlabError, match="not root") as refused:
+        bench_verb.main(words, standalone_mode=False)
+    program = tmp_path / "bin/schedlab"
+    assert refused.value.hint == (
+        f"sudo {program} bench tiny.toml --policies bfs,kernel --label 'two words'"
+    )

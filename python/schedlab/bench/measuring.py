@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from schedlab.bench.plan import Tally
 from schedlab.bench.request import Request, last_series
 from schedlab.bench.suite import GIVEN
 from schedlab.bench.work import RunHere
+from schedlab.kernel import loading
 from schedlab.report.progress import Progress, left_text, measuring
 from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.runs import Store
@@ -22,32 +23,21 @@ from schedlab.store.runs import Store
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a campaign, or of the boots of one.
-
-    Attributes
-    ----------
-    campaign : Campaign
-        It, or one of them.
-    nr_made, nr_before, nr_made_up : int
-        Repetitions that count: made now, kept before, and made because others were disturbed.
-    is_complete : bool
-        Whether all is there that was asked for.
-    policies : sequence of str
-        Those that it was measured under.
-    failed : sequence of Repetition
-        The last failure of each case that is not done.
-    widths : sequence of str
-        With `until`, how well each case is known, or what it would take.
-    """
+    """What came of a campaign, or of the boots of one; repetitions are those that count."""
 
     campaign: Campaign
+    """It, or one of them."""
     nr_made: int
     nr_before: int
+    """How many the store had before."""
     nr_made_up: int
+    """How many there are because others were disturbed."""
     is_complete: bool
     policies: Sequence[str]
     failed: Sequence[Repetition]
+    """The last failure of each case that is not done."""
     widths: Sequence[str]
+    """With `until`, how well each case is known, or what it would take."""
 
     def comparable(self, kept: Measurements) -> list[Campaign]:
         """All campaigns of this machine that share a case with this one, the latest last."""
@@ -65,55 +55,51 @@ def campaigns_of(kept: Measurements, suite: str) -> list[Campaign]:
     return [campaign for campaign in kept.campaigns() if campaign.suite == suite]
 
 
-def measure(
+@contextlib.contextmanager
+def measured(
     request: Request,
     store: Path,
     *,
     command: str = "",
+    as_root: Sequence[str] = (),
     quiet: bool = False,
-) -> Measured:
-    """Makes what the store does not have yet.
+) -> Iterator[Measured]:
+    """Makes what the store does not have yet; inside, nobody else measures in the same folder.
 
-    Parameters
-    ----------
-    store : Path
-        Made if it is not there.
-    command : str
-        What asks for the same on the command line, to be told.
-    quiet : bool
-        Nothing on standard error but what a user must know, such as a failure: no progress, and no
-        word of what makes results worse or of what is prepared.
+    So what is computed of it disturbs nobody. The store is made if it is not there. `command` asks
+    for the same on the command line and `as_root` is what sudo takes, both to be told. With `quiet`
+    standard error has failures only.
 
-    Raises
-    ------
-    SchedlabError, NativeError
-        If something is missing, or somebody measures already.
-    KeyboardInterrupt
-        As it comes, once it is told how to go on.
+    Raises SchedlabError or NativeError if something is missing or somebody measures already, and
+    KeyboardInterrupt once it is told how to go on.
     """
+    if request.policies is not None and not request.is_vm:
+        loading.require_kernel(command=as_root)
     notes = Progress(0, "", quiet)
     directory = preparation.work_directory(request.work_dir)
-    with preparation.alone(directory), Store(store) as opened:
-        kept = Measurements(opened)
-        if request.is_vm:
-            run = guests.begin(request, kept, command, notes.tell, notes.note)
-        else:
-            run = _begin(request, kept, directory, command, notes.note)
-        nr_before = _nr_done(run)
-        try:
-            with measuring(_nr_planned(run), quiet) as progress:
-                run.tell, run.begins = progress.tell, functools.partial(_begins, run, progress)
-                run.measure()
-        except KeyboardInterrupt:
-            notes.tell(
-                f"\n{_nr_done(run)} of {_nr_planned(run)} repetitions are kept in {store}; the same"
-                f" command goes on from there: {command}"
-            )
-            raise
-        return _measured(run, request, nr_before)
+    with preparation.alone(directory):
+        with Store(store) as opened:
+            kept = Measurements(opened)
+            if request.is_vm:
+                run = guests.begin(request, kept, command, notes.tell, notes.note)
+            else:
+                run = _begin(request, kept, directory, command, notes.note)
+            nr_before = _nr_done(run)
+            try:
+                with measuring(_nr_planned(run), quiet) as progress:
+                    run.tell, run.begins = progress.tell, lambda text: _show(run, progress, text)
+                    run.measure()
+            except KeyboardInterrupt:
+                notes.tell(
+                    f"\n{_nr_done(run)} of {_nr_planned(run)} repetitions are kept in {store}; the"
+                    f" same command goes on from there: {command}"
+                )
+                raise
+            outcome = _outcome(run, request, nr_before)
+        yield outcome
 
 
-def _begins(run: RunHere | Boots, progress: Progress, doing: str) -> None:
+def _show(run: RunHere | Boots, progress: Progress, doing: str) -> None:
     left = left_text(run.left_s(), is_whole=not run.untimed)
     # Disturbed repetitions are followed by more.
     progress.update(_nr_done(run), doing, left=left, total=_nr_planned(run))
@@ -136,7 +122,6 @@ def _begin(
     warnings = environment.warnings(facts)
     for warning in warnings:
         note(warning.text)
-    kept_warnings = [[warning.what, warning.to_do] for warning in warnings]
     facts["inputs"] = _prepare(request, values, directory, note)
     plan = request.plan(facts["inputs"], request.policy_names)
     condition = environment.condition(facts)
@@ -152,6 +137,7 @@ def _begin(
     kept.begin(chosen)
     values["work"] = directory / "scratch"
     values["work"].mkdir(exist_ok=True)
+    kept_warnings = [[warning.what, warning.to_do] for warning in warnings]
     return RunHere(
         plan=plan,
         campaign=chosen,
@@ -187,7 +173,7 @@ def _nr_planned(run: RunHere | Boots) -> int:
     return sum(tally.nr_planned for tally in run.tallies)
 
 
-def _measured(run: RunHere | Boots, request: Request, nr_before: int) -> Measured:
+def _outcome(run: RunHere | Boots, request: Request, nr_before: int) -> Measured:
     widths = []
     if request.width is not None:
         # Statistics are loaded only now, because that takes a while.

@@ -15,7 +15,7 @@ from schedlab.bench.plan import Plan, identity
 from schedlab.bench.suite import REPETITIONS_MAX, SIZES, Case, Suite
 from schedlab.digests import timestamp
 from schedlab.errors import BadValue, SchedlabError, UnknownName
-from schedlab.kernel import loading, platform
+from schedlab.kernel import platform
 from schedlab.store.measurements import Campaign, Measurements
 from schedlab.values import refuse_duplicates
 
@@ -102,8 +102,6 @@ class Request:
             )
         # Wrong texts are errors before anything is looked up.
         _ = self.cases, self.policy_names, self.width
-        if self.policies is not None and not self.is_vm:
-            loading.require_kernel()
 
     @property
     def is_vm(self) -> bool:

@@ -6,14 +6,15 @@ same store, and compares.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from schedlab import catalogue
-from schedlab.bench import request, suite
-from schedlab.bench.measuring import Measured, campaigns_of, measure
+from schedlab.bench import measuring, request, suite
+from schedlab.bench.measuring import Measured, campaigns_of
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError
 from schedlab.kernel import platform
@@ -85,11 +86,13 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
     hint = f"schedlab bench {name}"
     if show and not store.exists():
         raise SchedlabError(f"store {store} does not exist", hint)
-    measured = None
+    made = contextlib.nullcontext()
     if not show:
         wanted = request.Request(read, **asked)
-        measured = measure(wanted, store, command=options.command(), quiet=quiet)
-    with Store(store, read_only=show) as opened:
+        words = {"command": options.command(), "as_root": options.as_root()}
+        made = measuring.measured(wanted, store, **words, quiet=quiet)
+    # Whoever else measures waits for our tables, too, which take a CPU for seconds.
+    with made as measured, Store(store, read_only=show) as opened:
         kept = Measurements(opened)
         every = campaigns_of(kept, read.name)
         if not every:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
@@ -42,7 +41,7 @@ def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
     root and a kernel with sched_ext. Ctrl-C or SIGTERM gives the machine back to the kernel's own
     scheduler; so does the end of this command for any other reason.
     """
-    require_kernel(command=[str(Path(sys.argv[0]).absolute()), *sys.argv[1:]])
+    require_kernel(command=options.as_root())
     guest = programs.GUEST.find()
     name, built, of_set = object_of(policy)
     command = [str(guest), "load", str(built), "--parent", str(os.getpid())]

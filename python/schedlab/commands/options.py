@@ -62,6 +62,11 @@ def command() -> str:
     return shlex.join(["schedlab", *sys.argv[1:]])
 
 
+def as_root() -> list[str]:
+    """This command as sudo takes it: root may have another PATH."""
+    return [str(Path(sys.argv[0]).absolute()), *sys.argv[1:]]
+
+
 def tell_kept(kept: str, store: Path, goes_on: str = "goes on from there") -> None:
     """After Ctrl-C: what is kept, such as "3 of 8 runs", and that the same command `goes_on`."""
     print_note(f"\n{kept} are kept in {store}; the same command {goes_on}: {command()}")

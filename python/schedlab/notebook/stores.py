@@ -209,8 +209,9 @@ def measure(
     given = {f"--{options.get(name, name)}": value for name, value in asked.items()}
     given |= store_option(store)
     command = command_line(["bench", str(suite)], given)
-    outcome = measuring.measure(request, path_of(store), command=command, quiet=not progress)
-    return Campaigns(path_of(store), request.suite.name, outcome)
+    made = measuring.measured(request, path_of(store), command=command, quiet=not progress)
+    with made as outcome:
+        return Campaigns(path_of(store), request.suite.name, outcome)
 
 
 class Campaigns:
