@@ -100,11 +100,9 @@ def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
             rate_hz = messages * 1e9 / result["makespan_ns"] if result["makespan_ns"] else 0
             yield "messages", f"{messages:,}" + f": {rate_hz:,.0f} a second" * bool(rate_hz)
     yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
-    yield (
-        "switches",
-        f"{_count(result['switches'])}: {result['voluntary_switches']:,} voluntary,"
-        f" {result['involuntary_switches']:,} involuntary",
-    )
+    voluntary, involuntary = result["voluntary_switches"], result["involuntary_switches"]
+    split = f"{voluntary:,} voluntary, {involuntary:,} involuntary"
+    yield "switches", f"{_count(result['switches'])}: {split}"
     if result.get("restarts"):
         yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
     yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
@@ -129,13 +127,11 @@ def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
     yield "run", _spread(result["run_ns"])
     if result["cpu_time_ns"] is not None:
         total_ns = sum(result["cpu_time_ns"].values()) or 1
-        yield (
-            "CPU time",
-            ", ".join(
-                f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
-                for name, share_ns in result["cpu_time_ns"].items()
-            ),
+        shares = (
+            f"{name.replace('_', ' ')} {100 * share_ns / total_ns:.2f} %"
+            for name, share_ns in result["cpu_time_ns"].items()
         )
+        yield "CPU time", ", ".join(shares)
     yield "Jain fairness", f"{result['jain_fairness']:.4f}"
 
 
@@ -155,9 +151,8 @@ def _recording(result: Mapping) -> str:
     if recording["lost"]:
         return f"{recording['lost']:,} events lost, so that it says nothing"
     all_ns = max(result["elapsed_ns"] * result["nr_cpus"], 1)
-    wasted, others = (
-        100 * recording[name] / all_ns for name in ("idle_while_waiting_ns", "others_ns")
-    )
+    wasted = 100 * recording["idle_while_waiting_ns"] / all_ns
+    others = 100 * recording["others_ns"] / all_ns
     return f"complete; CPUs idle beside waiting tasks {wasted:.2f} %, other tasks {others:.2f} %"
 
 
@@ -170,9 +165,8 @@ def _spread(histogram: Mapping | None) -> str:
         return "not known"
     if not histogram["count"]:
         return "none"
-    return ", ".join(
-        f"{name} {time_text(histogram[name])}" for name in ("p50", "p90", "p99", "max")
-    )
+    parts = (f"{name} {time_text(histogram[name])}" for name in ("p50", "p90", "p99", "max"))
+    return ", ".join(parts)
 
 
 def print_timeline(record: RunRecord) -> None:

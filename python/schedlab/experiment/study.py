@@ -105,9 +105,12 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     axis = _axis_of(records)
     longest_ns = max((record.result["makespan_ns"] for record in completed), default=0)
     unit = time_unit(longest_ns)[0] if longest_ns else "s"
+    has_several = len({record.workload for record in records}) > 1
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
-        groups.setdefault(_panel_name(record, axis, records), []).append(record)
+        parts = [record.machine, *[record.workload] * has_several]
+        parts += [f"{name} = {value}" for name, value in record.varied.items() if name != axis]
+        groups.setdefault(", ".join(parts), []).append(record)
     panels = [_panel(name, group, policies, axis, unit) for name, group in groups.items()]
     incomplete = [record for record in records if record.status != "completed"]
     return Study(policies, axis, unit, panels, completed, incomplete)
@@ -129,14 +132,6 @@ def _axis_of(records: Sequence[RunRecord]) -> str | None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _panel_name(record: RunRecord, axis: str | None, records: Sequence[RunRecord]) -> str:
-    parts = [record.machine]
-    if len({other.workload for other in records}) > 1:
-        parts.append(record.workload)
-    parts += [f"{name} = {value}" for name, value in record.varied.items() if name != axis]
-    return ", ".join(parts)
 
 
 def _panel(
