@@ -14,7 +14,7 @@ from schedlab.errors import BadValue
 from schedlab.statistics.blocks import Blocked, exchange_p, matched, median_within
 from schedlab.statistics.estimates import Verdict
 from schedlab.statistics.evidence import Method, compare_groups
-from schedlab.statistics.power import blocks_needed, detectable_in_blocks
+from schedlab.statistics.power import detectable_change, runs_needed
 from scipy import stats
 
 # Inches of 15 pairs of Zea mays: C. Darwin, "The Effects of Cross and Self Fertilisation in the
@@ -226,13 +226,13 @@ def test_blocks_that_are_not_as_many_as_runs_are_refused():
 
 def test_the_number_of_blocks_is_that_of_r():
     # R: power.t.test(delta = log(1.01), sd = ..., power = 0.8, type = "paired")$n: 33.681, 23.057
-    assert blocks_needed(0.02, 0.01) == 34
-    assert blocks_needed(0.0163, 0.01) == 24
+    assert runs_needed(0.02, 0.01, in_blocks=True) == 34
+    assert runs_needed(0.0163, 0.01, in_blocks=True) == 24
     # R: power.t.test(n = 10, sd = 0.02, power = 0.8, type = "paired", tol = 1e-13,
     # strict = TRUE)$delta
-    assert np.log1p(detectable_in_blocks(0.02, 10)) == pytest.approx(0.0199200274291021, rel=1e-9)
-    assert detectable_in_blocks(0.02, 2) is None
-    assert (blocks_needed(0.0, 0.01), detectable_in_blocks(0.0, 3)) == (3, 0.0)
+    assert np.log1p(detectable_change(0.02, 10)) == pytest.approx(0.0199200274291021, rel=1e-9)
+    assert detectable_change(0.02, 2) is None
+    assert (runs_needed(0.0, 0.01, in_blocks=True), detectable_change(0.0, 3)) == (3, 0.0)
 
 
 def test_blocks_of_one_ratio_have_no_noise():

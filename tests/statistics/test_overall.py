@@ -84,7 +84,7 @@ def test_seven_machines_of_2012_have_one_vote_each():
     }  # fmt: skip
     for benchmark, (centre, low, high, p_value, signs, sign_p, word) in expected.items():
         found = overall(study_of_2012(benchmark))
-        assert (found.nr_cells, found.degrees_of_freedom) == (7, 6)
+        assert (found.ratio.n_a, found.degrees_of_freedom) == (7, 6)
         assert found.ratio.ratio == pytest.approx(centre, rel=1e-9)
         assert (found.ratio.low, found.ratio.high) == pytest.approx((low, high), rel=1e-6)
         assert found.ratio.p_value == pytest.approx(p_value, abs=1e-6)

@@ -72,10 +72,10 @@ def vary(groups):
 
 def test_the_analysis_of_variance_is_that_of_r():
     # R: summary(aov(weight ~ group, PlantGrowth))
-    found = anova.variance_table(PLANTS)
-    assert (found.df_between, found.df_within) == (2, 27)
+    found = anova.pooled(PLANTS)
+    assert (found.df, found.df_within) == (2, 27)
     assert found.variance_within == pytest.approx(0.388595925925926, rel=1e-12)
-    assert found.f == pytest.approx(4.84608786238014, rel=1e-12)
+    assert found.statistic == pytest.approx(4.84608786238014, rel=1e-12)
     assert found.p_value == pytest.approx(0.0159099583256229, rel=1e-12)
 
 
@@ -192,7 +192,7 @@ def test_of_samples_with_unequal_variance_only_games_and_howell_keep_their_word(
 def test_the_ten_runs_of_2007_give_the_figures_of_r():
     samples = lat_ctx()
     # R: aov(latency_us ~ k, d), oneway.test, TukeyHSD
-    assert anova.variance_table(samples).p_value == pytest.approx(3.69341876225e-06, rel=1e-6)
+    assert anova.pooled(samples).p_value == pytest.approx(3.69341876225e-06, rel=1e-6)
     assert anova.welch(samples).p_value == pytest.approx(1.3465596135e-05, rel=1e-6)
     found = anova.tukey_kramer(samples)
     assert found["v2.6.22", "2.6.23-rc6"] == pytest.approx(1.69781025252e-04, abs=1e-6)
@@ -230,7 +230,7 @@ def test_circles_say_what_tukey_and_kramers_test_says(samples):
 
 # --- what has no answer ---------------------------------------------------------------------------
 
-TESTS = (anova.variance_table, anova.welch, anova.brown_forsythe, anova.kruskal_wallis)
+TESTS = (anova.pooled, anova.welch, anova.brown_forsythe, anova.kruskal_wallis)
 PAIRWISE = (
     anova.tukey_kramer,
     anova.games_howell,

@@ -2,10 +2,9 @@
 
 A block holds every sample once, one run soon after the other, so that what else the machine does
 meets them alike. The ratio is taken within each block, where that cancels, and the block is the
-unit of replication: n blocks leave n - 1 degrees of freedom, however many runs are in them. The
-interval is Student's of the logarithms (`estimates.paired_ratio`). A test that asks nothing of
-their distribution stands beside it: if the two samples do not differ, their runs might as well be
-exchanged within any block.
+unit of replication: n blocks leave n - 1 degrees of freedom. The interval is Student's of the
+logarithms (`estimates.paired_ratio`). A test that asks nothing of their distribution stands beside
+it: if the two samples do not differ, their runs might as well be exchanged within any block.
 
 Sources: R. A. Fisher, "The Design of Experiments", 1935, sections 17 to 21 (pairs, and the test
 that exchanges them); G. E. P. Box, J. S. Hunter and W. G. Hunter, "Statistics for Experimenters",
@@ -19,12 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.statistics.estimates import (
-    Ratio,
-    bounded_ratio,
-    normal_quantile,
-    without_interval,
-)
+from schedlab.statistics.estimates import Ratio, bounded_ratio, normal_quantile, without_interval
 from schedlab.statistics.samples import Sample, does_not_vary, finite, grouped
 
 # Of five blocks there are 32 ways to exchange, of which two are always as extreme as the most
@@ -67,12 +61,8 @@ def matched(
 ) -> Blocked:
     """The runs of two samples that have a partner in their block.
 
-    Parameters
-    ----------
-    a, b : array_like, shape (n_a,) and (n_b,)
-        Positive finite times in one unit, one a run.
-    blocks_a, blocks_b : sequence of hashable
-        The block of each run. Of two runs of one sample in a block the later one counts.
+    `a` and `b` are positive times in one unit; `blocks_a` and `blocks_b` tell the block of each
+    run. Of two runs of one sample in a block the later one counts.
     """
     of_a, of_b = grouped("a", a, "blocks", blocks_a), grouped("b", b, "blocks", blocks_b)
     shared = [block for block in of_a if block in of_b]
@@ -86,22 +76,15 @@ def matched(
 def exchange_p(logs: ArrayLike) -> float:
     """How often exchanging both within blocks moves their mean ratio at least as far from 1.
 
-    Exchanging turns the sign of a logarithm around. Every block is exchanged or not, which is
-    2 to the power n ways, each as likely as what was measured if the samples do not differ.
+    Exchanging turns the sign of a logarithm around. Each of the 2 to the power n ways to exchange n
+    blocks is as likely as what was measured if the samples do not differ.
 
-    Parameters
-    ----------
-    logs : array_like, shape (n_blocks,)
-        Logarithms of the ratios, finite; at least two.
-
-    Returns
-    -------
-    float
-        Two-sided p value: exact for up to `EXACT_BLOCKS_MAX` blocks, at least 2 / 2**n; of more,
-        from `EXCHANGES` ways drawn at random and the one that was measured. 1 where the mean is 0.
+    `logs` are the logarithms of at least two ratios. The two-sided p value is exact for up to
+    `EXACT_BLOCKS_MAX` blocks, at least 2 / 2**n; of more it is from `EXCHANGES` ways drawn at
+    random and the one that was measured.
     """
     sample = finite("logarithms", logs)
-    found = scipy.stats.permutation_test(
+    test = scipy.stats.permutation_test(
         (sample,),
         np.mean,
         permutation_type="samples",
@@ -109,17 +92,15 @@ def exchange_p(logs: ArrayLike) -> float:
         n_resamples=2**EXACT_BLOCKS_MAX if sample.size <= EXACT_BLOCKS_MAX else EXCHANGES,
         rng=np.random.default_rng(SEED),
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def median_within(blocked: Blocked) -> Ratio:
     """Median of the ratios within blocks, with interval and p value by the sign test.
 
-    For ratios of which some are far off, which a mean would follow. It asks nothing of their
-    distribution.
-
-    Without interval and p value for fewer than `BLOCKS_FOR_EXCHANGES_MIN` blocks. `log_error` is
-    half of the interval's width in that of a standard normal one.
+    For ratios of which some are far off, which a mean would follow. Nothing bounds the median of
+    fewer than `BLOCKS_FOR_EXCHANGES_MIN` blocks. `log_error` is half of the interval's width in
+    that of a standard normal one.
 
     Source: W. J. Dixon and A. M. Mood, "The statistical sign test", J. American Statistical
     Association 41, 1946; bounds as in `estimates.median_estimate`.

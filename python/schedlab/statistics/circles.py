@@ -1,9 +1,7 @@
-"""The analysis that the study of 2012 printed of each benchmark: quantiles, and the circles with
-which all pairs of means are compared at a glance.
+"""What the study of 2012 printed of each benchmark: quantiles, and circles that compare all means.
 
-It takes values as they are, not logarithms, and all samples to have one variance. It is there to
-set our figures beside the published ones; what to conclude from measurements is asked of
-`evidence`.
+Values are taken as they are, not as logarithms, and all samples to have one variance: so our
+figures can stand beside the published ones. What to conclude is asked of `evidence`.
 """
 
 import math
@@ -17,12 +15,12 @@ from numpy.typing import ArrayLike
 from schedlab.errors import BadValue
 from schedlab.statistics.estimates import CONFIDENCE, QUANTILE_LEVELS
 from schedlab.statistics.samples import finites
-from schedlab.statistics.variance import variance_table
+from schedlab.statistics.variance import pooled
 
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """A mean as the place of a circle's centre; the radius tells how far from it others differ."""
+    """The centre is a mean; the radius tells how far from it others differ. In one unit."""
 
     centre: float
     radius: float
@@ -31,10 +29,10 @@ class Circle:
 def quantile_table(
     samples: Mapping[str, ArrayLike], probabilities: Sequence[float] = QUANTILE_LEVELS
 ) -> dict[str, tuple[float, ...]]:
-    """Quantiles of each sample as the study printed them, in the unit of the values.
+    """Quantiles of each sample as the study printed them, at rank p (n + 1) with p in [0, 1].
 
-    The study's program takes them at rank p (n + 1), in [0, 1] each: Hyndman and Fan's type 6,
-    which is wider than the type 7 of `estimates.estimate`, and never outside the sample.
+    That is Hyndman and Fan's type 6, which is wider than the type 7 of `estimates.estimate`, and
+    never outside the sample.
     """
     for probability in probabilities:
         if not 0 <= probability <= 1:
@@ -52,20 +50,18 @@ def comparison_circles(samples: Mapping[str, ArrayLike]) -> dict[str, Circle]:
     distance² > r_a² + r_b² with r² = q² / 2 × (variance within) / n: then the triangle of both
     centres and a crossing of the circles has an obtuse angle there (Pythagoras), which an eye sees.
 
-    In the unit of the values; none where there is no variance within, see `variance_table`.
+    None where there is no variance within, see `variance.pooled`.
 
     Source: J. Sall, "Graphical comparison of means", Statistical Computing and Statistical Graphics
     Newsletter 3, 1992, pages 27-32.
     """
     checked = finites(samples)
-    table = variance_table(checked)
+    table = pooled(checked)
     if table is None:
         return {}
     q = float(scipy.stats.studentized_range.ppf(CONFIDENCE, len(checked), table.df_within))
+    error = q / math.sqrt(2) * math.sqrt(table.variance_within)
     return {
-        name: Circle(
-            centre=float(np.mean(sample)),
-            radius=q / math.sqrt(2) * math.sqrt(table.variance_within / sample.size),
-        )
+        name: Circle(float(np.mean(sample)), error / math.sqrt(sample.size))
         for name, sample in checked.items()
     }

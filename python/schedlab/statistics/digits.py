@@ -21,13 +21,8 @@ P_SMALLEST = 0.001
 
 
 def decimals(low: float, high: float) -> int:
-    """How many decimals a number in this interval deserves; negative before the point.
-
-    Parameters
-    ----------
-    low, high : float
-        Finite bounds, low <= high, in the unit that the number is written in. Where they agree
-        to `DIGITS_EXACT` digits, so many are written.
+    """How many decimals a number in the interval from `low` to `high` deserves; negative before the
+    point. Where both agree to `DIGITS_EXACT` digits, so many are written.
     """
     uncertainty = (high - low) / 2
     if uncertainty <= abs(high) * 10.0**-DIGITS_EXACT:

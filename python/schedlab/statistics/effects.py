@@ -12,14 +12,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.statistics.estimates import (
-    CONFIDENCE,
-    EQUIVALENCE_CONFIDENCE,
-    Ratio,
-    bounded_ratio,
-    normal_quantile,
-    without_interval,
-)
+from schedlab.statistics import estimates
+from schedlab.statistics.estimates import CONFIDENCE, EQUIVALENCE_CONFIDENCE, Ratio
 from schedlab.statistics.samples import Sample, does_not_vary, positive
 
 # Of fewer runs a resampled interval is too narrow: for a mean of 5 it holds the truth in 84 of 100
@@ -36,24 +30,22 @@ Statistic = Callable[..., Sample]
 def median_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     """Median of a over median of b, with an interval by the bias-corrected accelerated bootstrap.
 
-    Without interval for fewer than `RUNS_FOR_BOOTSTRAP_MIN` runs in a or b. Never with a p value:
-    that is a test's to give. The same samples always give the same interval. Where many values are
-    equal the acceleration is 0/0, and the percentiles themselves are the interval. `log_error` is
-    half of the interval's width in that of a standard normal one.
+    Without interval for fewer than `RUNS_FOR_BOOTSTRAP_MIN` runs in a or b, and never with a p
+    value. The same samples always give the same interval. Where many values are equal the
+    acceleration is 0/0, and the percentiles themselves are the interval. `log_error` is half of the
+    interval's width in that of a standard normal one.
 
     Source: B. Efron, "Better bootstrap confidence intervals", J. American Statistical Association
     82, 1987.
     """
-    return _resampled(positive("a", a), positive("b", b), _of_medians, RUNS_FOR_BOOTSTRAP_MIN)
+    return _resampled(a, b, _of_medians, RUNS_FOR_BOOTSTRAP_MIN)
 
 
 def mean_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
-    """As `median_ratio`, of geometric means: a second opinion on Welch's interval, which takes
-    logarithms to be normal.
-
-    Without interval for fewer than `RUNS_FOR_MEANS_MIN` runs in a or b.
+    """As `median_ratio`, of geometric means, from `RUNS_FOR_MEANS_MIN` runs on: a second opinion on
+    Welch's interval, which takes logarithms to be normal.
     """
-    return _resampled(positive("a", a), positive("b", b), _of_means, RUNS_FOR_MEANS_MIN)
+    return _resampled(a, b, _of_means, RUNS_FOR_MEANS_MIN)
 
 
 def _of_medians(x: Sample, y: Sample, axis: int = -1) -> Sample:
@@ -64,12 +56,14 @@ def _of_means(x: Sample, y: Sample, axis: int = -1) -> Sample:
     return np.exp(np.mean(np.log(x), axis=axis) - np.mean(np.log(y), axis=axis))
 
 
-def _resampled(first: Sample, second: Sample, statistic: Statistic, runs_min: int) -> Ratio:
+def _resampled(a: ArrayLike, b: ArrayLike, statistic: Statistic, runs_min: int) -> Ratio:
+    first, second = positive("a", a), positive("b", b)
     centre, sizes = float(statistic(first, second)), (first.size, second.size)
     bounds = _bootstrap_bounds(first, second, statistic) if min(sizes) >= runs_min else None
     if bounds is None:
-        return without_interval(*sizes, centre)
-    return bounded_ratio(sizes, centre, lambda of: np.log(bounds[of]), normal_quantile(), None)
+        return estimates.without_interval(*sizes, centre)
+    errors = estimates.normal_quantile()
+    return estimates.bounded_ratio(sizes, centre, lambda of: np.log(bounds[of]), errors, None)
 
 
 def hedges_g(a: ArrayLike, b: ArrayLike) -> float | None:
@@ -125,7 +119,7 @@ def _bootstrap_bounds(
 def _bounds(
     first: Sample, second: Sample, statistic: Statistic, method: str, confidence: float
 ) -> tuple[float, float]:
-    found = scipy.stats.bootstrap(
+    result = scipy.stats.bootstrap(
         (first, second),
         statistic,
         n_resamples=RESAMPLES,
@@ -134,5 +128,5 @@ def _bounds(
         # One seed, so that both intervals come of the same resamples and lie within each other.
         rng=np.random.default_rng(SEED),
     )
-    low, high = found.confidence_interval
+    low, high = result.confidence_interval
     return float(low), float(high)

@@ -43,29 +43,26 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its interval, and the sample's shape, in the unit of the values.
-
-    `sd` is None for one run, `low` and `high` are None for fewer than `RUNS_FOR_INTERVAL_MIN`.
-    `quantiles` are at `QUANTILE_LEVELS`.
-    """
+    """A mean with its interval, and the sample's shape, in the unit of the values."""
 
     n: int
     mean: float
     median: float
     sd: float | None
+    """None for one run."""
     low: float | None
     high: float | None
+    """None for fewer than `RUNS_FOR_INTERVAL_MIN`."""
     quantiles: tuple[float, ...]
+    """At `QUANTILE_LEVELS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """Geometric mean of a over geometric mean of b, dimensionless: below 1, a is the smaller.
 
-    `low` and `high` bound the 95 % interval, `equivalence_low` and `equivalence_high` the 90 %
-    interval that a claim of sameness needs. They, `p_value` (two-sided, that the ratio is 1) and
-    `log_error` (the standard error of the ratio's logarithm) are None where a or b has fewer than
-    `RUNS_FOR_INTERVAL_MIN` runs.
+    All but the sizes and the ratio is None where a or b has fewer than `RUNS_FOR_INTERVAL_MIN`
+    runs.
     """
 
     n_a: int
@@ -74,9 +71,12 @@ class Ratio:
     low: float | None
     high: float | None
     p_value: float | None
+    """Two-sided, that the ratio is 1."""
     equivalence_low: float | None
     equivalence_high: float | None
+    """Bounds of the 90 % interval that a claim of sameness needs."""
     log_error: float | None = None
+    """Standard error of the ratio's logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +106,18 @@ def estimate(values: ArrayLike) -> Estimate:
     sample = finite("values", values)
     constant = bool(np.all(sample == sample[0]))
     mean = float(sample[0]) if constant else float(np.mean(sample))
+    sd = None if sample.size < 2 else 0.0 if constant else float(np.std(sample, ddof=1))
     low = high = None
     if sample.size >= RUNS_FOR_INTERVAL_MIN:
         low = high = mean
         if not constant:
-            low, high = scipy.stats.t.interval(
-                CONFIDENCE, sample.size - 1, loc=mean, scale=scipy.stats.sem(sample)
-            )
+            error = scipy.stats.sem(sample)
+            low, high = scipy.stats.t.interval(CONFIDENCE, sample.size - 1, loc=mean, scale=error)
     return Estimate(
         n=int(sample.size),
         mean=mean,
         median=float(np.median(sample)),
-        sd=_standard_deviation(sample, constant),
+        sd=sd,
         low=None if low is None else float(low),
         high=None if high is None else float(high),
         quantiles=tuple(float(q) for q in np.quantile(sample, QUANTILE_LEVELS)),
@@ -164,25 +164,15 @@ def log_estimate(values: ArrayLike) -> Estimate:
 def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
     """How many of all there were, in percent, with an interval that stays within 0 to 100.
 
-    Wilson's interval, made for independent trials. What happens inside a run is not independent,
-    so the number of trials is replaced by the number of independent ones that would vary as much
-    as the runs do, never more than there were, and less by what Student's t is wider than a
-    normal distribution for so few runs. Where all runs agree, the trials are taken as they are.
+    `counts` and `totals` are whole numbers, one a run, 0 <= count <= total and total > 0. `mean` is
+    all counts over all totals, everything else is of the runs' percentages. Where no run counted
+    anything the interval begins at 0 and has a width.
 
-    Parameters
-    ----------
-    counts, totals : array_like, shape (n_runs,)
-        Whole numbers, one a run, 0 <= count <= total, total > 0.
+    Wilson's interval, made for independent trials. What happens inside a run is not independent, so
+    the number of trials is replaced by the number of independent ones that would vary as much as
+    the runs do, never more than there were, and less by what Student's t is wider than a normal
+    distribution for so few runs. Where all runs agree, the trials are taken as they are.
 
-    Returns
-    -------
-    Estimate
-        In percent; `mean` is all counts over all totals, everything else of the runs' percentages.
-        An interval from three runs on; where no run counted anything it begins at 0 and has a
-        width.
-
-    Notes
-    -----
     Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
     J. American Statistical Association 22, 1927; E. L. Korn and B. I. Graubard, "Confidence
     intervals for proportions with small expected number of positive counts estimated from survey
@@ -211,13 +201,11 @@ def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
 
 
 def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
-    """How many times b the values of a are, by Welch's t test on logarithms.
+    """How many times b the values of a are, by Welch's t test on logarithms; both in one unit.
 
     Schedulers change the variance and not only the mean, so the variances are not pooled.
     A sample whose logarithms are equal to rounding counts as known exactly: with one such sample
     the test is the one-sample t test of the other, with two the ratio has no uncertainty.
-
-    a and b are in one unit; b is what a is compared with.
 
     Source: B. L. Welch, "The generalization of 'Student's' problem when several different
     population variances are involved", Biometrika 34, 1947.
@@ -241,15 +229,11 @@ def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
 def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     """How many times b the values of a are, pair by pair, by Student's t test on logarithms.
 
-    For runs that met the same random numbers: a large workload is large for both, and what chance
-    does to both alike says nothing of their ratio. Pairs are known before anything is measured, by
-    their seeds; pairing what does not belong together only widens the interval.
+    a[i] and b[i], in one unit, met the same random numbers: what chance does to both alike says
+    nothing of their ratio. Pairs are known before anything is measured, by their seeds; pairing
+    what does not belong together only widens the interval. The interval has no width where all
+    pairs have one ratio.
 
-    a[i] and b[i], in one unit, had the same seed, and no two pairs had. The centre is that of
-    `ratio`; the interval has no width where all pairs have the same ratio.
-
-    Notes
-    -----
     Common random numbers: A. M. Law, "Simulation Modeling and Analysis", 2015, chapter 11. Not a
     bootstrap over the pairs: of normal samples of 5 pairs a 95 % interval by percentiles or BCa
     holds the truth in 84 % of all cases, this one in 95 %.
@@ -280,20 +264,10 @@ def verdict(
     is not the same as the same. The threshold is a factor, 1 + threshold either way, so that
     exchanging the two samples exchanges faster and slower and nothing else.
 
-    Parameters
-    ----------
-    compared : Ratio
-        A ratio of times: below 1 is faster.
-    p_adjusted : float, optional
-        The p value after correction for the other comparisons of its family, in [0, 1].
-    threshold : float
-        Smallest relative change worth a word; positive, 0.01 is 1 %.
-    floor : float
-        What the machine differs from itself by. It widens nothing that is called the same: a noisy
-        machine would else find more of that.
+    `p_adjusted` is corrected for the other comparisons of its family. `floor` is what the machine
+    differs from itself by; it widens nothing that is called the same, or a noisy machine would find
+    more of that. Raises BadValue if the threshold is not above 0.
 
-    Notes
-    -----
     Source of the test of equivalence: D. J. Schuirmann, "A comparison of the two one-sided tests
     procedure and the power approach", J. Pharmacokinetics and Biopharmaceutics 15, 1987.
     """
@@ -336,24 +310,20 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 def compare_to_first(
     samples: Mapping[str, ArrayLike], threshold: float = THRESHOLD
 ) -> dict[str, Contrast]:
-    """Each sample of one cell against the first, with p values adjusted by Holm's method.
+    """Each other sample of one cell against the first, in order, with p values adjusted by Holm's
+    method; samples are times in one unit.
 
     The family is the cell: the policies that ran one scenario. Tables and plots use this and
     nothing else, so that the terminal and the report cannot disagree about a verdict.
-
-    `samples` are times in one unit; the first is what the others are compared with. There is a
-    contrast for every other one, in order.
     """
     names = list(samples)
     ratios = {name: ratio(samples[name], samples[names[0]]) for name in names[1:]}
-    tested = [name for name in ratios if ratios[name].p_value is not None]
-    adjusted = dict(zip(tested, holm([ratios[name].p_value for name in tested]), strict=True))
-    comparisons = {}
-    for name, compared in ratios.items():
-        p_adjusted = float(adjusted[name]) if name in adjusted else None
-        word = verdict(compared, p_adjusted, threshold)
-        comparisons[name] = Contrast(compared, p_adjusted, word)
-    return comparisons
+    adjusted = iter(holm([one.p_value for one in ratios.values() if one.p_value is not None]))
+    contrasts = {}
+    for name, one in ratios.items():
+        p_adjusted = None if one.p_value is None else float(next(adjusted))
+        contrasts[name] = Contrast(one, p_adjusted, verdict(one, p_adjusted, threshold))
+    return contrasts
 
 
 def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
@@ -361,12 +331,7 @@ def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
 
     Give one point for each x, such as the mean of its runs. The interval then shows how far the
     points are from one power law, which repetitions at the same x cannot tell; there is none for
-    fewer than three points. 1 is linear, 2 quadratic.
-
-    Raises
-    ------
-    BadValue
-        If the lengths differ, a value is not positive and finite, or all x are the same.
+    fewer than three points. 1 is linear, 2 quadratic. Raises BadValue also if all x are the same.
     """
     log_x, log_y = _paired_logs("x", x, "y", y)
     if does_not_vary(log_x, 1.0):
@@ -402,29 +367,21 @@ def mean_ecdf(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The empirical distribution function of values inside runs, as a mean over the runs.
 
-    Every run weighs the same, however many values it has: one value is one run here too. At the
-    end of a class the share of values up to it is exact; between two ends it is that of the lower.
+    A histogram is of one run: the largest value and the count of each class, in ascending order.
+    Every run weighs the same, however many values it has; one without values has no say.
 
-    Parameters
-    ----------
-    histograms : sequence of sequence of (largest value of a class, count)
-        One a run, classes in ascending order; runs without values have no say.
-
-    Returns
-    -------
-    values, shares : ndarray, shape (n_classes,)
-        Every end of a class that any run has, ascending, and the share of values up to it, which
-        ends at 1. Both empty without values.
+    Gives every end of a class that any run has, ascending, and the share of values up to it, which
+    ends at 1; both are empty without values. Between two ends the share is that of the lower.
     """
-    found = [np.asarray(run, dtype=np.float64) for run in histograms if len(run)]
-    if not found:
+    runs = [np.asarray(run, dtype=np.float64) for run in histograms if len(run)]
+    if not runs:
         return np.empty(0), np.empty(0)
-    values = np.unique(np.concatenate([run[:, 0] for run in found]))
+    values = np.unique(np.concatenate([run[:, 0] for run in runs]))
     shares = np.zeros(values.size)
-    for run in found:
+    for run in runs:
         cumulated = np.concatenate([[0.0], np.cumsum(run[:, 1])]) / np.sum(run[:, 1])
         shares += cumulated[np.searchsorted(run[:, 0], values, side="right")]
-    return values, shares / len(found)
+    return values, shares / len(runs)
 
 
 def without_interval(n_a: int, n_b: int, centre: float) -> Ratio:
@@ -439,18 +396,10 @@ def bounded_ratio(
     quantile: float,
     p_value: float | None,
 ) -> Ratio:
-    """A ratio by a test on logarithms.
+    """A ratio by a test on logarithms, of `sizes` runs of a and b; `centre` is the ratio itself.
 
-    Parameters
-    ----------
-    sizes : (int, int)
-        Runs of a and b.
-    centre : float
-        The ratio itself.
-    interval : callable
-        The bounds of its logarithm, by their confidence.
-    quantile : float
-        How many standard errors half of the interval with `CONFIDENCE` is.
+    `interval` gives the bounds of its logarithm by their confidence; half of that with `CONFIDENCE`
+    is `quantile` standard errors wide.
     """
     log_low, log_high = interval(CONFIDENCE)
     equivalence_low, equivalence_high = np.exp(interval(EQUIVALENCE_CONFIDENCE))
@@ -477,7 +426,6 @@ def student_quantile(degrees: float) -> float:
 
 
 def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
-    """The ratio of samples in which nothing varies."""
     first_a, first_b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     exact = float(first_a[0] / first_b[0])
     p_value = 1.0 if exact == 1.0 else 0.0
@@ -485,7 +433,7 @@ def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
 
 
 def _tested(n_a: int, n_b: int, centre: float, test) -> Ratio:
-    """A ratio with the p value and the intervals of a test on logarithms by SciPy."""
+    """The p value and the intervals are those of a test on logarithms by SciPy."""
     quantile = student_quantile(test.df)
     return bounded_ratio((n_a, n_b), centre, test.confidence_interval, quantile, test.pvalue)
 
@@ -511,9 +459,3 @@ def _refuse_unpaired(name_a: str, a: Sample, name_b: str, b: Sample) -> None:
     if a.size != b.size:
         why = f"is not as many values as {name_b} has, {b.size}"
         raise BadValue(f"sample {name_a!r}", a.size, why, "give pairs")
-
-
-def _standard_deviation(sample: Sample, constant: bool) -> float | None:
-    if sample.size < 2:
-        return None
-    return 0.0 if constant else float(np.std(sample, ddof=1))

@@ -34,22 +34,11 @@ import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue, UnknownName
-from schedlab.statistics import power, variance
+from schedlab.statistics import estimates, power, variance
 from schedlab.statistics.blocks import BLOCKS_FOR_EXCHANGES_MIN, median_within
 from schedlab.statistics.digits import change_percent, p_text
 from schedlab.statistics.effects import cliffs_delta, hedges_g, mean_ratio, median_ratio
-from schedlab.statistics.estimates import (
-    CONFIDENCE,
-    RUNS_FOR_INTERVAL_MIN,
-    THRESHOLD,
-    Ratio,
-    Verdict,
-    holm,
-    paired_ratio,
-    ratio,
-    verdict,
-    without_interval,
-)
+from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, THRESHOLD, Ratio, Verdict
 from schedlab.statistics.independence import (
     Independence,
     dependent_paired_ratio,
@@ -61,9 +50,7 @@ from schedlab.statistics.noise_floor import NoiseFloor, Null, noise_floor
 from schedlab.statistics.samples import Sample, positives
 from schedlab.statistics.variance import Omnibus
 
-SIGNIFICANT = 1 - CONFIDENCE
-
-NO_BASELINE = "leave out the baseline"
+SIGNIFICANT = 1 - estimates.CONFIDENCE
 
 WORDS = {
     Verdict.FASTER: "faster",
@@ -84,9 +71,9 @@ class Pair:
     """The headline, with its raw p value: of geometric means, or of medians by `RANKS`; within
     blocks the mean of their ratios, or the median by `BLOCK_SIGNS`."""
     exchange_p: float | None
-    """P value of the test that exchanges both within blocks; None unless by `BLOCKS`."""
+    """Of the test that exchanges both within blocks; None unless by `BLOCKS`."""
     p_adjusted: float | None
-    """P value for all pairs of the comparison; None where there is no test."""
+    """For all pairs of the comparison; None where there is no test."""
     verdict: Verdict
     medians: Ratio
     """Ratio of medians, or median of the ratios within blocks; no interval below six runs, or
@@ -107,7 +94,7 @@ class Pair:
 
     @property
     def floor_change(self) -> float:
-        """What the machine is known to differ from itself by; 0 where that is not known."""
+        """What the machine is known to differ from itself by; 0 where that is unknown."""
         return self.floor.change if self.floor else 0.0
 
     @property
@@ -123,7 +110,7 @@ class Pair:
     @property
     def change(self) -> str:
         """How much longer `a` takes, in percent, to the digits that the interval carries."""
-        return change_percent(self.ratio.ratio, self.ratio.low, self.ratio.high)
+        return _change(self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,37 +130,25 @@ class Comparison:
     without a partner in their block."""
 
     def pair(self, a: str, b: str) -> Pair:
-        """The pair of these two names in this order.
-
-        Raises
-        ------
-        UnknownName
-            If they were not compared so.
-        """
-        pairs = {f"{pair.a}/{pair.b}": pair for pair in self.pairs}
-        if f"{a}/{b}" not in pairs:
-            raise UnknownName("pair", f"{a}/{b}", pairs)
-        return pairs[f"{a}/{b}"]
+        """The pair of these names in this order; UnknownName if they were not compared so."""
+        pairs, name = {f"{pair.a}/{pair.b}": pair for pair in self.pairs}, f"{a}/{b}"
+        if name not in pairs:
+            raise UnknownName("pair", name, pairs)
+        return pairs[name]
 
     def letters(self) -> dict[str, str]:
         """Letters by which samples are told apart: two that share one are not shown to differ.
 
-        Raises
-        ------
-        BadValue
-            If they were compared with a baseline, and not each with each.
+        Raises BadValue if they were not compared each with each.
 
-        Notes
-        -----
         Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise
         comparisons", J. Computational and Graphical Statistics 13, 2004.
         """
         names = list(self.independence)
         if len(self.pairs) != math.comb(len(names), 2):
+            compared = [(pair.a, pair.b) for pair in self.pairs]
             why = "does not compare each with each"
-            raise BadValue(
-                "comparison", [(pair.a, pair.b) for pair in self.pairs], why, NO_BASELINE
-            )
+            raise BadValue("comparison", compared, why, "leave out the baseline")
         groups = [frozenset(names)]
         for pair in self.pairs:
             if pair.p_adjusted is not None and pair.p_adjusted < SIGNIFICANT:
@@ -239,12 +214,12 @@ def compare_groups(
         raise UnknownName("sample", baseline, checked, "as the baseline")
     if not (np.isfinite(threshold) and threshold > 0):
         raise BadValue("threshold", threshold, "is not above 0", "0.01 is 1 %")
-    large = {
-        name: np.log(sample)
-        for name, sample in checked.items()
-        if sample.size >= RUNS_FOR_INTERVAL_MIN
-    }
-    contests = [Contest(a, b, checked[a], checked[b]) for a, b in _names(checked, baseline)]
+    sizes = {name: sample.size for name, sample in checked.items()}
+    large = {n: np.log(checked[n]) for n in checked if sizes[n] >= RUNS_FOR_INTERVAL_MIN}
+    names = [(later, earlier) for earlier, later in itertools.combinations(checked, 2)]
+    if baseline is not None:
+        names = [(name, baseline) for name in checked if name != baseline]
+    contests = [Contest(a, b, checked[a], checked[b]) for a, b in names]
     find_blocks(contests, checked, method, blocks)
     series = {name: independence(sample, name) for name, sample in checked.items()}
     alike = set()
@@ -260,14 +235,8 @@ def compare_groups(
             one.floor = noise_floor(one.of_a, one.of_b, of_a, of_b, centre)
     _find_p_values(contests, large, picked)
     pairs = tuple(_pair(one, threshold) for one in contests)
-    return Comparison(
-        method=picked,
-        why=why,
-        pairs=pairs,
-        omnibus=_omnibus(picked, large),
-        independence=series,
-        notes=tuple(_notes(checked, series, contests, pairs)),
-    )
+    notes = _notes(sizes, series, contests, pairs)
+    return Comparison(picked, why, pairs, _omnibus(picked, large), series, tuple(notes))
 
 
 def merged(
@@ -275,23 +244,18 @@ def merged(
 ) -> Comparison:
     """Comparisons of other samples with one baseline, as one whose p values are of all its pairs.
 
-    For pairs of which a run is not the same thing: boots of some, repetitions of others. What is
-    asked of all samples at once (`omnibus`) takes runs of one kind, so it is None where there are
-    several comparisons.
-
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-        At least one, each with the same baseline, by methods that adjust by Holm's.
-    order : sequence of str
-        Of the samples that are compared with it.
+    For pairs of which a run is not the same thing: boots of some, repetitions of others. There is
+    at least one comparison, each by a method that adjusts by Holm's; `order` has the samples that
+    are compared. `omnibus` takes runs of one kind, so it is None where there are several
+    comparisons.
     """
     if len(comparisons) == 1:
         return comparisons[0]
-    pairs = {pair.a: pair for one in comparisons for pair in one.pairs}
-    tested = [name for name in order if pairs[name].p_adjusted is not None]
-    adjusted = holm([pairs[name].ratio.p_value for name in tested])
-    of_family = dict(zip(tested, map(float, adjusted), strict=True))
+    by_name = {pair.a: pair for one in comparisons for pair in one.pairs}
+    pairs = [by_name[name] for name in order]
+    raw = [pair.ratio.p_value for pair in pairs if pair.p_adjusted is not None]
+    adjusted = map(float, estimates.holm(raw))
+    p_values = [None if pair.p_adjusted is None else next(adjusted) for pair in pairs]
     reasons = [
         replace(one.why, test=f"{' and '.join(pair.a for pair in one.pairs)}: {one.why.test}")
         for one in comparisons
@@ -299,16 +263,18 @@ def merged(
     return Comparison(
         method=comparisons[0].method,
         why=Why.joined(reasons, ". "),
-        pairs=tuple(_adjusted(pairs[name], of_family.get(name), threshold) for name in order),
+        pairs=tuple(
+            replace(pair, p_adjusted=p_value, verdict=_word(pair, p_value, threshold))
+            for pair, p_value in zip(pairs, p_values, strict=True)
+        ),
         omnibus=None,
         independence={name: of for one in comparisons for name, of in one.independence.items()},
         notes=tuple(dict.fromkeys(note for one in comparisons for note in one.notes)),
     )
 
 
-def _adjusted(pair: Pair, p_adjusted: float | None, threshold: float) -> Pair:
-    word = verdict(pair.ratio, p_adjusted, threshold, pair.floor_change)
-    return replace(pair, p_adjusted=p_adjusted, verdict=word)
+def _word(pair: Pair, p_adjusted: float | None, threshold: float) -> Verdict:
+    return estimates.verdict(pair.ratio, p_adjusted, threshold, pair.floor_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,32 +292,20 @@ def over_table(
 ) -> list[Discovery]:
     """The pairs of many benchmarks and machines, so that of the claims at most 5 % are false.
 
-    Parameters
-    ----------
-    comparisons : mapping of cell to Comparison
-        A cell is a benchmark on a machine.
-    threshold : float
-        See `compare_groups`.
+    Each comparison has a name. The p values that it adjusted are adjusted once more over all of
+    them, by the method of Benjamini and Hochberg, and decide the words: a word can only become
+    weaker.
 
-    Returns
-    -------
-    list of Discovery
-        In order. The p values adjusted within each comparison are adjusted once more, by the
-        method of Benjamini and Hochberg, and decide the words: a word can only become weaker.
-
-    Notes
-    -----
     Source: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", J. Royal
     Statistical Society B 57, 1995.
     """
-    rows = [(cell, pair) for cell, found in comparisons.items() for pair in found.pairs]
+    rows = [(cell, pair) for cell, one in comparisons.items() for pair in one.pairs]
     p_values = [pair.p_adjusted for _, pair in rows if pair.p_adjusted is not None]
     adjusted = iter(scipy.stats.false_discovery_control(p_values, method="bh") if p_values else ())
     discoveries = []
     for cell, pair in rows:
         p_table = None if pair.p_adjusted is None else float(next(adjusted))
-        word = verdict(pair.ratio, p_table, threshold, pair.floor_change)
-        discoveries.append(Discovery(cell, pair, p_table, word))
+        discoveries.append(Discovery(cell, pair, p_table, _word(pair, p_table, threshold)))
     return discoveries
 
 
@@ -368,18 +322,12 @@ def _omnibus(method: Method, large: Mapping[str, Sample]) -> Omnibus | None:
 # ---- the pairs ----------------------------------------------------------------------------------
 
 
-def _names(samples: Mapping[str, Sample], baseline: str | None) -> list[tuple[str, str]]:
-    if baseline is not None:
-        return [(name, baseline) for name in samples if name != baseline]
-    return [(later, earlier) for earlier, later in itertools.combinations(samples, 2)]
-
-
 def _headline(one: Contest) -> Ratio:
     """Without p value where ranks are tested, which are all samples' together."""
     blocked = one.blocked
     if one.method is Method.BLOCKS:
         if one.blocks_worth is None or blocked.does_not_vary:
-            return paired_ratio(blocked.a, blocked.b)
+            return estimates.paired_ratio(blocked.a, blocked.b)
         return dependent_paired_ratio(blocked.logs, one.blocks_worth)
     if one.method is Method.BLOCK_SIGNS:
         return median_within(blocked)
@@ -387,7 +335,7 @@ def _headline(one: Contest) -> Ratio:
         return median_ratio(one.of_a, one.of_b)
     if one.method is Method.WELCH and one.worth is not None:
         return dependent_ratio(one.of_a, one.of_b, *one.worth)
-    return ratio(one.of_a, one.of_b)
+    return estimates.ratio(one.of_a, one.of_b)
 
 
 def _find_p_values(
@@ -403,15 +351,13 @@ def _find_p_values(
         one.ratio = replace(one.ratio, p_value=p_value if one in tested else None)
     # Runs that are worth fewer than three have no test.
     tested = [one for one in tested if one.ratio.p_value is not None]
-    tests_of_all = {
-        Method.GAMES_HOWELL: variance.games_howell,
-        Method.TUKEY_KRAMER: variance.tukey_kramer,
-    }
-    if picked in tests_of_all:
-        of_pairs = _either_way(tests_of_all[picked](large))
-        adjusted = [of_pairs[frozenset((one.a, one.b))] for one in tested]
+    if picked in (Method.GAMES_HOWELL, Method.TUKEY_KRAMER):
+        is_pooled = picked is Method.TUKEY_KRAMER
+        test = variance.tukey_kramer if is_pooled else variance.games_howell
+        p_values = _either_way(test(large))
+        adjusted = [p_values[frozenset((one.a, one.b))] for one in tested]
     else:
-        adjusted = holm([one.ratio.p_value for one in tested])
+        adjusted = estimates.holm([one.ratio.p_value for one in tested])
     for one, p_adjusted in zip(tested, adjusted, strict=True):
         one.p_adjusted = float(p_adjusted)
 
@@ -423,15 +369,15 @@ def _rank_p(large: Mapping[str, Sample]) -> dict[frozenset[str], float]:
 
 
 def _either_way(p_values: Mapping[tuple[str, str], float]) -> dict[frozenset[str], float]:
-    """Two-sided p values, which do not ask who of a pair comes first."""
     return {frozenset(names): p_value for names, p_value in p_values.items()}
 
 
 def _pair(one: Contest, threshold: float) -> Pair:
     floor = one.floor
+    floor_change = floor.change if floor else 0.0
     detectable, needed = _power(one, threshold)
-    if floor and detectable is not None:
-        detectable = max(detectable, floor.change)
+    if detectable is not None:
+        detectable = max(detectable, floor_change)
     if floor and floor.of is Null.OCCASIONS and floor.change > threshold:
         needed = None  # More runs on the same occasions would not show it.
     if one.method in (Method.RANKS, Method.BLOCK_SIGNS):
@@ -439,7 +385,7 @@ def _pair(one: Contest, threshold: float) -> Pair:
     else:
         medians = median_within(one.blocked) if one.blocked else median_ratio(one.of_a, one.of_b)
     if one.is_dependent:
-        medians = without_interval(medians.n_a, medians.n_b, medians.ratio)
+        medians = estimates.without_interval(medians.n_a, medians.n_b, medians.ratio)
     return Pair(
         a=one.a,
         b=one.b,
@@ -447,7 +393,7 @@ def _pair(one: Contest, threshold: float) -> Pair:
         ratio=one.ratio,
         exchange_p=one.exchange_p,
         p_adjusted=one.p_adjusted,
-        verdict=verdict(one.ratio, one.p_adjusted, threshold, floor.change if floor else 0.0),
+        verdict=estimates.verdict(one.ratio, one.p_adjusted, threshold, floor_change),
         medians=medians,
         resampled=None if one.blocked or one.is_dependent else mean_ratio(one.of_a, one.of_b),
         hedges_g=hedges_g(one.of_a, one.of_b),
@@ -465,8 +411,8 @@ def _power(one: Contest, threshold: float) -> tuple[float | None, int | None]:
     if one.blocked is not None:
         noise, nr_blocks = one.blocked.noise, one.blocked.a.size
         worth = one.blocks_worth or nr_blocks
-        detectable = power.detectable_in_blocks(noise, worth)
-        needed, runs_a_worth = power.blocks_needed(noise, threshold), nr_blocks / worth
+        detectable = power.detectable_change(noise, worth)
+        needed, runs_a_worth = power.runs_needed(noise, threshold, True), nr_blocks / worth
     else:
         noise = power.noise({"a": one.of_a, "b": one.of_b})
         if noise is None:
@@ -483,15 +429,15 @@ def _power(one: Contest, threshold: float) -> tuple[float | None, int | None]:
 
 
 def _notes(
-    samples: Mapping[str, Sample],
+    sizes: Mapping[str, int],
     series: Mapping[str, Independence],
     contests: Sequence[Contest],
     pairs: Sequence[Pair],
 ) -> list[str]:
     notes = [
-        f"{name}: {sample.size} of the {RUNS_FOR_INTERVAL_MIN} runs that an interval takes"
-        for name, sample in samples.items()
-        if sample.size < RUNS_FOR_INTERVAL_MIN
+        f"{name}: {size} of the {RUNS_FOR_INTERVAL_MIN} runs that an interval takes"
+        for name, size in sizes.items()
+        if size < RUNS_FOR_INTERVAL_MIN
     ]
     # What changes with time changes both runs of a block: there it is the ratios that are asked.
     has_blocks = any(one.blocked for one in contests)
@@ -500,49 +446,46 @@ def _notes(
         about = of.notes() if name in apart or not has_blocks else of.notes_of_values()
         notes += [f"{name}: {note}" for note in about]
     for one in contests:
-        notes += [f"{one.title}{note}" for note in _notes_of_blocks(one)]
+        if one.blocked and (nr_alone := one.blocked.nr_alone):
+            runs = "run has" if nr_alone == 1 else "runs have"
+            alone = f"{nr_alone} {runs} no partner in a block, and no say in the ratio"
+            notes.append(f"{one.title}: {alone}")
+        ratios = one.ratios().notes_of_order() if one.blocked else ()
+        notes += [f"{one.title}, ratios within blocks: {note}" for note in ratios]
     for pair in pairs:
         notes += [f"{pair.a} against {pair.b}: {note}" for note in _contradictions(pair)]
     return notes
 
 
-def _notes_of_blocks(one: Contest) -> list[str]:
-    if one.blocked is None:
-        return []
-    notes = [f", ratios within blocks: {note}" for note in one.ratios().notes_of_order()]
-    if nr_alone := one.blocked.nr_alone:
-        runs = "run has" if nr_alone == 1 else "runs have"
-        notes.insert(0, f": {nr_alone} {runs} no partner in a block, and no say in the ratio")
-    return notes
-
-
 def _contradictions(pair: Pair) -> list[str]:
     """Where a second way to look at a pair says something else than the first."""
-    told = []
-    if _direction(pair.ratio) != _direction(pair.medians) and pair.medians.low is not None:
-        told.append(
-            f"means and medians do not agree, which have {pair.change} and"
-            f" {change_percent(pair.medians.ratio, pair.medians.low, pair.medians.high)}"
+    notes, medians, resampled = [], pair.medians, pair.resampled
+    if medians.low is not None and _direction(pair.ratio) != _direction(medians):
+        notes.append(
+            f"means and medians do not agree, which have {pair.change} and {_change(medians)}"
         )
-    again = pair.resampled
-    is_of_means = again is not None and again.low is not None and pair.method is not Method.RANKS
-    if is_of_means and _direction(pair.ratio) != _direction(again):
-        told.append(
+    is_of_means = resampled and resampled.low is not None and pair.method is not Method.RANKS
+    if is_of_means and _direction(pair.ratio) != _direction(resampled):
+        notes.append(
             f"resampling does not agree with the test's interval, {pair.change}: it has"
-            f" {change_percent(again.ratio, again.low, again.high)}"
+            f" {_change(resampled)}"
         )
     p_value = pair.ratio.p_value
     can_tell = pair.exchange_p is not None and pair.ratio.n_a >= BLOCKS_FOR_EXCHANGES_MIN
     if can_tell and (p_value < SIGNIFICANT) != (pair.exchange_p < SIGNIFICANT):
-        told.append(
+        notes.append(
             f"its test has {p_text(p_value)}, and exchanging both within blocks"
             f" {p_text(pair.exchange_p)}: more blocks would tell"
         )
-    return told
+    return notes
 
 
-def _direction(found: Ratio) -> int:
+def _change(ratio: Ratio) -> str:
+    return change_percent(ratio.ratio, ratio.low, ratio.high)
+
+
+def _direction(ratio: Ratio) -> int:
     """-1 or 1 where the interval lies on one side of 1, else 0."""
-    if found.low is None or found.high is None:
+    if ratio.low is None or ratio.high is None:
         return 0
-    return -1 if found.high < 1 else int(found.low > 1)
+    return -1 if ratio.high < 1 else int(ratio.low > 1)

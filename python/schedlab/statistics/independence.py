@@ -13,14 +13,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from schedlab.statistics import estimates
 from schedlab.statistics.digits import p_text
-from schedlab.statistics.estimates import (
-    RUNS_FOR_INTERVAL_MIN,
-    Ratio,
-    bounded_ratio,
-    student_quantile,
-    without_interval,
-)
+from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio
 from schedlab.statistics.samples import Sample, does_not_vary, positive
 
 # Of fewer runs nothing can be said: with lag 2 of 7 runs, a test has hardly anything to see.
@@ -39,7 +34,8 @@ STATE_DISTANCE_MIN = 6.5
 class Independence:
     """What a series of runs, in order of time, shows of drift, memory and states.
 
-    The first four are None for fewer than `RUNS_FOR_INDEPENDENCE_MIN` runs or where nothing varies.
+    The four after `n` are None for fewer than `RUNS_FOR_INDEPENDENCE_MIN` runs or where nothing
+    varies.
     """
 
     n: int
@@ -64,39 +60,36 @@ class Independence:
         return shown and self.lag_1 > 0
 
     def notes(self) -> list[str]:
-        """What a reader must know, in sentences; empty where there is nothing to tell."""
+        """What a reader must know, in sentences."""
         return self.notes_of_order() + self.notes_of_values()
 
     def notes_of_order(self) -> list[str]:
         """Of these, what the order of the runs tells: drift and memory."""
-        said = []
+        notes = []
         if self.drift_p is not None and self.drift_p < SIGNIFICANT:
             way = "longer" if self.drift > 0 else "shorter"
-            said.append(
+            notes.append(
                 f"runs became {way} with time (Spearman {self.drift:+.2f},"
                 f" {p_text(self.drift_p)}): only an interleaved comparison is fair"
             )
         if self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT:
-            known = f"lag-1 correlation {self.lag_1:+.2f}, Ljung-Box {p_text(self.ljung_box_p)}"
-            if self.neighbours_are_alike:
-                said.append(
-                    f"neighbouring runs are alike ({known}): {self.n} runs are worth"
-                    f" {math.floor(self.n_effective)} independent ones"
-                )
-            else:
-                said.append(f"runs depend on those before them ({known}): look for what repeats")
-        return said
+            why = f"lag-1 correlation {self.lag_1:+.2f}, Ljung-Box {p_text(self.ljung_box_p)}"
+            worth = f"{self.n} runs are worth {math.floor(self.n_effective)} independent ones"
+            notes.append(
+                f"neighbouring runs are alike ({why}): {worth}"
+                if self.neighbours_are_alike
+                else f"runs depend on those before them ({why}): look for what repeats"
+            )
+        return notes
 
     def notes_of_values(self) -> list[str]:
         """Of these, what would be so in any order: states and outliers."""
-        said = []
-        if self.states is not None:
-            said.append(states_told(self.states))
+        notes = [] if self.states is None else [states_told(self.states)]
         if self.outliers:
             which = ", ".join(str(place + 1) for place in self.outliers)
             runs = "run" if len(self.outliers) == 1 else "runs"
-            said.append(f"{runs} {which} of {self.n} far from the others: kept, look at why")
-        return said
+            notes.append(f"{runs} {which} of {self.n} far from the others: kept, look at why")
+        return notes
 
 
 def independence(values: ArrayLike, name: str = "values") -> Independence:
@@ -146,13 +139,11 @@ def states_told(states: tuple[float, float]) -> str:
 
 
 def dependent_ratio(a: ArrayLike, b: ArrayLike, n_a: float, n_b: float) -> Ratio:
-    """As `estimates.ratio`, of runs that are worth so many independent ones.
+    """As `estimates.ratio`, of runs that are worth `n_a` and `n_b` independent ones.
 
     At least one of a and b varies. Without interval where either is worth fewer than
     `RUNS_FOR_INTERVAL_MIN` runs.
 
-    Notes
-    -----
     The squared error of a mean is that of n' independent runs, SS / n / (n' - 1), with n' - 1
     degrees of freedom: the variance within a series whose runs are alike is too small by the factor
     (1 - 1 / n') / (1 - 1 / n) (Bayley and Hammersley, see `independence`). Of two series of 40
@@ -180,25 +171,23 @@ def dependent_paired_ratio(logs: ArrayLike, n: float) -> Ratio:
 def _student(
     centre: float, error: float, degrees: float, sizes: tuple[int, int], worth: float
 ) -> Ratio:
-    """A ratio from its logarithm and the error of that."""
     if worth < RUNS_FOR_INTERVAL_MIN:
-        return without_interval(*sizes, math.exp(centre))
+        return estimates.without_interval(*sizes, math.exp(centre))
     student = scipy.stats.t(degrees, loc=centre, scale=error)
     p_value = 2 * scipy.stats.t.sf(abs(centre) / error, degrees)
-    quantile = student_quantile(degrees)
-    return bounded_ratio(sizes, math.exp(centre), student.interval, quantile, p_value)
+    errors = estimates.student_quantile(degrees)
+    return estimates.bounded_ratio(sizes, math.exp(centre), student.interval, errors, p_value)
 
 
 def log_mad(values: ArrayLike) -> float:
-    """The median distance of logarithms from their median, as the standard deviation of normal ones
-    that it would be of: half of the runs may be far off and it stays what it is.
+    """The median distance of logarithms from their median, scaled as the standard deviation of
+    normal ones: half of the runs may be far off and it stays what it is.
 
     Source: F. R. Hampel, "The influence curve and its role in robust estimation", J. American
     Statistical Association 69, 1974.
     """
-    return float(
-        scipy.stats.median_abs_deviation(np.log(positive("values", values)), scale="normal")
-    )
+    logs = np.log(positive("values", values))
+    return float(scipy.stats.median_abs_deviation(logs, scale="normal"))
 
 
 def _outliers(sample: Sample) -> tuple[int, ...]:
@@ -218,8 +207,6 @@ def two_states(values: ArrayLike) -> tuple[float, float] | None:
     """The centres of two groups with a wide gap between them; None where there is one group, or
     fewer than `RUNS_FOR_STATES_MIN` values.
 
-    Notes
-    -----
     The distance is Ashman's D: of the groups' means, in root mean squares of their deviations.
     Source: K. M. Ashman, C. M. Bird and S. E. Zepf, "Detecting bimodality in astronomical
     datasets", Astronomical Journal 108, 1994. Of samples of 20 normal values of which 30 % are

@@ -77,11 +77,9 @@ class Why:
     @classmethod
     def joined(cls, parts: Sequence["Why"], between: str) -> "Why":
         """One of several, with `between` between their sentences and all details after them."""
-        sentences = [part.sentence for part in parts[:-1]]
-        test = between.join([*sentences, parts[-1].test])
-        return cls(
-            test, parts[-1].reason, tuple(detail for part in parts for detail in part.details)
-        )
+        *before, last = parts
+        test = between.join([*(part.sentence for part in before), last.test])
+        return cls(test, last.reason, tuple(detail for part in parts for detail in part.details))
 
 
 @dataclass(slots=True)
@@ -116,7 +114,7 @@ class Contest:
 
     @property
     def title(self) -> str:
-        """What it compares, in words."""
+        """As notes begin with it."""
         return f"{self.a} against {self.b}"
 
     def ratios(self) -> Independence:
@@ -133,12 +131,8 @@ def find_blocks(
     """Fills in `blocked`, unless a method without blocks is asked for.
 
     Without `blocks` and with the method `BLOCKS`, runs of one place in each sample are a block.
-
-    Raises
-    ------
-    BadValue
-        If a sample has not as many blocks as runs, or places cannot be blocks as samples are of
-        different sizes.
+    Raises BadValue if a sample has not as many blocks as runs, or samples are of different sizes
+    then.
     """
     if blocks is None:
         if method is not Method.BLOCKS:
@@ -159,8 +153,7 @@ def find_worth(contests: Sequence[Contest], series: Mapping[str, Independence]) 
     """Fills in `worth` and `blocks_worth`, where neighbouring runs or ratios are alike."""
     for one in contests:
         if any(series[name].neighbours_are_alike for name in (one.a, one.b)):
-            of_a, of_b = series[one.a], series[one.b]
-            one.worth = (_worth(of_a), _worth(of_b))
+            one.worth = (_worth(series[one.a]), _worth(series[one.b]))
         if one.blocked is not None and (ratios := one.ratios()).neighbours_are_alike:
             one.blocks_worth = ratios.n_effective
 
@@ -176,28 +169,12 @@ def choose(
     method: Method | None,
     alike: AbstractSet[str] = frozenset(),
 ) -> tuple[Method, Why]:
-    """Fills in each pair's `method` and `exchange_p`.
+    """Fills in each pair's `method` and `exchange_p`; gives what picks them, and why.
 
-    Parameters
-    ----------
-    contests : sequence of Contest
-        With their blocks, and what dependent runs are worth.
-    large : mapping of name to ndarray, shape (n_runs,)
-        Logarithms of the samples that have runs enough for an interval.
-    baseline, method
-        As for `evidence.compare_groups`.
-    alike : set of str
-        Samples whose neighbouring runs are alike; none if a method is asked for.
-
-    Returns
-    -------
-    Method, Why
-        That of all pairs that share no blocks, or `BLOCKS` where there is none.
-
-    Raises
-    ------
-    BadValue
-        If the method that is asked for cannot be had with these samples.
+    The method is that of all pairs that share no blocks, or `BLOCKS` where there is none. The
+    contests have their blocks, and what dependent runs are worth; `large` are the logarithms of the
+    samples that have runs enough for an interval, `alike` the samples whose neighbouring runs are
+    alike, none if a method is asked for. Raises BadValue if that cannot be had with these samples.
     """
     within = [one for one in contests if one.blocked is not None]
     picked, apart = Method.BLOCKS, None
@@ -254,7 +231,7 @@ def _pick(
     method: Method | None,
     alike: AbstractSet[str],
 ) -> tuple[Method, Why]:
-    """For pairs that share no blocks: how they are tested, and why."""
+    """For pairs that share no blocks."""
     if len(large) < 2 or (baseline is not None and baseline not in large):
         runs = f"two samples of at least {RUNS_FOR_INTERVAL_MIN} runs, the baseline among them"
         return Method.NONE, Why("no test", f"it takes {runs}")

@@ -59,11 +59,6 @@ def noise_floor(
     a and b are positive times in one unit, in the order in which they were made, each run with its
     occasion. `centre` is taken of the logarithms of an occasion: the median where medians are
     compared. None if no sample has two occasions, or halves of `RUNS_FOR_INTERVAL_MIN` runs.
-
-    Raises
-    ------
-    BadValue
-        If a sample has not as many occasions as runs.
     """
     of_a, of_b = _parts("a", a, occasions_a), _parts("b", b, occasions_b)
     kind = Null.OCCASIONS
@@ -81,7 +76,6 @@ def noise_floor(
 
 
 def _parts(name: str, values: ArrayLike, occasions: Sequence[Hashable]) -> list[Sample]:
-    """The logarithms of each occasion."""
     return [np.log(of) for of in grouped(name, values, "occasions", occasions).values()]
 
 

@@ -39,33 +39,25 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """What cells say together.
-
-    `ratio` is of the geometric mean of their ratios, without interval for fewer than three cells;
-    it counts cells. `lowest` and `highest` are the cells at the ends of their range, by name.
-    `i_squared`, in [0, 1], is the share of the variance between them that is more than the noise of
-    their runs; None where some cell's noise is not known or 0. `nr_below` cells are faster and
-    `nr_above` slower, be it by a hair; `sign_p` is the p value of so uneven a count, None where
-    there is nothing to count.
-    """
+    """What cells say together."""
 
     ratio: Ratio
+    """Of the geometric mean of their ratios; it counts cells, fewer than three have no interval."""
     lowest: tuple[str, Vote]
     highest: tuple[str, Vote]
     i_squared: float | None
+    """Share of the variance between them that is more than the noise of their runs, in [0, 1]; None
+    where some cell's noise is not known or 0."""
     nr_below: int
+    """How many are faster, be it by a hair."""
     nr_above: int
     sign_p: float | None
-
-    @property
-    def nr_cells(self) -> int:
-        """How many voted."""
-        return self.ratio.n_a
+    """P value of so uneven a count; None where there is nothing to count."""
 
     @property
     def degrees_of_freedom(self) -> int:
         """Of Student's interval."""
-        return self.nr_cells - 1
+        return self.ratio.n_a - 1
 
     def word(self, p_adjusted: float | None = None, threshold: float = THRESHOLD) -> Verdict:
         """The verdict on the geometric mean; see `statistics.verdict`."""
@@ -75,10 +67,7 @@ class Overall:
 def overall(votes: Mapping[str, Vote]) -> Overall:
     """What these cells say together, one vote each.
 
-    Raises
-    ------
-    BadValue
-        If there are fewer than `CELLS_MIN`, or a ratio is not positive and finite.
+    Raises BadValue if there are fewer than `CELLS_MIN`.
     """
     if len(votes) < CELLS_MIN:
         raise BadValue("cells", list(votes), "are too few to vote", f"give {CELLS_MIN} or more")

@@ -1,7 +1,7 @@
 """What a sample of runs must be before anything is computed of it.
 
-Measurements come from files and programs, so a bad value is the world's doing and not a bug: it is
-refused with the sample's name, the value and a way out.
+Measurements come from files and programs, so a bad value is the world's doing and not a bug: a
+BadValue names the sample, the value and a way out.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,22 +17,16 @@ Sample = NDArray[np.float64]
 
 
 def finite(name: str, values: ArrayLike) -> Sample:
-    """The values of one sample as an array of its own.
+    """The finite values of a sample, at least one, one a run, as an array of its own.
 
-    `values` has one number a run, in any unit; `name` is what it is called where it came from.
-
-    Raises
-    ------
-    BadValue
-        If there is no value, they are not a flat list of numbers, or one is not finite.
+    `name` is what the sample is called where it came from.
     """
     place = f"sample {name!r}"
     try:
         sample = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise BadValue(
-            place, values, "is not a list of numbers", "give one number a run"
-        ) from error
+        why = "is not a list of numbers"
+        raise BadValue(place, values, why, "give one number a run") from error
     if sample.ndim != 1 or sample.size == 0:
         raise BadValue(place, values, "is not a flat list of at least one run", "measure it first")
     if not np.all(np.isfinite(sample)):
@@ -45,11 +39,9 @@ def positive(name: str, values: ArrayLike) -> Sample:
     """As `finite`, and every value above 0, as ratios and logarithms need it."""
     sample = finite(name, values)
     if not np.all(sample > 0):
+        hint = "ratios need times above 0: a clock too coarse for the run gives 0"
         bad = float(sample[sample <= 0][0])
-        raise BadValue(
-            f"sample {name!r}", bad, "is not positive",
-            "ratios need times above 0: a clock too coarse for the run gives 0",
-        )  # fmt: skip
+        raise BadValue(f"sample {name!r}", bad, "is not positive", hint)
     return sample
 
 
@@ -78,16 +70,13 @@ def grouped(
 ) -> dict[Hashable, Sample]:
     """The values of a positive sample by group, such as a block, in order; `groups` has one a run.
 
-    Raises
-    ------
-    BadValue
-        If a value is not positive and finite, or there are not as many groups as runs.
+    Raises BadValue if there are not as many groups as runs.
     """
     sample = positive(name, values)
     if sample.size != len(groups):
         why = f"are not as many as its runs, {sample.size}"
         raise BadValue(f"{kind} of sample {name!r}", len(groups), why, "name that of each run")
-    found: dict[Hashable, list[float]] = {}
+    by_group: dict[Hashable, list[float]] = {}
     for group, value in zip(groups, sample, strict=True):
-        found.setdefault(group, []).append(float(value))
-    return {group: np.array(of) for group, of in found.items()}
+        by_group.setdefault(group, []).append(float(value))
+    return {group: np.array(of_group) for group, of_group in by_group.items()}

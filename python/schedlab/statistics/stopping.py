@@ -2,10 +2,12 @@
 
 Stopping at the first "significant" difference finds differences where there are none. Allowed is to
 stop when an interval is narrow enough, whatever it says; and since the question is asked several
-times, each look gets its share of the 5 % that may go wrong. Pure functions of arrays.
-"""
+times, each look gets its share of the 5 % that may go wrong (Bonferroni's bound). So the interval
+at which one stops holds its 95 % however many looks there were.
 
-from __future__ import annotations
+Values are positive and finite; a target is half the relative width of the interval of their mean
+logarithm, 0.01 is 1 % either way; `runs_max` is how many runs there may be, and so how many looks.
+"""
 
 import math
 from collections.abc import Sequence
@@ -25,8 +27,8 @@ RUNS_TOLD_MAX = 1_000_000
 
 @dataclass(frozen=True)
 class Width:
-    """How well a mean is known: `half_width` is relative (0.01 is 1 %), None for fewer than two
-    runs; `runs_needed` to reach the target with this noise, None where none is needed."""
+    """How well a mean is known: `half_width` is relative, None for fewer than two runs;
+    `runs_needed` to reach the target with this noise, None where none is needed."""
 
     n: int
     half_width: float | None
@@ -40,29 +42,34 @@ def looks(runs_max: int) -> list[int]:
 
 
 def width(values: Sequence[float], target: float, runs_max: int) -> Width:
-    """Whether the mean of the logarithms is known to `target`.
-
-    Parameters
-    ----------
-    values : sequence of float
-        Positive and finite.
-    target : float
-        Half the width of the interval, relative: 0.01 is 1 % either way.
-    runs_max : int
-        How many runs there may be, which says how often one looks.
-
-    Each of the looks has 5 % / looks of error (Bonferroni's bound), so that the interval at which
-    one stops holds its 95 % however many looks there were.
-    """
+    """Whether the mean of the logarithms is known to `target`."""
     n = len(values)
     if n < 2:
         return Width(n, None, False, None)
-    logs, level = np.log(positive("values", values)), _level(runs_max)
-    sd = float(np.std(logs, ddof=1))
+    sd, level = float(np.std(np.log(positive("values", values)), ddof=1)), _level(runs_max)
     half_width = _half_width(sd, level, n)
     if half_width <= target:
         return Width(n, half_width, True, None)
     return Width(n, half_width, False, _runs_needed(sd, target, level, n))
+
+
+def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
+    """Whether measuring may stop: the interval was narrow enough at a look, or all runs are made.
+
+    Asks for every number of runs at which it would have been looked, so that a campaign that goes
+    on decides as one that was never stopped.
+    """
+    if len(values) >= runs_max:
+        return True
+    if len(values) < min(looks(runs_max)):
+        return False
+    # Asked before every run, so the runs that are still needed are not computed.
+    logs, level = np.log(positive("values", values)), _level(runs_max)
+    return any(
+        _half_width(float(np.std(logs[:n], ddof=1)), level, n) <= target
+        for n in looks(runs_max)
+        if n <= len(values)
+    )
 
 
 def _level(runs_max: int) -> float:
@@ -84,22 +91,3 @@ def _runs_needed(sd: float, target: float, level: float, least: int) -> int:
     if excess(RUNS_TOLD_MAX) > 0:
         return RUNS_TOLD_MAX
     return math.ceil(brentq(excess, least, RUNS_TOLD_MAX))
-
-
-def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
-    """Whether measuring may stop: the interval was narrow enough at a look, or all runs are made.
-
-    Looks at every number of runs at which it would have been looked, so that a campaign that goes
-    on decides as one that was never stopped.
-    """
-    if len(values) >= runs_max:
-        return True
-    if len(values) < min(looks(runs_max)):
-        return False
-    # Asked before every run, so the runs that are still needed are not computed.
-    logs, level = np.log(positive("values", values)), _level(runs_max)
-    return any(
-        _half_width(float(np.std(logs[:n], ddof=1)), level, n) <= target
-        for n in looks(runs_max)
-        if n <= len(values)
-    )

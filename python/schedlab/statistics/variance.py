@@ -2,9 +2,8 @@
 
 Each test is that of a library, with an answer where the library has none: None where nothing
 varies or a sample is too small, never a warning or a number that is not one. Samples are finite
-values in one unit, by their names. Tests take them as they are; who compares ratios hands over
-logarithms. Which test to believe is decided in
-`evidence`, not here.
+values in one unit, by their names; who compares ratios hands over logarithms. Pairs are in order.
+Which test to believe is decided in `evidence`.
 
 Sources: R. A. Fisher, "Statistical Methods for Research Workers", 1925 (analysis of variance);
 B. L. Welch, "On the comparison of several mean values", Biometrika 38, 1951; M. B. Brown and
@@ -33,58 +32,33 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Omnibus:
-    """A test that all samples are alike: `p_value` is small where they are not.
-
-    `df` and `df_within` are the degrees of freedom between and within the samples; `df_within` is
-    None for a test on ranks, and no whole number where variances are not pooled.
-    """
+    """A test that all samples are alike: `p_value` is small where they are not."""
 
     test: str
     statistic: float
     df: float
+    """Degrees of freedom between the samples."""
     df_within: float | None
+    """Those within; None for a test on ranks, no whole number where variances are not pooled."""
     p_value: float
+    variance_within: float | None = None
+    """The mean square of the error, where all samples are taken to share it."""
 
 
-@dataclass(frozen=True, slots=True)
-class VarianceTable:
-    """An analysis of variance."""
-
-    df_between: int
-    df_within: int
-    variance_within: float
-    """The mean square of the error, which all samples are taken to share."""
-    f: float
-    p_value: float
-
-
-def variance_table(samples: Mapping[str, ArrayLike]) -> VarianceTable | None:
+def pooled(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
     """The analysis of variance, which takes all samples to have one variance.
 
     None for fewer than two samples, if no sample has two values, or if nothing varies within.
     """
     checked = finites(samples)
     groups = list(checked.values())
-    n_all = sum(group.size for group in groups)
-    df_between, df_within = len(groups) - 1, n_all - len(groups)
-    if df_between < 1 or df_within < 1 or _none_varies(checked):
+    df_within = sum(group.size for group in groups) - len(groups)
+    if len(groups) < 2 or df_within < 1 or _none_varies(checked):
         return None
-    test = scipy.stats.f_oneway(*groups)
-    return VarianceTable(
-        df_between=df_between,
-        df_within=df_within,
-        variance_within=float(sum(np.sum((g - np.mean(g)) ** 2) for g in groups)) / df_within,
-        f=float(test.statistic),
-        p_value=float(test.pvalue),
-    )
-
-
-def pooled(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
-    """The analysis of variance of `variance_table` as a test that all samples are alike."""
-    table = variance_table(samples)
-    if table is None:
-        return None
-    return Omnibus("ANOVA", table.f, float(table.df_between), float(table.df_within), table.p_value)
+    test, df = scipy.stats.f_oneway(*groups), len(groups) - 1.0
+    variance = float(sum(np.sum((g - np.mean(g)) ** 2) for g in groups)) / df_within
+    p_value = float(test.pvalue)
+    return Omnibus("ANOVA", float(test.statistic), df, float(df_within), p_value, variance)
 
 
 def welch(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
@@ -97,9 +71,9 @@ def welch(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
         return None
     from statsmodels.stats.oneway import anova_oneway
 
-    found = anova_oneway(list(checked.values()), use_var="unequal", welch_correction=True)
-    df, df_within = (float(part) for part in found.df)
-    return Omnibus("Welch ANOVA", float(found.statistic), df, df_within, float(found.pvalue))
+    test = anova_oneway(list(checked.values()), use_var="unequal", welch_correction=True)
+    df, df_within = (float(part) for part in test.df)
+    return Omnibus("Welch ANOVA", float(test.statistic), df, df_within, float(test.pvalue))
 
 
 def brown_forsythe(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
@@ -137,12 +111,11 @@ def kruskal_wallis(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
 def tukey_kramer(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
     """The adjusted p value of each pair of means, which are taken to share one variance.
 
-    In order; empty where there is no pooled variance, see `variance_table`, or a sample has a
-    single value.
+    Empty where there is no pooled variance, see `pooled`, or a sample has a single value.
     """
     checked = finites(samples)
     smallest = min(sample.size for sample in checked.values())
-    if variance_table(checked) is None or smallest < RUNS_FOR_VARIANCE_MIN:
+    if pooled(checked) is None or smallest < RUNS_FOR_VARIANCE_MIN:
         return {}
     return _all_pairs(checked, equal_var=True)
 
@@ -150,8 +123,7 @@ def tukey_kramer(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
 def games_howell(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
     """The adjusted p value of each pair of means, each sample with its own variance.
 
-    In order; empty for fewer than two samples, or if one has fewer than two values or does not
-    vary.
+    Empty for fewer than two samples, or if one has fewer than two values or does not vary.
     """
     checked = finites(samples)
     if len(checked) < 2 or not each_varies(checked):
@@ -162,7 +134,7 @@ def games_howell(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
 def dunn(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
     """The p value of each pair by Dunn's test on ranks among all samples, not yet adjusted.
 
-    In order; empty for fewer than two samples, or if all values of all samples are equal.
+    Empty for fewer than two samples, or if all values of all samples are equal.
     """
     checked = finites(samples)
     if kruskal_wallis(checked) is None:
@@ -170,13 +142,13 @@ def dunn(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
     # It loads a library for drawing, which takes a second.
     import scikit_posthocs
 
-    found = scikit_posthocs.posthoc_dunn([list(group) for group in checked.values()]).to_numpy()
-    return {pair: float(found[at]) for pair, at in _pairs(checked)}
+    p_values = scikit_posthocs.posthoc_dunn([list(group) for group in checked.values()])
+    return {pair: float(p_values.to_numpy()[at]) for pair, at in _pairs(checked)}
 
 
 def _all_pairs(samples: Mapping[str, Sample], equal_var: bool) -> dict[Pair, float]:
-    found = scipy.stats.tukey_hsd(*samples.values(), equal_var=equal_var)
-    return {pair: float(found.pvalue[at]) for pair, at in _pairs(samples)}
+    p_values = scipy.stats.tukey_hsd(*samples.values(), equal_var=equal_var).pvalue
+    return {pair: float(p_values[at]) for pair, at in _pairs(samples)}
 
 
 def _pairs(samples: Mapping[str, Sample]) -> list[tuple[Pair, tuple[int, int]]]:
