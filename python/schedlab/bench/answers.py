@@ -38,16 +38,14 @@ FLOOR_OF = {
 
 @dataclass(frozen=True)
 class Setup:
-    """What is compared with what: a kernel, the scheduler in force in it, and a label.
-
-    `policy` is the digest of the object of a policy, where campaigns know it.
-    """
+    """What is compared with what: a kernel, the scheduler in force in it, and a label."""
 
     kernel: str
     version: str
     scheduler: str
     label: str
     policy: str = ""
+    """Digest of a policy's object, where campaigns know it."""
 
     @property
     def name(self) -> str:
@@ -59,25 +57,17 @@ class Setup:
 
 @dataclass
 class Sample:
-    """The repetitions of one case in one setup that count, in the order in which they were made.
-
-    Attributes
-    ----------
-    boots, blocks, started_at
-        The boot, the block and the time of each value. A block is (campaign, boot and session,
-        number); its first two parts are an occasion.
-    ended_by : mapping
-        Counts what ended searches for a limit.
-    undisturbed
-        The values that are not noisy.
-    """
+    """The repetitions of one case in one setup that count, in the order in which they were made."""
 
     values: list[float] = field(default_factory=list)
     boots: list[str] = field(default_factory=list)
+    """The boot of each value, as the next two are of each."""
     blocks: list[tuple[str, str, str]] = field(default_factory=list)
+    """Campaign, boot and session, number; the first two are an occasion."""
     started_at: list[str] = field(default_factory=list)
     tools: set[str] = field(default_factory=set)
     ended_by: Counter[str] = field(default_factory=Counter)
+    """What ended searches for a limit."""
     nr_noisy: int = 0
     undisturbed: list[float] = field(default_factory=list)
     nr_failed: int = 0
@@ -102,7 +92,7 @@ class Sample:
 
     @property
     def estimate(self) -> Estimate | None:
-        """Median and its 95 % interval; None if there is no value."""
+        """Median and its 95 % interval; None without values."""
         return median_estimate(self.values) if self.values else None
 
     @property
@@ -131,18 +121,7 @@ class Sample:
 
 @dataclass
 class CaseRow:
-    """One case on one machine, in each setup that it was measured in.
-
-    Attributes
-    ----------
-    values : mapping
-        Of the benchmark's parameters.
-    nr_earlier : int
-        Repetitions that are in no sample: their command or inputs were others, before the suite's
-        file was edited.
-    names : mapping
-        A name for each setup, the same in every row.
-    """
+    """One case on one machine, in each setup that it was measured in."""
 
     machine: str
     suite: str
@@ -151,9 +130,12 @@ class CaseRow:
     unit: str
     higher_is_better: bool
     values: Mapping[str, Any] = field(default_factory=dict)
+    """Of the benchmark's parameters."""
     samples: dict[Setup, Sample] = field(default_factory=dict)
     nr_earlier: int = 0
+    """Repetitions in no sample: their command or inputs were others, before the suite's edit."""
     names: Mapping[Setup, str] = field(default_factory=dict)
+    """Of each setup, the same in every row."""
 
     @property
     def benchmark(self) -> str:
@@ -226,7 +208,8 @@ class CaseRow:
 @dataclass(frozen=True)
 class Answer:
     """One setup against the first of its row. `p_table` is adjusted for all that is compared, and
-    `verdict` heeds it."""
+    `verdict` heeds it.
+    """
 
     row: CaseRow
     setup: Setup
@@ -352,8 +335,8 @@ def names_of(setups: Sequence[Setup]) -> dict[Setup, str]:
 def _name_setups(rows: Sequence[CaseRow]) -> None:
     """Each setup by one name in all rows, with its build if some machine was measured under two.
 
-    So one build meets itself on another machine, and two machines with a build of their own each
-    are those of one kernel.
+    So a build that two machines have in common has one name, and two machines with a build of their
+    own each are those of one kernel.
     """
     of_machine: dict[str, list[CaseRow]] = {}
     for row in rows:

@@ -44,17 +44,16 @@ BOOT_S, WALL_S = 300.0, 600.0
 
 @dataclass(frozen=True)
 class Guest:
-    """What is booted: a machine with a kernel, and the policy that is loaded into it.
-
-    `object` is the policy's, None under the kernel's own scheduler; `settings` are tunables that
-    are set in it. `hz` are the kernel's ticks a second, None where the cache does not know.
-    """
+    """What is booted: a machine with a kernel, and the policy that is loaded into it."""
 
     platform: Platform
     hz: int | None = None
+    """The kernel's ticks a second; None where the cache does not know."""
     policy: str = KERNEL_OWN
     object: Path | None = None
+    """The policy's; None under the kernel's own scheduler."""
     settings: tuple[tuple[str, int], ...] = ()
+    """Tunables that are set in it."""
 
     @property
     def name(self) -> str:
@@ -76,29 +75,21 @@ def order(guests: Sequence[Guest], numbers: Sequence[int], seed: int) -> list[Pl
 
 @dataclass
 class Boots:
-    """The boots of a comparison, on their way; what `RunHere` is for a campaign on this machine.
-
-    Attributes
-    ----------
-    plan : Plan
-        What every boot measures, but for the policy.
-    campaigns : mapping
-        The campaign of each guest and number of a boot, all of one suite and one machine.
-    host, tools : mapping
-        The environment of this machine; versions of what runs in the guests.
-    start : callable
-        Boots a guest with a job, and gives a `vm.Boot`; another one in tests.
-    tell, begins : callable
-        Called with what went wrong, and with what is measured now, in words.
-    """
+    """The boots of a comparison, on their way; what `RunHere` is for a campaign on this machine."""
 
     plan: Plan
+    """What every boot measures, but for the policy."""
     campaigns: Mapping[Place, Campaign]
+    """Of each guest and number of a boot, all of one suite and one machine."""
     kept: Measurements
     host: Mapping[str, Any]
+    """The environment of this machine."""
     tools: Mapping[str, str]
+    """Versions of what runs in the guests."""
     start: Callable[[Guest, play.Job, vm.Limits], vm.Boot]
+    """Boots a guest with a job; another one in tests."""
     tell: Callable[[str], None] = lambda text: None
+    """Called with what went wrong, as the next with what is measured now."""
     begins: Callable[[str], None] = lambda text: None
     _runs: dict[Place, CampaignRun] = field(default_factory=dict)
     _lost: dict[Guest, int] = field(default_factory=dict)
@@ -117,12 +108,12 @@ class Boots:
 
     @property
     def campaign(self) -> Campaign:
-        """One of the campaigns."""
+        """One of them."""
         return next(iter(self.campaigns.values()))
 
     @property
     def tallies(self) -> list[Tally]:
-        """What was made in each boot, and what remains of it."""
+        """Of each boot."""
         return [run.tally for run in self._runs.values()]
 
     @property
@@ -143,16 +134,12 @@ class Boots:
         return nr_left * sum(self._spent_s) / len(self._spent_s)
 
     def measure(self) -> None:
-        """Boots whatever is not complete yet. Two boots of a guest that are lost in a row end the
-        trials with it, and two failures in a row those with a case in its later boots, until the
-        command is given again.
+        """Boots whatever is not complete yet.
 
-        Raises
-        ------
-        StoreError
-            If a repetition cannot be kept; all before it are.
-        NativeError
-            If a machine cannot be started.
+        Two boots of a guest that are lost in a row end the trials with it, and two failures in a
+        row those with a case in its later boots, until the command is given again. Raises
+        StoreError if a repetition cannot be kept, all before it are; NativeError if a machine
+        cannot be started.
         """
         # In the order in which they were named: what others are compared with is the first.
         for campaign in self.campaigns.values():
@@ -185,7 +172,6 @@ class Boots:
                 yield name, self._medians(guest, case, self.numbers), len(self.numbers)
 
     def _given_up(self) -> set[tuple[Guest, str]]:
-        """The guests, each with the name of a case, that are left alone from now on."""
         return {
             (guest, case.name)
             for guest in self.guests
@@ -197,7 +183,6 @@ class Boots:
     def _turns(
         self, guest: Guest, number: int, given_up: Collection[tuple[Guest, str]] = ()
     ) -> list[Turn]:
-        """What a boot is to have and has not."""
         run = self._runs[guest, number]
         turns = run.tally.turns(run.boot)
         cases = {turn.case.name: turn.case for turn in turns}
@@ -223,7 +208,7 @@ class Boots:
         )
 
     def _medians(self, guest: Guest, case: Case, numbers: Sequence[int]) -> list[float]:
-        """One number of each of these boots that has the case whole, as comparisons take it."""
+        """A median of each of these boots that has the case whole."""
         counted = [self._runs[guest, one].tally.counted(case, guest.policy) for one in numbers]
         whole = [some for some in counted if len(some) == self.plan.repetitions[case.name]]
         return [median(one.value for one in some) for some in whole]
@@ -345,7 +330,7 @@ def job(guest: Guest, run: CampaignRun, turns: Sequence[Turn]) -> play.Job:
 
 
 def booted_with(init: bytes, program: bytes) -> Callable:
-    """`Boots.start`: boots with the guest's program and that of the benchmarks."""
+    """`Boots.start`, with the guest's program and that of the benchmarks."""
 
     def start(guest: Guest, todo: play.Job, limits: vm.Limits) -> vm.Boot:
         executables = {"/init": init, PROGRAM: program}

@@ -97,22 +97,15 @@ Costs = dict[str, Cost]
 
 @dataclass(frozen=True)
 class Cpus:
-    """The CPUs that this machine has.
-
-    Attributes
-    ----------
-    topology : mapping
-        As `topology` of a machine's file says it.
-    nearest : str
-        Distance of the first two of them.
-    cache_kib : int
-        Largest cache that a core has for itself.
-    """
+    """The CPUs that this machine has."""
 
     topology: Mapping[str, int]
+    """As `topology` of a machine's file says it."""
     nearest: str
+    """The distance of the first two of them."""
     line_bytes: int
     cache_kib: int
+    """The largest cache that a core has for itself."""
 
 
 # ---- the native benchmarks ----------------------------------------------------------------------
@@ -121,26 +114,19 @@ class Cpus:
 def lines_of(program: Path, *words: str, cpu: int | None = None) -> list[dict]:
     """What the native benchmarks print, each line read as JSON; kept on `cpu` if that is given.
 
-    Raises
-    ------
-    SchedlabError
-        If they fail, say something else, or take longer than five minutes.
+    Raises SchedlabError if they fail, say something else, or take longer than five minutes.
     """
     command = [str(program), *words]
     done = programs.output(command, MEASURES_S_MAX, cpu=cpu)
-    output, errors = (of.decode(errors="replace") for of in (done.stdout, done.stderr))
     if done.returncode:
-        raise SchedlabError(f"{' '.join(command)}: {errors.strip()}")
-    return json_lines(output, " ".join(command))
+        raise SchedlabError(f"{' '.join(command)}: {done.stderr.decode(errors='replace').strip()}")
+    return json_lines(done.stdout.decode(errors="replace"), " ".join(command))
 
 
 def times_of(program: Path, *words: str, cpu: int | None = None) -> dict[str, float]:
-    """wall_ns, user_ns and system_ns of one benchmark; kept on `cpu` if that is given.
+    """wall_ns, user_ns and system_ns of one benchmark, which `lines_of` runs.
 
-    Raises
-    ------
-    SchedlabError
-        As `lines_of`, or if the program does not tell these times.
+    Raises SchedlabError also if the program does not tell these times.
     """
     lines = lines_of(program, *words, cpu=cpu)
     line = lines[0] if len(lines) == 1 and isinstance(lines[0], Mapping) else {}
@@ -170,9 +156,8 @@ class Measurements(dict[tuple[str, str], Measured]):
             try:
                 one = Measured(**line)
             except TypeError as error:
-                raise SchedlabError(
-                    f"{place}: a line is no cost as `{PROGRAM} costs` prints it"
-                ) from error
+                why = f"a line is no cost as `{PROGRAM} costs` prints it"
+                raise SchedlabError(f"{place}: {why}") from error
             for name in ("cost", "of", "how"):
                 text = getattr(one, name)
                 if not isinstance(text, str) or not text.isprintable():
@@ -187,12 +172,9 @@ class Measurements(dict[tuple[str, str], Measured]):
             self[one.cost, one.of] = one
 
     def __call__(self, cost: str, of: str = "") -> Measured:
-        """Raises SchedlabError if this was not measured: the program is of another version."""
         if (cost, of) not in self:
-            raise SchedlabError(
-                f"no {cost} {of} was measured".replace("  ", " "),
-                f"{PROGRAM} and schedlab are of different versions: `make schedlab-bench`",
-            )
+            hint = f"{PROGRAM} and schedlab are of different versions: `make schedlab-bench`"
+            raise SchedlabError(f"no {' '.join(filter(None, (cost, of)))} was measured", hint)
         return self[cost, of]
 
 
@@ -204,18 +186,14 @@ def taken_apart(measured: Measurements, cpus: Cpus) -> Costs:
     source = catalogue.find(catalogue.MACHINES, "laptop")
     laptop = tomllib.loads(source.read_text("utf-8"))["costs"]
     costs = {name: _plain(measured(name)) for name in PLAIN}
-    costs |= {
-        name: Cost(laptop[name]["value"], f"{ASSUMED}: {why}") for name, why in TAKEN_OVER.items()
-    }
-    costs |= {
-        "scan_cached_tasks": Cost(
-            cpus.cache_kib, "assumed: as many KiB as cache_kib, 1 KiB a task"
-        ),
-        "line_bytes": Cost(cpus.line_bytes, "own: /sys, coherency_line_size"),
-        "cache_kib": Cost(
-            cpus.cache_kib, "own: /sys, the largest cache that a core has for itself"
-        ),
-    }
+    for name, why in TAKEN_OVER.items():
+        costs[name] = Cost(laptop[name]["value"], f"{ASSUMED}: {why}")
+    for name, value, where in (
+        ("scan_cached_tasks", cpus.cache_kib, "assumed: as many KiB as cache_kib, 1 KiB a task"),
+        ("line_bytes", cpus.line_bytes, "own: /sys, coherency_line_size"),
+        ("cache_kib", cpus.cache_kib, "own: /sys, the largest cache that a core has for itself"),
+    ):
+        costs[name] = Cost(value, where)
     costs |= _by_distances(measured, cpus)
     free = {name: Cost(0, "for taking hops apart") for name in laptop if name not in costs}
     costs |= _switches(measured, costs | free)
@@ -235,11 +213,7 @@ def _by_distances(measured: Measurements, cpus: Cpus) -> Costs:
     if ("line_transfer_ns", "") not in measured:
         nothing = Cost(dict.fromkeys(DISTANCES, 0), ONE_CPU)
         refill = Cost(dict.fromkeys(DISTANCES, round(same)), HERE, refills)
-        return {
-            "line_transfer_ns": nothing,
-            "migration_ns": nothing,
-            "refill_ns_per_kib": refill,
-        }
+        return {"line_transfer_ns": nothing, "migration_ns": nothing, "refill_ns_per_kib": refill}
     line = measured("line_transfer_ns")
     other = measured("refill_ns_per_kib", f"other {REFILL_KIB} KiB").median
     lines = "ten lines of stack and task data (assumed) at line_transfer_ns"
@@ -253,43 +227,33 @@ def _by_distances(measured: Measurements, cpus: Cpus) -> Costs:
         f". Only distance {cpus.nearest} was measured; the others are assumed to be as far, and"
         " occur only where the machine has such CPUs"
     )
-    return {
-        name: Cost(
-            dict.fromkeys(DISTANCES, round(beyond)) | {"same": round(one)},
-            f"own: {what}{only}",
-            comments,
-        )
-        for name, beyond, one, what, comments in rows
-    }
+    costs = {}
+    for name, beyond, one, what, comments in rows:
+        values = dict.fromkeys(DISTANCES, round(beyond)) | {"same": round(one)}
+        costs[name] = Cost(values, f"own: {what}{only}", comments)
+    return costs
 
 
 def _switches(measured: Measurements, known: Costs) -> Costs:
     """What a hop between tasks takes beside all that is `known`, and what follows from it."""
     costs = {}
+    why = (
+        "own: with it a simulated hop on one CPU under eevdf takes as long as the measured"
+        " one: the rest of it are calls, messages, the wake-up and the policy's work"
+    )
     for name, tasks in (("context_switch_ns", "processes"), ("thread_switch_ns", "threads")):
         hop = measured("hop_ns", f"{tasks} on one CPU")
-        costs[name] = Cost(
-            fitting_switch_ns(hop.median, known),
-            "own: with it a simulated hop on one CPU under eevdf takes as long as the measured"
-            " one: the rest of it are calls, messages, the wake-up and the policy's work",
-            [hop.comment],
-        )
+        costs[name] = Cost(fitting_switch_ns(hop.median, known), why, [hop.comment])
     ring = measured("hop_ns", "eight processes on one CPU")
     simulated_ns = simulated_hop_ns(known | costs, tasks=8)
     life, switch_ns = measured("fork_exit_wait_ns"), costs["context_switch_ns"].value
     parts_ns = measured("fork_ns").median + 2 * switch_ns + measured("wakeup_ns").median
-    return costs | {
-        "cold_switch_ns": Cost(
-            max(round(ring.median - simulated_ns), 0),
-            f"own: a hop in a ring of eight, less {simulated_ns:.0f} ns, simulated without it",
-            [ring.comment],
-        ),
-        "exit_ns": Cost(
-            max(round(life.median - parts_ns), 0),
-            "own: a process's life, less fork_ns, two switches and a wake-up",
-            [life.comment],
-        ),
-    }
+    less = f"own: a hop in a ring of eight, less {simulated_ns:.0f} ns, simulated without it"
+    cold_ns, exit_ns = ring.median - simulated_ns, life.median - parts_ns
+    costs["cold_switch_ns"] = Cost(max(round(cold_ns), 0), less, [ring.comment])
+    less = "own: a process's life, less fork_ns, two switches and a wake-up"
+    costs["exit_ns"] = Cost(max(round(exit_ns), 0), less, [life.comment])
+    return costs
 
 
 def _across(measured: Measurements, laptop: Mapping, switch_ns: int) -> Costs:
@@ -332,7 +296,7 @@ def fitting_switch_ns(hop_ns: float, known: Mapping[str, Cost]) -> int:
 
 
 def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
-    """What a message from a task to the next in a ring takes on one CPU of these costs, ns."""
+    """What a message from a task to the next in a ring takes on one CPU of these costs."""
     machine = _loaded(file_text("for taking hops apart", "own", HZ_DEFAULT, {}, costs))
     policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, "eevdf"))
     ring = catalogue.find(catalogue.WORKLOADS, "lat_ctx")
@@ -352,9 +316,9 @@ class Machines:
     @classmethod
     def of_file(cls, path: Path) -> Machines:
         """Of a file that `calibrate` wrote."""
-        said = user_file.toml(f"machine file {path}", path)
-        costs = {name: Cost(cost["value"], cost["source"]) for name, cost in said["costs"].items()}
-        one = file_text(said["description"], said["source"], said["hz"], {}, costs)
+        read = user_file.toml(f"machine file {path}", path)
+        costs = {name: Cost(cost["value"], cost["source"]) for name, cost in read["costs"].items()}
+        one = file_text(read["description"], read["source"], read["hz"], {}, costs)
         return cls(catalogue.load_machine(path), _loaded(one))
 
     @classmethod
@@ -425,7 +389,6 @@ def _topology(places: Sequence[tuple]) -> dict[str, int]:
 
 
 def _nearest(places: Sequence[tuple]) -> str:
-    """How near the first two CPUs are."""
     if len(places) < 2:
         return "cache"
     same_node, _, same_cache, same_core = (a == b for a, b in zip(*places[:2], strict=True))
@@ -481,12 +444,12 @@ def doubts(costs: Mapping[str, Cost]) -> list[str]:
     processes, threads = (costs[name].value for name in ("context_switch_ns", "thread_switch_ns"))
     if processes == 0 or threads == 0:
         return ["a switch costs nothing: hops were measured as shorter than their parts"]
-    if processes < SWITCH_RATIO_MIN * threads:
-        return [
-            f"a switch between processes costs {processes} ns, one between threads {threads} ns,"
-            " although it does all that the other does and more"
-        ]
-    return []
+    if processes >= SWITCH_RATIO_MIN * threads:
+        return []
+    return [
+        f"a switch between processes costs {processes} ns, one between threads {threads} ns,"
+        " although it does all that the other does and more"
+    ]
 
 
 def measured_without_doubt(program: Path, cpus: Cpus) -> Costs:

@@ -89,12 +89,8 @@ class Reading:
 def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> dict[str, Any]:
     """What others did while a program ran that used `own_ns` of CPU time.
 
-    Returns
-    -------
-    dict
-        foreign_ns, steal_ns (None where the kernel does not tell), throttled (times that a CPU was
-        slowed down by heat) and noisy, the reasons why the repetition should not be trusted; empty
-        where there is none.
+    foreign_ns, steal_ns (None where the kernel does not tell), throttled (times that a CPU was
+    slowed down by heat) and noisy, the reasons why the repetition should not be trusted.
     """
     room_ns = max(1, (after.at_ns - before.at_ns) * nr_cpus)
     busy_ns, steal_ns, throttled = (

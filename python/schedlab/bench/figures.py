@@ -42,10 +42,8 @@ _VERDICT_MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """A ratio in a forest plot: `group` is a benchmark or machine, `name` what is compared in it.
-
-    `text` stands at the right, such as the change in percent; low and high are None where there is
-    no interval, and the row is then drawn as a mark alone.
+    """A ratio in a forest plot: `name` is what is compared in `group`, a benchmark or machine;
+    `text` stands at the right. A row without interval is drawn as a mark alone.
     """
 
     group: str
@@ -62,23 +60,10 @@ def oneway_figure(
 ) -> go.Figure:
     """All runs of each sample, a box with its quartiles and median, and comparison circles.
 
-    Runs stand in order of time from left to right within their sample, so that a drift is seen.
-    Two circles that do not meet, or meet at an outer angle below 90°, are means that differ by
-    Tukey and Kramer's test; see `comparison_circles`. Without variance there are no circles.
-
-    Parameters
-    ----------
-    samples : mapping of name to array_like, shape (n_runs,)
-        Finite values in one unit, in the order in which the runs were made.
-    looks : mapping of name to Look
-        As `looks_of` gives them for the whole report.
-    y_title : str
-        With unit.
-
-    Raises
-    ------
-    BadValue
-        If a sample is empty or holds what is not finite.
+    Samples are finite values in one unit, in the order in which the runs were made, and stand so
+    from left to right, so that a drift is seen. Two circles that do not meet, or meet at an outer
+    angle below 90°, are means that differ by Tukey and Kramer's test; see `comparison_circles`.
+    `looks` are those of the whole report, `y_title` has the unit.
     """
     checked = finites(samples)
     circles = comparison_circles(checked)
@@ -123,13 +108,7 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
     """Ratios with their intervals one below the other, on a log axis where half and double balance.
 
     A filled mark is a claim and points to its side; an open one says that no difference was shown.
-
-    Parameters
-    ----------
-    rows : sequence of ForestRow
-        At least one, those of one group together.
-    baseline : str
-        What the times are relative to, the line at 1.
+    There is at least one row, those of a group are together; `baseline` names the line at 1.
     """
     figure = go.Figure()
     places = _row_places(rows)

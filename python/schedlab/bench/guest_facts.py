@@ -65,9 +65,9 @@ def facts(
 ) -> dict[str, Any]:
     """The environment of one boot.
 
-    `texts` are the guest's files by their paths, `hz` the ticks a second that its kernel was built
-    with, where that is known; `where` is the campaign's condition, `host` what
-    `environment.capture` says of this machine.
+    `texts` are the guest's files by their paths, `hz` the ticks a second of its kernel where they
+    are known, `where` the campaign's condition, `host` what `environment.capture` says of this
+    machine.
     """
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)

@@ -37,12 +37,8 @@ def begin(
 ) -> Boots:
     """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
 
-    `tell` is called with what is left out and why, `note` with what makes results worse.
-
-    Raises
-    ------
-    SchedlabError, NativeError
-        If something is missing, or a kernel does not take a policy.
+    `tell` is called with what is left out and why, `note` with what makes results worse. Raises
+    SchedlabError or NativeError if something is missing, or a kernel does not take a policy.
     """
     request = restricted(request, tell)
     program = programs.BENCH.find()
@@ -82,13 +78,7 @@ def begin(
 
 
 def restricted(request: Request, tell: Callable[[str], None]) -> Request:
-    """The same, without the benchmarks that no guest can run; these are told.
-
-    Raises
-    ------
-    SchedlabError
-        If there is no other.
-    """
+    """The same, without the benchmarks that no guest can run; these are told."""
     reasons = {case.benchmark.name: why_not(case.benchmark) for case in request.cases}
     left_out = ", ".join(f"{name} ({why})" for name, why in reasons.items() if why)
     able = [name for name, why in reasons.items() if why is None]
@@ -138,10 +128,7 @@ def _refuse_same_image(platforms: Iterable[Platform]) -> None:
 def _guests(
     request: Request, platforms: Mapping[Platform, int | None], tell: Callable[[str], None]
 ) -> list[Guest]:
-    """Every kernel under every policy that it takes; each has to be under one at least.
-
-    `platforms` has the ticks a second of each platform's kernel.
-    """
+    """Every kernel under every policy that it takes, at least one each; `platforms` have ticks."""
     names = request.policy_names
     objects = {name: loading.object_of(name) for name in names if name != KERNEL_OWN}
     takes_policies = {one: one.kernel.sched_ext == "sound" for one in platforms}

@@ -76,12 +76,9 @@ def together(
 ) -> list[Together]:
     """All that can be said together of these answers; `machines` has names for people.
 
-    Returns
-    -------
-    list of Together
-        For each setup against another: over the benchmarks of each machine, where there are two or
-        more; over machines, case by case and all at once. p values are adjusted as those of
-        `evidence.over_table`.
+    For each setup against another: over the benchmarks of each machine, where there are two or
+    more; over machines, case by case and all at once. p values are adjusted as in
+    `evidence.over_table`.
     """
     rows = [
         (name, against, over, overall(votes))

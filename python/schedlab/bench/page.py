@@ -55,10 +55,7 @@ def write(
 ) -> None:
     """Writes the page of these campaigns; readers see the old file or the whole new one.
 
-    Raises
-    ------
-    SchedlabError
-        If none of them has a repetition, or the page cannot be written.
+    Raises SchedlabError if none of them has a repetition, or the page cannot be written.
     """
     html = render(kept, chosen, title, description)
     hint = "every repetition is kept: `schedlab report STORE -o OUT.html` makes the page"

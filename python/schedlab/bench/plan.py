@@ -30,26 +30,19 @@ class Turn:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a campaign measures.
-
-    Attributes
-    ----------
-    digests, repetitions, warm_up : mapping
-        By the name of the case. With `until` the repetitions are the most that are made.
-    until : float or None
-        Half the relative width of the interval at which a case is done.
-    makes_up : bool
-        Whether disturbed repetitions are followed by others; see `Tally.last_block`.
-    """
+    """What a campaign measures; mappings are by the name of the case."""
 
     cases: Sequence[Case]
     digests: Mapping[str, str]
     policies: Sequence[str]
     seed: int
     repetitions: Mapping[str, int]
+    """With `until` the most that are made."""
     warm_up: Mapping[str, int]
     until: float | None = None
+    """Half the relative width of the interval at which a case is done."""
     makes_up: bool = True
+    """Whether disturbed repetitions are followed by others; see `Tally.last_block`."""
 
     @property
     def definition(self) -> dict[str, Any]:

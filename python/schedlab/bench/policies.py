@@ -34,13 +34,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def parse(text: str | None) -> list[str]:
-    """The policies of `--policies bfs,cfs`; without it, whatever schedules this machine.
-
-    Raises
-    ------
-    BadValue
-        If one is empty, or named twice.
-    """
+    """The policies of `--policies bfs,cfs`; without it, whatever schedules this machine."""
     if text is None:
         return [KERNEL_OWN]
     names = [name.strip() for name in text.split(",")]
@@ -55,10 +49,7 @@ def parse(text: str | None) -> list[str]:
 def in_force(policy: str, command: Sequence[str] = (sys.executable, "-m", "schedlab")) -> Iterator:
     """The policy schedules this machine inside; "kernel" changes nothing.
 
-    Raises
-    ------
-    SchedlabError
-        If it cannot be loaded, with what the loader says.
+    Raises SchedlabError if it cannot be loaded, with what the loader says.
     """
     if policy == KERNEL_OWN:
         yield

@@ -28,13 +28,7 @@ LINES_TOLD = 10
 
 
 def work_directory(asked: Path | None) -> Path:
-    """The folder that programs work in: as asked for, else in the user's cache; made if need be.
-
-    Raises
-    ------
-    SchedlabError
-        If it cannot be made or written.
-    """
+    """The folder that programs work in: as asked for, else in the user's cache; made if need be."""
     directory = (asked or catalogue.cache_directory() / "bench").expanduser().absolute()
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -52,12 +46,8 @@ def work_directory(asked: Path | None) -> Path:
 
 @contextlib.contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Keeps others from measuring in this folder, and thereby from disturbing us.
-
-    Raises
-    ------
-    SchedlabError
-        If somebody does already.
+    """Keeps others from measuring in this folder, and so from disturbing us; refuses if somebody
+    does.
     """
     with (directory / "lock").open("a") as lock:
         try:
@@ -71,13 +61,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def refuse_missing_packages(suite: Suite, cases: Sequence[Case]) -> list[str]:
-    """The packages that these cases need, all of which are installed.
-
-    Raises
-    ------
-    SchedlabError
-        If some are not, with the command that installs them.
-    """
+    """The packages that these cases need; refuses if one is not installed, and says how to."""
     needed = {name: case.name for case in cases for name in case.benchmark.needs}
     inputs = {name for case in cases for name in case.benchmark.inputs}
     needed |= {n: made.name for made in suite.inputs if made.name in inputs for n in made.needs}
@@ -108,14 +92,10 @@ def uses_program(suite: Suite, cases: Sequence[Case]) -> bool:
 def prepared(
     made: Input, size: str, given: Mapping[str, Any], directory: Path, tell: Callable[[str], None]
 ) -> tuple[Path, dict[str, str]]:
-    """An input's folder and the SHA-256 of its files; made now if it is not there yet.
+    """An input's folder and the SHA-256 of its files; made if it is not there yet, or was not
+    finished.
 
-    One that was not finished is made anew.
-
-    Raises
-    ------
-    SchedlabError
-        If it cannot be made, or a file is no longer what it was.
+    Refuses an input whose files are no longer what they were.
     """
     identity = canonical_json([made.command, made.files, made.sizes.get(size, {})])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]

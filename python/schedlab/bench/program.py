@@ -102,11 +102,6 @@ def run(
 
     Whatever ends this call, and if it is SIGKILL, ends the program and what it started, unless
     that made a process group of its own.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        As it comes, once the program is gone.
     """
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     try:

@@ -43,41 +43,30 @@ BOUNDS = {
 class Request:
     """What is to be measured, how often and where; what is None has the default of the options.
 
-    Attributes
-    ----------
-    only : sequence of str
-        Names of benchmarks; all of the suite's if there is none.
-    until : str or None
-        Half the width of an interval, as in "1%".
-    policies : str or None
-        Names with commas between, None for whatever schedules this machine.
-    on : str
-        "here" or "vm". Only virtual machines have `kernels` (names of the cache), `boots`, `cpus`
-        (N or N,SOCKETS,CORES,THREADS) and `memory_mib`.
-    work_dir : Path or None
-        Where programs work, None for the user's cache.
-
-    Raises
-    ------
-    SchedlabError
-        If one of these cannot be used, or two contradict each other.
+    Raises SchedlabError if one of these cannot be used, or two contradict each other.
     """
 
     suite: Suite
     size: str = SIZES[0]
     only: Sequence[str] = ()
+    """Names of benchmarks; all of the suite's if there is none."""
     repeat: int | None = None
     until: str | None = None
+    """Half the width of an interval, as in "1%"."""
     policies: str | None = None
+    """Names with commas between; None for whatever schedules this machine."""
     on: str = HERE
+    # Only virtual machines have the next four: "vm".
     kernels: Sequence[str] = ()
     boots: int | None = None
     cpus: str | None = None
+    """N or N,SOCKETS,CORES,THREADS."""
     memory_mib: int | None = None
     label: str = ""
     seed: int = 1
     again: bool = False
     work_dir: Path | None = None
+    """Where programs work; None for the user's cache."""
 
     def __post_init__(self) -> None:
         for kind, name, valid in (("size", self.size, SIZES), ("place", self.on, (HERE, "vm"))):

@@ -20,12 +20,7 @@ MEANWHILE = ("wall_ns", "user_ns", "system_ns", "foreign_ns", "steal_ns", "throt
 def choose_suite(campaigns: Sequence[Campaign], suite: str | None, where: Path) -> list[Campaign]:
     """The campaigns of a suite, of the latest if none is named; others are named on stderr.
 
-    Raises
-    ------
-    SchedlabError
-        If there is none.
-    UnknownName
-        If there are some, and none of this suite.
+    Raises SchedlabError if there is none, UnknownName if there are some and none of this suite.
     """
     if not campaigns:
         raise SchedlabError(f"{where} holds no measurement", "`schedlab bench` makes some")
@@ -44,11 +39,6 @@ def choose_suite(campaigns: Sequence[Campaign], suite: str | None, where: Path) 
 def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any]]:
     """A row a repetition of a suite, or of all: campaign, what it gave, what others did meanwhile,
     and the surroundings as `environment.NAME`. Times are in nanoseconds where the name says so.
-
-    Raises
-    ------
-    SchedlabError, UnknownName
-        As `choose_suite`.
     """
     rows = []
     for campaign in _campaigns(kept, suite):
@@ -62,10 +52,7 @@ def comparison_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
     has of it, with how many `runs` there are in place of the values, and what is `against_first` as
     columns of its own; `low` and `high` are the median's, `ratio_low` and `ratio_high` the ratio's.
 
-    Raises
-    ------
-    SchedlabError, UnknownName
-        As `choose_suite`; and if there is nothing to compare.
+    Raises SchedlabError if there is nothing to compare.
     """
     campaigns = _campaigns(kept, suite)
     # Loading the statistics takes a while.

@@ -149,13 +149,7 @@ def cases(suite: Suite, size: str) -> list[Case]:
 
 
 def only(made: Sequence[Case], wanted: Sequence[str]) -> list[Case]:
-    """The cases of the benchmarks with these names, all if none is given.
-
-    Raises
-    ------
-    UnknownName
-        If a name is none of the suite's.
-    """
+    """The cases of the benchmarks with these names, all if none is given."""
     known = dict.fromkeys(case.benchmark.name for case in made)
     for name in wanted:
         if name not in known:
@@ -177,25 +171,13 @@ def fill(command: Command, values: Mapping[str, Any]) -> Command:
 
 
 def read(path: Path) -> Suite:
-    """A suite from its file.
-
-    Raises
-    ------
-    SchedlabError
-        If the file cannot be read, is no TOML, or says something that a suite does not.
-    """
+    """A suite from its file; refuses what cannot be read, or says what a suite does not."""
     table = user_file.toml(f"suite {path}", path, "see docs/guides/benchmark_a_machine.md")
     return parse(path.name.removesuffix(".toml"), table, str(path))
 
 
 def parse(name: str, table: Mapping[str, Any], place: str) -> Suite:
-    """A suite from the table of its file; `place` is said in errors.
-
-    Raises
-    ------
-    BadValue, UnknownName
-        If something is not as it must be.
-    """
+    """A suite from the table of its file; errors say `place`."""
     top = Table(table, place)
     inputs = tuple(_input(each) for each in top.tables("input"))
     defaults = {key: top.number(key, *LIMITS[key]) for key in LIMITS}
@@ -312,7 +294,6 @@ def _command(table: Table, key: str, default: str | None = None) -> Command:
 
 
 def _record(table: Table) -> Record:
-    """What of a repetition is its value."""
     hint = 'write "elapsed", { json = "figure.value" } or { regex = "([0-9.]+) s" }'
     record = table.get("record", (str, dict), "known", hint, "elapsed")
     if record == "elapsed":
@@ -345,7 +326,6 @@ def _ended_by(table: Table, record: Record) -> str:
 
 
 def _sizes(table: Table) -> Mapping[str, Mapping[str, Any]]:
-    """The values of parameters at each size."""
     sizes = table.table("sizes", "write sizes.quick = { loops = 100 }")
     for size in sizes.given:
         if size not in SIZES:
@@ -357,7 +337,6 @@ def _sizes(table: Table) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _sweep(table: Table) -> Mapping[str, tuple]:
-    """Parameters and the values that each takes in turn."""
     hint = 'write sweep.jobs = "1..5" or sweep.jobs = [1, 2, 4]'
     sweep = table.table("sweep", hint)
     swept = {name: sweep.values(name, hint) for name in sweep.given}

@@ -36,24 +36,17 @@ VALUE_MAX = 1e18
 
 @dataclass
 class CampaignRun:
-    """A campaign in one boot: what was made of it, and how more is kept.
-
-    Attributes
-    ----------
-    boot : str
-        What the kernel calls the boot.
-    values : mapping
-        What fills the placeholders of commands, but for the parameters of cases.
-    surroundings : int
-        The number of the environment in the store.
-    """
+    """A campaign in one boot: what was made of it, and how more is kept."""
 
     plan: Plan
     campaign: Campaign
     kept: Measurements
     boot: str
+    """What the kernel calls the boot."""
     values: Mapping[str, Any]
+    """What fills the placeholders of commands, but for the parameters of cases."""
     surroundings: int = 0
+    """The number of the environment in the store."""
     tally: Tally = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,9 +68,8 @@ class CampaignRun:
     def repetition(
         self, turn: Turn, started_at: str, facts: Mapping[str, Any], value: float | None
     ) -> Repetition:
-        """A repetition that was made, with all that is known of it.
-
-        `facts` go into its manifest; `failure` of them is what went wrong, None if nothing did.
+        """A repetition that was made, with `facts` in its manifest; `failure` of them is what went
+        wrong.
         """
         failure = facts["failure"]
         manifest = {
@@ -102,34 +94,21 @@ class CampaignRun:
         )
 
     def commit(self, repetition: Repetition) -> None:
-        """Keeps a repetition for good.
-
-        Raises
-        ------
-        StoreError
-            If it cannot be kept.
-        """
+        """Keeps a repetition for good; raises StoreError if it cannot."""
         self.kept.add(self.campaign.id, self.surroundings, repetition)
         self.tally.add(repetition)
 
 
 @dataclass
 class RunHere(CampaignRun):
-    """A campaign on this machine.
-
-    Attributes
-    ----------
-    scratch : Path
-        Where programs work.
-    in_force : callable
-        Gives a context in which a policy schedules this machine.
-    tell, begins : callable
-        Called with what went wrong, and with what is measured now, in words.
-    """
+    """A campaign on this machine."""
 
     scratch: Path = field(kw_only=True)
+    """Where programs work."""
     in_force: Callable[[str], AbstractContextManager] = field(kw_only=True)
+    """Gives a context in which a policy schedules this machine."""
     tell: Callable[[str], None] = lambda text: None
+    """Called with what went wrong, as the next with what is measured now."""
     begins: Callable[[str], None] = lambda text: None
     _failures: dict[tuple[str, str], int] = field(default_factory=dict)
     _spent_s: dict[str, list[float]] = field(default_factory=dict)
@@ -137,12 +116,8 @@ class RunHere(CampaignRun):
     def measure(self) -> None:
         """Makes every repetition that is not kept yet.
 
-        Raises
-        ------
-        StoreError
-            If one cannot be kept; all before it are.
-        SchedlabError
-            If a policy cannot be loaded.
+        Raises StoreError if one cannot be kept, all before it are; SchedlabError if a policy cannot
+        be loaded.
         """
         for policy, turns in self.tally.remaining(self.boot):
             if not any(map(self._is_hopeful, turns)):
