@@ -213,10 +213,9 @@ def test_quantiles_are_those_of_the_published_program():
 
 def test_of_nine_runs_the_first_decile_is_the_smallest_as_printed_in_2012():
     values = np.arange(1.0, 10.0)
-    assert statistics_circles.quantile_table({"x": values}, [0.1, 0.9])["x"] == pytest.approx(
-        (1, 9)
-    )
-    assert statistics_circles.quantile_table({"x": [*values, 10.0]}, [0.1])["x"] > (1,)
+    deciles = statistics_circles.quantile_table({"x": values})["x"][1::4]
+    assert deciles == pytest.approx((1, 9))
+    assert statistics_circles.quantile_table({"x": [*values, 10.0]})["x"][1] > 1
 
 
 @pytest.mark.parametrize("samples", [WARPBREAKS, PLANTS, SPRAYS, {"a": [1, 2, 4], "b": [5, 9] * 5}])

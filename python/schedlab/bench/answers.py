@@ -225,14 +225,14 @@ class Answer:
 
 def answers(rows: Sequence[CaseRow]) -> list[Answer]:
     """What is known of every row that was measured in two setups or more, in order."""
-    compared = {str(place): row for place, row in enumerate(rows) if row.comparison}
-    discoveries = evidence.over_table({cell: row.comparison for cell, row in compared.items()})
-    made = []
-    for discovery in discoveries:
-        row = compared[discovery.cell]
-        setup = next(one for one in row.others if row.names[one] == discovery.pair.a)
-        made.append(Answer(row, setup, discovery.pair, discovery.p_table, discovery.verdict))
-    return made
+    compared = [
+        (row, setup, pair)
+        for row in rows
+        if row.comparison
+        for setup, pair in zip(row.others, row.comparison.pairs, strict=True)
+    ]
+    table = evidence.over_table([pair for *_, pair in compared])
+    return [Answer(*place, *known) for place, known in zip(compared, table, strict=True)]
 
 
 def tests(rows: Sequence[CaseRow]) -> dict[str, list[str]]:

@@ -11,12 +11,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import scipy
-
 from schedlab.bench.answers import Answer
 from schedlab.statistics import evidence
 from schedlab.statistics.digits import change_percent, number
-from schedlab.statistics.estimates import Verdict
+from schedlab.statistics.estimates import Verdict, adjusted, benjamini_hochberg
 from schedlab.statistics.overall import CELLS_MIN, Overall, Vote, overall, shared_vote
 
 # Of more it is not known whether it is all.
@@ -85,14 +83,11 @@ def together(
         for (name, against), of in _pairs(answers).items()
         for over, votes in _ballots(of, machines or {})
     ]
-    p_values = [result.ratio.p_value for *_, result in rows]
-    known = [p_value for p_value in p_values if p_value is not None]
-    adjusted = iter(scipy.stats.false_discovery_control(known, method="bh") if known else [])
-    lines = []
-    for name, against, over, result in rows:
-        p_table = None if result.ratio.p_value is None else float(next(adjusted))
-        lines.append(Together(name, against, over, result, p_table, result.word(p_table)))
-    return lines
+    p_values = adjusted([result.ratio.p_value for *_, result in rows], benjamini_hochberg)
+    return [
+        Together(*row, p_table, row[-1].word(p_table))
+        for row, p_table in zip(rows, p_values, strict=True)
+    ]
 
 
 def explanation(lines: Sequence[Together]) -> list[str]:

@@ -5,14 +5,13 @@ figures can stand beside the published ones. What to conclude is asked of `evide
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.errors import BadValue
 from schedlab.statistics.estimates import CONFIDENCE, QUANTILE_LEVELS
 from schedlab.statistics.samples import finites
 from schedlab.statistics.variance import pooled
@@ -26,19 +25,14 @@ class Circle:
     radius: float
 
 
-def quantile_table(
-    samples: Mapping[str, ArrayLike], probabilities: Sequence[float] = QUANTILE_LEVELS
-) -> dict[str, tuple[float, ...]]:
-    """Quantiles of each sample as the study printed them, at rank p (n + 1) with p in [0, 1].
+def quantile_table(samples: Mapping[str, ArrayLike]) -> dict[str, tuple[float, ...]]:
+    """Quantiles at `QUANTILE_LEVELS` of each sample as the study printed them, at rank p (n + 1).
 
     That is Hyndman and Fan's type 6, which is wider than the type 7 of `estimates.estimate`, and
     never outside the sample.
     """
-    for probability in probabilities:
-        if not 0 <= probability <= 1:
-            raise BadValue("probability", probability, "is not within 0 and 1")
     return {
-        name: tuple(float(q) for q in np.quantile(sample, probabilities, method="weibull"))
+        name: tuple(float(q) for q in np.quantile(sample, QUANTILE_LEVELS, method="weibull"))
         for name, sample in finites(samples).items()
     }
 

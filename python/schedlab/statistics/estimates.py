@@ -9,7 +9,7 @@ Samples are array_like of shape (n_runs,), one finite number a run, and positive
 taken; what is not is refused by a BadValue.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -307,9 +307,24 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(multipletests(p, method="holm")[1], dtype=np.float64)
 
 
-def compare_to_first(
-    samples: Mapping[str, ArrayLike], threshold: float = THRESHOLD
-) -> dict[str, Contrast]:
+def adjusted(
+    p_values: Sequence[float | None], adjust: Callable[[Sequence[float]], Iterable[float]]
+) -> list[float | None]:
+    """The p values that are known, adjusted for all of these; None stays None."""
+    known = iter(adjust([p for p in p_values if p is not None]))
+    return [None if p is None else float(next(known)) for p in p_values]
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> Sequence[float]:
+    """p values adjusted so that of the claims that they make at most 5 % are false.
+
+    Source: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", J. Royal
+    Statistical Society B 57, 1995.
+    """
+    return scipy.stats.false_discovery_control(p_values, method="bh") if p_values else ()
+
+
+def compare_to_first(samples: Mapping[str, ArrayLike]) -> dict[str, Contrast]:
     """Each other sample of one cell against the first, in order, with p values adjusted by Holm's
     method; samples are times in one unit.
 
@@ -318,12 +333,11 @@ def compare_to_first(
     """
     names = list(samples)
     ratios = {name: ratio(samples[name], samples[names[0]]) for name in names[1:]}
-    adjusted = iter(holm([one.p_value for one in ratios.values() if one.p_value is not None]))
-    contrasts = {}
-    for name, one in ratios.items():
-        p_adjusted = None if one.p_value is None else float(next(adjusted))
-        contrasts[name] = Contrast(one, p_adjusted, verdict(one, p_adjusted, threshold))
-    return contrasts
+    p_values = adjusted([one.p_value for one in ratios.values()], holm)
+    return {
+        name: Contrast(ratio, p_value, verdict(ratio, p_value))
+        for (name, ratio), p_value in zip(ratios.items(), p_values, strict=True)
+    }
 
 
 def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:

@@ -92,10 +92,10 @@ class Pair:
     floor: NoiseFloor | None
     """None within blocks, and where occasions are not told or too few."""
 
-    @property
-    def floor_change(self) -> float:
-        """What the machine is known to differ from itself by; 0 where that is unknown."""
-        return self.floor.change if self.floor else 0.0
+    def verdict_by(self, p_adjusted: float | None) -> Verdict:
+        """The word, where the p value is adjusted for more pairs than of its comparison."""
+        floor = self.floor.change if self.floor else 0.0
+        return estimates.verdict(self.ratio, p_adjusted, floor=floor)
 
     @property
     def is_blocked(self) -> bool:
@@ -128,13 +128,6 @@ class Comparison:
     notes: tuple[str, ...]
     """What a reader must know besides: drift, states, outliers, samples that are too small, runs
     without a partner in their block."""
-
-    def pair(self, a: str, b: str) -> Pair:
-        """The pair of these names in this order; UnknownName if they were not compared so."""
-        pairs, name = {f"{pair.a}/{pair.b}": pair for pair in self.pairs}, f"{a}/{b}"
-        if name not in pairs:
-            raise UnknownName("pair", name, pairs)
-        return pairs[name]
 
     def letters(self) -> dict[str, str]:
         """Letters by which samples are told apart: two that share one are not shown to differ.
@@ -239,23 +232,18 @@ def compare_groups(
     return Comparison(picked, why, pairs, _omnibus(picked, large), series, tuple(notes))
 
 
-def merged(
-    comparisons: Sequence[Comparison], order: Sequence[str], threshold: float = THRESHOLD
-) -> Comparison:
+def merged(comparisons: Sequence[Comparison], order: Sequence[str]) -> Comparison:
     """Comparisons of other samples with one baseline, as one whose p values are of all its pairs.
 
     For pairs of which a run is not the same thing: boots of some, repetitions of others. There is
     at least one comparison, each by a method that adjusts by Holm's; `order` has the samples that
-    are compared. `omnibus` takes runs of one kind, so it is None where there are several
-    comparisons.
+    are compared. `omnibus` takes runs of one kind: it is None where there are several comparisons.
     """
     if len(comparisons) == 1:
         return comparisons[0]
     by_name = {pair.a: pair for one in comparisons for pair in one.pairs}
     pairs = [by_name[name] for name in order]
-    raw = [pair.ratio.p_value for pair in pairs if pair.p_adjusted is not None]
-    adjusted = map(float, estimates.holm(raw))
-    p_values = [None if pair.p_adjusted is None else next(adjusted) for pair in pairs]
+    raw = [None if pair.p_adjusted is None else pair.ratio.p_value for pair in pairs]
     reasons = [
         replace(one.why, test=f"{' and '.join(pair.a for pair in one.pairs)}: {one.why.test}")
         for one in comparisons
@@ -264,8 +252,8 @@ def merged(
         method=comparisons[0].method,
         why=Why.joined(reasons, ". "),
         pairs=tuple(
-            replace(pair, p_adjusted=p_value, verdict=_word(pair, p_value, threshold))
-            for pair, p_value in zip(pairs, p_values, strict=True)
+            replace(pair, p_adjusted=p_value, verdict=pair.verdict_by(p_value))
+            for pair, p_value in zip(pairs, estimates.adjusted(raw, estimates.holm), strict=True)
         ),
         omnibus=None,
         independence={name: of for one in comparisons for name, of in one.independence.items()},
@@ -273,40 +261,15 @@ def merged(
     )
 
 
-def _word(pair: Pair, p_adjusted: float | None, threshold: float) -> Verdict:
-    return estimates.verdict(pair.ratio, p_adjusted, threshold, pair.floor_change)
+def over_table(pairs: Sequence[Pair]) -> list[tuple[float | None, Verdict]]:
+    """The p value and the word of each pair of a table, so that at most 5 % of its claims are
+    false.
 
-
-@dataclass(frozen=True, slots=True)
-class Discovery:
-    """One pair in a table of many: `p_table` is adjusted over the table, `verdict` after that."""
-
-    cell: str
-    pair: Pair
-    p_table: float | None
-    verdict: Verdict
-
-
-def over_table(
-    comparisons: Mapping[str, Comparison], threshold: float = THRESHOLD
-) -> list[Discovery]:
-    """The pairs of many benchmarks and machines, so that of the claims at most 5 % are false.
-
-    Each comparison has a name. The p values that it adjusted are adjusted once more over all of
-    them, by the method of Benjamini and Hochberg, and decide the words: a word can only become
-    weaker.
-
-    Source: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", J. Royal
-    Statistical Society B 57, 1995.
+    The p values adjusted within each comparison are adjusted once more over all, by the method of
+    Benjamini and Hochberg, and decide the words: a word can only become weaker.
     """
-    rows = [(cell, pair) for cell, one in comparisons.items() for pair in one.pairs]
-    p_values = [pair.p_adjusted for _, pair in rows if pair.p_adjusted is not None]
-    adjusted = iter(scipy.stats.false_discovery_control(p_values, method="bh") if p_values else ())
-    discoveries = []
-    for cell, pair in rows:
-        p_table = None if pair.p_adjusted is None else float(next(adjusted))
-        discoveries.append(Discovery(cell, pair, p_table, _word(pair, p_table, threshold)))
-    return discoveries
+    p_values = estimates.adjusted([pair.p_adjusted for pair in pairs], estimates.benjamini_hochberg)
+    return [(p, pair.verdict_by(p)) for pair, p in zip(pairs, p_values, strict=True)]
 
 
 def _omnibus(method: Method, large: Mapping[str, Sample]) -> Omnibus | None:

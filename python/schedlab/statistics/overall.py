@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 
 from schedlab.errors import BadValue
-from schedlab.statistics.estimates import THRESHOLD, Ratio, Verdict, paired_ratio, verdict
+from schedlab.statistics.estimates import Ratio, Verdict, paired_ratio, verdict
 from schedlab.statistics.samples import positive
 
 CELLS_MIN = 2
@@ -59,9 +59,9 @@ class Overall:
         """Of Student's interval."""
         return self.ratio.n_a - 1
 
-    def word(self, p_adjusted: float | None = None, threshold: float = THRESHOLD) -> Verdict:
-        """The verdict on the geometric mean; see `statistics.verdict`."""
-        return verdict(self.ratio, p_adjusted, threshold)
+    def word(self, p_adjusted: float | None = None) -> Verdict:
+        """The verdict on the geometric mean; see `estimates.verdict`."""
+        return verdict(self.ratio, p_adjusted)
 
 
 def overall(votes: Mapping[str, Vote]) -> Overall:
