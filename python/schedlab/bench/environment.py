@@ -25,6 +25,7 @@ from schedlab.errors import SchedlabError
 from schedlab.kernel.sched_ext import sched_ext
 
 ROOT = Path("/")
+CPU_FOLDER = "sys/devices/system/cpu"
 PROGRAM_TIMEOUT_S = 10
 # The kernel's own unit of /proc/stat.
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -37,6 +38,8 @@ STEAL_SHARE_MAX = 0.01
 FOREIGN_NS_LEAST = 50_000_000
 # <linux/time.h>; Python has no name for it. Its resolution is a tick.
 CLOCK_MONOTONIC_COARSE = 6
+# What a reading counts of others, beside their CPU time.
+DISTURBANCES = ("steal_ns", "throttled")
 # What the scheduler is called where none is attached.
 KERNEL_OWN = "kernel"
 
@@ -68,22 +71,16 @@ class Reading:
     state: Mapping[str, Any]
 
     @classmethod
-    def now(cls, root: Path = ROOT) -> Reading:
+    def now(cls) -> Reading:
         """Reads everything, in a fraction of a millisecond."""
-        busy_ns, steal_ns = _cpu_time(root)
-        return cls(
-            at_ns=time.monotonic_ns(),
-            busy_ns=busy_ns,
-            steal_ns=steal_ns,
-            throttled=throttle_count(root),
-            state={
-                "load": load_average(root),
-                "pressure": pressure(root),
-                "temperature_celsius": temperature(root),
-                "frequency_khz": _numbers(root, "cpu*/cpufreq/scaling_cur_freq"),
-                "scheduler": scheduler(root),
-            },
-        )
+        state = {
+            "load": _load_average(ROOT),
+            "pressure": _pressure(ROOT),
+            "temperature_celsius": _temperature(ROOT),
+            "frequency_khz": _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq"),
+            "scheduler": scheduler(),
+        }
+        return cls(time.monotonic_ns(), *_cpu_time(), _throttle_count(ROOT), state)
 
 
 def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> dict[str, Any]:
@@ -93,13 +90,12 @@ def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> d
     slowed down by heat) and noisy, the reasons why the repetition should not be trusted.
     """
     room_ns = max(1, (after.at_ns - before.at_ns) * nr_cpus)
-    busy_ns, steal_ns, throttled = (
-        None if None in ends else ends[1] - ends[0]
-        for ends in (
-            (getattr(before, name), getattr(after, name))
-            for name in ("busy_ns", "steal_ns", "throttled")
-        )
-    )
+
+    def grown(name: str) -> int | None:
+        ends = getattr(before, name), getattr(after, name)
+        return None if None in ends else ends[1] - ends[0]
+
+    busy_ns, steal_ns, throttled = map(grown, ("busy_ns", *DISTURBANCES))
     foreign_ns = None if busy_ns is None else max(0, busy_ns - own_ns)
     noisy = []
     if (foreign_ns or 0) > max(FOREIGN_NS_LEAST, FOREIGN_SHARE_MAX * room_ns):
@@ -108,12 +104,7 @@ def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> d
         noisy.append(f"the hypervisor took {steal_ns / room_ns:.0%} of the CPUs")
     if (throttled or 0) > 0:
         noisy.append("the CPU was slowed down by heat")
-    return {
-        "foreign_ns": foreign_ns,
-        "steal_ns": steal_ns,
-        "throttled": throttled,
-        "noisy": noisy,
-    }
+    return {"foreign_ns": foreign_ns, "steal_ns": steal_ns, "throttled": throttled, "noisy": noisy}
 
 
 @dataclass(frozen=True)
@@ -142,9 +133,7 @@ class Watch:
         after, ours_ns = Reading.now(), _ours_ns(self.pid)
         if ours_ns is None or self.ours_ns is None:
             unknown = "what others did is not known: QEMU was gone before it could be asked"
-            return after, dict.fromkeys(("foreign_ns", "steal_ns", "throttled")) | {
-                "noisy": [unknown]
-            }
+            return after, dict.fromkeys(("foreign_ns", *DISTURBANCES)) | {"noisy": [unknown]}
         own_ns = children_ns + ours_ns - self.ours_ns
         return after, disturbance(self.before, after, own_ns, os.cpu_count() or 1)
 
@@ -176,7 +165,7 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
             "release": uname.release,
             "version": uname.version,
             "architecture": uname.machine,
-            "command_line": _text(root, "proc/cmdline"),
+            "command_line": _read(root / "proc/cmdline"),
             "config_sha256": config and hashlib.sha256(config.encode()).hexdigest(),
             "preemption": preemption(config, root),
             **dict(zip(("hz", "hz_source"), hz(config), strict=True)),
@@ -185,27 +174,27 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
         "scheduler": scheduler(root),
         "governor": _one_text(root, "cpu*/cpufreq/scaling_governor"),
         "frequency_driver": _one_text(root, "cpu*/cpufreq/scaling_driver"),
-        "turbo": turbo(root),
-        "mains": mains(root),
-        "boot_id": _text(root, "proc/sys/kernel/random/boot_id"),
-        "load": load_average(root),
-        "pressure": pressure(root),
-        "temperature_celsius": temperature(root),
-        "throttled": throttle_count(root),
+        "turbo": _turbo(root),
+        "mains": _mains(root),
+        "boot_id": _read(root / "proc/sys/kernel/random/boot_id"),
+        "load": _load_average(root),
+        "pressure": _pressure(root),
+        "temperature_celsius": _temperature(root),
+        "throttled": _throttle_count(root),
         "tools": {"python": platform.python_version(), **package_versions(packages)},
     }
 
 
 def machine(root: Path = ROOT) -> dict[str, Any]:
     """What a machine is, whatever runs on it."""
-    memory_kib = _match(r"^MemTotal:\s+(\d+) kB", _text(root, "proc/meminfo"))
+    memory_kib = _match(r"^MemTotal:\s+(\d+) kB", root / "proc/meminfo")
     return {
         "id": _machine_id(root),
         "cpu_model": _cpu_model(root),
         "nr_cpus": os.cpu_count(),
         "nr_cpus_usable": len(os.sched_getaffinity(0)),
         "memory_kib": memory_kib and int(memory_kib),
-        "smt": _text(root, "sys/devices/system/cpu/smt/control"),
+        "smt": _read(root / CPU_FOLDER / "smt/control"),
         "virtual": _virtual(root),
     }
 
@@ -269,8 +258,7 @@ def condition(facts: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-# ---------------------------------------------------------------------------------------------
-# Facts
+# ---- facts --------------------------------------------------------------------------------------
 
 
 def scheduler(root: Path = ROOT) -> str:
@@ -285,15 +273,15 @@ def kernel_config(root: Path = ROOT) -> str | None:
     """The configuration that the running kernel was built with, where it is kept."""
     with contextlib.suppress(OSError, EOFError):
         return gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
-    return _text(root, f"boot/config-{platform.release()}")
+    return _read(root / f"boot/config-{platform.release()}")
 
 
 def preemption(config: str | None, root: Path = ROOT) -> str | None:
     """How the kernel preempts itself: what is in force, else what it was built with."""
-    in_force = _match(r"\((\w+)\)", _text(root, "sys/kernel/debug/sched/preempt"))
+    in_force = _match(r"\((\w+)\)", root / "sys/kernel/debug/sched/preempt")
     if in_force:
         return in_force
-    asked_for = _match(r"\bpreempt=(\w+)", _text(root, "proc/cmdline"))
+    asked_for = _match(r"\bpreempt=(\w+)", root / "proc/cmdline")
     if asked_for and config and "CONFIG_PREEMPT_DYNAMIC=y" in config:
         return asked_for
     built = re.findall(r"^CONFIG_PREEMPT(_[A-Z]+)?=y$", config or "", re.MULTILINE)
@@ -304,56 +292,10 @@ def preemption(config: str | None, root: Path = ROOT) -> str | None:
 def hz(config: str | None) -> tuple[int, str]:
     """Ticks a second, as configured, else as the resolution of the kernel's coarse clock shows; and
     which of both."""
-    configured = _match(r"^CONFIG_HZ=(\d+)$", config)
+    configured = re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE)
     if configured:
-        return int(configured), "configuration"
+        return int(configured[1]), "configuration"
     return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)), "resolution of the coarse clock"
-
-
-def turbo(root: Path = ROOT) -> bool | None:
-    """Whether the processor may run faster than it can forever."""
-    no_turbo = _text(root, "sys/devices/system/cpu/intel_pstate/no_turbo")
-    if no_turbo is not None:
-        return no_turbo == "0"
-    boost = _text(root, "sys/devices/system/cpu/cpufreq/boost")
-    return None if boost is None else boost == "1"
-
-
-def mains(root: Path = ROOT) -> bool | None:
-    """Whether the mains feed it and not its battery; None where it has no say in that."""
-    types = (root / "sys/class/power_supply").glob("*/type")
-    online = {_read(path.with_name("online")) for path in types if _read(path) == "Mains"}
-    return "1" in online if online else None
-
-
-def load_average(root: Path = ROOT) -> list[float] | None:
-    """Of one, five and fifteen minutes."""
-    text = _text(root, "proc/loadavg")
-    return None if text is None else [float(part) for part in text.split()[:3]]
-
-
-def pressure(root: Path = ROOT) -> dict[str, float] | None:
-    """Percent of the last ten seconds in which some task waited for cpu, memory or io."""
-    percents = {
-        waited_for: _match(r"some avg10=([\d.]+)", _text(root, f"proc/pressure/{waited_for}"))
-        for waited_for in ("cpu", "memory", "io")
-    }
-    return {name: float(percent) for name, percent in percents.items() if percent} or None
-
-
-def temperature(root: Path = ROOT) -> float | None:
-    """The hottest sensor, degrees Celsius."""
-    paths = [*root.glob("sys/class/thermal/thermal_zone*/temp")]
-    paths += root.glob("sys/class/hwmon/hwmon*/temp*_input")
-    texts = [_read(path) or "" for path in paths]
-    degrees = [int(text) / 1000 for text in texts if re.fullmatch(r"-?\d+", text)]
-    return max(degrees, default=None)
-
-
-def throttle_count(root: Path = ROOT) -> int | None:
-    """How often heat slowed a core down since the machine was started."""
-    counts = _numbers(root, "cpu*/thermal_throttle/core_throttle_count")
-    return None if counts is None else sum(counts)
 
 
 def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
@@ -371,9 +313,55 @@ def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
     return versions
 
 
-def _cpu_time(root: Path) -> tuple[int | None, int | None]:
+def _turbo(root: Path) -> bool | None:
+    """Whether the processor may run faster than it can forever."""
+    no_turbo = _read(root / CPU_FOLDER / "intel_pstate/no_turbo")
+    if no_turbo is not None:
+        return no_turbo == "0"
+    boost = _read(root / CPU_FOLDER / "cpufreq/boost")
+    return None if boost is None else boost == "1"
+
+
+def _mains(root: Path) -> bool | None:
+    """Whether the mains feed it and not its battery; None where it has no say in that."""
+    types = (root / "sys/class/power_supply").glob("*/type")
+    online = {_read(path.with_name("online")) for path in types if _read(path) == "Mains"}
+    return "1" in online if online else None
+
+
+def _load_average(root: Path) -> list[float] | None:
+    """Of one, five and fifteen minutes."""
+    text = _read(root / "proc/loadavg")
+    return None if text is None else [float(part) for part in text.split()[:3]]
+
+
+def _pressure(root: Path) -> dict[str, float] | None:
+    """Percent of the last ten seconds in which some task waited for cpu, memory or io."""
+    percents = {
+        waited_for: _match(r"some avg10=([\d.]+)", root / "proc/pressure" / waited_for)
+        for waited_for in ("cpu", "memory", "io")
+    }
+    return {name: float(percent) for name, percent in percents.items() if percent} or None
+
+
+def _temperature(root: Path) -> float | None:
+    """The hottest sensor, degrees Celsius."""
+    paths = [*root.glob("sys/class/thermal/thermal_zone*/temp")]
+    paths += root.glob("sys/class/hwmon/hwmon*/temp*_input")
+    texts = [_read(path) or "" for path in paths]
+    degrees = [int(text) / 1000 for text in texts if re.fullmatch(r"-?\d+", text)]
+    return max(degrees, default=None)
+
+
+def _throttle_count(root: Path) -> int | None:
+    """How often heat slowed a core down since the machine was started."""
+    counts = _numbers(root, "cpu*/thermal_throttle/core_throttle_count")
+    return None if counts is None else sum(counts)
+
+
+def _cpu_time() -> tuple[int | None, int | None]:
     """Busy and stolen time of all CPUs since boot, nanoseconds."""
-    text = _text(root, "proc/stat")
+    text = _read(ROOT / "proc/stat")
     if not text or not text.startswith("cpu "):
         return None, None
     # user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
@@ -385,8 +373,7 @@ def _cpu_time(root: Path) -> tuple[int | None, int | None]:
 
 def _machine_id(root: Path) -> str | None:
     """Tells machines apart without telling who they are."""
-    text = _text(root, "etc/machine-id")
-    model = _cpu_model(root)
+    text, model = _read(root / "etc/machine-id"), _cpu_model(root)
     if not text and not model:
         return None
     identity = f"{text} {model} {os.cpu_count()}"
@@ -398,45 +385,43 @@ def _machine_id(root: Path) -> str | None:
 
 
 def _cpu_model(root: Path) -> str | None:
-    return _match(r"^model name\s*:\s*(.+)$", _text(root, "proc/cpuinfo"))
+    return _match(r"^model name\s*:\s*(.+)$", root / "proc/cpuinfo")
 
 
 def _virtual(root: Path) -> str | None:
     """What this machine runs in: a hypervisor's name, "a hypervisor", "" for none."""
-    flags = _match(r"^flags\s*:(.*)$", _text(root, "proc/cpuinfo"))
+    flags = _match(r"^flags\s*:(.*)$", root / "proc/cpuinfo")
     if flags is None:
         return None
     if "hypervisor" not in flags.split():
         return ""
-    product = _text(root, "sys/class/dmi/id/product_name")
-    return product or _text(root, "sys/hypervisor/type") or "a hypervisor"
+    product = _read(root / "sys/class/dmi/id/product_name")
+    return product or _read(root / "sys/hypervisor/type") or "a hypervisor"
 
 
 def _mitigations(root: Path) -> dict[str, str] | None:
-    paths = sorted((root / "sys/devices/system/cpu/vulnerabilities").glob("*"))
+    paths = sorted((root / CPU_FOLDER / "vulnerabilities").glob("*"))
     return {path.name: text for path in paths if (text := _read(path)) is not None} or None
 
 
 def _one_text(root: Path, pattern: str) -> str | None:
     """What all CPUs say, or each of their answers where they differ."""
-    texts = {_read(path) for path in (root / "sys/devices/system/cpu").glob(pattern)}
-    return ", ".join(sorted(text for text in texts if text)) or None
+    return ", ".join(sorted(set(_texts(root, pattern)))) or None
 
 
 def _numbers(root: Path, pattern: str) -> list[int] | None:
-    paths = sorted((root / "sys/devices/system/cpu").glob(pattern))
-    numbers = [int(text) for path in paths if (text := _read(path)) and text.isdecimal()]
-    return numbers or None
+    return [int(text) for text in _texts(root, pattern) if text.isdecimal()] or None
 
 
-def _match(pattern: str, text: str | None) -> str | None:
-    """The first group of a pattern, where the text has it."""
-    match = re.search(pattern, text or "", re.MULTILINE)
+def _texts(root: Path, pattern: str) -> list[str]:
+    texts = map(_read, sorted((root / CPU_FOLDER).glob(pattern)))
+    return [text for text in texts if text]
+
+
+def _match(pattern: str, path: Path) -> str | None:
+    """The first group of a pattern, where the file has it."""
+    match = re.search(pattern, _read(path) or "", re.MULTILINE)
     return match and match[1]
-
-
-def _text(root: Path, path: str) -> str | None:
-    return _read(root / path)
 
 
 def _read(path: Path) -> str | None:

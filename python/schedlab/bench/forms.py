@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlab.bench.answers import Answer, CaseRow, Sample, answers
+from schedlab.bench.answers import Answer, CaseRow, Sample, Setup, answers
 from schedlab.report.forms import DASH
 from schedlab.statistics.digits import number, percent
 from schedlab.statistics.estimates import THRESHOLD
@@ -47,51 +47,47 @@ def legend(nr_compared: int) -> list[str]:
 def results_json(rows: Sequence[CaseRow]) -> list[dict[str, Any]]:
     """The same as data, with every value."""
     against = {(id(answer.row), answer.setup): answer for answer in answers(rows)}
-    records = []
-    for row in rows:
-        for setup, sample in row.samples.items():
-            answer = against.get((id(row), setup))
-            centre, geometric = sample.estimate, sample.geometric
-            records.append(
-                {
-                    "benchmark": row.name,
-                    "suite": row.suite,
-                    "digest": row.digest,
-                    "machine": row.machine,
-                    "unit": row.unit,
-                    "kernel": setup.kernel,
-                    "kernel_version": setup.version,
-                    "scheduler": setup.scheduler,
-                    "policy": setup.policy,
-                    "label": setup.label,
-                    "values": sample.values,
-                    "noisy": sample.nr_noisy,
-                    "failed": sample.nr_failed,
-                    "earlier": row.nr_earlier,
-                    "boots": sample.nr_boots,
-                    "median": centre and centre.median,
-                    "low": centre and centre.low,
-                    "high": centre and centre.high,
-                    "geometric_mean": geometric and geometric.mean,
-                    "sd_log": geometric and geometric.sd,
-                    "mad_log": sample.mad,
-                    "values_by_boot": list(sample.by_boot.values()),
-                    "against_first": answer and _answer_json(answer),
-                }
-            )
-    return records
+    return [
+        _sample_json(row, setup, sample) | {"against_first": answer and _answer_json(answer)}
+        for row in rows
+        for setup, sample in row.samples.items()
+        for answer in [against.get((id(row), setup))]
+    ]
+
+
+def _sample_json(row: CaseRow, setup: Setup, sample: Sample) -> dict[str, Any]:
+    centre, geometric = sample.estimate, sample.geometric
+    return {
+        "benchmark": row.name,
+        "suite": row.suite,
+        "digest": row.digest,
+        "machine": row.machine,
+        "unit": row.unit,
+        "kernel": setup.kernel,
+        "kernel_version": setup.version,
+        "scheduler": setup.scheduler,
+        "policy": setup.policy,
+        "label": setup.label,
+        "values": sample.values,
+        "noisy": sample.nr_noisy,
+        "failed": sample.nr_failed,
+        "earlier": row.nr_earlier,
+        "boots": sample.nr_boots,
+        **{name: centre and getattr(centre, name) for name in ("median", "low", "high")},
+        "geometric_mean": geometric and geometric.mean,
+        "sd_log": geometric and geometric.sd,
+        "mad_log": sample.mad,
+        "values_by_boot": list(sample.by_boot.values()),
+    }
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
     pair, comparison = answer.pair, answer.row.comparison
     ratio, medians, resampled = pair.ratio, pair.medians, pair.resampled
+    of_ratio = ("ratio", "low", "high", "p_value", "log_error")
     return {
         "against": pair.b,
-        "ratio": ratio.ratio,
-        "low": ratio.low,
-        "high": ratio.high,
-        "p_value": ratio.p_value,
-        "log_error": ratio.log_error,
+        **{name: getattr(ratio, name) for name in of_ratio},
         "exchange_p": pair.exchange_p,
         "p_adjusted": pair.p_adjusted,
         "p_table": answer.p_table,

@@ -92,12 +92,7 @@ class _Tail:
         return bytes(self.kept[-self.most :]).decode(errors="replace")
 
 
-def run(
-    command: Command,
-    timeout_s: float,
-    directory: Path,
-    variables: Mapping[str, str] | None = None,
-) -> Ended:
+def run(command: Command, timeout_s: float, directory: Path) -> Ended:
     """Runs a command, text through the shell, in `directory`, and waits for its end.
 
     Whatever ends this call, and if it is SIGKILL, ends the program and what it started, unless
@@ -114,12 +109,7 @@ def run(
             process = subprocess.Popen(
                 argv,
                 cwd=directory,
-                env={
-                    **os.environ,
-                    "LC_ALL": "C",
-                    **(variables or {}),
-                    WATCHED: f"{watcher.pid:08d}",
-                },
+                env=os.environ | {"LC_ALL": "C", WATCHED: f"{watcher.pid:08d}"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -124,12 +124,9 @@ class Case:
         people are no part of it.
         """
         benchmark = self.benchmark
-        measured = {
-            "command": benchmark.command,
-            "prepare": benchmark.prepare,
-            "cleanup": benchmark.cleanup,
+        same = ("command", "prepare", "cleanup", "unit")
+        measured = {name: getattr(benchmark, name) for name in same} | {
             "record": [benchmark.record.how, benchmark.record.what],
-            "unit": benchmark.unit,
             "values": dict(self.values),
             "inputs": {name: inputs[name] for name in benchmark.inputs},
         }
@@ -189,7 +186,10 @@ def parse(name: str, table: Mapping[str, Any], place: str) -> Suite:
     if not benchmarks:
         raise BadValue(place, "benchmark", "is missing", "a suite has at least one [[benchmark]]")
     for kind, several in (("input", inputs), ("benchmark", benchmarks)):
-        _refuse_twins(place, kind, [one.name for one in several])
+        names = [one.name for one in several]
+        for name in names:
+            if names.count(name) > 1:
+                raise BadValue(place, name, f"names two {kind}s", "give each a name of its own")
     for size in SIZES:
         nr_cases = len(cases(suite, size))
         if nr_cases > CASES_MAX:
@@ -217,15 +217,12 @@ def _input(table: Table) -> Input:
         sizes=_sizes(table),
     )
     table.refuse_others()
-    known = {size: {*GIVEN, *made.sizes.get(size, {})} for size in SIZES}
-    _refuse_unknown_names(table, {"command": made.command}, known)
+    _refuse_unknown_names(table, made, ("command",), GIVEN)
     return made
 
 
 def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str]) -> Benchmark:
-    numbers = {
-        key: table.number(key, default, *LIMITS[key][1:]) for key, default in defaults.items()
-    }
+    numbers = {key: table.number(key, defaults[key], *LIMITS[key][1:]) for key in defaults}
     record = _record(table)
     made = Benchmark(
         name=_name(table),
@@ -238,39 +235,37 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
         inputs=table.texts("inputs"),
         needs=table.texts("needs"),
         higher_is_better=table.flag("higher_is_better"),
-        ended_by=_ended_by(table, record),
+        ended_by=table.text("ended_by", ""),
         sizes=_sizes(table),
         sweep=_sweep(table),
         **numbers,
     )
     table.refuse_others()
+    if made.ended_by and record.how != "json":
+        hint = 'write record = { json = "…" }, too'
+        table.refuse("ended_by", made.ended_by, "is of no JSON", hint)
     for name in made.inputs:
         if name not in inputs:
             raise UnknownName("input", name, inputs, f"in inputs of {table.place}")
-    commands = {"command": made.command, "prepare": made.prepare, "cleanup": made.cleanup}
-    of_all = {*GIVEN, *made.inputs, *made.sweep}
-    known = {size: of_all | set(made.sizes.get(size, {})) for size in SIZES}
-    _refuse_unknown_names(table, commands, known)
+    names = (*GIVEN, *made.inputs, *made.sweep)
+    _refuse_unknown_names(table, made, ("command", "prepare", "cleanup"), names)
     return made
 
 
 def _refuse_unknown_names(
-    table: Table, commands: Mapping[str, Command | None], known: Mapping[str, set[str]]
+    table: Table, made: Input | Benchmark, keys: Sequence[str], known: Sequence[str]
 ) -> None:
     """A `{name}` must have a value in both sizes, or a typing error would be run."""
-    for key, command in commands.items():
-        parts = (command,) if isinstance(command, str) else command or ()
-        for name in PLACEHOLDER.findall("\n".join(parts)):
-            for size, names in known.items():
-                if name not in names:
-                    where = f"in {key} of {table.place}, size {size}"
-                    raise UnknownName("placeholder", name, names, where)
+    for key, size in itertools.product(keys, SIZES):
+        names = {*known, *made.sizes.get(size, {})}
+        for name in PLACEHOLDER.findall("\n".join(_parts(getattr(made, key) or ()))):
+            if name not in names:
+                where = f"in {key} of {table.place}, size {size}"
+                raise UnknownName("placeholder", name, names, where)
 
 
-def _refuse_twins(place: str, kind: str, names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise BadValue(place, name, f"names two {kind}s", "give each a name of its own")
+def _parts(command: Command | list) -> Sequence:
+    return (command,) if isinstance(command, str) else command
 
 
 def _name(table: Table) -> str:
@@ -285,7 +280,7 @@ def _command(table: Table, key: str, default: str | None = None) -> Command:
     """A text for the shell, or a list of a program and its arguments."""
     hint = 'write "a text for the shell", or ["program", "argument"]'
     command = table.get(key, (str, list), "a command", hint, default)
-    parts = [command] if isinstance(command, str) else command
+    parts = _parts(command)
     if not all(isinstance(part, str) for part in parts):
         table.refuse(key, command, "is not made of texts", hint)
     if key in table.given and (not parts or not parts[0].strip()):
@@ -298,31 +293,20 @@ def _record(table: Table) -> Record:
     record = table.get("record", (str, dict), "known", hint, "elapsed")
     if record == "elapsed":
         return Record("elapsed")
-    how, what = next(iter(record.items()), ("", "")) if isinstance(record, dict) else ("", "")
-    is_one = len(record) == 1 and how in ("json", "regex") and isinstance(what, str) and what
-    if not is_one:
-        table.refuse("record", record, "is nothing that can be recorded", hint)
-    if how == "regex":
-        _refuse_bad_pattern(table, what)
-    return Record(how, what)
-
-
-def _refuse_bad_pattern(table: Table, pattern: str) -> None:
-    try:
-        groups = re.compile(pattern).groups
-    except re.error as error:
-        table.refuse("record.regex", pattern, f"is no regular expression: {error}", "mend it")
-    if groups != 1:
-        hint = "put ( ) around the number, and (?: ) around what else belongs together"
-        table.refuse("record.regex", pattern, f"has {groups} groups, not one", hint)
-
-
-def _ended_by(table: Table, record: Record) -> str:
-    """Where the output says what ended a search; "" if nowhere."""
-    path = table.text("ended_by", "")
-    if path and record.how != "json":
-        table.refuse("ended_by", path, "is of no JSON", 'write record = { json = "…" }, too')
-    return path
+    match record if isinstance(record, dict) and len(record) == 1 else {}:
+        case {"json": str(path)} if path:
+            return Record("json", path)
+        case {"regex": str(pattern)} if pattern:
+            try:
+                groups = re.compile(pattern).groups
+            except re.error as error:
+                why = f"is no regular expression: {error}"
+                table.refuse("record.regex", pattern, why, "mend it")
+            if groups != 1:
+                hint = "put ( ) around the number, and (?: ) around what else belongs together"
+                table.refuse("record.regex", pattern, f"has {groups} groups, not one", hint)
+            return Record("regex", pattern)
+    return table.refuse("record", record, "is nothing that can be recorded", hint)
 
 
 def _sizes(table: Table) -> Mapping[str, Mapping[str, Any]]:
@@ -340,9 +324,8 @@ def _sweep(table: Table) -> Mapping[str, tuple]:
     hint = 'write sweep.jobs = "1..5" or sweep.jobs = [1, 2, 4]'
     sweep = table.table("sweep", hint)
     swept = {name: sweep.values(name, hint) for name in sweep.given}
-    for name, values in swept.items():
-        for value in values:
-            _refuse_bad_parameter(sweep, name, value)
+    for name, value in ((name, value) for name, values in swept.items() for value in values):
+        _refuse_bad_parameter(sweep, name, value)
     return swept
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import random
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,59 +33,52 @@ COUNT_TO = 300_000_000
 
 @dataclass(frozen=True)
 class Duel:
-    """A benchmark on both sides: the words for the native program, where {seed} is the number of
-    the turn and {make} a file, and a workload with its parameters, where {alone_ns} is how long
-    counting takes. `one_cpu` keeps both on one."""
+    """A benchmark on both sides; `one_cpu` keeps both on one."""
 
     name: str
-    words: str
-    workload: str
-    parameters: Mapping[str, str]
+    native: str
+    """Words for the native program; {seed} is the number of the turn and {make} a file."""
+    simulated: str
+    """A workload and its parameters; {alone_ns} is how long counting takes."""
     one_cpu: bool = False
 
 
 DUELS = (
+    # A pipe of today; the workload's default is Linux 2.4's.
     Duel(
         "hackbench, 5 groups, pipes",
         "hackbench -g 5 -l 200 -p",
-        "hackbench",
-        # A pipe of today; the workload's default is Linux 2.4's.
-        {"groups": "5", "loops": "200", "pipe": "true", "pipe_buffer_bytes": "65536"},
+        "hackbench groups=5 loops=200 pipe=true pipe_buffer_bytes=65536",
     ),
     Duel(
         "lat_ctx, 8 processes, 1 CPU",
         "lat-ctx -n 8 --rounds 5000",
-        "lat_ctx",
-        {"n": "8", "rounds": "5000"},
+        "lat_ctx n=8 rounds=5000",
         one_cpu=True,
     ),
     # Whether the two share a CPU depends on what else runs: see docs/guides/calibrate.md.
     Duel(
         "lat_ctx, 2 processes, any CPU",
         "lat-ctx -n 2 --rounds 20000",
-        "lat_ctx",
-        {"n": "2", "rounds": "20000"},
+        "lat_ctx n=2 rounds=20000",
     ),
     Duel(
         "counter, 4 processes",
         f"counter -n 4 --to {COUNT_TO}",
-        "counter",
-        {"n": "4", "work": "{alone_ns}ns"}
-        | dict.fromkeys(("startup_min", "startup_max", "poll_work"), "0ns"),
+        "counter n=4 work={alone_ns}ns startup_min=0ns startup_max=0ns poll_work=0ns",
     ),
     Duel(
         "make -j2",
         "play {make} --with jobs=2 --with size=50 --seed {seed}",
-        "make",
-        {"jobs": "2", "size": "50"},
+        "make jobs=2 size=50",
     ),
 )
+ALONE = Duel("counter, alone", f"counter -n 1 --to {COUNT_TO}", "")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One repetition, real or simulated, in seconds; `cpu_s` is of all tasks, the kernel's work for
-    them included."""
+    """One repetition; `cpu_s` is of all tasks, the kernel's work for them included."""
 
     wall_s: float
     cpu_s: float
@@ -137,9 +130,9 @@ class DuelTimes:
 def simulated(duel: Duel, machine: Any, alone_ns: int, seed: int) -> Run:
     """A simulated repetition."""
     policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, POLICY))
-    path = catalogue.find(catalogue.WORKLOADS, duel.workload)
-    parameters = {name: of.format(alone_ns=alone_ns) for name, of in duel.parameters.items()}
-    workload = catalogue.load_workload(path, parameters)
+    name, *words = duel.simulated.format(alone_ns=alone_ns).split()
+    path = catalogue.find(catalogue.WORKLOADS, name)
+    workload = catalogue.load_workload(path, dict(word.split("=") for word in words))
     result = catalogue.native().simulate(policy, machine, workload, seed, {})
     busy_ns = sum(result["cpu_time_ns"][of] for of in ("work", "kernel", "scheduler"))
     return Run(result["makespan_ns"] / 1e9, busy_ns / 1e9)
@@ -155,21 +148,20 @@ class Here:
     def run(self, duel: Duel, turn: int) -> Run:
         """A real repetition."""
         make = catalogue.find(catalogue.WORKLOADS, "make")
-        words = [word.format(make=make, seed=turn) for word in duel.words.split()]
+        words = [word.format(make=make, seed=turn) for word in duel.native.split()]
         line = calibration.times_of(self.program, *words, cpu=self.one if duel.one_cpu else None)
         return Run(line["wall_ns"] / 1e9, (line["user_ns"] + line["system_ns"]) / 1e9)
 
     def turn(self, turn: int, order: random.Random) -> tuple[dict[str, Run], int]:
         """All duels once, by name, and how long counting took alone beside them, ns of CPU."""
-        alone = Duel("", f"counter -n 1 --to {COUNT_TO}", "", {})
         runs, alone_s = {}, []
         for duel in order.sample(DUELS, len(DUELS)):
-            counts = duel.workload == "counter"
+            counts = duel.native.startswith("counter")
             if counts:
-                alone_s.append(self.run(alone, turn).cpu_s)
+                alone_s.append(self.run(ALONE, turn).cpu_s)
             runs[duel.name] = self.run(duel, turn)
             if counts:
-                alone_s.append(self.run(alone, turn).cpu_s)
+                alone_s.append(self.run(ALONE, turn).cpu_s)
         return runs, round(1e9 * statistics.fmean(alone_s))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from schedlab import user_file, whole_file
-from schedlab.bench.rows import comparison_rows, repetition_rows
+from schedlab.bench.stored import comparison_rows, repetition_rows
 from schedlab.commands import options
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import stored

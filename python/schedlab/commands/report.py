@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import click
 
-from schedlab.bench import reporting
+from schedlab.bench import stored
 from schedlab.commands import options
 from schedlab.commands.options import timeline_options
 from schedlab.errors import BadValue, SchedlabError
@@ -46,8 +46,8 @@ def report_verb(store, output, wanted, suite, looked_at, scenario, as_json) -> i
         if suite is not None and of_runs:
             hint = "leave out what is of experiments"
             raise BadValue("--suite", suite, "is of measurements", hint)
-        if not of_runs and reporting.is_asked_for(opened, suite):
-            data = reporting.write_page(opened, suite, output)
+        if not of_runs and stored.is_asked_for(opened, suite):
+            data = stored.write_page(opened, suite, output)
             return _tell(data, f"report of {data['repetitions']} repetitions: {output}", as_json)
         chosen, others = choose_experiment(opened, wanted)
         records = opened.runs(chosen.id)

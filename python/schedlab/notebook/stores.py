@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlab import catalogue, user_file
-from schedlab.bench import measuring, reporting
+from schedlab.bench import measuring
 from schedlab.bench import suite as suites
 from schedlab.bench.request import Request
-from schedlab.bench.rows import choose_suite, repetition_rows
+from schedlab.bench.stored import choose_suite, repetition_rows, write_page
 from schedlab.errors import BadValue
 from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
@@ -277,7 +277,7 @@ class Campaigns:
         path = path_of(path)
         user_file.refuse_unwritable(path, self.path)
         with Store(self.path, read_only=True) as kept:
-            reporting.write_page(kept, self.suite, path)
+            write_page(kept, self.suite, path)
         return path
 
     def _rows(self) -> list[CaseRow]:

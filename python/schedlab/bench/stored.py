@@ -1,0 +1,161 @@
+"""What a report or an export has of the measurements of a store: pages and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedlab import catalogue
+from schedlab.bench import suite as suites
+from schedlab.digests import canonical_json
+from schedlab.errors import SchedlabError, UnknownName
+from schedlab.shown import print_note
+from schedlab.store.measurements import Campaign, Measurements, Repetition, Surroundings
+from schedlab.store.runs import Store
+
+# What a repetition is and gave.
+MEASURED = ("case_digest", "warm_up", "slot", "status", "value", "unit")
+# What a repetition took, and what others did meanwhile.
+MEANWHILE = ("wall_ns", "user_ns", "system_ns", "foreign_ns", "steal_ns", "throttled")
+
+
+def choose_suite(campaigns: Sequence[Campaign], suite: str | None, where: Path) -> list[Campaign]:
+    """The campaigns of a suite, of the latest if none is named; others are named on stderr.
+
+    Raises SchedlabError if there is none, UnknownName if there are some and none of this suite.
+    """
+    if not campaigns:
+        raise SchedlabError(f"{where} holds no measurement", "`schedlab bench` makes some")
+    known = list(dict.fromkeys(campaign.suite for campaign in campaigns))
+    chosen = campaigns[-1].suite if suite is None else suite
+    if chosen not in known:
+        raise UnknownName("suite", chosen, known, f"in {where}")
+    others = [name for name in known if name != chosen]
+    if others and suite is None:
+        print_note(
+            f"this is the latest suite; the others of {where}, for --suite: {', '.join(others)}"
+        )
+    return [campaign for campaign in campaigns if campaign.suite == chosen]
+
+
+def is_asked_for(store: Store, suite: str | None) -> bool:
+    """Whether a report without more ado is of measurements: of what was asked for last."""
+    if suite is not None:
+        return True
+    campaigns, experiments = Measurements(store).campaigns(), store.experiments()
+    if not campaigns or not experiments:
+        return bool(campaigns)
+    return campaigns[-1].asked_at > experiments[-1].asked_at
+
+
+def write_page(store: Store, suite: str | None, output: Path) -> dict[str, Any]:
+    """Writes the page of a suite's measurements; gives what `--json` tells of it."""
+    kept = Measurements(store)
+    chosen = choose_suite(kept.campaigns(), suite, store.path)
+    # Loading the statistics takes a while.
+    from schedlab.bench import page
+
+    title, description = _suite_texts(chosen[-1].suite)
+    page.write(output, kept, chosen, title, description)
+    nr = sum(not one.warm_up for campaign in chosen for one in kept.repetitions(campaign.id))
+    return {"report": str(output), "suite": chosen[-1].suite, "repetitions": nr}
+
+
+def _suite_texts(name: str) -> tuple[str, str]:
+    """Title and description of a suite, where it is one of ours: a store keeps none."""
+    try:
+        read = suites.read(catalogue.find(catalogue.SUITES, name))
+    except SchedlabError:
+        return f"Measurements of suite {name}", ""
+    return read.title, read.description
+
+
+def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any]]:
+    """A row a repetition of a suite, or of all: campaign, what it gave, what others did meanwhile,
+    and the surroundings as `environment.NAME`. Times are in nanoseconds where the name says so.
+    """
+    rows = []
+    for campaign in _campaigns(kept, suite):
+        for one, around in kept.measured_in(campaign.id):
+            rows.append(_row(campaign, one) | _environment(around))
+    return rows
+
+
+def comparison_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any]]:
+    """A row for each setup that a suite's, or any, cases were compared in: all that `bench --json`
+    has of it, with how many `runs` there are in place of the values, and what is `against_first` as
+    columns of its own; `low` and `high` are the median's, `ratio_low` and `ratio_high` the ratio's.
+
+    Raises SchedlabError if there is nothing to compare.
+    """
+    campaigns = _campaigns(kept, suite)
+    # Loading the statistics takes a while.
+    from schedlab.bench import answers, forms
+
+    rows = []
+    for name in dict.fromkeys(campaign.suite for campaign in campaigns):
+        of_suite = [campaign for campaign in campaigns if campaign.suite == name]
+        for record in forms.results_json(answers.rows(kept, of_suite)):
+            if against := record.pop("against_first"):
+                row = {key: value for key, value in record.items() if not isinstance(value, list)}
+                row["runs"] = len(record["values"])
+                against |= {f"ratio_{end}": against.pop(end) for end in ("low", "high")}
+                assert not row.keys() & against.keys(), "no column stands for two things"
+                rows.append({**row, **against, "notes": "; ".join(against["notes"])})
+    if not rows:
+        raise SchedlabError(
+            f"{kept.store.path} has no case in two setups, so nothing is compared",
+            "measure under another kernel, policy or --label; --what repetitions writes what there"
+            " is",
+        )
+    return rows
+
+
+def _campaigns(kept: Measurements, suite: str | None) -> list[Campaign]:
+    campaigns = kept.campaigns()
+    if suite is not None or not campaigns:
+        campaigns = choose_suite(campaigns, suite, kept.store.path)
+    return campaigns
+
+
+def _row(campaign: Campaign, one: Repetition) -> dict[str, Any]:
+    manifest, condition = one.manifest, campaign.condition
+    row = {
+        "suite": campaign.suite,
+        "machine": condition["machine"],
+        "kernel": condition["kernel"],
+        "kernel_version": condition["version"],
+        "policy": one.policy,
+        "label": campaign.label,
+        "case": one.case_name,
+        **{name: getattr(one, name) for name in MEASURED},
+        "higher_is_better": one.case_name in campaign.definition.get("higher_is_better", ()),
+        "noisy": one.noisy,
+        "noisy_why": "; ".join(manifest.get("noisy", ())),
+        "failure": manifest.get("failure"),
+        "started_at": one.started_at,
+        "boot_id": manifest.get("boot_id"),
+        "campaign": campaign.id,
+        "series": campaign.series,
+        "seed": campaign.definition["seed"],
+        "version": campaign.version,
+    }
+    row |= {f"parameter.{name}": value for name, value in manifest.get("values", {}).items()}
+    return row | {name: manifest.get(name) for name in MEANWHILE}
+
+
+def _environment(around: Surroundings) -> dict[str, Any]:
+    warnings = "; ".join(what for what, _ in around.warnings)
+    facts = {"captured_at": around.captured_at, **around.facts, "warnings": warnings}
+    return dict(_flat("environment.", facts))
+
+
+def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every fact by its name; of one in a table, as TABLE.NAME; a list as JSON. pandas flattens
+    too, but takes longer to load than a CSV file takes to write."""
+    for name, fact in facts.items():
+        if isinstance(fact, Mapping):
+            yield from _flat(f"{prefix}{name}.", fact)
+        else:
+            yield f"{prefix}{name}", canonical_json(fact) if isinstance(fact, list) else fact
