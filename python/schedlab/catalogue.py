@@ -6,8 +6,6 @@ text with a "/" or with the file's ending is a path and used as it is, so a user
 wherever a name does. After either, `@SET` names one of the policy's tunable sets.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

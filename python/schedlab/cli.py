@@ -5,8 +5,6 @@ failed), 2 the input is wrong, 130 interrupted, 143 terminated. This module impo
 nothing, so that Ctrl-C is answered quietly even while a verb and what it needs are being loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

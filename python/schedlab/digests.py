@@ -1,7 +1,5 @@
 """Values as the store and its keys have them: equal values as equal texts, and times as texts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta

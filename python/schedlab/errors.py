@@ -6,8 +6,6 @@ not wrapped.
 """
 
 # ruff: noqa: N818 - as everywhere in this project, a name says what is wrong.
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

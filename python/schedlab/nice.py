@@ -3,8 +3,6 @@
 Pure functions of numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 # CPU time is shared by these weights. Source: Linux kernel/sched/core.c, `sched_prio_to_weight`.

@@ -1,7 +1,5 @@
 """Programs: those that are built beside the package, and those that are run for an answer."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -4,8 +4,6 @@ Nothing here corrects a figure: `errata.csv` says what contradicts its own table
 instead.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import TypeVar
 

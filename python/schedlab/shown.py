@@ -6,8 +6,6 @@ printed goes through `Stream`, which writes such characters out, as in `\\x1b`; 
 stay. Only what schedlab itself draws, colours and progress, is written as it is, by `write_own`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -6,8 +6,6 @@ what a user names does so here, or asks here first; what is refused, by a Schedl
 what it is.
 """
 
-from __future__ import annotations
-
 import csv
 import errno
 import io

@@ -5,8 +5,6 @@ file, the place, the value and a way out, because a misspelt key would otherwise
 done without a word.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -229,12 +227,12 @@ class Table:
             self.refuse(key, value, f"is not {sort}", hint)
         return value
 
-    def table(self, key: str, hint: str | None = None) -> Table:
+    def table(self, key: str, hint: str | None = None) -> "Table":
         """The table of a key, empty if it is not there."""
         value = self.get(key, dict, "a table", hint or f"write [{key}]", {})
         return Table(value, self.place_of(key), ".")
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list["Table"]:
         """The tables of an array, each placed by its name or number."""
         hint = f"write [[{key}]]"
         tables = []

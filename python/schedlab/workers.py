@@ -5,8 +5,6 @@ piece is given to one worker at a time, and whoever waits is told of an answer, 
 alike, and of what was printed. A worker is ended with all that it has started.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import multiprocessing
@@ -103,7 +101,7 @@ class Crew:
     jobs: int
     work: Work
     still_s: float | None = None
-    _workers: list[_Worker] = field(default_factory=list)
+    _workers: list["_Worker"] = field(default_factory=list)
 
     @property
     def is_at_work(self) -> bool:
@@ -155,7 +153,7 @@ class Crew:
         for worker in list(self._workers):
             self._dismiss(worker)
 
-    def _dismiss(self, worker: _Worker) -> None:
+    def _dismiss(self, worker: "_Worker") -> None:
         self._workers.remove(worker)
         worker.end()
 

@@ -3,8 +3,6 @@
 A verb returns its exit code; what goes wrong is raised, and told by `cli`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import click

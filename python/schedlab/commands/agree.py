@@ -1,7 +1,5 @@
 """The verb `schedlab agree`: the simulator's decisions beside a real kernel's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

@@ -4,8 +4,6 @@ The same command, given again after a reboot into another kernel, adds what is m
 same store, and compares.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verb `schedlab calibrate`: a machine's file from measurements of this one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

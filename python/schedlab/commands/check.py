@@ -1,7 +1,5 @@
 """The verb `schedlab check`: does a policy do what it must, and what it promises?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

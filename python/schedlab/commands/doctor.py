@@ -1,7 +1,5 @@
 """The verb `schedlab doctor`: what works here, and what to install for the rest."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

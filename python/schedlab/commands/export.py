@@ -4,8 +4,6 @@ CSV and Parquet have a row a run, a repetition, a comparison or a round of a hea
 number as it is; LaTeX has the table that a report shows, a row a scenario and a column a policy.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

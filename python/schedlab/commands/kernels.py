@@ -1,7 +1,5 @@
 """The verbs `schedlab kernels list`, `fetch` and `add`: kernels for virtual machines."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

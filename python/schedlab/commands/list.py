@@ -1,7 +1,5 @@
 """`schedlab list`: the policies, machines and workloads that there are."""
 
-from __future__ import annotations
-
 import click
 
 from schedlab import catalogue

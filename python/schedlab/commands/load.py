@@ -1,7 +1,5 @@
 """The verb `schedlab load`: a policy schedules this machine until somebody stops it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The verb `schedlab merge`: several stores in one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

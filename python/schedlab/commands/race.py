@@ -4,8 +4,6 @@ Heats are raced one after the other by the core, each is kept in the store the m
 the same command goes on where it was stopped.
 """
 
-from __future__ import annotations
-
 import click
 
 from schedlab import user_file

@@ -4,8 +4,6 @@ A report is made of runs or measurements that are kept; only the timeline of a p
 again for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import click

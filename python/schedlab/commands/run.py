@@ -1,7 +1,5 @@
 """The verb `schedlab run`: one policy, once."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

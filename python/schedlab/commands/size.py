@@ -4,8 +4,6 @@ Both of a policy's objects are measured: the one that a kernel loads and the one
 loads. Maps that a kernel makes when it loads an object take no place in the file, and none here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ median, over the rounds, of the ratio of their times in that round, so that what
 machine for a while slows both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property

@@ -5,8 +5,6 @@ The figures are those of `published/seed001_smart_queue.csv`. Each is the median
 printed: one run on the Opteron, two on the Duron.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Who may win is drawn at once and named at the end of its curve; the others, and 
 fitting into each cache.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Texts of a race that the terminal and the page share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

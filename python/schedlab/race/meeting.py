@@ -3,8 +3,6 @@
 Each heat is in the store the moment it ends, and the same question goes on where it was stopped.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +57,7 @@ def race(
     again: bool = False,
     quiet: bool = False,
     tell: Tell = print_note,
-) -> Meeting:
+) -> "Meeting":
     """Races what is asked, on this machine; `again` also what the store has already.
 
     `command`, which asks for the same once more, is told where this is interrupted. Raises

@@ -3,8 +3,6 @@
 It carries its own copy of plotly.js and forbids every request over a network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@ by round, and only within a heat are times compared. A race is a list of heats. 
 them; here they are planned, named and given the key under which a store keeps them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """Queues of other people: shared objects, and sources that are compiled when they are used."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

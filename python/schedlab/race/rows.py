@@ -1,7 +1,5 @@
 """Heats as rows of a table, for other programs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The first table answers the question, the second holds all rows, lost ones inclu
 fits 80 columns or is cut into several.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

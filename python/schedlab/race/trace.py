@@ -4,8 +4,6 @@ The core reads the text and says what was done to the run queue of each CPU; her
 its operations are kept as a file that the race plays.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A plug-in is native code: it may crash, exit, or never return. In a process of i
 end of a heat and not of the race, and Ctrl-C ends it whatever it is at.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

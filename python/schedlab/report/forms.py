@@ -6,8 +6,6 @@ that need the digits of their interval, changes in percent and p values are in
 `statistics.digits`, because sentences about tests hold them too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ A notebook has the line in the cell that runs. Piped, there is nothing, or a not
 work of hours.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import time

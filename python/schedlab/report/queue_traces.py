@@ -4,8 +4,6 @@ A queue is a mapping as the core gives it: `queue`, its name, `operations`, how 
 `text`, a line each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from schedlab.errors import UnknownName

@@ -5,8 +5,6 @@ they do not fit beside each other, every policy becomes a row, and the columns a
 measured by, as many at a time as there is room for.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import sys
