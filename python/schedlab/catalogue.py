@@ -100,12 +100,8 @@ def is_path(shelf: Shelf, text: str) -> bool:
 def find(shelf: Shelf, text: str) -> Path:
     """The absolute path that a name or a path stands for.
 
-    Raises
-    ------
-    UnknownName
-        If it is a name and not on the shelf; suggests those spelled alike.
-    SchedlabError
-        If it is a path and no file is there, too large a one, or one whose name ends otherwise.
+    Raises UnknownName if it is a name and not on the shelf; SchedlabError if it is a path and no
+    file is there, too large a one, or one whose name ends otherwise.
     """
     if is_path(shelf, text):
         # Of a user that there is not, Path raises what nobody expects.

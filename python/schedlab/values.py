@@ -55,12 +55,9 @@ def parse_set(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     bare = settings.get("", {})
     for label, of_policy in settings.items():
         for tunable in of_policy.keys() & bare.keys() if label else ():
-            raise BadValue(
-                "--set",
-                f"{label}.{tunable}={of_policy[tunable]}",
-                f"sets what {f'{tunable}={bare[tunable]}'!r} sets too",
-                f"leave out one, or say of which policy each is: --set {label}.{tunable}=...",
-            )
+            text, why = f"{label}.{tunable}={of_policy[tunable]}", f"{tunable}={bare[tunable]}"
+            hint = f"leave out one, or say of which policy each is: --set {label}.{tunable}=..."
+            raise BadValue("--set", text, f"sets what {why!r} sets too", hint)
     return settings
 
 

@@ -96,19 +96,13 @@ def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec
         path = trace.played(options.trace, options.queue, tell if not quiet else lambda text: None)
         traced = {"trace": str(path), "trace_digest": plugins.digest_of(path)}
     elif options.queue is not None:
-        raise SchedlabError(
-            f"--queue {options.queue}: there is no trace to take it from", "add --trace FILE"
-        )
+        why = f"--queue {options.queue}: there is no trace to take it from"
+        raise SchedlabError(why, "add --trace FILE")
     guests = plugins.plugins_of(options.files, options.peers, tell)
-    same = {
-        "structures": _structures(options.structures, guests, tell),
-        "loops": options.loops,
-        "rounds": options.rounds,
-        "order": options.order,
-        "cpu": plan.usual_cpu() if options.cpu is None else options.cpu,
-        "seed": options.seed,
-        "plugins": guests,
-    }
+    same = {name: getattr(options, name) for name in ("loops", "rounds", "order", "seed")}
+    same["structures"] = _structures(options.structures, guests, tell)
+    same["cpu"] = plan.usual_cpu() if options.cpu is None else options.cpu
+    same["plugins"] = guests
     return [replace(heat, **same, **(traced if heat.workload == "trace" else {})) for heat in heats]
 
 
@@ -127,10 +121,8 @@ def _structures(
     """
     if not names:
         return None
-    sources = {
-        entrant["structure"]: entrant["source"]
-        for entrant in worker.entrants([guest.path for guest in guests], tell)
-    }
+    entrants = worker.entrants([guest.path for guest in guests], tell)
+    sources = {entrant["structure"]: entrant["source"] for entrant in entrants}
     _refuse_unknown("structure", names, list(sources))
     theirs = [name for name in sources if sources[name].startswith(plugins.SOURCE_PREFIX)]
     return tuple(dict.fromkeys([*names, *theirs]))
@@ -176,11 +168,8 @@ class Meeting:
         # A thread that draws works on another CPU, which may be the other half of the core.
         with Progress(len(waiting), "heats", quiet or not waiting, is_measured=True) as progress:
             self._race_all(waiting, progress, 0)
-            disturbed = [
-                spec
-                for spec in waiting
-                if spec in self._heats and self._unrest(self._heats[spec]) > MOSTLY_DISTURBED
-            ]
+            raced = [spec for spec in waiting if spec in self._heats]
+            disturbed = [s for s in raced if self._unrest(self._heats[s]) > MOSTLY_DISTURBED]
             self._race_all([*waiting, *disturbed], progress, len(waiting))
         if not self._heats:
             raise self.failed[0][1]
@@ -235,7 +224,6 @@ def _refuse_changed(spec: HeatSpec) -> None:
     files += [(spec.trace, spec.trace_digest)] * bool(spec.trace)
     for path, digest in files:
         if plugins.digest_of(Path(path)) != digest:
-            raise SchedlabError(
-                f"{path} was changed during the race: {spec.place} is not kept",
-                "run the same command again; heats raced before the change stay in the store",
-            )
+            hint = "run the same command again; heats raced before the change stay in the store"
+            why = f"{path} was changed during the race: {spec.place} is not kept"
+            raise SchedlabError(why, hint)

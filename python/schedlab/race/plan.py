@@ -192,21 +192,15 @@ def plan(
     usual = WORKLOADS if full else ("hold",) if trace is None else ("trace",)
     chosen = list(dict.fromkeys(workloads or usual))
     if trace is None and "trace" in workloads:
-        raise SchedlabError(
-            "--workload trace: there is no trace to play",
-            "give its file with --trace; docs/guides/race.md shows the format",
-        )
+        hint = "give its file with --trace; docs/guides/race.md shows the format"
+        raise SchedlabError("--workload trace: there is no trace to play", hint)
     if trace is not None and "trace" not in chosen:
-        raise SchedlabError(
-            f"--trace {trace}: --workload {chosen[0]} does not play it",
-            "leave out --workload, or add --workload trace",
-        )
+        hint = "leave out --workload, or add --workload trace"
+        raise SchedlabError(f"--trace {trace}: --workload {chosen[0]} does not play it", hint)
     for option, values in (("-n", sizes), ("--keys", keys)):
         if values and chosen == ["trace"]:
-            raise SchedlabError(
-                f"{option} {values[0]}: a trace has items and keys of its own",
-                f"leave out {option}, or --trace",
-            )
+            why = f"{option} {values[0]}: a trace has items and keys of its own"
+            raise SchedlabError(why, f"leave out {option}, or --trace")
     heats = []
     usual_sizes = {"hold": SIZES_FULL if full else SIZES_PUBLISHED, "cold": SIZES_COLD}
     for workload in chosen:

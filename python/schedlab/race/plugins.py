@@ -55,10 +55,8 @@ def plugins_of(
 def _object_of(path: Path) -> Path:
     """A shared object as it is, a source compiled into the cache."""
     if path.suffix not in (OBJECT_SUFFIX, *SOURCE_SUFFIXES):
-        raise SchedlabError(
-            f"--with {path}: is neither a shared object nor a source",
-            f"its name must end in {', '.join((OBJECT_SUFFIX, *SOURCE_SUFFIXES))}",
-        )
+        hint = f"its name must end in {', '.join((OBJECT_SUFFIX, *SOURCE_SUFFIXES))}"
+        raise SchedlabError(f"--with {path}: is neither a shared object nor a source", hint)
     user_file.refuse_unfit(f"--with {path}", path, user_file.MADE_BYTES_MAX)
     return path.resolve() if path.suffix == OBJECT_SUFFIX else _compiled(path)
 

@@ -141,15 +141,14 @@ def _print_apart(standings: Sequence[Standing]) -> None:
 
 
 def _print_counters(standings: Sequence[Standing]) -> None:
+    def text(row: HeatRow) -> str:
+        counts = (row.instructions_per_loop, row.cache_misses_per_loop)
+        return " ".join(DASH if count is None else f"{count:,.1f}" for count in counts)
+
     counted = [one for one in standings if one.heat.result["counters"]["available"]]
     if counted:
-        _print_grid(counted, _counts)
+        _print_grid(counted, text)
         print_data("instructions and cache misses a loop\n")
-
-
-def _counts(row: HeatRow) -> str:
-    counts = (row.instructions_per_loop, row.cache_misses_per_loop)
-    return " ".join(DASH if count is None else f"{count:,.1f}" for count in counts)
 
 
 # ---- what follows -------------------------------------------------------------------------------

@@ -37,20 +37,16 @@ def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
     content = user_file.read(f"--trace {path}", path, user_file.MADE_BYTES_MAX)
     if not _EVENT.search(content):
         if queue is not None:
-            raise SchedlabError(
-                f"--queue {queue}: {path} is a trace of one queue",
-                "leave out --queue, or give what perf script or ftrace says of a kernel",
-            )
+            hint = "leave out --queue, or give what perf script or ftrace says of a kernel"
+            raise SchedlabError(f"--queue {queue}: {path} is a trace of one queue", hint)
         return path
     recorded = catalogue.native().race_kernel_trace(str(path))
     queues = recorded["queues"]
     of_cpus = [one for one in queues if one["queue"] != ALL]
     chosen = queue_traces.choose(queues, queue, of_cpus, f"in {path}")
     if chosen is None or not (chosen["operations"] or queue):
-        raise SchedlabError(
-            f"{path}: no task was queued in it",
-            "record for longer, and all CPUs: perf sched record -a",
-        )
+        hint = "record for longer, and all CPUs: perf sched record -a"
+        raise SchedlabError(f"{path}: no task was queued in it", hint)
     name = chosen["queue"]
     what = "one run queue for all CPUs" if name == ALL else f"the run queue of {name}"
     head = _HEADER.format(what=what, source=path.name, lost=recorded["lost"], **chosen)

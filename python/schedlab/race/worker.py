@@ -19,6 +19,7 @@ from schedlab.workers import Crew, printed_text
 STILL_S = 300.0
 # A round has as many loops as the user asks for, and everybody's loops are in it.
 LOOP_S_MAX = 100e-6
+NO_END = "a plug-in did not come to the end of its heat"
 CRASH_HINT = (
     "--with one plug-in at a time shows which; a sanitizer shows where:"
     " cc -fsanitize=address,undefined"
@@ -36,9 +37,8 @@ def race(spec: dict, tell: Tell) -> dict:
     ended the process that it ran in; SchedlabError if a plug-in never came back.
     """
     piece = ("race_heat", json.dumps(spec))
-    if not spec["plugins"]:
-        return _called(piece)
-    return _alone(piece, STILL_S + (spec.get("loops") or 0) * LOOP_S_MAX, tell)
+    still_s = STILL_S + (spec.get("loops") or 0) * LOOP_S_MAX
+    return _alone(piece, still_s, tell) if spec["plugins"] else _called(piece)
 
 
 def entrants(plugins: list[str], tell: Tell) -> list[dict]:
@@ -57,17 +57,14 @@ def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
     if ending.printed:
         tell(printed_text("a plug-in", ending.printed))
     if ending.loop:
+        hint = "--with one plug-in at a time shows which; a smaller -n or -l makes rounds shorter"
         raise SchedlabError(
-            "a plug-in did not come to the end of its heat: it has shown no progress for"
-            f" {ending.loop.limit_s:g} s",
-            "--with one plug-in at a time shows which; a smaller -n or -l makes rounds shorter",
+            f"{NO_END}: it has shown no progress for {ending.loop.limit_s:g} s", hint
         )
     if ending.exit_code is not None:
         code = ending.exit_code
         how = f"{signal_name(-code)} ended it" if code < 0 else f"it called exit({code})"
-        raise catalogue.native().RaceError(
-            f"a plug-in did not come to the end of its heat: {how}\nhint: {CRASH_HINT}"
-        )
+        raise catalogue.native().RaceError(f"{NO_END}: {how}\nhint: {CRASH_HINT}")
     answer, error = ending.answer
     if error is not None:
         raise catalogue.native().RaceError(error)
