@@ -113,11 +113,9 @@ def find(shelf: Shelf, text: str) -> Path:
         return path.resolve()
     known = names(shelf)
     if text not in known and Path(text).is_file():
-        raise SchedlabError(
-            f"{shelf.kind} file {text!r} does not end in {shelf.suffix}",
-            f"rename it to {text.partition('.')[0]}{shelf.suffix}, or give a name:"
-            f" {', '.join(known)}",
-        )
+        renamed = f"{text.partition('.')[0]}{shelf.suffix}"
+        hint = f"rename it to {renamed}, or give a name: {', '.join(known)}"
+        raise SchedlabError(f"{shelf.kind} file {text!r} does not end in {shelf.suffix}", hint)
     if text not in known:
         raise UnknownName(shelf.kind, text, known)
     return known[text]
@@ -154,13 +152,11 @@ def own_scheduler(text: str) -> tuple[str, str | None] | None:
         return None
     scheduler, kernel = found["scheduler"], found["kernel"]
     if kernel == ":":
-        raise BadValue(
-            "policy",
-            text,
-            "names no kernel after the colon",
+        hint = (
             f"write {scheduler}@kernel:NAME with a name of `schedlab kernels list`, or"
-            f" {scheduler}@kernel for the scheduler of whatever kernel is booted",
+            f" {scheduler}@kernel for the scheduler of whatever kernel is booted"
         )
+        raise BadValue("policy", text, "names no kernel after the colon", hint)
     return scheduler, kernel and kernel.removeprefix(":")
 
 
@@ -199,12 +195,9 @@ def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
     BadValue if the text means a kernel's own scheduler.
     """
     if own_scheduler(text) is not None:
-        raise BadValue(
-            "policy",
-            text,
-            "is a real kernel's own scheduler, and not a policy",
-            "it is for `run` and `compare` with --on vm; `schedlab list policies` names policies",
-        )
+        why = "is a real kernel's own scheduler, and not a policy"
+        hint = "it is for `run` and `compare` with --on vm; `schedlab list policies` names policies"
+        raise BadValue("policy", text, why, hint)
     policy, name = split_set(text if literally else with_set(text))
     return find(POLICIES, policy), name
 

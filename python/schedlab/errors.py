@@ -46,8 +46,6 @@ class UnknownName(SchedlabError):
         hint = f"valid: {', '.join(names)}" if names else f"there is no {kind} here at all"
         super().__init__(f"unknown {kind} {shortened(repr(name))}{where}{meant}", hint)
         self.name = name
-        self.valid = names
-        self.suggestions = close
 
 
 class ExperimentError(SchedlabError):

@@ -6,7 +6,6 @@ same store, and compares.
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -96,7 +95,10 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
         if not every:
             raise SchedlabError(f"the store {store} has nothing of suite {read.name}", hint)
         if measured and not quiet:
-            _tell_before(measured, store)
+            made, before = measured.nr_made, measured.nr_before
+            print_note(f"{made} repetitions made, {before} were in {store} before")
+            if more := measured.nr_made_up:
+                print_note(f"note: {more} repetitions were added, as others were disturbed")
         _print(kept, measured.comparable(kept) if measured else every, read.title, as_json)
         if measured and not quiet:
             _tell_after(measured, asked["on"] == platform.VM)
@@ -117,12 +119,6 @@ def _print(kept: Measurements, chosen: Sequence[Campaign], title: str, as_json: 
         tables.print_json(forms.results_json(rows))
     else:
         table.print_results(rows, title)
-
-
-def _tell_before(measured: Measured, store: Path) -> None:
-    print_note(f"{measured.nr_made} repetitions made, {measured.nr_before} were in {store} before")
-    if measured.nr_made_up:
-        print_note(f"note: {measured.nr_made_up} repetitions were added, as others were disturbed")
 
 
 def _tell_after(measured: Measured, in_machines: bool) -> None:

@@ -112,11 +112,10 @@ class Shown:
 
     def line(self, line: str) -> None:
         """Shows one record of the guest."""
-        records = result.parse([line])
-        if not records:
-            # No record, or one cut off by the end of the guest.
+        record = next(iter(result.parse([line])), None)
+        if record is None:
+            # None, or one cut off by the end of the guest.
             return
-        (record,) = records
         if self.as_json:
             click.echo(in_json(line.rstrip("\n")))
         kind = record["record"]
@@ -151,26 +150,12 @@ class Shown:
         if end["record"] == "error":
             raise SchedlabError(end["message"])
         if end["record"] == "refused":
-            return self._refused(end)
-        return self._ended(end)
-
-    def _counters(self, record: Mapping) -> None:
-        is_first = self.nr_lines == 0
-        if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
-            heads = "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
-            click.echo(f"{heads}  events")
-        self.nr_lines += 1
-        click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
-
-    def _refused(self, refused: Mapping) -> int:
-        if refused["stage"] == "open":
-            raise SchedlabError(refused["reason"], refused["hint"] or None)
-        _tell_error(refused["reason"], refused["hint"])
-        if refused["log"] and not self.as_json:
-            print_note("note: with --json the record has the kernel's whole log")
-        return EXIT_FOUND
-
-    def _ended(self, end: Mapping) -> int:
+            if end["stage"] == "open":
+                raise SchedlabError(end["reason"], end["hint"] or None)
+            _tell_error(end["reason"], end["hint"])
+            if end["log"] and not self.as_json:
+                print_note("note: with --json the record has the kernel's whole log")
+            return EXIT_FOUND
         sentence = ": ".join(part for part in (end["reason"], end["message"]) if part)
         sentence = sentence or "it gave no reason, `dmesg` may have one"
         if end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND:
@@ -179,6 +164,14 @@ class Shown:
             return EXIT_FOUND
         print_note(f"{self.policy} ended: {sentence}. {_scheduler_now()}")
         return 0
+
+    def _counters(self, record: Mapping) -> None:
+        is_first = self.nr_lines == 0
+        if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
+            heads = "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
+            click.echo(f"{heads}  events")
+        self.nr_lines += 1
+        click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
 
 
 def counters_line(counters: Mapping, at_s: float) -> str:

@@ -54,22 +54,19 @@ def _keywords(text: str) -> str:
     return OPTION.sub(lambda option: KEYWORDS.get(option[1], option[1]), text)
 
 
-def command_line(words: Sequence[str], options: Mapping[str, Any]) -> str:
+def command_line(words: Sequence[str], options: Mapping[str, Any], store: Path_) -> str:
     """What asks for the same on the command line.
 
-    An option is given once for each value of a list; none is given for None, False and "".
+    An option is given once for each value of a list; none is given for None, False and "", and no
+    store where it is the usual one.
     """
     words = ["schedlab", *words]
-    for option, value in options.items():
+    kept = None if path_of(store) == DEFAULT_PATH else str(store)
+    for option, value in {**options, "--store": kept}.items():
         for one in value if isinstance(value, list | tuple) else [value]:
             if one is not None and one is not False and one != "":
                 words += [option] if one is True else [option, str(one)]
     return shlex.join(words)
-
-
-def store_option(store: Path_) -> dict[str, str | None]:
-    """The option that names this store, where it is not the usual one."""
-    return {"--store": None if path_of(store) == DEFAULT_PATH else str(store)}
 
 
 def listed(given: Any) -> list:

@@ -21,7 +21,7 @@ from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import REPEATS, Experiment, VmChoice
 from schedlab.notebook.answers import Check, Comparison, Groups, Run
 from schedlab.notebook.frames import frame_of
-from schedlab.notebook.keywords import Path_, command_line, listed, ours, path_of, store_option
+from schedlab.notebook.keywords import Path_, command_line, listed, ours, path_of
 from schedlab.store.runs import DEFAULT_PATH, Store
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ class Question:
         self, store: Path_ = DEFAULT_PATH, processes: int | None = None, progress: bool = True
     ) -> Comparison:
         """Makes the runs that the store does not have; see `compare`."""
-        named = {"--experiment": self._name} | store_option(store)
-        return _made(self.asked, command_line(["compare"], named), store, processes, progress)
+        command = command_line(["compare"], {"--experiment": self._name}, store)
+        return _made(self.asked, command, store, processes, progress)
 
     def __repr__(self) -> str:
         return f"<schedlab experiment {self.asked.name or self.asked.id}: {self.asked.title}>"
@@ -342,8 +342,8 @@ def _command(asked: Experiment, store: Path_) -> str:
             "--set": [f"{label}.{name}={value}" for label, name, value in tunables],
             "--repeat": asked.repeats,
             "--seed": asked.seed,
-        }
-        | store_option(store),
+        },
+        store,
     )
 
 

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab import user_file
 from schedlab.errors import BadValue, UnknownName
 from schedlab.notebook.frames import frame_of
-from schedlab.notebook.keywords import (
-    Path_,
-    chosen_figure,
-    command_line,
-    listed,
-    ours,
-    path_of,
-    store_option,
-)
+from schedlab.notebook.keywords import Path_, chosen_figure, command_line, listed, ours, path_of
 from schedlab.race import meeting
 from schedlab.race.rows import heat_rows
 from schedlab.store.runs import DEFAULT_PATH
@@ -91,8 +83,7 @@ def race_queues(
     names = {"sizes": "-n", "workloads": "--workload", "structures": "--structure"}
     names["files"] = "--with"
     given = {names.get(name, f"--{name}"): value for name, value in asked.items()}
-    given |= store_option(store)
-    command, path = command_line(["race"], given), path_of(store)
+    command, path = command_line(["race"], given, store), path_of(store)
     raced = meeting.race(meeting.Options(**asked), path, command, again, quiet=not progress)
     return Race(raced, path, command)
 

@@ -17,15 +17,7 @@ from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
 from schedlab.notebook.answers import Comparison, runs_frame
 from schedlab.notebook.frames import RATIO, attributes, frame_of, parameters
-from schedlab.notebook.keywords import (
-    Path_,
-    chosen_figure,
-    command_line,
-    listed,
-    ours,
-    path_of,
-    store_option,
-)
+from schedlab.notebook.keywords import Path_, chosen_figure, command_line, listed, ours, path_of
 from schedlab.race.rows import heat_rows
 from schedlab.store.heats import Heats
 from schedlab.store.measurements import Measurements
@@ -207,8 +199,7 @@ def measure(
     request = Request(suites.read(catalogue.find(catalogue.SUITES, str(suite))), **asked)
     options = {"until": "until-ci", "kernels": "kernel"}
     given = {f"--{options.get(name, name)}": value for name, value in asked.items()}
-    given |= store_option(store)
-    command = command_line(["bench", str(suite)], given)
+    command = command_line(["bench", str(suite)], given, store)
     made = measuring.measured(request, path_of(store), command=command, quiet=not progress)
     with made as outcome:
         return Campaigns(path_of(store), request.suite.name, outcome)

@@ -52,11 +52,9 @@ class Beside:
 
     def ratios(self, over: str, under: str) -> tuple[float | None, float | None]:
         """One structure's time over another's, then and now; None where one is missing."""
-        return _ratio(self.then, over, under), _ratio(self.now, over, under)
-
-
-def _ratio(times: Mapping[str, float], over: str, under: str) -> float | None:
-    return times[over] / times[under] if over in times and times.get(under) else None
+        pairs = [(times.get(over), times.get(under)) for times in (self.then, self.now)]
+        then, now = (a / b if a is not None and b else None for a, b in pairs)
+        return then, now
 
 
 def read() -> Race2007:
@@ -67,9 +65,8 @@ def read() -> Race2007:
             place = (row["machine"], row["structure"], int(row["n_tasks"]))
             printed.setdefault(place, []).append(float(row["cycles_per_loop"]))
         except (KeyError, ValueError) as error:
-            raise SchedlabError(
-                f"{TABLE} is not the table of 2007 any more: {error}", "install schedlab again"
-            ) from error
+            why = f"{TABLE} is not the table of 2007 any more: {error}"
+            raise SchedlabError(why, "install schedlab again") from error
     cycles: dict[str, dict[str, dict[int, float]]] = {}
     for (machine, structure, n), times in printed.items():
         cycles.setdefault(machine, {}).setdefault(structure, {})[n] = statistics.median(times)

@@ -110,13 +110,8 @@ def _range(values: Sequence[float], pad: float) -> list[float]:
 
 
 def _ticks(low: float, high: float) -> dict:
-    """Round numbers written out, every power of ten, and 2 and 5 between where there is room."""
-    steps = (1,) if high / low > 2_000 else (1, 2, 5)
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    values = [s * 10.0**power for power in range(first, last + 1) for s in steps]
-    values = [value for value in values if low <= value <= high]
-    texts = [f"{v:,.0f}" if v >= 1 else f"{v:g}" for v in values]
-    return {"tickvals": values, "ticktext": texts}
+    values = figures.decade_ticks(low, high, 2_000)
+    return {"tickvals": values, "ticktext": [f"{v:,.0f}" if v >= 1 else f"{v:g}" for v in values]}
 
 
 def _draw_today(

@@ -10,6 +10,7 @@ Series are points by policy, in order of x, which is a number, or a word for a s
 value of the panels that share an axis, in the unit of the points.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -235,8 +236,18 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 
 def latency_ticks(low_ns: float, high_ns: float) -> list[float]:
     """Round delays to label on a log axis between two positive ones, in nanoseconds."""
-    steps = (1,) if high_ns / low_ns > 200 else (1, 2, 5)
-    return [s * 10.0**d for d in range(13) for s in steps if low_ns <= s * 10.0**d <= high_ns]
+    return decade_ticks(low_ns, high_ns, 200)
+
+
+def decade_ticks(low: float, high: float, crowded_from: float) -> list[float]:
+    """Powers of ten between two positive numbers, and 2 and 5 between them where there is room.
+
+    There is none where `high` is so many times `low`.
+    """
+    steps = (1,) if high / low > crowded_from else (1, 2, 5)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return [value for value in values if low <= value <= high]
 
 
 def legend_above() -> dict:

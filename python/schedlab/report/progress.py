@@ -78,7 +78,9 @@ class Progress:
         count = f"{nr_done}/{self._total} {self._unit}" if self._total else ""
         if self._bar is not None:
             share = nr_done / max(self._total, 1) if share is None else share
-            doing = shown.shown(doing) if doing else self._rate(nr_done)
+            elapsed_s = max(time.monotonic() - self._began_s, 1e-3)
+            rate = f"{nr_done / elapsed_s:.2f} {self._unit}/s" if nr_done else ""
+            doing = shown.shown(doing) or rate
             self._bar.update(0, completed=share, count=count, doing=doing, left=left or "")
             if self._is_measured:
                 self._bar.refresh()
@@ -98,10 +100,6 @@ class Progress:
         """Says above the line what must be known even where all else is quiet."""
         # While a bar is drawn, it has the place of the stream that shows what terminals obey.
         print(shown.shown(text), file=sys.stderr, flush=True)
-
-    def _rate(self, nr_done: int) -> str:
-        elapsed_s = time.monotonic() - self._began_s
-        return f"{nr_done / max(elapsed_s, 1e-3):.2f} {self._unit}/s" if nr_done else ""
 
     def _opened(self) -> Any:
         # Loaded where it is needed, because it takes longer than many a run.
