@@ -9,7 +9,7 @@ from schedlab.bench.figures import ForestRow
 from schedlab.errors import BadValue
 from schedlab.report import figures as report_figures
 from schedlab.statistics import circles
-from schedlab.statistics.estimates import Verdict
+from schedlab.statistics.estimates import Ratio, Verdict
 
 SAMPLES = {
     "cfs": [10.0, 10.4, 9.8, 10.1, 10.3],
@@ -17,11 +17,17 @@ SAMPLES = {
     "<b>o1": [10.2, 10.1, 10.5],
 }
 LOOKS = report_figures.looks_of(list(SAMPLES))
+
+
+def made_row(group, name, ratio, low, high, verdict, text):
+    return ForestRow(group, name, Ratio(9, 9, ratio, low, high, None, low, high), verdict, text)
+
+
 ROWS = [
-    ForestRow("make", "bfs", 0.90, 0.88, 0.92, Verdict.FASTER, "-10 % [-12, -8]"),
-    ForestRow("make", "o1", 1.10, None, None, Verdict.INCONCLUSIVE, "+10 % (no interval)"),
-    ForestRow("video", "bfs", 1.30, 1.20, 1.40, Verdict.SLOWER, "+30 % [+20, +40]"),
-    ForestRow("video", "o1", 1.00, 0.995, 1.005, Verdict.SAME, "0 %"),
+    made_row("make", "bfs", 0.90, 0.88, 0.92, Verdict.FASTER, "-10 % [-12, -8]"),
+    made_row("make", "o1", 1.10, None, None, Verdict.INCONCLUSIVE, "+10 % (no interval)"),
+    made_row("video", "bfs", 1.30, 1.20, 1.40, Verdict.SLOWER, "+30 % [+20, +40]"),
+    made_row("video", "o1", 1.00, 0.995, 1.005, Verdict.SAME, "0 %"),
 ]
 
 
@@ -79,12 +85,12 @@ def test_a_forest_has_a_mark_a_row_and_whiskers_where_there_is_an_interval():
     assert set(drawn) == {word.value for word in Verdict}
     for row in ROWS:
         trace = drawn[row.verdict.value]
-        assert list(trace.x) == [row.ratio]
-        if row.low is None:
+        assert list(trace.x) == [row.ratio.ratio]
+        if row.ratio.low is None:
             assert (trace.error_x.array[0], trace.error_x.arrayminus[0]) == (None, None)
         else:
-            assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(row.low)
-            assert trace.x[0] + trace.error_x.array[0] == pytest.approx(row.high)
+            assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(row.ratio.low)
+            assert trace.x[0] + trace.error_x.array[0] == pytest.approx(row.ratio.high)
     assert [note.text for note in figure.layout.annotations] == [row.text for row in ROWS]
     low, high = figure.layout.xaxis.range
     assert low < np.log10(0.88) and high > np.log10(1.4)
@@ -105,8 +111,8 @@ def test_groups_stand_apart_and_are_named_once():
 
 
 def test_names_are_text_and_never_markup():
-    row = ForestRow("<i>g", "<u>n", 1.1, 1.0, 1.2, Verdict.INCONCLUSIVE, "<s>t")
-    figure = bench_figures.forest_figure([row], "<a>cfs")
+    marked = made_row("<i>g", "<u>n", 1.1, 1.0, 1.2, Verdict.INCONCLUSIVE, "<s>t")
+    figure = bench_figures.forest_figure([marked], "<a>cfs")
     written = figure.to_json()
     for markup in ("<i>", "<u>", "<s>", "<a>"):
         assert markup not in written and markup.encode("unicode_escape").decode() not in written

@@ -160,8 +160,11 @@ class CaseRow:
         what a run of it is, see `is_by_boot`; those that took turns in blocks are compared within
         them. p values are adjusted over all pairs, whatever their runs are.
         """
-        kinds = [[one for one in self.others if self.is_by_boot(one) == kind] for kind in (0, 1)]
-        compared = [self._compared(of, bool(kind)) for kind, of in enumerate(kinds) if of]
+        kinds = {
+            kind: [one for one in self.others if self.is_by_boot(one) is kind]
+            for kind in (False, True)
+        }
+        compared = [self._compared(others, kind) for kind, others in kinds.items() if others]
         order = [self.names[one] for one in self.others]
         return evidence.merged(compared, order) if compared else None
 
@@ -176,12 +179,9 @@ class CaseRow:
             times[name] = [1 / v for v in values] if self.higher_is_better else values
             blocks[name] = places
             occasions[name] = [place[:2] for place in sample.blocks]
-        comparison = evidence.compare_groups(
-            times,
-            baseline=self.names[self.first],
-            blocks=blocks,
-            occasions=None if is_by_boot else occasions,
-        )
+        of_machine = {"blocks": blocks, "occasions": None if is_by_boot else occasions}
+        first = self.names[self.first]
+        comparison = evidence.compare_groups(times, baseline=first, **of_machine)
         if not is_by_boot:
             return comparison
         why = replace(comparison.why, test=f"{BY_BOOT}: {comparison.why.test}")

@@ -13,8 +13,10 @@ known: were one guest booted on alone, what changes with time would look like wh
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,8 +94,9 @@ class Boots:
     """Called with what went wrong, as the next with what is measured now."""
     begins: Callable[[str], None] = lambda text: None
     _runs: dict[Place, CampaignRun] = field(default_factory=dict)
-    _lost: dict[Guest, int] = field(default_factory=dict)
-    _failures: dict[tuple[Guest, str], int] = field(default_factory=dict)
+    # In a row.
+    _lost: Counter[Guest] = field(default_factory=Counter)
+    _failures: Counter[tuple[Guest, str]] = field(default_factory=Counter)
     _spent_s: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -146,15 +149,12 @@ class Boots:
             self.kept.begin(campaign)
         for guest, number in order(self.guests, self.numbers, self.plan.seed):
             given_up = self._given_up()
-            turns = [
-                turn
-                for turn in self._turns(guest, number, given_up)
-                if (guest, turn.case.name) not in given_up
-            ]
+            turns = self._turns(guest, number, given_up)
+            turns = [turn for turn in turns if (guest, turn.case.name) not in given_up]
             if not turns:
                 continue
             why = self._boot(guest, number, turns)
-            self._lost[guest] = self._lost.get(guest, 0) + 1 if why else 0
+            self._lost[guest] = self._lost[guest] + 1 if why else 0
             if why:
                 self.tell(f"error: boot {number} of {guest.name}: {why}")
 
@@ -162,7 +162,7 @@ class Boots:
         """Remembers how often a case failed in a guest since it last did not."""
         place = (guest, repetition.case_name)
         failed = repetition.status == FAILED
-        self._failures[place] = self._failures.get(place, 0) + 1 if failed else 0
+        self._failures[place] = self._failures[place] + 1 if failed else 0
 
     def series(self) -> Iterator[tuple[str, list[float], int]]:
         """As `RunHere.series`, with a value a boot."""
@@ -172,13 +172,9 @@ class Boots:
                 yield name, self._medians(guest, case, self.numbers), len(self.numbers)
 
     def _given_up(self) -> set[tuple[Guest, str]]:
-        return {
-            (guest, case.name)
-            for guest in self.guests
-            for case in self.plan.cases
-            if max(self._failures.get((guest, case.name), 0), self._lost.get(guest, 0))
-            >= FAILURES_MAX
-        }
+        pairs = itertools.product(self.guests, (case.name for case in self.plan.cases))
+        failures = {(of, case): max(self._failures[of, case], self._lost[of]) for of, case in pairs}
+        return {pair for pair, nr_failed in failures.items() if nr_failed >= FAILURES_MAX}
 
     def _turns(
         self, guest: Guest, number: int, given_up: Collection[tuple[Guest, str]] = ()
@@ -186,8 +182,8 @@ class Boots:
         run = self._runs[guest, number]
         turns = run.tally.turns(run.boot)
         cases = {turn.case.name: turn.case for turn in turns}
-        known = {name for name, case in cases.items() if self._is_known(case, number, given_up)}
-        return [turn for turn in turns if turn.case.name not in known]
+        wanted = {name for name in cases if not self._is_known(cases[name], number, given_up)}
+        return [turn for turn in turns if turn.case.name in wanted]
 
     def _is_known(self, case: Case, number: int, given_up: Collection[tuple[Guest, str]]) -> bool:
         """Whether the boots before this number know a case as well as is asked for, in all guests

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from schedlab.report.figures import FAINT_INK, GRID, INK, Look, label, layout, ratio_ticks
 from schedlab.statistics.circles import Circle, comparison_circles
-from schedlab.statistics.estimates import Verdict
+from schedlab.statistics.estimates import Ratio, Verdict
 from schedlab.statistics.samples import finites
 
 ONEWAY_HEIGHT_PX, ONEWAY_BOTTOM_PX, LINE_PX = 380, 52, 16
@@ -48,9 +48,7 @@ class ForestRow:
 
     group: str
     name: str
-    ratio: float
-    low: float | None
-    high: float | None
+    ratio: Ratio
     verdict: Verdict
     text: str
 
@@ -112,7 +110,8 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
     """
     figure = go.Figure()
     places = _row_places(rows)
-    bounds = [b for row in rows for b in (row.low, row.ratio, row.high) if b is not None]
+    ratios = [row.ratio for row in rows]
+    bounds = [b for of in ratios for b in (of.low, of.ratio, of.high) if b is not None]
     low, high = min([*bounds, 0.97]), max([*bounds, 1.03])
     pad = (high / low) ** 0.06
     low, high = low / pad, high * pad
@@ -233,17 +232,18 @@ def _draw_rows(
     figure: go.Figure, chosen: Sequence[tuple[ForestRow, float]], symbol: str, colour: str
 ) -> None:
     rows = [row for row, _ in chosen]
+    ratios = [row.ratio for row in rows]
     line = {"color": colour, "width": 2}
     figure.add_scatter(
         name=rows[0].verdict.value,
-        x=[row.ratio for row in rows],
+        x=[of.ratio for of in ratios],
         y=[place for _, place in chosen],
         mode="markers",
         marker={"symbol": symbol, "color": colour, "size": 12, "line": line},
         error_x={
             "type": "data", "symmetric": False, "color": colour, "thickness": 2, "width": 4,
-            "array": [None if row.high is None else row.high - row.ratio for row in rows],
-            "arrayminus": [None if row.low is None else row.ratio - row.low for row in rows],
+            "array": [None if of.high is None else of.high - of.ratio for of in ratios],
+            "arrayminus": [None if of.low is None else of.ratio - of.low for of in ratios],
         },
         customdata=[[escape(f"{row.group} {row.name}".strip()), escape(row.text)] for row in rows],
         hovertemplate="%{customdata[0]}: %{x:.4g}× (%{customdata[1]})<extra></extra>",

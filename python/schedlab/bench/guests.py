@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from schedlab import programs
@@ -42,10 +42,7 @@ def begin(
     """
     request = restricted(request, tell)
     program = programs.BENCH.find()
-    records = [kernel_platform.find_record(name) for name in request.kernels or (None,)]
-    platforms = {_platform(request, record): record["hz"] for record in records}
-    _refuse_same_image(platforms)
-    guests = _guests(request, platforms, tell)
+    guests = _guests(request, _platforms(request), tell)
     host = environment.capture()
     for warning in guest_facts.warnings(guests[0].platform, host):
         note(warning.text)
@@ -104,25 +101,21 @@ def why_not(benchmark: Benchmark) -> str | None:
         return "has commands before or after it"
     if isinstance(benchmark.command, str):
         return "needs a shell"
-    if benchmark.command[0] != PROGRAM_PLACE:
-        return f"needs {benchmark.command[0]}"
-    return None
+    return None if benchmark.command[0] == PROGRAM_PLACE else f"needs {benchmark.command[0]}"
 
 
-def _platform(request: Request, record: Mapping[str, Any]) -> Platform:
-    platform = kernel_platform.platform_of(record, request.cpus or CPUS, deterministic=False)
+def _platforms(request: Request) -> dict[Platform, int | None]:
+    """The machine of each kernel, with the ticks a second of that; refuses one kernel twice."""
     memory_mib = request.memory_mib or kernel_platform.MEMORY_MIB
-    return dataclasses.replace(platform, memory_mib=memory_mib)
-
-
-def _refuse_same_image(platforms: Iterable[Platform]) -> None:
-    names: dict[str, str] = {}
-    for kernel in (platform.kernel for platform in platforms):
-        other = names.setdefault(kernel.sha256, kernel.name)
-        if other != kernel.name:
-            raise SchedlabError(
-                f"kernels {other} and {kernel.name} are the same image", "leave out one"
-            )
+    platforms, names = {}, {}
+    for record in [kernel_platform.find_record(name) for name in request.kernels or (None,)]:
+        made = kernel_platform.platform_of(record, request.cpus or CPUS, deterministic=False)
+        other = names.setdefault(made.kernel.sha256, made.kernel.name)
+        if other != made.kernel.name:
+            why = f"kernels {other} and {made.kernel.name} are the same image"
+            raise SchedlabError(why, "leave out one")
+        platforms[dataclasses.replace(made, memory_mib=memory_mib)] = record["hz"]
+    return platforms
 
 
 def _guests(

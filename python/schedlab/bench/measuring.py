@@ -106,11 +106,7 @@ def _show(run: RunHere | Boots, progress: Progress, doing: str) -> None:
 
 
 def _begin(
-    request: Request,
-    kept: Measurements,
-    directory: Path,
-    command: str,
-    note: Callable[[str], None],
+    request: Request, kept: Measurements, directory: Path, command: str, note: Callable[[str], None]
 ) -> RunHere:
     """Looks at the machine, prepares what is needed, and finds the campaign to go on with."""
     packages = preparation.refuse_missing_packages(request.suite, request.cases)

@@ -47,15 +47,10 @@ class Plan:
     @property
     def definition(self) -> dict[str, Any]:
         """All that decides what is measured, as the store keeps it."""
+        by_name = (self.digests, self.repetitions, self.warm_up)
         return {
             "cases": [
-                [
-                    case.name,
-                    self.digests[case.name],
-                    self.repetitions[case.name],
-                    self.warm_up[case.name],
-                    case.benchmark.timeout_s,
-                ]
+                [case.name, *(of[case.name] for of in by_name), case.benchmark.timeout_s]
                 for case in self.cases
             ],
             "higher_is_better": [c.name for c in self.cases if c.benchmark.higher_is_better],
@@ -72,11 +67,9 @@ def identity(suite: str, plan: Plan, label: str, series: int, condition: Mapping
 
 
 def in_turn(things: Sequence, place: str, number: int) -> list:
-    """The order of one block of many, by its number from 1: random in the first of two, and the
-    other way around in the second.
+    """The order of a block, by its number from 1: random, and the other way around in each second.
 
     So each has the same place on average, and a steady drift meets all alike (ABBA).
-
     Source: D. R. Cox, "Planning of Experiments", 1958 (arrangements that balance a trend).
     """
     shuffled = list(things)
@@ -96,14 +89,14 @@ class Tally:
 
     def add(self, repetition: Repetition) -> None:
         """Takes in a repetition; a later one of the same slot replaces it."""
-        place = (repetition.case_digest, repetition.policy)
-        self._made.setdefault(place, {})[repetition.slot] = repetition
+        of_case = self._made.setdefault((repetition.case_digest, repetition.policy), {})
+        of_case[repetition.slot] = repetition
 
     def counted(self, case: Case, policy: str) -> list[Repetition]:
         """The repetitions of a case that count, by their blocks."""
         made = self._of(case, policy)
-        blocks = (made.get(str(block)) for block in range(1, self.last_block(case) + 1))
-        return [one for one in blocks if one is not None and one.status == OK]
+        blocks = map(str, range(1, self.last_block(case) + 1))
+        return [made[block] for block in blocks if block in made and made[block].status == OK]
 
     def last_block(self, case: Case) -> int:
         """The number of a case's last block: `repetitions`, and one more for each block that was
@@ -184,12 +177,9 @@ class Tally:
     @property
     def failed(self) -> list[Repetition]:
         """The last failure of each case that is not done, by policy."""
-        failures = []
-        for case, policy in self.pairs():
-            of_case = [one for one in self._of(case, policy).values() if one.status == FAILED]
-            if of_case and not self.is_done(case, policy):
-                failures.append(of_case[-1])
-        return failures
+        undone = (self._of(*pair).values() for pair in self.pairs() if not self.is_done(*pair))
+        failures = ([one for one in made if one.status == FAILED] for made in undone)
+        return [of_case[-1] for of_case in failures if of_case]
 
     def _of(self, case: Case, policy: str) -> Mapping[str, Repetition]:
         return self._made.get((self.plan.digests[case.name], policy), {})

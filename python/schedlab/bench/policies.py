@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from schedlab.bench.environment import KERNEL_OWN
-from schedlab.errors import BadValue, SchedlabError
+from schedlab.errors import SchedlabError
 from schedlab.kernel import loading
 
 # Compiling, verifying and attaching a policy; and giving the machine back.
@@ -31,18 +31,6 @@ POLL_S = 0.05
 PR_SET_PDEATHSIG = 1
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def parse(text: str | None) -> list[str]:
-    """The policies of `--policies bfs,cfs`; without it, whatever schedules this machine."""
-    if text is None:
-        return [KERNEL_OWN]
-    names = [name.strip() for name in text.split(",")]
-    if not all(names) or len(set(names)) < len(names):
-        why = "names no policy" if not all(names) else "names a policy twice"
-        hint = f"write bfs,cfs; {KERNEL_OWN} is the kernel's own scheduler"
-        raise BadValue("--policies", text, why, hint)
-    return names
 
 
 @contextlib.contextmanager

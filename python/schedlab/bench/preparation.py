@@ -32,23 +32,19 @@ def work_directory(asked: Path | None) -> Path:
     directory = (asked or catalogue.cache_directory() / "bench").expanduser().absolute()
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK):
+            raise PermissionError(0, "it cannot be written")
     except OSError as error:
         raise SchedlabError(
-            f"cannot make the working folder {directory}: {error.strerror}",
+            f"cannot work in the folder {directory}: {error.strerror}",
             "name another one with --work-dir",
         ) from error
-    if not os.access(directory, os.W_OK):
-        raise SchedlabError(
-            f"the working folder {directory} cannot be written", "name another with --work-dir"
-        )
     return directory
 
 
 @contextlib.contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Keeps others from measuring in this folder, and so from disturbing us; refuses if somebody
-    does.
-    """
+    """Keeps others from measuring in this folder, and so disturbing us; refuses if one does."""
     with (directory / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,20 +76,15 @@ def refuse_missing_packages(suite: Suite, cases: Sequence[Case]) -> list[str]:
 
 def uses_program(suite: Suite, cases: Sequence[Case]) -> bool:
     """Whether any of these cases calls schedlab-bench."""
-    commands = [
-        command
-        for case in cases
-        for command in (case.benchmark.command, case.benchmark.prepare, case.benchmark.cleanup)
-    ]
-    commands += [made.command for made in suite.inputs]
-    return "bench" in PLACEHOLDER.findall(str(commands))
+    benchmarks = [case.benchmark for case in cases]
+    commands = [(one.command, one.prepare, one.cleanup) for one in benchmarks]
+    return "bench" in PLACEHOLDER.findall(f"{commands} {[made.command for made in suite.inputs]}")
 
 
 def prepared(
     made: Input, size: str, given: Mapping[str, Any], directory: Path, tell: Callable[[str], None]
 ) -> tuple[Path, dict[str, str]]:
-    """An input's folder and the SHA-256 of its files; made if it is not there yet, or was not
-    finished.
+    """An input's folder and the SHA-256 of its files; made if it is not there, or not finished.
 
     Refuses an input whose files are no longer what they were.
     """
@@ -102,15 +93,8 @@ def prepared(
     folder = directory / "inputs" / f"{made.name}-{digest}"
     ready = folder / READY
     if ready.is_file():
-        sums = _kept_sums(made, ready)
-        if sums is not None:
-            changed = [name for name, now in _sums(made, folder).items() if now != sums[name]]
-            if changed:
-                raise SchedlabError(
-                    f"input {made.name}: {folder / changed[0]} is no longer what was measured"
-                    " before",
-                    f"rm -r {folder}, and it is made again",
-                )
+        if sums := _kept_sums(made, ready):
+            _refuse_changed(made, folder, sums)
             return folder, sums
         tell(f"{ready} is damaged: what it was written for is made anew")
     if folder.exists():
@@ -130,6 +114,15 @@ def prepared(
     return folder, sums
 
 
+def _refuse_changed(made: Input, folder: Path, sums: Mapping[str, str]) -> None:
+    changed = [name for name, now in _sums(made, folder).items() if now != sums[name]]
+    if changed:
+        raise SchedlabError(
+            f"input {made.name}: {folder / changed[0]} is no longer what was measured before",
+            f"rm -r {folder}, and it is made again",
+        )
+
+
 def _kept_sums(made: Input, ready: Path) -> dict[str, str] | None:
     """What was written down of an input's files; None if that is damaged, as a crash leaves it."""
     try:
@@ -146,7 +139,6 @@ def _kept_sums(made: Input, ready: Path) -> dict[str, str] | None:
 
 
 def _sums(made: Input, folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file of an input."""
     sums = {}
     for name in made.files:
         try:

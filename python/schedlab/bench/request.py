@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import catalogue
-from schedlab.bench import policies as bench_policies
 from schedlab.bench import suite as suites
+from schedlab.bench.environment import KERNEL_OWN
 from schedlab.bench.plan import Plan, identity
 from schedlab.bench.suite import REPETITIONS_MAX, SIZES, Case, Suite
 from schedlab.digests import timestamp
@@ -79,10 +80,11 @@ class Request:
         if self.is_vm:
             refuse_duplicates("--kernel", list(self.kernels))
             platform.refuse_bad_cpus(self.cpus or CPUS)
-        of_machines = ("--kernel", self.kernels), ("--boots", self.boots), ("--cpus", self.cpus)
-        for option, value in (*of_machines, ("--memory", self.memory_mib)):
-            if value and not self.is_vm:
-                raise SchedlabError(f"{option} is for virtual machines", "add --on vm")
+        else:
+            of_machines = {"kernel": self.kernels, "boots": self.boots, "cpus": self.cpus}
+            for option, value in (of_machines | {"memory": self.memory_mib}).items():
+                if value:
+                    raise SchedlabError(f"--{option} is for virtual machines", "add --on vm")
         if self.is_vm and self.until is not None and self.again:
             raise SchedlabError(
                 "--again makes no other boots with --until-ci: all boots of a kernel are looked at"
@@ -104,8 +106,15 @@ class Request:
 
     @property
     def policy_names(self) -> list[str]:
-        """The policies that take turns, or the kernel's own scheduler alone."""
-        return bench_policies.parse(self.policies)
+        """The policies that take turns; without them, whatever schedules this machine."""
+        if self.policies is None:
+            return [KERNEL_OWN]
+        names = [name.strip() for name in self.policies.split(",")]
+        if not all(names) or len(set(names)) < len(names):
+            why = "names no policy" if not all(names) else "names a policy twice"
+            hint = f"write bfs,cfs; {KERNEL_OWN} is the kernel's own scheduler"
+            raise BadValue("--policies", self.policies, why, hint)
+        return names
 
     @property
     def width(self) -> float | None:
@@ -115,10 +124,9 @@ class Request:
         percent = PERCENT.fullmatch(self.until.strip())
         number = float(percent[1]) if percent else 0.0
         if not PERCENT_LEAST <= number <= PERCENT_MOST:
+            why = "is not a percentage that can be reached"
             hint = f"give one from {PERCENT_LEAST}% to {PERCENT_MOST:g}%, as in 1%"
-            raise BadValue(
-                "--until-ci", self.until, "is not a percentage that can be reached", hint
-            )
+            raise BadValue("--until-ci", self.until, why, hint)
         return number / 100
 
     @property
@@ -172,7 +180,4 @@ class Request:
 def last_series(kept: Measurements, campaign: Callable[[int], Campaign]) -> int:
     """The number of the last campaign of a series that the store has; 0 if it has none."""
     known = {one.id for one in kept.campaigns()}
-    number = 0
-    while campaign(number + 1).id in known:
-        number += 1
-    return number
+    return next(number for number in itertools.count() if campaign(number + 1).id not in known)

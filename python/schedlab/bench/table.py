@@ -11,16 +11,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.bench.answers import (
-    Answer,
-    CaseRow,
-    Sample,
-    answers,
-    floors,
-    notes,
-    setups,
-    tests,
-)
+from schedlab.bench.answers import Answer, CaseRow, Sample, answers, floors, notes, setups, tests
 from schedlab.bench.forms import detectable_text, legend, location_and_spread, runs_text
 from schedlab.bench.limits import limits
 from schedlab.bench.overall import Together, explanation, together

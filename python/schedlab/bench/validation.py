@@ -58,9 +58,7 @@ DUELS = (
     ),
     # Whether the two share a CPU depends on what else runs: see docs/guides/calibrate.md.
     Duel(
-        "lat_ctx, 2 processes, any CPU",
-        "lat-ctx -n 2 --rounds 20000",
-        "lat_ctx n=2 rounds=20000",
+        "lat_ctx, 2 processes, any CPU", "lat-ctx -n 2 --rounds 20000", "lat_ctx n=2 rounds=20000"
     ),
     Duel(
         "counter, 4 processes",
@@ -68,9 +66,7 @@ DUELS = (
         "counter n=4 work={alone_ns}ns startup_min=0ns startup_max=0ns poll_work=0ns",
     ),
     Duel(
-        "make -j2",
-        "play {make} --with jobs=2 --with size=50 --seed {seed}",
-        "make jobs=2 size=50",
+        "make -j2", "play {make} --with jobs=2 --with size=50 --seed {seed}", "make jobs=2 size=50"
     ),
 )
 ALONE = Duel("counter, alone", f"counter -n 1 --to {COUNT_TO}", "")

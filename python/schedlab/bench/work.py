@@ -8,10 +8,12 @@ panic with the repetition that was lost.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -71,14 +73,9 @@ class CampaignRun:
         """A repetition that was made, with `facts` in its manifest; `failure` of them is what went
         wrong.
         """
-        failure = facts["failure"]
-        manifest = {
-            "command": self.command(turn),
-            "values": dict(turn.case.values),
-            "block": turn.block,
-            "boot_id": self.boot,
-            **facts,
-        }
+        failure, values = facts["failure"], dict(turn.case.values)
+        place = {"values": values, "block": turn.block, "boot_id": self.boot}
+        manifest = {"command": self.command(turn), **place, **facts}
         return Repetition(
             case_digest=self.plan.digests[turn.case.name],
             case_name=turn.case.name,
@@ -110,7 +107,8 @@ class RunHere(CampaignRun):
     tell: Callable[[str], None] = lambda text: None
     """Called with what went wrong, as the next with what is measured now."""
     begins: Callable[[str], None] = lambda text: None
-    _failures: dict[tuple[str, str], int] = field(default_factory=dict)
+    # In a row, by case and policy.
+    _failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     _spent_s: dict[str, list[float]] = field(default_factory=dict)
 
     def measure(self) -> None:
@@ -120,12 +118,12 @@ class RunHere(CampaignRun):
         be loaded.
         """
         for policy, turns in self.tally.remaining(self.boot):
-            if not any(map(self._is_hopeful, turns)):
+            if all(self._has_failed(turn.case, policy) for turn in turns):
                 continue
             with self.in_force(policy):
                 for turn in turns:
                     # Decided now: a case may have failed for good in its warm-up.
-                    if self._is_hopeful(turn):
+                    if not self._has_failed(turn.case, policy):
                         self._make(turn)
 
     @property
@@ -170,10 +168,7 @@ class RunHere(CampaignRun):
         ]
 
     def _has_failed(self, case: Case, policy: str) -> bool:
-        return self._failures.get((case.name, policy), 0) >= FAILURES_MAX
-
-    def _is_hopeful(self, turn: Turn) -> bool:
-        return not self._has_failed(turn.case, turn.policy)
+        return self._failures[case.name, policy] >= FAILURES_MAX
 
     def _make(self, turn: Turn) -> None:
         self.begins(self.title(turn))
@@ -182,7 +177,7 @@ class RunHere(CampaignRun):
         self.commit(repetition)
         place = (turn.case.name, turn.policy)
         failed = repetition.status == FAILED
-        self._failures[place] = self._failures.get(place, 0) + 1 if failed else 0
+        self._failures[place] = self._failures[place] + 1 if failed else 0
         self._spent_s.setdefault(turn.case.name, []).append(time.monotonic() - began_s)
         if failed:
             self.tell(f"error: {repetition.case_name} failed: {failure_text(repetition)}")
@@ -205,12 +200,11 @@ class RunHere(CampaignRun):
 
     def _change_of_scheduler(self, policy: str, facts: Mapping[str, Any]) -> str | None:
         """What is wrong if not one scheduler was in force all along, and the right one."""
-        in_force = [facts["before"]["scheduler"], facts["after"]["scheduler"]]
-        if policy == KERNEL_OWN:
-            expected = self.campaign.condition["scheduler"]
-            if in_force != [expected, expected]:
-                return f"the scheduler changed: {expected}, then {' and '.join(in_force)}"
-        elif KERNEL_OWN in in_force:
+        in_force = [facts[moment]["scheduler"] for moment in ("before", "after")]
+        expected = self.campaign.condition["scheduler"]
+        if policy == KERNEL_OWN and in_force != [expected, expected]:
+            return f"the scheduler changed: {expected}, then {' and '.join(in_force)}"
+        if policy != KERNEL_OWN and KERNEL_OWN in in_force:
             return f"{policy} was no longer in force: the kernel ended it, see `dmesg`"
         return None
 
@@ -236,11 +230,10 @@ def failure_text(repetition: Repetition) -> str:
 def facts_of(benchmark: Benchmark, ended: program.Ended) -> dict[str, Any]:
     """For a manifest: how a program ended, what it took, the end of what it wrote, and what ended
     its search if it was one."""
-    names = ("wall_ns", "user_ns", "system_ns", "status", "timed_out")
-    facts = {name: getattr(ended, name) for name in names}
-    facts |= {name: getattr(ended, name)[-KEPT_CHARACTERS:] for name in ("stdout", "stderr")}
+    facts = dataclasses.asdict(ended)
+    facts |= {name: facts[name][-KEPT_CHARACTERS:] for name in ("stdout", "stderr")}
     ended_by = _by_json(benchmark.ended_by, ended.stdout) if benchmark.ended_by else None
-    return facts if ended_by is None else {**facts, "ended_by": str(ended_by)}
+    return facts if ended_by is None else facts | {"ended_by": str(ended_by)}
 
 
 def value_of(record: Record, ended: program.Ended) -> tuple[float | None, str | None]:
@@ -274,5 +267,4 @@ def _by_json(path: str, output: str) -> Any:
 
 
 def _by_regex(pattern: str, output: str) -> str | None:
-    matches = re.findall(pattern, output)
-    return matches[-1] if matches else None
+    return next(reversed(re.findall(pattern, output)), None)
