@@ -82,6 +82,16 @@ def output(
         raise SchedlabError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
+def end(process: subprocess.Popen, wait_s: float) -> None:
+    """Ends a process: asks it to, and kills it if it is still there after `wait_s`."""
+    process.terminate()
+    try:
+        process.wait(wait_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def signal_name(number: int) -> str:
     """SIGKILL for 9; a signal without name, such as one for real time, by its number."""
     try:

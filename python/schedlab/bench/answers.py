@@ -22,6 +22,7 @@ from schedlab.statistics.estimates import Estimate, Verdict, log_estimate, media
 from schedlab.statistics.evidence import Comparison, Pair
 from schedlab.statistics.independence import log_mad
 from schedlab.statistics.noise_floor import Null
+from schedlab.statistics.samples import by_key
 from schedlab.store.measurements import OK, Campaign, Measurements, Repetition
 
 BOOTS_FOR_KERNELS_MIN = 3
@@ -113,10 +114,7 @@ class Sample:
     @property
     def by_boot(self) -> dict[str, list[float]]:
         """The values of each boot, by the boot, in the order in which they were made."""
-        values: dict[str, list[float]] = {}
-        for boot, value in zip(self.boots, self.values, strict=True):
-            values.setdefault(boot, []).append(value)
-        return values
+        return by_key(zip(self.boots, self.values, strict=True))
 
 
 @dataclass
@@ -237,23 +235,19 @@ def answers(rows: Sequence[CaseRow]) -> list[Answer]:
 
 def tests(rows: Sequence[CaseRow]) -> dict[str, list[str]]:
     """The benchmarks that each test was made of, by the sentence that says which and why."""
-    names: dict[str, list[str]] = {}
-    for row in rows:
-        if row.comparison:
-            names.setdefault(row.comparison.why.sentence, []).append(row.name)
-    return names
+    return by_key((row.comparison.why.sentence, row.name) for row in rows if row.comparison)
 
 
 def floors(rows: Sequence[CaseRow]) -> list[str]:
     """What is known of what the machine differs from itself by, each in a sentence."""
-    texts: dict[Null, list[str]] = {}
+    texts = []
     for row in rows:
         pairs = [pair for pair in (row.comparison.pairs if row.comparison else ()) if pair.floor]
         for pair in pairs:
             which = f" ({pair.a})" if len(pairs) > 1 else ""
             text = f"{row.name}{which} {percent(pair.floor.change)}"
-            texts.setdefault(pair.floor.of, []).append(text)
-    return [f"{', '.join(of_kind)}: {FLOOR_OF[kind]}" for kind, of_kind in texts.items()]
+            texts.append((pair.floor.of, text))
+    return [f"{', '.join(of_kind)}: {FLOOR_OF[kind]}" for kind, of_kind in by_key(texts).items()]
 
 
 def notes(rows: Sequence[CaseRow]) -> list[str]:
@@ -285,7 +279,9 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[CaseRow]:
             if not one.warm_up:
                 row = made.setdefault((machine, one.case_digest), _row(campaign, one))
                 sample = row.samples.setdefault(setup_of(campaign, one.policy), Sample())
-                sample.add(campaign.id, one, _tools(around.facts))
+                tools = sorted(around.facts["tools"].items())
+                versions = ", ".join(f"{name} {version}" for name, version in tools)
+                sample.add(campaign.id, one, versions)
     in_order = sorted(made.values(), key=lambda row: order[row.machine, row.name])
     present = _of_last_form(in_order, asked_at)
     _tell_apart(present)
@@ -320,10 +316,7 @@ def setups(rows: Sequence[CaseRow]) -> list[Setup]:
 
 def names_of(setups: Sequence[Setup]) -> dict[Setup, str]:
     """A name for each, with the build of its kernel, or of its policy, where two need that."""
-    alike: dict[str, list[Setup]] = {}
-    for setup in setups:
-        alike.setdefault(setup.name, []).append(setup)
-    names = {}
+    alike, names = by_key((setup.name, setup) for setup in setups), {}
     for setup in setups:
         others = alike[setup.name]
         builds = [setup.version] if len({one.version for one in others}) > 1 else []
@@ -338,12 +331,9 @@ def _name_setups(rows: Sequence[CaseRow]) -> None:
     So a build that two machines have in common has one name, and two machines with a build of their
     own each are those of one kernel.
     """
-    of_machine: dict[str, list[CaseRow]] = {}
-    for row in rows:
-        of_machine.setdefault(row.machine, []).append(row)
     built = {
         setup.name
-        for some in of_machine.values()
+        for some in by_key((row.machine, row) for row in rows).values()
         for setup, name in names_of(setups(some)).items()
         if name != setup.name
     }
@@ -356,12 +346,9 @@ def _of_last_form(
     rows: Sequence[CaseRow], asked_at: Mapping[tuple[str, str], str]
 ) -> list[CaseRow]:
     """Of rows that differ in nothing but command or inputs, the one that was asked for last."""
-    forms: dict[tuple, list[CaseRow]] = {}
-    for row in rows:
-        values = tuple(sorted((name, repr(value)) for name, value in row.values.items()))
-        forms.setdefault((row.machine, row.name, values), []).append(row)
     last = []
-    for alike in forms.values():
+    same = ((row.machine, row.name, repr(sorted(row.values.items()))) for row in rows)
+    for alike in by_key(zip(same, rows, strict=True)).values():
         present = max(alike, key=lambda row: asked_at[row.machine, row.digest])
         earlier = [row for row in alike if row is not present]
         present.nr_earlier = sum(len(s.values) for row in earlier for s in row.samples.values())
@@ -375,11 +362,8 @@ def _tell_apart(rows: Sequence[CaseRow]) -> None:
     If some cases of a sweep are there at two sizes all of them say theirs, so that those of one
     size are still one sweep.
     """
-    twins: dict[str, list[CaseRow]] = {}
-    for row in rows:
-        twins.setdefault(row.name, []).append(row)
     varied: dict[str, dict[str, None]] = {}
-    for alike in twins.values():
+    for alike in by_key((row.name, row) for row in rows).values():
         of_benchmark = varied.setdefault(alike[0].benchmark, {})
         for name in dict.fromkeys(name for row in alike for name in row.values):
             if len({repr(row.values.get(name)) for row in alike}) > 1:
@@ -388,7 +372,3 @@ def _tell_apart(rows: Sequence[CaseRow]) -> None:
         named = (name for name in varied[row.benchmark] if name in row.values)
         untold = [name for name in named if f" {name}=" not in row.name]
         row.name += "".join(f" {name}={row.values[name]}" for name in untold)
-
-
-def _tools(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(facts["tools"].items()))

@@ -27,6 +27,8 @@ PROGRAM = programs.BENCH.name
 PROGRAM_HELP = "The native benchmarks.  [default: in the checkout, or on PATH]"
 MEASURES_S_MAX = 300
 
+# The simulated scheduler that is nearest to the kernel's own, from Linux 6.6 on.
+POLICY = "eevdf"
 DISTANCES = ("same", "smt", "cache", "node", "remote")
 HZ_DEFAULT = 250
 # A hop in the simulator that takes a switch's cost apart from the rest.
@@ -298,12 +300,17 @@ def fitting_switch_ns(hop_ns: float, known: Mapping[str, Cost]) -> int:
 def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
     """What a message from a task to the next in a ring takes on one CPU of these costs."""
     machine = _loaded(file_text("for taking hops apart", "own", HZ_DEFAULT, {}, costs))
-    policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, "eevdf"))
-    ring = catalogue.find(catalogue.WORKLOADS, "lat_ctx")
     rounds = 2 * HOPS // tasks
-    workload = catalogue.load_workload(ring, {"n": str(tasks), "rounds": str(rounds)})
-    result = catalogue.native().simulate(policy, machine, workload, 1, {})
+    result = simulated(machine, "lat_ctx", {"n": str(tasks), "rounds": str(rounds)}, 1)
     return result["makespan_ns"] / (tasks * rounds)
+
+
+def simulated(machine: Any, workload: str, parameters: Mapping[str, str], seed: int) -> dict:
+    """The result of a workload on a machine under `POLICY`."""
+    policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, POLICY))
+    path = catalogue.find(catalogue.WORKLOADS, workload)
+    tasks = catalogue.load_workload(path, parameters)
+    return catalogue.native().simulate(policy, machine, tasks, seed, {})
 
 
 @dataclass(frozen=True)

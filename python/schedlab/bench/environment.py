@@ -159,6 +159,8 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
     """
     uname = os.uname()
     config = kernel_config(root)
+    paths = sorted((root / CPU_FOLDER / "vulnerabilities").glob("*"))
+    vulnerabilities = [path for path in paths if _read(path) is not None]
     return {
         "machine": machine(root),
         "kernel": {
@@ -169,7 +171,7 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
             "config_sha256": config and hashlib.sha256(config.encode()).hexdigest(),
             "preemption": preemption(config, root),
             **dict(zip(("hz", "hz_source"), hz(config), strict=True)),
-            "mitigations": _mitigations(root),
+            "mitigations": {path.name: _read(path) for path in vulnerabilities} or None,
         },
         "scheduler": scheduler(root),
         "governor": _one_text(root, "cpu*/cpufreq/scaling_governor"),
@@ -397,11 +399,6 @@ def _virtual(root: Path) -> str | None:
         return ""
     product = _read(root / "sys/class/dmi/id/product_name")
     return product or _read(root / "sys/hypervisor/type") or "a hypervisor"
-
-
-def _mitigations(root: Path) -> dict[str, str] | None:
-    paths = sorted((root / CPU_FOLDER / "vulnerabilities").glob("*"))
-    return {path.name: text for path in paths if (text := _read(path)) is not None} or None
 
 
 def _one_text(root: Path, pattern: str) -> str | None:

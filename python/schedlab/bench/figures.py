@@ -109,7 +109,9 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
     There is at least one row, those of a group are together; `baseline` names the line at 1.
     """
     figure = go.Figure()
-    places = _row_places(rows)
+    # Rows stand one apart, and groups two thirds of a row more.
+    steps = (1.0 if a.group == b.group else 1.66 for a, b in itertools.pairwise(rows))
+    places = list(itertools.accumulate(steps, initial=0.0))
     ratios = [row.ratio for row in rows]
     bounds = [b for of in ratios for b in (of.low, of.ratio, of.high) if b is not None]
     low, high = min([*bounds, 0.97]), max([*bounds, 1.03])
@@ -220,12 +222,6 @@ def _y_range(
 
 
 # ---- forest -------------------------------------------------------------------------------------
-
-
-def _row_places(rows: Sequence[ForestRow]) -> list[float]:
-    """Rows stand one apart, and groups two thirds of a row more, where there is more than one."""
-    steps = (1.0 if a.group == b.group else 1.66 for a, b in itertools.pairwise(rows))
-    return list(itertools.accumulate(steps, initial=0.0))
 
 
 def _draw_rows(

@@ -16,6 +16,7 @@ from schedlab.statistics import evidence
 from schedlab.statistics.digits import change_percent, number
 from schedlab.statistics.estimates import Verdict, adjusted, benjamini_hochberg
 from schedlab.statistics.overall import CELLS_MIN, Overall, Vote, overall, shared_vote
+from schedlab.statistics.samples import by_key
 
 # Of more it is not known whether it is all.
 HETEROGENEITY_TOLD_MAX = 0.99
@@ -149,9 +150,7 @@ def _ballots(of: _Votes, machines: Mapping[str, str]) -> Iterator[tuple[str, dic
 
 
 def _by_benchmark(cases: Mapping[CaseKey, Vote]) -> dict[str, Vote]:
-    votes: dict[str, list[Vote]] = {}
-    for (name, _), vote in cases.items():
-        votes.setdefault(name.split(" ")[0], []).append(vote)
+    votes = by_key((name.split(" ")[0], vote) for (name, _), vote in cases.items())
     return {name: shared_vote(some) for name, some in votes.items()}
 
 

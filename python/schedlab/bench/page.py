@@ -33,6 +33,7 @@ from schedlab.statistics.digits import number, p_number, p_text, percent, with_i
 from schedlab.statistics.effects import RESAMPLES, SEED
 from schedlab.statistics.estimates import QUANTILE_LEVELS, THRESHOLD, Verdict, estimate
 from schedlab.statistics.evidence import WORDS
+from schedlab.statistics.samples import by_key
 from schedlab.store.measurements import Campaign, Measurements, Surroundings
 
 # More one-way plots of one benchmark are folded away where a curve shows them together.
@@ -145,11 +146,11 @@ def _machine_names(
 def _headlines(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[tuple[str, str]]:
     """For each setup on each machine, where it is faster, slower or the same, the largest first."""
     several = len({answer.row.machine for answer in answers}) > 1
-    groups: dict[str, list[Answer]] = {}
+    names = []
     for answer in answers:
         where = f", {machines[answer.row.machine]}" if several else ""
-        name = f"{answer.pair.a} against {answer.pair.b}{where}"
-        groups.setdefault(name, []).append(answer)
+        names.append(f"{answer.pair.a} against {answer.pair.b}{where}")
+    groups = by_key(zip(names, answers, strict=True))
     return [(name, _headline(group)) for name, group in groups.items()]
 
 
@@ -205,18 +206,16 @@ def _verdict_table(
 
 def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[FigurePanel]:
     """Of each machine, the ratios of all its comparisons."""
-    panels = []
-    for machine, name in machines.items():
-        these = [one for one in answers if one.row.machine == machine]
-        if not these:
-            continue
+    panels, of_machine = [], by_key((one.row.machine, one) for one in answers)
+    for machine in (one for one in machines if one in of_machine):
+        these = of_machine[machine]
         rows = [
             ForestRow(one.row.name, one.pair.a, one.pair.ratio, one.verdict, one.pair.change)
             for one in these
         ]
         against = dict.fromkeys(one.pair.b for one in these)
         baseline = next(iter(against)) if len(against) == 1 else "the first of each"
-        panels.append(FigurePanel(name, pages.script(forest_figure(rows, baseline))))
+        panels.append(FigurePanel(machines[machine], pages.script(forest_figure(rows, baseline))))
     return panels
 
 
@@ -227,10 +226,8 @@ def _sections(
     rows: Sequence[CaseRow], names: Names, looks: Looks, machines: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """One benchmark on one machine each: its cases differ in the values of parameters."""
-    groups: dict[tuple[str, str], list[CaseRow]] = {}
-    for row in rows:
-        if any(one.values for one in row.samples.values()):
-            groups.setdefault((row.machine, row.benchmark), []).append(row)
+    measured = [row for row in rows if any(one.values for one in row.samples.values())]
+    groups = by_key(((row.machine, row.benchmark), row) for row in measured)
     several = len({machine for machine, _ in groups}) > 1
     sections = []
     for (machine, benchmark), cases in groups.items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -19,9 +18,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO
 
+from schedlab import programs
 from schedlab.bench.environment import KERNEL_OWN
 from schedlab.errors import SchedlabError
-from schedlab.kernel import loading
+from schedlab.kernel import loading, result
 
 # Compiling, verifying and attaching a policy; and giving the machine back.
 ATTACH_WAIT_S = 60.0
@@ -59,12 +59,7 @@ def in_force(policy: str, command: Sequence[str] = (sys.executable, "-m", "sched
             time.sleep(SETTLE_S)
             yield
         finally:
-            loader.terminate()
-            try:
-                loader.wait(loading.STOP_WAIT_S)
-            except subprocess.TimeoutExpired:
-                loader.kill()
-                loader.wait()
+            programs.end(loader, loading.STOP_WAIT_S)
 
 
 def _die_with(parent: int, number: signal.Signals) -> None:
@@ -80,7 +75,7 @@ def _wait_until_attached(
     deadline_s = time.monotonic() + ATTACH_WAIT_S
     while time.monotonic() < deadline_s:
         told.seek(0)
-        if any(_is_attached(line) for line in told):
+        if any(record["record"] == "attached" for record in result.parse(told)):
             return
         if loader.poll() is not None:
             errors.seek(0)
@@ -90,10 +85,3 @@ def _wait_until_attached(
         f"policy {policy} was not attached after {ATTACH_WAIT_S:.0f} s",
         f"`schedlab load {policy}` shows what happens",
     )
-
-
-def _is_attached(line: str) -> bool:
-    try:
-        return json.loads(line).get("record") == "attached"
-    except ValueError:
-        return False  # A line that is still being written.

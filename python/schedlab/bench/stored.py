@@ -11,7 +11,7 @@ from schedlab.bench import suite as suites
 from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.shown import print_note
-from schedlab.store.measurements import Campaign, Measurements, Repetition, Surroundings
+from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.runs import Store
 
 # What a repetition is and gave.
@@ -78,7 +78,9 @@ def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
     rows = []
     for campaign in _campaigns(kept, suite):
         for one, around in kept.measured_in(campaign.id):
-            rows.append(_row(campaign, one) | _environment(around))
+            warnings = "; ".join(what for what, _ in around.warnings)
+            facts = {"captured_at": around.captured_at, **around.facts, "warnings": warnings}
+            rows.append(_row(campaign, one) | dict(_flat("environment.", facts)))
     return rows
 
 
@@ -143,12 +145,6 @@ def _row(campaign: Campaign, one: Repetition) -> dict[str, Any]:
     }
     row |= {f"parameter.{name}": value for name, value in manifest.get("values", {}).items()}
     return row | {name: manifest.get(name) for name in MEANWHILE}
-
-
-def _environment(around: Surroundings) -> dict[str, Any]:
-    warnings = "; ".join(what for what, _ in around.warnings)
-    facts = {"captured_at": around.captured_at, **around.facts, "warnings": warnings}
-    return dict(_flat("environment.", facts))
 
 
 def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

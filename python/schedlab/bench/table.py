@@ -33,7 +33,9 @@ def print_results(rows: Sequence[CaseRow], title: str) -> None:
     """The answer on stdout."""
     compared = answers(rows)
     lines = together(compared)
-    _name_machines(rows)
+    if len({row.machine for row in rows}) > 1:
+        for row in rows:
+            row.name = f"{row.name} on {row.machine}"
     print_medians(rows, title)
     if compared:
         _print_compared(compared)
@@ -57,108 +59,87 @@ def print_medians(rows: Sequence[CaseRow], title: str) -> None:
     several = len(setups(rows)) > 1
     samples = [(row, setup, one) for row in rows for setup, one in row.samples.items()]
     # Told only where there is some.
-    counted = [head for head in ("noisy", "failed") if any(_nr(one, head) for *_, one in samples)]
-    _print(
-        title,
-        [
-            {"benchmark": row.name} | ({"measured on": row.names[setup]} if several else {})
-            for row, setup, _ in samples
-        ],
-        [
-            _cells(row, one) | {head: str(_nr(one, head) or "") for head in counted}
-            for row, _, one in samples
-        ],
-    )
+    counted = ["noisy"] if any(one.nr_noisy for *_, one in samples) else []
+    counted += ["failed"] if any(one.nr_failed for *_, one in samples) else []
+    lines = []
+    for row, setup, sample in samples:
+        names = {"benchmark": row.name} | ({"measured on": row.names[setup]} if several else {})
+        lines.append((names, _cells(row, sample, counted)))
+    _print(title, lines)
     print_data(SPREAD)
 
 
-def _nr(sample: Sample, head: str) -> int:
-    return getattr(sample, f"nr_{head}")
-
-
-def _cells(row: CaseRow, sample: Sample) -> Cells:
+def _cells(row: CaseRow, sample: Sample, counted: Sequence[str]) -> Cells:
     centre = sample.estimate
-    if centre is None:
-        nothing = dict.fromkeys(("unit", "median, 95 %", "mean", "SD", "MAD"), DASH)
-        return nothing | {"unit": row.unit, "runs": "0"}
-    mean, sd, mad = location_and_spread(sample)
-    median = with_interval(centre.median, centre.low, centre.high)
-    spread = {"mean": mean, "SD": sd, "MAD": mad}
-    return {"unit": row.unit, "median, 95 %": median} | spread | {"runs": str(centre.n)}
+    cells = dict.fromkeys(("unit", "median, 95 %", "mean", "SD", "MAD"), DASH)
+    if centre is not None:
+        cells["median, 95 %"] = with_interval(centre.median, centre.low, centre.high)
+        cells |= zip(("mean", "SD", "MAD"), location_and_spread(sample), strict=True)
+    cells |= {"unit": row.unit, "runs": str(len(sample.values))}
+    return cells | {head: str(getattr(sample, f"nr_{head}") or "") for head in counted}
 
 
 def _print_compared(compared: Sequence[Answer]) -> None:
     """Every setup against the first."""
-    _print(
-        "compared",
-        [
-            {"benchmark": one.row.name, "measured on": one.pair.a, "against": one.pair.b}
-            for one in compared
-        ],
-        [
-            {
-                "change": one.pair.change,
-                "verdict": one.word,
-                "p": p_number(one.p_table),
-                "raw p": p_number(one.pair.ratio.p_value),
-                "shows from": detectable_text(one),
-                f"runs for {100 * THRESHOLD:g} %": runs_text(one),
-            }
-            for one in compared
-        ],
-    )
+    lines = []
+    for one in compared:
+        names = {"benchmark": one.row.name, "measured on": one.pair.a, "against": one.pair.b}
+        figures = {
+            "change": one.pair.change,
+            "verdict": one.word,
+            "p": p_number(one.p_table),
+            "raw p": p_number(one.pair.ratio.p_value),
+            "shows from": detectable_text(one),
+            f"runs for {100 * THRESHOLD:g} %": runs_text(one),
+        }
+        lines.append((names, figures))
+    _print("compared", lines)
 
 
-def _print_together(lines: Sequence[Together]) -> None:
+def _print_together(together: Sequence[Together]) -> None:
     """What several benchmarks or machines say together."""
-    _print(
-        "together, compared",
-        [{"measured on": one.name, "against": one.against, "over": one.over} for one in lines],
-        [
-            {
-                "change": one.change,
-                "verdict": one.word,
-                "df": str(one.result.degrees_of_freedom),
-                "p": p_number(one.p_table),
-                "range": one.range,
-                "I²": one.heterogeneity,
-                "faster : slower": one.signs,
-            }
-            for one in lines
-        ],
-    )
+    lines = []
+    for one in together:
+        names = {"measured on": one.name, "against": one.against, "over": one.over}
+        figures = {
+            "change": one.change,
+            "verdict": one.word,
+            "df": str(one.result.degrees_of_freedom),
+            "p": p_number(one.p_table),
+            "range": one.range,
+            "I²": one.heterogeneity,
+            "faster : slower": one.signs,
+        }
+        lines.append((names, figures))
+    _print("together, compared", lines)
 
 
-def _print(title: str, names: Sequence[Cells], figures: Sequence[Cells]) -> None:
+def _print(title: str, lines: Sequence[tuple[Cells, Cells]]) -> None:
     """A table, in as many parts as stdout's width asks for, each with the names at its left.
 
     What all is against is told in the title where it is one.
     """
-    against = {cells.get("against") for cells in names} - {None}
+    if not lines:
+        return
+    left_heads, right_heads = map(list, lines[0])
+    against = {names["against"] for names, _ in lines} if "against" in left_heads else set()
     if len(against) == 1:
         title += f" with {against.pop()}"
-        names = [{head: cells[head] for head in cells if head != "against"} for cells in names]
+        left_heads.remove("against")
 
     def build(heads: Sequence[str]) -> Table:
         table = Table(box=box.SIMPLE, title=escape(title), title_justify="left", title_style="bold")
-        for head in names[0]:
+        for head in left_heads:
             table.add_column(head, overflow="fold")
         for head in heads:
             justify = "left" if head in WORDS else "right"
             table.add_column(head, justify=justify, no_wrap=True)
-        for left, right in zip(names, figures, strict=True):
-            table.add_row(*map(escape, [*left.values(), *(right[head] for head in heads)]))
+        for names, figures in lines:
+            cells = [*(names[head] for head in left_heads), *(figures[head] for head in heads)]
+            table.add_row(*map(escape, cells))
         return table
 
-    if figures:
-        print_columns(list(figures[0]), build)
-
-
-def _name_machines(rows: Sequence[CaseRow]) -> None:
-    """Where there are several, every row's name says which machine it is of."""
-    if len({row.machine for row in rows}) > 1:
-        for row in rows:
-            row.name = f"{row.name} on {row.machine}"
+    print_columns(right_heads, build)
 
 
 def _print_lines(lines: Sequence[str]) -> None:

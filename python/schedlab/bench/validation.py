@@ -25,7 +25,6 @@ from schedlab.bench import calibration
 if TYPE_CHECKING:
     from schedlab.statistics.estimates import Estimate
 
-POLICY = "eevdf"
 # Fewer give no interval of a median.
 REPEAT_MIN = 6
 COUNT_TO = 300_000_000
@@ -125,11 +124,9 @@ class DuelTimes:
 
 def simulated(duel: Duel, machine: Any, alone_ns: int, seed: int) -> Run:
     """A simulated repetition."""
-    policy = catalogue.load_policy(catalogue.find(catalogue.POLICIES, POLICY))
     name, *words = duel.simulated.format(alone_ns=alone_ns).split()
-    path = catalogue.find(catalogue.WORKLOADS, name)
-    workload = catalogue.load_workload(path, dict(word.split("=") for word in words))
-    result = catalogue.native().simulate(policy, machine, workload, seed, {})
+    parameters = dict(word.split("=") for word in words)
+    result = calibration.simulated(machine, name, parameters, seed)
     busy_ns = sum(result["cpu_time_ns"][of] for of in ("work", "kernel", "scheduler"))
     return Run(result["makespan_ns"] / 1e9, busy_ns / 1e9)
 

@@ -82,21 +82,10 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        _end(process)
+        process.stdout.close()
+        programs.end(process, STOP_WAIT_S)
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """Stops a guest that nobody listens to any more."""
-    process.stdout.close()
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(STOP_WAIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 @dataclass

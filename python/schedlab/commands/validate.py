@@ -11,7 +11,8 @@ import click
 
 from schedlab import catalogue, programs
 from schedlab.bench import calibration
-from schedlab.bench.validation import POLICY, REPEAT_MIN, DuelTimes, Here, compared
+from schedlab.bench.calibration import POLICY
+from schedlab.bench.validation import REPEAT_MIN, DuelTimes, Here, compared
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND
 from schedlab.report import tables

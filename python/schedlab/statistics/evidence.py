@@ -229,7 +229,11 @@ def compare_groups(
     _find_p_values(contests, large, picked)
     pairs = tuple(_pair(one, threshold) for one in contests)
     notes = _notes(sizes, series, contests, pairs)
-    return Comparison(picked, why, pairs, _omnibus(picked, large), series, tuple(notes))
+    tests = {Method.RANKS: variance.kruskal_wallis, Method.TUKEY_KRAMER: variance.pooled}
+    test = tests.get(picked, variance.welch)
+    # All of these take runs to be independent of each other.
+    omnibus = None if picked is Method.BLOCKS else test(large)
+    return Comparison(picked, why, pairs, omnibus, series, tuple(notes))
 
 
 def merged(comparisons: Sequence[Comparison], order: Sequence[str]) -> Comparison:
@@ -272,16 +276,6 @@ def over_table(pairs: Sequence[Pair]) -> list[tuple[float | None, Verdict]]:
     return [(p, pair.verdict_by(p)) for pair, p in zip(pairs, p_values, strict=True)]
 
 
-def _omnibus(method: Method, large: Mapping[str, Sample]) -> Omnibus | None:
-    if method is Method.BLOCKS:
-        return None  # Those that we have take runs to be independent of each other.
-    if method is Method.RANKS:
-        return variance.kruskal_wallis(large)
-    if method is Method.TUKEY_KRAMER:
-        return variance.pooled(large)
-    return variance.welch(large)
-
-
 # ---- the pairs ----------------------------------------------------------------------------------
 
 
@@ -305,34 +299,34 @@ def _find_p_values(
     contests: Sequence[Contest], large: Mapping[str, Sample], picked: Method
 ) -> None:
     """Fills in the raw and the adjusted p value of each pair that can be tested."""
-    tested = [one for one in contests if one.is_large and picked is not Method.NONE]
-    ranks = _rank_p(large) if picked is Method.RANKS else {}
+    of_all = {
+        Method.RANKS: _rank_p,
+        Method.GAMES_HOWELL: variance.games_howell,
+        Method.TUKEY_KRAMER: variance.tukey_kramer,
+    }
+    by_names = of_all[picked](large).items() if picked in of_all else ()
+    p_values = {frozenset(names): p_value for names, p_value in by_names}
+    tested = []
     for one in contests:
         p_value = one.ratio.p_value
         if one.method is Method.RANKS:
-            p_value = ranks.get(frozenset((one.a, one.b)))
-        one.ratio = replace(one.ratio, p_value=p_value if one in tested else None)
-    # Runs that are worth fewer than three have no test.
-    tested = [one for one in tested if one.ratio.p_value is not None]
+            p_value = p_values.get(frozenset((one.a, one.b)))
+        if not one.is_large or picked is Method.NONE:
+            p_value = None
+        one.ratio = replace(one.ratio, p_value=p_value)
+        # Runs that are worth fewer than three have no test.
+        tested += [one] if p_value is not None else []
+    adjusted = estimates.holm([one.ratio.p_value for one in tested])
     if picked in (Method.GAMES_HOWELL, Method.TUKEY_KRAMER):
-        is_pooled = picked is Method.TUKEY_KRAMER
-        test = variance.tukey_kramer if is_pooled else variance.games_howell
-        p_values = _either_way(test(large))
         adjusted = [p_values[frozenset((one.a, one.b))] for one in tested]
-    else:
-        adjusted = estimates.holm([one.ratio.p_value for one in tested])
     for one, p_adjusted in zip(tested, adjusted, strict=True):
         one.p_adjusted = float(p_adjusted)
 
 
-def _rank_p(large: Mapping[str, Sample]) -> dict[frozenset[str], float]:
+def _rank_p(large: Mapping[str, Sample]) -> dict[tuple[str, ...], float]:
     if len(large) > 2:
-        return _either_way(variance.dunn(large))
-    return {frozenset(large): float(scipy.stats.mannwhitneyu(*large.values()).pvalue)}
-
-
-def _either_way(p_values: Mapping[tuple[str, str], float]) -> dict[frozenset[str], float]:
-    return {frozenset(names): p_value for names, p_value in p_values.items()}
+        return variance.dunn(large)
+    return {tuple(large): float(scipy.stats.mannwhitneyu(*large.values()).pvalue)}
 
 
 def _pair(one: Contest, threshold: float) -> Pair:

@@ -4,7 +4,8 @@ Measurements come from files and programs, so a bad value is the world's doing a
 BadValue names the sample, the value and a way out.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,7 @@ from schedlab.errors import BadValue
 _ROUNDING = 64 * np.finfo(np.float64).eps
 
 Sample = NDArray[np.float64]
+K, V = TypeVar("K"), TypeVar("V")
 
 
 def finite(name: str, values: ArrayLike) -> Sample:
@@ -76,7 +78,12 @@ def grouped(
     if sample.size != len(groups):
         why = f"are not as many as its runs, {sample.size}"
         raise BadValue(f"{kind} of sample {name!r}", len(groups), why, "name that of each run")
-    by_group: dict[Hashable, list[float]] = {}
-    for group, value in zip(groups, sample, strict=True):
-        by_group.setdefault(group, []).append(float(value))
-    return {group: np.array(of_group) for group, of_group in by_group.items()}
+    return {group: np.array(of) for group, of in by_key(zip(groups, sample, strict=True)).items()}
+
+
+def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key, both in their order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
