@@ -5,8 +5,6 @@ Only what was measured on one machine, of one benchmark with the same command an
 put side by side. `evidence` decides what follows; `answers` is where it is asked.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -307,6 +305,11 @@ def setup_of(campaign: Campaign, policy: str = KERNEL_OWN) -> Setup:
     scheduler = condition["scheduler"] if policy == KERNEL_OWN else policy
     built = condition.get("policy", "")
     return Setup(condition["kernel"], condition["version"], scheduler, campaign.label, built)
+
+
+def samples(rows: Sequence[CaseRow]) -> list[tuple[CaseRow, Setup, Sample]]:
+    """All samples of all rows, in order."""
+    return [(row, setup, one) for row in rows for setup, one in row.samples.items()]
 
 
 def setups(rows: Sequence[CaseRow]) -> list[Setup]:

@@ -11,8 +11,6 @@ With `--until-ci` a boot is one run. A case ends in all guests at once, when the
 known: were one guest booted on alone, what changes with time would look like what sets it apart.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 import uuid

@@ -1,11 +1,9 @@
 """Measurements as texts that the terminal and the page share, and as data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-from schedlab.bench.answers import Answer, CaseRow, Sample, Setup, answers
+from schedlab.bench.answers import Answer, CaseRow, Sample, Setup, answers, samples
 from schedlab.report.forms import DASH
 from schedlab.statistics.digits import number, percent
 from schedlab.statistics.estimates import THRESHOLD
@@ -49,8 +47,7 @@ def results_json(rows: Sequence[CaseRow]) -> list[dict[str, Any]]:
     against = {(id(answer.row), answer.setup): answer for answer in answers(rows)}
     return [
         _sample_json(row, setup, sample) | {"against_first": answer and _answer_json(answer)}
-        for row in rows
-        for setup, sample in row.samples.items()
+        for row, setup, sample in samples(rows)
         for answer in [against.get((id(row), setup))]
     ]
 

@@ -4,8 +4,6 @@ The same facts as `environment.capture` has of a real machine, so that tables an
 know the difference, and the words that say what it is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Everything that can be missing is found here, before anything is booted. In a gu
 a shell nor a package, only `schedlab-bench`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools

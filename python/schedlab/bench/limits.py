@@ -1,12 +1,10 @@
 """What keeps rows of measurements, and comparisons of them, from saying more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from schedlab.bench.answers import BOOTS_FOR_KERNELS_MIN, CaseRow, Sample, Setup
+from schedlab.bench.answers import BOOTS_FOR_KERNELS_MIN, CaseRow, Setup, samples
 from schedlab.report.forms import count_text
 from schedlab.statistics import stopping
 from schedlab.statistics.digits import number, p_text
@@ -40,16 +38,10 @@ def limits(rows: Sequence[CaseRow]) -> list[str]:
 
 def ends(rows: Sequence[CaseRow]) -> Iterator[str]:
     """What ended searches for a limit."""
-    for row, setup, sample in _samples(rows):
+    for row, setup, sample in samples(rows):
         where = f"{row.name}, {row.names[setup]}" if len(row.samples) > 1 else row.name
         for ended_by, nr in sample.ended_by.items():
             yield f"{where}: {nr} of {len(sample.values)} searches were ended by {ended_by}"
-
-
-def _samples(rows: Sequence[CaseRow]) -> Iterator[tuple[CaseRow, Setup, Sample]]:
-    for row in rows:
-        for setup, sample in row.samples.items():
-            yield row, setup, sample
 
 
 def _pairs(rows: Sequence[CaseRow]) -> list[tuple[CaseRow, Setup]]:
@@ -58,14 +50,13 @@ def _pairs(rows: Sequence[CaseRow]) -> list[tuple[CaseRow, Setup]]:
 
 
 def _disturbed(rows: Sequence[CaseRow]) -> Iterator[str]:
-    samples = [sample for _, _, sample in _samples(rows)]
-    nr_noisy = sum(one.nr_noisy for one in samples)
+    nr_noisy = sum(one.nr_noisy for *_, one in samples(rows))
     if not nr_noisy:
         return
-    nr_runs = sum(len(one.values) for one in samples)
+    nr_runs = sum(len(one.values) for *_, one in samples(rows))
     changes = {
         f"{row.name}, {row.names[setup]}": log_estimate(one.undisturbed).mean / one.geometric.mean
-        for row, setup, one in _samples(rows)
+        for row, setup, one in samples(rows)
         if one.nr_noisy and len(one.undisturbed) >= RUNS_FOR_INTERVAL_MIN
     }
     without = ""
@@ -82,7 +73,7 @@ def _disturbed(rows: Sequence[CaseRow]) -> Iterator[str]:
 def _states(rows: Sequence[CaseRow]) -> Iterator[str]:
     """Two states of the machine, and whether these go with its boots; but where a comparison has a
     note of them already."""
-    for row, setup, sample in _samples(rows):
+    for row, setup, sample in samples(rows):
         name = row.names[setup]
         series = row.comparison.independence if row.comparison else {}
         if name in series and series[name].states is not None:
@@ -175,7 +166,7 @@ def _other_tools(rows: Sequence[CaseRow]) -> Iterator[str]:
 def _boots_that_differ(rows: Sequence[CaseRow]) -> Iterator[str]:
     """By Welch's analysis of variance; what differs between boots is no part of a ratio within a
     block of one."""
-    for row, setup, sample in _samples(rows):
+    for row, setup, sample in samples(rows):
         if len(row.samples) < 2 or (
             row.comparison and all(pair.is_blocked for pair in row.comparison.pairs)
         ):
@@ -198,7 +189,7 @@ def _boots_that_differ(rows: Sequence[CaseRow]) -> Iterator[str]:
 
 
 def _several_tools(rows: Sequence[CaseRow]) -> Iterator[str]:
-    for row, _, sample in _samples(rows):
+    for row, _, sample in samples(rows):
         if len(sample.tools) > 1:
             which = "; ".join(sorted(sample.tools))
             yield f"{row.name}: measured with {len(sample.tools)} versions of tools: {which}"

@@ -1,7 +1,5 @@
 """Measures what is asked for, here or in virtual machines, and keeps every repetition."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ still one program. Machines vote on what all of them measured, or on one case ea
 vote, each taken on one machine; no repetition of one is ever put beside another's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A page is of one suite and all the campaigns of it that a store holds, on one ma
 the store holds, so that it can be cited as it stands; most stand in the page's template.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +69,7 @@ def render(
 ) -> str:
     """The page as one HTML text; see `write`."""
     rows = bench_answers.rows(kept, chosen)
-    if not any(one.values for row in rows for one in row.samples.values()):
+    if not any(one.values for *_, one in bench_answers.samples(rows)):
         raise SchedlabError(
             f"{kept.store.path} has no repetition that succeeded", f"{chosen[-1].command}"
         )
@@ -88,7 +86,7 @@ def render(
         title=title,
         description=description,
         rows=rows,
-        samples=[one for row in rows for one in row.samples.values()],
+        samples=[one for *_, one in bench_answers.samples(rows)],
         setups=list(names.values()),
         measured_on=[machines[one] for one in dict.fromkeys(row.machine for row in rows)],
         words=WORDS,
@@ -173,7 +171,7 @@ def _headline(answers: Sequence[Answer]) -> str:
 def _limits(rows: Sequence[CaseRow], answers: Sequence[Answer]) -> list[str]:
     """What a reader must not conclude, and why, beside what `bench.limits` says."""
     sentences = []
-    if nr_failed := sum(one.nr_failed for row in rows for one in row.samples.values()):
+    if nr_failed := sum(one.nr_failed for *_, one in bench_answers.samples(rows)):
         sentences.append(f"{count_text(nr_failed, 'repetition')} failed and are in no number")
     blind = [
         one
@@ -234,8 +232,7 @@ def _sections(
         curves = _curves(cases, names, looks)
         samples = [
             ({"case": row.name, "setup": names[setup]}, sample)
-            for row in cases
-            for setup, sample in row.samples.items()
+            for row, setup, sample in bench_answers.samples(cases)
             if sample.values
         ]
         section = {
@@ -316,7 +313,7 @@ def swept(rows: Sequence[CaseRow]) -> str | None:
 
 def _methods(rows: Sequence[CaseRow], chosen: Sequence[Campaign]) -> dict[str, Any]:
     """Numbers and names for the paragraphs on method; lists are sorted."""
-    samples = [one for row in rows for one in row.samples.values()]
+    samples = [one for *_, one in bench_answers.samples(rows)]
     counts = {len(one.values) for one in samples}
     widths = {one.definition["until"] for one in chosen} - {None}
     has_boots = any(row.has_boots_apart(one) for row in rows for one in row.others)

@@ -4,8 +4,6 @@ All of it is pure: what remains follows from the plan and from what was made, so
 was stopped goes on as one that never was.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ ends one process and is seen, and the machine goes back to the kernel's own sche
 happens to us.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

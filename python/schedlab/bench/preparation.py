@@ -4,8 +4,6 @@ An input is made once and known by the SHA-256 of its files from then on: result
 differ are results of different benchmarks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -9,8 +9,6 @@ longer than many a program that is measured. So the program cannot ask the kerne
 and a watcher does that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors
@@ -18,7 +16,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.bench.suite import Command
@@ -74,22 +72,6 @@ class Ended:
         if self.status < 0:
             return f"{signal_name(-self.status)} ended it"
         return f"exit status {self.status}" if self.status else None
-
-
-@dataclass
-class _Tail:
-    """The last bytes of a stream."""
-
-    most: int
-    kept: bytearray = field(default_factory=bytearray)
-
-    def add(self, chunk: bytes) -> None:
-        self.kept += chunk
-        if len(self.kept) > 2 * self.most:
-            del self.kept[: -self.most]
-
-    def text(self) -> str:
-        return bytes(self.kept[-self.most :]).decode(errors="replace")
 
 
 def run(command: Command, timeout_s: float, directory: Path) -> Ended:
@@ -153,7 +135,7 @@ def _not_started(argv: Sequence[str], error: OSError) -> Ended:
 
 
 def _wait(process: subprocess.Popen, started_ns: int, timeout_s: float) -> Ended:
-    tails = {process.stdout: _Tail(STDOUT_BYTES_MAX), process.stderr: _Tail(STDERR_BYTES_MAX)}
+    tails = {process.stdout: bytearray(), process.stderr: bytearray()}
     pidfd = os.pidfd_open(process.pid)
     try:
         with selectors.DefaultSelector() as selector:
@@ -181,8 +163,8 @@ def _wait(process: subprocess.Popen, started_ns: int, timeout_s: float) -> Ended
         wall_ns=wall_ns,
         user_ns=round(used.ru_utime * 1e9),
         system_ns=round(used.ru_stime * 1e9),
-        stdout=tails[process.stdout].text(),
-        stderr=tails[process.stderr].text(),
+        stdout=tails[process.stdout][-STDOUT_BYTES_MAX:].decode(errors="replace"),
+        stderr=tails[process.stderr][-STDERR_BYTES_MAX:].decode(errors="replace"),
     )
 
 
@@ -200,10 +182,12 @@ def _read_until(
             chunk = b""
             with contextlib.suppress(BlockingIOError):
                 chunk = os.read(key.fd, READ_BYTES)
-            if chunk:
-                tails[key.fileobj].add(chunk)
-            else:
+            if not chunk:
                 selector.unregister(key.fileobj)
+                continue
+            tails[key.fileobj] += chunk
+            if len(tails[key.fileobj]) > 2 * STDOUT_BYTES_MAX:
+                del tails[key.fileobj][:-STDOUT_BYTES_MAX]
     return True
 
 

@@ -1,7 +1,5 @@
 """What is to be measured, in the words of the options of `schedlab bench`."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence

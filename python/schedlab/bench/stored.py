@@ -1,7 +1,5 @@
 """What a report or an export has of the measurements of a store: pages and rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ the place, the value and a way out, because a misspelt key would otherwise chang
 without a word. `cases` makes of a suite what is run: a benchmark with one value for each parameter.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

@@ -3,15 +3,23 @@
 Where a table is too wide, the columns of its numbers come in several parts, below each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.bench.answers import Answer, CaseRow, Sample, answers, floors, notes, setups, tests
+from schedlab.bench.answers import (
+    Answer,
+    CaseRow,
+    Sample,
+    answers,
+    floors,
+    notes,
+    samples,
+    setups,
+    tests,
+)
 from schedlab.bench.forms import detectable_text, legend, location_and_spread, runs_text
 from schedlab.bench.limits import limits
 from schedlab.bench.overall import Together, explanation, together
@@ -57,12 +65,12 @@ def print_results(rows: Sequence[CaseRow], title: str) -> None:
 def print_medians(rows: Sequence[CaseRow], title: str) -> None:
     """Only the table of results: location, spread, runs, how many were noisy or failed."""
     several = len(setups(rows)) > 1
-    samples = [(row, setup, one) for row in rows for setup, one in row.samples.items()]
+    measured = samples(rows)
     # Told only where there is some.
-    counted = ["noisy"] if any(one.nr_noisy for *_, one in samples) else []
-    counted += ["failed"] if any(one.nr_failed for *_, one in samples) else []
+    counted = ["noisy"] if any(one.nr_noisy for *_, one in measured) else []
+    counted += ["failed"] if any(one.nr_failed for *_, one in measured) else []
     lines = []
-    for row, setup, sample in samples:
+    for row, setup, sample in measured:
         names = {"benchmark": row.name} | ({"measured on": row.names[setup]} if several else {})
         lines.append((names, _cells(row, sample, counted)))
     _print(title, lines)

@@ -6,8 +6,6 @@ Every repetition is committed the moment it ends, so a campaign goes on after a 
 panic with the repetition that was lost.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -54,8 +54,10 @@ def comparison_circles(samples: Mapping[str, ArrayLike]) -> dict[str, Circle]:
     if table is None:
         return {}
     q = float(scipy.stats.studentized_range.ppf(CONFIDENCE, len(checked), table.df_within))
-    error = q / math.sqrt(2) * math.sqrt(table.variance_within)
     return {
-        name: Circle(float(np.mean(sample)), error / math.sqrt(sample.size))
+        name: Circle(
+            centre=float(np.mean(sample)),
+            radius=q / math.sqrt(2) * math.sqrt(table.variance_within / sample.size),
+        )
         for name, sample in checked.items()
     }
