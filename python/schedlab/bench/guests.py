@@ -44,7 +44,7 @@ def begin(
     host = environment.capture()
     for warning in guest_facts.warnings(guests[0].platform, host):
         note(warning.text)
-    plan = request.plan({}, request.policy_names)
+    plan = request.plan({})
 
     def campaign(guest: Guest, number: int) -> Campaign:
         of_policy = dataclasses.replace(plan, policies=[guest.policy])

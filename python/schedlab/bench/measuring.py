@@ -117,7 +117,7 @@ def _begin(
     for warning in warnings:
         note(warning.text)
     facts["inputs"] = _prepare(request, values, directory, note)
-    plan = request.plan(facts["inputs"], request.policy_names)
+    plan = request.plan(facts["inputs"])
     condition = environment.condition(facts)
 
     def campaign(number: int) -> Campaign:

@@ -55,7 +55,7 @@ class Request:
     policies: str | None = None
     """Names with commas between; None for whatever schedules this machine."""
     on: str = HERE
-    # Only virtual machines have the next four: "vm".
+    # The next four are for "vm" alone.
     kernels: Sequence[str] = ()
     boots: int | None = None
     cpus: str | None = None
@@ -132,16 +132,13 @@ class Request:
         """How often each kernel is booted, with `until` at most."""
         return self.boots or (BOOTS if self.until is None else BOOTS_UNTIL)
 
-    def plan(self, inputs: Mapping[str, Any], policies: Sequence[str]) -> Plan:
-        """What a campaign measures under these policies; in a virtual machine, what a boot does.
-
-        `inputs` are the digests of the inputs that there are.
-        """
+    def plan(self, inputs: Mapping[str, Any]) -> Plan:
+        """What a campaign measures, or in virtual machines a boot, with these digests of inputs."""
         cases = self.cases
         return Plan(
             cases=cases,
             digests={case.name: case.digest(inputs) for case in cases},
-            policies=policies,
+            policies=self.policy_names,
             seed=self.seed,
             repetitions={case.name: self._repetitions(case) for case in cases},
             warm_up={case.name: case.benchmark.warm_up for case in cases},

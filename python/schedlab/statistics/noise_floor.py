@@ -36,15 +36,10 @@ class Null(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """`change` is relative, 0.02 is 2 %: as much longer, or as much shorter as that is a factor.
-
-    `nr_a` and `nr_b` are the parts, of the kind `of`, that each sample was divided into.
-    """
+    """`change` is relative, 0.02 is 2 %: as much longer, or as much shorter as that is a factor."""
 
     change: float
     of: Null
-    nr_a: int
-    nr_b: int
 
 
 def noise_floor(
@@ -72,7 +67,7 @@ def noise_floor(
     error = math.sqrt(squares / degrees * (1 / len(of_a) + 1 / len(of_b)))
     limit = student_quantile(degrees) * error
     change = math.expm1(min(limit, math.log(CHANGE_MAX)))
-    return NoiseFloor(change, kind, len(of_a), len(of_b))
+    return NoiseFloor(change, kind)
 
 
 def _parts(name: str, values: ArrayLike, occasions: Sequence[Hashable]) -> list[Sample]:
