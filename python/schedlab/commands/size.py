@@ -85,23 +85,23 @@ def size_verb(policies: Sequence[str], kernels: bool, as_json: bool) -> int:
 
 
 def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
-    found = {}
+    sizes_of = {}
     for text in policies:
         # A set changes values, never sizes.
         source, _ = catalogue.find_policy(text)
         native = Path(catalogue.load_policy(source).object_path)
         label = catalogue.label_of(catalogue.split_set(text)[0])
-        found[label] = {"bpf": sections_of(bpf.object_of(source)), "native": sections_of(native)}
+        sizes_of[label] = {"bpf": sections_of(bpf.object_of(source)), "native": sections_of(native)}
     columns = {"text": "text_bytes", "data": "data_bytes", "bss": "bss_bytes", "total": "dec_bytes"}
     announced = _published("seed003_code_size", "object", columns)
     if as_json:
-        rows = [{"policy": policy, **sides} for policy, sides in found.items()]
+        rows = [{"policy": policy, **sides} for policy, sides in sizes_of.items()]
         tables.print_json({"policies": rows, "announced_2007": announced})
         return
     kernel = ("kernel:\ninstructions", "\ntext", "\ndata", "\nbss")
     headings = ("policy", *kernel, "simulator:\ncode", "\ndata", "\nbss")
     rows = []
-    for policy, sides in found.items():
+    for policy, sides in sizes_of.items():
         bpf_sizes, native_sizes = sides["bpf"], sides["native"]
         row = [policy, bpf_sizes["code"] // INSTRUCTION_BYTES]
         row += [bpf_sizes[name] for name in ("text", "data", "bss")]
