@@ -21,13 +21,11 @@ def weight_of(nice: int) -> int:
 
 
 def fair_shares(weights: Sequence[int], nr_cpus: int) -> list[float]:
-    """What each of these tasks gets of all CPU time that they get, by weight and one CPU at most.
+    """What each of these tasks gets of all CPU time that they get; the sum is 1.
 
     A task runs on one CPU at a time. One whose weight promises more than a CPU gets a whole one,
-    and the others share what is left by their weights; the last such share is the answer.
-
-    The tasks never sleep and may run on every CPU; weights are above 0, CPUs at least one. The sum
-    of the shares is 1.
+    and the others share what is left by their weights. The tasks never sleep and may run on every
+    CPU; weights are above 0, CPUs at least one.
 
     Source: A. Chandra, M. Adler, P. Goyal, P. Shenoy, "Surplus fair scheduling: a
     proportional-share CPU scheduling algorithm for symmetric multiprocessors", OSDI 2000: weights

@@ -70,12 +70,8 @@ class Stream(io.TextIOWrapper):
     """Takes the place of a standard stream; writes only what is `shown`, always as UTF-8."""
 
     def __init__(self, replaced: TextIO, told: str = "stream"):
-        super().__init__(
-            replaced.buffer,
-            encoding="utf-8",
-            line_buffering=replaced.line_buffering,
-            write_through=replaced.write_through,
-        )
+        buffering = {name: getattr(replaced, name) for name in ("line_buffering", "write_through")}
+        super().__init__(replaced.buffer, encoding="utf-8", **buffering)
         # Whoever closes it would close what both write to.
         self._replaced = replaced
         self._told = told

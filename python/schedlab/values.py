@@ -69,7 +69,11 @@ def parse_vary(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 
 def parse_values(place: str, text: str) -> tuple[Value, ...]:
     """The values of one varied parameter, in the order given; none twice."""
-    texts = _range_texts(place, text) if ".." in text else _listed_texts(place, text)
+    if ".." in text:
+        return distinct_values(place, _range_texts(place, text))
+    texts = [item.strip() for item in text.split(",")]
+    if not all(texts):
+        raise BadValue(place, text, "holds an empty value", "write a,b,c or a..b:step")
     return distinct_values(place, texts)
 
 
@@ -79,13 +83,6 @@ def distinct_values(place: str, texts: Sequence[str]) -> tuple[Value, ...]:
     if len(set(values)) < len(values):
         raise BadValue(place, ",".join(texts), "holds a value twice")
     return values
-
-
-def _listed_texts(place: str, text: str) -> list[str]:
-    items = [item.strip() for item in text.split(",")]
-    if not all(items):
-        raise BadValue(place, text, "holds an empty value", "write a,b,c or a..b:step")
-    return items
 
 
 def _range_texts(place: str, text: str) -> list[str]:

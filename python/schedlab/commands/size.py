@@ -113,15 +113,11 @@ def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
 
 
 def _tell_kernels(as_json: bool) -> None:
-    rows = [
-        {
-            "kernel": kernel["release"],
-            "scheduler": kernel["scheduler"],
-            "size": Path(kernel["image"]).stat().st_size,
-            **sections_of(Path(kernel["image"])),
-        }
-        for kernel in images.present()
-    ]
+    rows = []
+    for kernel in images.present():
+        image = Path(kernel["image"])
+        row = {"kernel": kernel["release"], "scheduler": kernel["scheduler"]}
+        rows.append(row | {"size": image.stat().st_size} | sections_of(image))
     before = _published("seed000_kernel_size", "kernel", {"size": "size_bytes"})
     if as_json:
         tables.print_json({"kernels": rows, "published_2009": before})

@@ -76,10 +76,8 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
     legend_rows = math.ceil((len(curves.today) + len(curves.then)) / LEGEND_COLUMNS)
     below_px = X_AXIS_PX + legend_rows * LEGEND_ROW_PX
     figure.update_layout(
-        height=TOP_PX + PLOT_PX + below_px,
-        margin={"t": TOP_PX, "b": below_px},
-        hovermode="closest",
-        showlegend=True,
+        height=TOP_PX + PLOT_PX + below_px, margin={"t": TOP_PX, "b": below_px},
+        hovermode="closest", showlegend=True,
         legend={
             "orientation": "h", "x": 0, "xanchor": "left",
             "y": -X_AXIS_PX / PLOT_PX, "yanchor": "top",
@@ -146,13 +144,10 @@ def _draw_then(figure: go.Figure, name: str, points: Sequence[Point], index: int
 def _curve(name: str, points: Sequence[Point], after: str) -> dict:
     """What every curve has; `after` stands behind a time where the pointer is."""
     return {
-        "name": escape(name),
-        "legendgroup": name,
-        "x": [point.x for point in points],
-        "y": [point.centre for point in points],
-        "mode": "lines+markers",
+        "name": escape(name), "legendgroup": name, "mode": "lines+markers",
+        "x": [point.x for point in points], "y": [point.centre for point in points],
         "hovertemplate": f"n = %{{x:,}}: %{{y:.4g}}{after}<extra>{escape(name)}</extra>",
-    }
+    }  # fmt: skip
 
 
 def _draw_names(
@@ -173,19 +168,13 @@ def _draw_names(
     places_of = ends | dict(zip(shown, places, strict=True))
     for name, place in places_of.items():
         figure.add_scatter(
-            legendgroup=name,
-            showlegend=False,
+            legendgroup=name, showlegend=False, cliponaxis=False, hoverinfo="skip",
             # Beyond the axis it would not be drawn at all.
-            x=[10 ** (x_range[1] - 1e-9)],
-            y=[10 ** (y_range[0] + place * height)],
+            x=[10 ** (x_range[1] - 1e-9)], y=[10 ** (y_range[0] + place * height)],
             visible=True if name in curves.shown else "legendonly",
-            mode="text",
-            text=[f"{looks[name].glyph} {figures.label(name)}"],
-            textposition="middle right",
-            textfont={"size": 13, "color": looks[name].ink},
-            cliponaxis=False,
-            hoverinfo="skip",
-        )
+            mode="text", text=[f"{looks[name].glyph} {figures.label(name)}"],
+            textposition="middle right", textfont={"size": 13, "color": looks[name].ink},
+        )  # fmt: skip
 
 
 def _draw_level(figure: go.Figure, level: Level, x_range: Sequence[float]) -> None:

@@ -297,11 +297,8 @@ def _draw_band(figure: go.Figure, points: Sequence[Point], look: Look) -> None:
     figure.add_scatter(
         x=xs + xs[::-1],
         y=[point.high for point in known] + [point.low for point in reversed(known)],
-        mode="none",
-        fill="toself",
-        fillcolor=f"rgba({red},{green},{blue},0.18)",
-        hoverinfo="skip",
-    )
+        mode="none", fill="toself", fillcolor=f"rgba({red},{green},{blue},0.18)", hoverinfo="skip",
+    )  # fmt: skip
 
 
 def whiskers(points: Sequence[Point], look: Look) -> dict:
@@ -359,23 +356,18 @@ def layout(x_title: str, y_title: str | None, right_px: int) -> dict:
     }  # fmt: skip
     title_font = {"size": 13, "color": FAINT_INK}
     return {
-        "template": None,
-        "height": PANEL_HEIGHT_PX,
-        "margin": {**_MARGIN, "r": right_px},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
+        "template": None, "height": PANEL_HEIGHT_PX, "margin": {**_MARGIN, "r": right_px},
+        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT_FAMILY, "size": 13, "color": INK},
-        "showlegend": False,
-        "dragmode": False,
+        "showlegend": False, "dragmode": False,
         "hovermode": "x unified" if y_title is not None else "closest",
         "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": GRID, "font": {"size": 12}},
         "xaxis": {
-            **axis,
-            "title": {"text": escape(x_title), "font": title_font, "standoff": 6},
+            **axis, "title": {"text": escape(x_title), "font": title_font, "standoff": 6},
             "showline": True,
         },
         "yaxis": {**axis, "title": {"text": y_title, "font": title_font, "standoff": 10}},
-    }
+    }  # fmt: skip
 
 
 def _scale_y_log(

@@ -118,12 +118,9 @@ class Progress:
         columns: list[progress.ProgressColumn] = [text("doing"), progress.TimeElapsedColumn()]
         if self._total:
             columns = [text("count"), progress.BarColumn(), text("doing"), Left(compact=True)]
-        bar = progress.Progress(
-            *columns,
-            console=Console(file=shown.own(sys.stderr)),
-            transient=True,
-            auto_refresh=not self._is_measured,
-        )
+        console = Console(file=shown.own(sys.stderr))
+        refreshes = not self._is_measured
+        bar = progress.Progress(*columns, console=console, transient=True, auto_refresh=refreshes)
         bar.add_task("", total=1.0, count=f"0/{self._total} {self._unit}", doing="", left="")
         bar.start()
         return bar
