@@ -72,7 +72,7 @@ def loop(run):
 
 
 def run_cells(wanted, jobs):
-    """Without other processes that claim cells, and with nobody to tell."""
+    """Without other processes that make cells, and with nobody to tell."""
     return sweep.run_cells(wanted, jobs, answer, lambda cell: True, ignore, ignore)
 
 

@@ -129,7 +129,7 @@ class Making:
     def _sweep(self, waiting: Sequence[Cell], jobs: int, locks: Locks, progress: Progress) -> None:
         """Makes every run that no other process is making."""
 
-        def claim(cell: Cell) -> bool:
+        def wants(cell: Cell) -> bool:
             if not locks.take(cell.key):
                 return False
             # It may have been finished after we looked, and before its lock was released.
@@ -147,7 +147,7 @@ class Making:
                 progress.note(sweep.slow_text(cell), key=cell.policy.label)
 
         runs = sweep.run_cells(
-            waiting, jobs, self.simulate, claim, tell_slow, progress.tell, self.order
+            waiting, jobs, self.simulate, wants, tell_slow, progress.tell, self.order
         )
         with contextlib.closing(runs):
             for cell, outcome in runs:

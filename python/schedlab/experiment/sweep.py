@@ -162,7 +162,7 @@ def run_cells(
     cells: Sequence[Cell],
     jobs: int,
     simulate: Simulate,
-    claim: Callable[[Cell], bool],
+    wants: Callable[[Cell], bool],
     tell_slow: Callable[[Cell], None],
     tell_printed: Tell,
     order: Order = longest_first,
@@ -170,7 +170,7 @@ def run_cells(
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
     Workers call `simulate`, a function of a module, so that it can be sent there. Cells start in
-    the order that `order` gives them, but for those for which `claim` says False; it may be asked
+    the order that `order` gives them, but for those for which `wants` says False; it may be asked
     more than once of a cell. `tell_slow` is told, again and again, of each cell that has been at
     work for `SLOW_AFTER_S`; `tell_printed` what a policy has printed, other than by `bpf_printk`,
     in the first of its cells in which it did. Closing the generator, or an exception in it such as
@@ -188,7 +188,7 @@ def run_cells(
         while waiting or crew.is_at_work:
             while waiting and crew.has_room:
                 cell = waiting.popleft()
-                if not claim(cell):
+                if not wants(cell):
                     continue
                 if loopers.count(cell.policy) < LOOPS_MAX:
                     crew.begin(cell, alone=cell.policy in killers)
