@@ -73,6 +73,7 @@ class Reading:
     @classmethod
     def now(cls) -> Reading:
         """Reads everything, in a fraction of a millisecond."""
+        counters = (time.monotonic_ns(), *_cpu_time(), _throttle_count(ROOT))
         state = {
             "load": _load_average(ROOT),
             "pressure": _pressure(ROOT),
@@ -80,7 +81,7 @@ class Reading:
             "frequency_khz": _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq"),
             "scheduler": scheduler(),
         }
-        return cls(time.monotonic_ns(), *_cpu_time(), _throttle_count(ROOT), state)
+        return cls(*counters, state)
 
 
 def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> dict[str, Any]:

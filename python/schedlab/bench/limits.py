@@ -21,18 +21,9 @@ SIGNIFICANT_BOOTS = 0.01
 
 def limits(rows: Sequence[CaseRow]) -> list[str]:
     """All that is to be known, each in a sentence."""
-    kinds = (
-        _disturbed,
-        _states,
-        ends,
-        _edited,
-        _few_boots,
-        _by_boot,
-        _one_after_the_other,
-        _other_tools,
-        _boots_that_differ,
-        _several_tools,
-    )
+    of_values = (_disturbed, _states, ends, _edited)
+    of_setups = (_few_boots, _by_boot, _one_after_the_other, _other_tools)
+    kinds = (*of_values, *of_setups, _boots_that_differ, _several_tools)
     return [sentence for kind in kinds for sentence in kind(rows)]
 
 

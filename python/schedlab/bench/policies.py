@@ -40,20 +40,20 @@ def in_force(policy: str, command: Sequence[str] = (sys.executable, "-m", "sched
     if policy == KERNEL_OWN:
         yield
         return
-    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+") as records, tempfile.TemporaryFile("w+") as errors:
         us = os.getpid()
         # A file and not a pipe: nobody reads on while programs are measured.
         loader = subprocess.Popen(
             [*command, "load", policy, "--json"],
             stdin=subprocess.DEVNULL,
-            stdout=told,
+            stdout=records,
             stderr=errors,
             start_new_session=True,
             # A policy that nobody takes back would schedule this machine for ever.
             preexec_fn=lambda: _die_with(us, signal.SIGTERM),
         )
         try:
-            _wait_until_attached(loader, policy, told, errors)
+            _wait_until_attached(loader, policy, records, errors)
             time.sleep(SETTLE_S)
             yield
         finally:
@@ -68,12 +68,12 @@ def _die_with(parent: int, number: signal.Signals) -> None:
 
 
 def _wait_until_attached(
-    loader: subprocess.Popen, policy: str, told: IO[str], errors: IO[str]
+    loader: subprocess.Popen, policy: str, records: IO[str], errors: IO[str]
 ) -> None:
     deadline_s = time.monotonic() + ATTACH_WAIT_S
     while time.monotonic() < deadline_s:
-        told.seek(0)
-        if any(record["record"] == "attached" for record in result.parse(told)):
+        records.seek(0)
+        if any(record["record"] == "attached" for record in result.parse(records)):
             return
         if loader.poll() is not None:
             errors.seek(0)

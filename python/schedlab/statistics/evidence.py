@@ -343,13 +343,9 @@ def _pair(one: Contest, threshold: float) -> Pair:
         medians = median_within(one.blocked) if one.blocked else median_ratio(one.of_a, one.of_b)
     if one.is_dependent:
         medians = estimates.without_interval(medians.n_a, medians.n_b, medians.ratio)
+    same = ("a", "b", "method", "ratio", "exchange_p", "p_adjusted", "floor")
     return Pair(
-        a=one.a,
-        b=one.b,
-        method=one.method,
-        ratio=one.ratio,
-        exchange_p=one.exchange_p,
-        p_adjusted=one.p_adjusted,
+        **{name: getattr(one, name) for name in same},
         verdict=estimates.verdict(one.ratio, one.p_adjusted, threshold, floor_change),
         medians=medians,
         resampled=None if one.blocked or one.is_dependent else mean_ratio(one.of_a, one.of_b),
@@ -357,7 +353,6 @@ def _pair(one: Contest, threshold: float) -> Pair:
         cliffs_delta=cliffs_delta(one.of_a, one.of_b),
         detectable=detectable,
         runs_needed=needed,
-        floor=floor,
     )
 
 
