@@ -1,6 +1,6 @@
 """What a report or an export has of the measurements of a store: pages and rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,6 @@ from schedlab import catalogue
 from schedlab.bench import suite as suites
 from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError, UnknownName
-from schedlab.shown import print_note
 from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.runs import Store
 
@@ -18,8 +17,13 @@ MEASURED = ("case_digest", "warm_up", "slot", "status", "value", "unit")
 MEANWHILE = ("wall_ns", "user_ns", "system_ns", "foreign_ns", "steal_ns", "throttled")
 
 
-def choose_suite(campaigns: Sequence[Campaign], suite: str | None, where: Path) -> list[Campaign]:
-    """The campaigns of a suite, of the latest if none is named; others are named on stderr.
+def choose_suite(
+    campaigns: Sequence[Campaign],
+    suite: str | None,
+    where: Path,
+    tell: Callable[[str], None] = lambda note: None,
+) -> list[Campaign]:
+    """The campaigns of a suite, of the latest if none is named; `tell` is told of the others.
 
     Raises SchedlabError if there is none, UnknownName if there are some and none of this suite.
     """
@@ -31,9 +35,7 @@ def choose_suite(campaigns: Sequence[Campaign], suite: str | None, where: Path) 
         raise UnknownName("suite", chosen, known, f"in {where}")
     others = [name for name in known if name != chosen]
     if others and suite is None:
-        print_note(
-            f"this is the latest suite; the others of {where}, for --suite: {', '.join(others)}"
-        )
+        tell(f"this is the latest suite; the others of {where}, for --suite: {', '.join(others)}")
     return [campaign for campaign in campaigns if campaign.suite == chosen]
 
 
@@ -47,10 +49,13 @@ def is_asked_for(store: Store, suite: str | None) -> bool:
     return campaigns[-1].asked_at > experiments[-1].asked_at
 
 
-def write_page(store: Store, suite: str | None, output: Path) -> dict[str, Any]:
-    """Writes the page of a suite's measurements; gives what `--json` tells of it."""
+def write_page(
+    store: Store, suite: str | None, output: Path, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Writes the page of a suite's measurements, chosen by `choose_suite`; gives what `--json`
+    tells of it."""
     kept = Measurements(store)
-    chosen = choose_suite(kept.campaigns(), suite, store.path)
+    chosen = choose_suite(kept.campaigns(), suite, store.path, tell)
     # Loading the statistics takes a while.
     from schedlab.bench import page
 

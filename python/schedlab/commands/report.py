@@ -45,7 +45,7 @@ def report_verb(store, output, wanted, suite, looked_at, scenario, as_json) -> i
             hint = "leave out what is of experiments"
             raise BadValue("--suite", suite, "is of measurements", hint)
         if not of_runs and stored.is_asked_for(opened, suite):
-            data = stored.write_page(opened, suite, output)
+            data = stored.write_page(opened, suite, output, print_note)
             return _tell(data, f"report of {data['repetitions']} repetitions: {output}", as_json)
         chosen, others = choose_experiment(opened, wanted)
         records = opened.runs(chosen.id)

@@ -19,6 +19,7 @@ from schedlab.notebook.answers import Comparison, runs_frame
 from schedlab.notebook.frames import RATIO, attributes, frame_of, parameters
 from schedlab.notebook.keywords import Path_, chosen_figure, command_line, listed, ours, path_of
 from schedlab.race.rows import heat_rows
+from schedlab.shown import print_note
 from schedlab.store.heats import Heats
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import DEFAULT_PATH, Store
@@ -216,7 +217,8 @@ class Campaigns:
         self.path = path
         self.outcome = outcome
         with Store(path, read_only=True) as kept:
-            self.suite = choose_suite(Measurements(kept).campaigns(), suite, path)[-1].suite
+            campaigns = Measurements(kept).campaigns()
+            self.suite = choose_suite(campaigns, suite, path, print_note)[-1].suite
 
     def frame(self) -> pandas.DataFrame:
         """A row a repetition; see `OpenStore.repetitions`."""
@@ -268,7 +270,7 @@ class Campaigns:
         path = path_of(path)
         user_file.refuse_unwritable(path, self.path)
         with Store(self.path, read_only=True) as kept:
-            write_page(kept, self.suite, path)
+            write_page(kept, self.suite, path, print_note)
         return path
 
     def _rows(self) -> list[CaseRow]:
