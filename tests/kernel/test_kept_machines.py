@@ -86,7 +86,7 @@ def with_machine(folder, booted):
 def run(text=b"hello", **options):
     """Starts the guest and waits for its end; gives it and the stages that it went through."""
     stages = []
-    with started(text, tells=functools.partial(_note, stages), **options) as ran:
+    with started(text, tell_stage=functools.partial(_note, stages), **options) as ran:
         list(ran)
         ran.judge_policy(did_well=True)
     assert ran.end == vm.POWERED_OFF, f"{ran.message}\n{ran.console}"
@@ -282,7 +282,7 @@ def test_a_policy_that_failed_is_not_kept(folder):
     assert len(set(folder.iterdir()) - before) == 1
     stages = []
     limits = vm.Limits(wall_s=0.01)
-    assert runs(fifo, limits=limits, tells=stages.append)["status"] == "failed"
+    assert runs(fifo, limits=limits, tell_stage=stages.append)["status"] == "failed"
     assert set(stages) <= {"restoring", "working"}
     assert set(folder.iterdir()) <= before
 

@@ -47,7 +47,7 @@ def run_on_kernel(
     prints: bool = False,
     is_policy_kept: bool = True,
     limits: vm.Limits = play.LIMITS,
-    tells: Callable[[str], None] | None = None,
+    tell_stage: Callable[[str], None] | None = None,
 ) -> tuple[dict, str]:
     """Boots, loads the policy if the cell has one, plays the workload once, and gives the result.
 
@@ -55,7 +55,7 @@ def run_on_kernel(
     panics or hangs is a result too. Beside it stands which boot the machine went on from: equal
     for all runs that did. Once the machine is gone, `tell` is told that it had to be started again
     and, with `prints`, each line that the policy printed. `is_policy_kept` is as in `vm.Policy`,
-    but no policy is kept that failed; `tells` is as in `vm.Boot`.
+    but no policy is kept that failed; `tell_stage` is as in `vm.Boot`.
 
     Raises SchedlabError or NativeError if the machine cannot be started.
     """
@@ -76,7 +76,7 @@ def run_on_kernel(
         seed=cell.seed & QEMU_SEED_MASK,
         record_kib_per_cpu=record_kib_per_cpu,
         limits=limits,
-        tells=tells,
+        tell_stage=tell_stage,
     )
     with machine as booted:
         records = kernel_result.parse(list(booted))
@@ -118,8 +118,8 @@ def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
     if the run cannot be made.
     """
     with Progress(0, "") as progress:
-        tells = functools.partial(tell_stage, progress, f"Linux {cell.platform.kernel.release}")
-        outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tells=tells)
+        tell = functools.partial(tell_stage, progress, f"Linux {cell.platform.kernel.release}")
+        outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tell_stage=tell)
         for note in outcome.notes:
             progress.tell(note)
     if outcome.fault is not None:

@@ -76,8 +76,8 @@ def texts(tunables: Mapping[str, int]) -> dict[str, str]:
 class Boot(contextlib.AbstractContextManager):
     """One boot: iterate over it for the guest's lines, then see how it ended.
 
-    `start_again` starts such a machine once more; None where that would end the same way. `tells`
-    is called now and then with how far the machine is: "booting", "saving", "restoring" or
+    `start_again` starts such a machine once more; None where that would end the same way.
+    `tell_stage` is told now and then how far the machine is: "booting", "saving", "restoring" or
     "working". `quiet_s` is as in `Limits`.
 
     Once it has ended, `end` is "powered_off", "panicked", "boot_timed_out", "not_restored",
@@ -97,15 +97,15 @@ class Boot(contextlib.AbstractContextManager):
     lines: list[str] = field(default_factory=list)
     failed_start: str = ""
     boot: str = ""
-    tells: Callable[[str], None] | None = None
+    tell_stage: Callable[[str], None] | None = None
     quiet_s: float | None = None
 
     def __iter__(self) -> Iterator[str]:
         """Every line, as it comes."""
         heard_s = time.monotonic()
         while not self.end:
-            if self.tells:
-                self.tells(self.machine.stage)
+            if self.tell_stage:
+                self.tell_stage(self.machine.stage)
             kind, text = self.machine.next(WAIT_S)
             if kind == "line":
                 self.lines.append(text)
@@ -220,14 +220,14 @@ def boot(
     *,
     accelerator: str | None = None,
     limits: Limits | None = None,
-    tells: Callable[[str], None] | None = None,
+    tell_stage: Callable[[str], None] | None = None,
     **machine,
 ) -> Boot:
     """Starts a kernel of the cache with an initramfs; `machine` is what else `_native.boot` takes.
 
     `job` and `policy` are initramfs that a guest of ours gets once it has booted, see `start`.
-    Where nothing else is said, the accelerator is KVM if it works here. `tells` is as in `Boot`.
-    Raises NativeError if there is no such kernel, no QEMU, or a value cannot be used.
+    Where nothing else is said, the accelerator is KVM if it works here; `tell_stage` is as in
+    `Boot`. Raises NativeError if there is no such kernel, no QEMU, or a value cannot be used.
     """
     native, directory = catalogue.native(), str(catalogue.kernels_directory())
     limits = limits or Limits()
@@ -246,4 +246,5 @@ def boot(
         **machine,
     )
     again = functools.partial(start, boot_effort_s=BOOT_EFFORT_AGAIN_S)
-    return Boot(start(boot_effort_s=BOOT_EFFORT_S), again, tells=tells, quiet_s=limits.quiet_s)
+    booting = start(boot_effort_s=BOOT_EFFORT_S)
+    return Boot(booting, again, tell_stage=tell_stage, quiet_s=limits.quiet_s)
