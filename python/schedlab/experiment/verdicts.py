@@ -116,30 +116,30 @@ class _Runs:
         published = definition.get("published") or {"times": (), "ideal": ""}
         self.ideal = published["ideal"]
         self.published_ns = {
-            _key(policy=time["policy"], machine=time["machine"], **time["varied"]): time[
+            _key({"policy": time["policy"], "machine": time["machine"], **time["varied"]}): time[
                 "makespan_ns"
             ]
             for time in published["times"]
         }
         self.runs = {
-            _key(policy=policy, machine=records[0].machine, **records[0].varied): records
+            _key({"policy": policy, "machine": records[0].machine, **records[0].varied}): records
             for cell in study.cells
             for policy, records in cell.runs.items()
         }
         self.shares = {}
         for row in share_errors(study):
             first = row.panel.cells[-1].runs[row.policy][0]
-            place = _key(policy=row.policy, machine=first.machine, **first.varied)
+            place = _key({"policy": row.policy, "machine": first.machine, **first.varied})
             self.shares[place] = row.shares
 
     def finding(self, claim: Mapping, of: Mapping, over: Mapping) -> ClaimFinding | None:
         """The claim in one place; None where that was not run."""
-        if _key(**of) not in self.runs:
+        if _key(of) not in self.runs:
             return None
         if claim["share_of_nice"] is not None:
             return self._share(claim, of)
         if claim["over_ideal"]:
-            nr_cpus = self.runs[_key(**of)][0].result["nr_cpus"]
+            nr_cpus = self.runs[_key(of)][0].result["nr_cpus"]
             parts = max(of[self.ideal] / nr_cpus, 1)
             return self._over(claim, of, {**of, self.ideal: 1}, parts)
         if claim["over"]:
@@ -158,7 +158,7 @@ class _Runs:
             compared = paired_ratio(list(sample.values()), [base[seed] for seed in sample])
         else:
             compared = ratio(list(sample.values()), list(base.values()))
-        one_ns, other_ns = (self.published_ns.get(_key(**place)) for place in (of, over))
+        one_ns, other_ns = (self.published_ns.get(_key(place)) for place in (of, over))
         published = claim["published"]
         if not published and one_ns and other_ns:
             published = one_ns / (other_ns * parts)
@@ -167,7 +167,7 @@ class _Runs:
 
     def _over_published(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
         """A time over the published one of the same place; None where there is none."""
-        twin_ns = self.published_ns.get(_key(**of))
+        twin_ns = self.published_ns.get(_key(of))
         if not twin_ns:
             return None
         sample = list(self._makespans_ns(of).values())
@@ -177,14 +177,14 @@ class _Runs:
 
     def why_nothing(self, claim: Mapping) -> str:
         """Why there is no number of a claim that names places."""
-        if not any(_key(**of) in self.runs for of in claim["of"]):
+        if not any(_key(of) in self.runs for of in claim["of"]):
             return "nothing of it was run"
         if claim["share_of_nice"] is not None:
             return f"no run has a share of CPU time for nice {claim['share_of_nice']}"
         return "there is nothing that it could be held against"
 
     def _share(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
-        shares = self.shares.get(_key(**of), ())
+        shares = self.shares.get(_key(of), ())
         got = next((share.got for share in shares if share.nice == claim["share_of_nice"]), None)
         if got is None:
             return None
@@ -192,7 +192,7 @@ class _Runs:
 
     def _makespans_ns(self, place: Mapping) -> dict[int, float]:
         """By seed; none where that was not run."""
-        runs = self.runs.get(_key(**place), ())
+        runs = self.runs.get(_key(place), ())
         return {record.seed: record.result["makespan_ns"] for record in runs}
 
 
@@ -212,7 +212,7 @@ def _finding(
     return ClaimFinding(where, *simulated, published, *bounds, is_paired)
 
 
-def _key(**place: object) -> tuple:
+def _key(place: Mapping) -> tuple:
     """What equal places have in common; equal numbers are equal, however they are written."""
     return tuple(sorted(place.items()))
 
