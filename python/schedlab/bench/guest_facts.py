@@ -13,6 +13,7 @@ from typing import Any
 from schedlab.bench import environment
 from schedlab.bench.environment import Warned
 from schedlab.kernel.platform import Platform
+from schedlab.report.forms import count_text
 
 # What a guest is asked for: files, and directories of files.
 PATHS = (
@@ -71,14 +72,16 @@ def facts(
         root = Path(directory)
         _plant(texts, root)
         captured = environment.capture(root=root)
+    how = ACCELERATORS[platform.accelerator]
     release = texts.get("/proc/sys/kernel/osrelease", platform.kernel.release).strip()
     # What a program is told by calls was told of this machine: the guest's are put in its place.
     captured["machine"] |= {
         "id": where["machine"],
-        "cpu_model": name(platform, host),
+        "cpu_model": f"virtual machine with {count_text(platform.nr_cpus, 'CPU')} ({how}) on"
+        f" {host['machine']['cpu_model']}",
         "nr_cpus": platform.nr_cpus,
         "nr_cpus_usable": platform.nr_cpus,
-        "virtual": f"QEMU {platform.qemu}, {ACCELERATORS[platform.accelerator]},"
+        "virtual": f"QEMU {platform.qemu}, {how},"
         f" {platform.memory_mib} MiB; its host: Linux {host['kernel']['release']}",
     }
     captured["kernel"] |= {
@@ -90,13 +93,6 @@ def facts(
     }
     captured["tools"] = {"qemu": platform.qemu, "schedlab-guest": platform.guest[:DIGITS]}
     return captured | {"vm": platform.facts, "host": dict(host)}
-
-
-def name(platform: Platform, host: Mapping[str, Any]) -> str:
-    """The virtual machine in the words of a table, which name what executes it."""
-    cpus = f"{platform.nr_cpus} CPU{'s' * (platform.nr_cpus != 1)}"
-    how = ACCELERATORS[platform.accelerator]
-    return f"virtual machine with {cpus} ({how}) on {host['machine']['cpu_model']}"
 
 
 def warnings(platform: Platform, host: Mapping[str, Any]) -> list[Warned]:
