@@ -203,9 +203,7 @@ class CaseRow:
 
 @dataclass(frozen=True)
 class Answer:
-    """One setup against the first of its row. `p_table` is adjusted for all that is compared, and
-    `verdict` heeds it.
-    """
+    """One setup against the first of its row; `verdict` heeds `p_table`, that of all answers."""
 
     row: CaseRow
     setup: Setup

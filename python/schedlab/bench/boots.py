@@ -137,8 +137,7 @@ class Boots:
 
         Two boots of a guest that are lost in a row end the trials with it, and two failures in a
         row those with a case in its later boots, until the command is given again. Raises
-        StoreError if a repetition cannot be kept, all before it are; NativeError if a machine
-        cannot be started.
+        StoreError if a repetition cannot be kept; NativeError if a machine cannot be started.
         """
         # In the order in which they were named: what others are compared with is the first.
         for campaign in self.campaigns.values():

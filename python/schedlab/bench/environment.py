@@ -293,8 +293,7 @@ def preemption(config: str | None, root: Path = ROOT) -> str | None:
 
 
 def hz(config: str | None) -> tuple[int, str]:
-    """Ticks a second, as configured, else as the resolution of the kernel's coarse clock shows; and
-    which of both."""
+    """Ticks a second, and whether configured or shown by the resolution of the coarse clock."""
     configured = re.search(r"^CONFIG_HZ=(\d+)$", config or "", re.MULTILINE)
     if configured:
         return int(configured[1]), "configuration"

@@ -64,9 +64,8 @@ def facts(
 ) -> dict[str, Any]:
     """The environment of one boot.
 
-    `texts` are the guest's files by their paths, `hz` the ticks a second of its kernel where they
-    are known, `where` the campaign's condition, `host` what `environment.capture` says of this
-    machine.
+    `texts` are the guest's files by their paths, `hz` its kernel's ticks a second if they are
+    known, `where` the campaign's condition, `host` this machine by `environment.capture`.
     """
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)

@@ -62,8 +62,9 @@ def _disturbed(rows: Sequence[CaseRow]) -> Iterator[str]:
 
 
 def _states(rows: Sequence[CaseRow]) -> Iterator[str]:
-    """Two states of the machine, and whether these go with its boots; but where a comparison has a
-    note of them already."""
+    """Two states of the machine, and whether they go with its boots, unless a note has them
+    already.
+    """
     for row, setup, sample in samples(rows):
         name = row.names[setup]
         series = row.comparison.independence if row.comparison else {}
@@ -155,8 +156,7 @@ def _other_tools(rows: Sequence[CaseRow]) -> Iterator[str]:
 
 
 def _boots_that_differ(rows: Sequence[CaseRow]) -> Iterator[str]:
-    """By Welch's analysis of variance; what differs between boots is no part of a ratio within a
-    block of one."""
+    """Not of pairs in blocks: what differs between boots is no part of a ratio within a boot."""
     for row, setup, sample in samples(rows):
         if len(row.samples) < 2 or (
             row.comparison and all(pair.is_blocked for pair in row.comparison.pairs)

@@ -74,8 +74,7 @@ def together(
     """All that can be said together of these answers; `machines` has names for people.
 
     For each setup against another: over the benchmarks of each machine, where there are two or
-    more; over machines, case by case and all at once. p values are adjusted as in
-    `evidence.over_table`.
+    more; over machines, case by case and all at once. p values are adjusted over all of this.
     """
     rows = [
         (name, against, over, overall(votes))

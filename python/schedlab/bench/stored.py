@@ -52,8 +52,7 @@ def is_asked_for(store: Store, suite: str | None) -> bool:
 def write_page(
     store: Store, suite: str | None, output: Path, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Writes the page of a suite's measurements, chosen by `choose_suite`; gives what `--json`
-    tells of it."""
+    """Writes the page of the suite that `choose_suite` chooses; gives what `--json` tells of it."""
     kept = Measurements(store)
     chosen = choose_suite(kept.campaigns(), suite, store.path, tell)
     # Loading the statistics takes a while.

@@ -68,9 +68,7 @@ class CampaignRun:
     def repetition(
         self, turn: Turn, started_at: str, facts: Mapping[str, Any], value: float | None
     ) -> Repetition:
-        """A repetition that was made, with `facts` in its manifest; `failure` of them is what went
-        wrong.
-        """
+        """A repetition that was made; `failure` of its `facts` is what went wrong, or None."""
         failure, values = facts["failure"], dict(turn.case.values)
         place = {"values": values, "block": turn.block, "boot_id": self.boot}
         manifest = {"command": self.command(turn), **place, **facts}
@@ -112,8 +110,7 @@ class RunHere(CampaignRun):
     def measure(self) -> None:
         """Makes every repetition that is not kept yet.
 
-        Raises StoreError if one cannot be kept, all before it are; SchedlabError if a policy cannot
-        be loaded.
+        Raises StoreError if one cannot be kept, SchedlabError if a policy cannot be loaded.
         """
         for policy, turns in self.tally.remaining(self.boot):
             if all(self._has_failed(turn.case, policy) for turn in turns):

@@ -61,8 +61,7 @@ class Estimate:
 class Ratio:
     """Geometric mean of a over geometric mean of b, dimensionless: below 1, a is the smaller.
 
-    All but the sizes and the ratio is None where a or b has fewer than `RUNS_FOR_INTERVAL_MIN`
-    runs.
+    All but sizes and ratio is None where a or b has fewer than `RUNS_FOR_INTERVAL_MIN` runs.
     """
 
     n_a: int

@@ -266,8 +266,7 @@ def merged(comparisons: Sequence[Comparison], order: Sequence[str]) -> Compariso
 
 
 def over_table(pairs: Sequence[Pair]) -> list[tuple[float | None, Verdict]]:
-    """The p value and the word of each pair of a table, so that at most 5 % of its claims are
-    false.
+    """P value and word of each pair of a table, so that at most 5 % of its claims are false.
 
     The p values adjusted within each comparison are adjusted once more over all, by the method of
     Benjamini and Hochberg, and decide the words: a word can only become weaker.

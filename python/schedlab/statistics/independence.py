@@ -34,8 +34,8 @@ STATE_DISTANCE_MIN = 6.5
 class Independence:
     """What a series of runs, in order of time, shows of drift, memory and states.
 
-    The four after `n` are None for fewer than `RUNS_FOR_INDEPENDENCE_MIN` runs or where nothing
-    varies.
+    The four after `n` are None where nothing varies, or of fewer than `RUNS_FOR_INDEPENDENCE_MIN`
+    runs.
     """
 
     n: int

@@ -130,9 +130,9 @@ def find_blocks(
 ) -> None:
     """Fills in `blocked`, unless a method without blocks is asked for.
 
-    Without `blocks` and with the method `BLOCKS`, runs of one place in each sample are a block.
-    Raises BadValue if a sample has not as many blocks as runs, or samples are of different sizes
-    then.
+    Without `blocks` and with the method `BLOCKS`, runs of one place in each sample are a block, so
+    that samples of different sizes are refused. Raises BadValue too if runs have not as many
+    blocks.
     """
     if blocks is None:
         if method is not Method.BLOCKS:
