@@ -36,13 +36,13 @@ def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: 
     return 0 if all(one.comparison.agrees for one in scenarios) else EXIT_FOUND
 
 
-def _print(one: ScenarioAgreement) -> None:
-    both = one.comparison
+def _print(scenario: ScenarioAgreement) -> None:
+    both = scenario.comparison
     share = f"shares within {both.share_difference_percent:.2f} points"
     what = f"agree: {len(both.played)} decisions"
     if not both.agrees:
-        of = f"{len(both.simulated)} simulated and {len(both.played)} played"
-        what = f"differ at decision {both.differs_at} of {of}"
-    click.echo(f"{one.policy:12} {one.scenario:12} {what}, {share}")
+        decisions = f"{len(both.simulated)} simulated and {len(both.played)} played"
+        what = f"differ at decision {both.differs_at} of {decisions}"
+    click.echo(f"{scenario.policy:12} {scenario.scenario:12} {what}, {share}")
     if not both.agrees:
-        click.echo("\n".join(agreement.story(both, one.names)))
+        click.echo("\n".join(agreement.story(both, scenario.names)))

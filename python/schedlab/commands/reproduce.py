@@ -150,7 +150,7 @@ def print_errata(original: Original) -> None:
         table = Table("where", box=box.SIMPLE)
         for head in ("printed", "what follows", "comment"):
             table.add_column(head, max_width=40)
-        for one in rows:
-            where = f"{one.where}: {one.item}"
-            table.add_row(*map(escape, (where, one.printed, one.what_follows, one.comment)))
+        for row in rows:
+            where = f"{row.where}: {row.item}"
+            table.add_row(*map(escape, (where, row.printed, row.what_follows, row.comment)))
         print_table(table)

@@ -71,6 +71,7 @@ def race_queues(
         is_number = isinstance(value, Integral) and value >= LEAST.get(name, value)
         if name in LEAST and not is_left_out and not is_number:
             raise BadValue(name, value, f"is not a whole number from {LEAST[name]} on")
+    trace = options.get("trace")
     asked = {
         "sizes": [int(size) if isinstance(size, Integral) else size for size in listed(n)],
         "workloads": listed(workloads),
@@ -78,7 +79,7 @@ def race_queues(
         "files": [path_of(path) for path in listed(files)],
         **options,
         "keys": listed(options.get("keys", ())),
-        "trace": options.get("trace") and path_of(options["trace"]),
+        "trace": None if trace is None else path_of(trace),
     }
     names = {"sizes": "-n", "workloads": "--workload", "structures": "--structure"}
     names["files"] = "--with"
