@@ -111,9 +111,7 @@ def simulate_cell(
     result = fault = hint = None
     try:
         built, tunables = _build(cell), dict(cell.policy.tunables)
-        result = native.simulate(
-            *built, cell.seed, tunables, cell.until_ns, timeline, tell, queues
-        )
+        result = native.simulate(*built, cell.seed, tunables, cell.until_ns, timeline, tell, queues)
     except (native.NativeError, ExperimentError) as error:
         fault, hint = str(error), getattr(error, "hint", None)
     except BaseException as error:
