@@ -1,7 +1,7 @@
 """Programs: those that are built beside the package, and those that are run for an answer."""
 
-import functools
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -65,15 +65,23 @@ def output(
     timeout_s: float,
     folder: Path | None = None,
     cpu: int | None = None,
+    memory_bytes: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """What a program answered, in the language of C, and with nothing to read; kept on `cpu`.
+    """What a program answered, in the language of C, and with nothing to read.
 
-    Its exit code may be any. Raises SchedlabError if it cannot be started, or takes longer.
+    It is kept on `cpu`, and gets no more than `memory_bytes` of memory. Its exit code may be any.
+    Raises SchedlabError if it cannot be started, or takes longer.
     """
-    keep = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
+
+    def limit() -> None:
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
+        if memory_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
     try:
         return subprocess.run(
-            command, preexec_fn=keep, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            command, preexec_fn=limit, stdin=subprocess.DEVNULL, capture_output=True, check=False,
             env=os.environ | {"LC_ALL": "C"}, cwd=folder, timeout=timeout_s,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:

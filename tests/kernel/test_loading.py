@@ -289,7 +289,7 @@ def test_every_end_leaves_the_kernel_on_its_own_scheduler_and_no_process(told):
 def test_a_line_a_second_tells_what_the_policy_does_until_it_is_interrupted(told):
     case = ended(told, "interrupted", 0)
     header, *lines = case["out"].splitlines()
-    assert header.split() == [*(title for title, _ in load.COLUMNS), "events"]
+    assert header.split() == [*load.COLUMNS, "events"]
     assert len(lines) >= 2
     for line in lines:
         at_s, unit, switches, enqueues, dispatches, *levels = line.replace(",", "").split()[:9]

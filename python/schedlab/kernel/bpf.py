@@ -23,6 +23,8 @@ from schedlab.shown import print_note
 CLANG_OLDEST = 19
 CLANG_NEWEST_TRIED = 30
 PROGRAM_TIMEOUT_S = 60
+# As much as the compiler of the simulator's build gets.
+MEMORY_BYTES_MAX = 2 << 30
 
 # -mcpu=v3 is what every kernel with sched_ext takes. Overflow and aliasing are as in the kernel.
 FLAGS = (
@@ -105,7 +107,7 @@ def _translate(
     # Of several that fit, clang takes the last.
     names = [f"-ffile-prefix-map={folder}={name}" for folder, name in reversed(_folders(source))]
     command = [clang.program, *FLAGS, *names, *mode, include, str(source)]
-    done = programs.output(command, PROGRAM_TIMEOUT_S, source.parent)
+    done = programs.output(command, PROGRAM_TIMEOUT_S, source.parent, memory_bytes=MEMORY_BYTES_MAX)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").rstrip()
         if "No space left on device" in said:
@@ -113,8 +115,12 @@ def _translate(
                 f"{source} could not be compiled, because the disk is full:\n{said}",
                 "make room in the cache or in TMPDIR, or set XDG_CACHE_HOME",
             )
+        hint = None
+        if "out of memory" in said:
+            limit = f"{MEMORY_BYTES_MAX >> 20} MiB of memory"
+            hint = f"the compiler gets {limit}: does the source expand to what has no end?"
         raise SchedlabError(
-            f"{source} does not compile for the kernel with {clang.program}:\n{said}"
+            f"{source} does not compile for the kernel with {clang.program}:\n{said}", hint
         )
     return done
 
