@@ -97,7 +97,7 @@ def repetitions(name, case, values, policy, more):
     nr_noisy, nr_failed = more.get("noisy", 0), more.get("failed", 0)
     made = [("warm-up 1", 1000.0 * values[0], True)]
     made += [(str(n), float(value), False) for n, value in enumerate(values, 1)]
-    made += [(f"failed {n}", None, False) for n in range(nr_failed)]
+    made += [(str(len(values) + n), None, False) for n in range(1, nr_failed + 1)]
     for n, (slot, value, warm_up) in enumerate(made):
         yield Repetition(
             case_digest=digest_of(name, more),
