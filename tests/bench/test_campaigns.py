@@ -461,7 +461,7 @@ def test_measuring_stops_when_it_is_known_well_enough(bench):
     exact = one('"echo 7 s"', record='{ regex = "(.*) s" }', unit='"s"')
     done = bench(exact, "--until-ci", "1%", "--repeat", 50)
     assert "10 repetitions made" in done.stderr
-    assert "one: ±0.00% after 10 runs" in done.stderr
+    assert "one: ±0.00 % after 10 runs" in done.stderr
 
 
 def test_what_cannot_be_known_well_enough_is_said_with_the_runs_that_it_takes(bench):
@@ -471,7 +471,7 @@ def test_what_cannot_be_known_well_enough_is_said_with_the_runs_that_it_takes(be
     noisy = one(command, record='{ regex = "(.*) s" }', unit='"s"')
     done = bench(noisy, "--until-ci", "1%", "--repeat", 12)
     assert "12 repetitions made" in done.stderr
-    found = re.search(r"after 12 runs, not ±1\.0%: .* takes about ([\d,]+) runs", done.stderr)
+    found = re.search(r"after 12 runs, not ±1\.0 %: .* takes about ([\d,]+) runs", done.stderr)
     assert int(found[1].replace(",", "")) > 1000
 
 

@@ -149,7 +149,7 @@ def test_what_disturbed_repetitions_change_is_told():
     [said] = limits.limits([row])
     # Geometric means: 1 against the root of 2.
     assert said.endswith(
-        "another --label). Without them means change by -29.3% at most (one, 6.18)"
+        "another --label). Without them means change by -29.3 % at most (one, 6.18)"
     )
     row.samples[setup].undisturbed = [1.0] * 2
     assert limits.limits([row])[0].endswith("another --label)")

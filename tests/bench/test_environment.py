@@ -138,7 +138,7 @@ def reading(at_s, busy_s, steal_s=0.0, throttled=0):
 def test_cpu_time_of_others_is_what_is_neither_ours_nor_idle():
     found = disturbance(reading(0, 10), reading(1, 11.5), SECOND_NS, nr_cpus=2)
     assert found["foreign_ns"] == SECOND_NS // 2
-    assert found["noisy"] == ["others used 25% of the CPUs"]
+    assert found["noisy"] == ["others used 25 % of the CPUs"]
     quiet = disturbance(reading(0, 10), reading(1, 11.01), SECOND_NS, nr_cpus=2)
     assert quiet["noisy"] == []
 
@@ -146,7 +146,7 @@ def test_cpu_time_of_others_is_what_is_neither_ours_nor_idle():
 def test_time_that_a_hypervisor_took_and_heat_are_noise():
     found = disturbance(reading(0, 0), reading(1, 0, 0.1, 1), 0, nr_cpus=1)
     assert found["noisy"] == [
-        "the hypervisor took 10% of the CPUs",
+        "the hypervisor took 10 % of the CPUs",
         "the CPU was slowed down by heat",
     ]
 

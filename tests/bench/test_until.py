@@ -46,7 +46,7 @@ def test_boots_end_at_the_look_at_which_all_are_narrow_enough(guests, bench, kep
     for case in ("1", "2"):
         for kernel in ("a", "b"):
             assert re.search(
-                rf"^pipe n={case}, {kernel}: ±0\.\d\d% after 10 boots$", done.stderr, re.MULTILINE
+                rf"^pipe n={case}, {kernel}: ±0\.\d\d % after 10 boots$", done.stderr, re.MULTILINE
             )
     again = bench(*UNTIL)
     assert "0 repetitions made, 80 were in" in again.stderr
@@ -84,7 +84,7 @@ def test_a_width_that_boots_do_not_reach_is_said_with_the_boots_it_takes(guests,
     assert done.exit_code == 0, done.output
     assert Counter(guests.started) == {"a": 12, "b": 12}
     found = re.search(
-        r"pipe n=1, a: ±.* after 12 boots, not ±1\.0%: .* ([\d,]+) boots", done.stderr
+        r"pipe n=1, a: ±.* after 12 boots, not ±1\.0 %: .* ([\d,]+) boots", done.stderr
     )
     assert int(found[1].replace(",", "")) > 100
     # More of them go on where these ended.

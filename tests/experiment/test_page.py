@@ -547,5 +547,8 @@ def test_chromium_draws_every_curve_and_asks_nothing_of_the_network(
     assert page.locator("[data-kind=split] .bars path").count() == 4 * 5 * len(MACHINES)
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(overflow) <= 0
+    wider = "cell => cell.scrollWidth > cell.clientWidth + 1 && cell.innerText"
+    texts = f"[...document.querySelectorAll('td, th')].map({wider}).filter(text => text)"
+    assert page.evaluate(texts) == [], "texts that reach into the next cell"
     assert full_path.with_name(f"{name}.png").stat().st_size > 50_000
     page.close()

@@ -73,7 +73,7 @@ def test_a_heat_that_did_not_know_better_is_told_if_it_stays(meet):
     # The neighbour of the first was there all the time, and came again.
     meeting, _ = meet([(0, 2.6), (0, 1.5), (9, 2.5)], sizes=(7, 8))
     [text] = [text for text in notes(standings(meeting.heats)) if "half of its core" in text]
-    assert "in 100% of the figures of hold, uniform keys, n = 7." in text
+    assert "in 100 % of the figures of hold, uniform keys, n = 7." in text
     # The second one's own word is true.
     assert [heat.result["rows"][0]["disturbed"] for heat in meeting.heats] == [9, 0]
 
@@ -95,6 +95,6 @@ def test_a_heat_that_stayed_disturbed_is_told():
 
     assert said(0, 0) == []
     [text] = said(0, 3)
-    assert "in 33% of the figures of hold, uniform keys, n = 8." in text
+    assert "in 33 % of the figures of hold, uniform keys, n = 8." in text
     [text] = said(6, 3)
-    assert "in 67% of the figures of hold, uniform keys, n = 7 and 1 more." in text
+    assert "in 67 % of the figures of hold, uniform keys, n = 7 and 1 more." in text

@@ -424,7 +424,7 @@ def test_two_states_of_a_machine_are_seen_and_one_is_not():
     two = np.where(random.permutation(20) < 8, 1.0, 1.1) * normal_logs(6, 20, noise_log=0.004)
     low, high = independence(two).states
     assert (low, high) == pytest.approx((1.0, 1.1), rel=0.01)
-    assert any("two groups, 10% apart" in note for note in independence(two).notes())
+    assert any("two groups, 10 % apart" in note for note in independence(two).notes())
     seen = sum(
         independence(random.lognormal(0, 0.02, size=10)).states is not None for _ in range(500)
     )

@@ -48,7 +48,7 @@ def told_of(made):
 def test_one_setup_alone_is_warned_of(made):
     made.add("6.1.0", {("make", ()): with_states(IN_TURN)})
     [said] = told_of(made)
-    assert said.startswith("make, 6.1.0: runs fall into two groups, 20% apart")
+    assert said.startswith("make, 6.1.0: runs fall into two groups, 20 % apart")
     assert "boot" not in said
 
 
@@ -88,7 +88,7 @@ def test_the_page_has_the_warning(made, tmp_path):
     done = CliRunner().invoke(report_verb, [str(made.path), "-o", str(page)])
     assert done.exit_code == 0, done.output
     limits = page.read_text("utf-8").split('id="limits"')[1].split("</div>")[0]
-    assert "make, 6.1.0: runs fall into two groups, 20% apart" in limits
+    assert "make, 6.1.0: runs fall into two groups, 20 % apart" in limits
 
 
 def test_so_many_are_found_as_the_guide_says():

@@ -100,9 +100,9 @@ def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> d
     foreign_ns = None if busy_ns is None else max(0, busy_ns - own_ns)
     noisy = []
     if (foreign_ns or 0) > max(FOREIGN_NS_LEAST, FOREIGN_SHARE_MAX * room_ns):
-        noisy.append(f"others used {foreign_ns / room_ns:.0%} of the CPUs")
+        noisy.append(f"others used {100 * foreign_ns / room_ns:.0f} % of the CPUs")
     if (steal_ns or 0) > max(FOREIGN_NS_LEAST / 5, STEAL_SHARE_MAX * room_ns):
-        noisy.append(f"the hypervisor took {steal_ns / room_ns:.0%} of the CPUs")
+        noisy.append(f"the hypervisor took {100 * steal_ns / room_ns:.0f} % of the CPUs")
     if (throttled or 0) > 0:
         noisy.append("the CPU was slowed down by heat")
     return {"foreign_ns": foreign_ns, "steal_ns": steal_ns, "throttled": throttled, "noisy": noisy}

@@ -53,7 +53,9 @@ def _disturbed(rows: Sequence[CaseRow]) -> Iterator[str]:
     without = ""
     if changes:
         most = max(changes, key=lambda place: abs(changes[place] - 1))
-        without = f". Without them means change by {changes[most] - 1:+.1%} at most ({most})"
+        without = (
+            f". Without them means change by {100 * (changes[most] - 1):+.1f} % at most ({most})"
+        )
     yield (
         f"{nr_noisy} of {nr_runs} repetitions were disturbed by other work, a hypervisor or"
         " heat: they are flagged, counted and never dropped; measure again on an idle machine"
@@ -131,9 +133,9 @@ def _one_after_the_other(rows: Sequence[CaseRow]) -> Iterator[str]:
     later, earlier = (name, first) if share > 0.5 else (first, name)
     yield (
         f"what is compared was measured one after the other, {later} later than {earlier} in"
-        f" {max(share, 1 - share):.0%} of all pairs of repetitions: had the machine been busier or"
-        " hotter the second time, it would look the same, so go back and forth (--again under"
-        f" each in turn; {earlier} is next)"
+        f" {100 * max(share, 1 - share):.0f} % of all pairs of repetitions: had the machine been"
+        " busier or hotter the second time, it would look the same, so go back and forth (--again"
+        f" under each in turn; {earlier} is next)"
     )
 
 
@@ -192,12 +194,12 @@ def reached(values: Sequence[float], until: float, runs_max: int, what: str = "r
     last = stopping.width(values, until, runs_max)
     narrow = next((one for one in seen if one.is_narrow and one.n <= len(values)), last)
     if narrow.is_narrow:
-        return f"±{narrow.half_width:.2%} after {narrow.n} {what}"
+        return f"±{100 * narrow.half_width:.2f} % after {narrow.n} {what}"
     if last.half_width is None:
         return f"not known after {last.n} {what}"
     needed = last.runs_needed
     many = f"{needed:,}" if needed and needed < stopping.RUNS_TOLD_MAX else "over a million"
     return (
-        f"±{last.half_width:.1%} after {last.n} {what}, not ±{until:.1%}: with this noise that"
-        f" takes about {many} {what} ({'--boots' if what == 'boots' else '--repeat'})"
+        f"±{100 * last.half_width:.1f} % after {last.n} {what}, not ±{100 * until:.1f} %: with this"
+        f" noise that takes about {many} {what} ({'--boots' if what == 'boots' else '--repeat'})"
     )

@@ -151,9 +151,9 @@ def _disturbances(standings: Sequence[Standing]) -> Iterable[str]:
         disturbed.sort(key=shares.__getitem__, reverse=True)
         yield (
             "Another thread had the CPU, or the other half of its core, in"
-            f" {shares[disturbed[0]]:.0%} of the figures of {plan.places(disturbed)}. Who keeps"
-            " many units of the core busy suffers most from that, so ratios there are not those of"
-            " an idle machine. --again races anew."
+            f" {100 * shares[disturbed[0]]:.0f} % of the figures of {plan.places(disturbed)}. Who"
+            " keeps many units of the core busy suffers most from that, so ratios there are not"
+            " those of an idle machine. --again races anew."
         )
     loads = [one.heat.load for one in standings if one.heat.load is not None]
     if loads and max(loads) >= BUSY_LOAD:

@@ -133,8 +133,8 @@ def states_told(states: tuple[float, float]) -> str:
     """What a reader must know of two states, in a sentence."""
     low, high = states
     return (
-        f"runs fall into two groups, {high / low - 1:.0%} apart: look for two states of the"
-        " machine, such as frequencies or places in memory"
+        f"runs fall into two groups, {100 * (high / low - 1):.0f} % apart: look for two states of"
+        " the machine, such as frequencies or places in memory"
     )
 
 
