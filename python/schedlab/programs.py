@@ -73,15 +73,20 @@ def output(
     Raises SchedlabError if it cannot be started, or takes longer.
     """
 
+    # A limit that the user has set may be lower, and only root may raise it.
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+
     def limit() -> None:
         if cpu is not None:
             os.sched_setaffinity(0, {cpu})
-        if memory_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        if memory_bytes is not None and not 0 <= hard < memory_bytes:
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, hard))
 
+    # Without need no Python between fork and exec: it could wait for another thread's lock.
+    prepare = None if cpu is None and memory_bytes is None else limit
     try:
         return subprocess.run(
-            command, preexec_fn=limit, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            command, preexec_fn=prepare, stdin=subprocess.DEVNULL, capture_output=True, check=False,
             env=os.environ | {"LC_ALL": "C"}, cwd=folder, timeout=timeout_s,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:

@@ -175,6 +175,17 @@ def test_a_column_that_is_missing_is_named_and_one_more_is_left_alone(path, tmp_
         merge(new, path, print)
 
 
+@pytest.mark.parametrize(
+    ("seal", "why"), [("seal", "its seal does not match"), ("''", "it has no column tunables")]
+)
+def test_a_run_whose_column_is_missing_is_no_run(path, seal, why):
+    change(path, f"UPDATE runs SET seal = {seal}")
+    change(path, "ALTER TABLE runs RENAME COLUMN tunables TO mine")
+    with Store(path) as store, pytest.raises(DamagedRow, match=why):
+        [experiment] = store.experiments()
+        store.runs(experiment.id)
+
+
 # ---- older formats ------------------------------------------------------------------------------
 
 

@@ -25,6 +25,8 @@ CLANG_NEWEST_TRIED = 30
 PROGRAM_TIMEOUT_S = 60
 # As much as the compiler of the simulator's build gets.
 MEMORY_BYTES_MAX = 2 << 30
+# What clang says where memory ends; a dump of its stack follows.
+OUT_OF_MEMORY = re.compile("out of memory|memory exhausted|cannot allocate memory|bad_alloc", re.I)
 
 # -mcpu=v3 is what every kernel with sched_ext takes. Overflow and aliasing are as in the kernel.
 FLAGS = (
@@ -106,7 +108,9 @@ def _translate(
     include = f"-I{catalogue.include_directory()}"
     # Of several that fit, clang takes the last.
     names = [f"-ffile-prefix-map={folder}={name}" for folder, name in reversed(_folders(source))]
-    command = [clang.program, *FLAGS, *names, *mode, include, str(source)]
+    # Where memory ends clang takes itself for broken, and would leave files in TMPDIR.
+    options = [*FLAGS, "-fno-crash-diagnostics", *names]
+    command = [clang.program, *options, *mode, include, str(source)]
     done = programs.output(command, PROGRAM_TIMEOUT_S, source.parent, memory_bytes=MEMORY_BYTES_MAX)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").rstrip()
@@ -116,7 +120,8 @@ def _translate(
                 "make room in the cache or in TMPDIR, or set XDG_CACHE_HOME",
             )
         hint = None
-        if "out of memory" in said:
+        if ended := OUT_OF_MEMORY.search(said):
+            said = said[: ended.end()]
             limit = f"{MEMORY_BYTES_MAX >> 20} MiB of memory"
             hint = f"the compiler gets {limit}: does the source expand to what has no end?"
         raise SchedlabError(

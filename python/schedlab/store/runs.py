@@ -391,8 +391,8 @@ class Store(contextlib.AbstractContextManager):
             f" seed {row['seed']})"
         )
         whole = {**RUNS.since, **dict(row)}
-        seal = faults.seal([whole[column] for column in SEALED_COLUMNS])
-        if whole["seal"] not in ("", seal):
+        sealed = whole["seal"] and faults.seal([whole.get(column) for column in SEALED_COLUMNS])
+        if whole["seal"] != sealed:
             why = "its seal does not match, so something in it was changed"
             raise faults.damaged(self.path, name, why)
         values = RUNS.decoded(self.path, row, name)
