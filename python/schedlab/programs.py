@@ -73,13 +73,13 @@ def output(
     Raises SchedlabError if it cannot be started, or takes longer.
     """
 
-    # A limit that the user has set may be lower, and only root may raise it.
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    # A limit that the user has set may be lower; none is -1.
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
 
     def limit() -> None:
         if cpu is not None:
             os.sched_setaffinity(0, {cpu})
-        if memory_bytes is not None and not 0 <= hard < memory_bytes:
+        if memory_bytes is not None and not 0 <= soft < memory_bytes:
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, hard))
 
     # Without need no Python between fork and exec: it could wait for another thread's lock.

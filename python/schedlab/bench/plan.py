@@ -4,14 +4,13 @@ All of it is pure: what remains follows from the plan and from what was made, so
 was stopped goes on as one that never was.
 """
 
-import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schedlab.bench.suite import Case
-from schedlab.digests import canonical_json
+from schedlab.digests import digest_of
 from schedlab.store.measurements import FAILED, OK, Repetition
 
 
@@ -61,7 +60,7 @@ class Plan:
 def identity(suite: str, plan: Plan, label: str, series: int, condition: Mapping[str, str]) -> str:
     """A campaign's id: equal for equal questions asked under equal conditions."""
     question = [suite, plan.definition, label, series, dict(condition)]
-    return hashlib.sha256(canonical_json(question).encode()).hexdigest()[:16]
+    return digest_of(question)[:16]
 
 
 def in_turn(things: Sequence, place: str, number: int) -> list:

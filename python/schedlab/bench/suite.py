@@ -5,7 +5,6 @@ the place, the value and a way out, because a misspelt key would otherwise chang
 without a word. `cases` makes of a suite what is run: a benchmark with one value for each parameter.
 """
 
-import hashlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import user_file
-from schedlab.digests import canonical_json
+from schedlab.digests import digest_of
 from schedlab.errors import BadValue, UnknownName
 from schedlab.values import Table
 
@@ -128,7 +127,7 @@ class Case:
             "values": dict(self.values),
             "inputs": {name: inputs[name] for name in benchmark.inputs},
         }
-        return hashlib.sha256(canonical_json(measured).encode()).hexdigest()[:16]
+        return digest_of(measured)[:16]
 
 
 def cases(suite: Suite, size: str) -> list[Case]:
