@@ -35,6 +35,7 @@ def test_a_source_without_an_end_takes_no_more_memory_than_the_limit(
 def test_a_limit_that_the_user_has_set_stays_where_it_is_lower(mib_asked, mib_given):
     words = f"['bash', '-c', 'ulimit -v'], 60, memory_bytes={mib_asked} << 20"
     code = f"from schedlab import programs; print(int(programs.output({words}).stdout))"
-    line = f'ulimit -v {1024 << 10}; exec {sys.executable} -c "{code}"'
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    line = f'ulimit -v {1024 << 10}; exec "$0" -c "{code}"'
+    command = ["bash", "-c", line, sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == str(mib_given << 10), done.stderr
