@@ -518,7 +518,8 @@ def test_no_file_names_a_directory_of_its_author():
 def test_files_named_in_the_architecture_exist():
     """Paths of Python begin at its package there, those of workload files at their crate."""
     text = read("ARCHITECTURE.md")
-    named = set(re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.(?:py|rs))`", text))
+    endings = "py|rs|md|html|cpp"
+    named = set(re.findall(rf"`((?:[a-z_0-9]+/)+[a-z_0-9-]+\.(?:{endings}))`", text))
     places = (ROOT, ROOT / "python/schedlab", ROOT / "crates/scenario/src")
     lost = [path for path in sorted(named) if not any((place / path).is_file() for place in places)]
     assert len(named) > 20
