@@ -5,6 +5,7 @@ import re
 # Crate: the schedlab crates it may use, the libraries it may use.
 CRATES = {
     "child": (set(), {"nix", "thiserror"}),
+    "bytecode": (set(), {"object", "thiserror"}),
     "runqueue": (set(), {"bytemuck"}),
     "runqueue_c": ({"runqueue"}, set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),

@@ -1,0 +1,357 @@
+//! Types of an object, as its section `.BTF` describes them.
+//!
+//! Nothing of the section is trusted: numbers of types and places of names are checked when they
+//! are followed. Source: the kernel's Documentation/bpf/btf.rst.
+
+use crate::reader::{Reader, Truncated};
+
+const MAGIC: u16 = 0xeb9f;
+
+/// Longest chain of typedefs, qualifiers and tags that is followed.
+const CHAIN_MAX: usize = 64;
+/// Deepest nesting of arrays and structures whose size is asked for.
+const NESTING_MAX: usize = 32;
+
+/// The number of a type; 0 is `void`.
+pub type TypeId = u32;
+
+/// A type, as far as it concerns who runs a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Type {
+    Void,
+    Integer {
+        name: String,
+        bytes: u32,
+        signed: bool,
+        boolean: bool,
+    },
+    Float {
+        name: String,
+        bytes: u32,
+    },
+    Pointer {
+        to: TypeId,
+    },
+    Array {
+        element: TypeId,
+        count: u32,
+    },
+    /// A structure or a union.
+    Structure {
+        name: String,
+        bytes: u32,
+        union: bool,
+        members: Vec<Member>,
+    },
+    Enumeration {
+        name: String,
+        bytes: u32,
+        signed: bool,
+        values: Vec<(String, i64)>,
+    },
+    /// A structure or union that is only declared.
+    Declared {
+        name: String,
+    },
+    Typedef {
+        name: String,
+        of: TypeId,
+    },
+    /// `const`, `volatile`, `restrict`, or a tag with its text.
+    Qualified {
+        of: TypeId,
+        qualifier: Qualifier,
+    },
+    Function {
+        name: String,
+        prototype: TypeId,
+        linkage: u32,
+    },
+    Prototype {
+        answer: TypeId,
+        arguments: Vec<(String, TypeId)>,
+    },
+    Variable {
+        name: String,
+        of: TypeId,
+        linkage: u32,
+    },
+    Section {
+        name: String,
+        variables: Vec<SectionVariable>,
+    },
+    DeclarationTag {
+        name: String,
+        of: TypeId,
+        component: Option<u32>,
+    },
+}
+
+/// What a qualifier says of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Qualifier {
+    Const,
+    Volatile,
+    Restrict,
+    Tag(String),
+}
+
+/// A member of a structure or union.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Empty for an unnamed structure or union inside.
+    pub name: String,
+    /// Its type.
+    pub of: TypeId,
+    /// Where it begins, in bits.
+    pub bit_offset: u32,
+    /// How many bits it has if it is a bit field, else 0.
+    pub bits: u32,
+}
+
+/// A variable in a section. Its place is known by the object's symbols only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionVariable {
+    /// The number of a [`Type::Variable`] or, in `.ksyms`, of a [`Type::Function`].
+    pub of: TypeId,
+    /// Its size in bytes.
+    pub bytes: u32,
+}
+
+/// Why a description of types cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum BtfError {
+    #[error("its description of types ends too early")]
+    Truncated,
+    #[error("its description of types begins with {0:#06x}, not {MAGIC:#06x}")]
+    Magic(u16),
+    #[error("its description of types is of version {0}; version 1 is known")]
+    Version(u8),
+    #[error("type {id} is of kind {kind}, which is not known")]
+    Kind { id: TypeId, kind: u32 },
+    #[error("a name at {0} is not in the table of names")]
+    Name(u32),
+    #[error("there is no type {0}")]
+    NoType(TypeId),
+    #[error("type {0} refers to itself without an end")]
+    Endless(TypeId),
+    #[error("type {0} has no size")]
+    NoSize(TypeId),
+    #[error("a relocation has the steps `{0}`, which are no numbers")]
+    Access(String),
+    #[error("a relocation is of kind {0}, which is not known")]
+    Question(u32),
+}
+
+impl From<Truncated> for BtfError {
+    fn from(_: Truncated) -> BtfError {
+        BtfError::Truncated
+    }
+}
+
+/// All types of an object.
+#[derive(Clone, Debug, Default)]
+pub struct Btf {
+    types: Vec<Type>,
+    names: Vec<u8>,
+}
+
+impl Btf {
+    /// Reads a section `.BTF`.
+    ///
+    /// # Errors
+    ///
+    /// [`BtfError`] where the bytes do not follow the format.
+    pub fn read(section: &[u8]) -> Result<Btf, BtfError> {
+        let mut header = Reader::new(section);
+        match header.u16()? {
+            MAGIC => {}
+            magic => return Err(BtfError::Magic(magic)),
+        }
+        match header.u8()? {
+            1 => {}
+            version => return Err(BtfError::Version(version)),
+        }
+        header.skip(1)?;
+        let header_bytes = header.u32()?;
+        let [types_at, types_bytes, names_at, names_bytes] =
+            [header.u32()?, header.u32()?, header.u32()?, header.u32()?];
+        let body = Reader::new(section).rest_at(header_bytes)?;
+        let names = body.part(names_at, names_bytes)?.bytes().to_vec();
+        let mut btf = Btf { types: vec![Type::Void], names };
+        let mut types = body.part(types_at, types_bytes)?;
+        while !types.is_empty() {
+            let next = btf.read_type(&mut types)?;
+            btf.types.push(next);
+        }
+        Ok(btf)
+    }
+
+    fn read_type(&self, from: &mut Reader<'_>) -> Result<Type, BtfError> {
+        let (name_at, info, size_or_type) = (from.u32()?, from.u32()?, from.u32()?);
+        let name = self.name(name_at)?;
+        let (kind, flag, count) = (info >> 24 & 0x1f, info >> 31 == 1, info & 0xffff);
+        let (bytes, of) = (size_or_type, size_or_type);
+        let qualified = |qualifier| Ok(Type::Qualified { of, qualifier });
+        match kind {
+            1 => {
+                let encoding = from.u32()? >> 24;
+                let (signed, boolean) = (encoding & 1 != 0, encoding & 4 != 0);
+                Ok(Type::Integer { name, bytes, signed, boolean })
+            }
+            2 => Ok(Type::Pointer { to: of }),
+            3 => {
+                let (element, _index, count) = (from.u32()?, from.u32()?, from.u32()?);
+                Ok(Type::Array { element, count })
+            }
+            4 | 5 => {
+                let members = self.members(from, count, flag)?;
+                Ok(Type::Structure { name, bytes, union: kind == 5, members })
+            }
+            6 | 19 => {
+                let values = self.enumeration(from, count, flag, kind == 19)?;
+                Ok(Type::Enumeration { name, bytes, signed: flag, values })
+            }
+            7 => Ok(Type::Declared { name }),
+            8 => Ok(Type::Typedef { name, of }),
+            9 => qualified(Qualifier::Volatile),
+            10 => qualified(Qualifier::Const),
+            11 => qualified(Qualifier::Restrict),
+            12 => Ok(Type::Function { name, prototype: of, linkage: count }),
+            13 => {
+                let arguments = (0..count).map(|_| Ok((self.name(from.u32()?)?, from.u32()?)));
+                let arguments = arguments.collect::<Result<_, BtfError>>()?;
+                Ok(Type::Prototype { answer: of, arguments })
+            }
+            14 => Ok(Type::Variable { name, of, linkage: from.u32()? }),
+            15 => {
+                let variables = (0..count).map(|_| {
+                    let (of, _offset, bytes) = (from.u32()?, from.u32()?, from.u32()?);
+                    Ok(SectionVariable { of, bytes })
+                });
+                let variables = variables.collect::<Result<_, BtfError>>()?;
+                Ok(Type::Section { name, variables })
+            }
+            16 => Ok(Type::Float { name, bytes }),
+            17 => {
+                let component = u32::try_from(from.u32()? as i32).ok();
+                Ok(Type::DeclarationTag { name, of, component })
+            }
+            18 => qualified(Qualifier::Tag(name)),
+            kind => Err(BtfError::Kind { id: self.types.len() as u32, kind }),
+        }
+    }
+
+    fn members(
+        &self,
+        from: &mut Reader<'_>,
+        count: u32,
+        bit_fields: bool,
+    ) -> Result<Vec<Member>, BtfError> {
+        let member = |_| {
+            let (name, of, place) = (self.name(from.u32()?)?, from.u32()?, from.u32()?);
+            let (bit_offset, bits) =
+                if bit_fields { (place & 0xff_ffff, place >> 24) } else { (place, 0) };
+            Ok(Member { name, of, bit_offset, bits })
+        };
+        (0..count).map(member).collect()
+    }
+
+    fn enumeration(
+        &self,
+        from: &mut Reader<'_>,
+        count: u32,
+        signed: bool,
+        wide: bool,
+    ) -> Result<Vec<(String, i64)>, BtfError> {
+        let value = |_| {
+            let (name, low) = (self.name(from.u32()?)?, from.u32()?);
+            let value = match (wide, signed) {
+                (true, _) => (u64::from(low) | u64::from(from.u32()?) << 32) as i64,
+                (false, true) => i64::from(low as i32),
+                (false, false) => i64::from(low),
+            };
+            Ok((name, value))
+        };
+        (0..count).map(value).collect()
+    }
+
+    /// The text at `at` in the table of names.
+    pub(crate) fn name(&self, at: u32) -> Result<String, BtfError> {
+        let text = self.names.get(at as usize..).ok_or(BtfError::Name(at))?;
+        let end = text.iter().position(|&byte| byte == 0).ok_or(BtfError::Name(at))?;
+        Ok(String::from_utf8_lossy(&text[..end]).into_owned())
+    }
+
+    /// The type of this number.
+    ///
+    /// # Errors
+    ///
+    /// [`BtfError::NoType`] if there is none.
+    pub fn get(&self, id: TypeId) -> Result<&Type, BtfError> {
+        self.types.get(id as usize).ok_or(BtfError::NoType(id))
+    }
+
+    /// Every type with its number, in order.
+    pub fn types(&self) -> impl Iterator<Item = (TypeId, &Type)> {
+        (0..).zip(&self.types)
+    }
+
+    /// The type behind typedefs, qualifiers and tags, and its number.
+    ///
+    /// # Errors
+    ///
+    /// [`BtfError`] if a number is wrong or the chain has no end.
+    pub fn resolve(&self, id: TypeId) -> Result<(TypeId, &Type), BtfError> {
+        let mut at = id;
+        for _ in 0..CHAIN_MAX {
+            match self.get(at)? {
+                Type::Typedef { of, .. } | Type::Qualified { of, .. } => at = *of,
+                Type::Variable { of, .. } => at = *of,
+                other => return Ok((at, other)),
+            }
+        }
+        Err(BtfError::Endless(id))
+    }
+
+    /// The size of a value of this type in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`BtfError`] if it has none, or its description has no end.
+    pub fn bytes_of(&self, id: TypeId) -> Result<u64, BtfError> {
+        let (mut at, mut elements) = (id, 1_u64);
+        for _ in 0..NESTING_MAX {
+            match self.resolve(at)?.1 {
+                Type::Integer { bytes, .. }
+                | Type::Float { bytes, .. }
+                | Type::Structure { bytes, .. }
+                | Type::Enumeration { bytes, .. } => {
+                    return elements.checked_mul((*bytes).into()).ok_or(BtfError::NoSize(id));
+                }
+                Type::Pointer { .. } => {
+                    return elements.checked_mul(8).ok_or(BtfError::NoSize(id));
+                }
+                Type::Array { element, count } => {
+                    elements = elements.checked_mul((*count).into()).ok_or(BtfError::NoSize(id))?;
+                    at = *element;
+                }
+                _ => return Err(BtfError::NoSize(id)),
+            }
+        }
+        Err(BtfError::Endless(id))
+    }
+}
+
+/// A name without the suffix by which several descriptions of one type are told apart
+/// (`task_struct___old`). Source: libbpf, `bpf_core_essential_name_len`.
+pub fn essential_name(name: &str) -> &str {
+    let divides = |part: &[u8]| part[0] != b'_' && &part[1..4] == b"___" && part[4] != b'_';
+    match name.as_bytes().windows(5).rposition(divides) {
+        Some(at) => &name[..=at],
+        None => name,
+    }
+}

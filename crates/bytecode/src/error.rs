@@ -1,0 +1,82 @@
+//! Why an object cannot be read or linked, in words its author can act on.
+
+use crate::btf::BtfError;
+use crate::instruction::NoInstruction;
+
+/// What is wrong with the bytes of an object.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum ObjectError {
+    #[error("it is no object: {0}")]
+    Elf(#[from] object::Error),
+    #[error("it is for machine {0}, not for BPF (247)\nhint: build it with clang -target bpf")]
+    Machine(u16),
+    #[error("it has more than {0} sections or symbols")]
+    Items(usize),
+    #[error("it does not describe its types\nhint: build it with -g, and do not strip it")]
+    NoTypes,
+    #[error(transparent)]
+    Types(#[from] BtfError),
+    #[error("section {section} has a size that cannot be")]
+    Slots { section: String },
+    #[error("section {section} has more than {max} bytes")]
+    Zeros { section: String, max: u64 },
+    #[error("function {name} does not lie in its section, or overlaps another")]
+    Function { name: String },
+    #[error("variable {name} does not lie in its section, or is of a wrong type")]
+    Variable { name: String },
+    #[error("map {name} has a member `{member}` that is not known")]
+    Map { name: String, member: String },
+    #[error("section {section} has at {at} a relocation of kind {kind}, which is not supported")]
+    Relocation { section: String, at: u64, kind: u32 },
+    #[error("section {section} refers at {at} to `{name}`, which is nothing it could refer to")]
+    Undefined { section: String, at: u64, name: String },
+}
+
+/// Why an object cannot run in a world, or anywhere.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum LinkError {
+    #[error("{place}: {why}")]
+    Instruction { place: Box<Place>, why: NoInstruction },
+    #[error("{place}: it jumps to where no instruction of its function begins")]
+    Jump { place: Box<Place> },
+    #[error("function {function} does not end in an exit or a jump")]
+    End { function: String },
+    #[error("{place}: a call of something that is no function")]
+    Callee { place: Box<Place> },
+    #[error("{place}: helper {number} is not offered")]
+    Helper { place: Box<Place>, number: i32 },
+    #[error("{place}: `{name}` is not offered")]
+    Missing { place: Box<Place>, name: String },
+    #[error("{place}: {field} does not exist{instead}")]
+    Field { place: Box<Place>, field: String, instead: String },
+    #[error("{place}: a relocation that does not fit its instruction")]
+    Relocation { place: Box<Place> },
+    #[error(transparent)]
+    Types(#[from] BtfError),
+    #[error("it has more than {0} instructions")]
+    Size(usize),
+}
+
+/// An instruction as a person finds it: function, file and line where the object says them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The function's name.
+    pub function: String,
+    /// The instruction's number in the function's section.
+    pub slot: u32,
+    /// Its line, if the object says it.
+    pub line: Option<crate::notes::Line>,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.line {
+            Some(line) => write!(to, "{}:{}: {}", line.file, line.line, self.function),
+            None => write!(to, "{}, instruction {}", self.function, self.slot),
+        }
+    }
+}

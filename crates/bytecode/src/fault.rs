@@ -1,0 +1,102 @@
+//! How a run of a program can end before its exit.
+
+use crate::program::Program;
+
+/// What a program did that ends it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An access to what is not its own.
+    #[error("it {} {} at {address:#x}, {}", verb(*write), counted(*bytes), where_is(*address))]
+    Memory {
+        /// The first byte.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+        /// Whether they should be written.
+        write: bool,
+    },
+    /// A write where it may only read.
+    #[error("it writes {} at {address:#x}, which it may only read", counted(*bytes))]
+    ReadOnly {
+        /// The first byte.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// A function calls others too deep.
+    #[error("more than 8 functions are in each other")]
+    Depth,
+    /// It does not return.
+    #[error("it has not returned after {0} instructions")]
+    Endless(u64),
+    /// An instruction that the world lacks something for was reached after all.
+    #[error("it needs what does not exist here")]
+    Missing,
+    /// A call refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A fault, and where it happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What it did.
+    pub kind: FaultKind,
+    /// The instruction's number in the program.
+    pub at: usize,
+}
+
+impl Fault {
+    /// The fault as a sentence that begins with file, line and function.
+    pub fn told(&self, program: &Program) -> String {
+        format!("{}: {}", program.place(self.at), self.kind)
+    }
+}
+
+/// Why a call that a program made gives no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The call itself ends the program.
+    Call(FaultKind),
+    /// A function of the program that was called back ended it.
+    Inside(Fault),
+}
+
+impl From<FaultKind> for Stop {
+    fn from(kind: FaultKind) -> Stop {
+        Stop::Call(kind)
+    }
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Inside(fault)
+    }
+}
+
+impl Stop {
+    /// The fault, for a call at this place.
+    pub(crate) fn at(self, at: usize) -> Fault {
+        match self {
+            Stop::Call(kind) => Fault { kind, at },
+            Stop::Inside(fault) => fault,
+        }
+    }
+}
+
+fn verb(write: bool) -> &'static str {
+    if write { "writes" } else { "reads" }
+}
+
+fn counted(bytes: u64) -> String {
+    if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
+}
+
+fn where_is(address: u64) -> &'static str {
+    if (address as i64).unsigned_abs() < crate::memory::MEMORY_BEGIN {
+        "next to NULL"
+    } else {
+        "which is nothing of its own"
+    }
+}

@@ -1,0 +1,36 @@
+//! BPF objects, read, linked and run. Nothing here knows what scheduling is.
+//!
+//! [`Object::read`] takes apart what clang built. [`Program::link`] joins it with a [`World`]: its
+//! structures, its calls, its variables. [`Run`] runs its functions in a [`Memory`], beyond which
+//! no program reaches: what it does wrong is a [`Fault`] with file and line.
+
+mod btf;
+mod compute;
+mod error;
+mod fault;
+mod instruction;
+mod interpreter;
+mod link;
+mod memory;
+mod notes;
+mod object_file;
+mod program;
+mod reader;
+mod structures;
+
+pub use btf::{Btf, BtfError, Member, Qualifier, SectionVariable, Type, TypeId, essential_name};
+pub use error::{LinkError, ObjectError, Place};
+pub use fault::{Fault, FaultKind, Stop};
+pub use instruction::{
+    Arithmetic, AtomicKind, ByteOrder, Callee, Condition, Instruction, NoInstruction, Operand,
+    Register, SLOT_BYTES, Size, Width,
+};
+pub use interpreter::{Host, Run};
+pub use link::{Addresses, World};
+pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, MEMORY_BEGIN, Memory};
+pub use notes::{FieldRelocation, Line, Notes, Question};
+pub use object_file::{
+    Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
+};
+pub use program::{FUNCTIONS_BEGIN, Program};
+pub use structures::{Field, Shape, Structure, Structures};

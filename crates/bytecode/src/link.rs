@@ -1,0 +1,453 @@
+//! An object becomes a program: what it refers to has an address, and what it jumps to is there.
+//!
+//! Only functions that can be reached from those that are asked for are taken. What the world
+//! lacks is refused here if a way leads to it; a way that a program itself closes, by asking first
+//! whether a field or function exists, is no way. That needs constants to be followed through
+//! registers, and no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::btf::essential_name;
+use crate::compute;
+use crate::error::{LinkError, Place};
+use crate::instruction::{Arithmetic, Callee, Instruction, Operand, Register, SLOT_BYTES, Size};
+use crate::notes::{FieldRelocation, Question};
+use crate::object_file::{Object, Reference};
+use crate::program::{FUNCTIONS_BEGIN, LinkedFunction, Program};
+use crate::structures::{Answer, Structures, Widths};
+
+/// Instructions that a program may have, as in the kernel (include/linux/bpf.h,
+/// `BPF_COMPLEXITY_LIMIT_INSNS`).
+const INSTRUCTIONS_MAX: usize = 1_000_000;
+
+/// What a program may ask of the world it runs in.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// Its structures and enumerations.
+    pub structures: Structures,
+    /// The numbers of its calls by those of the kernel's helpers.
+    pub helpers: BTreeMap<i32, usize>,
+    /// The numbers of its calls by name.
+    pub functions: BTreeMap<String, usize>,
+    /// Addresses of variables by name, those of the kernel's configuration included.
+    pub variables: BTreeMap<String, u64>,
+}
+
+/// Where an object's own things lie, in the object's order.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    /// The address of each section of variables.
+    pub data: Vec<u64>,
+    /// What stands for each map, as an address or otherwise.
+    pub maps: Vec<u64>,
+}
+
+impl Program {
+    /// Links the functions of `object` whose numbers are `roots`, and all that they call.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] with function and line, if the code is malformed or the world lacks what a
+    /// way leads to.
+    pub fn link(
+        object: &Object,
+        roots: &[usize],
+        world: &World,
+        addresses: &Addresses,
+    ) -> Result<Program, LinkError> {
+        let mut link = Link {
+            object,
+            world,
+            addresses,
+            program: Program::default(),
+            numbers: BTreeMap::new(),
+            missing: BTreeMap::new(),
+        };
+        for &root in roots {
+            link.number(root);
+        }
+        // More are added while functions are looked at.
+        let mut next = 0;
+        while next < link.program.functions.len() {
+            link.function(next)?;
+            next += 1;
+        }
+        Ok(link.program)
+    }
+}
+
+struct Link<'a> {
+    object: &'a Object,
+    world: &'a World,
+    addresses: &'a Addresses,
+    program: Program,
+    /// Numbers in the program by those in the object.
+    numbers: BTreeMap<usize, usize>,
+    /// Why an instruction cannot run, by its place in the program.
+    missing: BTreeMap<usize, LinkError>,
+}
+
+impl Link<'_> {
+    /// The number that a function of the object has in the program.
+    fn number(&mut self, function: usize) -> usize {
+        let next = self.numbers.len();
+        *self.numbers.entry(function).or_insert_with(|| {
+            let name = self.object.functions[function].name.clone();
+            self.program.functions.push(LinkedFunction { name, function, first: 0, end: 0 });
+            next
+        })
+    }
+
+    fn function(&mut self, number: usize) -> Result<(), LinkError> {
+        let of = self.program.functions[number].function;
+        let function = &self.object.functions[of];
+        let first = self.program.instructions.len();
+        let end = first + function.slots as usize;
+        if end > INSTRUCTIONS_MAX {
+            return Err(LinkError::Size(INSTRUCTIONS_MAX));
+        }
+        let code = &self.object.code[function.code];
+        let mut slot = function.first;
+        while slot < function.first + function.slots {
+            // A load of 64 bits may not take its second half from the next function.
+            let end = (function.first + function.slots) as usize;
+            let bytes = &code.bytes[slot as usize * SLOT_BYTES..end * SLOT_BYTES];
+            let decoded = Instruction::decode(bytes);
+            let decoded = decoded
+                .map_err(|why| LinkError::Instruction { place: self.place(of, slot), why })?;
+            let linked = self.instruction(of, slot, decoded)?;
+            self.program.instructions.push(linked);
+            if decoded.slots() == 2 {
+                self.program.instructions.push(Instruction::Half);
+            }
+            slot += decoded.slots() as u32;
+        }
+        let linked = &mut self.program.functions[number];
+        (linked.first, linked.end) = (first, end);
+        for (line_slot, line) in code.notes.lines.range(function.first..slot) {
+            let at = first + (line_slot - function.first) as usize;
+            self.program.lines.insert(at, line.clone());
+        }
+        self.check_jumps(of, first, end)?;
+        self.follow(of, first, end)
+    }
+
+    fn place(&self, function: usize, slot: u32) -> Box<Place> {
+        let of = &self.object.functions[function];
+        let line = self.object.code[of.code].notes.line_of(slot).cloned();
+        Box::new(Place { function: of.name.clone(), slot, line })
+    }
+
+    fn place_at(&self, function: usize, first: usize, at: usize) -> Box<Place> {
+        self.place(function, self.object.functions[function].first + (at - first) as u32)
+    }
+
+    /// The instruction with what it refers to put in.
+    fn instruction(
+        &mut self,
+        of: usize,
+        slot: u32,
+        decoded: Instruction,
+    ) -> Result<Instruction, LinkError> {
+        let code = &self.object.code[self.object.functions[of].code];
+        let at = self.program.instructions.len();
+        if let Some(relocation) = code.notes.fields.get(&slot) {
+            return match self.world.structures.answer(&self.object.btf, relocation)? {
+                Answer::Number { value, widths } => {
+                    let patched = patched(decoded, relocation, value, widths);
+                    patched.ok_or_else(|| LinkError::Relocation { place: self.place(of, slot) })
+                }
+                Answer::Missing { field, instead } => {
+                    let place = self.place(of, slot);
+                    self.missing.insert(at, LinkError::Field { place, field, instead });
+                    Ok(Instruction::Missing)
+                }
+            };
+        }
+        let reference = code.references.get(&slot).copied();
+        match (decoded, reference) {
+            (Instruction::LoadWide { to, kind, low, high }, _) => {
+                let value = self.address(of, slot, at, reference, kind, low, high)?;
+                Ok(wide(to, value))
+            }
+            (Instruction::Call(callee), _) => self.call(of, slot, at, callee, reference),
+            (_, None) => Ok(decoded),
+            _ => Err(LinkError::Relocation { place: self.place(of, slot) }),
+        }
+    }
+
+    /// What a load of 64 bits from the program loads.
+    #[allow(clippy::too_many_arguments)]
+    fn address(
+        &mut self,
+        of: usize,
+        slot: u32,
+        at: usize,
+        reference: Option<Reference>,
+        kind: u8,
+        low: i32,
+        high: i32,
+    ) -> Result<u64, LinkError> {
+        let refused = |link: &Self| LinkError::Relocation { place: link.place(of, slot) };
+        match reference {
+            None if kind == 0 => Ok(u64::from(low as u32) | u64::from(high as u32) << 32),
+            None => Err(refused(self)),
+            Some(Reference::Data { section, offset }) => {
+                let base = self.addresses.data.get(section).ok_or_else(|| refused(self))?;
+                Ok(base + offset)
+            }
+            Some(Reference::Map(map)) => {
+                self.addresses.maps.get(map).copied().ok_or_else(|| refused(self))
+            }
+            Some(Reference::Code { code, offset }) => {
+                let target = offset.checked_add_signed(low.into());
+                let function = target.and_then(|target| self.function_at(code, target));
+                let function =
+                    function.ok_or_else(|| LinkError::Callee { place: self.place(of, slot) })?;
+                Ok(FUNCTIONS_BEGIN + self.number(function) as u64)
+            }
+            Some(Reference::Extern(index)) => {
+                let wanted = &self.object.externs[index];
+                let name = essential_name(&wanted.name);
+                if let Some(&address) = self.world.variables.get(name) {
+                    return Ok(address);
+                }
+                // A program asks for the address of a function only to know whether there is one.
+                if self.world.functions.contains_key(name) {
+                    return Ok(1);
+                }
+                if !wanted.weak {
+                    let (place, name) = (self.place(of, slot), name.to_owned());
+                    self.missing.insert(at, LinkError::Missing { place, name });
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    fn function_at(&self, code: usize, offset: u64) -> Option<usize> {
+        let slot = u32::try_from(offset / SLOT_BYTES as u64).ok()?;
+        offset.is_multiple_of(SLOT_BYTES as u64).then(|| self.object.function_at(code, slot))?
+    }
+
+    fn call(
+        &mut self,
+        of: usize,
+        slot: u32,
+        at: usize,
+        callee: Callee,
+        reference: Option<Reference>,
+    ) -> Result<Instruction, LinkError> {
+        let place = self.place(of, slot);
+        let offered = |number: &usize| Ok(Instruction::Call(Callee::Offered(*number)));
+        match (callee, reference) {
+            (Callee::Helper(number), None) => match self.world.helpers.get(&number) {
+                Some(found) => offered(found),
+                None => self.lacks(at, LinkError::Helper { place, number }),
+            },
+            (_, Some(Reference::Extern(index))) => {
+                let name = essential_name(&self.object.externs[index].name);
+                match self.world.functions.get(name) {
+                    Some(found) => offered(found),
+                    None => {
+                        let name = name.to_owned();
+                        self.lacks(at, LinkError::Missing { place, name })
+                    }
+                }
+            }
+            (Callee::Function(distance), reference) => {
+                let (code, from) = match reference {
+                    Some(Reference::Code { code, offset }) => (code, offset),
+                    None => (self.object.functions[of].code, u64::from(slot) * SLOT_BYTES as u64),
+                    _ => return Err(LinkError::Callee { place }),
+                };
+                let bytes = (i64::from(distance) + 1) * SLOT_BYTES as i64;
+                let target = from.checked_add_signed(bytes);
+                let function = target.and_then(|target| self.function_at(code, target));
+                let function = function.ok_or(LinkError::Callee { place })?;
+                Ok(Instruction::Call(Callee::Function(self.number(function) as i32)))
+            }
+            _ => Err(LinkError::Callee { place }),
+        }
+    }
+
+    fn lacks(&mut self, at: usize, error: LinkError) -> Result<Instruction, LinkError> {
+        self.missing.insert(at, error);
+        Ok(Instruction::Missing)
+    }
+
+    /// Jumps lead to instructions of the same function, and nothing runs out of it.
+    fn check_jumps(&self, of: usize, first: usize, end: usize) -> Result<(), LinkError> {
+        for at in first..end {
+            let Some(distance) = distance(&self.program.instructions[at]) else { continue };
+            let target = at.checked_add_signed(distance as isize + 1);
+            let target = target.filter(|target| (first..end).contains(target));
+            let is_half = |&target: &usize| self.program.instructions[target] == Instruction::Half;
+            if target.is_none_or(|target| is_half(&target)) {
+                return Err(LinkError::Jump { place: self.place_at(of, first, at) });
+            }
+        }
+        let ends = matches!(
+            self.program.instructions[end - 1],
+            Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing
+        );
+        let function = || self.object.functions[of].name.clone();
+        if ends { Ok(()) } else { Err(LinkError::End { function: function() }) }
+    }
+
+    /// Goes every way that constants leave open, and refuses what is missing there.
+    fn follow(&self, of: usize, first: usize, end: usize) -> Result<(), LinkError> {
+        if self.missing.range(first..end).next().is_none() {
+            return Ok(());
+        }
+        let mut states = BTreeMap::from([(first, Constants::default())]);
+        let mut open = BTreeSet::from([first]);
+        while let Some(at) = open.pop_first() {
+            let mut state = states[&at].clone();
+            if let Some(error) = self.missing.get(&at) {
+                return Err(error.again(self.place_at(of, first, at)));
+            }
+            let (next, target) = state.step(at, &self.program.instructions[at]);
+            for to in next.into_iter().chain(target) {
+                let known = states.get(&to);
+                let joined = known.map_or_else(|| state.clone(), |known| known.join(&state));
+                if known != Some(&joined) {
+                    states.insert(to, joined);
+                    open.insert(to);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LinkError {
+    /// The same, at this place.
+    fn again(&self, place: Box<Place>) -> LinkError {
+        match self {
+            LinkError::Field { field, instead, .. } => {
+                LinkError::Field { place, field: field.clone(), instead: instead.clone() }
+            }
+            LinkError::Helper { number, .. } => LinkError::Helper { place, number: *number },
+            LinkError::Missing { name, .. } => LinkError::Missing { place, name: name.clone() },
+            _ => LinkError::Relocation { place },
+        }
+    }
+}
+
+fn wide(to: Register, value: u64) -> Instruction {
+    Instruction::LoadWide { to, kind: 0, low: value as i32, high: (value >> 32) as i32 }
+}
+
+/// Slots that a jump leads on, from the next one.
+pub(crate) fn distance(of: &Instruction) -> Option<i32> {
+    match of {
+        Instruction::Jump { distance } => Some(*distance),
+        Instruction::Branch { distance, .. } | Instruction::MayGoto { distance } => {
+            Some((*distance).into())
+        }
+        _ => None,
+    }
+}
+
+/// The instruction with the answer to its relocation; `None` if it has no room for it.
+fn patched(
+    decoded: Instruction,
+    relocation: &FieldRelocation,
+    value: u64,
+    widths: Option<Widths>,
+) -> Option<Instruction> {
+    let is_offset = relocation.question == Question::FieldOffset;
+    match decoded {
+        Instruction::Arithmetic { operation, width, to, by: Operand::Number(_) } => {
+            let number = i32::try_from(value as i64).ok().or(i32::try_from(value).ok())?;
+            Some(Instruction::Arithmetic { operation, width, to, by: Operand::Number(number) })
+        }
+        Instruction::LoadWide { to, .. } => Some(wide(to, value)),
+        Instruction::Load { size, signed, to, base, .. } if is_offset => {
+            let size = resized(size, widths)?;
+            Some(Instruction::Load { size, signed, to, base, offset: i16::try_from(value).ok()? })
+        }
+        Instruction::Store { size, base, value: stored, .. } if is_offset => {
+            let size = resized(size, widths)?;
+            let offset = i16::try_from(value).ok()?;
+            Some(Instruction::Store { size, base, offset, value: stored })
+        }
+        _ => None,
+    }
+}
+
+/// The width of an access to a field that has another in the world.
+fn resized(size: Size, widths: Option<Widths>) -> Option<Size> {
+    match widths {
+        // An access to a part of a field stays one.
+        Some(widths) if widths.object == size.bytes() => {
+            let sizes = [Size::Byte, Size::Half, Size::Word, Size::Double];
+            let found = sizes.into_iter().find(|size| size.bytes() == widths.world);
+            found.filter(|_| widths.unsigned)
+        }
+        _ => Some(size),
+    }
+}
+
+/// What registers are known to hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Constants([Option<u64>; 11]);
+
+impl Constants {
+    fn of(&self, operand: Operand) -> Option<u64> {
+        match operand {
+            Operand::Register(register) => self.0[register.number()],
+            Operand::Number(number) => Some(number as i64 as u64),
+        }
+    }
+
+    fn join(&self, other: &Constants) -> Constants {
+        let both = |n: usize| self.0[n].filter(|_| self.0[n] == other.0[n]);
+        Constants(std::array::from_fn(both))
+    }
+
+    /// What holds behind an instruction; where it goes on, and where a jump may lead.
+    fn step(&mut self, at: usize, of: &Instruction) -> (Option<usize>, Option<usize>) {
+        let target = || at.checked_add_signed(distance(of)? as isize + 1);
+        let mut next = Some(at + 1);
+        match *of {
+            Instruction::Arithmetic { operation: Arithmetic::Move, width, to, by } => {
+                let value = self.of(by).map(|b| compute::arithmetic(Arithmetic::Move, width, 0, b));
+                self.0[to.number()] = value;
+            }
+            Instruction::Arithmetic { operation, width, to, by } => {
+                let both = self.0[to.number()].zip(self.of(by));
+                let value = both.map(|(a, b)| compute::arithmetic(operation, width, a, b));
+                self.0[to.number()] = value;
+            }
+            Instruction::LoadWide { to, low, high, .. } => {
+                let value = u64::from(low as u32) | u64::from(high as u32) << 32;
+                self.0[to.number()] = Some(value);
+                next = Some(at + 2);
+            }
+            Instruction::Negate { to, .. }
+            | Instruction::MoveSigned { to, .. }
+            | Instruction::Reorder { to, .. }
+            | Instruction::Load { to, .. } => self.0[to.number()] = None,
+            Instruction::Atomic { value, .. } => {
+                self.0[value.number()] = None;
+                self.0[0] = None;
+            }
+            Instruction::Call(_) => self.0[..6].fill(None),
+            Instruction::Branch { condition, width, left, right, .. } => {
+                let both = self.0[left.number()].zip(self.of(right));
+                return match both.map(|(a, b)| compute::holds(condition, width, a, b)) {
+                    Some(true) => (None, target()),
+                    Some(false) => (next, None),
+                    None => (next, target()),
+                };
+            }
+            Instruction::Jump { .. } => return (None, target()),
+            Instruction::MayGoto { .. } => return (next, target()),
+            Instruction::Exit | Instruction::Missing => next = None,
+            Instruction::Store { .. } | Instruction::Half => {}
+        }
+        (next, None)
+    }
+}

@@ -1,0 +1,110 @@
+//! The one range of addresses that a program may touch.
+//!
+//! Addresses are numbers from [`MEMORY_BEGIN`] on, never those of this process: a program that
+//! prints or compares addresses does the same in every process, and a NULL with an offset of a
+//! field is outside. The lower part may only be read by programs, the upper part is theirs.
+
+use crate::instruction::Size;
+
+/// The first address. What lies below is NULL and all that a field's offset can make of it.
+pub const MEMORY_BEGIN: u64 = 1 << 16;
+
+/// Bytes of a function's frame, and how many may be in use. Source: Linux, include/linux/filter.h
+/// (`MAX_BPF_STACK`) and include/linux/bpf_verifier.h (`MAX_CALL_FRAMES`).
+pub const FRAME_BYTES: u64 = 512;
+/// Functions that may be in each other.
+pub const FRAMES_MAX: u64 = 8;
+
+/// All that a program may touch.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    bytes: Vec<u8>,
+    /// Where the upper part begins, as an index.
+    writable: usize,
+    /// How much of each part is taken.
+    taken: [usize; 2],
+}
+
+/// There is no room for what should be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the memory of a policy is full: {wanted} bytes more do not fit into {bytes}")]
+pub struct Full {
+    wanted: usize,
+    bytes: usize,
+}
+
+impl Memory {
+    /// Memory of this many bytes that can only be read, and that can be written too, besides the
+    /// frames of functions. All are 0. Bytes that are never touched cost nothing.
+    pub fn new(read_only: usize, writable: usize) -> Memory {
+        let frames = (FRAME_BYTES * FRAMES_MAX) as usize;
+        let read_only = read_only.next_multiple_of(16);
+        let bytes = vec![0; read_only + frames + writable];
+        Memory { bytes, writable: read_only, taken: [0, read_only + frames] }
+    }
+
+    /// Takes room that programs may only read, and gives its address.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is not as much left.
+    pub fn add_read_only(&mut self, bytes: usize, alignment: usize) -> Result<u64, Full> {
+        self.add(0, self.writable, bytes, alignment)
+    }
+
+    /// Takes room that programs may write, and gives its address.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is not as much left.
+    pub fn add_writable(&mut self, bytes: usize, alignment: usize) -> Result<u64, Full> {
+        self.add(1, self.bytes.len(), bytes, alignment)
+    }
+
+    fn add(&mut self, part: usize, end: usize, bytes: usize, align: usize) -> Result<u64, Full> {
+        let at = self.taken[part].next_multiple_of(align);
+        let after = at.checked_add(bytes).filter(|&after| after <= end);
+        self.taken[part] = after.ok_or(Full { wanted: bytes, bytes: end })?;
+        Ok(MEMORY_BEGIN + at as u64)
+    }
+
+    /// The end of the frame of a function that is in `depth` others.
+    pub(crate) fn frame_end(&self, depth: u64) -> u64 {
+        MEMORY_BEGIN + self.writable as u64 + FRAME_BYTES * (depth + 1)
+    }
+
+    /// The bytes at an address, if all of them are there.
+    pub fn bytes(&self, address: u64, bytes: u64) -> Option<&[u8]> {
+        let at = usize::try_from(address.checked_sub(MEMORY_BEGIN)?).ok()?;
+        self.bytes.get(at..at.checked_add(usize::try_from(bytes).ok()?)?)
+    }
+
+    /// As [`Memory::bytes`], for whoever may write everything.
+    pub fn bytes_mut(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
+        let at = usize::try_from(address.checked_sub(MEMORY_BEGIN)?).ok()?;
+        self.bytes.get_mut(at..at.checked_add(usize::try_from(bytes).ok()?)?)
+    }
+
+    /// Whether a program may write these bytes.
+    pub fn is_writable(&self, address: u64, bytes: u64) -> bool {
+        let begin = MEMORY_BEGIN + self.writable as u64;
+        let size = (self.bytes.len() - self.writable) as u64;
+        address.checked_sub(begin).is_some_and(|at| at < size && size - at >= bytes)
+    }
+
+    /// The number at an address.
+    pub fn load(&self, address: u64, size: Size) -> Option<u64> {
+        let mut word = [0; 8];
+        let bytes = self.bytes(address, size.bytes())?;
+        word[..bytes.len()].copy_from_slice(bytes);
+        Some(u64::from_le_bytes(word))
+    }
+
+    /// Writes the lower bytes of a number, for whoever may write everything.
+    pub fn store(&mut self, address: u64, size: Size, value: u64) -> Option<()> {
+        let bytes = self.bytes_mut(address, size.bytes())?;
+        let count = bytes.len();
+        bytes.copy_from_slice(&value.to_le_bytes()[..count]);
+        Some(())
+    }
+}

@@ -1,0 +1,572 @@
+//! What stands in an object, before it meets a world to run in.
+//!
+//! An object is read whole and trusted in nothing. Source: the kernel's documentation of libbpf
+//! (sections), llvm's of its BPF relocations, and libbpf itself for how their numbers add up.
+
+use std::collections::BTreeMap;
+
+use object::elf::EM_BPF;
+use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64};
+use object::{
+    LittleEndian, Object as _, ObjectSection, ObjectSymbol, Relocation, RelocationFlags,
+    RelocationTarget, SectionKind, SymbolKind, SymbolSection,
+};
+
+use crate::btf::{Btf, BtfError, Type, TypeId};
+use crate::error::ObjectError;
+use crate::instruction::SLOT_BYTES;
+use crate::notes::Notes;
+
+type File<'a> = ElfFile64<'a, LittleEndian>;
+type Section<'a> = ElfSection64<'a, 'a, LittleEndian>;
+type Symbol<'a> = ElfSymbol64<'a, 'a, LittleEndian>;
+
+/// Sections and symbols that an object may have.
+const ITEMS_MAX: usize = 100_000;
+/// Kinds of relocations. Source: llvm, BinaryFormat/ELFRelocs/BPF.def.
+const R_BPF_64_64: u32 = 1;
+const R_BPF_64_ABS64: u32 = 2;
+const R_BPF_64_32: u32 = 10;
+
+const MAPS_SECTION: &str = ".maps";
+const LICENCE_SECTION: &str = "license";
+
+/// A built object.
+#[derive(Debug, Default)]
+pub struct Object {
+    /// Its code, one entry a section.
+    pub code: Vec<Code>,
+    /// Its functions, in the order of their sections and places.
+    pub functions: Vec<Function>,
+    /// Its maps, in the order of the section.
+    pub maps: Vec<MapDefinition>,
+    /// Its variables, one entry a section.
+    pub data: Vec<Data>,
+    /// What it expects of the world it runs in.
+    pub externs: Vec<Extern>,
+    /// Tables of functions that it offers, such as a `struct sched_ext_ops`.
+    pub tables: Vec<Table>,
+    /// The licence that it declares; empty if it declares none.
+    pub licence: String,
+    /// Its types.
+    pub btf: Btf,
+}
+
+/// A section of code.
+#[derive(Debug)]
+pub struct Code {
+    /// The section's name.
+    pub name: String,
+    /// Its instructions as they are encoded.
+    pub bytes: Vec<u8>,
+    /// What instructions refer to, by slot.
+    pub references: BTreeMap<u32, Reference>,
+    /// Their lines, and those that name fields.
+    pub notes: Notes,
+}
+
+/// A function: some slots of a section of code.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name in C.
+    pub name: String,
+    /// Its section, as an index of [`Object::code`].
+    pub code: usize,
+    /// Its first slot there.
+    pub first: u32,
+    /// How many slots it has.
+    pub slots: u32,
+}
+
+/// What an instruction refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// A byte of [`Object::data`].
+    Data {
+        /// Which entry.
+        section: usize,
+        /// Which byte of it. One beyond its end is an address, too.
+        offset: u64,
+    },
+    /// One of [`Object::maps`].
+    Map(usize),
+    /// A slot of [`Object::code`], where a function must begin.
+    Code {
+        /// Which section.
+        code: usize,
+        /// Bytes from its beginning; the instruction's own number is to be added.
+        offset: u64,
+    },
+    /// One of [`Object::externs`].
+    Extern(usize),
+}
+
+/// A variable in `.maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapDefinition {
+    /// Its name in C.
+    pub name: String,
+    /// Where it lies in `.maps`.
+    pub offset: u64,
+    /// `enum bpf_map_type`, as a number.
+    pub kind: u32,
+    /// Bytes of a key; 0 if it does not say.
+    pub key_bytes: u32,
+    /// Bytes of a value; 0 if it does not say.
+    pub value_bytes: u32,
+    /// Most entries; 0 if it does not say.
+    pub entries_max: u32,
+    /// `BPF_F_…`; 0 if it does not say.
+    pub flags: u32,
+    /// The type of its values; 0 if it does not say.
+    pub value_type: TypeId,
+}
+
+/// A section of variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Its name: `.rodata`, `.data`, `.bss`, or one of these with a suffix.
+    pub name: String,
+    /// What it holds at first.
+    pub bytes: Vec<u8>,
+    /// Whether the program may not write it.
+    pub read_only: bool,
+    /// Its variables by name, `static` ones included.
+    pub variables: BTreeMap<String, Variable>,
+}
+
+/// A variable at file level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Where it begins in its section.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its type.
+    pub of: TypeId,
+    /// Not `static`.
+    pub global: bool,
+}
+
+/// A function or variable of the world it runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extern {
+    /// Its name as the object has it.
+    pub name: String,
+    /// Whether the object can do without it.
+    pub weak: bool,
+    /// Its type, 0 if the object does not say.
+    pub of: TypeId,
+    /// Whether it is of `.kconfig`.
+    pub configuration: bool,
+}
+
+/// A structure of functions and numbers, by the names of its members.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its variable's name.
+    pub name: String,
+    /// Its type's name: `sched_ext_ops`.
+    pub of: String,
+    /// Functions by member, as indices of [`Object::functions`]. One that is not set is absent.
+    pub functions: BTreeMap<String, usize>,
+    /// Bytes of all other members.
+    pub values: BTreeMap<String, Vec<u8>>,
+}
+
+impl Object {
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// [`ObjectError`] names what is wrong with the bytes.
+    pub fn read(bytes: &[u8]) -> Result<Object, ObjectError> {
+        let file = File::parse(bytes)?;
+        let machine = file.elf_header().e_machine.get(LittleEndian);
+        if machine != EM_BPF {
+            return Err(ObjectError::Machine(machine.0));
+        }
+        if file.sections().count().max(file.symbols().count()) > ITEMS_MAX {
+            return Err(ObjectError::Items(ITEMS_MAX));
+        }
+        let types = section_bytes(&file, ".BTF")?;
+        let btf = Btf::read(types.ok_or(ObjectError::NoTypes)?)?;
+        let mut reading = Reading { file: &file, notes: BTreeMap::new(), places: BTreeMap::new() };
+        if let Some(notes) = section_bytes(&file, ".BTF.ext")? {
+            reading.notes = Notes::read(notes, &btf)?;
+        }
+        let mut object = Object { btf, ..Object::default() };
+        if let Some(licence) = section_bytes(&file, LICENCE_SECTION)? {
+            let text = licence.split(|&byte| byte == 0).next().unwrap_or_default();
+            object.licence = String::from_utf8_lossy(text).into_owned();
+        }
+        reading.sections(&mut object)?;
+        reading.functions(&mut object)?;
+        reading.externs(&mut object)?;
+        reading.maps(&mut object)?;
+        reading.variables(&mut object)?;
+        reading.references(&mut object)?;
+        reading.tables(&mut object)?;
+        Ok(object)
+    }
+
+    /// The function that begins in this slot of a section of code.
+    pub fn function_at(&self, code: usize, slot: u32) -> Option<usize> {
+        self.functions.iter().position(|one| one.code == code && one.first == slot)
+    }
+}
+
+/// What a section has become.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Code(usize),
+    Data(usize),
+    Maps,
+}
+
+struct Reading<'a> {
+    file: &'a File<'a>,
+    notes: BTreeMap<String, Notes>,
+    /// By the section's number.
+    places: BTreeMap<usize, Place>,
+}
+
+impl<'a> Reading<'a> {
+    fn sections(&mut self, object: &mut Object) -> Result<(), ObjectError> {
+        for section in self.file.sections() {
+            let name = section.name()?;
+            if section.kind() == SectionKind::Text {
+                if section.size() == 0 {
+                    continue;
+                }
+                let bytes = section.data()?.to_vec();
+                if !bytes.len().is_multiple_of(SLOT_BYTES) {
+                    return Err(ObjectError::Slots { section: name.to_owned() });
+                }
+                let notes = self.notes.remove(name).unwrap_or_default();
+                self.places.insert(section.index().0, Place::Code(object.code.len()));
+                let references = BTreeMap::new();
+                object.code.push(Code { name: name.to_owned(), bytes, references, notes });
+            } else if let Some(read_only) = variables_are_read_only(name) {
+                self.places.insert(section.index().0, Place::Data(object.data.len()));
+                object.data.push(Data {
+                    name: name.to_owned(),
+                    bytes: bytes_or_zeros(&section)?,
+                    read_only,
+                    variables: BTreeMap::new(),
+                });
+            } else if name == MAPS_SECTION {
+                self.places.insert(section.index().0, Place::Maps);
+            }
+        }
+        Ok(())
+    }
+
+    fn functions(&self, object: &mut Object) -> Result<(), ObjectError> {
+        for symbol in self.file.symbols() {
+            let Some(Place::Code(code)) = self.place(&symbol) else { continue };
+            if symbol.kind() != SymbolKind::Text {
+                continue;
+            }
+            let name = symbol.name()?.to_owned();
+            let (at, bytes) = (symbol.address(), symbol.size());
+            let end =
+                at.checked_add(bytes).filter(|&end| end <= object.code[code].bytes.len() as u64);
+            let aligned = (at | bytes).is_multiple_of(SLOT_BYTES as u64);
+            if end.is_none() || bytes == 0 || !aligned {
+                return Err(ObjectError::Function { name });
+            }
+            let slots = |bytes: u64| (bytes / SLOT_BYTES as u64) as u32;
+            let (first, slots) = (slots(at), slots(bytes));
+            object.functions.push(Function { name, code, first, slots });
+        }
+        object.functions.sort_by_key(|one| (one.code, one.first));
+        for pair in object.functions.windows(2) {
+            if pair[0].code == pair[1].code && pair[0].first + pair[0].slots > pair[1].first {
+                return Err(ObjectError::Function { name: pair[1].name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn externs(&self, object: &mut Object) -> Result<(), ObjectError> {
+        let mut types = BTreeMap::new();
+        for (_, found) in object.btf.types() {
+            let Type::Section { name, variables } = found else { continue };
+            for variable in variables.iter().filter(|_| matches!(&name[..], ".ksyms" | ".kconfig"))
+            {
+                if let Type::Variable { name: extern_name, .. }
+                | Type::Function { name: extern_name, .. } = object.btf.get(variable.of)?
+                {
+                    types.insert(extern_name.clone(), (variable.of, name == ".kconfig"));
+                }
+            }
+        }
+        // A symbol's number is its index of the externs as long as all symbols are undefined.
+        for symbol in self.file.symbols().filter(|symbol| symbol.is_undefined()) {
+            let name = symbol.name()?.to_owned();
+            if name.is_empty() {
+                continue;
+            }
+            let (of, configuration) = types.get(&name).copied().unwrap_or_default();
+            object.externs.push(Extern { name, weak: symbol.is_weak(), of, configuration });
+        }
+        Ok(())
+    }
+
+    fn maps(&self, object: &mut Object) -> Result<(), ObjectError> {
+        for symbol in self.file.symbols() {
+            let Some(Place::Maps) = self.place(&symbol) else { continue };
+            let name = symbol.name()?;
+            if let Some(of) = variable_type(&object.btf, MAPS_SECTION, name)? {
+                object.maps.push(map_definition(&object.btf, name, symbol.address(), of)?);
+            }
+        }
+        object.maps.sort_by_key(|map| map.offset);
+        Ok(())
+    }
+
+    fn variables(&self, object: &mut Object) -> Result<(), ObjectError> {
+        for symbol in self.file.symbols() {
+            let Some(Place::Data(section)) = self.place(&symbol) else { continue };
+            let (name, data) = (symbol.name()?, &mut object.data[section]);
+            let Some(of) = variable_type(&object.btf, &data.name, name)? else { continue };
+            let (offset, bytes) = (symbol.address(), object.btf.bytes_of(of)?);
+            if offset.checked_add(bytes).is_none_or(|end| end > data.bytes.len() as u64) {
+                return Err(ObjectError::Variable { name: name.to_owned() });
+            }
+            let global = symbol.is_global();
+            data.variables.insert(name.to_owned(), Variable { offset, bytes, of, global });
+        }
+        Ok(())
+    }
+
+    fn references(&self, object: &mut Object) -> Result<(), ObjectError> {
+        for section in self.file.sections() {
+            let Some(place) = self.places.get(&section.index().0) else { continue };
+            for (at, relocation) in section.relocations() {
+                let kind = kind_of(&relocation);
+                let name = || section.name().unwrap_or_default().to_owned();
+                let refused = || ObjectError::Relocation { section: name(), at, kind };
+                let (Place::Code(code), R_BPF_64_64 | R_BPF_64_32) = (place, kind) else {
+                    return Err(refused());
+                };
+                let RelocationTarget::Symbol(index) = relocation.target() else {
+                    return Err(refused());
+                };
+                let symbol = self.file.symbol_by_index(index)?;
+                let slot = u32::try_from(at / SLOT_BYTES as u64).map_err(|_| refused())?;
+                let bytes = object.code[*code].bytes.get(slot as usize * SLOT_BYTES + 4..);
+                let number = bytes.and_then(|bytes| bytes.first_chunk()).ok_or_else(refused)?;
+                let number = i32::from_le_bytes(*number);
+                let reference = self.reference(object, &symbol, number);
+                let reference = reference.ok_or_else(|| ObjectError::Undefined {
+                    section: name(),
+                    at,
+                    name: symbol.name().unwrap_or_default().to_owned(),
+                })?;
+                object.code[*code].references.insert(slot, reference);
+            }
+        }
+        Ok(())
+    }
+
+    /// What an instruction with this number refers to by a symbol.
+    fn reference(&self, object: &Object, symbol: &Symbol<'a>, number: i32) -> Option<Reference> {
+        if symbol.is_undefined() {
+            let name = symbol.name().ok()?;
+            return object.externs.iter().position(|one| one.name == name).map(Reference::Extern);
+        }
+        let offset = symbol.address();
+        let within = || offset.checked_add_signed(number.into());
+        match self.place(symbol)? {
+            Place::Code(code) => Some(Reference::Code { code, offset }),
+            Place::Data(section) => {
+                let offset = within()?;
+                let bytes = object.data[section].bytes.len() as u64;
+                (offset <= bytes).then_some(Reference::Data { section, offset })
+            }
+            Place::Maps => {
+                let offset = within()?;
+                object.maps.iter().position(|map| map.offset == offset).map(Reference::Map)
+            }
+        }
+    }
+
+    fn tables(&self, object: &mut Object) -> Result<(), ObjectError> {
+        for section in self.file.sections() {
+            let name = section.name()?;
+            if !matches!(
+                name,
+                ".struct_ops" | ".struct_ops.link" | "?.struct_ops" | "?.struct_ops.link"
+            ) {
+                continue;
+            }
+            let image = bytes_or_zeros(&section)?;
+            let mut targets = BTreeMap::new();
+            for (at, relocation) in section.relocations() {
+                let function = match relocation.target() {
+                    RelocationTarget::Symbol(index) => {
+                        self.function_of(object, &self.file.symbol_by_index(index)?)
+                    }
+                    _ => None,
+                };
+                match (kind_of(&relocation), function) {
+                    (R_BPF_64_ABS64, Some(function)) => targets.insert(at, function),
+                    (kind, _) => {
+                        let section = name.to_owned();
+                        return Err(ObjectError::Relocation { section, at, kind });
+                    }
+                };
+            }
+            for symbol in self.file.symbols() {
+                if symbol.section() != SymbolSection::Section(section.index()) {
+                    continue;
+                }
+                let (symbol_name, at) = (symbol.name()?, symbol.address());
+                if let Some(of) = variable_type(&object.btf, name, symbol_name)? {
+                    let table = table(&object.btf, symbol_name, of, at, &image, &targets)?;
+                    object.tables.push(table);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn function_of(&self, object: &Object, symbol: &Symbol<'a>) -> Option<usize> {
+        let Some(Place::Code(code)) = self.place(symbol) else { return None };
+        object.function_at(code, u32::try_from(symbol.address() / SLOT_BYTES as u64).ok()?)
+    }
+
+    fn place(&self, symbol: &Symbol<'a>) -> Option<Place> {
+        match symbol.section() {
+            SymbolSection::Section(index) => self.places.get(&index.0).copied(),
+            _ => None,
+        }
+    }
+}
+
+fn kind_of(relocation: &Relocation) -> u32 {
+    match relocation.flags() {
+        RelocationFlags::Elf { r_type, .. } => r_type.0,
+        _ => 0,
+    }
+}
+
+/// Whether a section of this name holds variables, and whether a program may not write them.
+fn variables_are_read_only(name: &str) -> Option<bool> {
+    let is = |base: &str| {
+        name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if is(".rodata") { Some(true) } else { (is(".data") || is(".bss")).then_some(false) }
+}
+
+/// Most bytes of a section that takes no room in the file.
+const ZEROS_MAX: u64 = 1 << 26;
+
+fn bytes_or_zeros(section: &Section<'_>) -> Result<Vec<u8>, ObjectError> {
+    let bytes = section.data()?;
+    if !bytes.is_empty() || section.size() == 0 {
+        return Ok(bytes.to_vec());
+    }
+    if section.size() > ZEROS_MAX {
+        return Err(ObjectError::Zeros { section: section.name()?.to_owned(), max: ZEROS_MAX });
+    }
+    Ok(vec![0; section.size() as usize])
+}
+
+fn section_bytes<'a>(file: &File<'a>, name: &str) -> Result<Option<&'a [u8]>, ObjectError> {
+    Ok(file.section_by_name(name).map(|section| section.data()).transpose()?)
+}
+
+/// The type of a variable that stands in this section.
+fn variable_type(btf: &Btf, section: &str, name: &str) -> Result<Option<TypeId>, BtfError> {
+    for (_, found) in btf.types() {
+        let Type::Section { name: of, variables } = found else { continue };
+        for variable in variables.iter().filter(|_| of == section) {
+            match btf.get(variable.of)? {
+                Type::Variable { name: one, of, .. } if one == name => return Ok(Some(*of)),
+                _ => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A map is described by pointers: to arrays, whose lengths are numbers, and to types.
+fn map_definition(
+    btf: &Btf,
+    name: &str,
+    offset: u64,
+    of: TypeId,
+) -> Result<MapDefinition, ObjectError> {
+    let Type::Structure { members, .. } = btf.resolve(of)?.1 else {
+        return Err(ObjectError::Map { name: name.to_owned(), member: String::new() });
+    };
+    let mut map = MapDefinition {
+        name: name.to_owned(),
+        offset,
+        kind: 0,
+        key_bytes: 0,
+        value_bytes: 0,
+        entries_max: 0,
+        flags: 0,
+        value_type: 0,
+    };
+    for member in members {
+        let refused = || ObjectError::Map { name: name.to_owned(), member: member.name.clone() };
+        let Type::Pointer { to } = btf.resolve(member.of)?.1 else {
+            return Err(refused());
+        };
+        let number = || match btf.resolve(*to)?.1 {
+            Type::Array { count, .. } => Ok(*count),
+            _ => Err(refused()),
+        };
+        let size = || u32::try_from(btf.bytes_of(*to)?).map_err(|_| refused());
+        match &member.name[..] {
+            "type" => map.kind = number()?,
+            "key" => map.key_bytes = size()?,
+            "key_size" => map.key_bytes = number()?,
+            "value" => (map.value_type, map.value_bytes) = (*to, size()?),
+            "value_size" => map.value_bytes = number()?,
+            "max_entries" => map.entries_max = number()?,
+            "map_flags" => map.flags = number()?,
+            // Where the map is to be found by others, which is nobody's concern here.
+            "pinning" | "numa_node" | "map_extra" => {}
+            _ => return Err(refused()),
+        }
+    }
+    Ok(map)
+}
+
+fn table(
+    btf: &Btf,
+    name: &str,
+    of: TypeId,
+    at: u64,
+    image: &[u8],
+    targets: &BTreeMap<u64, usize>,
+) -> Result<Table, ObjectError> {
+    let refused = || ObjectError::Variable { name: name.to_owned() };
+    let Type::Structure { name: type_name, members, .. } = btf.resolve(of)?.1 else {
+        return Err(refused());
+    };
+    let (mut functions, mut values) = (BTreeMap::new(), BTreeMap::new());
+    for member in members {
+        let offset = at.checked_add(u64::from(member.bit_offset / 8)).ok_or_else(refused)?;
+        if let Some(function) = targets.get(&offset) {
+            functions.insert(member.name.clone(), *function);
+        } else if !is_function_pointer(btf, member.of)? {
+            let bytes = btf.bytes_of(member.of)?;
+            let end = offset.checked_add(bytes).ok_or_else(refused)?;
+            let bytes = image.get(offset as usize..end as usize).ok_or_else(refused)?;
+            values.insert(member.name.clone(), bytes.to_vec());
+        }
+    }
+    Ok(Table { name: name.to_owned(), of: type_name.clone(), functions, values })
+}
+
+fn is_function_pointer(btf: &Btf, of: TypeId) -> Result<bool, BtfError> {
+    let Type::Pointer { to } = btf.resolve(of)?.1 else { return Ok(false) };
+    Ok(matches!(btf.resolve(*to)?.1, Type::Prototype { .. }))
+}

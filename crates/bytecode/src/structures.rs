@@ -1,0 +1,350 @@
+//! The structures and values of a world, by name, and where fields of an object lie among them.
+//!
+//! An object is built against its own idea of a structure, which may lack fields and have others
+//! elsewhere. Its relocations name what they mean; here the names become offsets. Source:
+//! libbpf, relo_core.c.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::btf::{Btf, BtfError, Type, TypeId, essential_name};
+use crate::notes::{FieldRelocation, Question};
+
+/// Names that a message lists at most.
+const NAMES_SHOWN_MAX: usize = 12;
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An integer or a value of an enumeration.
+    Number {
+        /// 1, 2, 4 or 8.
+        bytes: u32,
+        /// Whether it may be negative.
+        signed: bool,
+    },
+    /// An address.
+    Pointer,
+    /// Another structure of the world.
+    Structure(&'static str),
+    /// Elements one after the other, each of some bytes.
+    Array(Box<Shape>, u32),
+}
+
+/// A field of a structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Where it begins, in bytes.
+    pub offset: u32,
+    /// What it holds.
+    pub shape: Shape,
+}
+
+/// A structure of the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Structure {
+    /// Its size in bytes.
+    pub bytes: u32,
+    /// Its fields.
+    pub fields: Vec<Field>,
+}
+
+/// All structures and enumerations of a world.
+#[derive(Clone, Debug, Default)]
+pub struct Structures {
+    structures: BTreeMap<&'static str, Structure>,
+    values: BTreeMap<&'static str, BTreeMap<&'static str, i64>>,
+}
+
+/// A field that was found.
+struct Found<'a> {
+    offset: u32,
+    shape: &'a Shape,
+}
+
+/// The answer to a relocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Number {
+        value: u64,
+        /// For a field that is not as wide in the world as in the object.
+        widths: Option<Widths>,
+    },
+    /// The world has no such field: what is missing, and what there is instead.
+    Missing { field: String, instead: String },
+}
+
+/// How wide a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Widths {
+    /// Bytes in the object.
+    pub(crate) object: u64,
+    /// Bytes in the world.
+    pub(crate) world: u64,
+    /// Whether it has no sign in either, so that an access may be of another width.
+    pub(crate) unsigned: bool,
+}
+
+impl Structures {
+    /// Adds a structure.
+    pub fn structure(&mut self, name: &'static str, bytes: usize, fields: Vec<Field>) {
+        self.structures.insert(name, Structure { bytes: bytes as u32, fields });
+    }
+
+    /// Adds an enumeration.
+    pub fn enumeration(&mut self, name: &'static str, values: &[(&'static str, i64)]) {
+        self.values.insert(name, values.iter().copied().collect());
+    }
+
+    /// The structure of this name.
+    pub fn get(&self, name: &str) -> Option<&Structure> {
+        self.structures.get(name)
+    }
+
+    fn bytes(&self, shape: &Shape) -> u32 {
+        match shape {
+            Shape::Number { bytes, .. } => *bytes,
+            Shape::Pointer => 8,
+            Shape::Structure(name) => self.structures.get(name).map_or(0, |one| one.bytes),
+            Shape::Array(element, count) => self.bytes(element) * count,
+        }
+    }
+
+    pub(crate) fn answer(
+        &self,
+        btf: &Btf,
+        relocation: &FieldRelocation,
+    ) -> Result<Answer, BtfError> {
+        let number = |value| Ok(Answer::Number { value, widths: None });
+        match relocation.question {
+            Question::LocalTypeId => number(relocation.root.into()),
+            Question::TypeExists | Question::TypeMatches => {
+                number(self.type_of(btf, relocation.root)?.is_ok().into())
+            }
+            Question::TypeBytes | Question::TargetTypeId => {
+                match self.type_of(btf, relocation.root)? {
+                    Ok((_, bytes)) if relocation.question == Question::TypeBytes => {
+                        number(bytes.into())
+                    }
+                    Ok((index, _)) => number(index),
+                    Err(field) => Ok(Answer::Missing { field, instead: String::new() }),
+                }
+            }
+            Question::ValueExists | Question::Value => self.value(btf, relocation),
+            _ => self.field(btf, relocation),
+        }
+    }
+
+    /// Number and size of a type of the world; else its name.
+    fn type_of(&self, btf: &Btf, id: TypeId) -> Result<Result<(u64, u32), String>, BtfError> {
+        let name = name_of(btf, id)?;
+        let found = self.structures.iter().zip(1..).find(|((one, _), _)| **one == name);
+        if let Some(((_, structure), number)) = found {
+            return Ok(Ok((number, structure.bytes)));
+        }
+        let number = self.values.keys().position(|one| *one == name);
+        let first = self.structures.len() as u64 + 1;
+        Ok(number.map(|number| (first + number as u64, 4)).ok_or(name))
+    }
+
+    fn value(&self, btf: &Btf, relocation: &FieldRelocation) -> Result<Answer, BtfError> {
+        let (id, of) = btf.resolve(relocation.root)?;
+        let index = relocation.access.first().copied().unwrap_or_default() as usize;
+        let Type::Enumeration { name, values, .. } = of else {
+            return Err(BtfError::NoType(id));
+        };
+        let (value, _) = values.get(index).ok_or(BtfError::NoType(id))?;
+        let (name, value) = (essential_name(name), essential_name(value));
+        let found = self.values.get(name).and_then(|values| values.get(value)).copied();
+        Ok(match (relocation.question, found) {
+            (Question::ValueExists, found) => {
+                Answer::Number { value: found.is_some().into(), widths: None }
+            }
+            (_, Some(found)) => Answer::Number { value: found as u64, widths: None },
+            (_, None) => {
+                let known = self.values.get(name).map(|values| names(values.keys().copied()));
+                let instead = known.map(|known| format!("; there are {known}"));
+                let field = format!("value {value} of enum {name}");
+                Answer::Missing { field, instead: instead.unwrap_or_default() }
+            }
+        })
+    }
+
+    fn field(&self, btf: &Btf, relocation: &FieldRelocation) -> Result<Answer, BtfError> {
+        let path = Path::read(btf, relocation)?;
+        let found = self.find(&path);
+        let number = |value| Ok(Answer::Number { value, widths: None });
+        let found = match (relocation.question, found) {
+            (Question::FieldExists, found) => return number(found.is_ok().into()),
+            (_, Err(instead)) => return Ok(Answer::Missing { field: path.text(), instead }),
+            (_, Ok(found)) => found,
+        };
+        let bytes = self.bytes(found.shape);
+        match relocation.question {
+            Question::FieldBytes => number(bytes.into()),
+            Question::FieldSigned => {
+                number(matches!(found.shape, Shape::Number { signed: true, .. }).into())
+            }
+            Question::FieldLeftShift | Question::FieldRightShift => {
+                number(64_u64.saturating_sub(u64::from(bytes) * 8))
+            }
+            _ => {
+                let (world, has_sign) = match found.shape {
+                    Shape::Number { bytes, signed } => (u64::from(*bytes), *signed),
+                    Shape::Pointer => (8, false),
+                    _ => (path.bytes, false),
+                };
+                let unsigned = !has_sign && !path.signed;
+                let widths = Widths { object: path.bytes, world, unsigned };
+                let widths = (path.bytes != world).then_some(widths);
+                Ok(Answer::Number { value: found.offset.into(), widths })
+            }
+        }
+    }
+
+    /// Follows a path; where it ends too early, says what there is instead.
+    fn find(&self, path: &Path) -> Result<Found<'_>, String> {
+        let root = self.structures.get_key_value(&path.root[..]).ok_or_else(|| {
+            format!("; there are the structures {}", names(self.structures.keys().copied()))
+        })?;
+        let (mut of, mut offset) = (*root.0, 0);
+        let mut shape: Option<&Shape> = None;
+        for step in &path.steps {
+            match (step, shape) {
+                (Step::Field(name), None | Some(Shape::Structure(_))) => {
+                    let inside = self.structures.get(of).ok_or("")?;
+                    let field = inside.fields.iter().find(|one| one.name == name);
+                    let field = field.ok_or_else(|| {
+                        let known = names(inside.fields.iter().map(|one| one.name));
+                        format!("; struct {of} has {known}")
+                    })?;
+                    offset += field.offset;
+                    shape = Some(&field.shape);
+                }
+                (Step::Element(index), Some(Shape::Array(element, count))) if index < count => {
+                    offset += index * self.bytes(element);
+                    shape = Some(element);
+                }
+                _ => return Err(String::new()),
+            }
+            if let Some(Shape::Structure(name)) = shape {
+                of = name;
+            }
+        }
+        let shape = shape.ok_or("")?;
+        if path.kind.fits(shape) { Ok(Found { offset, shape }) } else { Err(String::new()) }
+    }
+}
+
+/// One step of a path.
+enum Step {
+    Field(String),
+    Element(u32),
+}
+
+/// What stands at a path's end in the object.
+enum Kind {
+    Number,
+    Pointer,
+    Structure,
+    Array,
+}
+
+impl Kind {
+    fn fits(&self, shape: &Shape) -> bool {
+        matches!(
+            (self, shape),
+            (Kind::Number, Shape::Number { .. })
+                | (Kind::Pointer, Shape::Pointer)
+                | (Kind::Structure, Shape::Structure(_))
+                | (Kind::Array, Shape::Array(..))
+        )
+    }
+}
+
+/// A field by names, as the object means it.
+struct Path {
+    root: String,
+    steps: Vec<Step>,
+    kind: Kind,
+    /// Bytes of the field in the object; 0 if it has no size there.
+    bytes: u64,
+    /// Whether it may be negative there.
+    signed: bool,
+}
+
+impl Path {
+    fn read(btf: &Btf, relocation: &FieldRelocation) -> Result<Path, BtfError> {
+        let refused = || BtfError::NoType(relocation.root);
+        let root = name_of(btf, relocation.root)?;
+        let (first, rest) = relocation.access.split_first().ok_or_else(refused)?;
+        // A first step other than 0 takes another element of an array of structures.
+        if *first != 0 {
+            return Err(refused());
+        }
+        let (mut at, mut steps) = (relocation.root, Vec::new());
+        for &index in rest {
+            match btf.resolve(at)?.1 {
+                Type::Structure { members, .. } => {
+                    let member = members.get(index as usize).ok_or_else(refused)?;
+                    if !member.name.is_empty() {
+                        steps.push(Step::Field(member.name.clone()));
+                    }
+                    at = member.of;
+                }
+                Type::Array { element, .. } => {
+                    steps.push(Step::Element(index));
+                    at = *element;
+                }
+                _ => return Err(refused()),
+            }
+        }
+        let kind = match btf.resolve(at)?.1 {
+            Type::Integer { .. } | Type::Enumeration { .. } => Kind::Number,
+            Type::Pointer { .. } => Kind::Pointer,
+            Type::Structure { .. } => Kind::Structure,
+            Type::Array { .. } => Kind::Array,
+            _ => return Err(refused()),
+        };
+        let signed = matches!(
+            btf.resolve(at)?.1,
+            Type::Integer { signed: true, .. } | Type::Enumeration { signed: true, .. }
+        );
+        Ok(Path { root, steps, kind, bytes: btf.bytes_of(at).unwrap_or(0), signed })
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.root.clone();
+        for step in &self.steps {
+            match step {
+                Step::Field(name) => write!(text, ".{name}"),
+                Step::Element(index) => write!(text, "[{index}]"),
+            }
+            .unwrap_or_default();
+        }
+        text
+    }
+}
+
+fn name_of(btf: &Btf, id: TypeId) -> Result<String, BtfError> {
+    // The name of a typedef is that of its type, unless the type has none.
+    let named = match (btf.resolve(id)?.1, btf.get(id)?) {
+        (Type::Structure { name, .. } | Type::Enumeration { name, .. }, _) if !name.is_empty() => {
+            name
+        }
+        (Type::Declared { name }, _) | (_, Type::Typedef { name, .. }) => name,
+        (Type::Integer { name, .. }, _) => name,
+        _ => return Err(BtfError::NoType(id)),
+    };
+    Ok(essential_name(named).to_owned())
+}
+
+fn names(of: impl Iterator<Item = &'static str>) -> String {
+    let mut all: Vec<_> = of.collect();
+    let more = all.len().saturating_sub(NAMES_SHOWN_MAX);
+    all.truncate(NAMES_SHOWN_MAX);
+    let listed = all.join(", ");
+    if more > 0 { format!("{listed} and {more} more") } else { listed }
+}

@@ -1,0 +1,8 @@
+//! One program for all tests of the crate, so that it is linked once.
+
+mod faults;
+mod hostile;
+mod instructions;
+mod oracle;
+mod shipped;
+mod support;
