@@ -5,7 +5,7 @@ import re
 # Crate: the schedlab crates it may use, the libraries it may use.
 CRATES = {
     "child": (set(), {"nix", "thiserror"}),
-    "bytecode": (set(), {"object", "thiserror"}),
+    "bytecode": (set(), {"dynasmrt", "object", "thiserror"}),
     "runqueue": (set(), {"bytemuck"}),
     "runqueue_c": ({"runqueue"}, set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
@@ -65,6 +65,8 @@ NOT_IN_SIMULATOR = re.compile(
 
 # Where Rust and C meet, and where a structure is built by hand. Nowhere else is `unsafe` needed.
 UNSAFE_FILES = (
+    # Instructions of this machine are made, and called.
+    "crates/bytecode/src/run/translation.rs",
     # Between fork and exec, and a handler of a signal.
     "crates/child/src/lib.rs",
     "crates/child/src/group.rs",

@@ -43,6 +43,8 @@ pub enum LinkError {
     Instruction { place: Box<Place>, why: NoInstruction },
     #[error("{place}: it jumps to where no instruction of its function begins")]
     Jump { place: Box<Place> },
+    #[error("{place}: it reads {register}, which nothing was written to")]
+    Unwritten { place: Box<Place>, register: crate::instruction::Register },
     #[error("function {function} does not end in an exit or a jump")]
     End { function: String },
     #[error("{place}: a call of something that is no function")]

@@ -347,6 +347,51 @@ impl Instruction {
     }
 }
 
+impl Instruction {
+    /// The registers that it reads. A call is not said to read its arguments, since only their
+    /// receiver knows how many there are.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = Register> {
+        let of = |operand| match operand {
+            Operand::Register(register) => Some(register),
+            Operand::Number(_) => None,
+        };
+        match *self {
+            Instruction::Arithmetic { operation: Arithmetic::Move, by, .. } => [of(by), None, None],
+            Instruction::Arithmetic { to, by, .. } => [Some(to), of(by), None],
+            Instruction::Negate { to, .. } | Instruction::Reorder { to, .. } => {
+                [Some(to), None, None]
+            }
+            Instruction::MoveSigned { from, .. } => [Some(from), None, None],
+            Instruction::Load { base, .. } => [Some(base), None, None],
+            Instruction::Store { base, value, .. } => [Some(base), of(value), None],
+            Instruction::Atomic { kind, base, value, .. } => {
+                let compared = kind == AtomicKind::CompareExchange;
+                [Some(base), Some(value), compared.then_some(Register::ANSWER)]
+            }
+            Instruction::Branch { left, right, .. } => [Some(left), of(right), None],
+            _ => [None; 3],
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    /// The registers that it writes.
+    pub(crate) fn writes(&self) -> Option<Register> {
+        match *self {
+            Instruction::Arithmetic { to, .. }
+            | Instruction::Negate { to, .. }
+            | Instruction::MoveSigned { to, .. }
+            | Instruction::Reorder { to, .. }
+            | Instruction::Load { to, .. }
+            | Instruction::LoadWide { to, .. } => Some(to),
+            Instruction::Atomic { kind: AtomicKind::CompareExchange, .. }
+            | Instruction::Call(_) => Some(Register::ANSWER),
+            Instruction::Atomic { value, fetch: true, .. } => Some(value),
+            _ => None,
+        }
+    }
+}
+
 fn load_wide(slot: Slot, rest: &[u8]) -> Result<Instruction, NoInstruction> {
     if slot.opcode != 0x18 {
         return Err(match slot.opcode & 0xe0 {

@@ -9,13 +9,13 @@ mod compute;
 mod error;
 mod fault;
 mod instruction;
-mod interpreter;
 mod link;
 mod memory;
 mod notes;
 mod object_file;
 mod program;
 mod reader;
+mod run;
 mod structures;
 
 pub use btf::{Btf, BtfError, Member, Qualifier, SectionVariable, Type, TypeId, essential_name};
@@ -25,12 +25,12 @@ pub use instruction::{
     Arithmetic, AtomicKind, ByteOrder, Callee, Condition, Instruction, NoInstruction, Operand,
     Register, SLOT_BYTES, Size, Width,
 };
-pub use interpreter::{Host, Run};
 pub use link::{Addresses, World};
-pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, MEMORY_BEGIN, Memory};
+pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, Layout, MEMORY_BEGIN, Memory};
 pub use notes::{FieldRelocation, Line, Notes, Question};
 pub use object_file::{
     Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
 };
 pub use program::{FUNCTIONS_BEGIN, Program};
+pub use run::{Host, Run, Translation};
 pub use structures::{Field, Shape, Structure, Structures};

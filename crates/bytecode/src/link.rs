@@ -129,6 +129,14 @@ impl Link<'_> {
             self.program.lines.insert(at, line.clone());
         }
         self.check_jumps(of, first, end)?;
+        self.check_registers(of, first)?;
+        self.program.loop_heads.resize(end, false);
+        for at in first..end {
+            let back = distance(&self.program.instructions[at]).filter(|&distance| distance < 0);
+            if let Some(target) = back.and_then(|back| at.checked_add_signed(back as isize + 1)) {
+                self.program.loop_heads[target] = true;
+            }
+        }
         self.follow(of, first, end)
     }
 
@@ -295,6 +303,37 @@ impl Link<'_> {
         if ends { Ok(()) } else { Err(LinkError::End { function: function() }) }
     }
 
+    /// No way leads to a read of a register that nothing was written to, as in a kernel. After a
+    /// call nothing stands in R1 to R5.
+    fn check_registers(&self, of: usize, first: usize) -> Result<(), LinkError> {
+        let mut written = BTreeMap::from([(first, Written::AT_ENTRY)]);
+        let mut open = BTreeSet::from([first]);
+        while let Some(at) = open.pop_first() {
+            let (mut state, instruction) = (written[&at], &self.program.instructions[at]);
+            if let Some(register) = instruction.reads().find(|&one| !state.has(one)) {
+                let place = self.place_at(of, first, at);
+                return Err(LinkError::Unwritten { place, register });
+            }
+            state.after(instruction);
+            let jump = distance(instruction)
+                .and_then(|distance| at.checked_add_signed(distance as isize + 1));
+            let ends = matches!(
+                instruction,
+                Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing
+            );
+            let next = (!ends).then_some(at + instruction.slots());
+            for to in next.into_iter().chain(jump) {
+                let known = written.get(&to).copied();
+                let joined = known.map_or(state, |known| known.join(state));
+                if known != Some(joined) {
+                    written.insert(to, joined);
+                    open.insert(to);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Goes every way that constants leave open, and refuses what is missing there.
     fn follow(&self, of: usize, first: usize, end: usize) -> Result<(), LinkError> {
         if self.missing.range(first..end).next().is_none() {
@@ -387,6 +426,32 @@ fn resized(size: Size, widths: Option<Widths>) -> Option<Size> {
             found.filter(|_| widths.unsigned)
         }
         _ => Some(size),
+    }
+}
+
+/// Registers that something was written to, a bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written(u16);
+
+impl Written {
+    /// R0 is 0, R1 to R5 are arguments, R10 is the frame.
+    const AT_ENTRY: Written = Written(0b100_0011_1111);
+
+    fn has(self, register: Register) -> bool {
+        self.0 >> register.number() & 1 == 1
+    }
+
+    fn join(self, other: Written) -> Written {
+        Written(self.0 & other.0)
+    }
+
+    fn after(&mut self, instruction: &Instruction) {
+        if matches!(instruction, Instruction::Call(_)) {
+            self.0 &= !0b11_1110;
+        }
+        if let Some(register) = instruction.writes() {
+            self.0 |= 1 << register.number();
+        }
     }
 }
 

@@ -16,13 +16,29 @@ pub const FRAME_BYTES: u64 = 512;
 pub const FRAMES_MAX: u64 = 8;
 
 /// All that a program may touch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
     bytes: Vec<u8>,
     /// Where the upper part begins, as an index.
     writable: usize,
     /// How much of each part is taken.
     taken: [usize; 2],
+}
+
+/// How large the parts of a memory are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of both parts.
+    pub(crate) bytes: u64,
+    /// Where the upper part begins, from the first byte.
+    pub(crate) writable: u64,
+}
+
+impl Layout {
+    /// The end of the last frame: no function may be deeper.
+    pub(crate) fn deepest_frame(self) -> u64 {
+        MEMORY_BEGIN + self.writable + FRAME_BYTES * FRAMES_MAX
+    }
 }
 
 /// There is no room for what should be added.
@@ -41,6 +57,16 @@ impl Memory {
         let read_only = read_only.next_multiple_of(16);
         let bytes = vec![0; read_only + frames + writable];
         Memory { bytes, writable: read_only, taken: [0, read_only + frames] }
+    }
+
+    /// How large its parts are.
+    pub fn layout(&self) -> Layout {
+        Layout { bytes: self.bytes.len() as u64, writable: self.writable as u64 }
+    }
+
+    /// Where its first byte lies in this process.
+    pub(crate) fn first(&mut self) -> *mut u8 {
+        self.bytes.as_mut_ptr()
     }
 
     /// Takes room that programs may only read, and gives its address.
@@ -71,6 +97,11 @@ impl Memory {
     /// The end of the frame of a function that is in `depth` others.
     pub(crate) fn frame_end(&self, depth: u64) -> u64 {
         MEMORY_BEGIN + self.writable as u64 + FRAME_BYTES * (depth + 1)
+    }
+
+    /// How many functions are in each other where a frame ends at this address.
+    pub(crate) fn depth(&self, frame_end: u64) -> u64 {
+        (frame_end - MEMORY_BEGIN - self.writable as u64) / FRAME_BYTES
     }
 
     /// The bytes at an address, if all of them are there.

@@ -15,6 +15,8 @@ pub struct Program {
     /// One entry a slot. Distances count from the next slot.
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) functions: Vec<LinkedFunction>,
+    /// Whether a jump back leads to an instruction: there it is asked whether there were too many.
+    pub(crate) loop_heads: Vec<bool>,
     /// Beginnings of lines.
     pub(crate) lines: BTreeMap<usize, Line>,
 }

@@ -1,6 +1,6 @@
 //! Goal: instructions mean what RFC 9669 says, at the borders where languages differ.
 
-use bytecode::{Arithmetic, Instruction, NoInstruction, Operand, Register, Size, Width};
+use bytecode::{Arithmetic, Instruction, NoInstruction, Object, Operand, Register, Size, Width};
 
 use crate::support::{Loaded, built_of, world};
 
@@ -91,6 +91,28 @@ fn bytes_are_put_into_order() {
         let mut loaded = Loaded::new(&patched(&instructions), &world());
         assert_eq!(loaded.call("f", &[value]), Ok(expected), "{opcode:#x} {bits}");
     }
+}
+
+#[test]
+fn a_register_that_nothing_was_written_to_is_not_read() {
+    let object =
+        |instructions: &[[u8; 8]]| Object::read(&patched(instructions)).expect("an object");
+    let refused = |instructions: &[[u8; 8]]| {
+        let object = object(instructions);
+        let root = object.functions.iter().position(|one| one.name == "f").expect("f");
+        Loaded::linked(object, &[root], &world()).err()
+    };
+    let text = refused(&[slot(0xbf, 0, 6, 0, 0)]).expect("a refusal");
+    assert!(text.ends_with("f: it reads R6, which nothing was written to"), "{text}");
+    // Helper 7 is called; what was in R2 is then gone, and its answer is in R0.
+    let call = slot(0x85, 0, 0, 0, 7);
+    let text = refused(&[call, slot(0x0f, 0, 2, 0, 0)]).expect("a refusal");
+    assert!(text.ends_with("f: it reads R2, which nothing was written to"), "{text}");
+    assert_eq!(refused(&[call, slot(0x07, 0, 0, 0, 1)]), None);
+    // R6 is written on one of two ways only.
+    let branch = slot(0x15, 1, 0, 1, 0);
+    let text = refused(&[branch, slot(0xb7, 6, 0, 0, 1), slot(0xbf, 0, 6, 0, 0)]);
+    assert!(text.expect("a refusal").contains("R6"));
 }
 
 #[test]

@@ -5,11 +5,13 @@ use std::process::Command;
 
 use bytecode::{
     Addresses, Data, Fault, FaultKind, Full, Host, Memory, Object, Program, Run, Stop, Structures,
-    World,
+    Translation, World,
 };
 
-/// Room for whatever a test's object brings, in each part of the memory.
-const ROOM: usize = 16 << 20;
+/// Room beside an object's own variables, in each part of the memory.
+const ROOM: usize = 4 << 10;
+/// Most bytes of variables that a test's object may bring.
+const DATA_MAX: usize = 4 << 20;
 const INSTRUCTIONS_MAX: u64 = 1_000_000;
 
 /// The folder of this crate.
@@ -41,6 +43,7 @@ pub fn built_of(text: &str) -> Vec<u8> {
 pub struct Loaded {
     pub object: Object,
     pub program: Program,
+    pub translation: Translation,
     pub memory: Memory,
     pub addresses: Addresses,
 }
@@ -80,22 +83,40 @@ impl Loaded {
     }
 
     pub fn linked(object: Object, roots: &[usize], world: &World) -> Result<Loaded, String> {
-        let mut memory = Memory::new(ROOM, ROOM);
+        let room = |read_only: bool| {
+            let data = object.data.iter().filter(|data| data.read_only == read_only);
+            data.map(|data| data.bytes.len() + 16).sum::<usize>() + ROOM
+        };
+        if room(true) + room(false) > DATA_MAX {
+            return Err("too large for a test".into());
+        }
+        let mut memory = Memory::new(room(true), room(false));
         let data = object.data.iter().map(|data| placed(&mut memory, data));
         let data = data.collect::<Result<_, _>>().map_err(|full| full.to_string())?;
         let addresses = Addresses { data, maps: vec![0xaaaa; object.maps.len()] };
         let program = Program::link(&object, roots, world, &addresses);
         let program = program.map_err(|error| error.to_string())?;
-        Ok(Loaded { object, program, memory, addresses })
+        let translation = Translation::new(&program, memory.layout()).expect("this machine");
+        Ok(Loaded { object, program, translation, memory, addresses })
     }
 
+    /// Calls a function twice, interpreted and translated, which must be the same: the answer or
+    /// fault, the count of instructions and every byte of the memory.
     pub fn call(&mut self, name: &str, arguments: &[u64]) -> Result<u64, Fault> {
         let function = self.object.functions.iter().position(|one| one.name == name);
         let number = self.program.function(function.expect(name)).expect(name);
         let mut given = [0; 5];
         given[..arguments.len()].copy_from_slice(arguments);
-        Run::new(&self.program, &mut self.memory, &mut Answers, INSTRUCTIONS_MAX)
-            .function(number, given)
+        let mut copy = self.memory.clone();
+        let (mut one, mut other) = (Answers, Answers);
+        let mut run = Run::new(&self.program, &mut self.memory, &mut one, INSTRUCTIONS_MAX);
+        let interpreted = (run.function(number, given), run.instructions);
+        let mut run = Run::new(&self.program, &mut copy, &mut other, INSTRUCTIONS_MAX)
+            .translated(&self.translation);
+        let translated = (run.function(number, given), run.instructions);
+        assert_eq!(interpreted, translated, "{name}{arguments:x?}");
+        assert!(self.memory == copy, "{name}{arguments:x?} leaves other bytes");
+        interpreted.0
     }
 
     /// What a call ended with, as a person reads it.

@@ -1,97 +1,31 @@
 //! Runs a program, one instruction after the other.
 //!
-//! It runs everywhere, and is what a translation is compared with. Instructions are counted
-//! exactly; whether there were too many is asked where a program can repeat itself: at jumps back
-//! and at calls.
+//! It runs everywhere, and is what a translation is compared with.
 
+use super::{Host, Run};
 use crate::compute;
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::instruction::{AtomicKind, Callee, Instruction, Operand, Register, Size};
-use crate::memory::{FRAMES_MAX, Memory};
-use crate::program::Program;
+use crate::instruction::{Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size};
 
-/// How often a function's `may_goto` are passed before they jump. Source: Linux,
-/// include/linux/bpf.h, `BPF_MAX_LOOPS`.
-const MAY_GOTO_MAX: u64 = 8 << 20;
-
-/// What a world gives a program: what it may call, and what its writes do.
-pub trait Host: Sized {
-    /// Answers a call, by its number in the [`World`](crate::World).
-    ///
-    /// # Errors
-    ///
-    /// What ends the program.
-    fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop>;
-
-    /// Writes to what programs may only read, where that is allowed after all. `false` if not.
-    fn write(&mut self, _memory: &mut Memory, _address: u64, _size: Size, _value: u64) -> bool {
-        false
-    }
-}
-
-/// A program that runs.
-pub struct Run<'a, H> {
-    /// What it runs.
-    pub program: &'a Program,
-    /// What it may touch.
-    pub memory: &'a mut Memory,
-    /// Whom it calls.
-    pub host: &'a mut H,
-    /// Instructions so far.
-    pub instructions: u64,
-    /// Most instructions.
-    pub instructions_max: u64,
-    depth: u64,
-}
-
-impl<'a, H: Host> Run<'a, H> {
-    /// A run that has not begun.
-    pub fn new(
-        program: &'a Program,
-        memory: &'a mut Memory,
-        host: &'a mut H,
-        instructions_max: u64,
-    ) -> Run<'a, H> {
-        Run { program, memory, host, instructions: 0, instructions_max, depth: 0 }
-    }
-
-    /// Calls a function of the program, also from within a call that it made, and gives R0.
-    ///
-    /// # Errors
-    ///
-    /// [`Fault`] says what ended it, and where.
-    pub fn function(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Fault> {
-        let first = self.program.functions[number].first;
-        if self.depth == FRAMES_MAX {
-            return Err(Fault { kind: FaultKind::Depth, at: first });
-        }
-        let mut registers = [0; 11];
-        registers[1..6].copy_from_slice(&arguments);
-        registers[10] = self.memory.frame_end(self.depth);
-        self.depth += 1;
-        let answer = Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first);
-        self.depth -= 1;
-        answer
-    }
-}
-
-struct Frame<'r, 'a, H> {
-    run: &'r mut Run<'a, H>,
-    registers: [u64; 11],
-    loops_left: u64,
+/// A function that is being run.
+pub(super) struct Frame<'r, 'a, H> {
+    pub(super) run: &'r mut Run<'a, H>,
+    pub(super) registers: [u64; 11],
+    /// How often `may_goto` may still be passed.
+    pub(super) loops_left: u64,
 }
 
 impl<H: Host> Frame<'_, '_, H> {
-    fn run(&mut self, first: usize) -> Result<u64, Fault> {
+    /// Runs it from an instruction to its end, and gives R0.
+    pub(super) fn run(&mut self, first: usize) -> Result<u64, Fault> {
         let mut at = first;
         loop {
+            if self.run.program.loop_heads[at] {
+                self.check_instructions().map_err(|kind| Fault { kind, at })?;
+            }
             self.run.instructions += 1;
             let of = self.run.program.instructions[at];
             match self.step(at, of).map_err(|stop| stop.at(at))? {
-                Next::Slot(next) if next <= at => {
-                    self.check_instructions().map_err(|kind| Fault { kind, at })?;
-                    at = next;
-                }
                 Next::Slot(next) => at = next,
                 Next::Function(number) => {
                     self.check_instructions().map_err(|kind| Fault { kind, at })?;
@@ -135,7 +69,7 @@ impl<H: Host> Frame<'_, '_, H> {
                 self.set(to, compute::arithmetic(operation, width, a, b));
             }
             Instruction::Negate { width, to } => {
-                let operation = crate::instruction::Arithmetic::Subtract;
+                let operation = Arithmetic::Subtract;
                 self.set(to, compute::arithmetic(operation, width, 0, self.get(to)));
             }
             Instruction::MoveSigned { width, to, from, bits } => {

@@ -1,0 +1,115 @@
+//! Runs a program, in this machine's own instructions where they are known.
+//!
+//! Instructions are counted exactly. Whether there were too many is asked where a program can
+//! repeat itself: where jumps back lead to, and at calls of its functions.
+
+mod interpreter;
+mod translation;
+
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::instruction::Size;
+use crate::memory::{FRAMES_MAX, Memory};
+use crate::program::Program;
+use interpreter::Frame;
+
+pub use translation::Translation;
+
+/// How often a function's `may_goto` are passed before they jump. Source: Linux,
+/// include/linux/bpf.h, `BPF_MAX_LOOPS`.
+const MAY_GOTO_MAX: u64 = 8 << 20;
+
+/// What a world gives a program: what it may call, and what its writes do.
+pub trait Host: Sized {
+    /// Answers a call, by its number in the [`World`](crate::World).
+    ///
+    /// # Errors
+    ///
+    /// What ends the program.
+    fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop>;
+
+    /// Writes to what programs may only read, where that is allowed after all. `false` if not.
+    fn write(&mut self, _memory: &mut Memory, _address: u64, _size: Size, _value: u64) -> bool {
+        false
+    }
+}
+
+/// A program that runs.
+pub struct Run<'a, H> {
+    /// What it runs.
+    pub program: &'a Program,
+    /// What it may touch.
+    pub memory: &'a mut Memory,
+    /// Whom it calls.
+    pub host: &'a mut H,
+    /// Instructions so far.
+    pub instructions: u64,
+    /// Most instructions.
+    pub instructions_max: u64,
+    depth: u64,
+    translation: Option<&'a Translation>,
+}
+
+impl<'a, H: Host> Run<'a, H> {
+    /// A run that has not begun.
+    pub fn new(
+        program: &'a Program,
+        memory: &'a mut Memory,
+        host: &'a mut H,
+        instructions_max: u64,
+    ) -> Run<'a, H> {
+        Run {
+            program,
+            memory,
+            host,
+            instructions: 0,
+            instructions_max,
+            depth: 0,
+            translation: None,
+        }
+    }
+
+    /// The same, by this program's translation for the memory's layout.
+    pub fn translated(self, translation: &'a Translation) -> Run<'a, H> {
+        Run { translation: Some(translation), ..self }
+    }
+
+    /// Instructions that are left; fewer than 0 if there were too many.
+    fn left(&self) -> i64 {
+        self.instructions_max.wrapping_sub(self.instructions) as i64
+    }
+
+    fn set_left(&mut self, left: i64) {
+        self.instructions = self.instructions_max.wrapping_sub(left as u64);
+    }
+
+    /// Goes on with a function at an instruction, to the function's end.
+    fn resume(&mut self, at: usize, registers: [u64; 11], loops_left: u64) -> Result<u64, Fault> {
+        let depth = self.depth;
+        self.depth = self.memory.depth(registers[10]);
+        let answer = Frame { run: self, registers, loops_left }.run(at);
+        self.depth = depth;
+        answer
+    }
+
+    /// Calls a function of the program, also from within a call that it made, and gives R0.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] says what ended it, and where.
+    pub fn function(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Fault> {
+        let first = self.program.functions[number].first;
+        if self.depth == FRAMES_MAX {
+            return Err(Fault { kind: FaultKind::Depth, at: first });
+        }
+        let mut registers = [0; 11];
+        registers[1..6].copy_from_slice(&arguments);
+        registers[10] = self.memory.frame_end(self.depth);
+        self.depth += 1;
+        let answer = match self.translation {
+            Some(translation) => translation.call(self, number, registers),
+            None => Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first),
+        };
+        self.depth -= 1;
+        answer
+    }
+}

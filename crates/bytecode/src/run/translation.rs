@@ -1,0 +1,522 @@
+//! A program as instructions of this machine.
+//!
+//! What a translation cannot do itself, it leaves to the interpreter, which goes on at the very
+//! instruction with the registers as they are: a fault, a write that only the host may allow, an
+//! operation that is rare. So there is one place that says what is wrong, and it is never fast.
+//!
+//! Each register of BPF has one of the machine. An access is compared with the memory's borders
+//! once for all accesses of a block by the same register; those by R10 need no comparison, since
+//! their offsets are known. Instructions are counted once a block.
+//!
+//! All unsafe code of the crate is here.
+
+#![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
+
+mod memory;
+mod values;
+
+use std::collections::BTreeMap;
+use std::ptr;
+
+use dynasmrt::x64::Assembler;
+use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer, dynasm};
+
+use super::{Host, MAY_GOTO_MAX, Run};
+use crate::fault::{Fault, Stop};
+use crate::instruction::{Callee, Condition, Instruction, Operand, Register, Width};
+use crate::link::distance;
+use crate::memory::{FRAME_BYTES, Layout};
+use crate::program::Program;
+
+/// The machine's registers by those of BPF: those of arguments and of the answer are where the
+/// System V calling convention has them, and R6 to R10 are kept by functions that are called.
+const REGISTERS: [u8; 11] = [RAX, RDI, RSI, RDX, RCX, 8, RBX, 13, 14, 15, RBP];
+const RAX: u8 = 0;
+const RCX: u8 = 1;
+const RDX: u8 = 2;
+const RBX: u8 = 3;
+const RBP: u8 = 5;
+const RSI: u8 = 6;
+const RDI: u8 = 7;
+
+/// What code that runs can reach besides the memory. R12 holds its address, R11 that of the
+/// memory, R9 how many instructions are left.
+#[repr(C)]
+struct Context {
+    memory: *mut u8,
+    left: i64,
+    /// Not 0: a fault ends the run, and every function returns at once.
+    ended: u32,
+    /// Which call the host is to answer.
+    call: u32,
+    registers: [u64; 11],
+    shims: [usize; 2],
+    /// The `Run` that called, whose type the shims know.
+    run: *mut (),
+    fault: Option<Fault>,
+}
+
+/// Where the fields of a [`Context`] are, behind each other.
+const MEMORY: i32 = 0;
+const LEFT: i32 = 8;
+const ENDED: i32 = 16;
+const CALL: i32 = 20;
+const SAVED: i32 = 24;
+const CALL_SHIM: i32 = SAVED + 88;
+const RESUME_SHIM: i32 = CALL_SHIM + 8;
+
+/// A program's code for this machine.
+pub struct Translation {
+    code: ExecutableBuffer,
+    entry: AssemblyOffset,
+    functions: Vec<AssemblyOffset>,
+    layout: Layout,
+}
+
+impl Translation {
+    /// Translates a program that is to run in memories of this layout.
+    ///
+    /// `None` where this machine's instructions are not known, or have no room for the layout: the
+    /// interpreter runs everywhere.
+    pub fn new(program: &Program, layout: Layout) -> Option<Translation> {
+        if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || layout.bytes > i32::MAX as u64
+        {
+            return None;
+        }
+        let mut to = Assembler::new().ok()?;
+        let labels = program.instructions.iter().map(|_| to.new_dynamic_label()).collect();
+        let functions = program.functions.iter().map(|_| to.new_dynamic_label()).collect();
+        let (leave, resume) = (to.new_dynamic_label(), to.new_dynamic_label());
+        let entry = to.offset();
+        enter(&mut to);
+        let mut translator = Translator {
+            to,
+            program,
+            layout,
+            labels,
+            functions,
+            leave,
+            resume,
+            stubs: vec![],
+            leaders: vec![false; program.instructions.len()],
+            checked: Checked::default(),
+        };
+        translator.leave_and_resume();
+        let functions = (0..program.functions.len()).map(|one| translator.function(one)).collect();
+        let code = translator.to.finalize().ok()?;
+        Some(Translation { code, entry, functions, layout })
+    }
+
+    /// Calls a function, whose frame ends at R10.
+    pub(crate) fn call<H: Host>(
+        &self,
+        run: &mut Run<'_, H>,
+        number: usize,
+        registers: [u64; 11],
+    ) -> Result<u64, Fault> {
+        assert_eq!(run.memory.layout(), self.layout, "a memory of another layout");
+        let mut context = Context {
+            memory: run.memory.first(),
+            left: run.left(),
+            ended: 0,
+            call: 0,
+            registers,
+            shims: [answer::<H> as *const () as usize, resume::<H> as *const () as usize],
+            run: ptr::from_mut(run).cast(),
+            fault: None,
+        };
+        let code = self.code.ptr(self.entry);
+        let function = self.code.ptr(self.functions[number]);
+        // SAFETY: `entry` is a function of these arguments, which keeps the registers that its
+        // caller needs. What it runs was translated from a program that was checked when it was
+        // linked: every access is compared with the borders of this layout, which the memory has,
+        // and the context lives until it returns.
+        let answer = unsafe {
+            let enter: extern "sysv64" fn(*mut Context, *const u8) -> u64 =
+                std::mem::transmute(code);
+            enter(&raw mut context, function)
+        };
+        run.set_left(context.left);
+        context.fault.map_or(Ok(answer), Err)
+    }
+}
+
+/// Answers a call of the host.
+extern "sysv64" fn answer<H: Host>(
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    context: *mut Context,
+) -> u64 {
+    in_run::<H>(context, |run, context| {
+        H::call(run, context.call as usize, [a, b, c, d, e]).map_err(|stop| match stop {
+            // The place of the call stands in the register that has no other use.
+            Stop::Call(_) => stop.at(context.registers[0] as usize),
+            Stop::Inside(fault) => fault,
+        })
+    })
+}
+
+/// Goes on with a function in the interpreter, from instruction `at` to its end.
+extern "sysv64" fn resume<H: Host>(context: *mut Context, at: u64, loops_left: u64) -> u64 {
+    in_run::<H>(context, |run, context| run.resume(at as usize, context.registers, loops_left))
+}
+
+fn in_run<H: Host>(
+    context: *mut Context,
+    go_on: impl FnOnce(&mut Run<'_, H>, &Context) -> Result<u64, Fault>,
+) -> u64 {
+    // SAFETY: code gives the context that it was called with, which lives as long as the call;
+    // nobody else uses it or its run meanwhile.
+    let context = unsafe { &mut *context };
+    // SAFETY: as above. The run outlives the call, whatever its own lifetime was called.
+    let run = unsafe { &mut *context.run.cast::<Run<'_, H>>() };
+    run.set_left(context.left);
+    let answer = go_on(run, context);
+    context.left = run.left();
+    context.memory = run.memory.first();
+    answer.unwrap_or_else(|fault| {
+        context.ended = 1;
+        context.fault = Some(fault);
+        0
+    })
+}
+
+/// From Rust to a function: `(context, function)`.
+fn enter(to: &mut Assembler) {
+    let saved = |number: i32| SAVED + 8 * number;
+    dynasm!(to
+        ; .arch x64
+        ; push rbp
+        ; push rbx
+        ; push r12
+        ; mov r12, rdi
+        ; mov r10, rsi
+        ; mov r11, [r12 + MEMORY]
+        ; mov r9, [r12 + LEFT]
+        ; mov rdi, [r12 + saved(1)]
+        ; mov rsi, [r12 + saved(2)]
+        ; mov rdx, [r12 + saved(3)]
+        ; mov rcx, [r12 + saved(4)]
+        ; mov r8, [r12 + saved(5)]
+        ; mov rbp, [r12 + saved(10)]
+        ; call r10
+        ; mov [r12 + LEFT], r9
+        ; pop r12
+        ; pop rbx
+        ; pop rbp
+        ; ret
+    );
+}
+
+/// A way out of a block, to the interpreter.
+struct Stub {
+    label: DynamicLabel,
+    at: usize,
+    /// How many instructions of the block have run and were not counted, or the other way round.
+    uncounted: i32,
+}
+
+/// Accesses of a block that were compared with the borders: by which register, how far.
+#[derive(Default)]
+struct Checked {
+    /// Lowest offset, end of the highest, by register.
+    reads: BTreeMap<usize, (i64, i64)>,
+    writes: BTreeMap<usize, (i64, i64)>,
+}
+
+struct Translator<'a> {
+    to: Assembler,
+    program: &'a Program,
+    layout: Layout,
+    /// By instruction.
+    labels: Vec<DynamicLabel>,
+    /// By function.
+    functions: Vec<DynamicLabel>,
+    leave: DynamicLabel,
+    resume: DynamicLabel,
+    stubs: Vec<Stub>,
+    /// Whether a block begins, by instruction.
+    leaders: Vec<bool>,
+    checked: Checked,
+}
+
+fn native(register: Register) -> u8 {
+    REGISTERS[register.number()]
+}
+
+impl Translator<'_> {
+    /// The end of every function, and the way there through the interpreter.
+    fn leave_and_resume(&mut self) {
+        let saved = |number: usize| SAVED + 8 * number as i32;
+        let (leave, resume) = (self.leave, self.resume);
+        dynasm!(self.to ; .arch x64 ; =>resume);
+        for (number, register) in REGISTERS.into_iter().enumerate() {
+            dynasm!(self.to ; .arch x64 ; mov [r12 + saved(number)], Rq(register));
+        }
+        dynasm!(self.to
+            ; .arch x64
+            ; mov [r12 + LEFT], r9
+            ; mov rdi, r12
+            ; mov rsi, r10
+            ; mov rdx, [rsp]
+            ; call QWORD [r12 + RESUME_SHIM]
+            ; mov r11, [r12 + MEMORY]
+            ; mov r9, [r12 + LEFT]
+            ; =>leave
+            ; add rsp, 8
+            ; pop r15
+            ; pop r14
+            ; pop r13
+            ; pop rbx
+            ; ret
+        );
+    }
+
+    fn function(&mut self, number: usize) -> AssemblyOffset {
+        let (first, end) =
+            (self.program.functions[number].first, self.program.functions[number].end);
+        let offset = self.to.offset();
+        self.find_leaders(first, end);
+        let function = self.functions[number];
+        dynasm!(self.to
+            ; .arch x64
+            ; =>function
+            ; push rbx
+            ; push r13
+            ; push r14
+            ; push r15
+            ; sub rsp, 8
+            ; mov QWORD [rsp], MAY_GOTO_MAX as i32
+            ; xor eax, eax
+        );
+        let mut uncounted = 0;
+        let mut at = first;
+        while at < end {
+            if self.leaders[at] {
+                self.count(uncounted);
+                uncounted = 0;
+                let label = self.labels[at];
+                dynasm!(self.to ; .arch x64 ; =>label);
+                self.checked = Checked::default();
+                if self.program.loop_heads[at] {
+                    let out = self.stub(at, 0);
+                    dynasm!(self.to ; .arch x64 ; test r9, r9 ; js =>out);
+                }
+            }
+            let of = self.program.instructions[at];
+            uncounted = self.instruction(at, of, uncounted);
+            at += of.slots();
+        }
+        for Stub { label, at, uncounted } in std::mem::take(&mut self.stubs) {
+            let resume = self.resume;
+            dynasm!(self.to
+                ; .arch x64
+                ; =>label
+                ; mov r10d, at as i32
+                ; lea r9, [r9 - uncounted]
+                ; jmp =>resume
+            );
+        }
+        offset
+    }
+
+    fn find_leaders(&mut self, first: usize, end: usize) {
+        self.leaders[first] = true;
+        for at in first..end {
+            let of = &self.program.instructions[at];
+            let target = distance(of).and_then(|by| at.checked_add_signed(by as isize + 1));
+            let ends_block = target.is_some() || matches!(of, Instruction::Call(_));
+            for leader in target.into_iter().chain(ends_block.then_some(at + 1)) {
+                if leader < end {
+                    self.leaders[leader] = true;
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, instructions: i32) {
+        if instructions != 0 {
+            dynasm!(self.to ; .arch x64 ; lea r9, [r9 - instructions]);
+        }
+    }
+
+    fn stub(&mut self, at: usize, uncounted: i32) -> DynamicLabel {
+        let label = self.to.new_dynamic_label();
+        self.stubs.push(Stub { label, at, uncounted });
+        label
+    }
+
+    /// Leaves an instruction, and the rest of the function, to the interpreter.
+    fn leave_to_interpreter(&mut self, at: usize, uncounted: i32) {
+        let out = self.stub(at, uncounted);
+        dynasm!(self.to ; .arch x64 ; jmp =>out);
+    }
+
+    /// Translates one instruction; gives how many are then not yet counted.
+    fn instruction(&mut self, at: usize, of: Instruction, before: i32) -> i32 {
+        let after = before + 1;
+        match of {
+            Instruction::Arithmetic { operation, width, to, by } => {
+                self.arithmetic(operation, width, native(to), by);
+            }
+            Instruction::Negate { width: Width::Bits64, to } => {
+                dynasm!(self.to ; .arch x64 ; neg Rq(native(to)));
+            }
+            Instruction::Negate { width: Width::Bits32, to } => {
+                dynasm!(self.to ; .arch x64 ; neg Rd(native(to)));
+            }
+            Instruction::MoveSigned { width, to, from, bits } => {
+                self.move_signed(width, native(to), native(from), bits);
+            }
+            Instruction::Reorder { order, to, bits } => self.reorder(order, native(to), bits),
+            Instruction::LoadWide { to, low, high, .. } => {
+                let value = u64::from(low as u32) | u64::from(high as u32) << 32;
+                self.load_number(native(to), value);
+            }
+            Instruction::Load { size, signed, to, base, offset } => {
+                self.check(at, base, false, before);
+                self.load(size, signed, native(to), native(base), offset);
+            }
+            Instruction::Store { size, base, offset, value } => {
+                self.check(at, base, true, before);
+                self.store(size, native(base), offset, value);
+            }
+            Instruction::Atomic { kind, size, base, offset, value, fetch } => {
+                self.check(at, base, true, before);
+                if !self.atomic(kind, size, native(base), offset, native(value), fetch) {
+                    self.leave_to_interpreter(at, before);
+                }
+            }
+            Instruction::Jump { .. } | Instruction::Branch { .. } | Instruction::MayGoto { .. } => {
+                self.count(after);
+                self.jump(at, of);
+                return 0;
+            }
+            Instruction::Call(Callee::Offered(call)) => {
+                self.count(after);
+                self.call_host(at, call);
+                return 0;
+            }
+            Instruction::Call(Callee::Function(number)) => {
+                self.count(after);
+                self.call_function(at, number as usize);
+                return 0;
+            }
+            Instruction::Exit => {
+                self.count(after);
+                let leave = self.leave;
+                dynasm!(self.to ; .arch x64 ; jmp =>leave);
+                return 0;
+            }
+            Instruction::Call(_) | Instruction::Half | Instruction::Missing => {
+                self.leave_to_interpreter(at, before);
+                return 0;
+            }
+        }
+        if let Some(written) = of.writes() {
+            self.checked.reads.remove(&written.number());
+            self.checked.writes.remove(&written.number());
+        }
+        after
+    }
+
+    fn jump(&mut self, at: usize, of: Instruction) {
+        let by = distance(&of).unwrap_or_default();
+        let target = self.labels[(at + 1).wrapping_add_signed(by as isize)];
+        match of {
+            Instruction::Branch { condition, width, left, right, .. } => {
+                self.compare(condition, width, native(left), right);
+                match condition {
+                    Condition::Equal => dynasm!(self.to ; .arch x64 ; je =>target),
+                    Condition::NotEqual | Condition::Test => {
+                        dynasm!(self.to ; .arch x64 ; jne =>target);
+                    }
+                    Condition::Greater => dynasm!(self.to ; .arch x64 ; ja =>target),
+                    Condition::GreaterEqual => dynasm!(self.to ; .arch x64 ; jae =>target),
+                    Condition::Less => dynasm!(self.to ; .arch x64 ; jb =>target),
+                    Condition::LessEqual => dynasm!(self.to ; .arch x64 ; jbe =>target),
+                    Condition::GreaterSigned => dynasm!(self.to ; .arch x64 ; jg =>target),
+                    Condition::GreaterEqualSigned => dynasm!(self.to ; .arch x64 ; jge =>target),
+                    Condition::LessSigned => dynasm!(self.to ; .arch x64 ; jl =>target),
+                    Condition::LessEqualSigned => dynasm!(self.to ; .arch x64 ; jle =>target),
+                }
+            }
+            Instruction::MayGoto { .. } => dynasm!(self.to
+                ; .arch x64
+                ; cmp QWORD [rsp], 0
+                ; je =>target
+                ; sub QWORD [rsp], 1
+            ),
+            _ => dynasm!(self.to ; .arch x64 ; jmp =>target),
+        }
+    }
+
+    fn compare(&mut self, condition: Condition, width: Width, left: u8, right: Operand) {
+        let tests = condition == Condition::Test;
+        match (width, right) {
+            (Width::Bits64, Operand::Register(right)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rq(left), Rq(native(right)));
+            }
+            (Width::Bits32, Operand::Register(right)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rd(left), Rd(native(right)));
+            }
+            (Width::Bits64, Operand::Number(number)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rq(left), number);
+            }
+            (Width::Bits32, Operand::Number(number)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rd(left), number);
+            }
+            (Width::Bits64, Operand::Register(right)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rq(left), Rq(native(right)));
+            }
+            (Width::Bits32, Operand::Register(right)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rd(left), Rd(native(right)));
+            }
+            (Width::Bits64, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rq(left), number);
+            }
+            (Width::Bits32, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rd(left), number);
+            }
+        }
+    }
+
+    fn call_host(&mut self, at: usize, call: usize) {
+        let leave = self.leave;
+        dynasm!(self.to
+            ; .arch x64
+            ; mov DWORD [r12 + CALL], call as i32
+            ; mov QWORD [r12 + SAVED], at as i32
+            ; mov [r12 + LEFT], r9
+            ; mov r9, r12
+            ; call QWORD [r12 + CALL_SHIM]
+            ; mov r11, [r12 + MEMORY]
+            ; mov r9, [r12 + LEFT]
+            ; cmp DWORD [r12 + ENDED], 0
+            ; jne =>leave
+        );
+    }
+
+    /// The instruction was counted already; the interpreter, which refuses the call, counts again.
+    fn call_function(&mut self, at: usize, number: usize) {
+        let out = self.stub(at, -1);
+        let deepest = self.layout.deepest_frame() as i32;
+        let target = self.functions[number];
+        let leave = self.leave;
+        dynasm!(self.to
+            ; .arch x64
+            ; test r9, r9
+            ; js =>out
+            ; cmp rbp, deepest
+            ; jae =>out
+            ; add rbp, FRAME_BYTES as i32
+            ; call =>target
+            ; sub rbp, FRAME_BYTES as i32
+            ; cmp DWORD [r12 + ENDED], 0
+            ; jne =>leave
+        );
+    }
+}

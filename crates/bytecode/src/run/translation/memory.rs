@@ -1,0 +1,183 @@
+//! Accesses to memory: compared with its borders, then done.
+
+#![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
+
+use dynasmrt::{DynasmApi, DynasmLabelApi, dynasm};
+
+use super::{Translator, native};
+use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size};
+use crate::memory::{FRAME_BYTES, MEMORY_BEGIN};
+
+impl Translator<'_> {
+    /// Compares what this block reads or writes by a register from here on with the borders. The
+    /// interpreter goes on where that is too much, also if only a later access would be.
+    pub(super) fn check(&mut self, at: usize, base: Register, write: bool, uncounted: i32) {
+        if base == Register::FRAME && self.frame_accesses_are_inside(at) {
+            return;
+        }
+        let reach = self.reach(at, base, write);
+        let covers = |known: Option<&(i64, i64)>| {
+            known.is_some_and(|known| known.0 <= reach.0 && reach.1 <= known.1)
+        };
+        let number = base.number();
+        // What may be written may be read.
+        if covers(self.checked.writes.get(&number))
+            || !write && covers(self.checked.reads.get(&number))
+        {
+            return;
+        }
+        let (begin, size) = if write {
+            (MEMORY_BEGIN + self.layout.writable, self.layout.bytes - self.layout.writable)
+        } else {
+            (MEMORY_BEGIN, self.layout.bytes)
+        };
+        let out = self.stub(at, uncounted);
+        match size.checked_sub((reach.1 - reach.0) as u64) {
+            None => dynasm!(self.to ; .arch x64 ; jmp =>out),
+            Some(last) => dynasm!(self.to
+                ; .arch x64
+                ; lea r10, [Rq(native(base)) + (reach.0 - begin as i64) as i32]
+                ; cmp r10, last as i32
+                ; ja =>out
+            ),
+        }
+        let of = if write { &mut self.checked.writes } else { &mut self.checked.reads };
+        of.insert(number, reach);
+    }
+
+    /// The lowest byte and the end of the highest that the block reads or writes by this register
+    /// until the register changes. Writes are asked for themselves, reads with writes.
+    fn reach(&self, at: usize, base: Register, write: bool) -> (i64, i64) {
+        let mut reach: Option<(i64, i64)> = None;
+        for (ahead, of) in self.program.instructions[at..].iter().enumerate() {
+            let access = match *of {
+                Instruction::Load { size, base, offset, .. } => Some((base, offset, size, false)),
+                Instruction::Store { size, base, offset, .. }
+                | Instruction::Atomic { size, base, offset, .. } => {
+                    Some((base, offset, size, true))
+                }
+                _ => None,
+            };
+            if let Some((by, offset, size, writes)) = access
+                && by == base
+                && (writes || !write)
+            {
+                let (low, high) = (i64::from(offset), i64::from(offset) + size.bytes() as i64);
+                reach = Some(reach.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
+            }
+            let ends = matches!(of, Instruction::Exit | Instruction::Missing)
+                || self.leaders.get(at + ahead + 1).copied().unwrap_or(true);
+            if of.writes() == Some(base) || ends {
+                break;
+            }
+        }
+        reach.unwrap_or((0, 0))
+    }
+
+    fn frame_accesses_are_inside(&self, at: usize) -> bool {
+        let (offset, size) = match self.program.instructions[at] {
+            Instruction::Load { offset, size, .. }
+            | Instruction::Store { offset, size, .. }
+            | Instruction::Atomic { offset, size, .. } => (i64::from(offset), size.bytes() as i64),
+            _ => return false,
+        };
+        offset >= -(FRAME_BYTES as i64) && offset + size <= 0
+    }
+
+    fn displacement(offset: i16) -> i32 {
+        i32::from(offset) - MEMORY_BEGIN as i32
+    }
+
+    pub(super) fn load(&mut self, size: Size, signed: bool, to: u8, base: u8, offset: i16) {
+        let at = Self::displacement(offset);
+        match (size, signed) {
+            (Size::Byte, false) => {
+                dynasm!(self.to ; .arch x64 ; movzx Rd(to), BYTE [r11 + Rq(base) + at]);
+            }
+            (Size::Half, false) => {
+                dynasm!(self.to ; .arch x64 ; movzx Rd(to), WORD [r11 + Rq(base) + at]);
+            }
+            (Size::Word, false) => dynasm!(self.to ; .arch x64 ; mov Rd(to), [r11 + Rq(base) + at]),
+            (Size::Byte, true) => {
+                dynasm!(self.to ; .arch x64 ; movsx Rq(to), BYTE [r11 + Rq(base) + at]);
+            }
+            (Size::Half, true) => {
+                dynasm!(self.to ; .arch x64 ; movsx Rq(to), WORD [r11 + Rq(base) + at]);
+            }
+            (Size::Word, true) => {
+                dynasm!(self.to ; .arch x64 ; movsxd Rq(to), DWORD [r11 + Rq(base) + at]);
+            }
+            (Size::Double, _) => dynasm!(self.to ; .arch x64 ; mov Rq(to), [r11 + Rq(base) + at]),
+        }
+    }
+
+    pub(super) fn store(&mut self, size: Size, base: u8, offset: i16, value: Operand) {
+        let at = Self::displacement(offset);
+        match (size, value) {
+            (Size::Byte, Operand::Register(from)) => {
+                dynasm!(self.to ; .arch x64 ; mov [r11 + Rq(base) + at], Rb(native(from)));
+            }
+            (Size::Half, Operand::Register(from)) => {
+                dynasm!(self.to ; .arch x64 ; mov [r11 + Rq(base) + at], Rw(native(from)));
+            }
+            (Size::Word, Operand::Register(from)) => {
+                dynasm!(self.to ; .arch x64 ; mov [r11 + Rq(base) + at], Rd(native(from)));
+            }
+            (Size::Double, Operand::Register(from)) => {
+                dynasm!(self.to ; .arch x64 ; mov [r11 + Rq(base) + at], Rq(native(from)));
+            }
+            (Size::Byte, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; mov BYTE [r11 + Rq(base) + at], number as i8);
+            }
+            (Size::Half, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; mov WORD [r11 + Rq(base) + at], number as i16);
+            }
+            (Size::Word, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; mov DWORD [r11 + Rq(base) + at], number);
+            }
+            (Size::Double, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; mov QWORD [r11 + Rq(base) + at], number);
+            }
+        }
+    }
+
+    /// An operation on memory; `false` if the machine has no such instruction. A run has one
+    /// thread, so that nothing needs to be locked.
+    pub(super) fn atomic(
+        &mut self,
+        kind: AtomicKind,
+        size: Size,
+        base: u8,
+        offset: i16,
+        value: u8,
+        fetch: bool,
+    ) -> bool {
+        let at = Self::displacement(offset);
+        macro_rules! on_memory {
+            ($operation:ident) => {
+                match size {
+                    Size::Word => {
+                        dynasm!(self.to ; .arch x64 ; $operation [r11 + Rq(base) + at], Rd(value))
+                    }
+                    _ => dynasm!(self.to ; .arch x64 ; $operation [r11 + Rq(base) + at], Rq(value)),
+                }
+            };
+        }
+        match (kind, fetch) {
+            (AtomicKind::Add, false) => on_memory!(add),
+            (AtomicKind::Or, false) => on_memory!(or),
+            (AtomicKind::And, false) => on_memory!(and),
+            (AtomicKind::Xor, false) => on_memory!(xor),
+            (AtomicKind::Add, true) => on_memory!(xadd),
+            (AtomicKind::Exchange, _) => on_memory!(xchg),
+            (AtomicKind::CompareExchange, _) => {
+                on_memory!(cmpxchg);
+                if size == Size::Word {
+                    dynasm!(self.to ; .arch x64 ; mov eax, eax);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}
