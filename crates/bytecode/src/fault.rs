@@ -60,7 +60,7 @@ pub enum Stop {
     /// The call itself ends the program.
     Call(FaultKind),
     /// A function of the program that was called back ended it.
-    Inside(Fault),
+    Inside(Box<Fault>),
 }
 
 impl From<FaultKind> for Stop {
@@ -69,17 +69,17 @@ impl From<FaultKind> for Stop {
     }
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Stop {
+impl From<Box<Fault>> for Stop {
+    fn from(fault: Box<Fault>) -> Stop {
         Stop::Inside(fault)
     }
 }
 
 impl Stop {
     /// The fault, for a call at this place.
-    pub(crate) fn at(self, at: usize) -> Fault {
+    pub(crate) fn at(self, at: usize) -> Box<Fault> {
         match self {
-            Stop::Call(kind) => Fault { kind, at },
+            Stop::Call(kind) => Box::new(Fault { kind, at }),
             Stop::Inside(fault) => fault,
         }
     }

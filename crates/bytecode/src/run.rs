@@ -83,7 +83,12 @@ impl<'a, H: Host> Run<'a, H> {
     }
 
     /// Goes on with a function at an instruction, to the function's end.
-    fn resume(&mut self, at: usize, registers: [u64; 11], loops_left: u64) -> Result<u64, Fault> {
+    fn resume(
+        &mut self,
+        at: usize,
+        registers: [u64; 11],
+        loops_left: u64,
+    ) -> Result<u64, Box<Fault>> {
         let depth = self.depth;
         self.depth = self.memory.depth(registers[10]);
         let answer = Frame { run: self, registers, loops_left }.run(at);
@@ -96,18 +101,19 @@ impl<'a, H: Host> Run<'a, H> {
     /// # Errors
     ///
     /// [`Fault`] says what ended it, and where.
-    pub fn function(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Fault> {
+    pub fn function(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
         let first = self.program.functions[number].first;
         if self.depth == FRAMES_MAX {
-            return Err(Fault { kind: FaultKind::Depth, at: first });
+            return Err(Stop::from(FaultKind::Depth).at(first));
         }
-        let mut registers = [0; 11];
-        registers[1..6].copy_from_slice(&arguments);
-        registers[10] = self.memory.frame_end(self.depth);
+        let frame_end = self.memory.frame_end(self.depth);
         self.depth += 1;
-        let answer = match self.translation {
-            Some(translation) => translation.call(self, number, registers),
-            None => Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first),
+        let answer = if let Some(translation) = self.translation {
+            translation.call(self, number, arguments, frame_end)
+        } else {
+            let [a, b, c, d, e] = arguments;
+            let registers = [0, a, b, c, d, e, 0, 0, 0, 0, frame_end];
+            Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first)
         };
         self.depth -= 1;
         answer

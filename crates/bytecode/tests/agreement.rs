@@ -214,7 +214,7 @@ fn outcome(
     translation: Option<&Translation>,
     memory: &mut Memory,
     given: [u64; 5],
-) -> (Result<u64, Fault>, u64) {
+) -> (Result<u64, Box<Fault>>, u64) {
     let mut host = Answers;
     let mut run = Run::new(program, memory, &mut host, INSTRUCTIONS_MAX);
     if let Some(translation) = translation {

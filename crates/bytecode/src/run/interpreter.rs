@@ -17,18 +17,18 @@ pub(super) struct Frame<'r, 'a, H> {
 
 impl<H: Host> Frame<'_, '_, H> {
     /// Runs it from an instruction to its end, and gives R0.
-    pub(super) fn run(&mut self, first: usize) -> Result<u64, Fault> {
+    pub(super) fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
         let mut at = first;
         loop {
             if self.run.program.loop_heads[at] {
-                self.check_instructions().map_err(|kind| Fault { kind, at })?;
+                self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
             }
             self.run.instructions += 1;
             let of = self.run.program.instructions[at];
             match self.step(at, of).map_err(|stop| stop.at(at))? {
                 Next::Slot(next) => at = next,
                 Next::Function(number) => {
-                    self.check_instructions().map_err(|kind| Fault { kind, at })?;
+                    self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
                     let arguments = self.arguments();
                     self.registers[0] = self.run.function(number, arguments)?;
                     at += 1;

@@ -16,6 +16,7 @@ mod memory;
 mod values;
 
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use dynasmrt::x64::Assembler;
@@ -49,11 +50,23 @@ struct Context {
     ended: u32,
     /// Which call the host is to answer.
     call: u32,
-    registers: [u64; 11],
+    /// The code of the function that is called first, and the end of its frame.
+    function: *const u8,
+    frame_end: u64,
+    /// What the registers hold where the interpreter goes on, and the place of a call.
+    registers: MaybeUninit<[u64; 11]>,
     shims: [usize; 2],
     /// The `Run` that called, whose type the shims know.
     run: *mut (),
-    fault: Option<Fault>,
+    fault: Option<Box<Fault>>,
+}
+
+impl Context {
+    /// The instruction that calls the host.
+    fn place(&self) -> usize {
+        // SAFETY: every call writes its place there before.
+        unsafe { self.registers.as_ptr().cast::<u64>().read() as usize }
+    }
 }
 
 /// Where the fields of a [`Context`] are, behind each other.
@@ -61,7 +74,9 @@ const MEMORY: i32 = 0;
 const LEFT: i32 = 8;
 const ENDED: i32 = 16;
 const CALL: i32 = 20;
-const SAVED: i32 = 24;
+const FUNCTION: i32 = 24;
+const FRAME_END: i32 = 32;
+const SAVED: i32 = 40;
 const CALL_SHIM: i32 = SAVED + 88;
 const RESUME_SHIM: i32 = CALL_SHIM + 8;
 
@@ -99,6 +114,7 @@ impl Translation {
             resume,
             stubs: vec![],
             leaders: vec![false; program.instructions.len()],
+            targets: vec![false; program.instructions.len()],
             checked: Checked::default(),
         };
         translator.leave_and_resume();
@@ -107,34 +123,36 @@ impl Translation {
         Some(Translation { code, entry, functions, layout })
     }
 
-    /// Calls a function, whose frame ends at R10.
+    /// Calls a function, whose frame ends at `frame_end`.
     pub(crate) fn call<H: Host>(
         &self,
         run: &mut Run<'_, H>,
         number: usize,
-        registers: [u64; 11],
-    ) -> Result<u64, Fault> {
+        [a, b, c, d, e]: [u64; 5],
+        frame_end: u64,
+    ) -> Result<u64, Box<Fault>> {
         assert_eq!(run.memory.layout(), self.layout, "a memory of another layout");
         let mut context = Context {
             memory: run.memory.first(),
             left: run.left(),
             ended: 0,
             call: 0,
-            registers,
+            function: self.code.ptr(self.functions[number]),
+            frame_end,
+            registers: MaybeUninit::uninit(),
             shims: [answer::<H> as *const () as usize, resume::<H> as *const () as usize],
             run: ptr::from_mut(run).cast(),
             fault: None,
         };
         let code = self.code.ptr(self.entry);
-        let function = self.code.ptr(self.functions[number]);
         // SAFETY: `entry` is a function of these arguments, which keeps the registers that its
         // caller needs. What it runs was translated from a program that was checked when it was
         // linked: every access is compared with the borders of this layout, which the memory has,
         // and the context lives until it returns.
         let answer = unsafe {
-            let enter: extern "sysv64" fn(*mut Context, *const u8) -> u64 =
+            let enter: extern "sysv64" fn(u64, u64, u64, u64, u64, *mut Context) -> u64 =
                 std::mem::transmute(code);
-            enter(&raw mut context, function)
+            enter(a, b, c, d, e, &raw mut context)
         };
         run.set_left(context.left);
         context.fault.map_or(Ok(answer), Err)
@@ -153,7 +171,7 @@ extern "sysv64" fn answer<H: Host>(
     in_run::<H>(context, |run, context| {
         H::call(run, context.call as usize, [a, b, c, d, e]).map_err(|stop| match stop {
             // The place of the call stands in the register that has no other use.
-            Stop::Call(_) => stop.at(context.registers[0] as usize),
+            Stop::Call(_) => stop.at(context.place()),
             Stop::Inside(fault) => fault,
         })
     })
@@ -161,12 +179,16 @@ extern "sysv64" fn answer<H: Host>(
 
 /// Goes on with a function in the interpreter, from instruction `at` to its end.
 extern "sysv64" fn resume<H: Host>(context: *mut Context, at: u64, loops_left: u64) -> u64 {
-    in_run::<H>(context, |run, context| run.resume(at as usize, context.registers, loops_left))
+    in_run::<H>(context, |run, context| {
+        // SAFETY: all of them were written on the way here.
+        let registers = unsafe { context.registers.assume_init() };
+        run.resume(at as usize, registers, loops_left)
+    })
 }
 
 fn in_run<H: Host>(
     context: *mut Context,
-    go_on: impl FnOnce(&mut Run<'_, H>, &Context) -> Result<u64, Fault>,
+    go_on: impl FnOnce(&mut Run<'_, H>, &Context) -> Result<u64, Box<Fault>>,
 ) -> u64 {
     // SAFETY: code gives the context that it was called with, which lives as long as the call;
     // nobody else uses it or its run meanwhile.
@@ -184,25 +206,18 @@ fn in_run<H: Host>(
     })
 }
 
-/// From Rust to a function: `(context, function)`.
+/// From Rust to a function: its arguments are where it expects them, and the context is the sixth.
 fn enter(to: &mut Assembler) {
-    let saved = |number: i32| SAVED + 8 * number;
     dynasm!(to
         ; .arch x64
         ; push rbp
         ; push rbx
         ; push r12
-        ; mov r12, rdi
-        ; mov r10, rsi
+        ; mov r12, r9
         ; mov r11, [r12 + MEMORY]
         ; mov r9, [r12 + LEFT]
-        ; mov rdi, [r12 + saved(1)]
-        ; mov rsi, [r12 + saved(2)]
-        ; mov rdx, [r12 + saved(3)]
-        ; mov rcx, [r12 + saved(4)]
-        ; mov r8, [r12 + saved(5)]
-        ; mov rbp, [r12 + saved(10)]
-        ; call r10
+        ; mov rbp, [r12 + FRAME_END]
+        ; call QWORD [r12 + FUNCTION]
         ; mov [r12 + LEFT], r9
         ; pop r12
         ; pop rbx
@@ -219,12 +234,24 @@ struct Stub {
     uncounted: i32,
 }
 
-/// Accesses of a block that were compared with the borders: by which register, how far.
+/// Accesses that were compared with the borders: by which register, how far.
 #[derive(Default)]
 struct Checked {
     /// Lowest offset, end of the highest, by register.
     reads: BTreeMap<usize, (i64, i64)>,
     writes: BTreeMap<usize, (i64, i64)>,
+}
+
+impl Checked {
+    fn forget(&mut self, register: usize) {
+        self.reads.remove(&register);
+        self.writes.remove(&register);
+    }
+
+    /// After a call, the borders are what they were, and so are R6 to R9.
+    fn forget_arguments(&mut self) {
+        (0..6).for_each(|register| self.forget(register));
+    }
 }
 
 struct Translator<'a> {
@@ -240,6 +267,8 @@ struct Translator<'a> {
     stubs: Vec<Stub>,
     /// Whether a block begins, by instruction.
     leaders: Vec<bool>,
+    /// Whether a jump leads to an instruction. What was compared before is not known there.
+    targets: Vec<bool>,
     checked: Checked,
 }
 
@@ -300,7 +329,9 @@ impl Translator<'_> {
                 uncounted = 0;
                 let label = self.labels[at];
                 dynasm!(self.to ; .arch x64 ; =>label);
-                self.checked = Checked::default();
+                if self.targets[at] {
+                    self.checked = Checked::default();
+                }
                 if self.program.loop_heads[at] {
                     let out = self.stub(at, 0);
                     dynasm!(self.to ; .arch x64 ; test r9, r9 ; js =>out);
@@ -325,6 +356,7 @@ impl Translator<'_> {
 
     fn find_leaders(&mut self, first: usize, end: usize) {
         self.leaders[first] = true;
+        self.targets[first] = true;
         for at in first..end {
             let of = &self.program.instructions[at];
             let target = distance(of).and_then(|by| at.checked_add_signed(by as isize + 1));
@@ -333,6 +365,9 @@ impl Translator<'_> {
                 if leader < end {
                     self.leaders[leader] = true;
                 }
+            }
+            if let Some(target) = target {
+                self.targets[target] = true;
             }
         }
     }
@@ -398,11 +433,13 @@ impl Translator<'_> {
             Instruction::Call(Callee::Offered(call)) => {
                 self.count(after);
                 self.call_host(at, call);
+                self.checked.forget_arguments();
                 return 0;
             }
             Instruction::Call(Callee::Function(number)) => {
                 self.count(after);
                 self.call_function(at, number as usize);
+                self.checked.forget_arguments();
                 return 0;
             }
             Instruction::Exit => {
@@ -417,8 +454,7 @@ impl Translator<'_> {
             }
         }
         if let Some(written) = of.writes() {
-            self.checked.reads.remove(&written.number());
-            self.checked.writes.remove(&written.number());
+            self.checked.forget(written.number());
         }
         after
     }

@@ -102,7 +102,7 @@ impl Loaded {
 
     /// Calls a function twice, interpreted and translated, which must be the same: the answer or
     /// fault, the count of instructions and every byte of the memory.
-    pub fn call(&mut self, name: &str, arguments: &[u64]) -> Result<u64, Fault> {
+    pub fn call(&mut self, name: &str, arguments: &[u64]) -> Result<u64, Box<Fault>> {
         let function = self.object.functions.iter().position(|one| one.name == name);
         let number = self.program.function(function.expect(name)).expect(name);
         let mut given = [0; 5];

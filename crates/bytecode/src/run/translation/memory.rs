@@ -9,13 +9,13 @@ use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size};
 use crate::memory::{FRAME_BYTES, MEMORY_BEGIN};
 
 impl Translator<'_> {
-    /// Compares what this block reads or writes by a register from here on with the borders. The
-    /// interpreter goes on where that is too much, also if only a later access would be.
+    /// Compares all that is read or written by a register from here on with the borders, at once.
+    /// The interpreter goes on where that is too much, also if only a later access would be.
     pub(super) fn check(&mut self, at: usize, base: Register, write: bool, uncounted: i32) {
         if base == Register::FRAME && self.frame_accesses_are_inside(at) {
             return;
         }
-        let reach = self.reach(at, base, write);
+        let (reach, write) = self.reach(at, base, write);
         let covers = |known: Option<&(i64, i64)>| {
             known.is_some_and(|known| known.0 <= reach.0 && reach.1 <= known.1)
         };
@@ -45,11 +45,12 @@ impl Translator<'_> {
         of.insert(number, reach);
     }
 
-    /// The lowest byte and the end of the highest that the block reads or writes by this register
-    /// until the register changes. Writes are asked for themselves, reads with writes.
-    fn reach(&self, at: usize, base: Register, write: bool) -> (i64, i64) {
-        let mut reach: Option<(i64, i64)> = None;
-        for (ahead, of) in self.program.instructions[at..].iter().enumerate() {
+    /// The lowest byte and the end of the highest that are read or written by this register until
+    /// it changes or a jump may lead in, and whether any is written. A jump may lead out before:
+    /// then more is asked than is needed, and at the worst the interpreter goes on.
+    fn reach(&self, at: usize, base: Register, write: bool) -> ((i64, i64), bool) {
+        let (mut reach, mut any_write): (Option<(i64, i64)>, _) = (None, write);
+        for (next, of) in (at + 1..).zip(&self.program.instructions[at..]) {
             let access = match *of {
                 Instruction::Load { size, base, offset, .. } => Some((base, offset, size, false)),
                 Instruction::Store { size, base, offset, .. }
@@ -58,20 +59,20 @@ impl Translator<'_> {
                 }
                 _ => None,
             };
-            if let Some((by, offset, size, writes)) = access
-                && by == base
-                && (writes || !write)
-            {
+            if let Some((_, offset, size, writes)) = access.filter(|access| access.0 == base) {
                 let (low, high) = (i64::from(offset), i64::from(offset) + size.bytes() as i64);
                 reach = Some(reach.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
+                any_write |= writes;
             }
-            let ends = matches!(of, Instruction::Exit | Instruction::Missing)
-                || self.leaders.get(at + ahead + 1).copied().unwrap_or(true);
-            if of.writes() == Some(base) || ends {
+            let changes = of.writes() == Some(base)
+                || matches!(of, Instruction::Call(_)) && base.number() < 6;
+            let ends =
+                matches!(of, Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing);
+            if changes || ends || self.targets.get(next).copied().unwrap_or(true) {
                 break;
             }
         }
-        reach.unwrap_or((0, 0))
+        (reach.unwrap_or((0, 0)), any_write)
     }
 
     fn frame_accesses_are_inside(&self, at: usize) -> bool {
