@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 @click.option("--vary", "varied", multiple=True, metavar="NAME=VALUES",
               help="A workload parameter to vary: a..b:step, a..b or a,b,c.")  # fmt: skip
 @options.scenario_options
-@click.option("--repeat", type=int, help="Runs of each cell, seeds SEED, SEED+1 …  [default: 5]")
+@click.option(
+    "--repeat",
+    type=int,
+    help="Runs of each policy in each scenario, seeds SEED, SEED+1 …  [default: 5]",
+)
 @click.option("--seed", type=int, help="Of the first repetition.  [default: 1]")
 @options.jobs_option("Runs", "CPUs; 1 with --on vm")
 @options.store_option("Keeps every run; runs already in it are not made again.")

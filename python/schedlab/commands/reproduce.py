@@ -35,7 +35,11 @@ WRAPPED_FROM = 20
 @click.command("reproduce")
 @click.argument("names", nargs=-1, metavar="[NAME|TABLE]...")
 @options.store_option("Keeps every run; runs already in it are not made again.")
-@click.option("--repeat", type=int, help="Runs of each cell.  [default: the experiment's]")
+@click.option(
+    "--repeat",
+    type=int,
+    help="Runs of each policy in each scenario.  [default: the experiment's]",
+)
 @options.quiet_option
 @click.pass_context
 def reproduce_verb(context, names, store, repeat, quiet) -> int:

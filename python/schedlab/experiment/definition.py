@@ -19,7 +19,7 @@ from schedlab.experiment import claims, published
 from schedlab.values import Table, Value, parse_values
 
 CELLS_MAX = 100_000
-# Of each cell, where nobody says how many.
+# Runs of each policy in each scenario, where nobody says how many.
 REPEATS = 5
 # SQLite keeps signed 64-bit integers; repetition r uses seed + r.
 SEED_MAX = 2**63 - 1 - CELLS_MAX

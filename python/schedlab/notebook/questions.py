@@ -182,7 +182,7 @@ def compare(
     vary : mapping, optional
         Workload parameter -> its values, as in {"groups": range(25, 101, 25)}.
     repeat, seed : int
-        Runs of each cell, with seeds `seed`, `seed` + 1 …
+        Runs of each policy in each scenario, with seeds `seed`, `seed` + 1 …
     tunables : mapping, optional
         Policy's label -> tunable -> value.
     store : str or path
