@@ -7,6 +7,8 @@ use crate::reader::{Reader, Truncated};
 
 const MAGIC: u16 = 0xeb9f;
 
+/// Longest name, or line of a source.
+const NAME_BYTES_MAX: usize = 4096;
 /// Longest chain of typedefs, qualifiers and tags that is followed.
 const CHAIN_MAX: usize = 64;
 /// Deepest nesting of arrays and structures whose size is asked for.
@@ -132,7 +134,7 @@ pub enum BtfError {
     Version(u8),
     #[error("type {id} is of kind {kind}, which is not known")]
     Kind { id: TypeId, kind: u32 },
-    #[error("a name at {0} is not in the table of names")]
+    #[error("a name at {0} has no end within {NAME_BYTES_MAX} bytes")]
     Name(u32),
     #[error("there is no type {0}")]
     NoType(TypeId),
@@ -282,8 +284,11 @@ impl Btf {
     /// The text at `at` in the table of names.
     pub(crate) fn name(&self, at: u32) -> Result<String, BtfError> {
         let text = self.names.get(at as usize..).ok_or(BtfError::Name(at))?;
-        let end = text.iter().position(|&byte| byte == 0).ok_or(BtfError::Name(at))?;
-        Ok(String::from_utf8_lossy(&text[..end]).into_owned())
+        let end = text.iter().take(NAME_BYTES_MAX).position(|&byte| byte == 0);
+        let end = end.ok_or(BtfError::Name(at))?;
+        // What a terminal would obey is not shown to it.
+        let shown = |c: char| if c.is_control() { ' ' } else { c };
+        Ok(String::from_utf8_lossy(&text[..end]).chars().map(shown).collect())
     }
 
     /// The type of this number.

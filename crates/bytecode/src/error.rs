@@ -18,10 +18,10 @@ pub enum ObjectError {
     NoTypes,
     #[error(transparent)]
     Types(#[from] BtfError),
-    #[error("section {section} has a size that cannot be")]
+    #[error("section {section} has a size that is no multiple of 8 bytes")]
     Slots { section: String },
-    #[error("section {section} has more than {max} bytes")]
-    Zeros { section: String, max: u64 },
+    #[error("its code and variables have more than {0} bytes")]
+    Bytes(u64),
     #[error("function {name} does not lie in its section, or overlaps another")]
     Function { name: String },
     #[error("variable {name} does not lie in its section, or is of a wrong type")]
@@ -30,7 +30,9 @@ pub enum ObjectError {
     Map { name: String, member: String },
     #[error("section {section} has at {at} a relocation of kind {kind}, which is not supported")]
     Relocation { section: String, at: u64, kind: u32 },
-    #[error("section {section} refers at {at} to `{name}`, which is nothing it could refer to")]
+    #[error(
+        "section {section} refers at {at} to `{name}`, which is no function, variable or map of it"
+    )]
     Undefined { section: String, at: u64, name: String },
 }
 

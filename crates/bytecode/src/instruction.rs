@@ -1,8 +1,7 @@
 //! One instruction of BPF: what stands in its eight bytes.
 //!
-//! Jumps are numbers of instructions relative to the next one, as they are encoded; a
-//! [`Program`](crate::Program) has them absolute. Source: RFC 9669 for all but `may_goto`
-//! (Linux 6.9, kernel/bpf/verifier.c).
+//! Jumps are numbers of slots relative to the next one, as they are encoded. Source: RFC 9669 for
+//! all but `may_goto` (Linux 6.9, kernel/bpf/verifier.c).
 
 use std::fmt;
 

@@ -4,6 +4,9 @@
 //! structures, its calls, its variables. [`Run`] runs its functions in a [`Memory`], beyond which
 //! no program reaches: what it does wrong is a [`Fault`] with file and line.
 
+// Some is for translations alone.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+
 mod btf;
 mod compute;
 mod error;

@@ -92,8 +92,9 @@ impl Link<'_> {
     fn number(&mut self, function: usize) -> usize {
         let next = self.numbers.len();
         *self.numbers.entry(function).or_insert_with(|| {
-            let name = self.object.functions[function].name.clone();
-            self.program.functions.push(LinkedFunction { name, function, first: 0, end: 0 });
+            let of = &self.object.functions[function];
+            let (name, slot) = (of.name.clone(), of.first);
+            self.program.functions.push(LinkedFunction { name, function, slot, first: 0, end: 0 });
             next
         })
     }
@@ -142,7 +143,8 @@ impl Link<'_> {
 
     fn place(&self, function: usize, slot: u32) -> Box<Place> {
         let of = &self.object.functions[function];
-        let line = self.object.code[of.code].notes.line_of(slot).cloned();
+        let lines = &self.object.code[of.code].notes.lines;
+        let line = lines.range(of.first..=slot).next_back().map(|(_, line)| line.clone());
         Box::new(Place { function: of.name.clone(), slot, line })
     }
 
@@ -246,12 +248,15 @@ impl Link<'_> {
         callee: Callee,
         reference: Option<Reference>,
     ) -> Result<Instruction, LinkError> {
-        let place = self.place(of, slot);
+        let place = || self.place(of, slot);
         let offered = |number: &usize| Ok(Instruction::Call(Callee::Offered(*number)));
         match (callee, reference) {
             (Callee::Helper(number), None) => match self.world.helpers.get(&number) {
                 Some(found) => offered(found),
-                None => self.lacks(at, LinkError::Helper { place, number }),
+                None => {
+                    let error = LinkError::Helper { place: place(), number };
+                    self.lacks(at, error)
+                }
             },
             (_, Some(Reference::Extern(index))) => {
                 let name = essential_name(&self.object.externs[index].name);
@@ -259,7 +264,8 @@ impl Link<'_> {
                     Some(found) => offered(found),
                     None => {
                         let name = name.to_owned();
-                        self.lacks(at, LinkError::Missing { place, name })
+                        let error = LinkError::Missing { place: place(), name };
+                        self.lacks(at, error)
                     }
                 }
             }
@@ -267,15 +273,15 @@ impl Link<'_> {
                 let (code, from) = match reference {
                     Some(Reference::Code { code, offset }) => (code, offset),
                     None => (self.object.functions[of].code, u64::from(slot) * SLOT_BYTES as u64),
-                    _ => return Err(LinkError::Callee { place }),
+                    _ => return Err(LinkError::Callee { place: place() }),
                 };
                 let bytes = (i64::from(distance) + 1) * SLOT_BYTES as i64;
                 let target = from.checked_add_signed(bytes);
                 let function = target.and_then(|target| self.function_at(code, target));
-                let function = function.ok_or(LinkError::Callee { place })?;
+                let function = function.ok_or_else(|| LinkError::Callee { place: place() })?;
                 Ok(Instruction::Call(Callee::Function(self.number(function) as i32)))
             }
-            _ => Err(LinkError::Callee { place }),
+            _ => Err(LinkError::Callee { place: place() }),
         }
     }
 
@@ -419,13 +425,14 @@ fn patched(
 /// The width of an access to a field that has another in the world.
 fn resized(size: Size, widths: Option<Widths>) -> Option<Size> {
     match widths {
-        // An access to a part of a field stays one.
         Some(widths) if widths.object == size.bytes() => {
             let sizes = [Size::Byte, Size::Half, Size::Word, Size::Double];
             let found = sizes.into_iter().find(|size| size.bytes() == widths.world);
             found.filter(|_| widths.unsigned)
         }
-        _ => Some(size),
+        // Which part of a field it is that has another width, nobody knows.
+        Some(_) => None,
+        None => Some(size),
     }
 }
 

@@ -43,7 +43,7 @@ impl Layout {
 
 /// There is no room for what should be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the memory of a policy is full: {wanted} bytes more do not fit into {bytes}")]
+#[error("the memory is full: {wanted} bytes more do not fit into {bytes}")]
 pub struct Full {
     wanted: usize,
     bytes: usize,

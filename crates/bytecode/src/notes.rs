@@ -9,6 +9,8 @@ use crate::btf::{Btf, BtfError, TypeId};
 use crate::reader::Reader;
 
 const MAGIC: u16 = 0xeb9f;
+/// Steps of a relocation. Source: libbpf, `BPF_CORE_SPEC_MAX_LEN`.
+const STEPS_MAX: usize = 64;
 const SLOT_BYTES: u32 = crate::instruction::SLOT_BYTES as u32;
 
 /// Where in a source an instruction comes from.
@@ -69,11 +71,6 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// The line that the instruction in `slot` comes from.
-    pub fn line_of(&self, slot: u32) -> Option<&Line> {
-        self.lines.range(..=slot).next_back().map(|(_, line)| line)
-    }
-
     /// Reads a section `.BTF.ext`, and gives what it says by the name of the section of code.
     ///
     /// # Errors
@@ -108,8 +105,9 @@ impl Notes {
         each_record(body.part(fields.0, fields.1)?, btf, &mut notes, |of, slot, record| {
             let (root, access, kind) = (record.u32()?, record.u32()?, record.u32()?);
             let access = btf.name(access)?;
-            let steps = access.split(':').map(str::parse).collect::<Result<_, _>>();
-            let access = steps.map_err(|_| BtfError::Access(access))?;
+            let steps = access.split(':').map(str::parse).collect::<Result<Vec<_>, _>>();
+            let steps = steps.ok().filter(|steps| steps.len() <= STEPS_MAX);
+            let access = steps.ok_or(BtfError::Access(access))?;
             let question = Question::of(kind).ok_or(BtfError::Question(kind))?;
             of.fields.insert(slot, FieldRelocation { root, access, question });
             Ok(())

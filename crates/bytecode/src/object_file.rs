@@ -23,6 +23,12 @@ type Symbol<'a> = ElfSymbol64<'a, 'a, LittleEndian>;
 
 /// Sections and symbols that an object may have.
 const ITEMS_MAX: usize = 100_000;
+/// Bytes of code and variables that an object may have, those that take no room in its file
+/// included.
+const BYTES_MAX: u64 = 1 << 26;
+/// Bytes of tables of functions.
+const TABLES_BYTES_MAX: usize = 1 << 20;
+
 /// Kinds of relocations. Source: llvm, BinaryFormat/ELFRelocs/BPF.def.
 const R_BPF_64_64: u32 = 1;
 const R_BPF_64_ABS64: u32 = 2;
@@ -191,7 +197,12 @@ impl Object {
         }
         let types = section_bytes(&file, ".BTF")?;
         let btf = Btf::read(types.ok_or(ObjectError::NoTypes)?)?;
-        let mut reading = Reading { file: &file, notes: BTreeMap::new(), places: BTreeMap::new() };
+        let mut reading = Reading {
+            file: &file,
+            notes: BTreeMap::new(),
+            types: variable_types(&btf)?,
+            places: BTreeMap::new(),
+        };
         if let Some(notes) = section_bytes(&file, ".BTF.ext")? {
             reading.notes = Notes::read(notes, &btf)?;
         }
@@ -212,7 +223,7 @@ impl Object {
 
     /// The function that begins in this slot of a section of code.
     pub fn function_at(&self, code: usize, slot: u32) -> Option<usize> {
-        self.functions.iter().position(|one| one.code == code && one.first == slot)
+        self.functions.binary_search_by_key(&(code, slot), |one| (one.code, one.first)).ok()
     }
 }
 
@@ -227,14 +238,21 @@ enum Place {
 struct Reading<'a> {
     file: &'a File<'a>,
     notes: BTreeMap<String, Notes>,
+    types: VariableTypes,
     /// By the section's number.
     places: BTreeMap<usize, Place>,
 }
 
 impl<'a> Reading<'a> {
     fn sections(&mut self, object: &mut Object) -> Result<(), ObjectError> {
+        let mut left = BYTES_MAX;
         for section in self.file.sections() {
             let name = section.name()?;
+            let is_taken =
+                section.kind() == SectionKind::Text || variables_are_read_only(name).is_some();
+            if is_taken {
+                left = left.checked_sub(section.size()).ok_or(ObjectError::Bytes(BYTES_MAX))?;
+            }
             if section.kind() == SectionKind::Text {
                 if section.size() == 0 {
                     continue;
@@ -318,7 +336,7 @@ impl<'a> Reading<'a> {
         for symbol in self.file.symbols() {
             let Some(Place::Maps) = self.place(&symbol) else { continue };
             let name = symbol.name()?;
-            if let Some(of) = variable_type(&object.btf, MAPS_SECTION, name)? {
+            if let Some(of) = self.type_of(MAPS_SECTION, name) {
                 object.maps.push(map_definition(&object.btf, name, symbol.address(), of)?);
             }
         }
@@ -330,7 +348,7 @@ impl<'a> Reading<'a> {
         for symbol in self.file.symbols() {
             let Some(Place::Data(section)) = self.place(&symbol) else { continue };
             let (name, data) = (symbol.name()?, &mut object.data[section]);
-            let Some(of) = variable_type(&object.btf, &data.name, name)? else { continue };
+            let Some(of) = self.type_of(&data.name, name) else { continue };
             let (offset, bytes) = (symbol.address(), object.btf.bytes_of(of)?);
             if offset.checked_add(bytes).is_none_or(|end| end > data.bytes.len() as u64) {
                 return Err(ObjectError::Variable { name: name.to_owned() });
@@ -403,6 +421,7 @@ impl<'a> Reading<'a> {
                 continue;
             }
             let image = bytes_or_zeros(&section)?;
+            let mut left = TABLES_BYTES_MAX;
             let mut targets = BTreeMap::new();
             for (at, relocation) in section.relocations() {
                 let function = match relocation.target() {
@@ -424,8 +443,9 @@ impl<'a> Reading<'a> {
                     continue;
                 }
                 let (symbol_name, at) = (symbol.name()?, symbol.address());
-                if let Some(of) = variable_type(&object.btf, name, symbol_name)? {
-                    let table = table(&object.btf, symbol_name, of, at, &image, &targets)?;
+                if let Some(of) = self.type_of(name, symbol_name) {
+                    let table =
+                        table(&object.btf, symbol_name, of, at, &image, &targets, &mut left)?;
                     object.tables.push(table);
                 }
             }
@@ -436,6 +456,10 @@ impl<'a> Reading<'a> {
     fn function_of(&self, object: &Object, symbol: &Symbol<'a>) -> Option<usize> {
         let Some(Place::Code(code)) = self.place(symbol) else { return None };
         object.function_at(code, u32::try_from(symbol.address() / SLOT_BYTES as u64).ok()?)
+    }
+
+    fn type_of(&self, section: &str, name: &str) -> Option<TypeId> {
+        self.types.get(&(section.to_owned(), name.to_owned())).copied()
     }
 
     fn place(&self, symbol: &Symbol<'a>) -> Option<Place> {
@@ -461,16 +485,13 @@ fn variables_are_read_only(name: &str) -> Option<bool> {
     if is(".rodata") { Some(true) } else { (is(".data") || is(".bss")).then_some(false) }
 }
 
-/// Most bytes of a section that takes no room in the file.
-const ZEROS_MAX: u64 = 1 << 26;
-
 fn bytes_or_zeros(section: &Section<'_>) -> Result<Vec<u8>, ObjectError> {
     let bytes = section.data()?;
     if !bytes.is_empty() || section.size() == 0 {
         return Ok(bytes.to_vec());
     }
-    if section.size() > ZEROS_MAX {
-        return Err(ObjectError::Zeros { section: section.name()?.to_owned(), max: ZEROS_MAX });
+    if section.size() > BYTES_MAX {
+        return Err(ObjectError::Bytes(BYTES_MAX));
     }
     Ok(vec![0; section.size() as usize])
 }
@@ -479,18 +500,20 @@ fn section_bytes<'a>(file: &File<'a>, name: &str) -> Result<Option<&'a [u8]>, Ob
     Ok(file.section_by_name(name).map(|section| section.data()).transpose()?)
 }
 
-/// The type of a variable that stands in this section.
-fn variable_type(btf: &Btf, section: &str, name: &str) -> Result<Option<TypeId>, BtfError> {
+/// The types of variables, by their section and name.
+type VariableTypes = BTreeMap<(String, String), TypeId>;
+
+fn variable_types(btf: &Btf) -> Result<VariableTypes, BtfError> {
+    let mut types = VariableTypes::new();
     for (_, found) in btf.types() {
-        let Type::Section { name: of, variables } = found else { continue };
-        for variable in variables.iter().filter(|_| of == section) {
-            match btf.get(variable.of)? {
-                Type::Variable { name: one, of, .. } if one == name => return Ok(Some(*of)),
-                _ => {}
+        let Type::Section { name: section, variables } = found else { continue };
+        for variable in variables {
+            if let Type::Variable { name, of, .. } = btf.get(variable.of)? {
+                types.insert((section.clone(), name.clone()), *of);
             }
         }
     }
-    Ok(None)
+    Ok(types)
 }
 
 /// A map is described by pointers: to arrays, whose lengths are numbers, and to types.
@@ -515,6 +538,10 @@ fn map_definition(
     };
     for member in members {
         let refused = || ObjectError::Map { name: name.to_owned(), member: member.name.clone() };
+        // Where the map is to be found by others, which is nobody's concern here.
+        if matches!(&member.name[..], "pinning" | "numa_node" | "map_extra") {
+            continue;
+        }
         let Type::Pointer { to } = btf.resolve(member.of)?.1 else {
             return Err(refused());
         };
@@ -531,8 +558,6 @@ fn map_definition(
             "value_size" => map.value_bytes = number()?,
             "max_entries" => map.entries_max = number()?,
             "map_flags" => map.flags = number()?,
-            // Where the map is to be found by others, which is nobody's concern here.
-            "pinning" | "numa_node" | "map_extra" => {}
             _ => return Err(refused()),
         }
     }
@@ -546,6 +571,7 @@ fn table(
     at: u64,
     image: &[u8],
     targets: &BTreeMap<u64, usize>,
+    left: &mut usize,
 ) -> Result<Table, ObjectError> {
     let refused = || ObjectError::Variable { name: name.to_owned() };
     let Type::Structure { name: type_name, members, .. } = btf.resolve(of)?.1 else {
@@ -560,6 +586,7 @@ fn table(
             let bytes = btf.bytes_of(member.of)?;
             let end = offset.checked_add(bytes).ok_or_else(refused)?;
             let bytes = image.get(offset as usize..end as usize).ok_or_else(refused)?;
+            *left = left.checked_sub(bytes.len()).ok_or_else(refused)?;
             values.insert(member.name.clone(), bytes.to_vec());
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct LinkedFunction {
     pub(crate) name: String,
     /// Its number in the object.
     pub(crate) function: usize,
+    /// Its first slot in its section of the object.
+    pub(crate) slot: u32,
     pub(crate) first: usize,
     pub(crate) end: usize,
 }
@@ -53,6 +55,7 @@ impl Program {
         let function = self.functions.iter().find(|one| (one.first..one.end).contains(&at));
         let (name, first) = function.map_or(("", 0), |one| (&one.name, one.first));
         let line = self.lines.range(first..=at).next_back().map(|(_, line)| line.clone());
-        Place { function: name.to_owned(), slot: (at - first) as u32, line }
+        let slot = function.map_or(0, |one| one.slot) + (at - first) as u32;
+        Place { function: name.to_owned(), slot, line }
     }
 }

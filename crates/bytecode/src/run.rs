@@ -4,6 +4,7 @@
 //! repeat itself: where jumps back lead to, and at calls of its functions.
 
 mod interpreter;
+#[cfg_attr(not(target_arch = "x86_64"), path = "run/no_translation.rs")]
 mod translation;
 
 use crate::fault::{Fault, FaultKind, Stop};
@@ -105,6 +106,10 @@ impl<'a, H: Host> Run<'a, H> {
         let first = self.program.functions[number].first;
         if self.depth == FRAMES_MAX {
             return Err(Stop::from(FaultKind::Depth).at(first));
+        }
+        // A host that calls back for ever is a program that does not return.
+        if self.instructions > self.instructions_max {
+            return Err(Stop::from(FaultKind::Endless(self.instructions_max)).at(first));
         }
         let frame_end = self.memory.frame_end(self.depth);
         self.depth += 1;

@@ -1,8 +1,8 @@
 //! Goal: what a program does wrong ends it, with the line, and nothing else happens.
 
-use bytecode::{Field, Object, Shape};
+use bytecode::{Field, Object, Run, Shape};
 
-use crate::support::{Loaded, built_of, world};
+use crate::support::{Answers, Loaded, built_of, world};
 
 const WRONG: &str = "
 typedef unsigned long long u64;
@@ -55,6 +55,33 @@ u64 wrongly_called_back(u64 a) {
 u64 refused(void) {
 	return refuse();
 }
+extern u64 often(u64 (*f)(void)) __attribute__((section(\".ksyms\")));
+extern u64 broken(void) __attribute__((section(\".ksyms\")));
+static u64 nothing(void) {
+	return 0;
+}
+u64 called_back_for_ever(void) {
+	return often(nothing);
+}
+u64 breaks(void) {
+	return broken();
+}
+static u64 scribbles(u64 a, u64 b) {
+	volatile u64 mine[8];
+	for (int i = 0; i < 8; i++)
+		mine[i] = b;
+	return mine[a & 7];
+}
+static __attribute__((noinline)) u64 keeps(u64 n) {
+	volatile u64 kept[8];
+	for (int i = 0; i < 8; i++)
+		kept[i] = n + i;
+	u64 answer = each(scribbles, 1, 99);
+	return kept[n & 7] + answer;
+}
+u64 keeps_its_frame(u64 n) {
+	return keeps(n);
+}
 ";
 
 #[test]
@@ -103,6 +130,28 @@ fn a_world_is_called_and_calls_back() {
     let text = sound.fault("wrongly_called_back", &[8]);
     // The place is that of the function that was called back.
     assert!(text.ends_with("test.c:41: wrong: it reads 8 bytes at 0x8, next to NULL"), "{text}");
+}
+
+#[test]
+fn who_is_called_back_has_a_frame_and_instructions_of_its_callers_run() {
+    let mut sound = Loaded::new(&built_of(WRONG), &world());
+    assert_eq!(sound.call("keeps_its_frame", &[3]), Ok(3 + 3 + 99));
+    let text = sound.fault("called_back_for_ever", &[]);
+    assert!(text.contains("nothing: it has not returned after 1000000 instructions"), "{text}");
+}
+
+#[test]
+fn a_panic_of_the_host_comes_out_of_translated_code() {
+    let sound = Loaded::new(&built_of(WRONG), &world());
+    let function = sound.object.functions.iter().position(|one| one.name == "breaks");
+    let number = sound.program.function(function.expect("breaks")).expect("linked");
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let (mut memory, mut host) = (sound.memory.clone(), Answers);
+        let run = Run::new(&sound.program, &mut memory, &mut host, 100);
+        run.translated(&sound.translation).function(number, [0; 5])
+    }));
+    let panic = caught.expect_err("a panic");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the host is broken"));
 }
 
 const FIELDS: &str = "

@@ -31,6 +31,7 @@ impl<H: Host> Frame<'_, '_, H> {
                     self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
                     let arguments = self.arguments();
                     self.registers[0] = self.run.function(number, arguments)?;
+                    self.registers[1..6].fill(0);
                     at += 1;
                 }
                 Next::Exit => return Ok(self.registers[0]),
@@ -111,6 +112,7 @@ impl<H: Host> Frame<'_, '_, H> {
             Instruction::Call(Callee::Offered(number)) => {
                 let arguments = self.arguments();
                 self.registers[0] = H::call(self.run, number, arguments)?;
+                self.registers[1..6].fill(0);
             }
             Instruction::Call(Callee::Function(number)) => {
                 return Ok(Next::Function(number as usize));

@@ -15,15 +15,17 @@
 mod memory;
 mod values;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 
 use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer, dynasm};
 
 use super::{Host, MAY_GOTO_MAX, Run};
-use crate::fault::{Fault, Stop};
+use crate::fault::{Fault, FaultKind, Stop};
 use crate::instruction::{Callee, Condition, Instruction, Operand, Register, Width};
 use crate::link::distance;
 use crate::memory::{FRAME_BYTES, Layout};
@@ -56,6 +58,8 @@ struct Context {
     /// What the registers hold where the interpreter goes on, and the place of a call.
     registers: MaybeUninit<[u64; 11]>,
     shims: [usize; 2],
+    layout: Layout,
+    panic: Option<Box<dyn Any + Send>>,
     /// The `Run` that called, whose type the shims know.
     run: *mut (),
     fault: Option<Box<Fault>>,
@@ -94,8 +98,8 @@ impl Translation {
     /// `None` where this machine's instructions are not known, or have no room for the layout: the
     /// interpreter runs everywhere.
     pub fn new(program: &Program, layout: Layout) -> Option<Translation> {
-        if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || layout.bytes > i32::MAX as u64
-        {
+        // Displacements of 32 bits must hold the layout, the first address and any offset.
+        if layout.bytes > i32::MAX as u64 - (1 << 17) {
             return None;
         }
         let mut to = Assembler::new().ok()?;
@@ -140,6 +144,8 @@ impl Translation {
             function: self.code.ptr(self.functions[number]),
             frame_end,
             registers: MaybeUninit::uninit(),
+            layout: self.layout,
+            panic: None,
             shims: [answer::<H> as *const () as usize, resume::<H> as *const () as usize],
             run: ptr::from_mut(run).cast(),
             fault: None,
@@ -155,6 +161,9 @@ impl Translation {
             enter(a, b, c, d, e, &raw mut context)
         };
         run.set_left(context.left);
+        if let Some(panic) = context.panic {
+            resume_unwind(panic);
+        }
         context.fault.map_or(Ok(answer), Err)
     }
 }
@@ -169,6 +178,7 @@ extern "sysv64" fn answer<H: Host>(
     context: *mut Context,
 ) -> u64 {
     in_run::<H>(context, |run, context| {
+        run.depth = run.memory.depth(context.frame_end);
         H::call(run, context.call as usize, [a, b, c, d, e]).map_err(|stop| match stop {
             // The place of the call stands in the register that has no other use.
             Stop::Call(_) => stop.at(context.place()),
@@ -195,15 +205,25 @@ fn in_run<H: Host>(
     let context = unsafe { &mut *context };
     // SAFETY: as above. The run outlives the call, whatever its own lifetime was called.
     let run = unsafe { &mut *context.run.cast::<Run<'_, H>>() };
+    let depth = run.depth;
     run.set_left(context.left);
-    let answer = go_on(run, context);
+    // No panic may cross the code; it goes on where the code was called.
+    let answer = catch_unwind(AssertUnwindSafe(|| go_on(run, context)));
+    run.depth = depth;
     context.left = run.left();
     context.memory = run.memory.first();
-    answer.unwrap_or_else(|fault| {
-        context.ended = 1;
-        context.fault = Some(fault);
-        0
-    })
+    let exchanged = run.memory.layout() != context.layout;
+    match answer {
+        Ok(Ok(answer)) if !exchanged => return answer,
+        Ok(Ok(_)) => {
+            let told = "its memory was exchanged while it ran".to_owned();
+            context.fault = Some(Stop::from(FaultKind::Refused(told)).at(0));
+        }
+        Ok(Err(fault)) => context.fault = Some(fault),
+        Err(panic) => context.panic = Some(panic),
+    }
+    context.ended = 1;
+    0
 }
 
 /// From Rust to a function: its arguments are where it expects them, and the context is the sixth.
@@ -527,12 +547,26 @@ impl Translator<'_> {
             ; mov DWORD [r12 + CALL], call as i32
             ; mov QWORD [r12 + SAVED], at as i32
             ; mov [r12 + LEFT], r9
+            ; mov [r12 + FRAME_END], rbp
             ; mov r9, r12
             ; call QWORD [r12 + CALL_SHIM]
             ; mov r11, [r12 + MEMORY]
             ; mov r9, [r12 + LEFT]
             ; cmp DWORD [r12 + ENDED], 0
             ; jne =>leave
+        );
+        self.clear_arguments();
+    }
+
+    /// What a call leaves in R1 to R5 is this process's, and no program's business.
+    fn clear_arguments(&mut self) {
+        dynasm!(self.to
+            ; .arch x64
+            ; xor edi, edi
+            ; xor esi, esi
+            ; xor edx, edx
+            ; xor ecx, ecx
+            ; xor r8d, r8d
         );
     }
 
@@ -554,5 +588,6 @@ impl Translator<'_> {
             ; cmp DWORD [r12 + ENDED], 0
             ; jne =>leave
         );
+        self.clear_arguments();
     }
 }

@@ -49,7 +49,7 @@ pub struct Loaded {
 }
 
 /// Answers calls by their number: 0 gives the sum of its arguments, 1 calls the function whose
-/// address is its first argument with the others, 2 refuses.
+/// address is its first argument with the others, 2 refuses, 3 calls a function for ever, 4 panics.
 pub struct Answers;
 
 impl Host for Answers {
@@ -61,6 +61,13 @@ impl Host for Answers {
                 let function = function.ok_or_else(|| FaultKind::Refused("no function".into()))?;
                 Ok(run.function(function, [given[1], given[2], given[3], given[4], 0])?)
             }
+            3 => {
+                let function = run.program.function_at(given[0]).expect("a function");
+                loop {
+                    run.function(function, [0; 5])?;
+                }
+            }
+            4 => panic!("the host is broken"),
             _ => Err(FaultKind::Refused("the call was refused".into()).into()),
         }
     }
@@ -70,7 +77,9 @@ impl Host for Answers {
 pub fn world() -> World {
     let mut world = World { structures: Structures::default(), ..World::default() };
     world.helpers.insert(7, 0);
-    world.functions = [("sum", 0), ("each", 1), ("refuse", 2)].map(|(n, i)| (n.into(), i)).into();
+    world.functions = [("sum", 0), ("each", 1), ("refuse", 2), ("often", 3), ("broken", 4)]
+        .map(|(n, i)| (n.into(), i))
+        .into();
     world
 }
 

@@ -15,17 +15,18 @@ impl Translator<'_> {
         if base == Register::FRAME && self.frame_accesses_are_inside(at) {
             return;
         }
-        let (reach, write) = self.reach(at, base, write);
-        let covers = |known: Option<&(i64, i64)>| {
+        let number = base.number();
+        let covers = |known: Option<&(i64, i64)>, reach: (i64, i64)| {
             known.is_some_and(|known| known.0 <= reach.0 && reach.1 <= known.1)
         };
-        let number = base.number();
-        // What may be written may be read.
-        if covers(self.checked.writes.get(&number))
-            || !write && covers(self.checked.reads.get(&number))
+        // What may be written may be read. No access is looked at twice.
+        if let Some(own) = own_reach(&self.program.instructions[at])
+            && (covers(self.checked.writes.get(&number), own)
+                || !write && covers(self.checked.reads.get(&number), own))
         {
             return;
         }
+        let (reach, write) = self.reach(at, base, write);
         let (begin, size) = if write {
             (MEMORY_BEGIN + self.layout.writable, self.layout.bytes - self.layout.writable)
         } else {
@@ -52,15 +53,15 @@ impl Translator<'_> {
         let (mut reach, mut any_write): (Option<(i64, i64)>, _) = (None, write);
         for (next, of) in (at + 1..).zip(&self.program.instructions[at..]) {
             let access = match *of {
-                Instruction::Load { size, base, offset, .. } => Some((base, offset, size, false)),
-                Instruction::Store { size, base, offset, .. }
-                | Instruction::Atomic { size, base, offset, .. } => {
-                    Some((base, offset, size, true))
+                Instruction::Load { base, .. } => Some((base, false)),
+                Instruction::Store { base, .. } | Instruction::Atomic { base, .. } => {
+                    Some((base, true))
                 }
                 _ => None,
             };
-            if let Some((_, offset, size, writes)) = access.filter(|access| access.0 == base) {
-                let (low, high) = (i64::from(offset), i64::from(offset) + size.bytes() as i64);
+            if let Some((_, writes)) = access.filter(|access| access.0 == base)
+                && let Some((low, high)) = own_reach(of)
+            {
                 reach = Some(reach.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
                 any_write |= writes;
             }
@@ -76,13 +77,8 @@ impl Translator<'_> {
     }
 
     fn frame_accesses_are_inside(&self, at: usize) -> bool {
-        let (offset, size) = match self.program.instructions[at] {
-            Instruction::Load { offset, size, .. }
-            | Instruction::Store { offset, size, .. }
-            | Instruction::Atomic { offset, size, .. } => (i64::from(offset), size.bytes() as i64),
-            _ => return false,
-        };
-        offset >= -(FRAME_BYTES as i64) && offset + size <= 0
+        own_reach(&self.program.instructions[at])
+            .is_some_and(|(low, high)| low >= -(FRAME_BYTES as i64) && high <= 0)
     }
 
     fn displacement(offset: i16) -> i32 {
@@ -180,5 +176,17 @@ impl Translator<'_> {
             _ => return false,
         }
         true
+    }
+}
+
+/// The first byte of an access and the end of its last, from what its register holds.
+fn own_reach(of: &Instruction) -> Option<(i64, i64)> {
+    match *of {
+        Instruction::Load { size, offset, .. }
+        | Instruction::Store { size, offset, .. }
+        | Instruction::Atomic { size, offset, .. } => {
+            Some((offset.into(), i64::from(offset) + size.bytes() as i64))
+        }
+        _ => None,
     }
 }
