@@ -46,6 +46,7 @@ CRATES = {
         {
             "child",
             "benchmarks",
+            "bytecode",
             "conformance",
             "kernel",
             "policy",
