@@ -288,8 +288,8 @@ bench: ## Prints context switches simulated per second on one core
 	cargo run --release --locked -p simulator --example switches_per_second
 
 .PHONY: bench-bytecode
-bench-bytecode: ## Translated BPF programs against the same C by cc -O2, in turns
-	cargo run --release -q -p bytecode --example translation_speed
+bench-bytecode: test-programs ## Translated BPF programs against the same C by cc -O2, in turns
+	cargo run --release --locked -q -p bytecode --example translation_speed
 
 .PHONY: bench-race
 bench-race: peer-programs setup ## Races all run queues and peers in all workloads: two to three hours on an idle machine

@@ -374,7 +374,32 @@ impl Instruction {
         .flatten()
     }
 
-    /// The registers that it writes.
+    /// The slot that a jump leads to from slot `at`; `None` if it is no jump.
+    pub(crate) fn target(&self, at: usize) -> Option<usize> {
+        let distance = match *self {
+            Instruction::Jump { distance } => distance,
+            Instruction::Branch { distance, .. } | Instruction::MayGoto { distance } => {
+                distance.into()
+            }
+            _ => return None,
+        };
+        at.checked_add_signed(distance as isize + 1)
+    }
+
+    /// Whether it may lead elsewhere than to the next.
+    pub(crate) fn is_jump(&self) -> bool {
+        matches!(
+            self,
+            Instruction::Jump { .. } | Instruction::Branch { .. } | Instruction::MayGoto { .. }
+        )
+    }
+
+    /// Whether the instruction behind it is never the next.
+    pub(crate) fn leaves(&self) -> bool {
+        matches!(self, Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing)
+    }
+
+    /// The register that it writes.
     pub(crate) fn writes(&self) -> Option<Register> {
         match *self {
             Instruction::Arithmetic { to, .. }
@@ -389,6 +414,11 @@ impl Instruction {
             _ => None,
         }
     }
+}
+
+/// The number that a load of 64 bits has in two halves.
+pub(crate) fn wide_number(low: i32, high: i32) -> u64 {
+    u64::from(low as u32) | u64::from(high as u32) << 32
 }
 
 fn load_wide(slot: Slot, rest: &[u8]) -> Result<Instruction, NoInstruction> {

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::btf::essential_name;
 use crate::compute;
 use crate::error::{LinkError, Place};
-use crate::instruction::{Arithmetic, Callee, Instruction, Operand, Register, SLOT_BYTES, Size};
+use crate::instruction::{
+    Arithmetic, Callee, Instruction, Operand, Register, SLOT_BYTES, Size, wide_number,
+};
 use crate::notes::{FieldRelocation, Question};
 use crate::object_file::{Object, Reference};
 use crate::program::{FUNCTIONS_BEGIN, LinkedFunction, Program};
@@ -133,9 +135,9 @@ impl Link<'_> {
         self.check_registers(of, first)?;
         self.program.loop_heads.resize(end, false);
         for at in first..end {
-            let back = distance(&self.program.instructions[at]).filter(|&distance| distance < 0);
-            if let Some(target) = back.and_then(|back| at.checked_add_signed(back as isize + 1)) {
-                self.program.loop_heads[target] = true;
+            let target = self.program.instructions[at].target(at);
+            if let Some(head) = target.filter(|&target| target <= at) {
+                self.program.loop_heads[head] = true;
             }
         }
         self.follow(of, first, end)
@@ -200,7 +202,7 @@ impl Link<'_> {
     ) -> Result<u64, LinkError> {
         let refused = |link: &Self| LinkError::Relocation { place: link.place(of, slot) };
         match reference {
-            None if kind == 0 => Ok(u64::from(low as u32) | u64::from(high as u32) << 32),
+            None if kind == 0 => Ok(wide_number(low, high)),
             None => Err(refused(self)),
             Some(Reference::Data { section, offset }) => {
                 let base = self.addresses.data.get(section).ok_or_else(|| refused(self))?;
@@ -293,18 +295,16 @@ impl Link<'_> {
     /// Jumps lead to instructions of the same function, and nothing runs out of it.
     fn check_jumps(&self, of: usize, first: usize, end: usize) -> Result<(), LinkError> {
         for at in first..end {
-            let Some(distance) = distance(&self.program.instructions[at]) else { continue };
-            let target = at.checked_add_signed(distance as isize + 1);
-            let target = target.filter(|target| (first..end).contains(target));
-            let is_half = |&target: &usize| self.program.instructions[target] == Instruction::Half;
-            if target.is_none_or(|target| is_half(&target)) {
+            let of_slot = &self.program.instructions[at];
+            if !of_slot.is_jump() {
+                continue;
+            }
+            let target = of_slot.target(at).filter(|target| (first..end).contains(target));
+            if target.is_none_or(|to| self.program.instructions[to] == Instruction::Half) {
                 return Err(LinkError::Jump { place: self.place_at(of, first, at) });
             }
         }
-        let ends = matches!(
-            self.program.instructions[end - 1],
-            Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing
-        );
+        let ends = self.program.instructions[end - 1].leaves();
         let function = || self.object.functions[of].name.clone();
         if ends { Ok(()) } else { Err(LinkError::End { function: function() }) }
     }
@@ -312,32 +312,16 @@ impl Link<'_> {
     /// No way leads to a read of a register that nothing was written to, as in a kernel. After a
     /// call nothing stands in R1 to R5.
     fn check_registers(&self, of: usize, first: usize) -> Result<(), LinkError> {
-        let mut written = BTreeMap::from([(first, Written::AT_ENTRY)]);
-        let mut open = BTreeSet::from([first]);
-        while let Some(at) = open.pop_first() {
-            let (mut state, instruction) = (written[&at], &self.program.instructions[at]);
+        each_way(first, Written::AT_ENTRY, Written::join, |at, state| {
+            let instruction = &self.program.instructions[at];
             if let Some(register) = instruction.reads().find(|&one| !state.has(one)) {
                 let place = self.place_at(of, first, at);
                 return Err(LinkError::Unwritten { place, register });
             }
             state.after(instruction);
-            let jump = distance(instruction)
-                .and_then(|distance| at.checked_add_signed(distance as isize + 1));
-            let ends = matches!(
-                instruction,
-                Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing
-            );
-            let next = (!ends).then_some(at + instruction.slots());
-            for to in next.into_iter().chain(jump) {
-                let known = written.get(&to).copied();
-                let joined = known.map_or(state, |known| known.join(state));
-                if known != Some(joined) {
-                    written.insert(to, joined);
-                    open.insert(to);
-                }
-            }
-        }
-        Ok(())
+            let next = (!instruction.leaves()).then_some(at + instruction.slots());
+            Ok((next, instruction.target(at)))
+        })
     }
 
     /// Goes every way that constants leave open, and refuses what is missing there.
@@ -345,25 +329,41 @@ impl Link<'_> {
         if self.missing.range(first..end).next().is_none() {
             return Ok(());
         }
-        let mut states = BTreeMap::from([(first, Constants::default())]);
-        let mut open = BTreeSet::from([first]);
-        while let Some(at) = open.pop_first() {
-            let mut state = states[&at].clone();
-            if let Some(error) = self.missing.get(&at) {
-                return Err(error.again(self.place_at(of, first, at)));
+        each_way(first, Constants::default(), Constants::join, |at, state| {
+            match self.missing.get(&at) {
+                Some(error) => Err(error.again(self.place_at(of, first, at))),
+                None => Ok(state.step(at, &self.program.instructions[at])),
             }
-            let (next, target) = state.step(at, &self.program.instructions[at]);
-            for to in next.into_iter().chain(target) {
-                let known = states.get(&to);
-                let joined = known.map_or_else(|| state.clone(), |known| known.join(&state));
-                if known != Some(&joined) {
-                    states.insert(to, joined);
-                    open.insert(to);
-                }
+        })
+    }
+}
+
+/// Where a way goes on from an instruction: behind it, and where it jumps to.
+type Onwards = (Option<usize>, Option<usize>);
+
+/// Goes every way from an instruction until no more is learnt. `step` makes of what is known before
+/// an instruction what is known behind it; where ways meet, `join` keeps what holds on both.
+fn each_way<State: Copy + PartialEq>(
+    first: usize,
+    at_entry: State,
+    join: impl Fn(State, State) -> State,
+    mut step: impl FnMut(usize, &mut State) -> Result<Onwards, LinkError>,
+) -> Result<(), LinkError> {
+    let mut states = BTreeMap::from([(first, at_entry)]);
+    let mut open = BTreeSet::from([first]);
+    while let Some(at) = open.pop_first() {
+        let mut state = states[&at];
+        let (next, target) = step(at, &mut state)?;
+        for to in next.into_iter().chain(target) {
+            let known = states.get(&to).copied();
+            let joined = known.map_or(state, |known| join(known, state));
+            if known != Some(joined) {
+                states.insert(to, joined);
+                open.insert(to);
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 impl LinkError {
@@ -382,17 +382,6 @@ impl LinkError {
 
 fn wide(to: Register, value: u64) -> Instruction {
     Instruction::LoadWide { to, kind: 0, low: value as i32, high: (value >> 32) as i32 }
-}
-
-/// Slots that a jump leads on, from the next one.
-pub(crate) fn distance(of: &Instruction) -> Option<i32> {
-    match of {
-        Instruction::Jump { distance } => Some(*distance),
-        Instruction::Branch { distance, .. } | Instruction::MayGoto { distance } => {
-            Some((*distance).into())
-        }
-        _ => None,
-    }
 }
 
 /// The instruction with the answer to its relocation; `None` if it has no room for it.
@@ -463,7 +452,7 @@ impl Written {
 }
 
 /// What registers are known to hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Constants([Option<u64>; 11]);
 
 impl Constants {
@@ -474,52 +463,41 @@ impl Constants {
         }
     }
 
-    fn join(&self, other: &Constants) -> Constants {
+    fn join(self, other: Constants) -> Constants {
         let both = |n: usize| self.0[n].filter(|_| self.0[n] == other.0[n]);
         Constants(std::array::from_fn(both))
     }
 
     /// What holds behind an instruction; where it goes on, and where a jump may lead.
-    fn step(&mut self, at: usize, of: &Instruction) -> (Option<usize>, Option<usize>) {
-        let target = || at.checked_add_signed(distance(of)? as isize + 1);
-        let mut next = Some(at + 1);
+    fn step(&mut self, at: usize, of: &Instruction) -> Onwards {
+        let next = (!of.leaves()).then_some(at + of.slots());
         match *of {
-            Instruction::Arithmetic { operation: Arithmetic::Move, width, to, by } => {
-                let value = self.of(by).map(|b| compute::arithmetic(Arithmetic::Move, width, 0, b));
-                self.0[to.number()] = value;
-            }
             Instruction::Arithmetic { operation, width, to, by } => {
-                let both = self.0[to.number()].zip(self.of(by));
+                // A move does not ask what was there.
+                let is_move = operation == Arithmetic::Move;
+                let before = if is_move { Some(0) } else { self.0[to.number()] };
+                let both = before.zip(self.of(by));
                 let value = both.map(|(a, b)| compute::arithmetic(operation, width, a, b));
                 self.0[to.number()] = value;
             }
             Instruction::LoadWide { to, low, high, .. } => {
-                let value = u64::from(low as u32) | u64::from(high as u32) << 32;
-                self.0[to.number()] = Some(value);
-                next = Some(at + 2);
-            }
-            Instruction::Negate { to, .. }
-            | Instruction::MoveSigned { to, .. }
-            | Instruction::Reorder { to, .. }
-            | Instruction::Load { to, .. } => self.0[to.number()] = None,
-            Instruction::Atomic { value, .. } => {
-                self.0[value.number()] = None;
-                self.0[0] = None;
+                self.0[to.number()] = Some(wide_number(low, high));
             }
             Instruction::Call(_) => self.0[..6].fill(None),
             Instruction::Branch { condition, width, left, right, .. } => {
                 let both = self.0[left.number()].zip(self.of(right));
-                return match both.map(|(a, b)| compute::holds(condition, width, a, b)) {
-                    Some(true) => (None, target()),
-                    Some(false) => (next, None),
-                    None => (next, target()),
-                };
+                match both.map(|(a, b)| compute::holds(condition, width, a, b)) {
+                    Some(true) => return (None, of.target(at)),
+                    Some(false) => return (next, None),
+                    None => {}
+                }
             }
-            Instruction::Jump { .. } => return (None, target()),
-            Instruction::MayGoto { .. } => return (next, target()),
-            Instruction::Exit | Instruction::Missing => next = None,
-            Instruction::Store { .. } | Instruction::Half => {}
+            _ => {
+                if let Some(written) = of.writes() {
+                    self.0[written.number()] = None;
+                }
+            }
         }
-        (next, None)
+        (next, of.target(at))
     }
 }

@@ -320,7 +320,6 @@ impl<'a> Reading<'a> {
                 }
             }
         }
-        // A symbol's number is its index of the externs as long as all symbols are undefined.
         for symbol in self.file.symbols().filter(|symbol| symbol.is_undefined()) {
             let name = symbol.name()?.to_owned();
             if name.is_empty() {

@@ -5,7 +5,9 @@
 use super::{Host, Run};
 use crate::compute;
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::instruction::{Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size};
+use crate::instruction::{
+    Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size, wide_number,
+};
 
 /// A function that is being run.
 pub(super) struct Frame<'r, 'a, H> {
@@ -93,7 +95,7 @@ impl<H: Host> Frame<'_, '_, H> {
                 self.atomic(kind, address, size, value, fetch)?;
             }
             Instruction::LoadWide { to, low, high, .. } => {
-                self.set(to, u64::from(low as u32) | u64::from(high as u32) << 32);
+                self.set(to, wide_number(low, high));
                 return Ok(Next::Slot(at + 2));
             }
             Instruction::Jump { distance } => return Ok(Next::to(at, distance)),

@@ -4,9 +4,9 @@
 //! instruction with the registers as they are: a fault, a write that only the host may allow, an
 //! operation that is rare. So there is one place that says what is wrong, and it is never fast.
 //!
-//! Each register of BPF has one of the machine. An access is compared with the memory's borders
-//! once for all accesses of a block by the same register; those by R10 need no comparison, since
-//! their offsets are known. Instructions are counted once a block.
+//! Each register of BPF has one of the machine. A register is compared with the memory's borders
+//! once for all accesses by it until it changes or a jump leads in; those by R10 need no
+//! comparison, since their offsets are known. Instructions are counted once a block.
 //!
 //! All unsafe code of the crate is here.
 
@@ -26,8 +26,7 @@ use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, Executab
 
 use super::{Host, MAY_GOTO_MAX, Run};
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::instruction::{Callee, Condition, Instruction, Operand, Register, Width};
-use crate::link::distance;
+use crate::instruction::{Callee, Condition, Instruction, Operand, Register, Width, wide_number};
 use crate::memory::{FRAME_BYTES, Layout};
 use crate::program::Program;
 
@@ -379,7 +378,7 @@ impl Translator<'_> {
         self.targets[first] = true;
         for at in first..end {
             let of = &self.program.instructions[at];
-            let target = distance(of).and_then(|by| at.checked_add_signed(by as isize + 1));
+            let target = of.target(at);
             let ends_block = target.is_some() || matches!(of, Instruction::Call(_));
             for leader in target.into_iter().chain(ends_block.then_some(at + 1)) {
                 if leader < end {
@@ -428,8 +427,7 @@ impl Translator<'_> {
             }
             Instruction::Reorder { order, to, bits } => self.reorder(order, native(to), bits),
             Instruction::LoadWide { to, low, high, .. } => {
-                let value = u64::from(low as u32) | u64::from(high as u32) << 32;
-                self.load_number(native(to), value);
+                self.load_number(native(to), wide_number(low, high));
             }
             Instruction::Load { size, signed, to, base, offset } => {
                 self.check(at, base, false, before);
@@ -480,8 +478,7 @@ impl Translator<'_> {
     }
 
     fn jump(&mut self, at: usize, of: Instruction) {
-        let by = distance(&of).unwrap_or_default();
-        let target = self.labels[(at + 1).wrapping_add_signed(by as isize)];
+        let Some(target) = of.target(at).map(|target| self.labels[target]) else { return };
         match of {
             Instruction::Branch { condition, width, left, right, .. } => {
                 self.compare(condition, width, native(left), right);

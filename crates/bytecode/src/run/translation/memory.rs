@@ -67,9 +67,7 @@ impl Translator<'_> {
             }
             let changes = of.writes() == Some(base)
                 || matches!(of, Instruction::Call(_)) && base.number() < 6;
-            let ends =
-                matches!(of, Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing);
-            if changes || ends || self.targets.get(next).copied().unwrap_or(true) {
+            if changes || of.leaves() || self.targets.get(next).copied().unwrap_or(true) {
                 break;
             }
         }
