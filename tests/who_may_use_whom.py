@@ -5,13 +5,13 @@ import re
 # Crate: the schedlab crates it may use, the libraries it may use.
 CRATES = {
     "child": (set(), {"nix", "thiserror"}),
-    "bytecode": (set(), {"dynasmrt", "object", "thiserror"}),
+    "bytecode": (set(), {"dynasmrt", "memmap2", "object", "thiserror"}),
     "runqueue": (set(), {"bytemuck"}),
     "runqueue_c": ({"runqueue"}, set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
     "policy": ({"child"}, {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"}),
     "simulator": (
-        {"policy", "runqueue", "scenario"},
+        {"bytecode", "policy", "runqueue", "scenario"},
         {"hdrhistogram", "serde", "serde_json", "thiserror"},
     ),
     "conformance": ({"policy", "scenario", "simulator"}, {"serde", "thiserror", "toml"}),
@@ -46,7 +46,6 @@ CRATES = {
         {
             "child",
             "benchmarks",
-            "bytecode",
             "conformance",
             "kernel",
             "policy",
@@ -107,7 +106,7 @@ UNSAFE_FILES = (
     "crates/simulator/src/kernel_calls.rs",
     "crates/simulator/src/kernel_calls/*.rs",
     "crates/simulator/src/policy_maps.rs",
-    "crates/simulator/src/task.rs",
+    "crates/simulator/src/visible.rs",
 )
 
 # Python module outside the packages: what it may import of schedlab.

@@ -5,6 +5,7 @@
 //! field is outside. The lower part may only be read by programs, the upper part is theirs.
 
 use crate::instruction::Size;
+use memmap2::{MmapMut, MmapOptions};
 
 /// The first address. What lies below is NULL and all that a field's offset can make of it.
 pub const MEMORY_BEGIN: u64 = 1 << 16;
@@ -15,10 +16,10 @@ pub const FRAME_BYTES: u64 = 512;
 /// Functions that may be in each other.
 pub const FRAMES_MAX: u64 = 8;
 
-/// All that a program may touch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// All that a program may touch. What it holds never moves, also when the memory itself does.
+#[derive(Debug)]
 pub struct Memory {
-    bytes: Vec<u8>,
+    bytes: MmapMut,
     /// Where the upper part begins, as an index.
     writable: usize,
     /// How much of each part is taken.
@@ -49,13 +50,36 @@ pub struct Full {
     bytes: usize,
 }
 
+fn mapped(bytes: usize) -> MmapMut {
+    let mapped = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
+    mapped.expect("addresses for a memory")
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Memory {
+        let mut bytes = mapped(self.bytes.len());
+        bytes.copy_from_slice(&self.bytes);
+        Memory { bytes, ..*self }
+    }
+}
+
+impl PartialEq for Memory {
+    fn eq(&self, other: &Memory) -> bool {
+        self.layout() == other.layout() && self.taken == other.taken && *self.bytes == *other.bytes
+    }
+}
+
 impl Memory {
     /// Memory of this many bytes that can only be read, and that can be written too, besides the
     /// frames of functions. All are 0. Bytes that are never touched cost nothing.
+    ///
+    /// # Panics
+    ///
+    /// If this process may not have as many addresses.
     pub fn new(read_only: usize, writable: usize) -> Memory {
         let frames = (FRAME_BYTES * FRAMES_MAX) as usize;
         let read_only = read_only.next_multiple_of(16);
-        let bytes = vec![0; read_only + frames + writable];
+        let bytes = mapped(read_only + frames + writable);
         Memory { bytes, writable: read_only, taken: [0, read_only + frames] }
     }
 
@@ -64,8 +88,9 @@ impl Memory {
         Layout { bytes: self.bytes.len() as u64, writable: self.writable as u64 }
     }
 
-    /// Where its first byte lies in this process.
-    pub(crate) fn first(&mut self) -> *mut u8 {
+    /// Where its first byte, that of [`MEMORY_BEGIN`], lies in this process. Whoever goes beyond
+    /// this module by that pointer sees to it that nobody else uses the same bytes meanwhile.
+    pub fn first(&mut self) -> *mut u8 {
         self.bytes.as_mut_ptr()
     }
 

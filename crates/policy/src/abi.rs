@@ -63,14 +63,14 @@ impl CpuMask {
 
 /// `struct mm_struct`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct AddressSpace {
     pub id: u32,
 }
 
 /// `struct scx_dispatch_q`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct DispatchQueueView {
     pub id: u64,
     pub nr: u32,
@@ -78,7 +78,7 @@ pub struct DispatchQueueView {
 
 /// `struct sched_ext_entity`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Entity {
     pub dsq: *mut DispatchQueueView,
     pub dsq_seq: u64,
@@ -90,7 +90,7 @@ pub struct Entity {
 
 /// `struct sched_entity`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SchedEntity {
     pub sum_exec_runtime: u64,
     pub load_weight: u64,
@@ -98,7 +98,7 @@ pub struct SchedEntity {
 
 /// `struct task_struct`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Task {
     pub scx: Entity,
     pub cpus_ptr: *const CpuMask,
@@ -131,7 +131,7 @@ pub struct Task {
 
 /// `struct scx_exit_info`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ExitInfo {
     pub kind: c_uint,
     pub exit_code: i64,
@@ -141,7 +141,7 @@ pub struct ExitInfo {
 
 /// `struct scx_init_task_args`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct InitTaskArgs {
     pub fork: bool,
     pub cgroup: *mut c_void,
@@ -149,7 +149,7 @@ pub struct InitTaskArgs {
 
 /// `struct scx_exit_task_args`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ExitTaskArgs {
     pub cancelled: bool,
 }
@@ -195,7 +195,7 @@ pub struct Ops {
 
 /// `struct scx_map`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Map {
     pub kind: u32,
     pub key_size: u32,
@@ -209,7 +209,7 @@ pub struct Map {
 
 /// `struct bpf_iter_scx_dsq`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct DsqIterator {
     pub dsq: *mut DispatchQueueView,
     pub seq: u64,
@@ -225,7 +225,7 @@ pub struct DsqIterator {
 
 /// `struct bpf_timer`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Timer {
     pub id: u64,
     pub reserved: u64,
@@ -233,14 +233,14 @@ pub struct Timer {
 
 /// `struct bpf_spin_lock`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SpinLock {
     pub id: u32,
 }
 
 /// `struct scx_host`
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Host {
     pub now_ns: u64,
     pub cpu: i32,

@@ -120,10 +120,10 @@ impl Kernel<'_> {
     /// `set_cpus_allowed_scx`
     fn set_mask(&mut self, task: TaskId, mask: CpuMask, allowed: Allowed) {
         let everywhere = mask == self.masks.possible;
-        let shared = &raw const self.masks.possible;
+        let (shared, shift) = (self.shown_possible(), self.visible.shift);
         let seen = self.tasks.seen_mut(task);
         seen.cpus_mask = mask;
-        seen.cpus_ptr = if everywhere { shared } else { &raw const seen.cpus_mask };
+        seen.cpus_ptr = if everywhere { shared } else { shift.show(&raw const seen.cpus_mask) };
         seen.nr_cpus_allowed = mask.weight() as i32;
         // What other CPUs did in events that began earlier they did with the old mask.
         self.metrics.observe(self.began_ns, Event::Affinity { task, allowed });

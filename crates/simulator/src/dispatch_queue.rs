@@ -4,6 +4,7 @@
 //! resource in virtual time: whoever comes while it is held waits.
 
 use crate::place::TaskId;
+use crate::visible::{Placed, Visible};
 use policy::abi;
 use runqueue::{Fifo, Key, Ordered};
 use std::collections::BTreeMap;
@@ -26,8 +27,8 @@ enum Order {
 /// One dispatch queue.
 #[derive(Debug)]
 pub struct DispatchQueue {
-    /// What the policy may look at, at an address that never changes.
-    view: Box<abi::DispatchQueueView>,
+    /// What the policy may look at.
+    view: Placed<abi::DispatchQueueView>,
     order: Order,
     /// Its lock.
     pub lock: Lock,
@@ -49,9 +50,9 @@ pub enum Standing {
 pub struct MixedOrders;
 
 impl DispatchQueue {
-    fn new(id: u64) -> Self {
+    fn new(visible: &mut Visible, id: u64) -> Self {
         DispatchQueue {
-            view: Box::new(abi::DispatchQueueView { id, nr: 0 }),
+            view: visible.place(abi::DispatchQueueView { id, nr: 0 }),
             order: Order::Fifo(Fifo::default()),
             lock: Lock::default(),
             walks: 0,
@@ -69,13 +70,8 @@ impl DispatchQueue {
     }
 
     /// The address by which tasks point to it.
-    pub fn address(&mut self) -> *mut abi::DispatchQueueView {
-        &raw mut *self.view
-    }
-
-    /// What the policy may look at.
-    pub fn view(&self) -> &abi::DispatchQueueView {
-        &self.view
+    pub fn address(&self) -> *mut abi::DispatchQueueView {
+        self.view.address()
     }
 
     /// Whether it is in use in the other order.
@@ -245,11 +241,11 @@ pub enum NotCreated {
 
 impl DispatchQueues {
     /// The built-in queues of a machine.
-    pub fn new(nr_cpus: usize, nr_nodes: usize) -> Self {
-        let local = (0..nr_cpus).map(|cpu| DispatchQueue::new(LOCAL_ON | cpu as u64));
-        let global = (0..nr_nodes).map(|_| DispatchQueue::new(GLOBAL));
+    pub fn new(visible: &mut Visible, nr_cpus: usize, nr_nodes: usize) -> Self {
+        let local = (0..nr_cpus).map(|cpu| LOCAL_ON | cpu as u64);
+        let built_in = local.chain((0..nr_nodes).map(|_| GLOBAL));
         DispatchQueues {
-            queues: local.chain(global).collect(),
+            queues: built_in.map(|id| DispatchQueue::new(visible, id)).collect(),
             nr_cpus,
             nr_nodes,
             small: vec![NO_QUEUE; SMALL_IDS as usize],
@@ -259,7 +255,7 @@ impl DispatchQueues {
 
     /// Creates a queue of the policy's, unless there is one of that number or there have been
     /// [`QUEUES_MAX`] queues.
-    pub fn create(&mut self, id: u64) -> Result<(), NotCreated> {
+    pub fn create(&mut self, visible: &mut Visible, id: u64) -> Result<(), NotCreated> {
         if self.find(id).is_some() {
             return Err(NotCreated::Exists);
         }
@@ -267,7 +263,7 @@ impl DispatchQueues {
             return Err(NotCreated::NoPlace);
         }
         let index = self.queues.len() as u32;
-        self.queues.push(DispatchQueue::new(id));
+        self.queues.push(DispatchQueue::new(visible, id));
         match self.small.get_mut(id as usize) {
             Some(place) if id < SMALL_IDS => *place = index,
             _ => drop(self.large.insert(id, index)),

@@ -21,13 +21,14 @@ use crate::program::{Outcome, Takes};
 use crate::progress::Operation;
 use crate::task::Tasks;
 use crate::timer::Timer;
+use crate::visible::Visible;
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
 /// Tasks that may exist.
-const TASKS_MAX: usize = (1 << 22) - 2;
+const TASKS_MAX: usize = (1 << 21) - 2;
 /// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
 const POLICY_STREAM: u64 = u64::MAX;
 /// How often one interrupt looks for timers that have come due meanwhile.
@@ -49,7 +50,8 @@ impl<'a> Kernel<'a> {
     ) -> Result<Box<Self>, UnknownMap> {
         let nr_cpus = machine.cpus.len();
         let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
-        let maps = PolicyMaps::new(&policy.maps, nr_cpus)?;
+        let mut visible = Visible::new(true);
+        let maps = PolicyMaps::new(&mut visible, &policy.maps, nr_cpus)?;
         // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
         let ops = unsafe { *policy.ops };
         let mut kernel = Box::new(Kernel {
@@ -70,11 +72,11 @@ impl<'a> Kernel<'a> {
             pending_timers: 0,
             cpus: machine.cpus.iter().map(|cpu| Cpu::new(u64::from(cpu.speed_permille))).collect(),
             tasks: Tasks::default(),
-            idle_tasks: (0..nr_cpus).map(idle_task).collect(),
-            queues: DispatchQueues::new(nr_cpus, nr_nodes),
+            idle_tasks: (0..nr_cpus).map(|cpu| idle_task(&mut visible, cpu)).collect(),
+            queues: DispatchQueues::new(&mut visible, nr_cpus, nr_nodes),
             nr_queued: 0,
             next_seq: 0,
-            masks: Box::new(Masks::of(first_cpus(nr_cpus))),
+            masks: visible.place(Masks::of(first_cpus(nr_cpus))),
             context: Context::Plain,
             buffer: Vec::new(),
             walked: Vec::new(),
@@ -104,6 +106,7 @@ impl<'a> Kernel<'a> {
             failure: None,
             alive: 0,
             nr_runnable: 0,
+            visible,
         });
         kernel.show_masks();
         kernel.set_current();
@@ -180,11 +183,10 @@ impl<'a> Kernel<'a> {
             allowed = self.masks.possible;
         }
         let space = self.address_space_for(kind.address_space);
-        let mm = &raw mut *self.address_spaces[space as usize];
+        let mm = self.visible.shift.show(self.address_spaces[space as usize].address());
         let random = Random::new(self.seed, self.tasks.len() as u64);
-        let everywhere = allowed == self.masks.possible;
-        let shared = if everywhere { &raw const self.masks.possible } else { std::ptr::null() };
-        let task = self.tasks.add(template, kind, &allowed, shared, mm, random);
+        let shared = (allowed == self.masks.possible).then(|| self.shown_possible());
+        let task = self.tasks.add(&mut self.visible, template, kind, &allowed, random);
         if kind.cpus.is_none() {
             // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
             self.tasks.seen_mut(task).nr_cpus_allowed = abi::CPUS_MAX as i32;
@@ -197,11 +199,14 @@ impl<'a> Kernel<'a> {
         // the first CPU's idle task.
         let parent = match parent {
             Some(parent) => self.tasks.address(parent),
-            None => &raw mut *self.idle_tasks[0],
+            None => self.idle_tasks[0].address(),
         };
+        let parent = self.visible.shift.show(parent);
         let first = allowed.intersection(&self.masks.online).next().unwrap_or(0);
         let here = self.here();
         let seen = self.tasks.seen_mut(task);
+        seen.mm = mm;
+        seen.cpus_ptr = shared.unwrap_or(seen.cpus_ptr);
         seen.parent = parent;
         seen.real_parent = parent;
         seen.cpu = if allowed.has(here) { here } else { first } as i32;
@@ -213,11 +218,12 @@ impl<'a> Kernel<'a> {
         if self.address_spaces.is_empty() {
             let numbers = self.workload.templates.iter().filter_map(|kind| kind.address_space);
             let nr_shared = numbers.max().map_or(0, |number| number + 1);
-            self.address_spaces.extend((0..nr_shared).map(|id| Box::new(abi::AddressSpace { id })));
+            let place = |id| self.visible.place(abi::AddressSpace { id });
+            self.address_spaces.extend((0..nr_shared).map(place));
         }
         shared.unwrap_or_else(|| {
             let id = self.address_spaces.len() as u32;
-            self.address_spaces.push(Box::new(abi::AddressSpace { id }));
+            self.address_spaces.push(self.visible.place(abi::AddressSpace { id }));
             id
         })
     }

@@ -18,6 +18,7 @@ use crate::policy_maps::PolicyMaps;
 use crate::progress::Progress;
 use crate::task::{Tasks, new_task};
 use crate::timer::Timer;
+use crate::visible::{Placed, Visible};
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
@@ -66,6 +67,8 @@ pub struct Kernel<'a> {
     pub load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
     /// Times that the policy was loaded again, see `restart`.
     pub nr_restarts: u64,
+    /// The memory that it sees.
+    pub visible: Visible,
     /// Its operations.
     pub ops: abi::Ops,
     /// The machine.
@@ -91,8 +94,7 @@ pub struct Kernel<'a> {
     /// Tasks.
     pub tasks: Tasks,
     /// What runs on an idle CPU, by CPU.
-    #[expect(clippy::vec_box, reason = "the policy holds their addresses")]
-    pub idle_tasks: Vec<Box<abi::Task>>,
+    pub idle_tasks: Vec<Placed<abi::Task>>,
     /// Dispatch queues.
     pub queues: DispatchQueues,
     /// Tasks in all dispatch queues.
@@ -100,7 +102,7 @@ pub struct Kernel<'a> {
     /// Order of insertions into dispatch queues.
     pub next_seq: u64,
     /// Idle CPUs, cores all of whose CPUs are idle, CPUs that are online, all CPUs.
-    pub masks: Box<Masks>,
+    pub masks: Placed<Masks>,
     /// Whether the built-in idle tracking works.
     pub tracks_idle: bool,
     /// What the policy may do now.
@@ -125,9 +127,8 @@ pub struct Kernel<'a> {
     pub channels: Vec<Channel>,
     /// State of the workload's gates.
     pub gates: Vec<Gate>,
-    /// Address spaces, at addresses that never change.
-    #[expect(clippy::vec_box, reason = "the policy holds their addresses")]
-    pub address_spaces: Vec<Box<abi::AddressSpace>>,
+    /// Address spaces.
+    pub address_spaces: Vec<Placed<abi::AddressSpace>>,
     /// Draws of the policy and of nobody else.
     pub random: Random,
     /// Where others can see how far the run is.
@@ -165,7 +166,7 @@ pub struct Kernel<'a> {
 }
 
 /// The CPU masks that policies read.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Masks {
     /// Idle CPUs.
     pub idle_cpus: abi::CpuMask,
@@ -185,12 +186,12 @@ impl Masks {
 }
 
 /// The idle task of a CPU.
-pub fn idle_task(cpu: usize) -> Box<abi::Task> {
+pub fn idle_task(visible: &mut Visible, cpu: usize) -> Placed<abi::Task> {
     const PF_IDLE: u32 = 2;
-    let mut task = Box::new(new_task(0, &format!("swapper/{cpu}"), 0));
+    let mut task = visible.place(new_task(0, &format!("swapper/{cpu}"), 0));
     task.flags = PF_IDLE;
     task.cpu = cpu as i32;
-    let itself: *mut abi::Task = &mut *task;
+    let itself = visible.shift.show(task.address());
     task.group_leader = itself;
     task.parent = itself;
     task.real_parent = itself;
@@ -249,7 +250,12 @@ impl Kernel<'_> {
     /// mask of all CPUs, and then one look at the pointer will do.
     pub fn may_run_on(&self, task: TaskId, cpu: usize) -> bool {
         let seen = self.tasks.seen(task);
-        std::ptr::eq(seen.cpus_ptr, &raw const self.masks.possible) || seen.cpus_mask.has(cpu)
+        std::ptr::eq(seen.cpus_ptr, self.shown_possible()) || seen.cpus_mask.has(cpu)
+    }
+
+    /// What the policy is shown for the mask of all CPUs.
+    pub fn shown_possible(&self) -> *const abi::CpuMask {
+        self.visible.shift.show(&raw const self.masks.possible)
     }
 
     /// Tells the policy which task runs on the active CPU.
@@ -257,7 +263,7 @@ impl Kernel<'_> {
         let cpu = self.here();
         self.host.current = match self.cpus[cpu].current {
             Some(task) => self.tasks.address(task),
-            None => &raw mut *self.idle_tasks[cpu],
+            None => self.idle_tasks[cpu].address(),
         };
     }
 

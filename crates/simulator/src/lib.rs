@@ -41,6 +41,7 @@ mod scheduling;
 mod task;
 mod timer;
 mod times;
+mod visible;
 
 pub use choices::Choice;
 pub use failure::{Failure, FailureKind};

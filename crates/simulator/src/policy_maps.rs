@@ -5,6 +5,7 @@
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
+use crate::visible::{Shift, Visible};
 use policy::abi;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -42,26 +43,20 @@ const STORAGE_CHUNK: usize = 64;
 pub type TimerCall =
     (unsafe extern "C" fn(*mut c_void, *mut u32, *mut u8) -> i32, *mut c_void, u32, *mut u8);
 
-/// Memory comes in cache lines, so that a small value never lies on two of them.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(64))]
-struct Line([u64; 8]);
-
-const LINE_BYTES: usize = size_of::<Line>();
+/// Values are aligned to cache lines, so that a small one never lies on two of them.
+const LINE_BYTES: usize = 64;
 
 #[derive(Debug)]
 struct PolicyMap {
     view: Box<abi::Map>,
     /// The variable that describes the map: the address a timer's callback gets.
     variable: *mut c_void,
-    /// Values of arrays, and chunks of task storage.
-    memory: Vec<Box<[Line]>>,
-    /// Task-storage values that no task uses, as addresses into `memory`.
+    /// Task-storage values that no task uses.
     free: Vec<*mut u8>,
-    entries: BTreeMap<Vec<u8>, Box<[u64]>>,
+    entries: BTreeMap<Vec<u8>, *mut u8>,
     /// Values of deleted keys, oldest first. A policy may read one until its operation ends, as
     /// under RCU; the oldest are used again.
-    deleted: VecDeque<Box<[u64]>>,
+    deleted: VecDeque<*mut u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +76,7 @@ pub struct PolicyMaps {
     timers: Vec<PolicyTimer>,
     timer_places: Places,
     lock_places: Places,
+    shift: Shift,
 }
 
 /// Numbers of things that are known by their addresses, counted from 1 in the order in which they
@@ -120,11 +116,15 @@ pub struct UnknownMap {
 
 impl PolicyMaps {
     /// Makes the maps a policy declares and lets its variables point to them.
-    pub fn new(declared: &[policy::LoadedMap], nr_cpus: usize) -> Result<Self, UnknownMap> {
-        let mut maps = PolicyMaps::default();
+    pub fn new(
+        visible: &mut Visible,
+        declared: &[policy::LoadedMap],
+        nr_cpus: usize,
+    ) -> Result<Self, UnknownMap> {
+        let mut maps = PolicyMaps { shift: visible.shift, ..PolicyMaps::default() };
         let mut nr_storages = 0;
         for declaration in declared {
-            let mut map = PolicyMap::new(declaration, nr_cpus)?;
+            let mut map = PolicyMap::new(visible, declaration, nr_cpus)?;
             if map.view.kind == kind::TASK_STORAGE {
                 if nr_storages as usize == abi::STORAGE_MAX {
                     let reason = format!("more than {} task-storage maps", abi::STORAGE_MAX);
@@ -146,26 +146,31 @@ impl PolicyMaps {
     }
 
     /// A zeroed value for a task; the present one if it has one.
-    pub fn create_storage(&mut self, map: *const abi::Map, task: &mut abi::Task) -> *mut u8 {
+    pub fn create_storage(
+        &mut self,
+        visible: &mut Visible,
+        map: *const abi::Map,
+        task: &mut abi::Task,
+    ) -> *mut u8 {
         let Some(at) = self.position(map) else { return std::ptr::null_mut() };
         let map = &mut self.maps[at];
         let place = &mut task.storage[map.view.index as usize];
         if place.is_null() {
-            *place = map.take_value();
+            *place = self.shift.show(map.take_value(visible));
         }
-        *place
+        self.shift.find(*place)
     }
 
     /// Gives a task's value back.
     pub fn delete_storage(&mut self, map: *const abi::Map, task: &mut abi::Task) {
         let Some(at) = self.position(map) else { return };
-        self.maps[at].give_back(task);
+        self.maps[at].give_back(self.shift, task);
     }
 
     /// Gives all values of a task back.
     pub fn forget_task(&mut self, task: &mut abi::Task) {
         for map in &mut self.maps {
-            map.give_back(task);
+            map.give_back(self.shift, task);
         }
     }
 
@@ -178,7 +183,7 @@ impl PolicyMaps {
         let map = &mut self.maps[at];
         // SAFETY: promised by the caller.
         let key = unsafe { std::slice::from_raw_parts(key, map.view.key_size as usize) };
-        map.entries.get_mut(key).map_or(std::ptr::null_mut(), |value| value.as_mut_ptr().cast())
+        map.entries.get(key).copied().unwrap_or(std::ptr::null_mut())
     }
 
     /// Sets a value; 0 or a negative error number.
@@ -187,9 +192,9 @@ impl PolicyMaps {
     /// `key` and `value` point to as many bytes as the map's keys and values have.
     pub unsafe fn update(
         &mut self,
+        visible: &mut Visible,
         map: *const abi::Map,
-        key: *const u8,
-        value: *const u8,
+        (key, value): (*const u8, *const u8),
         flags: u64,
         cpu: usize,
     ) -> i32 {
@@ -205,7 +210,7 @@ impl PolicyMaps {
                 (true, EXIST) => return -errno::ENOENT,
                 (false, NOEXIST) => return -errno::EEXIST,
                 // SAFETY: promised by the caller.
-                (true, _) => unsafe { self.maps[at].add_entry(key) },
+                (true, _) => unsafe { self.maps[at].add_entry(visible, key) },
                 (false, _) => there,
             }
         } else {
@@ -325,11 +330,6 @@ impl PolicyMaps {
     }
 }
 
-/// Zeroed memory of at least `bytes` bytes.
-fn lines(bytes: usize) -> Box<[Line]> {
-    vec![Line::default(); bytes.div_ceil(LINE_BYTES)].into_boxed_slice()
-}
-
 /// Bytes from one value to the next: arrays are dense, the values of tasks have lines of their own
 /// as soon as they are longer than half of one.
 fn stride_of(kind: u32, value_size: usize) -> usize {
@@ -342,7 +342,11 @@ fn stride_of(kind: u32, value_size: usize) -> usize {
 }
 
 impl PolicyMap {
-    fn new(declaration: &policy::LoadedMap, nr_cpus: usize) -> Result<Self, UnknownMap> {
+    fn new(
+        visible: &mut Visible,
+        declaration: &policy::LoadedMap,
+        nr_cpus: usize,
+    ) -> Result<Self, UnknownMap> {
         let stride = stride_of(declaration.kind, declaration.value_size as usize);
         let entries = declaration.max_entries as usize;
         let copies = match declaration.kind {
@@ -357,10 +361,14 @@ impl PolicyMap {
                 return Err(UnknownMap { name: declaration.name.clone(), reason });
             }
         };
-        let mut memory = lines(stride * entries * copies);
+        let room = stride.checked_mul(entries).and_then(|bytes| bytes.checked_mul(copies));
+        let values = room.and_then(|bytes| visible.take(bytes, LINE_BYTES).ok());
+        let values = values.ok_or_else(|| UnknownMap {
+            name: declaration.name.clone(),
+            reason: format!("no room for {entries} values of {stride} bytes, {copies} times"),
+        })?;
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
-        let values =
-            if copies == 0 { std::ptr::null_mut() } else { memory.as_mut_ptr().cast::<u8>() };
+        let values = if copies == 0 { std::ptr::null_mut() } else { values };
         let view = abi::Map {
             kind: declaration.kind,
             key_size: declaration.key_size,
@@ -374,54 +382,56 @@ impl PolicyMap {
         Ok(PolicyMap {
             view: Box::new(view),
             variable: declaration.variable.cast(),
-            memory: vec![memory],
             free: Vec::new(),
             entries: BTreeMap::new(),
             deleted: VecDeque::new(),
         })
     }
 
-    fn take_value(&mut self) -> *mut u8 {
+    /// A value for a task; null if there is no room.
+    fn take_value(&mut self, visible: &mut Visible) -> *mut u8 {
         let stride = self.view.value_stride as usize;
-        if self.free.is_empty() {
-            let mut chunk = lines(stride * STORAGE_CHUNK);
-            let start: *mut u8 = chunk.as_mut_ptr().cast();
+        if self.free.is_empty()
+            && let Ok(start) = visible.take(stride * STORAGE_CHUNK, LINE_BYTES)
+        {
             self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * stride)));
-            self.memory.push(chunk);
         }
-        let value = self.free.pop().expect("refilled above");
-        // SAFETY: the value is in `memory`, `stride` bytes long and used by nobody.
+        let Some(value) = self.free.pop() else { return std::ptr::null_mut() };
+        // SAFETY: the value was taken from the visible memory, `stride` bytes long, and is used
+        // by nobody.
         unsafe { value.write_bytes(0, stride) };
         value
     }
 
-    fn give_back(&mut self, task: &mut abi::Task) {
+    fn give_back(&mut self, shift: Shift, task: &mut abi::Task) {
         if self.view.kind != kind::TASK_STORAGE {
             return;
         }
         let place = &mut task.storage[self.view.index as usize];
         if !place.is_null() {
-            self.free.push(std::mem::replace(place, std::ptr::null_mut()));
+            self.free.push(shift.find(*place));
+            *place = std::ptr::null_mut();
         }
     }
 
     /// # Safety
     /// `key` points to as many bytes as the map's keys have.
-    unsafe fn add_entry(&mut self, key: *const u8) -> *mut u8 {
+    unsafe fn add_entry(&mut self, visible: &mut Visible, key: *const u8) -> *mut u8 {
         if self.entries.len() >= self.view.max_entries as usize {
             return std::ptr::null_mut();
         }
         // SAFETY: promised by the caller.
         let key = unsafe { std::slice::from_raw_parts(key, self.view.key_size as usize) };
-        let words = self.view.value_stride as usize / 8;
-        let mut value: Box<[u64]> = vec![0; words].into();
-        if self.deleted.len() > DELETED_SPARED
-            && let Some(oldest) = self.deleted.pop_front()
-        {
-            value = oldest;
-            value.fill(0);
-        }
-        self.entries.entry(key.to_vec()).or_insert(value).as_mut_ptr().cast()
+        let bytes = self.view.value_stride as usize;
+        let spared = self.deleted.len() > DELETED_SPARED;
+        let oldest = if spared { self.deleted.pop_front() } else { None };
+        let Some(value) = oldest.or_else(|| visible.take(bytes, 8).ok()) else {
+            return std::ptr::null_mut();
+        };
+        // SAFETY: a value of this map that no key has.
+        unsafe { value.write_bytes(0, bytes) };
+        self.entries.insert(key.to_vec(), value);
+        value
     }
 
     fn array_value(&mut self, key: u32, cpu: usize) -> *mut u8 {

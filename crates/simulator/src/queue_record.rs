@@ -99,14 +99,16 @@ mod tests {
     //! Goal: records have names that tell queues apart. Method: a machine of two CPUs and nodes.
 
     use super::*;
+    use crate::visible::Visible;
 
     #[test]
     fn a_record_has_the_name_of_its_queue_and_outlives_it() {
-        let mut queues = DispatchQueues::new(2, 2);
-        queues.create(7).expect("created");
+        let mut visible = Visible::new(true);
+        let mut queues = DispatchQueues::new(&mut visible, 2, 2);
+        queues.create(&mut visible, 7).expect("created");
         let first = queues.find(7).expect("there");
         queues.destroy(7);
-        queues.create(7).expect("created again");
+        queues.create(&mut visible, 7).expect("created again");
         let again = queues.find(7).expect("there");
         assert_ne!(first, again);
         let mut recorder = QueueRecorder::default();

@@ -114,7 +114,7 @@ impl Kernel<'_> {
                 return false;
             }
         };
-        let maps = PolicyMaps::new(&loaded.maps, self.cpus.len());
+        let maps = PolicyMaps::new(&mut self.visible, &loaded.maps, self.cpus.len());
         self.maps = maps.unwrap_or_else(|_| unreachable!("the first copy had the same maps"));
         self.adopt(loaded);
         self.spin_locks.clear();

@@ -5,6 +5,7 @@
 use crate::agenda::NEVER_NS;
 use crate::dispatch_queue::Standing;
 use crate::place::{PLACE_KINDS, Place, TaskId};
+use crate::visible::{Placed, Visible};
 use policy::abi;
 use runqueue::Key;
 use scenario::draw::Random;
@@ -168,17 +169,16 @@ pub struct Totals {
     pub exited_at_ns: u64,
 }
 
-/// A task structure at an address that never changes, on cache lines of its own.
+/// A task structure on cache lines of its own.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Slot(abi::Task);
 
 /// All tasks of a run.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// The structures that the policy sees, each a box that is given back in `drop`. The policy
-    /// holds these addresses, so nothing else may own the memory meanwhile.
-    slots: Vec<*mut Slot>,
+    /// The structures that the policy sees.
+    slots: Vec<Placed<Slot>>,
     states: Vec<State>,
     census: Census,
 }
@@ -202,37 +202,25 @@ pub fn scx_weight(weight: u64) -> u32 {
     ((weight * 100 + 512) / 1024).clamp(1, 10_000) as u32
 }
 
-impl Drop for Tasks {
-    fn drop(&mut self) {
-        for &slot in &self.slots {
-            // SAFETY: made by `Box::into_raw` in `add` and given back only here.
-            drop(unsafe { Box::from_raw(slot) });
-        }
-    }
-}
-
 impl Tasks {
-    /// Adds a task of this kind; it is [`Place::Unborn`]. The policy sees its CPUs through
-    /// `cpus_ptr`, a mask that many tasks may share, or through a copy of its own if that is null.
+    /// Adds a task of this kind; it is [`Place::Unborn`]. Its mask is its own.
     pub fn add(
         &mut self,
+        visible: &mut Visible,
         template: u32,
         kind: &TaskTemplate,
         cpus: &abi::CpuMask,
-        cpus_ptr: *const abi::CpuMask,
-        mm: *mut abi::AddressSpace,
         random: Random,
     ) -> TaskId {
         let id = self.states.len() as TaskId;
-        let mut slot = Box::new(Slot(new_task(id as i32 + 1, &kind.name, i32::from(kind.nice))));
-        slot.0.cpus_mask = *cpus;
-        slot.0.nr_cpus_allowed = cpus.weight() as i32;
-        slot.0.mm = mm;
-        let slot = Box::into_raw(slot);
-        // SAFETY: the box was just made and nobody else knows of it.
-        let task = unsafe { &mut (*slot).0 };
-        task.group_leader = slot.cast();
-        task.cpus_ptr = if cpus_ptr.is_null() { &raw const task.cpus_mask } else { cpus_ptr };
+        let task = new_task(id as i32 + 1, &kind.name, i32::from(kind.nice));
+        let mut slot = visible.place(Slot(task));
+        let (at, shift) = (slot.address().cast(), visible.shift);
+        let task = &mut slot.0;
+        task.cpus_mask = *cpus;
+        task.nr_cpus_allowed = cpus.weight() as i32;
+        task.group_leader = shift.show(at);
+        task.cpus_ptr = shift.show(&raw const task.cpus_mask);
         self.slots.push(slot);
         self.states.push(new_state(template, kind, random));
         self.census.counts[Place::Unborn.kind()] += 1;
@@ -266,19 +254,17 @@ impl Tasks {
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen(&self, id: TaskId) -> &abi::Task {
-        // SAFETY: slots live as long as `self`; the policy writes only while it is called.
-        unsafe { &(*self.slots[id as usize]).0 }
+        &self.slots[id as usize].0
     }
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen_mut(&mut self, id: TaskId) -> &mut abi::Task {
-        // SAFETY: as above, and `self` is borrowed exclusively.
-        unsafe { &mut (*self.slots[id as usize]).0 }
+        &mut self.slots[id as usize].0
     }
 
     /// The address that stands for a task in calls to the policy.
-    pub fn address(&mut self, id: TaskId) -> *mut abi::Task {
-        self.slots[id as usize].cast()
+    pub fn address(&self, id: TaskId) -> *mut abi::Task {
+        self.slots[id as usize].address().cast()
     }
 
     /// Moves a task.

@@ -149,7 +149,7 @@ pub(super) unsafe extern "C" fn cpu_curr(host: *mut Host, cpu: i32) -> *mut Task
     match usize::try_from(cpu).ok().filter(|&cpu| cpu < k.cpus.len()) {
         Some(cpu) => match k.cpus[cpu].current {
             Some(task) => k.tasks.address(task),
-            None => &raw mut *k.idle_tasks[cpu],
+            None => k.idle_tasks[cpu].address(),
         },
         None => {
             let message = format!("invalid CPU {cpu} in scx_bpf_cpu_curr()");

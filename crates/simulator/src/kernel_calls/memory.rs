@@ -19,7 +19,7 @@ pub(super) unsafe extern "C" fn task_storage_create(
         return std::ptr::null_mut();
     }
     // SAFETY: a task structure; the policy holds no reference while this runs.
-    k.maps.create_storage(map, unsafe { &mut *task })
+    k.maps.create_storage(&mut k.visible, map, unsafe { &mut *task })
 }
 
 pub(super) unsafe extern "C" fn task_storage_delete(
@@ -53,7 +53,7 @@ pub(super) unsafe extern "C" fn map_update(
     let k = unsafe { kernel(host) };
     let cpu = k.here();
     // SAFETY: the policy passes a key and a value of the map's types.
-    unsafe { k.maps.update(map, key, value, flags, cpu) }
+    unsafe { k.maps.update(&mut k.visible, map, (key, value), flags, cpu) }
 }
 
 pub(super) unsafe extern "C" fn map_delete(host: *mut Host, map: *mut Map, key: *const u8) -> i32 {

@@ -85,7 +85,7 @@ impl Kernel<'_> {
 
     /// Place in `walked` of the queue that an open walk goes over.
     fn place_of(&self, walk: &DsqIterator) -> Option<usize> {
-        let goes_over = |&index: &u32| std::ptr::eq(self.queues.get(index).view(), walk.dsq);
+        let goes_over = |&index: &u32| std::ptr::eq(self.queues.get(index).address(), walk.dsq);
         self.walked.iter().rposition(goes_over)
     }
 
@@ -106,7 +106,7 @@ pub(super) unsafe extern "C" fn create_dsq(host: *mut Host, id: u64, _node: i32)
     if id & BUILTIN != 0 {
         return -errno::EINVAL;
     }
-    match k.queues.create(id) {
+    match k.queues.create(&mut k.visible, id) {
         Ok(()) => 0,
         Err(NotCreated::Exists) => -errno::EEXIST,
         Err(NotCreated::NoPlace) => -errno::ENOMEM,
