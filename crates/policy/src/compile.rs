@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::object_file::{self, Contents};
 use crate::source_text::SourceText;
-use crate::{Policy, PolicyError, sets};
+use crate::{Code, Policy, PolicyError, sets};
 
 const SUFFIX: &str = ".bpf.c";
 
@@ -147,7 +147,7 @@ impl Compiler {
             sets,
             arrays,
             maps,
-            globals,
+            code: Code::Native(globals),
         })
     }
 }

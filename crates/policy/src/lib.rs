@@ -6,6 +6,7 @@
 //! once. Nothing here knows what a simulation is.
 
 pub mod abi;
+mod built;
 mod compile;
 mod debug_info;
 mod error;
@@ -19,9 +20,10 @@ mod tunable;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use built::ObjectCopy;
 pub use compile::{Compiler, compile, compile_while};
 pub use error::PolicyError;
-pub use load::{Loaded, LoadedMap};
+pub use load::{Loaded, LoadedMap, Native};
 pub use object_file::{LoaderArray, MapDefinition};
 pub use sets::TunableSet;
 pub use spelling::nearest;
@@ -43,7 +45,7 @@ pub struct Policy {
     pub source_digest: String,
     /// The built object in the cache.
     pub object_path: PathBuf,
-    /// The object's bytes.
+    /// The object's bytes; for one that a kernel loads, those of its variables.
     pub image: Arc<[u8]>,
     /// What the compiler complained about without refusing; empty when there was nothing, or
     /// when the object was in the cache already.
@@ -58,5 +60,15 @@ pub struct Policy {
     pub arrays: Vec<LoaderArray>,
     /// What whoever loads the policy must provide.
     pub maps: Vec<MapDefinition>,
-    globals: Arc<[Global]>,
+    code: Code,
+}
+
+/// What runs.
+#[derive(Clone, Debug)]
+enum Code {
+    /// This machine's own instructions, in the image, and where variables lie in it.
+    Native(Arc<[Global]>),
+    /// The object that a kernel loads, whose variables are the image, and which of its tables
+    /// holds the operations.
+    Object { object: Arc<bytecode::Object>, operations: usize },
 }

@@ -19,16 +19,25 @@ use libloading::os::unix::Library;
 use crate::abi::{ABI_VERSION, Host, Map, Ops, PolicyDescription, SIZE_NAMES, expected_sizes};
 use crate::object_file::{DESCRIPTION_SYMBOL, Global};
 use crate::tunable::Tunable;
-use crate::{Policy, PolicyError, spelling};
+use crate::{Code, ObjectCopy, Policy, PolicyError, built, spelling};
 
 /// Name of the file in memory, for a person who looks at `/proc/PID/maps`.
 const MEMORY_FILE_NAME: &CStr = c"schedlab-policy";
+
+/// One private copy of a policy.
+#[derive(Debug)]
+pub enum Loaded {
+    /// In this machine's own instructions.
+    Native(Native),
+    /// As the object that a kernel loads.
+    Object(ObjectCopy),
+}
 
 /// One private copy of a policy in this process, until it is dropped.
 ///
 /// It may move to another thread, but only one thread may use it at a time.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct Native {
     /// What the policy does, valid as long as this copy. Never null.
     pub ops: *const Ops,
     /// Its maps, which must all be [connected](LoadedMap::variable) before an operation runs.
@@ -44,7 +53,7 @@ pub struct Loaded {
 
 // SAFETY: the pointers go into memory that belongs to this copy alone, and the dynamic loader
 // does not care which thread closes a library.
-unsafe impl Send for Loaded {}
+unsafe impl Send for Native {}
 
 /// A map of a loaded policy, to be provided by whoever loaded it.
 #[derive(Debug)]
@@ -87,8 +96,16 @@ impl Policy {
         for (name, bytes) in arrays {
             self.set_array(name, bytes, &mut image)?;
         }
+        let globals = match &self.code {
+            Code::Native(globals) => globals,
+            Code::Object { object, operations } => {
+                let (object, operations) = (object.clone(), *operations);
+                let data = built::sections(&object, &image);
+                return Ok(Loaded::Object(ObjectCopy { object, data, operations }));
+            }
+        };
         let (library, file) = open_private(&image).map_err(|reason| self.load_error(reason))?;
-        self.inspect(library, file)
+        Ok(Loaded::Native(self.inspect(globals, library, file)?))
     }
 
     fn tunable(&self, name: &str) -> Result<&Tunable, PolicyError> {
@@ -141,8 +158,13 @@ impl Policy {
     }
 
     /// Checks that both sides mean the same by their structures and finds what is in them.
-    fn inspect(&self, library: Library, file: OwnedFd) -> Result<Loaded, PolicyError> {
-        let symbol = self.globals.iter().find(|global| global.name == DESCRIPTION_SYMBOL);
+    fn inspect(
+        &self,
+        globals: &Arc<[Global]>,
+        library: Library,
+        file: OwnedFd,
+    ) -> Result<Native, PolicyError> {
+        let symbol = globals.iter().find(|global| global.name == DESCRIPTION_SYMBOL);
         let Some(symbol) = symbol else {
             return Err(PolicyError::NoOps { policy: self.name.clone() });
         };
@@ -163,11 +185,11 @@ impl Policy {
             max_entries: map.max_entries,
             variable: ptr::with_exposed_provenance_mut(base.wrapping_add(map.address as usize)),
         });
-        Ok(Loaded {
+        Ok(Native {
             ops,
             maps: maps.collect(),
             host,
-            globals: self.globals.clone(),
+            globals: globals.clone(),
             base,
             _library: library,
             _file: file,
@@ -202,7 +224,7 @@ impl Policy {
     }
 }
 
-impl Loaded {
+impl Native {
     /// Tells the policy's calls whom to call.
     ///
     /// `host` must stay valid as long as operations of this copy run.

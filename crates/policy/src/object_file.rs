@@ -115,11 +115,15 @@ fn check_licence(policy: &str, file: &object::File<'_>) -> Result<(), PolicyErro
         .and_then(|section| section.data().ok())
         .unwrap_or_default();
     let found = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-    let found = String::from_utf8_lossy(found).into_owned();
-    if GPL_COMPATIBLE.contains(&found.as_str()) {
+    check_licence_text(policy, &String::from_utf8_lossy(found))
+}
+
+/// As [`check_licence`], for the text itself.
+pub(crate) fn check_licence_text(policy: &str, found: &str) -> Result<(), PolicyError> {
+    if GPL_COMPATIBLE.contains(&found) {
         return Ok(());
     }
-    Err(PolicyError::Licence { policy: policy.to_owned(), found })
+    Err(PolicyError::Licence { policy: policy.to_owned(), found: found.to_owned() })
 }
 
 fn variables(file: &object::File<'_>) -> Result<Vec<Variable>, gimli::Error> {
@@ -191,7 +195,7 @@ impl Image<'_> {
 }
 
 /// The integer that `bytes`, at most 8 of them, hold on this machine.
-fn integer(bytes: &[u8], signed: bool) -> i128 {
+pub(crate) fn integer(bytes: &[u8], signed: bool) -> i128 {
     let significant = |value: i128, byte: &u8| value << 8 | i128::from(*byte);
     let value = if cfg!(target_endian = "little") {
         bytes.iter().rev().fold(0, significant)

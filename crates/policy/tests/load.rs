@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::thread;
 
-use crate::workshop::{COUNTING, EVERYTHING, Workshop, call_init, compilers, number, settings};
+use crate::workshop::{
+    COUNTING, EVERYTHING, Workshop, call_init, compilers, native, number, settings,
+};
 use policy::abi::{self, Map};
 use policy::{Policy, PolicyError};
 
@@ -22,8 +24,8 @@ fn counting() -> Policy {
 fn copies_alive_at_once_share_no_global() {
     for compiler in compilers() {
         let policy = Workshop::new(compiler).build("counting", COUNTING).unwrap();
-        let one = policy.load(&BTreeMap::new(), &[]).unwrap();
-        let ten = policy.load(&settings(&[("step", 10)]), &[]).unwrap();
+        let one = native(policy.load(&BTreeMap::new(), &[]).unwrap());
+        let ten = native(policy.load(&settings(&[("step", 10)]), &[]).unwrap());
         assert_ne!(one.ops, ten.ops);
         assert_eq!((call_init(&one), call_init(&ten), call_init(&one)), (1, 10, 2), "{compiler}");
         assert_eq!((number(&one, "count"), number(&ten, "count")), (2, 10), "{compiler}");
@@ -34,7 +36,7 @@ fn copies_alive_at_once_share_no_global() {
 fn each_load_starts_anew_however_many_came_before() {
     let policy = counting();
     for _ in 0..LOADS_IN_A_ROW {
-        let loaded = policy.load(&BTreeMap::new(), &[]).unwrap();
+        let loaded = native(policy.load(&BTreeMap::new(), &[]).unwrap());
         assert_eq!(call_init(&loaded), 1);
     }
 }
@@ -42,10 +44,10 @@ fn each_load_starts_anew_however_many_came_before() {
 #[test]
 fn a_copy_outlives_its_neighbours_of_either_age() {
     let policy = counting();
-    let older = policy.load(&BTreeMap::new(), &[]).unwrap();
-    let middle = policy.load(&settings(&[("step", 3)]), &[]).unwrap();
+    let older = native(policy.load(&BTreeMap::new(), &[]).unwrap());
+    let middle = native(policy.load(&settings(&[("step", 3)]), &[]).unwrap());
     drop(older);
-    let younger = policy.load(&settings(&[("step", 5)]), &[]).unwrap();
+    let younger = native(policy.load(&settings(&[("step", 5)]), &[]).unwrap());
     assert_eq!((call_init(&middle), call_init(&younger)), (3, 5));
     drop(younger);
     assert_eq!(call_init(&middle), 6);
@@ -60,7 +62,7 @@ fn threads_load_run_and_unload_without_meeting() {
             scope.spawn(move || {
                 for _ in 0..LOADS_IN_A_ROW {
                     let step_setting = settings(&[("step", step as i64)]);
-                    let loaded = policy.load(&step_setting, &[]).unwrap();
+                    let loaded = native(policy.load(&step_setting, &[]).unwrap());
                     for calls in 1..=3 {
                         assert_eq!(call_init(&loaded) as u64, calls * step);
                     }
@@ -72,7 +74,7 @@ fn threads_load_run_and_unload_without_meeting() {
 
 #[test]
 fn a_copy_may_be_used_by_another_thread_than_loaded_it() {
-    let loaded = counting().load(&BTreeMap::new(), &[]).unwrap();
+    let loaded = native(counting().load(&BTreeMap::new(), &[]).unwrap());
     let loaded = thread::spawn(move || {
         call_init(&loaded);
         loaded
@@ -87,7 +89,7 @@ fn the_policy_sees_tunables_arrays_and_maps() {
         let cores: Vec<u8> = [4_u16, 77].iter().flat_map(|core| core.to_ne_bytes()).collect();
         let offers = [("topology_core", cores.as_slice()), ("not_declared", &[1])];
         let mut loaded =
-            policy.load(&settings(&[("bias", -70_000), ("small", 255)]), &offers).unwrap();
+            native(policy.load(&settings(&[("bias", -70_000), ("small", 255)]), &offers).unwrap());
 
         let mut value = [0_u64; 5];
         let mut map = Map {
@@ -126,7 +128,7 @@ fn the_policy_sees_tunables_arrays_and_maps() {
 fn loading_changes_nothing_in_the_policy() {
     let policy = counting();
     let before = policy.image.clone();
-    drop(policy.load(&settings(&[("step", 1234)]), &[]).unwrap());
+    drop(native(policy.load(&settings(&[("step", 1234)]), &[]).unwrap()));
     assert_eq!(policy.image, before);
 }
 
@@ -145,7 +147,7 @@ fn limits_of_a_type_are_values_and_what_lies_beyond_is_not() {
         ("mode", 0),
     ];
     for (name, value) in fits {
-        let loaded = load(name, value).unwrap();
+        let loaded = native(load(name, value).unwrap());
         let size = loaded.read_global(name).unwrap().len();
         assert_eq!(loaded.read_global(name).unwrap(), value.to_le_bytes()[..size], "{name}");
     }
@@ -187,7 +189,7 @@ fn an_unknown_tunable_is_answered_with_the_nearest_and_all() {
 fn an_array_takes_what_it_holds_and_not_a_byte_more() {
     let policy = Workshop::new("cc").build("everything", EVERYTHING).unwrap();
     let load = |bytes: &[u8]| policy.load(&BTreeMap::new(), &[("topology_node", bytes)]);
-    assert_eq!(load(&[7; 2048]).unwrap().read_global("topology_node").unwrap(), [7; 2048]);
+    assert_eq!(native(load(&[7; 2048]).unwrap()).read_global("topology_node").unwrap(), [7; 2048]);
     assert_eq!(
         load(&[7; 2049]).unwrap_err().to_string(),
         "policy everything: array topology_node has 2048 bytes, 2049 were given"

@@ -6,7 +6,6 @@ use crate::kernel::Kernel;
 use crate::metrics::{Ending, RunResult, Status, summarize};
 use crate::place::{Place, TaskId};
 use crate::timer::Timer;
-use policy::abi;
 
 /// The most operations, ticks, timers and interrupts of a run.
 pub const EVENTS_MAX: u64 = 1 << 40;
@@ -135,13 +134,8 @@ impl Kernel<'_> {
         const UNREGISTERED: u32 = 64;
         const ERROR: u32 = 1024;
         let spent = self.cpus[self.here()].spent_ns;
-        let mut info = abi::ExitInfo {
-            kind: if failed { ERROR } else { UNREGISTERED },
-            exit_code: 0,
-            reason: c"end of the run".as_ptr(),
-            msg: c"".as_ptr(),
-        };
-        self.call_exit(&mut info);
+        let kind = if failed { ERROR } else { UNREGISTERED };
+        self.call_exit(kind, 0, "end of the run", "");
         let here = self.here();
         self.cpus[here].spent_ns = spent;
     }

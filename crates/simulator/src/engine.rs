@@ -11,12 +11,13 @@ use crate::failure::FailureKind;
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::{Context, Kernel, Masks, idle_task};
 use crate::kernel_calls::CALLS;
+use crate::linked::{Adopted, Refusal};
 use crate::metrics::{Metrics, RunResult, Status};
 use crate::neighbours::Neighbours;
+use crate::object_calls::{OwnMasks, Walks};
 use crate::observation::Event;
 use crate::own_kicks::OwnKicks;
 use crate::place::{Place, TaskId};
-use crate::policy_maps::{PolicyMaps, UnknownMap};
 use crate::program::{Outcome, Takes};
 use crate::progress::Operation;
 use crate::task::Tasks;
@@ -47,17 +48,17 @@ impl<'a> Kernel<'a> {
         workload: &'a Workload,
         name: &str,
         options: &Options,
-    ) -> Result<Box<Self>, UnknownMap> {
+    ) -> Result<Box<Self>, Refusal> {
         let nr_cpus = machine.cpus.len();
         let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
-        let mut visible = Visible::new(true);
-        let maps = PolicyMaps::new(&mut visible, &policy.maps, nr_cpus)?;
-        // SAFETY: the loader promises a valid table as long as `policy` lives; it is copied here.
-        let ops = unsafe { *policy.ops };
+        let mut visible = Visible::new(matches!(policy, policy::Loaded::Native(_)));
+        visible.place(machine.hz_for(name));
+        let Adopted { native, linked, ops, maps } = Adopted::new(policy, &mut visible, nr_cpus)?;
         let mut kernel = Box::new(Kernel {
             host: empty_host(nr_cpus, machine.hz_for(name)),
             tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,
-            policy,
+            native,
+            linked,
             load,
             nr_restarts: 0,
             ops,
@@ -106,6 +107,12 @@ impl<'a> Kernel<'a> {
             failure: None,
             alive: 0,
             nr_runnable: 0,
+            init_arguments: visible
+                .place(abi::InitTaskArgs { fork: false, cgroup: std::ptr::null_mut() }),
+            exit_arguments: visible.place(abi::ExitTaskArgs { cancelled: false }),
+            rq: visible.place(0),
+            walks: Walks::default(),
+            own_masks: OwnMasks::default(),
             visible,
         });
         kernel.show_masks();

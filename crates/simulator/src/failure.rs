@@ -21,6 +21,8 @@ pub enum FailureKind {
     PolicyExit,
     /// All tasks wait for each other.
     Deadlock,
+    /// The policy did what no program may, such as reading what is not its own.
+    Fault,
     /// A limit of the simulator was reached.
     Limit,
 }

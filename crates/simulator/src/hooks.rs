@@ -6,10 +6,13 @@
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
+use crate::object_calls::map_token;
+use crate::operations::Code;
 use crate::place::TaskId;
+use crate::policy_maps::TimerCall;
 use crate::progress::Operation;
+use crate::world::ExitInfo;
 use policy::abi;
-use std::ptr::null_mut;
 
 impl Kernel<'_> {
     /// Charges an operation, called for a task or for none, and opens this kernel to calls from the
@@ -20,115 +23,128 @@ impl Kernel<'_> {
             for index in std::mem::take(&mut self.walked) {
                 self.queues.get_mut(index).walks -= 1;
             }
+            self.walks.clear();
             let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
             self.fail(FailureKind::BadCall, message);
         }
         let host: *mut abi::Host = std::ptr::from_mut(self).cast();
-        self.policy.set_host(host);
+        if let Some(native) = &mut self.native {
+            native.set_host(host);
+        }
         if let Some(progress) = &self.progress {
             let task = task.map(|task| self.tasks.seen(task));
             progress.note(operation, self.here(), self.host.now_ns, task);
         }
     }
 
-    /// Puts another copy of the policy in the place of the present one.
-    pub fn adopt(&mut self, loaded: policy::Loaded) {
-        // SAFETY: the loader promises a valid table as long as `loaded` lives; it is copied here.
-        self.ops = unsafe { *loaded.ops };
-        self.policy = loaded;
+    /// Calls a function of the policy's with these words; what it gives, of which as many bits
+    /// count as its type has.
+    fn call(&mut self, operation: Code, words: &[u64]) -> u64 {
+        if self.native.is_none() {
+            return self.run_operation(operation, words);
+        }
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
+        // SAFETY: the host pointer is set; the policy was compiled against the same layout, and
+        // gives its operations' addresses. Each argument has a register of its own, of which a
+        // function takes as many bits as its type has, and leaves those that it does not have.
+        unsafe {
+            let address = operation.0 as *const ();
+            std::mem::transmute::<*const (), unsafe extern "C" fn(u64, u64, u64) -> u64>(address)(
+                word(0),
+                word(1),
+                word(2),
+            )
+        }
+    }
+
+    /// What stands for a task in calls to the policy.
+    fn shown_task(&self, task: TaskId) -> u64 {
+        self.shown(self.tasks.address(task))
+    }
+
+    fn shown<T>(&self, at: *const T) -> u64 {
+        self.visible.shift.show(at).expose_provenance() as u64
     }
 
     /// `ops.init`; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
         let Some(init) = self.ops.init else { return 0 };
         self.open(Operation::Init, None);
-        // SAFETY: the host pointer is set; the policy was compiled against the same layout.
-        unsafe { init() }
+        self.call(init, &[]) as i32
     }
 
     /// `ops.exit`
-    pub fn call_exit(&mut self, info: &mut abi::ExitInfo) {
+    pub fn call_exit(&mut self, kind: u32, exit_code: i64, reason: &str, message: &str) {
         let Some(exit) = self.ops.exit else { return };
+        let visible = &mut self.visible;
+        let mut text = |text: &str| {
+            let text = visible.copy(&[text.as_bytes(), &[0]].concat(), true);
+            text.map_or(0, |address| address + visible.address_shift())
+        };
+        let (reason, msg, dump) = (text(reason), text(message), text(""));
+        let info = visible.place(ExitInfo { kind, exit_code, reason, msg, dump });
+        let info = self.shown(info.address());
         self.open(Operation::Exit, None);
-        // SAFETY: as above; `info` outlives the call.
-        unsafe { exit(info) }
+        self.call(exit, &[info]);
     }
 
     /// `ops.select_cpu`; the caller has checked that there is one.
     pub fn call_select_cpu(&mut self, task: TaskId, prev_cpu: i32, flags: u64) -> i32 {
         let select_cpu = self.ops.select_cpu.expect("checked by the caller");
-        let p = self.tasks.address(task);
+        let p = self.shown_task(task);
         self.open(Operation::SelectCpu, Some(task));
-        // SAFETY: as above; task structures never move.
-        unsafe { select_cpu(p, prev_cpu, flags) }
+        self.call(select_cpu, &[p, prev_cpu as u64, flags]) as i32
     }
 
     /// `ops.dispatch`
     pub fn call_dispatch(&mut self, cpu: usize, prev: Option<TaskId>) {
         let Some(dispatch) = self.ops.dispatch else { return };
-        let p = prev.map_or(null_mut(), |task| self.tasks.address(task));
+        let p = prev.map_or(0, |task| self.shown_task(task));
         self.open(Operation::Dispatch, prev);
-        // SAFETY: as above.
-        unsafe { dispatch(cpu as i32, p) }
+        self.call(dispatch, &[cpu as u64, p]);
     }
 
     /// `ops.init_task`; its return value, 0 if there is none.
     pub fn call_init_task(&mut self, task: TaskId, fork: bool) -> i32 {
         let Some(init_task) = self.ops.init_task else { return 0 };
-        let p = self.tasks.address(task);
-        let mut args = abi::InitTaskArgs { fork, cgroup: null_mut() };
+        self.init_arguments.fork = fork;
+        let arguments = self.shown(self.init_arguments.address());
+        let p = self.shown_task(task);
         self.open(Operation::InitTask, Some(task));
-        // SAFETY: as above; `args` outlives the call.
-        unsafe { init_task(p, &mut args) }
+        self.call(init_task, &[p, arguments]) as i32
     }
 
     /// `ops.exit_task`
     pub fn call_exit_task(&mut self, task: TaskId) {
         let Some(exit_task) = self.ops.exit_task else { return };
-        let p = self.tasks.address(task);
-        let mut args = abi::ExitTaskArgs { cancelled: false };
+        let arguments = self.shown(self.exit_arguments.address());
+        let p = self.shown_task(task);
         self.open(Operation::ExitTask, Some(task));
-        // SAFETY: as above; `args` outlives the call.
-        unsafe { exit_task(p, &mut args) }
+        self.call(exit_task, &[p, arguments]);
     }
 
     /// `ops.stopping`
     pub fn call_stopping(&mut self, task: TaskId, runnable: bool) {
-        let Some(stopping) = self.ops.stopping else { return };
-        let p = self.tasks.address(task);
-        self.open(Operation::Stopping, Some(task));
-        // SAFETY: as above.
-        unsafe { stopping(p, runnable) }
+        self.call_with_flags(Operation::Stopping, self.ops.stopping, task, runnable.into());
     }
 
     /// `ops.yield`; whether there is one.
     pub fn call_yield(&mut self, task: TaskId) -> bool {
-        let Some(yield_) = self.ops.yield_ else { return false };
-        let p = self.tasks.address(task);
-        self.open(Operation::Yield, Some(task));
-        // SAFETY: as above.
-        unsafe { yield_(p, null_mut()) };
-        true
+        let yield_ = self.ops.yield_;
+        self.call_with_flags(Operation::Yield, yield_, task, 0);
+        yield_.is_some()
     }
 
     /// `ops.set_weight`
     pub fn call_set_weight(&mut self, task: TaskId) {
-        let Some(set_weight) = self.ops.set_weight else { return };
         let weight = self.tasks.seen(task).scx.weight;
-        let p = self.tasks.address(task);
-        self.open(Operation::SetWeight, Some(task));
-        // SAFETY: as above.
-        unsafe { set_weight(p, weight) }
+        self.call_with_flags(Operation::SetWeight, self.ops.set_weight, task, weight.into());
     }
 
     /// `ops.set_cpumask`
     pub fn call_set_cpumask(&mut self, task: TaskId) {
-        let Some(set_cpumask) = self.ops.set_cpumask else { return };
-        let p = self.tasks.address(task);
-        let mask = self.tasks.seen(task).cpus_ptr;
-        self.open(Operation::SetCpumask, Some(task));
-        // SAFETY: as above; the mask is the task's own or the kernel's, which never move.
-        unsafe { set_cpumask(p, mask) }
+        let mask = self.tasks.seen(task).cpus_ptr.addr() as u64;
+        self.call_with_flags(Operation::SetCpumask, self.ops.set_cpumask, task, mask);
     }
 
     /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one.
@@ -138,8 +154,7 @@ impl Kernel<'_> {
         self.context = Context::Unlocked;
         let which = if online { Operation::CpuOnline } else { Operation::CpuOffline };
         self.open(which, None);
-        // SAFETY: as above.
-        unsafe { operation(cpu as i32) };
+        self.call(operation, &[cpu as u64]);
         self.context = Context::Plain;
         self.push_stranded();
         true
@@ -149,47 +164,44 @@ impl Kernel<'_> {
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
         let Some(update_idle) = self.ops.update_idle else { return };
         self.open(Operation::UpdateIdle, None);
-        // SAFETY: as above.
-        unsafe { update_idle(cpu as i32, idle) }
+        self.call(update_idle, &[cpu as u64, idle.into()]);
     }
 
-    /// An operation that takes a task and flags, and which one it is.
+    /// An operation that takes a task and a word, and which one it is.
     pub fn call_with_flags(
         &mut self,
         which: Operation,
-        operation: Option<unsafe extern "C" fn(*mut abi::Task, u64)>,
+        operation: Option<Code>,
         task: TaskId,
         flags: u64,
     ) {
         let Some(operation) = operation else { return };
-        let p = self.tasks.address(task);
+        let p = self.shown_task(task);
         self.open(which, Some(task));
-        // SAFETY: as above.
-        unsafe { operation(p, flags) }
+        self.call(operation, &[p, flags]);
     }
 
     /// An operation that takes a task, and which one it is.
-    pub fn call_with_task(
-        &mut self,
-        which: Operation,
-        operation: Option<unsafe extern "C" fn(*mut abi::Task)>,
-        task: TaskId,
-    ) {
-        let Some(operation) = operation else { return };
-        let p = self.tasks.address(task);
-        self.open(which, Some(task));
-        // SAFETY: as above.
-        unsafe { operation(p) }
+    pub fn call_with_task(&mut self, which: Operation, operation: Option<Code>, task: TaskId) {
+        self.call_with_flags(which, operation, task, 0);
     }
 
     /// The callback of one of the policy's timers.
     pub fn call_timer(&mut self, index: u32) {
-        let Some((callback, map, mut key, value)) = self.maps.timer_call(index) else { return };
+        let Some(TimerCall { callback, map, mut key, value }) = self.maps.timer_call(index) else {
+            return;
+        };
         self.context = Context::Unlocked;
         self.open(Operation::Timer, None);
-        // SAFETY: as above; the policy passed a callback of this type to bpf_timer_set_callback,
-        // and map values never move.
-        unsafe { callback(map, &mut key, value) };
+        let code = callback.expose_provenance() as u64;
+        if self.native.is_some() {
+            let key = (&raw mut key).expose_provenance() as u64;
+            let map = map.1.expose_provenance() as u64;
+            self.call(Code(code), &[map, key, value.expose_provenance() as u64]);
+        } else {
+            let value = self.shown(value);
+            self.run_callback(code, map_token(map.0), key, value);
+        }
         self.context = Context::Plain;
         self.push_stranded();
     }

@@ -10,8 +10,11 @@ use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::{DispatchQueues, Lock};
 use crate::failure::{Failure, FailureKind};
+use crate::linked::Linked;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
+use crate::object_calls::{OwnMasks, Walks};
+use crate::operations::Operations;
 use crate::own_kicks::OwnKicks;
 use crate::place::TaskId;
 use crate::policy_maps::PolicyMaps;
@@ -61,8 +64,10 @@ pub enum Context {
 pub struct Kernel<'a> {
     /// What the policy reads in place; `now_ns` is the active CPU's clock.
     pub host: abi::Host,
-    /// The policy's private copy.
-    pub policy: policy::Loaded,
+    /// The policy's private copy, in this machine's own code.
+    pub native: Option<policy::Native>,
+    /// The policy's private copy, as an object; absent while it runs.
+    pub linked: Option<Box<Linked>>,
     /// Makes another one.
     pub load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
     /// Times that the policy was loaded again, see `restart`.
@@ -70,7 +75,7 @@ pub struct Kernel<'a> {
     /// The memory that it sees.
     pub visible: Visible,
     /// Its operations.
-    pub ops: abi::Ops,
+    pub ops: Operations,
     /// The machine.
     pub machine: &'a Machine,
     /// What the tasks do.
@@ -111,6 +116,16 @@ pub struct Kernel<'a> {
     pub buffer: Vec<Insertion>,
     /// Queues whose locks walks of the policy's hold now, innermost last.
     pub walked: Vec<u32>,
+    /// Walks of an object's.
+    pub walks: Walks,
+    /// Sets of CPUs of an object's.
+    pub own_masks: OwnMasks,
+    /// What `init_task` and `exit_task` are given.
+    pub init_arguments: Placed<abi::InitTaskArgs>,
+    /// See `init_arguments`.
+    pub exit_arguments: Placed<abi::ExitTaskArgs>,
+    /// What stands for a run queue.
+    pub rq: Placed<u64>,
     /// Tasks that a policy, in the middle of a walk, gave to the own queue of a CPU that is gone.
     pub stranded: Vec<TaskId>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.

@@ -9,9 +9,9 @@
     reason = "the first line of every call rests on what is said above"
 )]
 
-mod cpus;
-mod memory;
-mod queues;
+pub mod cpus;
+pub mod memory;
+pub mod queues;
 
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
@@ -108,7 +108,7 @@ impl Kernel<'_> {
 
 impl Kernel<'_> {
     /// A line as `trace_pipe` has it: task, CPU, seconds, message.
-    fn print(&self, message: &str) {
+    pub fn print(&self, message: &str) {
         let Some(progress) = &self.progress else { return };
         progress.print(|| {
             let cpu = self.here();

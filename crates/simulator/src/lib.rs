@@ -24,10 +24,13 @@ mod idle;
 mod invariants;
 mod kernel;
 mod kernel_calls;
+mod linked;
 mod metrics;
 mod neighbours;
 mod next_event;
+mod object_calls;
 mod observation;
+mod operations;
 mod own_kicks;
 mod place;
 mod policy_maps;
@@ -42,6 +45,7 @@ mod task;
 mod timer;
 mod times;
 mod visible;
+mod world;
 
 pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
@@ -53,6 +57,8 @@ pub use requests::RequestGroup;
 pub use task::nice_weight;
 pub use times::Distribution;
 
+use linked::Refusal;
+use policy_maps::UnknownMap;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
@@ -102,6 +108,14 @@ pub enum SimulateError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The policy's object needs what the simulator lacks.
+    #[error("policy {policy}: {reason}")]
+    Object {
+        /// The policy.
+        policy: String,
+        /// What, and where.
+        reason: String,
+    },
     /// The machine has no CPUs, or more than the policy interface can name.
     #[error("machine {machine} has {cpus} CPUs; 1 to {max} can be simulated")]
     Cpus {
@@ -145,9 +159,14 @@ pub fn simulate(
     };
     let loaded = load()?;
     let kernel = kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options);
-    let kernel = kernel.map_err(|unknown| {
-        let (policy, map, reason) = (policy.name.clone(), unknown.name, unknown.reason);
-        SimulateError::Map { policy, map, reason }
+    let kernel = kernel.map_err(|refusal| {
+        let policy = policy.name.clone();
+        match refusal {
+            Refusal::Map(UnknownMap { name: map, reason }) => {
+                SimulateError::Map { policy, map, reason }
+            }
+            Refusal::Object(reason) => SimulateError::Object { policy, reason },
+        }
     })?;
     Ok(kernel.run())
 }

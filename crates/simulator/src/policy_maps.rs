@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 
 /// Kinds of maps, `enum bpf_map_type`.
-mod kind {
+pub mod kind {
     pub const HASH: u32 = 1;
     pub const ARRAY: u32 = 2;
     pub const PERCPU_ARRAY: u32 = 6;
@@ -26,6 +26,8 @@ pub mod errno {
     pub const E2BIG: i32 = 7;
     /// There is no room for another one.
     pub const ENOMEM: i32 = 12;
+    /// No memory there.
+    pub const EFAULT: i32 = 14;
     /// Made already, or no CPU is free.
     pub const EBUSY: i32 = 16;
     /// Already there, or in use.
@@ -40,8 +42,17 @@ const DELETED_SPARED: usize = 4096;
 const STORAGE_CHUNK: usize = 64;
 
 /// What a timer callback is called with, and the callback.
-pub type TimerCall =
-    (unsafe extern "C" fn(*mut c_void, *mut u32, *mut u8) -> i32, *mut c_void, u32, *mut u8);
+#[derive(Clone, Copy, Debug)]
+pub struct TimerCall {
+    /// The function, as the policy gave it.
+    pub callback: *mut c_void,
+    /// The map it is in: its number, and the address of the variable that describes it.
+    pub map: (usize, *mut c_void),
+    /// Where in the map.
+    pub key: u32,
+    /// The value it is in.
+    pub value: *mut u8,
+}
 
 /// Values are aligned to cache lines, so that a small one never lies on two of them.
 const LINE_BYTES: usize = 64;
@@ -135,10 +146,15 @@ impl PolicyMaps {
             }
             // SAFETY: the loader gives the address of a writable variable of the loaded policy
             // whose first member is a pointer; the view is boxed and lives as long as the maps.
-            unsafe { *declaration.variable = &raw mut *map.view };
+            unsafe { declaration.variable.as_mut().map(|place| *place = &raw mut *map.view) };
             maps.maps.push(map);
         }
         Ok(maps)
+    }
+
+    /// What describes the map with this number, in the order in which they were declared.
+    pub fn view(&self, number: usize) -> Option<*mut abi::Map> {
+        self.maps.get(number).map(|map| (&raw const *map.view).cast_mut())
     }
 
     fn position(&self, map: *const abi::Map) -> Option<usize> {
@@ -318,15 +334,8 @@ impl PolicyMaps {
     /// What to call when a timer expires.
     pub fn timer_call(&self, index: u32) -> Option<TimerCall> {
         let timer = self.timers.get(index as usize)?;
-        // SAFETY: the policy passed a function of this type to bpf_timer_set_callback; null was
-        // excluded when the timer was armed.
-        let callback = unsafe {
-            std::mem::transmute::<
-                *mut c_void,
-                unsafe extern "C" fn(*mut c_void, *mut u32, *mut u8) -> i32,
-            >(timer.callback)
-        };
-        Some((callback, self.maps[timer.map].variable, timer.key, timer.value))
+        let map = (timer.map, self.maps[timer.map].variable);
+        Some(TimerCall { callback: timer.callback, map, key: timer.key, value: timer.value })
     }
 }
 
@@ -362,7 +371,7 @@ impl PolicyMap {
             }
         };
         let room = stride.checked_mul(entries).and_then(|bytes| bytes.checked_mul(copies));
-        let values = room.and_then(|bytes| visible.take(bytes, LINE_BYTES).ok());
+        let values = room.and_then(|bytes| visible.take(bytes, LINE_BYTES));
         let values = values.ok_or_else(|| UnknownMap {
             name: declaration.name.clone(),
             reason: format!("no room for {entries} values of {stride} bytes, {copies} times"),
@@ -392,7 +401,7 @@ impl PolicyMap {
     fn take_value(&mut self, visible: &mut Visible) -> *mut u8 {
         let stride = self.view.value_stride as usize;
         if self.free.is_empty()
-            && let Ok(start) = visible.take(stride * STORAGE_CHUNK, LINE_BYTES)
+            && let Some(start) = visible.take(stride * STORAGE_CHUNK, LINE_BYTES)
         {
             self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * stride)));
         }
@@ -425,7 +434,7 @@ impl PolicyMap {
         let bytes = self.view.value_stride as usize;
         let spared = self.deleted.len() > DELETED_SPARED;
         let oldest = if spared { self.deleted.pop_front() } else { None };
-        let Some(value) = oldest.or_else(|| visible.take(bytes, 8).ok()) else {
+        let Some(value) = oldest.or_else(|| visible.take(bytes, 8)) else {
             return std::ptr::null_mut();
         };
         // SAFETY: a value of this map that no key has.

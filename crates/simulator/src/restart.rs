@@ -9,13 +9,11 @@
 use crate::failure::FailureKind;
 use crate::flags;
 use crate::kernel::Kernel;
+use crate::linked::Adopted;
 use crate::place::{Place, TaskId};
-use crate::policy_maps::PolicyMaps;
 use crate::progress::Operation;
 use crate::scheduling::SLICE_DFL_NS;
 use crate::timer::Timer;
-use policy::abi;
-use std::ffi::CString;
 
 /// `SCX_EXIT_UNREG_KERN`
 const UNREGISTERED_BY_KERNEL: u32 = 66;
@@ -94,15 +92,9 @@ impl Kernel<'_> {
     /// `ops.exit`
     fn say_why(&mut self, cpu: usize, online: bool) {
         let going = if online { "online" } else { "offline" };
-        let message = CString::new(format!("cpu {cpu} going {going}, exiting scheduler"));
-        let message = message.unwrap_or_default();
-        let mut info = abi::ExitInfo {
-            kind: UNREGISTERED_BY_KERNEL,
-            exit_code: RESTART_FOR_HOTPLUG,
-            reason: c"unregistered from the main kernel".as_ptr(),
-            msg: message.as_ptr(),
-        };
-        self.call_exit(&mut info);
+        let message = format!("cpu {cpu} going {going}, exiting scheduler");
+        let reason = "unregistered from the main kernel";
+        self.call_exit(UNREGISTERED_BY_KERNEL, RESTART_FOR_HOTPLUG, reason, &message);
     }
 
     /// A new copy of the policy in the place of the old one; whether there is one.
@@ -114,9 +106,13 @@ impl Kernel<'_> {
                 return false;
             }
         };
-        let maps = PolicyMaps::new(&mut self.visible, &loaded.maps, self.cpus.len());
-        self.maps = maps.unwrap_or_else(|_| unreachable!("the first copy had the same maps"));
-        self.adopt(loaded);
+        let adopted = Adopted::new(loaded, &mut self.visible, self.cpus.len());
+        let Ok(Adopted { native, linked, ops, maps }) = adopted else {
+            let message = "there is no room to load it again".to_owned();
+            self.fail(FailureKind::Limit, message);
+            return false;
+        };
+        (self.native, self.linked, self.ops, self.maps) = (native, linked, ops, maps);
         self.spin_locks.clear();
         self.queues.destroy_all();
         let is_kept = |timer| !matches!(timer, Timer::Policy(..));

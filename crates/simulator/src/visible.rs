@@ -1,7 +1,7 @@
 //! What the policy sees: structures and values in one memory, at places that never change.
 
-use bytecode::{Full, MEMORY_BEGIN, Memory};
-use std::ops::{Deref, DerefMut};
+use bytecode::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
 /// Bytes that policies only read: tasks, masks, queues. Source of the sum of both: the most that a
@@ -9,13 +9,16 @@ use std::ptr::NonNull;
 const READ_ONLY_BYTES: usize = 1000 << 20;
 /// Bytes that are theirs: values of maps, variables.
 const WRITABLE_BYTES: usize = 1047 << 20;
+const FRAMES_BYTES: usize = (FRAME_BYTES * FRAMES_MAX) as usize;
 
 /// The memory that a policy sees, as long as its machine.
 #[derive(Debug)]
 pub struct Visible {
-    /// The memory itself.
-    pub memory: Memory,
+    /// The memory itself, unless a program runs in it.
+    memory: Option<Box<Memory>>,
     first: *mut u8,
+    /// What of it is not taken, the part that is only read first.
+    free: [Range<u64>; 2],
     /// How addresses are shown.
     pub shift: Shift,
 }
@@ -69,14 +72,71 @@ impl<T> DerefMut for Placed<T> {
 impl Visible {
     /// Empty memory; `natively` for a policy of this machine's own code.
     pub fn new(natively: bool) -> Visible {
-        let mut memory = Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+        let mut memory = Box::new(Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES));
         let first = memory.first();
         let shift = if natively { 0 } else { first.addr().wrapping_sub(MEMORY_BEGIN as usize) };
-        Visible { memory, first, shift: Shift(shift) }
+        // What is taken is kept here, since more is taken while a program runs in the memory.
+        let read_only = memory.add_read_only(READ_ONLY_BYTES, 1).expect("all of it");
+        let writable = memory.add_writable(WRITABLE_BYTES, 1).expect("all of it");
+        let free = [
+            read_only..read_only + READ_ONLY_BYTES as u64,
+            writable..writable + WRITABLE_BYTES as u64,
+        ];
+        Visible { memory: Some(memory), first, free, shift: Shift(shift) }
+    }
+
+    /// The memory, which must be [given back](Visible::give_back), for a program to run in.
+    pub fn lend(&mut self) -> Box<Memory> {
+        self.memory.take().expect("one program runs at a time")
+    }
+
+    /// The end of a program's run.
+    pub fn give_back(&mut self, memory: Box<Memory>) {
+        self.memory = Some(memory);
+    }
+
+    /// The memory, while no program runs in it.
+    pub fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("no program runs")
     }
 
     fn pointer(&self, address: u64) -> *mut u8 {
         self.first.wrapping_add((address - MEMORY_BEGIN) as usize)
+    }
+
+    /// What is added to such an address for it to be one that the policy is shown.
+    pub fn address_shift(&self) -> u64 {
+        let native = self.first.addr() as u64;
+        native.wrapping_sub(MEMORY_BEGIN).wrapping_sub(self.shift.0 as u64)
+    }
+
+    /// The address, as a program has it, of something in the memory.
+    pub fn address<T>(&self, at: *const T) -> u64 {
+        (at.addr().wrapping_sub(self.first.addr())) as u64 + MEMORY_BEGIN
+    }
+
+    /// Where `bytes` bytes from an address lie, if the memory has them, and may be written if they
+    /// are to be.
+    pub fn find(&self, address: u64, bytes: usize, to_write: bool) -> Option<*mut u8> {
+        let end = MEMORY_BEGIN + (READ_ONLY_BYTES + FRAMES_BYTES + WRITABLE_BYTES) as u64;
+        let begin = MEMORY_BEGIN + if to_write { READ_ONLY_BYTES as u64 } else { 0 };
+        let is_inside = begin <= address && address.checked_add(bytes as u64)? <= end;
+        is_inside.then(|| self.pointer(address))
+    }
+
+    /// The number at an address, if there is one.
+    pub fn read<T: Number>(&self, address: u64) -> Option<T> {
+        let at = self.find(address, size_of::<T>(), false)?;
+        // SAFETY: the bytes are there, and any of them are a number; nobody holds a reference to
+        // them that they could be written by meanwhile.
+        Some(unsafe { at.cast::<T>().read_unaligned() })
+    }
+
+    fn bump(&mut self, part: usize, bytes: usize, alignment: usize) -> Option<*mut u8> {
+        let free = &mut self.free[part];
+        let begin = free.start.checked_next_multiple_of(alignment as u64)?;
+        free.start = begin.checked_add(bytes as u64).filter(|&end| end <= free.end)?;
+        Some(self.pointer(begin))
     }
 
     /// Puts a structure where the policy may only read it. It is never dropped.
@@ -85,21 +145,30 @@ impl Visible {
     ///
     /// If there is no room; all that is placed so is limited in number.
     pub fn place<T: Copy>(&mut self, value: T) -> Placed<T> {
-        let address = self.memory.add_read_only(size_of::<T>(), align_of::<T>());
-        let place = self.pointer(address.expect("room for what is limited")).cast::<T>();
+        let place = self.bump(0, size_of::<T>(), align_of::<T>());
+        let place = place.expect("room for what is limited").cast::<T>();
         // SAFETY: the room was just taken, is large enough and aligned, since the memory begins
         // with a page and its first address too.
         unsafe { place.write(value) };
         Placed(NonNull::new(place).expect("memory is not at 0"))
     }
 
-    /// Takes room that the policy may write, of zeros.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`] if there is no room.
-    pub fn take(&mut self, bytes: usize, alignment: usize) -> Result<*mut u8, Full> {
-        let address = self.memory.add_writable(bytes, alignment)?;
-        Ok(self.pointer(address))
+    /// Takes room that the policy may write, of zeros; `None` if there is no room.
+    pub fn take(&mut self, bytes: usize, alignment: usize) -> Option<*mut u8> {
+        self.bump(1, bytes, alignment)
+    }
+
+    /// The address of a copy of these bytes; `None` if there is no room.
+    pub fn copy(&mut self, bytes: &[u8], read_only: bool) -> Option<u64> {
+        let place = self.bump(usize::from(!read_only), bytes.len(), 64)?;
+        // SAFETY: the room was just taken and is large enough.
+        unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Some(self.address(place))
     }
 }
+
+/// A number of which any bytes are one.
+pub trait Number: Copy {}
+impl Number for i32 {}
+impl Number for u32 {}
+impl Number for u64 {}

@@ -128,6 +128,8 @@ fn the_tree_keeps_the_order_of_a_sorted_list_and_its_balance() {
     let (machine, workload) = (costless(1, 1000), together(vec![hog("hog", 0)]));
     for pattern in 0..4 {
         for (nodes, keys, steps) in [(8, 3, 20_000), (100, 10, 5_000), (1_000, 1 << 40, 1_500)] {
+            // A storm takes and adds half of all in each step.
+            let steps = if pattern == 2 { steps / 20 } else { steps };
             for seed in 1..=3 {
                 let tunables = [
                     ("pattern", pattern),

@@ -16,6 +16,8 @@ fn the_ring_keeps_the_order_of_a_list_sorted_by_slots() {
     let mut clamped = [0, 0];
     for pattern in 0..4 {
         for (nodes, keys, steps) in [(8, 500, 20_000), (100, 100, 5_000), (1_000, 700, 1_500)] {
+            // A storm takes and adds half of all in each step.
+            let steps = if pattern == 2 { steps / 20 } else { steps };
             for slots in [64, 128, 256] {
                 let options = simulator::Options {
                     tunables: [

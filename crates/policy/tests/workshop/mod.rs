@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use policy::{Compiler, Loaded, Policy, PolicyError};
+use policy::{Compiler, Loaded, Native, Policy, PolicyError};
 
 /// A policy with one of everything: kinds of tunables, arrays, maps, counters of its own.
 pub const EVERYTHING: &str = r#"/* SPDX-License-Identifier: MIT */
@@ -178,14 +178,20 @@ pub fn compilers() -> Vec<&'static str> {
     found
 }
 
+/// The copy in this machine's own instructions.
+pub fn native(loaded: Loaded) -> Native {
+    let Loaded::Native(native) = loaded else { panic!("an object: {loaded:?}") };
+    native
+}
+
 /// Calls the policy's `init`, which must not need a host.
-pub fn call_init(loaded: &Loaded) -> i32 {
+pub fn call_init(loaded: &Native) -> i32 {
     // SAFETY: the copy is loaded, and its `init` takes nothing.
     unsafe { ((*loaded.ops).init.unwrap())() }
 }
 
 /// The unsigned number in a global of up to 8 bytes.
-pub fn number(loaded: &Loaded, name: &str) -> u64 {
+pub fn number(loaded: &Native, name: &str) -> u64 {
     let bytes = loaded.read_global(name).unwrap();
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(&bytes);

@@ -20,7 +20,7 @@ impl Kernel<'_> {
     }
 }
 
-pub(super) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) {
+pub(crate) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) {
     let k = unsafe { kernel(host) };
     let Some(cpu) = usize::try_from(cpu).ok().filter(|&cpu| cpu < k.cpus.len()) else {
         let message = format!("invalid CPU {cpu} in scx_bpf_kick_cpu()");
@@ -56,7 +56,7 @@ pub(super) unsafe extern "C" fn kick_cpu(host: *mut Host, cpu: i32, flags: u64) 
     k.interrupt(cpu);
 }
 
-pub(super) unsafe extern "C" fn select_cpu_dfl(
+pub(crate) unsafe extern "C" fn select_cpu_dfl(
     host: *mut Host,
     task: *mut Task,
     prev_cpu: i32,
@@ -74,7 +74,7 @@ pub(super) unsafe extern "C" fn select_cpu_dfl(
     cpu as i32
 }
 
-pub(super) unsafe extern "C" fn select_cpu_and(
+pub(crate) unsafe extern "C" fn select_cpu_and(
     host: *mut Host,
     task: *mut Task,
     prev_cpu: i32,
@@ -99,7 +99,7 @@ pub(super) unsafe extern "C" fn select_cpu_and(
     found.map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
-pub(super) unsafe extern "C" fn test_and_clear_cpu_idle(host: *mut Host, cpu: i32) -> bool {
+pub(crate) unsafe extern "C" fn test_and_clear_cpu_idle(host: *mut Host, cpu: i32) -> bool {
     let k = unsafe { kernel(host) };
     if !k.uses_builtin_idle() {
         return false;
@@ -114,7 +114,7 @@ pub(super) unsafe extern "C" fn test_and_clear_cpu_idle(host: *mut Host, cpu: i3
     }
 }
 
-pub(super) unsafe extern "C" fn pick_idle_cpu(
+pub(crate) unsafe extern "C" fn pick_idle_cpu(
     host: *mut Host,
     allowed: *const CpuMask,
     flags: u64,
@@ -128,7 +128,7 @@ pub(super) unsafe extern "C" fn pick_idle_cpu(
     k.pick_idle(&allowed, flags & PICK_IDLE_CORE != 0).map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
-pub(super) unsafe extern "C" fn pick_any_cpu(
+pub(crate) unsafe extern "C" fn pick_any_cpu(
     host: *mut Host,
     allowed: *const CpuMask,
     flags: u64,
@@ -144,7 +144,7 @@ pub(super) unsafe extern "C" fn pick_any_cpu(
     allowed.intersection(&k.masks.possible).next().map_or(-errno::EBUSY, |cpu| cpu as i32)
 }
 
-pub(super) unsafe extern "C" fn cpu_curr(host: *mut Host, cpu: i32) -> *mut Task {
+pub(crate) unsafe extern "C" fn cpu_curr(host: *mut Host, cpu: i32) -> *mut Task {
     let k = unsafe { kernel(host) };
     match usize::try_from(cpu).ok().filter(|&cpu| cpu < k.cpus.len()) {
         Some(cpu) => match k.cpus[cpu].current {
@@ -159,7 +159,7 @@ pub(super) unsafe extern "C" fn cpu_curr(host: *mut Host, cpu: i32) -> *mut Task
     }
 }
 
-pub(super) unsafe extern "C" fn task_from_pid(host: *mut Host, pid: i32) -> *mut Task {
+pub(crate) unsafe extern "C" fn task_from_pid(host: *mut Host, pid: i32) -> *mut Task {
     let k = unsafe { kernel(host) };
     let id = pid.wrapping_sub(1);
     let known = id >= 0 && (id as usize) < k.tasks.len();

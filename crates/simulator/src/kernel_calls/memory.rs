@@ -9,7 +9,7 @@ use crate::timer::Timer;
 use policy::abi::{self, Host, Map, SpinLock, Task};
 use std::ffi::c_void;
 
-pub(super) unsafe extern "C" fn task_storage_create(
+pub(crate) unsafe extern "C" fn task_storage_create(
     host: *mut Host,
     map: *mut Map,
     task: *mut Task,
@@ -22,7 +22,7 @@ pub(super) unsafe extern "C" fn task_storage_create(
     k.maps.create_storage(&mut k.visible, map, unsafe { &mut *task })
 }
 
-pub(super) unsafe extern "C" fn task_storage_delete(
+pub(crate) unsafe extern "C" fn task_storage_delete(
     host: *mut Host,
     map: *mut Map,
     task: *mut Task,
@@ -34,7 +34,7 @@ pub(super) unsafe extern "C" fn task_storage_delete(
     }
 }
 
-pub(super) unsafe extern "C" fn hash_lookup(
+pub(crate) unsafe extern "C" fn hash_lookup(
     host: *mut Host,
     map: *mut Map,
     key: *const u8,
@@ -43,7 +43,7 @@ pub(super) unsafe extern "C" fn hash_lookup(
     unsafe { kernel(host).maps.lookup(map, key) }
 }
 
-pub(super) unsafe extern "C" fn map_update(
+pub(crate) unsafe extern "C" fn map_update(
     host: *mut Host,
     map: *mut Map,
     key: *const u8,
@@ -56,7 +56,7 @@ pub(super) unsafe extern "C" fn map_update(
     unsafe { k.maps.update(&mut k.visible, map, (key, value), flags, cpu) }
 }
 
-pub(super) unsafe extern "C" fn map_delete(host: *mut Host, map: *mut Map, key: *const u8) -> i32 {
+pub(crate) unsafe extern "C" fn map_delete(host: *mut Host, map: *mut Map, key: *const u8) -> i32 {
     // SAFETY: the policy passes a key of the map's type.
     unsafe { kernel(host).maps.delete(map, key) }
 }
@@ -70,7 +70,7 @@ unsafe fn timer_number(k: &Kernel<'_>, timer: *mut abi::Timer) -> Option<u32> {
     k.maps.find_timer(timer, unsafe { (*timer).id })
 }
 
-pub(super) unsafe extern "C" fn timer_init(
+pub(crate) unsafe extern "C" fn timer_init(
     host: *mut Host,
     timer: *mut abi::Timer,
     map: *mut Map,
@@ -86,7 +86,7 @@ pub(super) unsafe extern "C" fn timer_init(
     }
 }
 
-pub(super) unsafe extern "C" fn timer_set_callback(
+pub(crate) unsafe extern "C" fn timer_set_callback(
     host: *mut Host,
     timer: *mut abi::Timer,
     callback: *mut c_void,
@@ -97,7 +97,7 @@ pub(super) unsafe extern "C" fn timer_set_callback(
     0
 }
 
-pub(super) unsafe extern "C" fn timer_start(
+pub(crate) unsafe extern "C" fn timer_start(
     host: *mut Host,
     timer: *mut abi::Timer,
     ns: u64,
@@ -115,14 +115,14 @@ pub(super) unsafe extern "C" fn timer_start(
     0
 }
 
-pub(super) unsafe extern "C" fn timer_cancel(host: *mut Host, timer: *mut abi::Timer) -> i32 {
+pub(crate) unsafe extern "C" fn timer_cancel(host: *mut Host, timer: *mut abi::Timer) -> i32 {
     let k = unsafe { kernel(host) };
     let Some(number) = (unsafe { timer_number(k, timer) }) else { return -errno::EINVAL };
     k.maps.disarm(number);
     0
 }
 
-pub(super) unsafe extern "C" fn spin_lock(host: *mut Host, lock: *mut SpinLock) {
+pub(crate) unsafe extern "C" fn spin_lock(host: *mut Host, lock: *mut SpinLock) {
     let k = unsafe { kernel(host) };
     // SAFETY: the policy's lock.
     let kept = unsafe { (*lock).id };
@@ -135,7 +135,7 @@ pub(super) unsafe extern "C" fn spin_lock(host: *mut Host, lock: *mut SpinLock) 
     k.take(k.spin_locks[number as usize - 1]);
 }
 
-pub(super) unsafe extern "C" fn spin_unlock(host: *mut Host, lock: *mut SpinLock) {
+pub(crate) unsafe extern "C" fn spin_unlock(host: *mut Host, lock: *mut SpinLock) {
     let k = unsafe { kernel(host) };
     // SAFETY: the policy's lock.
     let kept = unsafe { (*lock).id };

@@ -101,7 +101,7 @@ impl Kernel<'_> {
     }
 }
 
-pub(super) unsafe extern "C" fn create_dsq(host: *mut Host, id: u64, _node: i32) -> i32 {
+pub(crate) unsafe extern "C" fn create_dsq(host: *mut Host, id: u64, _node: i32) -> i32 {
     let k = unsafe { kernel(host) };
     if id & BUILTIN != 0 {
         return -errno::EINVAL;
@@ -113,7 +113,7 @@ pub(super) unsafe extern "C" fn create_dsq(host: *mut Host, id: u64, _node: i32)
     }
 }
 
-pub(super) unsafe extern "C" fn destroy_dsq(host: *mut Host, id: u64) {
+pub(crate) unsafe extern "C" fn destroy_dsq(host: *mut Host, id: u64) {
     let k = unsafe { kernel(host) };
     match k.queues.find(id) {
         Some(index) if k.queues.get(index).len() > 0 => {
@@ -124,7 +124,7 @@ pub(super) unsafe extern "C" fn destroy_dsq(host: *mut Host, id: u64) {
     }
 }
 
-pub(super) unsafe extern "C" fn dsq_insert(
+pub(crate) unsafe extern "C" fn dsq_insert(
     host: *mut Host,
     task: *mut Task,
     dsq: u64,
@@ -136,7 +136,7 @@ pub(super) unsafe extern "C" fn dsq_insert(
     k.request_insertion(Insertion { task, dsq, flags, by_vtime: false }, slice, None);
 }
 
-pub(super) unsafe extern "C" fn dsq_insert_vtime(
+pub(crate) unsafe extern "C" fn dsq_insert_vtime(
     host: *mut Host,
     task: *mut Task,
     dsq: u64,
@@ -149,7 +149,7 @@ pub(super) unsafe extern "C" fn dsq_insert_vtime(
     k.request_insertion(Insertion { task, dsq, flags, by_vtime: true }, slice, Some(vtime));
 }
 
-pub(super) unsafe extern "C" fn dsq_nr_queued(host: *mut Host, id: u64) -> i32 {
+pub(crate) unsafe extern "C" fn dsq_nr_queued(host: *mut Host, id: u64) -> i32 {
     let k = unsafe { kernel(host) };
     let index = if id == LOCAL {
         Some(k.queues.local(k.here()))
@@ -168,7 +168,7 @@ pub(super) unsafe extern "C" fn dsq_nr_queued(host: *mut Host, id: u64) -> i32 {
     index.map_or(-errno::ENOENT, |index| k.queues.get(index).len() as i32)
 }
 
-pub(super) unsafe extern "C" fn dsq_move_to_local(host: *mut Host, id: u64) -> bool {
+pub(crate) unsafe extern "C" fn dsq_move_to_local(host: *mut Host, id: u64) -> bool {
     let k = unsafe { kernel(host) };
     if !k.may_consume() {
         return false;
@@ -184,7 +184,7 @@ pub(super) unsafe extern "C" fn dsq_move_to_local(host: *mut Host, id: u64) -> b
     }
 }
 
-pub(super) unsafe extern "C" fn dsq_move(
+pub(crate) unsafe extern "C" fn dsq_move(
     host: *mut Host,
     walk: *mut DsqIterator,
     task: *mut Task,
@@ -241,7 +241,7 @@ fn apply_pending(k: &mut Kernel<'_>, walk: &DsqIterator, task: TaskId) {
     }
 }
 
-pub(super) unsafe extern "C" fn dsq_move_set_slice(
+pub(crate) unsafe extern "C" fn dsq_move_set_slice(
     _host: *mut Host,
     walk: *mut DsqIterator,
     slice: u64,
@@ -252,7 +252,7 @@ pub(super) unsafe extern "C" fn dsq_move_set_slice(
     walk.pending_slice = slice;
 }
 
-pub(super) unsafe extern "C" fn dsq_move_set_vtime(
+pub(crate) unsafe extern "C" fn dsq_move_set_vtime(
     _host: *mut Host,
     walk: *mut DsqIterator,
     vtime: u64,
@@ -263,7 +263,7 @@ pub(super) unsafe extern "C" fn dsq_move_set_vtime(
     walk.pending_vtime = vtime;
 }
 
-pub(super) unsafe extern "C" fn iter_new(
+pub(crate) unsafe extern "C" fn iter_new(
     host: *mut Host,
     walk: *mut DsqIterator,
     dsq: u64,
@@ -296,7 +296,7 @@ pub(super) unsafe extern "C" fn iter_new(
     0
 }
 
-pub(super) unsafe extern "C" fn iter_fill(host: *mut Host, walk: *mut DsqIterator) -> bool {
+pub(crate) unsafe extern "C" fn iter_fill(host: *mut Host, walk: *mut DsqIterator) -> bool {
     const BACKWARDS: u64 = 1 << 16;
     // SAFETY: the policy's own iterator.
     let walk = unsafe { &mut *walk };
@@ -320,7 +320,7 @@ pub(super) unsafe extern "C" fn iter_fill(host: *mut Host, walk: *mut DsqIterato
     filled > 0
 }
 
-pub(super) unsafe extern "C" fn iter_destroy(host: *mut Host, walk: *mut DsqIterator) {
+pub(crate) unsafe extern "C" fn iter_destroy(host: *mut Host, walk: *mut DsqIterator) {
     // SAFETY: the policy's own iterator.
     let walk = unsafe { &mut *walk };
     if walk.dsq.is_null() {
@@ -337,12 +337,12 @@ pub(super) unsafe extern "C" fn iter_destroy(host: *mut Host, walk: *mut DsqIter
     k.unlock_queue(index);
 }
 
-pub(super) unsafe extern "C" fn dispatch_nr_slots(host: *mut Host) -> u32 {
+pub(crate) unsafe extern "C" fn dispatch_nr_slots(host: *mut Host) -> u32 {
     let k = unsafe { kernel(host) };
     (k.dispatch_batch() - k.buffer.len()) as u32
 }
 
-pub(super) unsafe extern "C" fn dispatch_cancel(host: *mut Host) {
+pub(crate) unsafe extern "C" fn dispatch_cancel(host: *mut Host) {
     let k = unsafe { kernel(host) };
     if k.buffer.pop().is_none() {
         let message = "dispatch buffer underflow".to_owned();
@@ -350,7 +350,7 @@ pub(super) unsafe extern "C" fn dispatch_cancel(host: *mut Host) {
     }
 }
 
-pub(super) unsafe extern "C" fn reenqueue_local(host: *mut Host) -> u32 {
+pub(crate) unsafe extern "C" fn reenqueue_local(host: *mut Host) -> u32 {
     let k = unsafe { kernel(host) };
     // The kernel allows it only in ops.cpu_release, and nothing here takes CPUs from a policy.
     let message = "scx_bpf_reenqueue_local() called from outside ops.cpu_release()".to_owned();

@@ -12,7 +12,7 @@ const volatile u32 fault = 0;
 const volatile u32 after = 5;
 
 static u32 nr_enqueued;
-static struct bpf_spin_lock never_taken = {.id = 99};
+static struct bpf_spin_lock never_taken;
 
 enum {
 	INSERTS_TWICE = 1,
@@ -103,8 +103,10 @@ void BPF_STRUCT_OPS(misuses_enqueue, struct task_struct *p, u64 enq_flags)
 		move_first_by_vtime();
 	if (due(COUNTS_BAD_CPU))
 		scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | 9999);
-	if (due(UNLOCKS_UNTAKEN))
+	if (due(UNLOCKS_UNTAKEN)) {
+		*(u32 *)&never_taken = 99;
 		bpf_spin_unlock(&never_taken);
+	}
 	if (due(KICKS_BAD_CPU))
 		scx_bpf_kick_cpu(-1, 0);
 	scx_bpf_dsq_insert(p, bad_target(p), NSEC_PER_MSEC, enq_flags);

@@ -35,8 +35,8 @@ static int expired(void *map, int *key, struct bpf_timer *timer)
 		scx_bpf_exit(nr_expiries, "slot %d expired", *key);
 	/* 0, 1 and a number that nothing has, in turn. */
 	__builtin_memset(&value, nr_expiries % 3 == 2 ? 0x55 : 0, sizeof(value));
-	value.timer.id += nr_expiries % 3 == 1;
-	value.lock.id += nr_expiries % 3 == 1;
+	*(u64 *)&value.timer += nr_expiries % 3 == 1;
+	*(u32 *)&value.lock += nr_expiries % 3 == 1;
 	value.nr_expiries = nr_expiries;
 	bpf_map_update_elem(&slots, key, &value, BPF_ANY);
 	if (bpf_timer_init(timer, &slots, 1) != -EBUSY)

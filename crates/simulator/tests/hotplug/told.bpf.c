@@ -24,7 +24,7 @@ static s32 *held_by(s32 cpu)
 
 s32 BPF_STRUCT_OPS(told_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	return p->pid % (s32)scx_bpf_nr_cpu_ids();
+	return (s32)((u32)p->pid % scx_bpf_nr_cpu_ids());
 }
 
 void BPF_STRUCT_OPS(told_enqueue, struct task_struct *p, u64 enq_flags)

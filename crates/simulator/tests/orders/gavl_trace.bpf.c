@@ -24,22 +24,41 @@ static u64 rank_of(u32 n)
 	return waiting_of(n)->vruntime;
 }
 
-/* The height of a subtree; an error if a node has a wrong parent, side or difference. */
-static s32 height(u32 n, u32 parent, u32 side)
-{
-	s32 left, right;
+static u32 found[MODEL_MAX];
+static s32 heights[MODEL_MAX + 1];
 
-	if (!n)
-		return 0;
-	left = height(child(n, LEFT), n, LEFT);
-	right = height(child(n, RIGHT), n, RIGHT);
-	if (parent && node(n)->side != side)
-		scx_bpf_error("step %llu: node %u hangs on side %u, not %u", step, n, node(n)->side,
-			      side);
-	if (node(n)->parent != parent || node(n)->hdiff != left - right)
-		scx_bpf_error("step %llu: node %u has parent %u and hdiff %d, not %u and %d", step,
-			      n, node(n)->parent, node(n)->hdiff, parent, left - right);
-	return 1 + max(left, right);
+/* The height of the tree; an error if a node has a wrong parent, side or difference. Parents are
+ * found before their children, so that heights come in the other order. */
+static s32 height(u32 root)
+{
+	u32 nr = 0, at, side;
+
+	if (root)
+		found[nr++] = root;
+	for (at = 0; at < nr; at++) {
+		for (side = LEFT; side <= RIGHT; side++) {
+			u32 n = child(found[at], side);
+
+			if (!n)
+				continue;
+			if (node(n)->side != side || node(n)->parent != found[at])
+				scx_bpf_error("step %llu: node %u hangs on side %u of %u, not %u",
+					      step, n, node(n)->side, node(n)->parent, side);
+			if (nr == MODEL_MAX)
+				return -1;
+			found[nr++] = n;
+		}
+	}
+	while (nr) {
+		u32 n = found[--nr];
+		s32 left = heights[child(n, LEFT)], right = heights[child(n, RIGHT)];
+
+		if (node(n)->hdiff != left - right)
+			scx_bpf_error("step %llu: node %u has hdiff %d, not %d", step, n,
+				      node(n)->hdiff, left - right);
+		heights[n] = 1 + max(left, right);
+	}
+	return root ? heights[root] : 0;
 }
 
 /* Levels of the highest AVL tree of `nr` nodes: one with h levels has at least as many nodes as
@@ -60,7 +79,7 @@ static s32 avl_levels(u32 nr)
 
 static void check_structure(void)
 {
-	levels_over = max(levels_over, height(trees[0].root, NO_NODE, LEFT) - avl_levels(nr_model));
+	levels_over = max(levels_over, height(trees[0].root) - avl_levels(nr_model));
 }
 
 static void report(void)

@@ -70,8 +70,10 @@ static void take(u32 at)
 
 	order_remove(0, n);
 	spare[nr_spare++] = n;
-	for (nr_model--; at < nr_model; at++)
+	for (nr_model--; at < nr_model; at++) {
 		model[at] = model[at + 1];
+		asm volatile("" ::: "memory"); /* no call of memmove, which BPF has not */
+	}
 }
 
 static void check(void)
@@ -131,7 +133,6 @@ static void drain(void)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(trace_init)
 {
-	void (*const patterns[PATTERNS])(void) = {mixed, hold, storm, drain};
 	u32 n;
 
 	if (order_create(0) || !tunable_is_within(pattern, 0, PATTERNS - 1) ||
@@ -143,7 +144,19 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(trace_init)
 	while ((pattern == HOLD || pattern == STORM) && nr_spare)
 		add(random_below(keys));
 	for (step = 0; step < steps; step++) {
-		patterns[pattern]();
+		switch (pattern) {
+		case HOLD:
+			hold();
+			break;
+		case STORM:
+			storm();
+			break;
+		case DRAIN:
+			drain();
+			break;
+		default:
+			mixed();
+		}
 		check();
 	}
 	report();

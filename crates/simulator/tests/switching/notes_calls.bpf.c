@@ -54,7 +54,11 @@ s32 BPF_STRUCT_OPS(notes_calls_select_cpu, struct task_struct *p, s32 prev_cpu, 
 
 void BPF_STRUCT_OPS(notes_calls_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	scx_bpf_exit(0, "%s", calls);
+	const char *text = calls;
+
+	/* A constant address would stand in .rodata, where a kernel's loader puts none. */
+	asm volatile("" : "+r"(text));
+	scx_bpf_exit(0, "%s", text);
 }
 
 SCX_OPS_DEFINE(notes_calls_ops,

@@ -1,0 +1,344 @@
+//! What an object may call: the kernel's functions and helpers, by name.
+//!
+//! Arguments are checked here: a pointer must lead to as many bytes of the memory as the call
+//! takes, and to a task where it takes one.
+
+mod masks;
+mod messages;
+mod values;
+mod walks;
+
+pub use masks::OwnMasks;
+pub use walks::Walks;
+
+use crate::kernel::Kernel;
+use crate::kernel_calls::{cpus, queues};
+use bytecode::{FaultKind, Run, Stop};
+use policy::abi::{CpuMask, Host, Task};
+
+/// A program of a policy that runs.
+type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
+/// What answers a call.
+type Call = fn(&mut Calling<'_, '_>, [u64; 5]) -> Result<u64, Stop>;
+
+/// What stands for the first map; no address.
+const MAPS_BEGIN: u64 = 0xe000_0000_0000_0000;
+/// From one map to the next.
+const MAPS_STEP: u64 = 16;
+
+/// What stands for the map with this number in an object.
+pub fn map_token(number: usize) -> u64 {
+    MAPS_BEGIN + number as u64 * MAPS_STEP
+}
+
+/// Helpers by their numbers. Source: Linux, include/uapi/linux/bpf.h, `___BPF_FUNC_MAPPER`.
+pub const HELPERS: &[(i32, &str)] = &[
+    (1, "bpf_map_lookup_elem"),
+    (2, "bpf_map_update_elem"),
+    (3, "bpf_map_delete_elem"),
+    (5, "bpf_ktime_get_ns"),
+    (7, "bpf_get_prandom_u32"),
+    (8, "bpf_get_smp_processor_id"),
+    (14, "bpf_get_current_pid_tgid"),
+    (93, "bpf_spin_lock"),
+    (94, "bpf_spin_unlock"),
+    (113, "bpf_probe_read_kernel"),
+    (115, "bpf_probe_read_kernel_str"),
+    (118, "bpf_jiffies64"),
+    (156, "bpf_task_storage_get"),
+    (157, "bpf_task_storage_delete"),
+    (158, "bpf_get_current_task_btf"),
+    (169, "bpf_timer_init"),
+    (170, "bpf_timer_set_callback"),
+    (171, "bpf_timer_start"),
+    (172, "bpf_timer_cancel"),
+    (177, "bpf_trace_vprintk"),
+    (194, "bpf_kptr_xchg"),
+    (195, "bpf_map_lookup_percpu_elem"),
+];
+
+/// All calls, helpers included. Names that older releases of Linux have stand beside the newer.
+pub const CALLS: &[(&str, Call)] = &[
+    // Time, CPUs, tasks.
+    ("scx_bpf_now", |run, _| Ok(run.host.host.now_ns)),
+    ("bpf_ktime_get_ns", |run, _| Ok(run.host.host.now_ns)),
+    ("bpf_jiffies64", |run, _| Ok(run.host.host.now_ns / run.host.tick_period_ns())),
+    ("bpf_get_smp_processor_id", |run, _| Ok(run.host.host.cpu as u64)),
+    ("scx_bpf_nr_cpu_ids", |run, _| Ok(run.host.host.nr_cpu_ids.into())),
+    ("bpf_get_current_task_btf", |run, _| Ok(shown(run, run.host.host.current))),
+    ("bpf_get_current_pid_tgid", |run, _| {
+        // SAFETY: the current task is set before any operation runs.
+        let (pid, tgid) = unsafe { ((*run.host.host.current).pid, (*run.host.host.current).tgid) };
+        Ok((tgid as u64) << 32 | u64::from(pid as u32))
+    }),
+    ("scx_bpf_task_cpu", |run, [p, ..]| {
+        // SAFETY: a task, which is not null.
+        Ok(unsafe { (*some_task(run, p)?).cpu } as u32 as u64)
+    }),
+    ("scx_bpf_task_running", |run, [p, ..]| {
+        // SAFETY: as above.
+        Ok(u64::from(unsafe { (*some_task(run, p)?).on_cpu } != 0))
+    }),
+    ("scx_bpf_cpu_curr", cpu_curr),
+    ("scx_bpf_cpu_rq", |run, given| {
+        let task = cpu_curr(run, given)?;
+        Ok(run.host.rq_of(task))
+    }),
+    ("scx_bpf_cpuperf_cap", |_, _| Ok(CPUPERF_ONE)),
+    ("scx_bpf_cpuperf_cur", |_, _| Ok(CPUPERF_ONE)),
+    ("scx_bpf_cpuperf_set", |_, _| Ok(0)),
+    ("bpf_task_from_pid", |run, [pid, ..]| {
+        // SAFETY: as in `kernel`.
+        let task = unsafe { cpus::task_from_pid(kernel(run), pid as i32) };
+        Ok(shown(run, task))
+    }),
+    ("bpf_task_acquire", |_, [p, ..]| Ok(p)),
+    ("bpf_task_release", |_, _| Ok(0)),
+    ("bpf_rcu_read_lock", |_, _| Ok(0)),
+    ("bpf_rcu_read_unlock", |_, _| Ok(0)),
+    ("bpf_get_prandom_u32", |run, _| Ok(run.host.random.next_u64() >> 32)),
+    // Dispatch queues.
+    ("scx_bpf_create_dsq", |run, [id, node, ..]| {
+        // SAFETY: as in `kernel`.
+        Ok(unsafe { queues::create_dsq(kernel(run), id, node as i32) } as u64)
+    }),
+    ("scx_bpf_destroy_dsq", |run, [id, ..]| {
+        // SAFETY: as in `kernel`.
+        unsafe { queues::destroy_dsq(kernel(run), id) };
+        Ok(0)
+    }),
+    ("scx_bpf_dsq_insert___v2", insert),
+    ("scx_bpf_dsq_insert", insert),
+    ("scx_bpf_dispatch", insert),
+    ("__scx_bpf_dsq_insert_vtime", |run, [p, arguments, ..]| {
+        let [dsq, slice, vtime, flags] = words(run, arguments)?;
+        insert_vtime(run, [p, dsq, slice, vtime, flags])
+    }),
+    ("scx_bpf_dsq_insert_vtime", insert_vtime),
+    ("scx_bpf_dispatch_vtime", insert_vtime),
+    ("scx_bpf_dsq_nr_queued", |run, [id, ..]| {
+        // SAFETY: as in `kernel`.
+        Ok(unsafe { queues::dsq_nr_queued(kernel(run), id) } as u64)
+    }),
+    ("scx_bpf_dsq_move_to_local___v2", move_to_local),
+    ("scx_bpf_dsq_move_to_local", move_to_local),
+    ("scx_bpf_consume", move_to_local),
+    ("scx_bpf_dispatch_nr_slots", |run, _| {
+        // SAFETY: as in `kernel`.
+        Ok(unsafe { queues::dispatch_nr_slots(kernel(run)) }.into())
+    }),
+    ("scx_bpf_dispatch_cancel", |run, _| {
+        // SAFETY: as in `kernel`.
+        unsafe { queues::dispatch_cancel(kernel(run)) };
+        Ok(0)
+    }),
+    ("scx_bpf_reenqueue_local", |run, _| {
+        // SAFETY: as in `kernel`.
+        Ok(unsafe { queues::reenqueue_local(kernel(run)) }.into())
+    }),
+    ("scx_bpf_task_set_slice", |run, [p, slice, ..]| {
+        // SAFETY: a task, which is not null.
+        unsafe { (*some_task(run, p)?).scx.slice = slice };
+        Ok(1)
+    }),
+    ("scx_bpf_task_set_dsq_vtime", |run, [p, vtime, ..]| {
+        // SAFETY: as above.
+        unsafe { (*some_task(run, p)?).scx.dsq_vtime = vtime };
+        Ok(1)
+    }),
+    ("bpf_iter_scx_dsq_new", walks::begin),
+    ("bpf_iter_scx_dsq_next", walks::next),
+    ("bpf_iter_scx_dsq_destroy", walks::end),
+    ("scx_bpf_dsq_move", |run, given| walks::move_task(run, given, false)),
+    ("scx_bpf_dispatch_from_dsq", |run, given| walks::move_task(run, given, false)),
+    ("scx_bpf_dsq_move_vtime", |run, given| walks::move_task(run, given, true)),
+    ("scx_bpf_dispatch_vtime_from_dsq", |run, given| walks::move_task(run, given, true)),
+    ("scx_bpf_dsq_move_set_slice", walks::set_slice),
+    ("scx_bpf_dispatch_from_dsq_set_slice", walks::set_slice),
+    ("scx_bpf_dsq_move_set_vtime", walks::set_vtime),
+    ("scx_bpf_dispatch_from_dsq_set_vtime", walks::set_vtime),
+    ("bpf_iter_num_new", walks::numbers_begin),
+    ("bpf_iter_num_next", walks::numbers_next),
+    ("bpf_iter_num_destroy", |_, _| Ok(0)),
+    // Idle CPUs and kicks.
+    ("scx_bpf_kick_cpu", |run, [cpu, flags, ..]| {
+        // SAFETY: as in `kernel`.
+        unsafe { cpus::kick_cpu(kernel(run), cpu as i32, flags) };
+        Ok(0)
+    }),
+    ("scx_bpf_select_cpu_dfl", |run, [p, prev, flags, is_idle, _]| {
+        let (p, is_idle) = (task(run, p)?, writable::<bool>(run, is_idle)?);
+        // SAFETY: as in `kernel`; a byte of the policy's own.
+        Ok(unsafe { cpus::select_cpu_dfl(kernel(run), p, prev as i32, flags, is_idle) } as u64)
+    }),
+    ("__scx_bpf_select_cpu_and", |run, [p, allowed, arguments, ..]| {
+        let [prev, wake_flags, flags] = words(run, arguments)?;
+        select_cpu_and(run, [p, prev, wake_flags, allowed, flags])
+    }),
+    ("scx_bpf_select_cpu_and", select_cpu_and),
+    ("scx_bpf_test_and_clear_cpu_idle", |run, [cpu, ..]| {
+        // SAFETY: as in `kernel`.
+        Ok(unsafe { cpus::test_and_clear_cpu_idle(kernel(run), cpu as i32) }.into())
+    }),
+    ("scx_bpf_pick_idle_cpu", |run, [allowed, flags, ..]| {
+        let allowed = mask(run, allowed)?;
+        // SAFETY: as in `kernel`; a mask.
+        Ok(unsafe { cpus::pick_idle_cpu(kernel(run), allowed, flags) } as u64)
+    }),
+    ("scx_bpf_pick_any_cpu", |run, [allowed, flags, ..]| {
+        let allowed = mask(run, allowed)?;
+        // SAFETY: as above.
+        Ok(unsafe { cpus::pick_any_cpu(kernel(run), allowed, flags) } as u64)
+    }),
+    ("scx_bpf_get_idle_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cpus))),
+    ("scx_bpf_get_idle_smtmask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cores))),
+    ("scx_bpf_put_idle_cpumask", |_, _| Ok(0)),
+    ("scx_bpf_get_online_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.online))),
+    ("scx_bpf_get_possible_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.possible))),
+    ("scx_bpf_put_cpumask", |_, _| Ok(0)),
+    // Sets of CPUs.
+    ("bpf_cpumask_test_cpu", masks::test_cpu),
+    ("bpf_cpumask_first", masks::first),
+    ("bpf_cpumask_any_distribute", masks::first),
+    ("bpf_cpumask_first_zero", masks::first_zero),
+    ("bpf_cpumask_first_and", masks::first_and),
+    ("bpf_cpumask_any_and_distribute", masks::first_and),
+    ("bpf_cpumask_weight", masks::weight),
+    ("bpf_cpumask_empty", masks::empty),
+    ("bpf_cpumask_full", masks::full),
+    ("bpf_cpumask_intersects", masks::intersects),
+    ("bpf_cpumask_subset", masks::subset),
+    ("bpf_cpumask_equal", masks::equal),
+    ("bpf_cpumask_create", masks::create),
+    ("bpf_cpumask_acquire", masks::acquire),
+    ("bpf_cpumask_release", masks::release),
+    ("bpf_cpumask_set_cpu", masks::set_cpu),
+    ("bpf_cpumask_clear_cpu", masks::clear_cpu),
+    ("bpf_cpumask_test_and_set_cpu", masks::test_and_set_cpu),
+    ("bpf_cpumask_test_and_clear_cpu", masks::test_and_clear_cpu),
+    ("bpf_cpumask_clear", masks::clear),
+    ("bpf_cpumask_setall", masks::set_all),
+    ("bpf_cpumask_and", masks::and),
+    ("bpf_cpumask_or", masks::or),
+    ("bpf_cpumask_xor", masks::xor),
+    ("bpf_cpumask_copy", masks::copy),
+    // Maps, timers, locks.
+    ("bpf_task_storage_get", values::storage_get),
+    ("bpf_task_storage_delete", values::storage_delete),
+    ("bpf_map_lookup_elem", values::lookup),
+    ("bpf_map_lookup_percpu_elem", values::lookup_of_cpu),
+    ("bpf_map_update_elem", values::update),
+    ("bpf_map_delete_elem", values::delete),
+    ("bpf_kptr_xchg", values::exchange),
+    ("bpf_probe_read_kernel", values::read),
+    ("bpf_probe_read_kernel_str", values::read_text),
+    ("bpf_timer_init", values::timer_init),
+    ("bpf_timer_set_callback", values::timer_set_callback),
+    ("bpf_timer_start", values::timer_start),
+    ("bpf_timer_cancel", values::timer_cancel),
+    ("bpf_spin_lock", values::lock),
+    ("bpf_spin_unlock", values::unlock),
+    // Messages and the end.
+    ("scx_bpf_error_bstr", messages::error),
+    ("scx_bpf_exit_bstr", messages::exit),
+    ("bpf_trace_vprintk", messages::print),
+];
+
+/// Simulated CPUs have one speed each; a request for another changes nothing.
+const CPUPERF_ONE: u64 = 1024;
+
+/// The kernel as its calls take it: they borrow it again, and nobody else uses it meanwhile.
+fn kernel(run: &mut Calling<'_, '_>) -> *mut Host {
+    std::ptr::from_mut(&mut *run.host).cast()
+}
+
+/// What a program is shown for an address; 0 for none.
+fn shown<T>(run: &Calling<'_, '_>, at: *const T) -> u64 {
+    if at.is_null() { 0 } else { run.host.visible.address(at) }
+}
+
+fn refused(why: String) -> Stop {
+    FaultKind::Refused(why).into()
+}
+
+/// The task at an address; null for NULL, which the calls themselves refuse.
+fn task(run: &Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop> {
+    if address == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    let found = run.host.task_at(address);
+    found.ok_or_else(|| refused(format!("{address:#x} is given for a task and is none")))
+}
+
+fn some_task(run: &Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop> {
+    let found = run.host.task_at(address);
+    found.ok_or_else(|| refused(format!("{address:#x} is given for a task and is none")))
+}
+
+/// Bytes that a call reads.
+fn readable<T>(run: &Calling<'_, '_>, address: u64) -> Result<*const T, Stop> {
+    let at = at(run, address, size_of::<T>(), align_of::<T>(), false)?;
+    Ok(at.cast_const().cast())
+}
+
+/// Bytes that a call writes.
+fn writable<T>(run: &Calling<'_, '_>, address: u64) -> Result<*mut T, Stop> {
+    Ok(at(run, address, size_of::<T>(), align_of::<T>(), true)?.cast())
+}
+
+fn at(
+    run: &Calling<'_, '_>,
+    address: u64,
+    bytes: usize,
+    alignment: usize,
+    write: bool,
+) -> Result<*mut u8, Stop> {
+    let found = run.host.visible.find(address, bytes, write);
+    let found = found.filter(|_| address.is_multiple_of(alignment as u64));
+    found.ok_or_else(|| FaultKind::Memory { address, bytes: bytes as u64, write }.into())
+}
+
+fn mask(run: &Calling<'_, '_>, address: u64) -> Result<*const CpuMask, Stop> {
+    readable(run, address)
+}
+
+/// Words that a call takes in a structure.
+fn words<const COUNT: usize>(run: &Calling<'_, '_>, address: u64) -> Result<[u64; COUNT], Stop> {
+    // SAFETY: so many words are there.
+    Ok(unsafe { readable::<[u64; COUNT]>(run, address)?.read_unaligned() })
+}
+
+fn cpu_curr(run: &mut Calling<'_, '_>, [cpu, ..]: [u64; 5]) -> Result<u64, Stop> {
+    // SAFETY: as in `kernel`.
+    let task = unsafe { cpus::cpu_curr(kernel(run), cpu as i32) };
+    Ok(shown(run, task))
+}
+
+fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [p, dsq, slice, flags, _] = given;
+    let p = task(run, p)?;
+    // SAFETY: as in `kernel`; a task or null.
+    unsafe { queues::dsq_insert(kernel(run), p, dsq, slice, flags) };
+    Ok(1)
+}
+
+fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [p, dsq, slice, vtime, flags] = given;
+    let p = task(run, p)?;
+    // SAFETY: as above.
+    unsafe { queues::dsq_insert_vtime(kernel(run), p, dsq, slice, vtime, flags) };
+    Ok(1)
+}
+
+fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, Stop> {
+    // SAFETY: as in `kernel`.
+    Ok(unsafe { queues::dsq_move_to_local(kernel(run), id) }.into())
+}
+
+fn select_cpu_and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [p, prev, wake_flags, allowed, flags] = given;
+    let (p, allowed) = (task(run, p)?, mask(run, allowed)?);
+    // SAFETY: as in `kernel`; a task or null, and a mask.
+    Ok(unsafe { cpus::select_cpu_and(kernel(run), p, prev as i32, wake_flags, allowed, flags) }
+        as u64)
+}

@@ -1,0 +1,205 @@
+//! Sets of CPUs: those of the machine, which a policy reads, and its own, which it may change.
+
+use super::{Calling, mask, refused};
+use crate::visible::Placed;
+use bytecode::Stop;
+use policy::abi::CpuMask;
+use std::collections::BTreeMap;
+
+/// Sets of its own that a policy may have at once.
+const MASKS_MAX: usize = 1 << 16;
+
+/// Sets of CPUs that the policy made.
+#[derive(Debug, Default)]
+pub struct OwnMasks {
+    /// How many hold each, by its address.
+    users: BTreeMap<u64, u32>,
+    /// Those that nobody holds.
+    free: Vec<Placed<CpuMask>>,
+    /// Those that somebody holds.
+    used: BTreeMap<u64, Placed<CpuMask>>,
+}
+
+/// A copy of a set, as far as the machine has CPUs.
+fn read(run: &Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
+    // SAFETY: a mask, which is copied.
+    Ok(unsafe { *mask(run, address)? })
+}
+
+fn nr_cpus(run: &Calling<'_, '_>) -> u64 {
+    run.host.host.nr_cpu_ids.into()
+}
+
+/// The first CPU that `words` has, in words that the machine's CPUs reach; their number if none.
+fn first_of(run: &Calling<'_, '_>, words: impl Fn(usize) -> u64) -> u64 {
+    let nr_cpus = nr_cpus(run);
+    let found = (0..nr_cpus.div_ceil(64)).find_map(|word| {
+        let bits = words(word as usize);
+        (bits != 0).then(|| word * 64 + u64::from(bits.trailing_zeros()))
+    });
+    found.unwrap_or(nr_cpus)
+}
+
+pub(super) fn test_cpu(run: &mut Calling<'_, '_>, [cpu, at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    // SAFETY: a mask; nobody writes it meanwhile.
+    Ok(unsafe { &*mask(run, at)? }.has(cpu as u32 as usize).into())
+}
+
+pub(super) fn first(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let mask = read(run, at)?;
+    Ok(first_of(run, |word| mask.bits[word]))
+}
+
+/// May be the number of CPUs or beyond, as in the kernel: then all are set.
+pub(super) fn first_zero(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let mask = read(run, at)?;
+    Ok(first_of(run, |word| !mask.bits[word]))
+}
+
+pub(super) fn first_and(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let (a, b) = (read(run, a)?, read(run, b)?);
+    Ok(first_of(run, |word| a.bits[word] & b.bits[word]))
+}
+
+pub(super) fn weight(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    Ok(read(run, at)?.weight().into())
+}
+
+pub(super) fn empty(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    Ok((first(run, given)? >= nr_cpus(run)).into())
+}
+
+pub(super) fn full(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    Ok((first_zero(run, given)? >= nr_cpus(run)).into())
+}
+
+pub(super) fn intersects(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    Ok((first_and(run, given)? < nr_cpus(run)).into())
+}
+
+pub(super) fn subset(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let (a, b) = (read(run, a)?, read(run, b)?);
+    Ok((first_of(run, |word| a.bits[word] & !b.bits[word]) >= nr_cpus(run)).into())
+}
+
+pub(super) fn equal(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let (a, b) = (read(run, a)?, read(run, b)?);
+    Ok((first_of(run, |word| a.bits[word] ^ b.bits[word]) >= nr_cpus(run)).into())
+}
+
+// ---- a policy's own -----------------------------------------------------------------------------
+
+pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop> {
+    let kernel = &mut *run.host;
+    let masks = &mut kernel.own_masks;
+    if masks.used.len() >= MASKS_MAX {
+        return Ok(0);
+    }
+    let mut mask = masks.free.pop().unwrap_or_else(|| kernel.visible.place(CpuMask::EMPTY));
+    *mask = CpuMask::EMPTY;
+    let address = kernel.visible.address(mask.address());
+    masks.users.insert(address, 1);
+    masks.used.insert(address, mask);
+    Ok(address)
+}
+
+fn users<'a>(run: &'a mut Calling<'_, '_>, at: u64) -> Result<&'a mut u32, Stop> {
+    let users = run.host.own_masks.users.get_mut(&at);
+    users.ok_or_else(|| refused(format!("{at:#x} is given for a mask of its own and is none")))
+}
+
+pub(super) fn acquire(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    *users(run, at)? += 1;
+    Ok(at)
+}
+
+pub(super) fn release(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let users = users(run, at)?;
+    *users -= 1;
+    if *users == 0 {
+        let masks = &mut run.host.own_masks;
+        masks.users.remove(&at);
+        masks.free.extend(masks.used.remove(&at));
+    }
+    Ok(0)
+}
+
+fn own<'a>(run: &'a mut Calling<'_, '_>, at: u64) -> Result<&'a mut CpuMask, Stop> {
+    let mask = run.host.own_masks.used.get_mut(&at);
+    let mask = mask.map(|mask| &mut **mask);
+    mask.ok_or_else(|| refused(format!("{at:#x} is given for a mask of its own and is none")))
+}
+
+fn change(
+    run: &mut Calling<'_, '_>,
+    [cpu, at, ..]: [u64; 5],
+    change: impl Fn(&mut CpuMask, usize),
+) -> Result<u64, Stop> {
+    let (cpu, nr_cpus) = (cpu as u32, run.host.host.nr_cpu_ids);
+    let mask = own(run, at)?;
+    let before = mask.has(cpu as usize);
+    if cpu < nr_cpus {
+        change(mask, cpu as usize);
+    }
+    Ok(before.into())
+}
+
+pub(super) fn set_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    change(run, given, CpuMask::set).map(|_| 0)
+}
+
+pub(super) fn clear_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    change(run, given, CpuMask::clear).map(|_| 0)
+}
+
+pub(super) fn test_and_set_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    change(run, given, CpuMask::set)
+}
+
+pub(super) fn test_and_clear_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    change(run, given, CpuMask::clear)
+}
+
+pub(super) fn clear(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    *own(run, at)? = CpuMask::EMPTY;
+    Ok(0)
+}
+
+pub(super) fn set_all(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let nr_cpus = run.host.host.nr_cpu_ids;
+    let mask = own(run, at)?;
+    (0..nr_cpus as usize).for_each(|cpu| mask.set(cpu));
+    Ok(0)
+}
+
+fn combine(
+    run: &mut Calling<'_, '_>,
+    [to, a, b, ..]: [u64; 5],
+    combined: impl Fn(u64, u64) -> u64,
+) -> Result<u64, Stop> {
+    let (a, b) = (read(run, a)?, read(run, b)?);
+    for (word, (a, b)) in own(run, to)?.bits.iter_mut().zip(a.bits.into_iter().zip(b.bits)) {
+        *word = combined(a, b);
+    }
+    Ok(0)
+}
+
+/// 1 if the result holds a CPU.
+pub(super) fn and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    combine(run, given, |a, b| a & b)?;
+    Ok(1 - empty(run, given)?)
+}
+
+pub(super) fn or(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    combine(run, given, |a, b| a | b)
+}
+
+pub(super) fn xor(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    combine(run, given, |a, b| a ^ b)
+}
+
+pub(super) fn copy(run: &mut Calling<'_, '_>, [to, from, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let from = read(run, from)?;
+    *own(run, to)? = from;
+    Ok(0)
+}

@@ -1,0 +1,197 @@
+//! Calls on maps, timers, locks and memory.
+
+use super::{
+    Calling, MAPS_BEGIN, MAPS_STEP, at, kernel, refused, shown, some_task, task, writable,
+};
+use crate::kernel_calls::memory;
+use crate::policy_maps::{errno, kind};
+use bytecode::Stop;
+use policy::abi::{Map, SpinLock, Timer};
+
+/// `BPF_LOCAL_STORAGE_GET_F_CREATE`
+const CREATE: u64 = 1;
+
+/// The map that a number stands for.
+fn map(run: &Calling<'_, '_>, token: u64) -> Result<*mut Map, Stop> {
+    let number = token.checked_sub(MAPS_BEGIN).filter(|at| at.is_multiple_of(MAPS_STEP));
+    let found = number.and_then(|at| run.host.maps.view((at / MAPS_STEP) as usize));
+    found.ok_or_else(|| refused(format!("{token:#x} is given for a map and is none")))
+}
+
+/// What a call may read or write of a map. The view never moves.
+fn view<'a>(map: *mut Map) -> &'a Map {
+    // SAFETY: maps live as long as the copy of the policy that runs, and no call writes a view.
+    unsafe { &*map }
+}
+
+pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [token, p, initial, flags, _] = given;
+    let map = map(run, token)?;
+    if view(map).kind != kind::TASK_STORAGE {
+        return Err(refused("bpf_task_storage_get() of another kind of map".to_owned()));
+    }
+    if p == 0 {
+        return Ok(0);
+    }
+    let p = some_task(run, p)?;
+    // SAFETY: a task.
+    let value = unsafe { (*p).storage[view(map).index as usize] };
+    if !value.is_null() || flags & CREATE == 0 {
+        return Ok(value.addr() as u64);
+    }
+    // SAFETY: as in `kernel`; a map and a task.
+    let value = unsafe { memory::task_storage_create(kernel(run), map, p) };
+    if !value.is_null() && initial != 0 {
+        let bytes = view(map).value_size as usize;
+        let from = at(run, initial, bytes, 1, false)?;
+        // SAFETY: both are as long; a value may be given for itself.
+        unsafe { value.copy_from(from, bytes) };
+    }
+    Ok(shown(run, value))
+}
+
+pub(super) fn storage_delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let (map, p) = (map(run, given[0])?, task(run, given[1])?);
+    // SAFETY: as in `kernel`; a map, and a task or null.
+    unsafe { memory::task_storage_delete(kernel(run), map, p) };
+    Ok(0)
+}
+
+/// The key of a map at an address.
+fn key(run: &Calling<'_, '_>, map: *mut Map, address: u64) -> Result<*mut u8, Stop> {
+    at(run, address, view(map).key_size as usize, 1, false)
+}
+
+fn value_of_cpu(run: &Calling<'_, '_>, map: *mut Map, address: u64, cpu: u64) -> Result<u64, Stop> {
+    let key = key(run, map, address)?;
+    let map = view(map);
+    if map.key_size != 4 {
+        return Err(refused("a map whose values have no numbers is asked for one".to_owned()));
+    }
+    // SAFETY: the key was found, and arrays have keys of four bytes.
+    let key = unsafe { key.cast::<u32>().read_unaligned() };
+    if key >= map.max_entries || cpu >= run.host.host.nr_cpu_ids.into() || map.values.is_null() {
+        return Ok(0);
+    }
+    let offset = cpu * map.cpu_stride + u64::from(key) * u64::from(map.value_stride);
+    Ok(run.host.visible.address(map.values) + offset)
+}
+
+pub(super) fn lookup(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let map = map(run, given[0])?;
+    if view(map).kind == kind::HASH {
+        let key = key(run, map, given[1])?;
+        // SAFETY: as in `kernel`; a key of the map's.
+        let value = unsafe { memory::hash_lookup(kernel(run), map, key) };
+        return Ok(shown(run, value));
+    }
+    let cpu = run.host.host.cpu as u64;
+    value_of_cpu(run, map, given[1], cpu)
+}
+
+pub(super) fn lookup_of_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let map = map(run, given[0])?;
+    value_of_cpu(run, map, given[1], u64::from(given[2] as u32))
+}
+
+pub(super) fn update(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [token, key_at, value, flags, _] = given;
+    let map = map(run, token)?;
+    let key = key(run, map, key_at)?;
+    let value = at(run, value, view(map).value_size as usize, 1, false)?;
+    // SAFETY: as in `kernel`; a key and a value of the map's.
+    Ok(unsafe { memory::map_update(kernel(run), map, key, value, flags) } as u64)
+}
+
+pub(super) fn delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let map = map(run, given[0])?;
+    let key = key(run, map, given[1])?;
+    // SAFETY: as above.
+    Ok(unsafe { memory::map_delete(kernel(run), map, key) } as u64)
+}
+
+pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let slot = writable::<u64>(run, given[0])?;
+    // SAFETY: a word of the policy's own.
+    Ok(unsafe { std::mem::replace(&mut *slot, given[1]) })
+}
+
+/// `bpf_probe_read_kernel`: zeros for what cannot be read.
+pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let bytes = given[1] as u32 as usize;
+    let to = at(run, given[0], bytes, 1, true)?;
+    let Some(from) = run.host.visible.find(given[2], bytes, false) else {
+        // SAFETY: so many bytes of the policy's own.
+        unsafe { to.write_bytes(0, bytes) };
+        return Ok(-errno::EFAULT as u64);
+    };
+    // SAFETY: both are as long; they may overlap.
+    unsafe { to.copy_from(from, bytes) };
+    Ok(0)
+}
+
+/// `bpf_probe_read_kernel_str`: bytes copied, the closing zero included.
+pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let bytes = given[1] as u32 as usize;
+    let to = at(run, given[0], bytes, 1, true)?;
+    for copied in 0..bytes {
+        let from = given[2].checked_add(copied as u64);
+        let from = from.and_then(|from| run.host.visible.find(from, 1, false));
+        let Some(from) = from else {
+            // SAFETY: so many bytes of the policy's own.
+            unsafe { to.write_bytes(0, bytes) };
+            return Ok(-errno::EFAULT as u64);
+        };
+        // SAFETY: a byte that was found, and one of the policy's own.
+        let byte = unsafe { *from };
+        let last = copied + 1 == bytes;
+        // SAFETY: as above.
+        unsafe { to.add(copied).write(if last { 0 } else { byte }) };
+        if byte == 0 {
+            return Ok(copied as u64 + 1);
+        }
+    }
+    Ok(bytes as u64)
+}
+
+pub(super) fn timer_init(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let (timer, map) = (writable::<Timer>(run, given[0])?, map(run, given[1])?);
+    // SAFETY: as in `kernel`; a timer of the policy's, and a map.
+    Ok(unsafe { memory::timer_init(kernel(run), timer, map) } as u64)
+}
+
+pub(super) fn timer_set_callback(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let timer = writable::<Timer>(run, given[0])?;
+    if run.program.function_at(given[1]).is_none() {
+        return Err(refused(format!("{:#x} is given for a callback and is none", given[1])));
+    }
+    let callback = std::ptr::without_provenance_mut(given[1] as usize);
+    // SAFETY: as above.
+    Ok(unsafe { memory::timer_set_callback(kernel(run), timer, callback) } as u64)
+}
+
+pub(super) fn timer_start(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let timer = writable::<Timer>(run, given[0])?;
+    // SAFETY: as above.
+    Ok(unsafe { memory::timer_start(kernel(run), timer, given[1], given[2]) } as u64)
+}
+
+pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let timer = writable::<Timer>(run, given[0])?;
+    // SAFETY: as above.
+    Ok(unsafe { memory::timer_cancel(kernel(run), timer) } as u64)
+}
+
+pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let lock = writable::<SpinLock>(run, given[0])?;
+    // SAFETY: as in `kernel`; a lock of the policy's.
+    unsafe { memory::spin_lock(kernel(run), lock) };
+    Ok(0)
+}
+
+pub(super) fn unlock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let lock = writable::<SpinLock>(run, given[0])?;
+    // SAFETY: as above.
+    unsafe { memory::spin_unlock(kernel(run), lock) };
+    Ok(0)
+}

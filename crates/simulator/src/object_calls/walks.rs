@@ -1,0 +1,170 @@
+//! Iterators: walks over a dispatch queue, and numbers.
+//!
+//! A walk's state is the simulator's; the iterator on the policy's stack holds its number.
+
+use super::{Calling, kernel, shown, task, writable};
+use crate::kernel::Kernel;
+use crate::kernel_calls::queues;
+use crate::policy_maps::errno;
+use bytecode::Stop;
+use policy::abi::{DsqIterator, ITERATOR_CHUNK};
+
+/// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
+const NUMBERS_MAX: i64 = 8 << 20;
+
+/// Walks that are open, by their numbers less one.
+#[derive(Debug, Default)]
+pub struct Walks(Vec<Option<Box<DsqIterator>>>);
+
+impl Walks {
+    /// Ends all of them.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn add(&mut self, walk: Box<DsqIterator>) -> u64 {
+        let free = self.0.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
+        });
+        self.0[at] = Some(walk);
+        at as u64 + 1
+    }
+}
+
+fn empty() -> Box<DsqIterator> {
+    Box::new(DsqIterator {
+        dsq: std::ptr::null_mut(),
+        seq: 0,
+        steps: 0,
+        flags: 0,
+        cursor: [0; 2],
+        pending_slice: 0,
+        pending_vtime: 0,
+        next: 0,
+        filled: 0,
+        chunk: [std::ptr::null_mut(); ITERATOR_CHUNK],
+    })
+}
+
+/// The walk of an iterator; `None` for one that did not begin.
+fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<*mut DsqIterator>, Stop> {
+    let number = writable::<u64>(run, iterator)?;
+    // SAFETY: a word of the policy's own.
+    let at = unsafe { *number }.wrapping_sub(1) as usize;
+    let walk = run.host.walks.0.get_mut(at).and_then(Option::as_mut);
+    Ok(walk.map(|walk| &raw mut **walk))
+}
+
+pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [iterator, dsq, flags, ..] = given;
+    let words = writable::<[u64; 6]>(run, iterator)?;
+    let mut walk = empty();
+    // SAFETY: as in `kernel`; an iterator.
+    let answer = unsafe { queues::iter_new(kernel(run), &raw mut *walk, dsq, flags) };
+    let number = if answer == 0 { run.host.walks.add(walk) } else { 0 };
+    // SAFETY: words of the policy's own.
+    unsafe { *words = [number, 0, 0, 0, 0, 0] };
+    Ok(answer as u64)
+}
+
+pub(super) fn next(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
+    let Some(walk) = walk(run, iterator)? else { return Ok(0) };
+    loop {
+        // SAFETY: the walk is open, and nobody else uses it meanwhile.
+        let it = unsafe { &mut *walk };
+        while it.next < it.filled {
+            let p = it.chunk[it.next as usize];
+            it.next += 1;
+            it.steps += 1;
+            // SAFETY: tasks in a walk's chunk are the simulator's.
+            let entity = unsafe { &(*p).scx };
+            if entity.dsq == run.host.visible.shift.show(it.dsq) && entity.dsq_seq <= it.seq {
+                return Ok(shown(run, p));
+            }
+        }
+        // SAFETY: as in `kernel`; an iterator.
+        if !unsafe { queues::iter_fill(kernel(run), walk) } {
+            return Ok(0);
+        }
+    }
+}
+
+pub(super) fn end(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
+    if let Some(walk) = walk(run, iterator)? {
+        // SAFETY: as in `kernel`; an iterator.
+        unsafe { queues::iter_destroy(kernel(run), walk) };
+        let number = writable::<u64>(run, iterator)?;
+        // SAFETY: a word of the policy's own, which names an open walk.
+        let at = unsafe { std::mem::take(&mut *number) } as usize - 1;
+        run.host.walks.0[at] = None;
+    }
+    Ok(0)
+}
+
+pub(super) fn move_task(
+    run: &mut Calling<'_, '_>,
+    [iterator, p, dsq, flags, _]: [u64; 5],
+    by_vtime: bool,
+) -> Result<u64, Stop> {
+    let p = task(run, p)?;
+    let Some(walk) = walk(run, iterator)? else { return Ok(0) };
+    // SAFETY: as in `kernel`; an iterator, and a task or null.
+    Ok(unsafe { queues::dsq_move(kernel(run), walk, p, dsq, flags, by_vtime) }.into())
+}
+
+pub(super) fn set_slice(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    if let Some(walk) = walk(run, given[0])? {
+        // SAFETY: as above.
+        unsafe { queues::dsq_move_set_slice(kernel(run), walk, given[1]) };
+    }
+    Ok(0)
+}
+
+pub(super) fn set_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    if let Some(walk) = walk(run, given[0])? {
+        // SAFETY: as above.
+        unsafe { queues::dsq_move_set_vtime(kernel(run), walk, given[1]) };
+    }
+    Ok(0)
+}
+
+/// An iterator over numbers: the present one and the end. Source: Linux, kernel/bpf/bpf_iter.c.
+pub(super) fn numbers_begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
+    let [iterator, from, to, ..] = given;
+    let (from, to) = (from as i32, to as i32);
+    let state = writable::<[i32; 2]>(run, iterator)?;
+    let (numbers, answer) = match i64::from(to) - i64::from(from) {
+        ..0 => ([0, 0], -errno::EINVAL),
+        count if count > NUMBERS_MAX => ([0, 0], -errno::E2BIG),
+        _ => ([from.wrapping_sub(1), to], 0),
+    };
+    // SAFETY: words of the policy's own.
+    unsafe { *state = numbers };
+    Ok(answer as u64)
+}
+
+pub(super) fn numbers_next(
+    run: &mut Calling<'_, '_>,
+    [iterator, ..]: [u64; 5],
+) -> Result<u64, Stop> {
+    let state = writable::<[i32; 2]>(run, iterator)?;
+    // SAFETY: as above.
+    let [at, end] = unsafe { &mut *state };
+    if i64::from(*at) + 1 >= i64::from(*end) {
+        (*at, *end) = (0, 0);
+        return Ok(0);
+    }
+    *at += 1;
+    Ok(iterator)
+}
+
+impl Kernel<'_> {
+    /// The run queue of a CPU, as far as policies look at it: its task. It holds until the next
+    /// call.
+    pub(super) fn rq_of(&mut self, task: u64) -> u64 {
+        *self.rq = task;
+        self.visible.address(self.rq.address())
+    }
+}

@@ -1,0 +1,116 @@
+//! The operations of a policy, in whichever form it was loaded.
+
+use policy::{Native, ObjectCopy, abi};
+
+/// An operation: a function of this machine's code, by its address, or of an object's program, by
+/// its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub u64);
+
+/// `struct sched_ext_ops`, as far as the simulator calls it.
+#[derive(Clone, Copy, Debug, Default)]
+
+pub struct Operations {
+    pub select_cpu: Option<Code>,
+    pub enqueue: Option<Code>,
+    pub dequeue: Option<Code>,
+    pub dispatch: Option<Code>,
+    pub tick: Option<Code>,
+    pub runnable: Option<Code>,
+    pub running: Option<Code>,
+    pub stopping: Option<Code>,
+    pub quiescent: Option<Code>,
+    pub yield_: Option<Code>,
+    pub set_weight: Option<Code>,
+    pub set_cpumask: Option<Code>,
+    pub update_idle: Option<Code>,
+    pub init_task: Option<Code>,
+    pub exit_task: Option<Code>,
+    pub enable: Option<Code>,
+    pub disable: Option<Code>,
+    pub cpu_online: Option<Code>,
+    pub cpu_offline: Option<Code>,
+    pub init: Option<Code>,
+    pub exit: Option<Code>,
+    pub dispatch_max_batch: u32,
+    pub flags: u64,
+    pub timeout_ms: u32,
+}
+
+/// Operations that an object may have and that nothing here calls.
+pub const NEVER_CALLED: [&str; 6] =
+    ["core_sched_before", "cpu_acquire", "cpu_release", "dump", "dump_cpu", "dump_task"];
+
+macro_rules! by_name {
+    ($($name:literal $field:ident),* $(,)?) => {
+        impl Operations {
+            /// The operation of this name, to be set; `None` if there is no such operation.
+            fn named(&mut self, name: &str) -> Option<&mut Option<Code>> {
+                match name {
+                    $($name => Some(&mut self.$field),)*
+                    _ => None,
+                }
+            }
+
+            /// Those of a policy in this machine's code.
+            pub fn of_native(native: &Native) -> Operations {
+                // SAFETY: the loader promises a valid table as long as the copy lives.
+                let ops = unsafe { &*native.ops };
+                let mut all = Operations::of_numbers(ops);
+                $(all.$field = ops.$field.map(|operation| Code(operation as usize as u64));)*
+                all
+            }
+        }
+    };
+}
+
+by_name! {
+    "select_cpu" select_cpu, "enqueue" enqueue, "dequeue" dequeue, "dispatch" dispatch,
+    "tick" tick, "runnable" runnable, "running" running, "stopping" stopping,
+    "quiescent" quiescent, "yield" yield_, "set_weight" set_weight, "set_cpumask" set_cpumask,
+    "update_idle" update_idle, "init_task" init_task, "exit_task" exit_task, "enable" enable,
+    "disable" disable, "cpu_online" cpu_online, "cpu_offline" cpu_offline, "init" init,
+    "exit" exit,
+}
+
+impl Operations {
+    fn of_numbers(ops: &abi::Ops) -> Operations {
+        Operations {
+            dispatch_max_batch: ops.dispatch_max_batch,
+            flags: ops.flags,
+            timeout_ms: ops.timeout_ms,
+            ..Operations::default()
+        }
+    }
+
+    /// Those of an object; `number` gives the number that a function of the object has in its
+    /// program.
+    ///
+    /// # Errors
+    ///
+    /// The name of an operation that is unknown here.
+    pub fn of_object(
+        copy: &ObjectCopy,
+        number: impl Fn(usize) -> u64,
+    ) -> Result<Operations, String> {
+        let table = &copy.object.tables[copy.operations];
+        let value = |name: &str| {
+            let bytes = table.values.get(name).map_or(&[][..], Vec::as_slice);
+            bytes.iter().rev().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+        };
+        let mut all = Operations {
+            dispatch_max_batch: value("dispatch_max_batch") as u32,
+            flags: value("flags"),
+            timeout_ms: value("timeout_ms") as u32,
+            ..Operations::default()
+        };
+        for (name, &function) in &table.functions {
+            match all.named(name) {
+                Some(place) => *place = Some(Code(number(function))),
+                None if NEVER_CALLED.contains(&name.as_str()) => {}
+                None => return Err(name.clone()),
+            }
+        }
+        Ok(all)
+    }
+}
