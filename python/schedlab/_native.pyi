@@ -249,6 +249,12 @@ def shrink_random(
 def version() -> str:
     """Version of schedlab this module was built from."""
 
+def read_policy(path: str) -> Policy:
+    """Reads the policy in the BPF object at `path`, whose name ends in .bpf.o.
+
+    Raises PolicyError if it is no such object or holds no policy.
+    """
+
 def compile_policy(source: str, include_dirs: list[str], cache_dir: str) -> Policy:
     """Compiles the C file `source` into `cache_dir`, or takes it from there.
 

@@ -42,6 +42,9 @@ PUBLISHED = Shelf("published table", "published", ".csv")
 READ_BESIDE = (".sets.toml", ".promises.toml")
 BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
 
+# What clang makes of a policy for a kernel; the simulator runs it as it is.
+BUILT_SUFFIX = ".bpf.o"
+
 # `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
 OWN_SCHEDULER = re.compile(r"(?P<scheduler>.*)@kernel(?P<kernel>:[^/]*)?")
 
@@ -94,6 +97,7 @@ def is_path(shelf: Shelf, text: str) -> bool:
     """Whether `text` names a file rather than an entry of the catalogue."""
     if shelf is POLICIES:
         text, _ = split_set(text)
+        return "/" in text or text.endswith((shelf.suffix, BUILT_SUFFIX))
     return "/" in text or text.endswith(shelf.suffix)
 
 
@@ -128,7 +132,7 @@ def split_set(text: str) -> tuple[str, str | None]:
     belongs to a path.
     """
     policy, at, name = text.rpartition("@")
-    if not at or "/" in name or name.endswith(POLICIES.suffix):
+    if not at or "/" in name or name.endswith((POLICIES.suffix, BUILT_SUFFIX)):
         return text, None
     return policy, name
 
@@ -138,8 +142,18 @@ def label_of(text: str) -> str:
     policy, name = split_set(text)
     if not is_path(POLICIES, policy):
         return text
-    label = Path(policy).name.removesuffix(POLICIES.suffix)
+    label = stem_of(Path(policy))
     return label if name is None else f"{label}@{name}"
+
+
+def stem_of(path: Path) -> str:
+    """What the file of a policy is called without its ending."""
+    return path.name.removesuffix(POLICIES.suffix).removesuffix(BUILT_SUFFIX)
+
+
+def is_built(path: str | Path) -> bool:
+    """Whether a policy's file is the object that clang makes for a kernel, and not C."""
+    return str(path).endswith(BUILT_SUFFIX)
 
 
 def own_scheduler(text: str) -> tuple[str, str | None] | None:
@@ -178,7 +192,7 @@ def with_set(text: str) -> str:
 
 def _plain_set(path: Path) -> str | None:
     """The set that a policy's name alone means. What is wrong with its file the core will tell."""
-    name = path.name.removesuffix(POLICIES.suffix)
+    name = stem_of(path)
     with contextlib.suppress(OSError, SchedlabError):
         table = user_file.toml("sets", path.with_name(f"{name}.sets.toml"))
         if isinstance(other := table.get("same_as"), str):
@@ -261,14 +275,17 @@ def core_version() -> str:
 
 
 def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note):
-    """Compiles a policy (or takes it from the cache); raises `_native.PolicyError`.
+    """Compiles a policy (or takes it from the cache), or reads a BPF object as it is; raises
+    `_native.PolicyError`.
 
     `tell` is given the compiler's warnings, each time that the file has changed.
     """
     for suffix in READ_BESIDE:
-        beside = Path(str(path).removesuffix(POLICIES.suffix) + suffix)
+        beside = Path(path).with_name(stem_of(Path(path)) + suffix)
         if os.path.lexists(beside):
             user_file.refuse_unfit(str(beside), beside, user_file.WRITTEN_BYTES_MAX, BESIDE_HINT)
+    if is_built(path):
+        return native().read_policy(str(path))
     cache = cache_directory()
     try:
         cache.mkdir(parents=True, exist_ok=True)

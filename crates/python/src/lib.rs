@@ -43,19 +43,20 @@ struct Policy(policy::Policy);
 
 #[pymethods]
 impl Policy {
-    /// Name of its file, without `.bpf.c`.
+    /// Name of its file, without `.bpf.c` or `.bpf.o`.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Path of its C file.
+    /// Path of its C file, or of the object that was given.
     #[getter]
     fn source(&self) -> &OsStr {
         self.0.source.as_os_str()
     }
 
-    /// Digest of the preprocessed C, headers included: equal digests behave equally.
+    /// Digest of the preprocessed C, headers included, or of the object that was given: equal
+    /// digests behave equally.
     #[getter]
     fn source_digest(&self) -> &str {
         &self.0.source_digest
@@ -231,6 +232,12 @@ fn compile_policy(
     answering_signals(py, compile, policy_error).map(Policy)
 }
 
+/// Reads the policy in the BPF object at `path`, as a kernel loads it.
+#[pyfunction]
+fn read_policy(path: PathBuf) -> PyResult<Policy> {
+    policy::Policy::read(&path).map(Policy).map_err(policy_error)
+}
+
 /// Does `work`, which asks often whether it goes on; other Python threads do, and signals are
 /// answered. `told` makes an error Python's.
 fn answering_signals<T: Send, E: Send>(
@@ -343,7 +350,9 @@ fn scenario_error(error: scenario::ScenarioError) -> PyErr {
 fn simulate_error(error: SimulateError) -> PyErr {
     let message = error.to_string();
     match error {
-        SimulateError::Policy(_) | SimulateError::Map { .. } => PolicyError::new_err(message),
+        SimulateError::Policy(_) | SimulateError::Map { .. } | SimulateError::Object { .. } => {
+            PolicyError::new_err(message)
+        }
         SimulateError::Cpus { .. } | SimulateError::Workload(_) => ScenarioError::new_err(message),
     }
 }
@@ -385,6 +394,6 @@ mod _native {
     #[pymodule_export]
     use super::{
         Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,
-        load_machine, load_workload, simulate, version, workload_parameters,
+        load_machine, load_workload, read_policy, simulate, version, workload_parameters,
     };
 }

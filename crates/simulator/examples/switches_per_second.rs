@@ -34,9 +34,13 @@ fn main() {
     for name in &policies {
         let source = root.join("policies").join(format!("{name}.bpf.c"));
         let include = [root.join("policies/include")];
-        let policy =
-            policy::compile(&source, &include, &cache).unwrap_or_else(|error| stop(&error));
-        print!("{name:<14}");
+        let policy = if name.ends_with(".bpf.o") {
+            policy::Policy::read(Path::new(name))
+        } else {
+            policy::compile(&source, &include, &cache)
+        };
+        let policy = policy.unwrap_or_else(|error| stop(&error));
+        print!("{:<14}", policy.name);
         for (_, workload) in &mixes {
             let run = || {
                 simulate(&policy, &machine, workload, &Options { seed: 1, ..Options::default() })

@@ -18,6 +18,7 @@ mod idle_cpus;
 mod interface;
 mod linux_2_4;
 mod o1;
+mod objects;
 mod order_of_events;
 mod prints;
 mod published_shapes;

@@ -304,7 +304,8 @@ def _choose_policy(
     if kernel:
         kernel_platform.refuse_kernel_without_sched_ext(choice.label, kernel)
         made = str(bpf.object_of(path))
-        digest = Path(made).stem.rpartition("-")[2]
+        if not catalogue.is_built(path):
+            digest = Path(made).stem.rpartition("-")[2]
     settings = parse_settings(policy, choice.label, experiment.tunables.get(choice.label, {}))
     defaults = {tunable["name"]: tunable["default"] for tunable in policy.tunables}
     tunables = {**defaults, **set_values, **settings}

@@ -13,7 +13,7 @@ pub use runs::*;
 pub use timelines::*;
 pub use workloads::*;
 
-use policy::Policy;
+use policy::{Policy, PolicyError};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,11 @@ pub fn compile_object(source: &str) -> Policy {
 }
 
 fn build_object(source: &Path) -> Policy {
+    try_object(source).unwrap_or_else(|error| panic!("{}: {error}", source.display()))
+}
+
+/// Compiles a C file to the object that a kernel loads, and reads it.
+pub fn try_object(source: &Path) -> Result<Policy, PolicyError> {
     let made = tempfile::tempdir().expect("a folder");
     let beside = fs::read_dir(source.parent().expect("a folder")).expect("a folder");
     for file in beside.map(|one| one.expect("a file").path()) {
@@ -82,7 +87,7 @@ fn build_object(source: &Path) -> Policy {
     clang.args(["-fno-strict-aliasing", "-c", "-I"]).arg(include).arg("-o").arg(&object);
     let done = clang.arg(source).output().expect("clang-19 is installed");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    Policy::read(&object).unwrap_or_else(|error| panic!("{}: {error}", source.display()))
+    Policy::read(&object)
 }
 
 /// The shipped policy of this name.

@@ -1,0 +1,135 @@
+//! Goal: the object that a kernel loads does in the simulator what the native build does.
+
+use crate::support::{
+    MS, POLICIES, compile, compile_object, costless, once, run, task, together, try_object,
+};
+use policy::{Policy, PolicyError};
+use scenario::random_scenario;
+use simulator::{Options, Status, simulate};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Random scenarios for each policy and each of its sets; `OBJECTS_SCENARIOS` says another number.
+const SCENARIOS: u64 = 12;
+
+#[test]
+fn every_policy_and_set_does_the_same_as_an_object_in_random_scenarios() {
+    let given = std::env::var("OBJECTS_SCENARIOS").ok().and_then(|text| text.parse().ok());
+    let scenarios: u64 = given.unwrap_or(SCENARIOS);
+    for name in POLICIES {
+        let source = format!("policies/{name}.bpf.c");
+        let (native, object) = (compile(&source), compile_object(&source));
+        let sets = native.sets.iter().map(|set| set.values.clone());
+        let tunables: Vec<_> = std::iter::once(Default::default()).chain(sets).collect();
+        let next = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= scenarios {
+                            break;
+                        }
+                        let (machine, workload) = random_scenario(seed);
+                        let at = seed as usize % tunables.len();
+                        let options =
+                            Options { seed, tunables: tunables[at].clone(), ..Options::default() };
+                        let run = |policy| simulate(policy, &machine, &workload, &options);
+                        let (native, object) = (run(&native), run(&object));
+                        let (native, object) = (native.expect("it runs"), object.expect("it runs"));
+                        assert_eq!(native.error, object.error, "{name}, seed {seed}");
+                        assert_eq!(native.digest, object.digest, "{name}, seed {seed}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// A policy whose `enqueue` does something wrong in its 7th line, before it does what is right.
+fn with_mistake(before: &str, mistake: &str) -> Result<Policy, PolicyError> {
+    let text = format!(
+        "#include <scx/common.bpf.h>\n\
+         char _license[] SEC(\"license\") = \"GPL\";\n\
+         u64 total;\n\
+         {before}\n\
+         void BPF_STRUCT_OPS(wrong_enqueue, struct task_struct *p, u64 enq_flags)\n\
+         {{\n\
+         {mistake}\n\
+         scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);\n\
+         }}\n\
+         SCX_OPS_DEFINE(wrong_ops, .enqueue = (void *)wrong_enqueue, .name = \"wrong\");\n"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("wrong.bpf.c");
+    std::fs::write(&source, text).expect("a file");
+    try_object(&source)
+}
+
+fn said(policy: &Policy) -> String {
+    let workload =
+        together(vec![task("one", 0, once(&[run(MS)])), task("two", 0, once(&[run(MS)]))]);
+    match simulate(policy, &costless(1, 1000), &workload, &Options::default()) {
+        Ok(result) => {
+            assert!(result.error.is_some() || result.status == Status::Completed);
+            result.error.map_or(String::new(), |failure| failure.message)
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_no_program_may_do_ends_the_run_and_names_its_line() {
+    let mistakes = [
+        ("", "total += ((struct task_struct *)total)->pid;", "next to NULL"),
+        ("", "*(volatile u64 *)(total + 8) = 1;", "it writes 8 bytes at 0x8, next to NULL"),
+        ("", "*(volatile u64 *)(total - 8) = 1;", "next to NULL"),
+        ("", "*(volatile char *)0x123456789000 = 1;", "it writes 1 byte at 0x123456789000"),
+        ("", "total = *(volatile u64 *)&wrong_enqueue;", "it reads 8 bytes at 0xf"),
+        ("", "p->prio = 3;", "which it may only read"),
+        ("", "p->scx.weight = 3;", "which it may only read"),
+        (
+            "",
+            "*(volatile u64 *)&p->scx.slice = total; *(volatile u32 *)&p->scx.slice = 1;",
+            "only read",
+        ),
+        ("", "((u64 *)p->cpus_ptr)[0] = 3;", "which it may only read"),
+        ("const volatile u64 set_once = 1;", "*(volatile u64 *)&set_once = 2;", "only read"),
+        ("int stop;", "while (!*(volatile int *)&stop);", "has not returned after 1073741824"),
+        ("", "for (;;) asm volatile(\"\");", "has not returned after"),
+        ("", "scx_bpf_task_cpu((void *)&total);", "is given for a task and is none"),
+        ("", "scx_bpf_task_cpu((void *)p + 8);", "is given for a task and is none"),
+        ("", "bpf_cpumask_set_cpu(0, (void *)p->cpus_ptr);", "a mask of its own and is none"),
+        ("", "bpf_cpumask_weight((void *)total);", "it reads 128 bytes at 0x0, next to NULL"),
+        ("", "bpf_task_storage_get(&total, p, 0, 0);", "is given for a map and is none"),
+        ("", "bpf_timer_start((void *)p, 1, 0);", "writes 16 bytes"),
+        ("", "bpf_spin_lock((void *)8);", "next to NULL"),
+        (
+            "struct sched_entity___own { u64 vruntime; } __attribute__((preserve_access_index));",
+            "total += ((struct sched_entity___own *)&p->se)->vruntime;",
+            "vruntime",
+        ),
+        ("extern u64 scx_bpf_brew_coffee(void) __ksym;", "total += scx_bpf_brew_coffee();", "brew"),
+    ];
+    for (before, mistake, expected) in mistakes {
+        let policy = with_mistake(before, mistake).unwrap_or_else(|error| panic!("{error}"));
+        let said = said(&policy);
+        assert!(said.contains(expected), "{mistake}: {said}");
+        assert!(said.contains("wrong.bpf.c:7: wrong_enqueue: "), "{mistake}: {said}");
+    }
+}
+
+#[test]
+fn what_is_allowed_is_no_mistake() {
+    let fine = [
+        "p->scx.slice = 5; p->scx.dsq_vtime = 7; total = p->scx.dsq_vtime;",
+        "total = 100 / total; total = 5 % total;",
+        "struct task_struct *q = bpf_task_from_pid(p->pid); if (q) bpf_task_release(q);",
+        "total = bpf_cpumask_weight(p->cpus_ptr) + bpf_cpumask_first(&p->cpus_mask);",
+        "struct bpf_cpumask *m = bpf_cpumask_create(); if (m) bpf_cpumask_release(m);",
+    ];
+    for line in fine {
+        let then = format!("{line} scx_bpf_error(\"so far\");");
+        let policy = with_mistake("", &then).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(said(&policy), "scx_bpf_error (so far)", "{line}");
+    }
+}
