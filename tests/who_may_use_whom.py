@@ -9,7 +9,10 @@ CRATES = {
     "runqueue": (set(), {"bytemuck"}),
     "runqueue_c": ({"runqueue"}, set()),
     "scenario": (set(), {"libm", "serde", "sha2", "thiserror", "toml"}),
-    "policy": ({"child"}, {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"}),
+    "policy": (
+        {"bytecode", "child"},
+        {"gimli", "libc", "libloading", "object", "sha2", "thiserror", "toml"},
+    ),
     "simulator": (
         {"bytecode", "policy", "runqueue", "scenario"},
         {"hdrhistogram", "serde", "serde_json", "thiserror"},
@@ -101,10 +104,12 @@ UNSAFE_FILES = (
     "crates/runqueue/src/exact_time_ring/lanes.rs",
     # The functions that C calls, and nothing else.
     "crates/runqueue_c/src/lib.rs",
-    "crates/simulator/src/engine.rs",
     "crates/simulator/src/hooks.rs",
     "crates/simulator/src/kernel_calls.rs",
     "crates/simulator/src/kernel_calls/*.rs",
+    "crates/simulator/src/object_calls.rs",
+    "crates/simulator/src/object_calls/*.rs",
+    "crates/simulator/src/operations.rs",
     "crates/simulator/src/policy_maps.rs",
     "crates/simulator/src/visible.rs",
 )

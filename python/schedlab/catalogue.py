@@ -110,7 +110,8 @@ def find(shelf: Shelf, text: str) -> Path:
     if is_path(shelf, text):
         # Of a user that there is not, Path raises what nobody expects.
         path = Path(os.path.expanduser(text))  # noqa: PTH111
-        hint = f"give the path of a *{shelf.suffix} file, or a name: {', '.join(names(shelf))}"
+        kinds = f"*{shelf.suffix}" + (f" or *{BUILT_SUFFIX}" if shelf is POLICIES else "")
+        hint = f"give the path of a {kinds} file, or a name: {', '.join(names(shelf))}"
         what = f"{shelf.kind} file {text!r}"
         user_file.refuse_unfit(what, path, user_file.WRITTEN_BYTES_MAX, hint)
         user_file.refuse_empty(what, path, hint)

@@ -55,7 +55,7 @@ impl Policy {
         bytes: &[u8],
         text: &str,
     ) -> Result<Policy, PolicyError> {
-        let broken = |reason: String| PolicyError::Object { path: path.to_owned(), reason };
+        let broken = |reason: String| PolicyError::NoObject { path: path.to_owned(), reason };
         let object = Object::read(bytes).map_err(|error| broken(error.to_string()))?;
         let operations = object.tables.iter().position(|table| table.of == OPERATIONS);
         let Some(operations) = operations else {
@@ -189,8 +189,10 @@ impl Reader<'_> {
     fn is_const_volatile(&self, of: TypeId) -> Result<bool, BtfError> {
         let chain = self.chain(of)?;
         let has = |wanted: &Qualifier| {
-            let is = |one: &&Type| matches!(one, Type::Qualified { qualifier, .. } if qualifier == wanted);
-            chain.iter().any(is)
+            chain.iter().any(|one| match one {
+                Type::Qualified { qualifier, .. } => qualifier == wanted,
+                _ => false,
+            })
         };
         Ok(has(&Qualifier::Const) && has(&Qualifier::Volatile))
     }

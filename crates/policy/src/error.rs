@@ -101,6 +101,19 @@ pub enum PolicyError {
         policy: String,
     },
 
+    /// What was given as an object of BPF is none, or a damaged one.
+    #[error(
+        "the object {} cannot be read: {reason}\nhint: give what \
+         `clang -target bpf -O2 -g -c` made of a policy, or the policy's .bpf.c file",
+        path.display()
+    )]
+    NoObject {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// The source names no licence under which a kernel would load it.
     #[error(
         "policy {policy} {}: a kernel lets only policies under the GPL call it\n\

@@ -14,15 +14,16 @@ use crate::kernel_calls::CALLS;
 use crate::linked::{Adopted, Refusal};
 use crate::metrics::{Metrics, RunResult, Status};
 use crate::neighbours::Neighbours;
-use crate::object_calls::{OwnMasks, Walks};
 use crate::observation::Event;
 use crate::own_kicks::OwnKicks;
 use crate::place::{Place, TaskId};
+use crate::policy_state::Given;
 use crate::program::{Outcome, Takes};
 use crate::progress::Operation;
 use crate::task::Tasks;
 use crate::timer::Timer;
 use crate::visible::Visible;
+use crate::world::world;
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::Machine;
@@ -50,15 +51,13 @@ impl<'a> Kernel<'a> {
         options: &Options,
     ) -> Result<Box<Self>, Refusal> {
         let nr_cpus = machine.cpus.len();
-        let nr_nodes = machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1);
-        let mut visible = Visible::new(matches!(policy, policy::Loaded::Native(_)));
-        visible.place(machine.hz_for(name));
-        let Adopted { native, linked, ops, maps } = Adopted::new(policy, &mut visible, nr_cpus)?;
+        let (natively, hz) = (matches!(policy, policy::Loaded::Native(_)), machine.hz_for(name));
+        let mut visible = Visible::new(natively, hz);
+        let Adopted { code, ops, maps } = Adopted::new(policy, &mut visible, world(), nr_cpus)?;
         let mut kernel = Box::new(Kernel {
-            host: empty_host(nr_cpus, machine.hz_for(name)),
+            host: empty_host(nr_cpus, hz),
             tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,
-            native,
-            linked,
+            code,
             load,
             nr_restarts: 0,
             ops,
@@ -74,7 +73,7 @@ impl<'a> Kernel<'a> {
             cpus: machine.cpus.iter().map(|cpu| Cpu::new(u64::from(cpu.speed_permille))).collect(),
             tasks: Tasks::default(),
             idle_tasks: (0..nr_cpus).map(|cpu| idle_task(&mut visible, cpu)).collect(),
-            queues: DispatchQueues::new(&mut visible, nr_cpus, nr_nodes),
+            queues: DispatchQueues::new(&mut visible, nr_cpus, nr_nodes(machine)),
             nr_queued: 0,
             next_seq: 0,
             masks: visible.place(Masks::of(first_cpus(nr_cpus))),
@@ -93,7 +92,7 @@ impl<'a> Kernel<'a> {
             random: Random::new(options.seed, POLICY_STREAM),
             progress: options.progress.clone(),
             seed: options.seed,
-            hz: machine.hz_for(name),
+            hz,
             sync_wakeups: machine.sync_wakeups_for(name),
             until_ns: options.until_ns.unwrap_or(NEVER_NS),
             events_max: options.events_max.unwrap_or(EVENTS_MAX),
@@ -107,16 +106,10 @@ impl<'a> Kernel<'a> {
             failure: None,
             alive: 0,
             nr_runnable: 0,
-            init_arguments: visible
-                .place(abi::InitTaskArgs { fork: false, cgroup: std::ptr::null_mut() }),
-            exit_arguments: visible.place(abi::ExitTaskArgs { cancelled: false }),
-            rq: visible.place(0),
-            walks: Walks::default(),
-            own_masks: OwnMasks::default(),
+            given: Given::new(&mut visible),
             visible,
         });
-        kernel.show_masks();
-        kernel.set_current();
+        kernel.show_masks_and_task();
         Ok(kernel)
     }
 
@@ -498,6 +491,10 @@ fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
         possible_cpus: std::ptr::null_mut(),
         calls: &raw const CALLS,
     }
+}
+
+fn nr_nodes(machine: &Machine) -> usize {
+    machine.cpus.iter().map(|cpu| cpu.node as usize + 1).max().unwrap_or(1)
 }
 
 /// Distance of each pair of CPUs, row by row.

@@ -6,8 +6,8 @@
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
-use crate::object_calls::map_token;
-use crate::operations::Code;
+use crate::linked::{Code, map_token};
+use crate::operations::Function;
 use crate::place::TaskId;
 use crate::policy_maps::TimerCall;
 use crate::progress::Operation;
@@ -23,12 +23,12 @@ impl Kernel<'_> {
             for index in std::mem::take(&mut self.walked) {
                 self.queues.get_mut(index).walks -= 1;
             }
-            self.walks.clear();
+            self.given.walks.clear();
             let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
             self.fail(FailureKind::BadCall, message);
         }
         let host: *mut abi::Host = std::ptr::from_mut(self).cast();
-        if let Some(native) = &mut self.native {
+        if let Code::Native(native) = &mut self.code {
             native.set_host(host);
         }
         if let Some(progress) = &self.progress {
@@ -39,8 +39,8 @@ impl Kernel<'_> {
 
     /// Calls a function of the policy's with these words; what it gives, of which as many bits
     /// count as its type has.
-    fn call(&mut self, operation: Code, words: &[u64]) -> u64 {
-        if self.native.is_none() {
+    fn call(&mut self, operation: Function, words: &[u64]) -> u64 {
+        if matches!(self.code, Code::Object(_)) {
             return self.run_operation(operation, words);
         }
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
@@ -107,8 +107,8 @@ impl Kernel<'_> {
     /// `ops.init_task`; its return value, 0 if there is none.
     pub fn call_init_task(&mut self, task: TaskId, fork: bool) -> i32 {
         let Some(init_task) = self.ops.init_task else { return 0 };
-        self.init_arguments.fork = fork;
-        let arguments = self.shown(self.init_arguments.address());
+        self.given.init_task.fork = fork;
+        let arguments = self.shown(self.given.init_task.address());
         let p = self.shown_task(task);
         self.open(Operation::InitTask, Some(task));
         self.call(init_task, &[p, arguments]) as i32
@@ -117,7 +117,7 @@ impl Kernel<'_> {
     /// `ops.exit_task`
     pub fn call_exit_task(&mut self, task: TaskId) {
         let Some(exit_task) = self.ops.exit_task else { return };
-        let arguments = self.shown(self.exit_arguments.address());
+        let arguments = self.shown(self.given.exit_task.address());
         let p = self.shown_task(task);
         self.open(Operation::ExitTask, Some(task));
         self.call(exit_task, &[p, arguments]);
@@ -171,7 +171,7 @@ impl Kernel<'_> {
     pub fn call_with_flags(
         &mut self,
         which: Operation,
-        operation: Option<Code>,
+        operation: Option<Function>,
         task: TaskId,
         flags: u64,
     ) {
@@ -182,7 +182,7 @@ impl Kernel<'_> {
     }
 
     /// An operation that takes a task, and which one it is.
-    pub fn call_with_task(&mut self, which: Operation, operation: Option<Code>, task: TaskId) {
+    pub fn call_with_task(&mut self, which: Operation, operation: Option<Function>, task: TaskId) {
         self.call_with_flags(which, operation, task, 0);
     }
 
@@ -194,10 +194,10 @@ impl Kernel<'_> {
         self.context = Context::Unlocked;
         self.open(Operation::Timer, None);
         let code = callback.expose_provenance() as u64;
-        if self.native.is_some() {
+        if matches!(self.code, Code::Native(_)) {
             let key = (&raw mut key).expose_provenance() as u64;
             let map = map.1.expose_provenance() as u64;
-            self.call(Code(code), &[map, key, value.expose_provenance() as u64]);
+            self.call(Function(code), &[map, key, value.expose_provenance() as u64]);
         } else {
             let value = self.shown(value);
             self.run_callback(code, map_token(map.0), key, value);

@@ -10,14 +10,14 @@ use crate::choices::Choices;
 use crate::cpu::{Activity, Cpu, Spent};
 use crate::dispatch_queue::{DispatchQueues, Lock};
 use crate::failure::{Failure, FailureKind};
-use crate::linked::Linked;
+use crate::linked::Code;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
-use crate::object_calls::{OwnMasks, Walks};
 use crate::operations::Operations;
 use crate::own_kicks::OwnKicks;
 use crate::place::TaskId;
 use crate::policy_maps::PolicyMaps;
+use crate::policy_state::Given;
 use crate::progress::Progress;
 use crate::task::{Tasks, new_task};
 use crate::timer::Timer;
@@ -64,10 +64,8 @@ pub enum Context {
 pub struct Kernel<'a> {
     /// What the policy reads in place; `now_ns` is the active CPU's clock.
     pub host: abi::Host,
-    /// The policy's private copy, in this machine's own code.
-    pub native: Option<policy::Native>,
-    /// The policy's private copy, as an object; absent while it runs.
-    pub linked: Option<Box<Linked>>,
+    /// The policy's private copy.
+    pub code: Code,
     /// Makes another one.
     pub load: &'a dyn Fn() -> Result<policy::Loaded, policy::PolicyError>,
     /// Times that the policy was loaded again, see `restart`.
@@ -116,16 +114,8 @@ pub struct Kernel<'a> {
     pub buffer: Vec<Insertion>,
     /// Queues whose locks walks of the policy's hold now, innermost last.
     pub walked: Vec<u32>,
-    /// Walks of an object's.
-    pub walks: Walks,
-    /// Sets of CPUs of an object's.
-    pub own_masks: OwnMasks,
-    /// What `init_task` and `exit_task` are given.
-    pub init_arguments: Placed<abi::InitTaskArgs>,
-    /// See `init_arguments`.
-    pub exit_arguments: Placed<abi::ExitTaskArgs>,
-    /// What stands for a run queue.
-    pub rq: Placed<u64>,
+    /// What the policy was given.
+    pub given: Given,
     /// Tasks that a policy, in the middle of a walk, gave to the own queue of a CPU that is gone.
     pub stranded: Vec<TaskId>,
     /// Whether the active CPU is choosing its next task and so holds its own run queue's lock.
@@ -219,12 +209,13 @@ impl Kernel<'_> {
         self.host.cpu as usize
     }
 
-    /// Lets the policy see the masks, which never move.
-    pub fn show_masks(&mut self) {
+    /// Lets the policy see the masks, which never move, and the present task.
+    pub fn show_masks_and_task(&mut self) {
         self.host.idle_cpus = &raw mut self.masks.idle_cpus;
         self.host.idle_cores = &raw mut self.masks.idle_cores;
         self.host.online_cpus = &raw mut self.masks.online;
         self.host.possible_cpus = &raw mut self.masks.possible;
+        self.set_current();
     }
 
     /// How far apart two CPUs are, as an index into costs by distance.

@@ -29,11 +29,13 @@ mod metrics;
 mod neighbours;
 mod next_event;
 mod object_calls;
+mod object_runs;
 mod observation;
 mod operations;
 mod own_kicks;
 mod place;
 mod policy_maps;
+mod policy_state;
 mod program;
 mod progress;
 mod queue_record;
@@ -109,7 +111,10 @@ pub enum SimulateError {
         reason: String,
     },
     /// The policy's object needs what the simulator lacks.
-    #[error("policy {policy}: {reason}")]
+    #[error(
+        "policy {policy}: {reason}\nhint: a real kernel may have what the simulator lacks: \
+         add --on vm"
+    )]
     Object {
         /// The policy.
         policy: String,

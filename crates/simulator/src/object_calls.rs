@@ -8,9 +8,6 @@ mod messages;
 mod values;
 mod walks;
 
-pub use masks::OwnMasks;
-pub use walks::Walks;
-
 use crate::kernel::Kernel;
 use crate::kernel_calls::{cpus, queues};
 use bytecode::{FaultKind, Run, Stop};
@@ -20,16 +17,6 @@ use policy::abi::{CpuMask, Host, Task};
 type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
 /// What answers a call.
 type Call = fn(&mut Calling<'_, '_>, [u64; 5]) -> Result<u64, Stop>;
-
-/// What stands for the first map; no address.
-const MAPS_BEGIN: u64 = 0xe000_0000_0000_0000;
-/// From one map to the next.
-const MAPS_STEP: u64 = 16;
-
-/// What stands for the map with this number in an object.
-pub fn map_token(number: usize) -> u64 {
-    MAPS_BEGIN + number as u64 * MAPS_STEP
-}
 
 /// Helpers by their numbers. Source: Linux, include/uapi/linux/bpf.h, `___BPF_FUNC_MAPPER`.
 pub const HELPERS: &[(i32, &str)] = &[

@@ -5,33 +5,33 @@ use policy::{Native, ObjectCopy, abi};
 /// An operation: a function of this machine's code, by its address, or of an object's program, by
 /// its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code(pub u64);
+pub struct Function(pub u64);
 
 /// `struct sched_ext_ops`, as far as the simulator calls it.
 #[derive(Clone, Copy, Debug, Default)]
 
 pub struct Operations {
-    pub select_cpu: Option<Code>,
-    pub enqueue: Option<Code>,
-    pub dequeue: Option<Code>,
-    pub dispatch: Option<Code>,
-    pub tick: Option<Code>,
-    pub runnable: Option<Code>,
-    pub running: Option<Code>,
-    pub stopping: Option<Code>,
-    pub quiescent: Option<Code>,
-    pub yield_: Option<Code>,
-    pub set_weight: Option<Code>,
-    pub set_cpumask: Option<Code>,
-    pub update_idle: Option<Code>,
-    pub init_task: Option<Code>,
-    pub exit_task: Option<Code>,
-    pub enable: Option<Code>,
-    pub disable: Option<Code>,
-    pub cpu_online: Option<Code>,
-    pub cpu_offline: Option<Code>,
-    pub init: Option<Code>,
-    pub exit: Option<Code>,
+    pub select_cpu: Option<Function>,
+    pub enqueue: Option<Function>,
+    pub dequeue: Option<Function>,
+    pub dispatch: Option<Function>,
+    pub tick: Option<Function>,
+    pub runnable: Option<Function>,
+    pub running: Option<Function>,
+    pub stopping: Option<Function>,
+    pub quiescent: Option<Function>,
+    pub yield_: Option<Function>,
+    pub set_weight: Option<Function>,
+    pub set_cpumask: Option<Function>,
+    pub update_idle: Option<Function>,
+    pub init_task: Option<Function>,
+    pub exit_task: Option<Function>,
+    pub enable: Option<Function>,
+    pub disable: Option<Function>,
+    pub cpu_online: Option<Function>,
+    pub cpu_offline: Option<Function>,
+    pub init: Option<Function>,
+    pub exit: Option<Function>,
     pub dispatch_max_batch: u32,
     pub flags: u64,
     pub timeout_ms: u32,
@@ -45,7 +45,7 @@ macro_rules! by_name {
     ($($name:literal $field:ident),* $(,)?) => {
         impl Operations {
             /// The operation of this name, to be set; `None` if there is no such operation.
-            fn named(&mut self, name: &str) -> Option<&mut Option<Code>> {
+            fn named(&mut self, name: &str) -> Option<&mut Option<Function>> {
                 match name {
                     $($name => Some(&mut self.$field),)*
                     _ => None,
@@ -57,7 +57,7 @@ macro_rules! by_name {
                 // SAFETY: the loader promises a valid table as long as the copy lives.
                 let ops = unsafe { &*native.ops };
                 let mut all = Operations::of_numbers(ops);
-                $(all.$field = ops.$field.map(|operation| Code(operation as usize as u64));)*
+                $(all.$field = ops.$field.map(|operation| Function(operation as usize as u64));)*
                 all
             }
         }
@@ -106,7 +106,7 @@ impl Operations {
         };
         for (name, &function) in &table.functions {
             match all.named(name) {
-                Some(place) => *place = Some(Code(number(function))),
+                Some(place) => *place = Some(Function(number(function))),
                 None if NEVER_CALLED.contains(&name.as_str()) => {}
                 None => return Err(name.clone()),
             }

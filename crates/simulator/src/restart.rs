@@ -14,6 +14,7 @@ use crate::place::{Place, TaskId};
 use crate::progress::Operation;
 use crate::scheduling::SLICE_DFL_NS;
 use crate::timer::Timer;
+use crate::world::world;
 
 /// `SCX_EXIT_UNREG_KERN`
 const UNREGISTERED_BY_KERNEL: u32 = 66;
@@ -106,13 +107,13 @@ impl Kernel<'_> {
                 return false;
             }
         };
-        let adopted = Adopted::new(loaded, &mut self.visible, self.cpus.len());
-        let Ok(Adopted { native, linked, ops, maps }) = adopted else {
+        let adopted = Adopted::new(loaded, &mut self.visible, world(), self.cpus.len());
+        let Ok(Adopted { code, ops, maps }) = adopted else {
             let message = "there is no room to load it again".to_owned();
             self.fail(FailureKind::Limit, message);
             return false;
         };
-        (self.native, self.linked, self.ops, self.maps) = (native, linked, ops, maps);
+        (self.code, self.ops, self.maps) = (code, ops, maps);
         self.spin_locks.clear();
         self.queues.destroy_all();
         let is_kept = |timer| !matches!(timer, Timer::Policy(..));

@@ -70,8 +70,9 @@ impl<T> DerefMut for Placed<T> {
 }
 
 impl Visible {
-    /// Empty memory; `natively` for a policy of this machine's own code.
-    pub fn new(natively: bool) -> Visible {
+    /// Memory that holds nothing but the number of ticks a second, at its first address;
+    /// `natively` for a policy of this machine's own code.
+    pub fn new(natively: bool, hz: u32) -> Visible {
         let mut memory = Box::new(Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES));
         let first = memory.first();
         let shift = if natively { 0 } else { first.addr().wrapping_sub(MEMORY_BEGIN as usize) };
@@ -82,7 +83,9 @@ impl Visible {
             read_only..read_only + READ_ONLY_BYTES as u64,
             writable..writable + WRITABLE_BYTES as u64,
         ];
-        Visible { memory: Some(memory), first, free, shift: Shift(shift) }
+        let mut visible = Visible { memory: Some(memory), first, free, shift: Shift(shift) };
+        visible.place(hz);
+        visible
     }
 
     /// The memory, which must be [given back](Visible::give_back), for a program to run in.

@@ -1,24 +1,11 @@
 //! Sets of CPUs: those of the machine, which a policy reads, and its own, which it may change.
 
 use super::{Calling, mask, refused};
-use crate::visible::Placed;
 use bytecode::Stop;
 use policy::abi::CpuMask;
-use std::collections::BTreeMap;
 
 /// Sets of its own that a policy may have at once.
 const MASKS_MAX: usize = 1 << 16;
-
-/// Sets of CPUs that the policy made.
-#[derive(Debug, Default)]
-pub struct OwnMasks {
-    /// How many hold each, by its address.
-    users: BTreeMap<u64, u32>,
-    /// Those that nobody holds.
-    free: Vec<Placed<CpuMask>>,
-    /// Those that somebody holds.
-    used: BTreeMap<u64, Placed<CpuMask>>,
-}
 
 /// A copy of a set, as far as the machine has CPUs.
 fn read(run: &Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
@@ -91,7 +78,7 @@ pub(super) fn equal(run: &mut Calling<'_, '_>, [a, b, ..]: [u64; 5]) -> Result<u
 
 pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop> {
     let kernel = &mut *run.host;
-    let masks = &mut kernel.own_masks;
+    let masks = &mut kernel.given.masks;
     if masks.used.len() >= MASKS_MAX {
         return Ok(0);
     }
@@ -104,7 +91,7 @@ pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop
 }
 
 fn users<'a>(run: &'a mut Calling<'_, '_>, at: u64) -> Result<&'a mut u32, Stop> {
-    let users = run.host.own_masks.users.get_mut(&at);
+    let users = run.host.given.masks.users.get_mut(&at);
     users.ok_or_else(|| refused(format!("{at:#x} is given for a mask of its own and is none")))
 }
 
@@ -117,7 +104,7 @@ pub(super) fn release(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u
     let users = users(run, at)?;
     *users -= 1;
     if *users == 0 {
-        let masks = &mut run.host.own_masks;
+        let masks = &mut run.host.given.masks;
         masks.users.remove(&at);
         masks.free.extend(masks.used.remove(&at));
     }
@@ -125,7 +112,7 @@ pub(super) fn release(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u
 }
 
 fn own<'a>(run: &'a mut Calling<'_, '_>, at: u64) -> Result<&'a mut CpuMask, Stop> {
-    let mask = run.host.own_masks.used.get_mut(&at);
+    let mask = run.host.given.masks.used.get_mut(&at);
     let mask = mask.map(|mask| &mut **mask);
     mask.ok_or_else(|| refused(format!("{at:#x} is given for a mask of its own and is none")))
 }

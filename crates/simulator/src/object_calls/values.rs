@@ -1,9 +1,8 @@
 //! Calls on maps, timers, locks and memory.
 
-use super::{
-    Calling, MAPS_BEGIN, MAPS_STEP, at, kernel, refused, shown, some_task, task, writable,
-};
+use super::{Calling, at, kernel, refused, shown, some_task, task, writable};
 use crate::kernel_calls::memory;
+use crate::linked::{MAPS_BEGIN, MAPS_STEP};
 use crate::policy_maps::{errno, kind};
 use bytecode::Stop;
 use policy::abi::{Map, SpinLock, Timer};

@@ -6,64 +6,29 @@ use super::{Calling, kernel, shown, task, writable};
 use crate::kernel::Kernel;
 use crate::kernel_calls::queues;
 use crate::policy_maps::errno;
+use crate::policy_state;
 use bytecode::Stop;
-use policy::abi::{DsqIterator, ITERATOR_CHUNK};
+use policy::abi::DsqIterator;
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
 const NUMBERS_MAX: i64 = 8 << 20;
-
-/// Walks that are open, by their numbers less one.
-#[derive(Debug, Default)]
-pub struct Walks(Vec<Option<Box<DsqIterator>>>);
-
-impl Walks {
-    /// Ends all of them.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    fn add(&mut self, walk: Box<DsqIterator>) -> u64 {
-        let free = self.0.iter().position(Option::is_none);
-        let at = free.unwrap_or_else(|| {
-            self.0.push(None);
-            self.0.len() - 1
-        });
-        self.0[at] = Some(walk);
-        at as u64 + 1
-    }
-}
-
-fn empty() -> Box<DsqIterator> {
-    Box::new(DsqIterator {
-        dsq: std::ptr::null_mut(),
-        seq: 0,
-        steps: 0,
-        flags: 0,
-        cursor: [0; 2],
-        pending_slice: 0,
-        pending_vtime: 0,
-        next: 0,
-        filled: 0,
-        chunk: [std::ptr::null_mut(); ITERATOR_CHUNK],
-    })
-}
 
 /// The walk of an iterator; `None` for one that did not begin.
 fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<*mut DsqIterator>, Stop> {
     let number = writable::<u64>(run, iterator)?;
     // SAFETY: a word of the policy's own.
     let at = unsafe { *number }.wrapping_sub(1) as usize;
-    let walk = run.host.walks.0.get_mut(at).and_then(Option::as_mut);
-    Ok(walk.map(|walk| &raw mut **walk))
+    let walk = run.host.given.walks.get(at);
+    Ok(walk.map(std::ptr::from_mut))
 }
 
 pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [iterator, dsq, flags, ..] = given;
     let words = writable::<[u64; 6]>(run, iterator)?;
-    let mut walk = empty();
+    let mut walk = policy_state::new_walk();
     // SAFETY: as in `kernel`; an iterator.
     let answer = unsafe { queues::iter_new(kernel(run), &raw mut *walk, dsq, flags) };
-    let number = if answer == 0 { run.host.walks.add(walk) } else { 0 };
+    let number = if answer == 0 { run.host.given.walks.add(walk) } else { 0 };
     // SAFETY: words of the policy's own.
     unsafe { *words = [number, 0, 0, 0, 0, 0] };
     Ok(answer as u64)
@@ -98,7 +63,7 @@ pub(super) fn end(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result
         let number = writable::<u64>(run, iterator)?;
         // SAFETY: a word of the policy's own, which names an open walk.
         let at = unsafe { std::mem::take(&mut *number) } as usize - 1;
-        run.host.walks.0[at] = None;
+        run.host.given.walks.end(at);
     }
     Ok(0)
 }
@@ -164,7 +129,7 @@ impl Kernel<'_> {
     /// The run queue of a CPU, as far as policies look at it: its task. It holds until the next
     /// call.
     pub(super) fn rq_of(&mut self, task: u64) -> u64 {
-        *self.rq = task;
-        self.visible.address(self.rq.address())
+        *self.given.rq = task;
+        self.visible.address(self.given.rq.address())
     }
 }
