@@ -119,14 +119,9 @@ impl Memory {
         Ok(MEMORY_BEGIN + at as u64)
     }
 
-    /// The end of the frame of a function that is in `depth` others.
-    pub(crate) fn frame_end(&self, depth: u64) -> u64 {
-        MEMORY_BEGIN + self.writable as u64 + FRAME_BYTES * (depth + 1)
-    }
-
-    /// How many functions are in each other where a frame ends at this address.
-    pub(crate) fn depth(&self, frame_end: u64) -> u64 {
-        (frame_end - MEMORY_BEGIN - self.writable as u64) / FRAME_BYTES
+    /// Where the frame of the outermost function begins.
+    pub(crate) fn frames_begin(&self) -> u64 {
+        MEMORY_BEGIN + self.writable as u64
     }
 
     /// The bytes at an address, if all of them are there.

@@ -9,7 +9,7 @@ mod translation;
 
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::instruction::Size;
-use crate::memory::{FRAMES_MAX, Memory};
+use crate::memory::{FRAME_BYTES, Memory};
 use crate::program::Program;
 use interpreter::Frame;
 
@@ -46,7 +46,8 @@ pub struct Run<'a, H> {
     pub instructions: u64,
     /// Most instructions.
     pub instructions_max: u64,
-    depth: u64,
+    /// The end of the frame of the innermost function.
+    frame_end: u64,
     translation: Option<&'a Translation>,
 }
 
@@ -58,13 +59,14 @@ impl<'a, H: Host> Run<'a, H> {
         host: &'a mut H,
         instructions_max: u64,
     ) -> Run<'a, H> {
+        let frame_end = memory.frames_begin();
         Run {
             program,
             memory,
             host,
             instructions: 0,
             instructions_max,
-            depth: 0,
+            frame_end,
             translation: None,
         }
     }
@@ -90,10 +92,10 @@ impl<'a, H: Host> Run<'a, H> {
         registers: [u64; 11],
         loops_left: u64,
     ) -> Result<u64, Box<Fault>> {
-        let depth = self.depth;
-        self.depth = self.memory.depth(registers[10]);
+        let frame_end = self.frame_end;
+        self.frame_end = registers[10];
         let answer = Frame { run: self, registers, loops_left }.run(at);
-        self.depth = depth;
+        self.frame_end = frame_end;
         answer
     }
 
@@ -104,15 +106,16 @@ impl<'a, H: Host> Run<'a, H> {
     /// [`Fault`] says what ended it, and where.
     pub fn function(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
         let first = self.program.functions[number].first;
-        if self.depth == FRAMES_MAX {
+        let outer = self.frame_end;
+        let frame_end = outer + FRAME_BYTES;
+        if frame_end > self.memory.layout().deepest_frame() {
             return Err(Stop::from(FaultKind::Depth).at(first));
         }
         // A host that calls back for ever is a program that does not return.
         if self.instructions > self.instructions_max {
             return Err(Stop::from(FaultKind::Endless(self.instructions_max)).at(first));
         }
-        let frame_end = self.memory.frame_end(self.depth);
-        self.depth += 1;
+        self.frame_end = frame_end;
         let answer = if let Some(translation) = self.translation {
             translation.call(self, number, arguments, frame_end)
         } else {
@@ -120,7 +123,7 @@ impl<'a, H: Host> Run<'a, H> {
             let registers = [0, a, b, c, d, e, 0, 0, 0, 0, frame_end];
             Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first)
         };
-        self.depth -= 1;
+        self.frame_end = outer;
         answer
     }
 }

@@ -22,15 +22,13 @@ use crate::program::{Outcome, Takes};
 use crate::progress::Operation;
 use crate::task::Tasks;
 use crate::timer::Timer;
-use crate::visible::Visible;
+use crate::visible::{TASKS_MAX, Visible};
 use crate::world::world;
 use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 
-/// Tasks that may exist.
-const TASKS_MAX: usize = (1 << 21) - 2;
 /// Stream of random numbers of the policy; tasks have their own, from 0 upwards.
 const POLICY_STREAM: u64 = u64::MAX;
 /// How often one interrupt looks for timers that have come due meanwhile.

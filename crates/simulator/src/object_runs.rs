@@ -4,6 +4,7 @@ use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 use crate::object_calls::CALLS;
 use crate::operations::Function;
+use crate::visible::Placed;
 use bytecode::{Host, Memory, Run, Size, Stop};
 use policy::abi;
 use std::mem::offset_of;
@@ -51,17 +52,11 @@ impl Kernel<'_> {
 
     /// The task, or idle task, whose structure is at an address that the policy gave.
     pub fn task_at(&self, shown: u64) -> Option<*mut abi::Task> {
-        let pid =
-            self.visible.read::<i32>(shown.checked_add(offset_of!(abi::Task, pid) as u64)?)?;
-        let cpu =
-            self.visible.read::<i32>(shown.checked_add(offset_of!(abi::Task, cpu) as u64)?)?;
-        let at = if pid == 0 {
-            self.idle_tasks.get(cpu as usize)?.address()
-        } else {
-            let id = u32::try_from(pid).ok()? - 1;
-            ((id as usize) < self.tasks.len()).then(|| self.tasks.address(id))?
-        };
-        (self.visible.address(at) == shown).then_some(at)
+        if let Some(number) = self.visible.task_number(shown) {
+            return Some(self.tasks.address(number as u32));
+        }
+        let mut idle = self.idle_tasks.iter().map(Placed::address);
+        idle.find(|&task| self.visible.address(task) == shown)
     }
 }
 

@@ -32,40 +32,53 @@ impl Given {
     }
 }
 
-/// Walks that are open, by their numbers less one.
+/// Walks that are open, by their numbers less one, and those that were, to be used again.
 #[derive(Debug, Default)]
-pub struct Walks(Vec<Option<Box<DsqIterator>>>);
+pub struct Walks {
+    open: Vec<Option<Box<DsqIterator>>>,
+    #[expect(clippy::vec_box, reason = "they go from one list to the other")]
+    free: Vec<Box<DsqIterator>>,
+}
 
 impl Walks {
     /// Ends all of them.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.open.clear();
     }
 
     /// The walk with this number less one, if it is open.
     pub fn get(&mut self, at: usize) -> Option<&mut DsqIterator> {
-        self.0.get_mut(at)?.as_deref_mut()
+        self.open.get_mut(at)?.as_deref_mut()
+    }
+
+    /// A walk that is yet to begin.
+    pub fn take(&mut self) -> Box<DsqIterator> {
+        self.free.pop().unwrap_or_else(new_walk)
+    }
+
+    /// Gives back a walk that did not begin.
+    pub fn give_back(&mut self, walk: Box<DsqIterator>) {
+        self.free.push(walk);
     }
 
     /// Ends the walk with this number less one.
     pub fn end(&mut self, at: usize) {
-        self.0[at] = None;
+        self.free.extend(self.open[at].take());
     }
 
     /// Keeps a walk and gives its number.
     pub fn add(&mut self, walk: Box<DsqIterator>) -> u64 {
-        let free = self.0.iter().position(Option::is_none);
+        let free = self.open.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
-            self.0.push(None);
-            self.0.len() - 1
+            self.open.push(None);
+            self.open.len() - 1
         });
-        self.0[at] = Some(walk);
+        self.open[at] = Some(walk);
         at as u64 + 1
     }
 }
 
-/// A walk that has not begun.
-pub fn new_walk() -> Box<DsqIterator> {
+fn new_walk() -> Box<DsqIterator> {
     Box::new(DsqIterator {
         dsq: std::ptr::null_mut(),
         seq: 0,

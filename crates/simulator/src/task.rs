@@ -169,16 +169,11 @@ pub struct Totals {
     pub exited_at_ns: u64,
 }
 
-/// A task structure on cache lines of its own.
-#[repr(C, align(64))]
-#[derive(Clone, Copy, Debug)]
-struct Slot(abi::Task);
-
 /// All tasks of a run.
 #[derive(Debug, Default)]
 pub struct Tasks {
     /// The structures that the policy sees.
-    slots: Vec<Placed<Slot>>,
+    slots: Vec<Placed<abi::Task>>,
     states: Vec<State>,
     census: Census,
 }
@@ -214,9 +209,9 @@ impl Tasks {
     ) -> TaskId {
         let id = self.states.len() as TaskId;
         let task = new_task(id as i32 + 1, &kind.name, i32::from(kind.nice));
-        let mut slot = visible.place(Slot(task));
-        let (at, shift) = (slot.address().cast(), visible.shift);
-        let task = &mut slot.0;
+        let mut slot = visible.place_task(task);
+        let (at, shift) = (slot.address(), visible.shift);
+        let task = &mut *slot;
         task.cpus_mask = *cpus;
         task.nr_cpus_allowed = cpus.weight() as i32;
         task.group_leader = shift.show(at);
@@ -254,17 +249,17 @@ impl Tasks {
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen(&self, id: TaskId) -> &abi::Task {
-        &self.slots[id as usize].0
+        &self.slots[id as usize]
     }
 
     /// The structure the policy sees. No reference to it may live across a call of the policy.
     pub fn seen_mut(&mut self, id: TaskId) -> &mut abi::Task {
-        &mut self.slots[id as usize].0
+        &mut self.slots[id as usize]
     }
 
     /// The address that stands for a task in calls to the policy.
     pub fn address(&self, id: TaskId) -> *mut abi::Task {
-        self.slots[id as usize].address().cast()
+        self.slots[id as usize].address()
     }
 
     /// Moves a task.

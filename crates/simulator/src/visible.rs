@@ -1,11 +1,17 @@
 //! What the policy sees: structures and values in one memory, at places that never change.
 
 use bytecode::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory};
+use policy::abi;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
-/// Bytes that policies only read: tasks, masks, queues. Source of the sum of both: the most that a
-/// translated program can address.
+/// Tasks that may exist: they lie in a row, so that an address says which it is.
+pub const TASKS_MAX: usize = (1 << 21) - 2;
+const TASK_BYTES: usize = size_of::<abi::Task>().next_multiple_of(LINE_BYTES);
+const LINE_BYTES: usize = 64;
+
+/// Bytes that policies only read: tasks first, then idle tasks, masks, queues. Source of the sum of
+/// both: the most that a translated program can address.
 const READ_ONLY_BYTES: usize = 1000 << 20;
 /// Bytes that are theirs: values of maps, variables.
 const WRITABLE_BYTES: usize = 1047 << 20;
@@ -19,6 +25,9 @@ pub struct Visible {
     first: *mut u8,
     /// What of it is not taken, the part that is only read first.
     free: [Range<u64>; 2],
+    /// The first task's address, and how many there are.
+    tasks: u64,
+    nr_tasks: u64,
     /// How addresses are shown.
     pub shift: Shift,
 }
@@ -83,8 +92,12 @@ impl Visible {
             read_only..read_only + READ_ONLY_BYTES as u64,
             writable..writable + WRITABLE_BYTES as u64,
         ];
-        let mut visible = Visible { memory: Some(memory), first, free, shift: Shift(shift) };
+        let shift = Shift(shift);
+        let mut visible =
+            Visible { memory: Some(memory), first, free, tasks: 0, nr_tasks: 0, shift };
         visible.place(hz);
+        let tasks = visible.bump(0, (TASKS_MAX + 1) * TASK_BYTES, LINE_BYTES);
+        visible.tasks = visible.address(tasks.expect("room for all"));
         visible
     }
 
@@ -127,14 +140,6 @@ impl Visible {
         is_inside.then(|| self.pointer(address))
     }
 
-    /// The number at an address, if there is one.
-    pub fn read<T: Number>(&self, address: u64) -> Option<T> {
-        let at = self.find(address, size_of::<T>(), false)?;
-        // SAFETY: the bytes are there, and any of them are a number; nobody holds a reference to
-        // them that they could be written by meanwhile.
-        Some(unsafe { at.cast::<T>().read_unaligned() })
-    }
-
     fn bump(&mut self, part: usize, bytes: usize, alignment: usize) -> Option<*mut u8> {
         let free = &mut self.free[part];
         let begin = free.start.checked_next_multiple_of(alignment as u64)?;
@@ -156,6 +161,28 @@ impl Visible {
         Placed(NonNull::new(place).expect("memory is not at 0"))
     }
 
+    /// Puts the next task where the policy may only read it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room, for more than [`TASKS_MAX`] and one.
+    pub fn place_task(&mut self, task: abi::Task) -> Placed<abi::Task> {
+        assert!(self.nr_tasks <= TASKS_MAX as u64, "room for a task");
+        let place = self.pointer(self.tasks + self.nr_tasks * TASK_BYTES as u64);
+        self.nr_tasks += 1;
+        let place = place.cast::<abi::Task>();
+        // SAFETY: room that was taken for tasks, of which this is the next.
+        unsafe { place.write(task) };
+        Placed(NonNull::new(place).expect("memory is not at 0"))
+    }
+
+    /// Which task is at this address, by the order in which they were placed.
+    pub fn task_number(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.tasks)?;
+        let number = offset / TASK_BYTES as u64;
+        (offset % TASK_BYTES as u64 == 0 && number < self.nr_tasks).then_some(number)
+    }
+
     /// Takes room that the policy may write, of zeros; `None` if there is no room.
     pub fn take(&mut self, bytes: usize, alignment: usize) -> Option<*mut u8> {
         self.bump(1, bytes, alignment)
@@ -169,9 +196,3 @@ impl Visible {
         Some(self.address(place))
     }
 }
-
-/// A number of which any bytes are one.
-pub trait Number: Copy {}
-impl Number for i32 {}
-impl Number for u32 {}
-impl Number for u64 {}

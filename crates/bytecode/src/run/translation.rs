@@ -17,6 +17,7 @@ mod values;
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
@@ -56,7 +57,9 @@ struct Context {
     frame_end: u64,
     /// What the registers hold where the interpreter goes on, and the place of a call.
     registers: MaybeUninit<[u64; 11]>,
-    shims: [usize; 2],
+    /// What answers calls, by their numbers, and goes on in the interpreter.
+    calls: *const CallShim,
+    resume: ResumeShim,
     layout: Layout,
     panic: Option<Box<dyn Any + Send>>,
     /// The `Run` that called, whose type the shims know.
@@ -80,8 +83,34 @@ const CALL: i32 = 20;
 const FUNCTION: i32 = 24;
 const FRAME_END: i32 = 32;
 const SAVED: i32 = 40;
-const CALL_SHIM: i32 = SAVED + 88;
-const RESUME_SHIM: i32 = CALL_SHIM + 8;
+const CALLS: i32 = SAVED + 88;
+const RESUME: i32 = CALLS + 8;
+
+type CallShim = extern "sysv64" fn(u64, u64, u64, u64, u64, *mut Context) -> u64;
+type ResumeShim = extern "sysv64" fn(*mut Context, u64, u64) -> u64;
+
+/// Calls that have code of their own, so that each is known where it is compiled and each place
+/// in a program always jumps to the same: half the time of a call was the search for it.
+const OWN_CALLS: usize = 128;
+/// The number of those that have none.
+const ANY_CALL: usize = OWN_CALLS;
+
+struct Shims<H>(PhantomData<H>);
+
+macro_rules! shims {
+    ($($tens:literal)*) => {
+        &[$(
+            answer::<H, { 8 * $tens }>, answer::<H, { 8 * $tens + 1 }>,
+            answer::<H, { 8 * $tens + 2 }>, answer::<H, { 8 * $tens + 3 }>,
+            answer::<H, { 8 * $tens + 4 }>, answer::<H, { 8 * $tens + 5 }>,
+            answer::<H, { 8 * $tens + 6 }>, answer::<H, { 8 * $tens + 7 }>,
+        )* answer::<H, ANY_CALL>]
+    };
+}
+
+impl<H: Host> Shims<H> {
+    const CALLS: &[CallShim; OWN_CALLS + 1] = shims!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+}
 
 /// A program's code for this machine.
 pub struct Translation {
@@ -145,7 +174,8 @@ impl Translation {
             registers: MaybeUninit::uninit(),
             layout: self.layout,
             panic: None,
-            shims: [answer::<H> as *const () as usize, resume::<H> as *const () as usize],
+            calls: Shims::<H>::CALLS.as_ptr(),
+            resume: resume::<H>,
             run: ptr::from_mut(run).cast(),
             fault: None,
         };
@@ -168,7 +198,7 @@ impl Translation {
 }
 
 /// Answers a call of the host.
-extern "sysv64" fn answer<H: Host>(
+extern "sysv64" fn answer<H: Host, const NUMBER: usize>(
     a: u64,
     b: u64,
     c: u64,
@@ -177,8 +207,9 @@ extern "sysv64" fn answer<H: Host>(
     context: *mut Context,
 ) -> u64 {
     in_run::<H>(context, |run, context| {
-        run.depth = run.memory.depth(context.frame_end);
-        H::call(run, context.call as usize, [a, b, c, d, e]).map_err(|stop| match stop {
+        run.frame_end = context.frame_end;
+        let number = if NUMBER == ANY_CALL { context.call as usize } else { NUMBER };
+        H::call(run, number, [a, b, c, d, e]).map_err(|stop| match stop {
             // The place of the call stands in the register that has no other use.
             Stop::Call(_) => stop.at(context.place()),
             Stop::Inside(fault) => fault,
@@ -204,11 +235,11 @@ fn in_run<H: Host>(
     let context = unsafe { &mut *context };
     // SAFETY: as above. The run outlives the call, whatever its own lifetime was called.
     let run = unsafe { &mut *context.run.cast::<Run<'_, H>>() };
-    let depth = run.depth;
+    let frame_end = run.frame_end;
     run.set_left(context.left);
     // No panic may cross the code; it goes on where the code was called.
     let answer = catch_unwind(AssertUnwindSafe(|| go_on(run, context)));
-    run.depth = depth;
+    run.frame_end = frame_end;
     context.left = run.left();
     context.memory = run.memory.first();
     let exchanged = run.memory.layout() != context.layout;
@@ -310,7 +341,7 @@ impl Translator<'_> {
             ; mov rdi, r12
             ; mov rsi, r10
             ; mov rdx, [rsp]
-            ; call QWORD [r12 + RESUME_SHIM]
+            ; call QWORD [r12 + RESUME]
             ; mov r11, [r12 + MEMORY]
             ; mov r9, [r12 + LEFT]
             ; =>leave
@@ -539,14 +570,18 @@ impl Translator<'_> {
 
     fn call_host(&mut self, at: usize, call: usize) {
         let leave = self.leave;
+        let shim = call.min(ANY_CALL);
+        if shim == ANY_CALL {
+            dynasm!(self.to ; .arch x64 ; mov DWORD [r12 + CALL], call as i32);
+        }
         dynasm!(self.to
             ; .arch x64
-            ; mov DWORD [r12 + CALL], call as i32
             ; mov QWORD [r12 + SAVED], at as i32
             ; mov [r12 + LEFT], r9
             ; mov [r12 + FRAME_END], rbp
             ; mov r9, r12
-            ; call QWORD [r12 + CALL_SHIM]
+            ; mov rax, [r12 + CALLS]
+            ; call QWORD [rax + 8 * shim as i32]
             ; mov r11, [r12 + MEMORY]
             ; mov r9, [r12 + LEFT]
             ; cmp DWORD [r12 + ENDED], 0

@@ -6,7 +6,6 @@ use super::{Calling, kernel, shown, task, writable};
 use crate::kernel::Kernel;
 use crate::kernel_calls::queues;
 use crate::policy_maps::errno;
-use crate::policy_state;
 use bytecode::Stop;
 use policy::abi::DsqIterator;
 
@@ -25,10 +24,16 @@ fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<*mut DsqItera
 pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [iterator, dsq, flags, ..] = given;
     let words = writable::<[u64; 6]>(run, iterator)?;
-    let mut walk = policy_state::new_walk();
+    let mut walk = run.host.given.walks.take();
     // SAFETY: as in `kernel`; an iterator.
     let answer = unsafe { queues::iter_new(kernel(run), &raw mut *walk, dsq, flags) };
-    let number = if answer == 0 { run.host.given.walks.add(walk) } else { 0 };
+    let walks = &mut run.host.given.walks;
+    let number = if answer == 0 {
+        walks.add(walk)
+    } else {
+        walks.give_back(walk);
+        0
+    };
     // SAFETY: words of the policy's own.
     unsafe { *words = [number, 0, 0, 0, 0, 0] };
     Ok(answer as u64)
