@@ -34,7 +34,7 @@ def run_verb(
 ) -> int:  # fmt: skip
     """Run one policy once, simulated or on a real kernel.
 
-    A policy is native code that runs with your rights.
+    A policy in C is native code that runs with your rights; a .bpf.o runs in a memory of its own.
     """
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
