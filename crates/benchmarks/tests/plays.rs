@@ -186,13 +186,22 @@ fn all_tasks_start_together_though_the_player_is_held_up() {
         count = 150
         program = [{ sleep = "1ms" }]
     "#;
-    let stopper = std::thread::spawn(|| hold_the_conductor_up(150, 600));
-    let played = played(&written(text));
-    stopper.join().unwrap();
-    let exits_ns = played.tasks.iter().map(|task| task.exited_at_ns.unwrap());
-    let (first_ns, last_ns) = (exits_ns.clone().min().unwrap(), exits_ns.max().unwrap());
-    assert!((MS..300 * MS).contains(&first_ns), "{first_ns}");
-    assert!(last_ns < first_ns + 300 * MS, "{first_ns} to {last_ns}");
+    // A player that starts them itself is late by 600 ms every time. On a host on which compilers
+    // were busy they once ended within 360 ms, so that one play proves nothing.
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let stopper = std::thread::spawn(|| hold_the_conductor_up(150, 600));
+        let played = played(&written(text));
+        stopper.join().unwrap();
+        let exits_ns = played.tasks.iter().map(|task| task.exited_at_ns.unwrap());
+        let (first_ns, last_ns) = (exits_ns.clone().min().unwrap(), exits_ns.max().unwrap());
+        assert!(first_ns >= MS, "{first_ns}");
+        if first_ns < 300 * MS && last_ns < first_ns + 300 * MS {
+            return;
+        }
+        seen.push((first_ns, last_ns));
+    }
+    panic!("first and last end, in ns, of three plays: {seen:?}");
 }
 
 #[test]
