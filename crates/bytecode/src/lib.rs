@@ -34,6 +34,6 @@ pub use notes::{FieldRelocation, Line, Notes, Question};
 pub use object_file::{
     Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
 };
-pub use program::{FUNCTIONS_BEGIN, Program};
+pub use program::{FUNCTIONS_BEGIN, Program, Rows, Shortcut};
 pub use run::{Host, Run, Translation};
 pub use structures::{Field, Shape, Structure, Structures};

@@ -15,7 +15,7 @@ use crate::instruction::{
 };
 use crate::notes::{FieldRelocation, Question};
 use crate::object_file::{Object, Reference};
-use crate::program::{FUNCTIONS_BEGIN, LinkedFunction, Program};
+use crate::program::{FUNCTIONS_BEGIN, LinkedFunction, Program, Shortcut};
 use crate::structures::{Answer, Structures, Widths};
 
 /// Instructions that a program may have, as in the kernel (include/linux/bpf.h,
@@ -31,6 +31,8 @@ pub struct World {
     pub helpers: BTreeMap<i32, usize>,
     /// The numbers of its calls by name.
     pub functions: BTreeMap<String, usize>,
+    /// Calls whose answer lies in the memory.
+    pub shortcuts: BTreeMap<usize, Shortcut>,
     /// Addresses of variables by name, those of the kernel's configuration included.
     pub variables: BTreeMap<String, u64>,
 }
@@ -61,7 +63,7 @@ impl Program {
             object,
             world,
             addresses,
-            program: Program::default(),
+            program: Program { shortcuts: world.shortcuts.clone(), ..Program::default() },
             numbers: BTreeMap::new(),
             missing: BTreeMap::new(),
         };

@@ -50,7 +50,7 @@ impl<'a> Kernel<'a> {
     ) -> Result<Box<Self>, Refusal> {
         let nr_cpus = machine.cpus.len();
         let (natively, hz) = (matches!(policy, policy::Loaded::Native(_)), machine.hz_for(name));
-        let mut visible = Visible::new(natively, hz);
+        let mut visible = Visible::new(natively, hz, nr_cpus as u32);
         let Adopted { code, ops, maps } = Adopted::new(policy, &mut visible, world(), nr_cpus)?;
         let mut kernel = Box::new(Kernel {
             host: empty_host(nr_cpus, hz),
@@ -104,7 +104,7 @@ impl<'a> Kernel<'a> {
             failure: None,
             alive: 0,
             nr_runnable: 0,
-            given: Given::new(&mut visible),
+            given: Given::new(&mut visible, options.interpreted),
             visible,
         });
         kernel.show_masks_and_task();

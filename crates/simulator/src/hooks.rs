@@ -6,10 +6,10 @@
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
-use crate::linked::{Code, map_token};
+use crate::linked::Code;
 use crate::operations::Function;
 use crate::place::TaskId;
-use crate::policy_maps::TimerCall;
+use crate::policy_maps::{TimerCall, array_token};
 use crate::progress::Operation;
 use crate::world::ExitInfo;
 use policy::abi;
@@ -28,6 +28,10 @@ impl Kernel<'_> {
             self.fail(FailureKind::BadCall, message);
         }
         let host: *mut abi::Host = std::ptr::from_mut(self).cast();
+        let current = self.shown(self.host.current);
+        let facts = &mut self.visible.facts;
+        (facts.now_ns, facts.cpu, facts.current) =
+            (self.host.now_ns, self.host.cpu as u32, current);
         if let Code::Native(native) = &mut self.code {
             native.set_host(host);
         }
@@ -200,7 +204,7 @@ impl Kernel<'_> {
             self.call(Function(code), &[map, key, value.expose_provenance() as u64]);
         } else {
             let value = self.shown(value);
-            self.run_callback(code, map_token(map.0), key, value);
+            self.run_callback(code, array_token(map.0), key, value);
         }
         self.context = Context::Plain;
         self.push_stranded();

@@ -276,6 +276,7 @@ impl Kernel<'_> {
     /// Spends time of the active CPU.
     pub fn charge(&mut self, spent: Spent, ns: u64) {
         self.host.now_ns += ns;
+        self.visible.facts.now_ns = self.host.now_ns;
         let cpu = &mut self.cpus[self.host.cpu as usize];
         cpu.clock_ns += ns;
         cpu.spent_ns[spent as usize] += ns;

@@ -87,6 +87,9 @@ pub struct Options {
     pub choices: Option<Vec<u32>>,
     /// The policy's tunables that are not to keep their defaults.
     pub tunables: BTreeMap<String, i64>,
+    /// Take an object's instructions one by one, as where none of this machine are known for them:
+    /// the same, some fifty times slower.
+    pub interpreted: bool,
     /// Where to say how far the run is and what the policy prints, for whoever watches it.
     pub progress: Option<Arc<Progress>>,
 }

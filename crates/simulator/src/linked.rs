@@ -1,23 +1,13 @@
 //! A copy of a policy that a machine has taken, in this machine's own code or as an object.
 
 use crate::operations::Operations;
-use crate::policy_maps::{PolicyMaps, UnknownMap};
+use crate::policy_maps::{PolicyMaps, UnknownMap, tokens};
 use crate::visible::{Placed, Visible};
 use bytecode::{Addresses, Program, Translation, World};
 use policy::{Loaded, LoadedMap, ObjectCopy};
 
 /// Most arguments of an operation.
 const ARGUMENTS_MAX: usize = 4;
-
-/// What stands for the first map of an object; no address.
-pub const MAPS_BEGIN: u64 = 0xe000_0000_0000_0000;
-/// From one map to the next.
-pub const MAPS_STEP: u64 = 16;
-
-/// What stands for the map with this number in an object.
-pub fn map_token(number: usize) -> u64 {
-    MAPS_BEGIN + number as u64 * MAPS_STEP
-}
 
 /// An object that can be run.
 pub struct Linked {
@@ -49,7 +39,7 @@ impl Linked {
             let address = visible.copy(bytes, section.read_only);
             data.push(address.ok_or_else(|| format!("no room for section {}", section.name))?);
         }
-        let maps = (0..copy.object.maps.len()).map(map_token).collect();
+        let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
         let roots: Vec<usize> = table.functions.values().copied().collect();
         let addresses = Addresses { data, maps };

@@ -36,8 +36,9 @@ impl Kernel<'_> {
     fn run_function(&mut self, number: usize, arguments: [u64; 5]) -> u64 {
         let linked = self.code.linked().take().expect("no operation runs inside another");
         let mut memory = self.visible.lend();
+        let translation = linked.translation.as_ref().filter(|_| !self.given.interpreted);
         let mut run = Run::new(&linked.program, &mut memory, self, INSTRUCTIONS_MAX);
-        if let Some(translation) = &linked.translation {
+        if let Some(translation) = translation {
             run = run.translated(translation);
         }
         let answer = run.function(number, arguments);

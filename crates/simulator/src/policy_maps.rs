@@ -18,6 +18,29 @@ pub mod kind {
     pub const TASK_STORAGE: u32 = 29;
 }
 
+/// What stands for the first map of an object; no address.
+const MAPS_BEGIN: u64 = 0xe000_0000_0000_0000;
+/// What stands for the first map that is task storage; the next ones are each 8 more, as their
+/// values' places in a task are.
+pub const STORAGES_BEGIN: u64 = 0xe800_0000_0000_0000;
+/// From one of them to the next.
+const TOKEN_STEP: u64 = 8;
+
+/// What stands for the map with this number, unless it is task storage.
+pub fn array_token(number: usize) -> u64 {
+    MAPS_BEGIN + number as u64 * TOKEN_STEP
+}
+
+/// What stands for maps of these kinds.
+pub fn tokens(kinds: impl Iterator<Item = u32>) -> Vec<u64> {
+    let mut storages = (0..).map(|at| STORAGES_BEGIN + at * TOKEN_STEP);
+    let mut token = |(number, kind)| match kind {
+        kind::TASK_STORAGE => storages.next().unwrap_or(0),
+        _ => array_token(number),
+    };
+    kinds.enumerate().map(&mut token).collect()
+}
+
 /// Error numbers that map calls return, negated.
 pub mod errno {
     /// No such entry.
@@ -84,6 +107,8 @@ struct PolicyTimer {
 #[derive(Debug, Default)]
 pub struct PolicyMaps {
     maps: Vec<PolicyMap>,
+    /// Which of them are task storage.
+    storages: Vec<usize>,
     timers: Vec<PolicyTimer>,
     timer_places: Places,
     lock_places: Places,
@@ -142,6 +167,7 @@ impl PolicyMaps {
                     return Err(UnknownMap { name: declaration.name.clone(), reason });
                 }
                 map.view.index = nr_storages;
+                maps.storages.push(maps.maps.len());
                 nr_storages += 1;
             }
             // SAFETY: the loader gives the address of a writable variable of the loaded policy
@@ -152,9 +178,15 @@ impl PolicyMaps {
         Ok(maps)
     }
 
-    /// What describes the map with this number, in the order in which they were declared.
-    pub fn view(&self, number: usize) -> Option<*mut abi::Map> {
-        self.maps.get(number).map(|map| (&raw const *map.view).cast_mut())
+    /// What describes the map that a number stands for.
+    pub fn view(&self, token: u64) -> Option<*mut abi::Map> {
+        let number = if token >= STORAGES_BEGIN {
+            *self.storages.get(((token - STORAGES_BEGIN) / TOKEN_STEP) as usize)?
+        } else {
+            (token.checked_sub(MAPS_BEGIN)? / TOKEN_STEP) as usize
+        };
+        let map = self.maps.get(number).filter(|_| token.is_multiple_of(TOKEN_STEP))?;
+        Some((&raw const *map.view).cast_mut())
     }
 
     fn position(&self, map: *const abi::Map) -> Option<usize> {

@@ -13,6 +13,8 @@ pub struct Given {
     pub exit_task: Placed<ExitTaskArgs>,
     /// What stands for a run queue: its task.
     pub rq: Placed<u64>,
+    /// Whether an object is interpreted.
+    pub interpreted: bool,
     /// Walks of an object's.
     pub walks: Walks,
     /// Sets of CPUs of an object's.
@@ -21,11 +23,12 @@ pub struct Given {
 
 impl Given {
     /// Nothing yet.
-    pub fn new(visible: &mut Visible) -> Given {
+    pub fn new(visible: &mut Visible, interpreted: bool) -> Given {
         Given {
             init_task: visible.place(InitTaskArgs { fork: false, cgroup: std::ptr::null_mut() }),
             exit_task: visible.place(ExitTaskArgs { cancelled: false }),
             rq: visible.place(0),
+            interpreted,
             walks: Walks::default(),
             masks: OwnMasks::default(),
         }

@@ -1,7 +1,8 @@
 //! What the policy sees: structures and values in one memory, at places that never change.
 
-use bytecode::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory};
+use bytecode::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory, Rows};
 use policy::abi;
+use std::mem::offset_of;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
@@ -17,6 +18,33 @@ const READ_ONLY_BYTES: usize = 1000 << 20;
 const WRITABLE_BYTES: usize = 1047 << 20;
 const FRAMES_BYTES: usize = (FRAME_BYTES * FRAMES_MAX) as usize;
 
+/// What policies ask for most, where they find it themselves. It is the first in the memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    /// The clock of the CPU whose operation runs.
+    pub now_ns: u64,
+    /// The address of the task on that CPU.
+    pub current: u64,
+    /// How many tasks there are.
+    pub nr_tasks: u64,
+    /// CPUs.
+    pub nr_cpu_ids: u32,
+    /// That CPU.
+    pub cpu: u32,
+    /// Ticks a second.
+    pub hz: u32,
+}
+
+/// Where the [`Facts`] are.
+pub const FACTS: u64 = MEMORY_BEGIN;
+/// Where tasks are, one after the other.
+pub const TASKS: Rows = Rows {
+    begin: (FACTS + size_of::<Facts>() as u64).next_multiple_of(LINE_BYTES as u64),
+    bytes: TASK_BYTES as u64,
+    count_at: FACTS + offset_of!(Facts, nr_tasks) as u64,
+};
+
 /// The memory that a policy sees, as long as its machine.
 #[derive(Debug)]
 pub struct Visible {
@@ -25,9 +53,8 @@ pub struct Visible {
     first: *mut u8,
     /// What of it is not taken, the part that is only read first.
     free: [Range<u64>; 2],
-    /// The first task's address, and how many there are.
-    tasks: u64,
-    nr_tasks: u64,
+    /// What lies at its begin.
+    pub facts: Placed<Facts>,
     /// How addresses are shown.
     pub shift: Shift,
 }
@@ -81,7 +108,7 @@ impl<T> DerefMut for Placed<T> {
 impl Visible {
     /// Memory that holds nothing but the number of ticks a second, at its first address;
     /// `natively` for a policy of this machine's own code.
-    pub fn new(natively: bool, hz: u32) -> Visible {
+    pub fn new(natively: bool, hz: u32, nr_cpu_ids: u32) -> Visible {
         let mut memory = Box::new(Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES));
         let first = memory.first();
         let shift = if natively { 0 } else { first.addr().wrapping_sub(MEMORY_BEGIN as usize) };
@@ -92,12 +119,13 @@ impl Visible {
             read_only..read_only + READ_ONLY_BYTES as u64,
             writable..writable + WRITABLE_BYTES as u64,
         ];
-        let shift = Shift(shift);
-        let mut visible =
-            Visible { memory: Some(memory), first, free, tasks: 0, nr_tasks: 0, shift };
-        visible.place(hz);
+        let facts = NonNull::new(first.cast()).expect("memory is not at 0");
+        let (shift, facts) = (Shift(shift), Placed(facts));
+        let mut visible = Visible { memory: Some(memory), first, free, facts, shift };
+        let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
         let tasks = visible.bump(0, (TASKS_MAX + 1) * TASK_BYTES, LINE_BYTES);
-        visible.tasks = visible.address(tasks.expect("room for all"));
+        let tasks = visible.address(tasks.expect("room for all"));
+        assert_eq!((visible.address(placed.address()), tasks), (FACTS, TASKS.begin));
         visible
     }
 
@@ -167,9 +195,10 @@ impl Visible {
     ///
     /// If there is no room, for more than [`TASKS_MAX`] and one.
     pub fn place_task(&mut self, task: abi::Task) -> Placed<abi::Task> {
-        assert!(self.nr_tasks <= TASKS_MAX as u64, "room for a task");
-        let place = self.pointer(self.tasks + self.nr_tasks * TASK_BYTES as u64);
-        self.nr_tasks += 1;
+        let number = self.facts.nr_tasks;
+        assert!(number <= TASKS_MAX as u64, "room for a task");
+        let place = self.pointer(TASKS.begin + number * TASKS.bytes);
+        self.facts.nr_tasks += 1;
         let place = place.cast::<abi::Task>();
         // SAFETY: room that was taken for tasks, of which this is the next.
         unsafe { place.write(task) };
@@ -178,9 +207,9 @@ impl Visible {
 
     /// Which task is at this address, by the order in which they were placed.
     pub fn task_number(&self, address: u64) -> Option<u64> {
-        let offset = address.checked_sub(self.tasks)?;
-        let number = offset / TASK_BYTES as u64;
-        (offset % TASK_BYTES as u64 == 0 && number < self.nr_tasks).then_some(number)
+        let offset = address.checked_sub(TASKS.begin)?;
+        let number = offset / TASKS.bytes;
+        (offset % TASKS.bytes == 0 && number < self.facts.nr_tasks).then_some(number)
     }
 
     /// Takes room that the policy may write, of zeros; `None` if there is no room.

@@ -1,13 +1,12 @@
 //! What a policy's object finds here: structures by name, calls, variables.
 
 use crate::object_calls::{CALLS, HELPERS};
-use bytecode::{Field, MEMORY_BEGIN, Shape, Structures, World};
+use crate::policy_maps::STORAGES_BEGIN;
+use crate::visible::{FACTS, Facts, TASKS};
+use bytecode::{Field, Shape, Shortcut, Size, Structures, World};
 use policy::abi;
 use std::mem::offset_of;
 use std::sync::OnceLock;
-
-/// Where the number of ticks a second lies: it is the first thing in the memory.
-pub const HZ_ADDRESS: u64 = MEMORY_BEGIN;
 
 /// `struct scx_exit_info`, whose texts are addresses.
 #[repr(C)]
@@ -32,9 +31,47 @@ pub fn world() -> &'static World {
             structures: structures(),
             functions: functions.collect(),
             helpers: HELPERS.iter().map(helper).collect(),
-            variables: [("CONFIG_HZ".to_owned(), HZ_ADDRESS)].into(),
+            shortcuts: shortcuts().into_iter().filter_map(|(n, s)| Some((number(n)?, s))).collect(),
+            variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
         }
     })
+}
+
+/// Calls whose answers policies find themselves: what is called most, by what was counted.
+fn shortcuts() -> [(&'static str, Shortcut); 13] {
+    let fact = |offset: usize, size| Shortcut::Load {
+        address: FACTS + offset as u64,
+        size,
+        signed: false,
+    };
+    let field = |offset: usize| {
+        let (offset, size) = (offset as u32, Size::Word);
+        Shortcut::Field { rows: TASKS, offset, size, signed: false }
+    };
+    let now = fact(offset_of!(Facts, now_ns), Size::Double);
+    [
+        ("scx_bpf_now", now),
+        ("bpf_ktime_get_ns", now),
+        ("bpf_get_smp_processor_id", fact(offset_of!(Facts, cpu), Size::Word)),
+        ("scx_bpf_nr_cpu_ids", fact(offset_of!(Facts, nr_cpu_ids), Size::Word)),
+        ("bpf_get_current_task_btf", fact(offset_of!(Facts, current), Size::Double)),
+        ("scx_bpf_task_cpu", field(offset_of!(abi::Task, cpu))),
+        ("scx_bpf_task_running", field(offset_of!(abi::Task, on_cpu))),
+        ("bpf_task_acquire", Shortcut::First),
+        ("bpf_task_release", Shortcut::Zero),
+        ("bpf_rcu_read_lock", Shortcut::Zero),
+        ("bpf_rcu_read_unlock", Shortcut::Zero),
+        ("bpf_iter_num_next", Shortcut::NextNumber),
+        (
+            "bpf_task_storage_get",
+            Shortcut::Cell {
+                columns_begin: STORAGES_BEGIN,
+                columns: abi::STORAGE_MAX as u32,
+                rows: TASKS,
+                offset: offset_of!(abi::Task, storage) as u32,
+            },
+        ),
+    ]
 }
 
 fn unsigned(bytes: u32) -> Shape {

@@ -8,6 +8,8 @@ use scenario::random_scenario;
 use simulator::{Options, Status, simulate};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Of these, how many are interpreted too.
+const INTERPRETED: u64 = 2;
 /// Random scenarios for each policy and each of its sets; `OBJECTS_SCENARIOS` says another number.
 const SCENARIOS: u64 = 12;
 
@@ -17,8 +19,8 @@ fn every_policy_and_set_does_the_same_as_an_object_in_random_scenarios() {
     let scenarios: u64 = given.unwrap_or(SCENARIOS);
     for name in POLICIES {
         let source = format!("policies/{name}.bpf.c");
-        let (native, object) = (compile(&source), compile_object(&source));
-        let sets = native.sets.iter().map(|set| set.values.clone());
+        let (native_policy, object_policy) = (compile(&source), compile_object(&source));
+        let sets = native_policy.sets.iter().map(|set| set.values.clone());
         let tunables: Vec<_> = std::iter::once(Default::default()).chain(sets).collect();
         let next = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -34,10 +36,15 @@ fn every_policy_and_set_does_the_same_as_an_object_in_random_scenarios() {
                         let options =
                             Options { seed, tunables: tunables[at].clone(), ..Options::default() };
                         let run = |policy| simulate(policy, &machine, &workload, &options);
-                        let (native, object) = (run(&native), run(&object));
+                        let (native, object) = (run(&native_policy), run(&object_policy));
                         let (native, object) = (native.expect("it runs"), object.expect("it runs"));
                         assert_eq!(native.error, object.error, "{name}, seed {seed}");
                         assert_eq!(native.digest, object.digest, "{name}, seed {seed}");
+                        if seed < INTERPRETED {
+                            let one_by_one = Options { interpreted: true, ..options };
+                            let run = simulate(&object_policy, &machine, &workload, &one_by_one);
+                            assert_eq!(run.expect("it runs").digest, native.digest, "{name}");
+                        }
                     }
                 });
             }
@@ -65,10 +72,19 @@ fn with_mistake(before: &str, mistake: &str) -> Result<Policy, PolicyError> {
     try_object(&source)
 }
 
+/// What a run ends with, translated and interpreted.
 fn said(policy: &Policy) -> String {
+    let texts = [false, true].map(|interpreted| said_when(policy, interpreted));
+    assert_eq!(texts[0], texts[1]);
+    let [text, _] = texts;
+    text
+}
+
+fn said_when(policy: &Policy, interpreted: bool) -> String {
     let workload =
         together(vec![task("one", 0, once(&[run(MS)])), task("two", 0, once(&[run(MS)]))]);
-    match simulate(policy, &costless(1, 1000), &workload, &Options::default()) {
+    let options = Options { interpreted, ..Options::default() };
+    match simulate(policy, &costless(1, 1000), &workload, &options) {
         Ok(result) => {
             assert!(result.error.is_some() || result.status == Status::Completed);
             result.error.map_or(String::new(), |failure| failure.message)

@@ -13,6 +13,7 @@
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
 mod memory;
+mod shortcuts;
 mod values;
 
 use std::any::Any;
@@ -569,6 +570,20 @@ impl Translator<'_> {
     }
 
     fn call_host(&mut self, at: usize, call: usize) {
+        let Some(&shortcut) = self.program.shortcuts.get(&call) else {
+            return self.make_call(at, call);
+        };
+        let (made, done) = (self.to.new_dynamic_label(), self.to.new_dynamic_label());
+        self.shortcut(shortcut, made);
+        if shortcut.is_always() {
+            return;
+        }
+        dynasm!(self.to ; .arch x64 ; jmp =>done ; =>made);
+        self.make_call(at, call);
+        dynasm!(self.to ; .arch x64 ; =>done);
+    }
+
+    fn make_call(&mut self, at: usize, call: usize) {
         let leave = self.leave;
         let shim = call.min(ANY_CALL);
         if shim == ANY_CALL {

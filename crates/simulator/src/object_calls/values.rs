@@ -2,7 +2,6 @@
 
 use super::{Calling, at, kernel, refused, shown, some_task, task, writable};
 use crate::kernel_calls::memory;
-use crate::linked::{MAPS_BEGIN, MAPS_STEP};
 use crate::policy_maps::{errno, kind};
 use bytecode::Stop;
 use policy::abi::{Map, SpinLock, Timer};
@@ -12,8 +11,7 @@ const CREATE: u64 = 1;
 
 /// The map that a number stands for.
 fn map(run: &Calling<'_, '_>, token: u64) -> Result<*mut Map, Stop> {
-    let number = token.checked_sub(MAPS_BEGIN).filter(|at| at.is_multiple_of(MAPS_STEP));
-    let found = number.and_then(|at| run.host.maps.view((at / MAPS_STEP) as usize));
+    let found = run.host.maps.view(token);
     found.ok_or_else(|| refused(format!("{token:#x} is given for a map and is none")))
 }
 

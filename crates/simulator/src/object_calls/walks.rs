@@ -122,11 +122,11 @@ pub(super) fn numbers_next(
     let state = writable::<[i32; 2]>(run, iterator)?;
     // SAFETY: as above.
     let [at, end] = unsafe { &mut *state };
-    if i64::from(*at) + 1 >= i64::from(*end) {
+    if at.wrapping_add(1) >= *end {
         (*at, *end) = (0, 0);
         return Ok(0);
     }
-    *at += 1;
+    *at = at.wrapping_add(1);
     Ok(iterator)
 }
 

@@ -1,0 +1,108 @@
+//! Calls of the host whose answer lies in the memory: translated code finds it itself.
+
+#![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
+
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
+
+use super::{RDI, RSI, Translator};
+use crate::instruction::Size;
+use crate::memory::MEMORY_BEGIN;
+use crate::program::{Rows, Shortcut};
+
+/// From an address to where it lies, behind the memory's first byte.
+fn behind(address: u64) -> i32 {
+    (address - MEMORY_BEGIN) as i32
+}
+
+/// What a field's offset becomes where a row's address is added.
+fn behind_row(offset: u32) -> i32 {
+    offset as i32 - MEMORY_BEGIN as i32
+}
+
+/// The number that `odd` times gives 1, of 64 bits, by Newton's steps.
+fn inverse(odd: u64) -> u64 {
+    let step = |inverse: u64| inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
+    (0..5).fold(odd, |inverse, _| step(inverse))
+}
+
+impl Translator<'_> {
+    /// Puts the answer into R0. Where the call is to be made after all, it goes to `call`.
+    pub(super) fn shortcut(&mut self, shortcut: Shortcut, call: DynamicLabel) {
+        match shortcut {
+            Shortcut::Zero => dynasm!(self.to ; .arch x64 ; xor eax, eax),
+            Shortcut::First => dynasm!(self.to ; .arch x64 ; mov rax, rdi),
+            Shortcut::Load { address, size, signed } => {
+                dynasm!(self.to ; .arch x64 ; mov r10d, behind(address));
+                self.load_from_r10(size, signed);
+            }
+            Shortcut::Field { rows, offset, size, signed } => {
+                self.check_row(RDI, rows, call);
+                dynasm!(self.to ; .arch x64 ; lea r10, [rdi + behind_row(offset)]);
+                self.load_from_r10(size, signed);
+            }
+            Shortcut::Cell { columns_begin, columns, rows, offset } => {
+                self.check_row(RSI, rows, call);
+                dynasm!(self.to
+                    ; .arch x64
+                    ; mov rax, QWORD columns_begin as i64
+                    ; mov r10, rdi
+                    ; sub r10, rax
+                    ; cmp r10, 8 * columns as i32
+                    ; jae =>call
+                    ; test r10, 7
+                    ; jnz =>call
+                    ; add r10, rsi
+                    ; mov rax, [r11 + r10 + behind_row(offset)]
+                    ; test rax, rax
+                    ; jz =>call
+                );
+            }
+            Shortcut::NextNumber => {
+                let begin = (MEMORY_BEGIN + self.layout.writable) as i32;
+                let last = (self.layout.bytes - self.layout.writable) as i32 - 8;
+                dynasm!(self.to
+                    ; .arch x64
+                    ; lea r10, [rdi - begin]
+                    ; cmp r10, last
+                    ; ja =>call
+                    ; test rdi, 3
+                    ; jnz =>call
+                    ; mov r10d, [r11 + rdi + behind_row(0)]
+                    ; add r10d, 1
+                    ; cmp r10d, [r11 + rdi + behind_row(4)]
+                    ; jge =>call
+                    ; mov [r11 + rdi + behind_row(0)], r10d
+                    ; mov rax, rdi
+                );
+            }
+        }
+    }
+
+    /// A number is a multiple of a row's bytes, and not too large, exactly if the product with the
+    /// inverse of its odd part, turned by the even part, is the row's number.
+    fn check_row(&mut self, address: u8, rows: Rows, call: DynamicLabel) {
+        let even = rows.bytes.trailing_zeros();
+        let inverse = inverse(rows.bytes >> even);
+        dynasm!(self.to
+            ; .arch x64
+            ; mov rax, QWORD inverse as i64
+            ; lea r10, [Rq(address) - rows.begin as i32]
+            ; imul r10, rax
+            ; ror r10, even as i8
+            ; cmp r10, [r11 + behind(rows.count_at)]
+            ; jae =>call
+        );
+    }
+
+    fn load_from_r10(&mut self, size: Size, signed: bool) {
+        match (size, signed) {
+            (Size::Byte, false) => dynasm!(self.to ; .arch x64 ; movzx eax, BYTE [r11 + r10]),
+            (Size::Half, false) => dynasm!(self.to ; .arch x64 ; movzx eax, WORD [r11 + r10]),
+            (Size::Word, false) => dynasm!(self.to ; .arch x64 ; mov eax, [r11 + r10]),
+            (Size::Byte, true) => dynasm!(self.to ; .arch x64 ; movsx rax, BYTE [r11 + r10]),
+            (Size::Half, true) => dynasm!(self.to ; .arch x64 ; movsx rax, WORD [r11 + r10]),
+            (Size::Word, true) => dynasm!(self.to ; .arch x64 ; movsxd rax, DWORD [r11 + r10]),
+            (Size::Double, _) => dynasm!(self.to ; .arch x64 ; mov rax, [r11 + r10]),
+        }
+    }
+}
