@@ -143,6 +143,10 @@ impl Reader<'_> {
         };
         let image_offset = self.begins + variable.offset as usize;
         let size = variable.bytes as usize;
+        // No wider number can be set; and one of no bytes is none.
+        if !(1..=8).contains(&size) {
+            return Ok(None);
+        }
         Ok(Some(Tunable {
             name: name.to_owned(),
             type_name: self.type_name(variable.of)?,

@@ -92,8 +92,11 @@ impl Kernel<'_> {
         }
         self.close_stays(elapsed_ns);
         self.check_end(elapsed_ns);
-        let failure = self.failure.take();
+        let mut failure = self.failure.take();
         self.say_goodbye(failure.is_some());
+        let last = self.failure.take().filter(|last| last.kind == FailureKind::Fault);
+        let status = if last.is_some() { Status::Failed } else { status };
+        failure = failure.or(last);
         let choices = self.choices.take().map(Choices::into_made).unwrap_or_default();
         let queues = self.metrics.queues.take();
         let queues = queues.map(|recorder| recorder.into_records(&self.queues));

@@ -59,6 +59,10 @@ pub mod errno {
     pub const EINVAL: i32 = 22;
 }
 
+/// Bytes of a key. Source: Linux, kernel/bpf/hashtab.c, `htab_map_alloc_check`.
+const KEY_BYTES_MAX: u32 = 512;
+/// Timers that there may be, and locks.
+const PLACES_MAX: usize = 1 << 20;
 /// Values of deleted keys that are left alone, newest first.
 const DELETED_SPARED: usize = 4096;
 /// Values of task storage that are allocated together.
@@ -298,6 +302,9 @@ impl PolicyMaps {
     /// Makes a timer inside a value of `map`; its number, or a negative error number.
     pub fn add_timer(&mut self, map: *const abi::Map, timer: *mut abi::Timer) -> Result<u64, i32> {
         let at = self.position(map).ok_or(-errno::EINVAL)?;
+        if self.timers.len() >= PLACES_MAX {
+            return Err(-errno::ENOMEM);
+        }
         let view = &self.maps[at].view;
         let stride = (view.value_stride as usize).max(1);
         let offset = (timer as usize).checked_sub(view.values as usize).ok_or(-errno::EINVAL)?;
@@ -331,9 +338,10 @@ impl PolicyMaps {
         self.lock_places.find(lock as usize, u64::from(kept))
     }
 
-    /// A number for a lock that is taken for the first time.
-    pub fn add_lock(&mut self, lock: *const abi::SpinLock) -> u32 {
-        self.lock_places.add(lock as usize)
+    /// A number for a lock that is taken for the first time; `None` if there are too many.
+    pub fn add_lock(&mut self, lock: *const abi::SpinLock) -> Option<u32> {
+        let has_room = self.lock_places.addresses.len() < PLACES_MAX;
+        has_room.then(|| self.lock_places.add(lock as usize))
     }
 
     /// Sets what a timer calls.
@@ -388,6 +396,15 @@ impl PolicyMap {
         declaration: &policy::LoadedMap,
         nr_cpus: usize,
     ) -> Result<Self, UnknownMap> {
+        if declaration.key_size > KEY_BYTES_MAX {
+            return Err(UnknownMap {
+                name: declaration.name.clone(),
+                reason: format!(
+                    "keys of {} bytes; as in the kernel there may be {KEY_BYTES_MAX}",
+                    declaration.key_size
+                ),
+            });
+        }
         let stride = stride_of(declaration.kind, declaration.value_size as usize);
         let entries = declaration.max_entries as usize;
         let copies = match declaration.kind {
@@ -466,7 +483,8 @@ impl PolicyMap {
         let bytes = self.view.value_stride as usize;
         let spared = self.deleted.len() > DELETED_SPARED;
         let oldest = if spared { self.deleted.pop_front() } else { None };
-        let Some(value) = oldest.or_else(|| visible.take(bytes, 8)) else {
+        // A value of no bytes takes room too, or nothing would bound their number.
+        let Some(value) = oldest.or_else(|| visible.take(bytes.max(8), 8)) else {
             return std::ptr::null_mut();
         };
         // SAFETY: a value of this map that no key has.

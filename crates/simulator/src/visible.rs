@@ -16,6 +16,8 @@ const LINE_BYTES: usize = 64;
 const READ_ONLY_BYTES: usize = 1000 << 20;
 /// Bytes that are theirs: values of maps, variables.
 const WRITABLE_BYTES: usize = 1047 << 20;
+/// Bytes that are left for masks, queues and address spaces, whatever a policy brings.
+const RESERVED_BYTES: usize = 48 << 20;
 const FRAMES_BYTES: usize = (FRAME_BYTES * FRAMES_MAX) as usize;
 
 /// What policies ask for most, where they find it themselves. It is the first in the memory.
@@ -219,7 +221,11 @@ impl Visible {
 
     /// The address of a copy of these bytes; `None` if there is no room.
     pub fn copy(&mut self, bytes: &[u8], read_only: bool) -> Option<u64> {
-        let place = self.bump(usize::from(!read_only), bytes.len(), 64)?;
+        let left = self.free[0].end - self.free[0].start;
+        if read_only && left < (bytes.len() + RESERVED_BYTES) as u64 {
+            return None;
+        }
+        let place = self.bump(usize::from(!read_only), bytes.len(), LINE_BYTES)?;
         // SAFETY: the room was just taken and is large enough.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Some(self.address(place))

@@ -120,6 +120,11 @@ fn what_no_program_may_do_ends_the_run_and_names_its_line() {
         ("", "bpf_timer_start((void *)p, 1, 0);", "writes 16 bytes"),
         ("", "bpf_spin_lock((void *)8);", "next to NULL"),
         (
+            "char text[1 << 20];",
+            "for (;;) bpf_probe_read_kernel(text, sizeof(text), text);",
+            "has not returned after",
+        ),
+        (
             "struct sched_entity___own { u64 vruntime; } __attribute__((preserve_access_index));",
             "total += ((struct sched_entity___own *)&p->se)->vruntime;",
             "vruntime",
@@ -148,4 +153,27 @@ fn what_is_allowed_is_no_mistake() {
         let policy = with_mistake("", &then).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(said(&policy), "scx_bpf_error (so far)", "{line}");
     }
+}
+
+#[test]
+fn what_goes_wrong_at_the_very_end_is_told_too() {
+    let end = "void BPF_STRUCT_OPS(wrong_exit, struct scx_exit_info *info)
+        {
+        total = *(volatile u64 *)(total + 8);
+        }
+        SCX_OPS_DEFINE(wrong_ops, .exit = (void *)wrong_exit, .name = \"wrong\");
+        #undef SCX_OPS_DEFINE
+        #define SCX_OPS_DEFINE(name, members...)";
+    let policy = with_mistake(end, "").unwrap_or_else(|error| panic!("{error}"));
+    let said = said(&policy);
+    assert!(said.ends_with(": wrong_exit: it reads 8 bytes at 0x8, next to NULL"), "{said}");
+}
+
+#[test]
+fn a_map_that_no_kernel_makes_is_refused() {
+    let map = "struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(key_size, 513);
+        __uint(value_size, 8); __uint(max_entries, 1); } wide SEC(\".maps\");";
+    let policy = with_mistake(map, "bpf_map_lookup_elem(&wide, p);");
+    let said = said(&policy.unwrap_or_else(|error| panic!("{error}")));
+    assert!(said.contains("map wide has keys of 513 bytes"), "{said}");
 }

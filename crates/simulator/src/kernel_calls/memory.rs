@@ -126,10 +126,14 @@ pub(crate) unsafe extern "C" fn spin_lock(host: *mut Host, lock: *mut SpinLock) 
     let k = unsafe { kernel(host) };
     // SAFETY: the policy's lock.
     let kept = unsafe { (*lock).id };
-    let number = k.maps.find_lock(lock, kept).unwrap_or_else(|| {
+    let known = k.maps.find_lock(lock, kept);
+    let Some(number) = known.or_else(|| k.maps.add_lock(lock)) else {
+        let message = "bpf_spin_lock() of more locks than there may be".to_owned();
+        return k.fail(FailureKind::Limit, message);
+    };
+    if known.is_none() {
         k.spin_locks.push(Lock::default());
-        k.maps.add_lock(lock)
-    });
+    }
     // SAFETY: as above.
     unsafe { (*lock).id = number };
     k.take(k.spin_locks[number as usize - 1]);

@@ -36,6 +36,7 @@ pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     if !value.is_null() || flags & CREATE == 0 {
         return Ok(value.addr() as u64);
     }
+    count(run, view(map).value_size as usize);
     // SAFETY: as in `kernel`; a map and a task.
     let value = unsafe { memory::task_storage_create(kernel(run), map, p) };
     if !value.is_null() && initial != 0 {
@@ -96,6 +97,7 @@ pub(super) fn update(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     let map = map(run, token)?;
     let key = key(run, map, key_at)?;
     let value = at(run, value, view(map).value_size as usize, 1, false)?;
+    count(run, view(map).value_size as usize);
     // SAFETY: as in `kernel`; a key and a value of the map's.
     Ok(unsafe { memory::map_update(kernel(run), map, key, value, flags) } as u64)
 }
@@ -113,10 +115,16 @@ pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
     Ok(unsafe { std::mem::replace(&mut *slot, given[1]) })
 }
 
+/// Counts what a call does byte by byte as instructions, so that no policy computes for free.
+fn count(run: &mut Calling<'_, '_>, bytes: usize) {
+    run.instructions += bytes as u64 / 8;
+}
+
 /// `bpf_probe_read_kernel`: zeros for what cannot be read.
 pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let bytes = given[1] as u32 as usize;
     let to = at(run, given[0], bytes, 1, true)?;
+    count(run, bytes);
     let Some(from) = run.host.visible.find(given[2], bytes, false) else {
         // SAFETY: so many bytes of the policy's own.
         unsafe { to.write_bytes(0, bytes) };
@@ -131,6 +139,7 @@ pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
 pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let bytes = given[1] as u32 as usize;
     let to = at(run, given[0], bytes, 1, true)?;
+    count(run, 8 * bytes);
     for copied in 0..bytes {
         let from = given[2].checked_add(copied as u64);
         let from = from.and_then(|from| run.host.visible.find(from, 1, false));
