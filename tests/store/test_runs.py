@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 
 import pytest
 from schedlab.errors import DigestMismatch, StoreError
@@ -283,3 +284,26 @@ def test_a_report_can_be_read_while_a_sweep_writes(path, make_record):
         with Store(path, read_only=True) as reader:
             writer.add(make_record(seed=2))
             assert len(reader.runs()) == 2
+
+
+def test_a_new_store_may_be_opened_by_several_at_the_same_moment(tmp_path):
+    # Each thread has its own connection, to which SQLite's locks apply as between processes.
+    # Without care, three in ten of these openings were refused on a machine of two CPUs.
+    errors = []
+
+    def open_store(path, together):
+        together.wait()
+        try:
+            Store(path).close()
+        except StoreError as error:
+            errors.append(str(error))
+
+    for number in range(100):
+        together = threading.Barrier(4)
+        arguments = (tmp_path / f"{number}.db", together)
+        threads = [threading.Thread(target=open_store, args=arguments) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ DEFAULT_PATH = Path("schedlab.db")
 APPLICATION_ID = 0x73636864
 # Format 2 came with the column `platform` of runs, format 3 with `seal`.
 SCHEMA_VERSION = 3
+# How long to wait for another process where SQLite does not wait by itself.
+AGAIN_S = 0.01
 # In these, equal runs give equal digests; elsewhere a run is a measurement, and the first is kept.
 EXACT_BACKENDS = ("sim", "vm-deterministic")
 
@@ -302,9 +305,7 @@ class Store(contextlib.AbstractContextManager):
     def _prepare(self) -> None:
         """Checks that the file is ours, or makes it so if it is new."""
         self._database.row_factory = sqlite3.Row
-        application = self._pragma("application_id")
-        version = self._pragma("user_version")
-        tables = self._database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        application, version, tables = self._kind_of_file()
         if application == 0 and tables == 0 and not self.is_read_only:
             self._create()
         elif application != APPLICATION_ID:
@@ -319,13 +320,41 @@ class Store(contextlib.AbstractContextManager):
             )
         elif version < SCHEMA_VERSION and not self.is_read_only:
             self._bring_up_to_date()
+        if not self.is_read_only:
+            self._write_ahead()
         # A run is worth seconds to hours, a sync milliseconds: FULL makes a commit survive
         # even a power cut, which NORMAL does not in WAL mode.
         self._database.execute("PRAGMA synchronous = FULL")
 
+    def _kind_of_file(self) -> tuple[int, int, int]:
+        """The application, the format and the number of tables, all of one moment.
+
+        Another process may be making the same store: it must be seen without tables, or with all.
+        """
+        self._database.execute("BEGIN")
+        try:
+            tables = self._database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+            return self._pragma("application_id"), self._pragma("user_version"), tables
+        finally:
+            self._database.execute("ROLLBACK")
+
+    def _write_ahead(self) -> None:
+        """Lets a report be made from the store while a sweep writes to it.
+
+        SQLite does not wait for other processes here, as it does elsewhere, so this tries again.
+        """
+        until = time.monotonic() + faults.BUSY_TIMEOUT_S
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                is_busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() > until:
+                    raise
+            time.sleep(AGAIN_S)
+
     def _create(self) -> None:
-        # WAL lets a report be made from a store while a sweep writes to it.
-        self._database.execute("PRAGMA journal_mode = WAL")
         # A sweep started at the same moment may be faster: it makes the same.
         with self.transaction() as database:
             for table in (RUNS, EXPERIMENTS, PLACES):
