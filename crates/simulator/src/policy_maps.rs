@@ -59,8 +59,17 @@ pub mod errno {
     pub const EINVAL: i32 = 22;
 }
 
-/// Bytes of a key. Source: Linux, kernel/bpf/hashtab.c, `htab_map_alloc_check`.
+/// Bytes of a hash's key. Source: Linux, kernel/bpf/hashtab.c, `htab_map_alloc_check`.
 const KEY_BYTES_MAX: u32 = 512;
+/// Bytes of any other map's key. Source: Linux, kernel/bpf/arraymap.c, `array_map_alloc_check`, and
+/// kernel/bpf/bpf_local_storage.c, `bpf_local_storage_map_alloc_check`.
+const INDEX_BYTES: u32 = 4;
+/// Bytes of a value. Source: as for indices.
+const VALUE_BYTES_MAX: u32 = i32::MAX as u32;
+/// Bytes that an entry of a hash takes besides key and value: what it takes of this process is not
+/// more, so that the room for values bounds both. Source: Linux, kernel/bpf/hashtab.c,
+/// `struct htab_elem`.
+const ENTRY_BYTES: usize = 48;
 /// Timers that there may be, and locks.
 const PLACES_MAX: usize = 1 << 20;
 /// Values of deleted keys that are left alone, newest first.
@@ -390,20 +399,32 @@ fn stride_of(kind: u32, value_size: usize) -> usize {
     }
 }
 
+/// What is wrong with the sizes of a map of a kind that is known here.
+fn what_no_kernel_makes(declaration: &policy::LoadedMap) -> Option<String> {
+    let &policy::LoadedMap { kind, key_size, value_size, .. } = declaration;
+    if kind == kind::HASH && !(1..=KEY_BYTES_MAX).contains(&key_size) {
+        let range = format!("1 to {KEY_BYTES_MAX}");
+        return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
+    }
+    let is_indexed = [kind::ARRAY, kind::PERCPU_ARRAY, kind::TASK_STORAGE].contains(&kind);
+    if is_indexed && key_size != INDEX_BYTES {
+        return Some(format!("keys of {key_size} bytes; as in a kernel, only a hash's have not 4"));
+    }
+    let is_known = is_indexed || kind == kind::HASH;
+    (is_known && !(1..=VALUE_BYTES_MAX).contains(&value_size)).then(|| {
+        format!("values of {value_size} bytes; as in a kernel, they have 1 to {VALUE_BYTES_MAX}")
+    })
+}
+
 impl PolicyMap {
     fn new(
         visible: &mut Visible,
         declaration: &policy::LoadedMap,
         nr_cpus: usize,
     ) -> Result<Self, UnknownMap> {
-        if declaration.key_size > KEY_BYTES_MAX {
-            return Err(UnknownMap {
-                name: declaration.name.clone(),
-                reason: format!(
-                    "keys of {} bytes; as in the kernel there may be {KEY_BYTES_MAX}",
-                    declaration.key_size
-                ),
-            });
+        let refused = |reason| UnknownMap { name: declaration.name.clone(), reason };
+        if let Some(reason) = what_no_kernel_makes(declaration) {
+            return Err(refused(reason));
         }
         let stride = stride_of(declaration.kind, declaration.value_size as usize);
         let entries = declaration.max_entries as usize;
@@ -416,14 +437,13 @@ impl PolicyMap {
                     "type {other}; the simulator has arrays (2), per-CPU arrays (6), hashes (1) \
                      and task storage (29)"
                 );
-                return Err(UnknownMap { name: declaration.name.clone(), reason });
+                return Err(refused(reason));
             }
         };
         let room = stride.checked_mul(entries).and_then(|bytes| bytes.checked_mul(copies));
         let values = room.and_then(|bytes| visible.take(bytes, LINE_BYTES));
-        let values = values.ok_or_else(|| UnknownMap {
-            name: declaration.name.clone(),
-            reason: format!("no room for {entries} values of {stride} bytes, {copies} times"),
+        let values = values.ok_or_else(|| {
+            refused(format!("no room for {entries} values of {stride} bytes, {copies} times"))
         })?;
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
         let values = if copies == 0 { std::ptr::null_mut() } else { values };
@@ -483,8 +503,8 @@ impl PolicyMap {
         let bytes = self.view.value_stride as usize;
         let spared = self.deleted.len() > DELETED_SPARED;
         let oldest = if spared { self.deleted.pop_front() } else { None };
-        // A value of no bytes takes room too, or nothing would bound their number.
-        let Some(value) = oldest.or_else(|| visible.take(bytes.max(8), 8)) else {
+        let room = bytes + key.len() + ENTRY_BYTES;
+        let Some(value) = oldest.or_else(|| visible.take(room, 8)) else {
             return std::ptr::null_mut();
         };
         // SAFETY: a value of this map that no key has.

@@ -169,11 +169,43 @@ fn what_goes_wrong_at_the_very_end_is_told_too() {
     assert!(said.ends_with(": wrong_exit: it reads 8 bytes at 0x8, next to NULL"), "{said}");
 }
 
+/// A map of this kind, whose keys and values have so many bytes.
+fn map_of(kind: &str, key_bytes: u32, value_bytes: u32, entries: u32) -> String {
+    format!(
+        "struct {{ __uint(type, BPF_MAP_TYPE_{kind}); __uint(key_size, {key_bytes});
+        __uint(value_size, {value_bytes}); __uint(max_entries, {entries}); }} odd SEC(\".maps\");"
+    )
+}
+
 #[test]
 fn a_map_that_no_kernel_makes_is_refused() {
-    let map = "struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(key_size, 513);
-        __uint(value_size, 8); __uint(max_entries, 1); } wide SEC(\".maps\");";
-    let policy = with_mistake(map, "bpf_map_lookup_elem(&wide, p);");
-    let said = said(&policy.unwrap_or_else(|error| panic!("{error}")));
-    assert!(said.contains("map wide has keys of 513 bytes"), "{said}");
+    let maps = [
+        (map_of("HASH", 513, 8, 1), "keys of 513 bytes"),
+        (map_of("HASH", 0, 8, 1), "keys of 0 bytes"),
+        (map_of("HASH", 8, u32::MAX, 1), "values of 4294967295 bytes"),
+        (map_of("ARRAY", 0, 8, 1), "keys of 0 bytes"),
+        (map_of("PERCPU_ARRAY", 8, 8, 1), "keys of 8 bytes"),
+        (map_of("ARRAY", 4, 0, 1), "values of 0 bytes"),
+        (map_of("TASK_STORAGE", 2, 8, 0), "keys of 2 bytes"),
+    ];
+    for (map, expected) in maps {
+        let policy = with_mistake(&map, "bpf_map_lookup_elem(&odd, p);");
+        let said = said(&policy.unwrap_or_else(|error| panic!("{error}")));
+        assert!(said.contains(&format!("map odd has {expected}")), "{said}");
+    }
+}
+
+#[test]
+fn keys_of_a_hash_take_room_besides_their_values() {
+    // What can be written is 1047 MiB. Another map leaves 47 MiB of it.
+    let other = map_of("ARRAY", 4, 1 << 20, 1000).replace("odd", "other");
+    let maps = format!("{other}\n{}", map_of("HASH", 512, 8, u32::MAX));
+    let fill = "static u64 key[64]; u64 one = 1; bpf_map_lookup_elem(&other, key);
+        while (!bpf_map_update_elem(&odd, key, &one, BPF_ANY)) key[0]++;
+        scx_bpf_error(\"%llu keys\", key[0]);"
+        .replace('\n', " ");
+    let policy = with_mistake(&maps, &fill).unwrap_or_else(|error| panic!("{error}"));
+    // Keys have 512 bytes, values 8, and an entry 48 more; a line is for variables.
+    let keys = ((47 << 20) - 1024) / (512 + 8 + 48);
+    assert_eq!(said_when(&policy, false), format!("scx_bpf_error ({keys} keys)"));
 }
