@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 
 def canonical_json(value: object) -> str:
@@ -19,3 +21,17 @@ def timestamp(ago_ns: int = 0) -> str:
     """Now, or so long ago, in UTC to the millisecond."""
     then = datetime.now(UTC) - timedelta(microseconds=ago_ns / 1e3)
     return then.isoformat(timespec="milliseconds")
+
+
+def flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Every value by its name after a prefix, of one in a table as TABLE.NAME; a list as JSON.
+
+    pandas flattens too, but takes longer to load than a CSV file takes to write.
+    """
+    columns = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            columns |= flat(f"{prefix}{name}.", value)
+        else:
+            columns[f"{prefix}{name}"] = canonical_json(value) if isinstance(value, list) else value
+    return columns

@@ -1,12 +1,12 @@
 """What a report or an export has of the measurements of a store: pages and rows."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from schedlab import catalogue
 from schedlab.bench import suite as suites
-from schedlab.digests import canonical_json
+from schedlab.digests import flat
 from schedlab.errors import SchedlabError, UnknownName
 from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.runs import Store
@@ -82,7 +82,7 @@ def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
         for one, around in kept.measured_in(campaign.id):
             warnings = "; ".join(what for what, _ in around.warnings)
             facts = {"captured_at": around.captured_at, **around.facts, "warnings": warnings}
-            rows.append(_row(campaign, one) | dict(_flat("environment.", facts)))
+            rows.append(_row(campaign, one) | flat("environment.", facts))
     return rows
 
 
@@ -147,13 +147,3 @@ def _row(campaign: Campaign, one: Repetition) -> dict[str, Any]:
     }
     row |= {f"parameter.{name}": value for name, value in manifest.get("values", {}).items()}
     return row | {name: manifest.get(name) for name in MEANWHILE}
-
-
-def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every fact by its name; of one in a table, as TABLE.NAME; a list as JSON. pandas flattens
-    too, but takes longer to load than a CSV file takes to write."""
-    for name, fact in facts.items():
-        if isinstance(fact, Mapping):
-            yield from _flat(f"{prefix}{name}.", fact)
-        else:
-            yield f"{prefix}{name}", canonical_json(fact) if isinstance(fact, list) else fact
