@@ -15,7 +15,6 @@ import pytest
 from made_heats import MACHINE, heat, rounds, row
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.race import april_2007, forms, meeting, plan, plugins, table
-from schedlab.race import figure as race_figure
 from schedlab.race import page as race_page
 from schedlab.race.answers import standings
 from schedlab.report import tables
@@ -488,7 +487,7 @@ def curves(heats):
 
 def test_the_figure_has_a_curve_for_each_structure_and_for_2007():
     drawn = curves(three_sizes())
-    figure = race_figure.race_figure(drawn, "n", "ticks")
+    figure = race_page.race_figure(drawn, "n", "ticks")
     lines = {trace.name: trace for trace in figure.data if trace.mode == "lines+markers"}
     ring = lines["exact_time_ring"]
     assert list(ring.x) == [1, 10, 100]
@@ -502,7 +501,7 @@ def test_the_figure_has_a_curve_for_each_structure_and_for_2007():
 
 
 def test_a_name_comes_and_goes_with_its_curve():
-    figure = race_figure.race_figure(curves(three_sizes()), "n", "ticks")
+    figure = race_page.race_figure(curves(three_sizes()), "n", "ticks")
     names = [trace for trace in figure.data if trace.mode == "text"]
     assert {trace.legendgroup for trace in names} == {
         "exact_time_ring",
@@ -517,17 +516,17 @@ def test_a_name_comes_and_goes_with_its_curve():
 
 
 def test_a_cache_is_full_where_the_items_of_a_queue_need_its_bytes():
-    [one, two] = race_figure.levels_of(MACHINE.caches, [64.0, 96.0])
+    [one, two] = race_page.levels_of(MACHINE.caches, [64.0, 96.0])
     assert (one.name, one.n_low, one.n_high) == ("L1d", 512.0, 768.0)
     assert (two.n_low, two.n_high) == ((2 << 20) / 96, 32768.0)
-    assert race_figure.levels_of(MACHINE.caches, []) == []
+    assert race_page.levels_of(MACHINE.caches, []) == []
 
 
 def test_a_cache_that_no_size_fills_is_not_drawn():
     point = {"a": [Point(1, 1.0), Point(1000, 2.0)]}
-    level = race_figure.levels_of((("L1d", 48 << 10), ("L3", 1 << 30)), [64.0, 96.0])
-    drawn = race_figure.Curves(point, frozenset("a"), "a", {}, level)
-    figure = race_figure.race_figure(drawn, "n", "ticks")
+    level = race_page.levels_of((("L1d", 48 << 10), ("L3", 1 << 30)), [64.0, 96.0])
+    drawn = race_page.Curves(point, frozenset("a"), "a", {}, level)
+    figure = race_page.race_figure(drawn, "n", "ticks")
     assert [note.text for note in figure.layout.annotations] == ["L1d full<br>48 KiB"]
 
 

@@ -1,7 +1,7 @@
 """Texts of a race that the terminal and the page share."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from schedlab.race import plan
 from schedlab.race.answers import Compared, HeatRow, Standing
@@ -9,6 +9,7 @@ from schedlab.race.april_2007 import CFS_2007, GAVL_2007, RING_2007, Beside
 from schedlab.race.plan import TIMED_ALONE, Heat
 from schedlab.report.forms import DASH, mean_text, number_text, ratio_text
 from schedlab.statistics.estimates import Estimate
+from schedlab.statistics.samples import by_key
 
 PERCENTILES = {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "max": "max"}
 TAIL = "p999"
@@ -20,10 +21,7 @@ DISTURBED_SHARE = 0.1
 
 def by_title(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
     """The heats that differ only in size, under what they have in common."""
-    titles: dict[str, list[Standing]] = {}
-    for standing in standings:
-        titles.setdefault(standing.heat.spec.title, []).append(standing)
-    return titles
+    return by_key((standing.heat.spec.title, standing) for standing in standings)
 
 
 def unit_of(heat: Heat) -> str:
@@ -51,9 +49,22 @@ def compared_text(compared: Compared | None) -> str:
     return ratio_text(compared.ratio, compared.low, compared.high) if compared else DASH
 
 
-def single_text(row: HeatRow) -> str:
-    """Percentiles of the operations that are added, of a heat that times each alone."""
-    return " ".join(number_text(row.single[name]) for name in PERCENTILES) if row.single else DASH
+def times_text(row: HeatRow) -> str:
+    """A structure's `ticks_text`; percentiles of what is added where operations are timed alone."""
+    if not row.single:
+        return ticks_text(row.ticks)
+    return " ".join(number_text(row.single[name]) for name in PERCENTILES)
+
+
+def apart_text(row: HeatRow, operations: Sequence[str]) -> str:
+    """The tail of each operation of a heat that times each alone."""
+    tails = [number_text(row.single[name][TAIL]) for name in operations] if row.single else [DASH]
+    return " ".join(tails)
+
+
+def bytes_text(row: HeatRow) -> str:
+    """Memory an item."""
+    return DASH if row.left_out else f"{row.bytes_per_item:,.0f}"
 
 
 def by_speed(standings: Sequence[Standing]) -> list[str]:
@@ -81,27 +92,11 @@ def together_text(heat: Heat) -> str:
     return f"a {'removal' if removes else 'pop'} and the push after it, added"
 
 
-def bytes_text(row: HeatRow) -> str:
-    """Memory an item."""
-    return DASH if row.left_out else f"{row.bytes_per_item:,.0f}"
-
-
-def apart_text(row: HeatRow, operations: Sequence[str]) -> str:
-    """The tail of each operation of a heat that times each alone."""
-    tails = [number_text(row.single[name][TAIL]) for name in operations] if row.single else [DASH]
-    return " ".join(tails)
-
-
 def left_out(standings: Sequence[Standing]) -> list[str]:
     """Who does not take part and why, the sizes with one reason together; and what ~ means."""
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for standing in standings:
-        for name, row in standing.rows.items():
-            if row.left_out:
-                reasons.setdefault((name, row.left_out), []).append(standing.heat.spec.size)
-    lines = []
-    if any(not row.exact for standing in standings for row in standing.rows.values()):
-        lines.append("~: not in exact order, so never the fastest")
+    rows = [(one.heat.spec.size, row) for one in standings for row in one.rows.values()]
+    reasons = by_key(((row.structure, row.left_out), size) for size, row in rows if row.left_out)
+    lines = ["~: not in exact order, so never the fastest"] * any(not row.exact for _, row in rows)
     for (name, why), sizes in reasons.items():
         where = "" if len(sizes) == len(standings) else f" at n = {', '.join(sizes)}"
         lines.append(f"{name} is left out{where}: {why}")
@@ -109,15 +104,17 @@ def left_out(standings: Sequence[Standing]) -> list[str]:
 
 
 def notes(standings: Sequence[Standing]) -> list[str]:
-    """What must be known to read the numbers: what is not counted, and a machine that was busy."""
+    """What must be known to read the numbers: what is not counted, and who else was on the
+    machine, as far as it is known."""
     said = []
-    why_not = {one.heat.result["counters"].get("why_not") for one in standings} - {None, ""}
+    heats = [one.heat for one in standings]
+    why_not = {heat.result["counters"].get("why_not") for heat in heats} - {None, ""}
     if why_not:
         said.append(f"Instructions and cache misses are not counted: {'; '.join(sorted(why_not))}.")
     if too_short := [
         one.heat.spec
         for one in standings
-        if any(ticks <= 0 for row in one.rows.values() for ticks in row.ticks_per_loop)
+        if any(row.ticks and row.fewest <= 0 for row in one.rows.values())
     ]:
         said.append(
             f"The clock is too coarse for {plan.places(too_short)}: a round took no time, so there"
@@ -128,7 +125,23 @@ def notes(standings: Sequence[Standing]) -> list[str]:
             f"The clock goes forward {step} ticks at a time, so single operations that differ by"
             " one such step, or a pop and a push by two, may have taken as long."
         )
-    said.extend(_disturbances(standings))
+    pace = plan.own_pace(heats)
+    shares = {heat.spec: heat.disturbed_share(pace) for heat in heats}
+    disturbed = [spec for spec, share in shares.items() if share > DISTURBED_SHARE]
+    if disturbed:
+        disturbed.sort(key=shares.__getitem__, reverse=True)
+        said.append(
+            "Another thread had the CPU, or the other half of its core, in"
+            f" {100 * shares[disturbed[0]]:.0f} % of the figures of {plan.places(disturbed)}. Who"
+            " keeps many units of the core busy suffers most from that, so ratios there are not"
+            " those of an idle machine. --again races anew."
+        )
+    load = max((heat.load or 0.0 for heat in heats), default=0.0)
+    if load >= BUSY_LOAD:
+        said.append(
+            f"The machine was busy: up to {load:.1f} tasks at a time ran or waited. Minima"
+            " suffer least; for times to quote, race on an idle machine."
+        )
     return said
 
 
@@ -140,27 +153,6 @@ def _clock_step(standings: Sequence[Standing]) -> int:
     singles = [row.single for one in standings for row in one.rows.values() if row.single]
     singles += [value for one in singles for value in one.values() if isinstance(value, dict)]
     return math.gcd(*(int(single[name]) for single in singles for name in PERCENTILES))
-
-
-def _disturbances(standings: Sequence[Standing]) -> Iterable[str]:
-    """Who else was on the machine, as far as it is known."""
-    pace = plan.own_pace(one.heat for one in standings)
-    shares = {one.heat.spec: one.heat.disturbed_share(pace) for one in standings}
-    disturbed = [spec for spec, share in shares.items() if share > DISTURBED_SHARE]
-    if disturbed:
-        disturbed.sort(key=shares.__getitem__, reverse=True)
-        yield (
-            "Another thread had the CPU, or the other half of its core, in"
-            f" {100 * shares[disturbed[0]]:.0f} % of the figures of {plan.places(disturbed)}. Who"
-            " keeps many units of the core busy suffers most from that, so ratios there are not"
-            " those of an idle machine. --again races anew."
-        )
-    loads = [one.heat.load for one in standings if one.heat.load is not None]
-    if loads and max(loads) >= BUSY_LOAD:
-        yield (
-            f"The machine was busy: up to {max(loads):.1f} tasks at a time ran or waited. Minima"
-            " suffer least; for times to quote, race on an idle machine."
-        )
 
 
 def published_texts(row: Beside) -> list[str]:
