@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-import numpy as np
-
 from schedlab.race.plan import Heat
 from schedlab.statistics.estimates import Estimate, median_estimate
 
@@ -30,9 +28,8 @@ TIME_RING = "time_ring"
 class HeatRow:
     """A structure in one heat, as the core gives it; times are in ticks of the heat's clock.
 
-    `ticks_per_loop` has a time for each round, none where it is `left_out`, which says why.
-    `single` has the percentiles of single operations in the workloads of `TIMED_ALONE`: of the
-    last two together, and under their names those of each.
+    `ticks_per_loop` has a time a round, none where it is `left_out`, which says why. `single` has
+    the percentiles of the operations in `TIMED_ALONE`: of the last two together, and of each.
     """
 
     structure: str
@@ -127,12 +124,11 @@ def standings(heats: Sequence[Heat]) -> list[Standing]:
 
 def compare(one: HeatRow | None, other: HeatRow | None) -> Compared | None:
     """The first over the second, round by round; None where one of them has no times, or a 0."""
-    if one is None or other is None or one.ticks is None or other.ticks is None:
+    if any(row is None or row.ticks is None or not row.fewest > 0 for row in (one, other)):
         return None
-    if not all(ticks > 0 for ticks in (*one.ticks_per_loop, *other.ticks_per_loop)):
-        return None  # The clock was too coarse; the notes say so.
     if len(one.ticks_per_loop) != len(other.ticks_per_loop):
         # In the order A B C B A the middle one runs once a round and the others twice.
         return Compared(other.structure, one.ticks.median / other.ticks.median, None, None)
-    ratio = median_estimate(np.asarray(one.ticks_per_loop) / np.asarray(other.ticks_per_loop))
+    pairs = zip(one.ticks_per_loop, other.ticks_per_loop, strict=True)
+    ratio = median_estimate([mine / theirs for mine, theirs in pairs])
     return Compared(other.structure, ratio.median, ratio.low, ratio.high)

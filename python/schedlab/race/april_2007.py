@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from schedlab import published
 from schedlab.errors import SchedlabError
-from schedlab.race.answers import GAVL, GAVL_PUBLISHED, RED_BLACK, TIME_RING, HeatRow, Standing
+from schedlab.race.answers import GAVL, GAVL_PUBLISHED, RED_BLACK, TIME_RING, Standing
+from schedlab.statistics.samples import by_key
 
 TABLE = "seed001_smart_queue"
 CFS_2007, GAVL_2007, RING_2007 = "CFS", "gavl_cfs", "TR"
@@ -32,18 +33,14 @@ REMARKS = (
     " error.",
 )
 
-
 # What was printed in 2007: machine -> structure -> number of tasks -> cycles a loop.
 Race2007 = Mapping[str, Mapping[str, Mapping[int, float]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One size of one machine of 2007 and the same size today.
-
-    `then` are cycles a loop by the names of 2007, `now` ticks a loop, minima, by the same names;
-    who did not take part is missing.
-    """
+    """One size of one machine of 2007 and the same size today: `then` are cycles a loop by the
+    names of 2007, `now` ticks a loop, minima; who did not take part is missing."""
 
     machine: str
     n: int
@@ -52,21 +49,23 @@ class Beside:
 
     def ratios(self, over: str, under: str) -> tuple[float | None, float | None]:
         """One structure's time over another's, then and now; None where one is missing."""
-        pairs = [(times.get(over), times.get(under)) for times in (self.then, self.now)]
-        then, now = (a / b if a is not None and b else None for a, b in pairs)
+        then, now = (
+            times[over] / times[under] if over in times and times.get(under) else None
+            for times in (self.then, self.now)
+        )
         return then, now
 
 
 def read() -> Race2007:
     """The figures of 2007. Raises SchedlabError if the table is not there or not what it was."""
-    printed: dict[tuple[str, str, int], list[float]] = {}
-    for row in published.rows(TABLE):
-        try:
-            place = (row["machine"], row["structure"], int(row["n_tasks"]))
-            printed.setdefault(place, []).append(float(row["cycles_per_loop"]))
-        except (KeyError, ValueError) as error:
-            why = f"{TABLE} is not the table of 2007 any more: {error}"
-            raise SchedlabError(why, "install schedlab again") from error
+    try:
+        printed = by_key(
+            ((row["machine"], row["structure"], int(row["n_tasks"])), float(row["cycles_per_loop"]))
+            for row in published.rows(TABLE)
+        )
+    except (KeyError, ValueError) as error:
+        why = f"{TABLE} is not the table of 2007 any more: {error}"
+        raise SchedlabError(why, "install schedlab again") from error
     cycles: dict[str, dict[str, dict[int, float]]] = {}
     for (machine, structure, n), times in printed.items():
         cycles.setdefault(machine, {}).setdefault(structure, {})[n] = statistics.median(times)
@@ -74,21 +73,18 @@ def read() -> Race2007:
 
 
 def beside(race: Race2007, standings: Sequence[Standing]) -> list[Beside]:
-    """A row for each machine and size of 2007 that a heat of today has too.
-
-    Only heats of the workload `hold` on uniform keys, which come nearest to the loop of 2007.
-    """
-    today = {one.heat.spec.n: one for one in standings if one.heat.spec.is_loop_of_2007}
-    rows = []
+    """A row for each machine and size of 2007 that a heat of today has too: of those of the
+    workload `hold` on uniform keys, which come nearest to the loop of 2007."""
+    today = {one.heat.spec.n: one.rows for one in standings if one.heat.spec.is_loop_of_2007}
+    besides = []
     for machine, structures in race.items():
         for n in sorted({n for times in structures.values() for n in times} & set(today)):
             then = {name: times[n] for name, times in structures.items() if n in times}
-            now = {name: row.fewest for name in then if (row := _today(today[n], name))}
+            now = {}
+            for name in then:
+                rows = (today[n].get(structure) for structure in TODAY[name])
+                if timed := [row for row in rows if row is not None and row.ticks is not None]:
+                    now[name] = timed[0].fewest
             if now:
-                rows.append(Beside(machine, n, then, now))
-    return rows
-
-
-def _today(standing: Standing, name: str) -> HeatRow | None:
-    rows = (standing.rows.get(known) for known in TODAY[name])
-    return next((row for row in rows if row is not None and row.ticks is not None), None)
+                besides.append(Beside(machine, n, then, now))
+    return besides

@@ -30,8 +30,7 @@ class Options:
     """What is asked of a race, as the options of `schedlab race`; what is empty is chosen.
 
     A text of `sizes` may hold several, parted by commas. `files` are queues of one's own, in C, C++
-    or compiled, and take part whoever is named. `rounds`, `order`, `cpu` and `seed` are as in
-    `plan.HeatSpec`; the CPU is the last one that may be used.
+    or compiled, and take part whoever is named; `cpu` is the last one that may be used.
     """
 
     sizes: Sequence[str | int] = ()
@@ -64,7 +63,7 @@ def race(
     SchedlabError if something is asked that there is not, a file is changed meanwhile or a heat
     cannot be kept, and the RaceError of the first heat if there is none at all.
     """
-    specs = specs_of(options, tell, quiet)
+    specs = _specs_of(options, tell, quiet)
     with Store(store) as kept:
         meeting = Meeting(specs, Heats(kept), plan.this_machine(specs[0].cpu), tell=tell)
         try:
@@ -81,11 +80,8 @@ def race(
     return meeting
 
 
-# ---- what is asked ------------------------------------------------------------------------------
-
-
-def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec]:
-    """The heats that are asked for; errors are those of `race`."""
+def _specs_of(options: Options, tell: Tell, quiet: bool) -> list[HeatSpec]:
+    """The heats that are asked for."""
     _refuse_unknown("workload", options.workloads, plan.WORKLOADS)
     _refuse_unknown("distribution of keys", options.keys, plan.KEYS)
     _refuse_unknown("order", [options.order], plan.ORDERS)
@@ -99,10 +95,17 @@ def specs_of(options: Options, tell: Tell, quiet: bool = False) -> list[HeatSpec
         why = f"--queue {options.queue}: there is no trace to take it from"
         raise SchedlabError(why, "add --trace FILE")
     guests = plugins.plugins_of(options.files, options.peers, tell)
-    same = {name: getattr(options, name) for name in ("loops", "rounds", "order", "seed")}
-    same["structures"] = _structures(options.structures, guests, tell)
-    same["cpu"] = plan.usual_cpu() if options.cpu is None else options.cpu
+    same = {name: getattr(options, name) for name in ("loops", "rounds", "order", "cpu", "seed")}
+    if options.cpu is None and hasattr(os, "sched_getaffinity"):
+        same["cpu"] = max(os.sched_getaffinity(0))
     same["plugins"] = guests
+    if options.structures:
+        entrants = worker.entrants([guest.path for guest in guests], tell)
+        sources = {entrant["structure"]: entrant["source"] for entrant in entrants}
+        _refuse_unknown("structure", options.structures, list(sources))
+        # A plug-in was named by its file, so its queues take part whoever else is named.
+        theirs = [name for name in sources if sources[name].startswith(plugins.SOURCE_PREFIX)]
+        same["structures"] = tuple(dict.fromkeys([*options.structures, *theirs]))
     return [replace(heat, **same, **(traced if heat.workload == "trace" else {})) for heat in heats]
 
 
@@ -110,25 +113,6 @@ def _refuse_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> No
     for name in names:
         if name not in known:
             raise UnknownName(kind, name, known)
-
-
-def _structures(
-    names: Sequence[str], guests: Sequence[plugins.Plugin], tell: Tell
-) -> tuple[str, ...] | None:
-    """Who takes part, by name; None, which is everybody, if nobody is named.
-
-    A plug-in was named by its file, so its queues take part whoever else is named.
-    """
-    if not names:
-        return None
-    entrants = worker.entrants([guest.path for guest in guests], tell)
-    sources = {entrant["structure"]: entrant["source"] for entrant in entrants}
-    _refuse_unknown("structure", names, list(sources))
-    theirs = [name for name in sources if sources[name].startswith(plugins.SOURCE_PREFIX)]
-    return tuple(dict.fromkeys([*names, *theirs]))
-
-
-# ---- racing -------------------------------------------------------------------------------------
 
 
 class Meeting:
@@ -139,8 +123,7 @@ class Meeting:
     """
 
     def __init__(self, specs: Sequence[HeatSpec], kept: Heats, machine: plan.Machine, tell: Tell):
-        self.specs = specs
-        self.machine = machine
+        self.specs, self.machine = specs, machine
         self.nr_raced = 0
         self.failed: list[tuple[HeatSpec, Exception]] = []
         self._kept, self._tell = kept, tell
@@ -159,9 +142,8 @@ class Meeting:
         A heat that cannot be raced, such as one with more items than there is memory for, does not
         keep the others from it. Those that were mostly disturbed are raced once more.
         """
-        for spec in self.specs:
-            stored = None if again else self._kept.find(self._key(spec))
-            if stored is not None:
+        for spec in self.specs if not again else ():
+            if stored := self._kept.find(self._key(spec)):
                 heat = Heat(spec, stored.result, stored.raced_at, stored.load, is_reused=True)
                 self._heats[spec] = heat
         waiting = [spec for spec in self.specs if spec not in self._heats]
@@ -220,9 +202,9 @@ class Meeting:
 
 def _refuse_changed(spec: HeatSpec) -> None:
     """Each heat opens its files again: they must still be those that the race began with."""
-    files = [(plugin.path, plugin.digest) for plugin in spec.plugins]
-    files += [(spec.trace, spec.trace_digest)] * bool(spec.trace)
-    for path, digest in files:
+    digests = {plugin.path: plugin.digest for plugin in spec.plugins}
+    digests |= {spec.trace: spec.trace_digest} if spec.trace else {}
+    for path, digest in digests.items():
         if plugins.digest_of(Path(path)) != digest:
             hint = "run the same command again; heats raced before the change stay in the store"
             why = f"{path} was changed during the race: {spec.place} is not kept"

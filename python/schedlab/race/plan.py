@@ -6,7 +6,7 @@ them; here they are planned, named and given the key under which a store keeps t
 """
 
 import contextlib
-import os
+import itertools
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,8 +55,6 @@ SEED = 1
 # 1,000 and 12,000,000 are meant as one number: who means several begins none with a zero.
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})*,0[0-9]{2}(,[0-9]{3})*")
 
-CPUINFO = Path("/proc/cpuinfo")
-CACHES = Path("/sys/devices/system/cpu")
 _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -85,9 +83,8 @@ class HeatSpec:
     @property
     def for_core(self) -> dict:
         """The heat as the core takes it."""
-        return self._with(
-            plugins=[plugin.path for plugin in self.plugins], trace=self.trace or None
-        )
+        paths = [plugin.path for plugin in self.plugins]
+        return self._with(plugins=paths, trace=self.trace or None)
 
     def key(self, cpu_model: str, version: str) -> str:
         """Under what the store keeps the heat: what was asked, of which machine and core."""
@@ -135,11 +132,8 @@ class HeatSpec:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """A heat that was raced: `result` is what the core gave.
-
-    `load` is how many tasks the machine ran or had waiting in the minute before, this one not
-    counted for most of it; None where the system does not tell.
-    """
+    """A heat that was raced: `result` is what the core gave, `load` how many tasks the machine ran
+    or had waiting in the minute before; None where the system does not tell."""
 
     spec: HeatSpec
     result: Mapping
@@ -160,8 +154,7 @@ class Heat:
         rows = [row for row in self.result["rows"] if not row["left_out"]]
         figures = sum(len(row["ticks_per_loop"]) for row in rows)
         slow = [sum(found > SHARED * pace for found in row["paces"]) for row in rows]
-        known = [row["disturbed"] for row in rows]
-        return sum(map(max, slow, known)) / max(figures, 1)
+        return sum(map(max, slow, (row["disturbed"] for row in rows))) / max(figures, 1)
 
 
 def own_pace(heats: Iterable[Heat]) -> float | None:
@@ -184,11 +177,9 @@ def plan(
     full: bool = False,
     trace: Path | None = None,
 ) -> list[HeatSpec]:
-    """Workload, keys, n and queues of every heat; what is empty is chosen here.
-
-    Raises SchedlabError if no heat plays the trace, if the workload `trace` has none, or if it is
-    the only one and sizes or keys are given.
-    """
+    """Workload, keys, n and queues of every heat; what is empty is chosen here. Raises
+    SchedlabError if no heat plays the trace, if the workload `trace` has none, or if it is the only
+    one and sizes or keys are given."""
     usual = WORKLOADS if full else ("hold",) if trace is None else ("trace",)
     chosen = list(dict.fromkeys(workloads or usual))
     if trace is None and "trace" in workloads:
@@ -207,26 +198,18 @@ def plan(
         if workload == "trace":
             heats += [HeatSpec(workload, KEYS[0], None, 1)] * (trace is not None)
             continue
-        drawn = keys or (KEYS if full and workload == "hold" else KEYS[:1])
-        heats += [
-            HeatSpec(workload, name, n, queues_of(workload, n))
-            for name in dict.fromkeys(drawn)
-            for n in dict.fromkeys(sizes or usual_sizes.get(workload, SIZES_OTHER))
-        ]
+        drawn = dict.fromkeys(keys or (KEYS if full and workload == "hold" else KEYS[:1]))
+        asked = dict.fromkeys(sizes or usual_sizes.get(workload, SIZES_OTHER))
+        for name, n in itertools.product(drawn, asked):
+            # As many queues as leave every cache but the last; a power of two.
+            cold = min(COLD_QUEUES_MAX, 1 << (max(2, COLD_ITEMS // n).bit_length() - 1))
+            heats.append(HeatSpec(workload, name, n, cold if workload == "cold" else 1))
     return heats
 
 
 def places(heats: Sequence[HeatSpec]) -> str:
     """Which heats, in a sentence: the first, and how many there are besides."""
     return heats[0].place + (f" and {len(heats) - 1} more" if len(heats) > 1 else "")
-
-
-def queues_of(workload: str, n: int) -> int:
-    """How many queues of n items a workload has: one, or as many as leave the caches."""
-    if workload != "cold":
-        return 1
-    fitting = max(2, COLD_ITEMS // n)
-    return min(COLD_QUEUES_MAX, 1 << (fitting.bit_length() - 1))
 
 
 def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
@@ -245,26 +228,17 @@ def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
     return sizes
 
 
-# ---- this machine -------------------------------------------------------------------------------
-
-
 def this_machine(cpu: int | None = None) -> Machine:
-    """The processor that this runs on, and the caches of one of its CPUs."""
-    return Machine(_cpu_model(), _caches(CACHES / f"cpu{cpu or 0}" / "cache"))
+    """The processor that this runs on, and the caches of one of its CPUs.
 
-
-def usual_cpu() -> int | None:
-    """The CPU of a race that names none, the last that may be used; None where nobody tells."""
-    return max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-
-
-def _cpu_model() -> str:
-    """As the kernel names it; where it does not, as on some ARM machines, the instruction set."""
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", CPUINFO.read_text("utf-8"), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    Where the kernel does not name the model, as on some ARM machines, the instruction set does.
+    """
+    found = None
+    with contextlib.suppress(OSError):
+        told = Path("/proc/cpuinfo").read_text("utf-8")
+        found = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+    model = found[1].strip() if found else platform.processor() or platform.machine()
+    return Machine(model, _caches(Path(f"/sys/devices/system/cpu/cpu{cpu or 0}/cache")))
 
 
 def _caches(directory: Path) -> tuple[tuple[str, int], ...]:
@@ -272,9 +246,9 @@ def _caches(directory: Path) -> tuple[tuple[str, int], ...]:
     caches = []
     for index in sorted(directory.glob("index*")):
         with contextlib.suppress(OSError):
-            level = (index / "level").read_text().strip()
-            kind = (index / "type").read_text().strip()
-            size = (index / "size").read_text().strip()
+            level, kind, size = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
+            )
             if kind != "Instruction" and size[-1:] in _CACHE_UNITS:
                 name = f"L{level}d" if kind == "Data" else f"L{level}"
                 caches.append((name, int(size[:-1]) * _CACHE_UNITS[size[-1]]))

@@ -13,7 +13,7 @@ SOURCE_PREFIX = "plugin:"
 # What is compiled when it is used, among the files that are shipped.
 RACE = Path("crates/race")
 OBJECT_SUFFIX = ".so"
-SOURCE_SUFFIXES = (".c", ".cpp", ".cc", ".cxx")
+SUFFIXES = (OBJECT_SUFFIX, ".c", ".cpp", ".cc", ".cxx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,13 @@ def plugins_of(
     A library or compiler of the peers that is missing is no error: `tell` is told. Raises
     SchedlabError if a file of the user cannot take part, RaceError if it cannot be compiled.
     """
-    objects = [_object_of(path) for path in files]
+    objects = []
+    for path in files:
+        if path.suffix not in SUFFIXES:
+            hint = f"its name must end in {', '.join(SUFFIXES)}"
+            raise SchedlabError(f"--with {path}: is neither a shared object nor a source", hint)
+        user_file.refuse_unfit(f"--with {path}", path, user_file.MADE_BYTES_MAX)
+        objects.append(path.resolve() if path.suffix == OBJECT_SUFFIX else _compiled(path))
     shipped = catalogue.data_directory() / RACE / "peers"
     for source in sorted(shipped.glob("*.cpp")) if peers else ():
         try:
@@ -50,15 +56,6 @@ def plugins_of(
                 " (apt-get install g++ libboost-dev)"
             )
     return tuple(Plugin(str(path), digest_of(path)) for path in dict.fromkeys(objects))
-
-
-def _object_of(path: Path) -> Path:
-    """A shared object as it is, a source compiled into the cache."""
-    if path.suffix not in (OBJECT_SUFFIX, *SOURCE_SUFFIXES):
-        hint = f"its name must end in {', '.join((OBJECT_SUFFIX, *SOURCE_SUFFIXES))}"
-        raise SchedlabError(f"--with {path}: is neither a shared object nor a source", hint)
-    user_file.refuse_unfit(f"--with {path}", path, user_file.MADE_BYTES_MAX)
-    return path.resolve() if path.suffix == OBJECT_SUFFIX else _compiled(path)
 
 
 def _compiled(source: Path) -> Path:

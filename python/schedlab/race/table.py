@@ -5,7 +5,7 @@ fits 80 columns or is cut into several.
 """
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.markup import escape
@@ -14,52 +14,41 @@ from rich.table import Table
 from schedlab.race import forms, plan
 from schedlab.race.answers import HeatRow, Standing
 from schedlab.race.april_2007 import REMARKS, TODAY, Beside
-from schedlab.race.plan import TIMED_ALONE, Heat, Machine
+from schedlab.race.plan import TIMED_ALONE, Machine
 from schedlab.report.forms import DASH, count_text
 from schedlab.report.tables import print_columns, print_table
 from schedlab.shown import print_data
-from schedlab.statistics.estimates import Estimate
+from schedlab.statistics.samples import by_key
 
-BYTES = "bytes"
 # Text is no wider than this, whatever stdout is.
 TEXT_COLUMNS = 80
 
 
 def print_race(standings: Sequence[Standing], machine: Machine) -> None:
     """Both tables of every workload and distribution of keys, and what is true of all."""
-    print_data(f"{machine.cpu_model}\n{_method(standings[0].heat)}\n")
-    for title, of_title in forms.by_title(standings).items():
-        print_data(f"{title}: {forms.unit_of(of_title[0].heat)}")
-        if of_title[0].heat.spec.is_timed_alone:
-            _print_columns(of_title, forms.single_text)
-            _print_apart(of_title)
-        else:
-            _print_answer(of_title)
-            _print_columns(of_title, lambda row: forms.ticks_text(row.ticks))
-            _print_counters(of_title)
-    for text in forms.notes(standings):
-        _print_paragraph(text)
-
-
-def _method(heat: Heat) -> str:
-    result, spec = heat.result, heat.spec
+    result, spec = standings[0].heat.result, standings[0].heat.spec
     rate = f", {result['ticks_per_s'] / 1e9:.2f} ticks a nanosecond" * (result["clock"] == "tsc")
     rounds = f"{count_text(spec.rounds, 'round')} in {spec.order} order"
     twice = ";\nfigures are means of two runs, but for the last structure's"
-    return f"CPU {result['cpu']}{rate}; {rounds}{twice * (spec.order == 'abcba')}"
+    twice *= spec.order == "abcba"
+    print_data(f"{machine.cpu_model}\nCPU {result['cpu']}{rate}; {rounds}{twice}\n")
+    for title, of_title in forms.by_title(standings).items():
+        print_data(f"{title}: {forms.unit_of(of_title[0].heat)}")
+        if of_title[0].heat.spec.is_timed_alone:
+            _print_times(of_title)
+            _print_apart(of_title)
+        else:
+            _print_answer(of_title)
+            _print_times(of_title)
+            _print_counters(of_title)
+    for text in forms.notes(standings):
+        _print_text(text)
 
 
-def _print_broken(line: str, indent: int = 2) -> None:
-    """A line, broken between words; what follows the first break is indented."""
-    further = " " * indent
-    # Paths and names stay whole, so that they can be copied.
+def _print_text(text: str, indent: str = "", end: str = "\n\n") -> None:
+    """A text broken between words, so that paths and names in it can be copied."""
     whole = {"break_on_hyphens": False, "break_long_words": False, "replace_whitespace": False}
-    print_data(textwrap.fill(line, TEXT_COLUMNS, subsequent_indent=further, **whole))
-
-
-def _print_paragraph(text: str) -> None:
-    _print_broken(text.strip(), indent=0)
-    print_data()
+    print_data(textwrap.fill(text, TEXT_COLUMNS, subsequent_indent=indent, **whole), end=end)
 
 
 def _table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
@@ -70,6 +59,20 @@ def _table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
     return table
 
 
+def _print_grid(
+    labels: Sequence[str], columns: Mapping[str, Sequence[str]], left: Sequence[str]
+) -> None:
+    """Columns of texts beside their labels, which every part repeats where stdout is narrow."""
+
+    def build(wanted: Sequence[str]) -> Table:
+        table = _table(("n", *wanted), left)
+        for texts in zip(labels, *(columns[head] for head in wanted), strict=True):
+            table.add_row(*map(escape, texts))
+        return table
+
+    print_columns(list(columns), build)
+
+
 def _print_answer(standings: Sequence[Standing]) -> None:
     """A row a size: the fastest exact structure, and how far the next one is behind it."""
     cells = {
@@ -77,27 +80,16 @@ def _print_answer(standings: Sequence[Standing]) -> None:
         "next": [forms.fewest_text(standing.next) for standing in standings],
         "×": [forms.compared_text(standing.next_to_fastest) for standing in standings],
     }
-    sizes = [standing.heat.spec.size for standing in standings]
-
-    def build(wanted: Sequence[str]) -> Table:
-        table = _table(("n", *wanted), left=wanted)
-        for size, *texts in zip(sizes, *(cells[column] for column in wanted), strict=True):
-            table.add_row(size, *map(escape, texts))
-        return table
-
-    print_columns(list(cells), build)
+    _print_grid([standing.heat.spec.size for standing in standings], cells, left=list(cells))
     print_data(
         "who keeps exact order, by the minimum; next: no form of the same structure;\n"
         "×: how many times as long it takes, round by round, and its 95 % interval"
     )
 
 
-# ---- all rows -----------------------------------------------------------------------------------
-
-
-def _print_columns(standings: Sequence[Standing], text: Callable[[HeatRow], str]) -> None:
-    """A row a structure, a column a size, and memory at the largest; then who is left out."""
-    _print_grid(standings, text, [BYTES])
+def _print_times(standings: Sequence[Standing]) -> None:
+    """Every structure's times and its memory at the largest size; then who is left out."""
+    _print_rows(standings, forms.times_text, has_bytes=True)
     several = len(standings) > 1
     cells, by = "minimum, median ± half of its 95 % interval", "minimum"
     if (heat := standings[0].heat).spec.is_timed_alone:
@@ -108,35 +100,27 @@ def _print_columns(standings: Sequence[Standing], text: Callable[[HeatRow], str]
         f"rows: who is fastest first, by the {by}{' at the largest n where it raced' * several}"
     )
     for line in forms.left_out(standings):
-        _print_broken(line)
+        _print_text(line, indent="  ", end="\n")
     print_data()
 
 
-def _print_grid(
-    standings: Sequence[Standing], text: Callable[[HeatRow], str], further: Sequence[str] = ()
+def _print_rows(
+    standings: Sequence[Standing], text: Callable[[HeatRow], str], has_bytes: bool = False
 ) -> None:
-    """A row a structure, a column a size; `further` columns are of the largest."""
-    columns = {standing.heat.spec.size: standing for standing in standings}
-
-    def cell(name: str, column: str) -> str:
-        row = columns.get(column, standings[-1]).rows.get(name)
-        if row is None:
-            return DASH
-        return forms.bytes_text(row) if column == BYTES else text(row)
-
-    def build(wanted: Sequence[str]) -> Table:
-        table = _table(("n", *wanted), left=("n",))
-        for name in forms.by_speed(standings):
-            texts = (cell(name, column) for column in wanted)
-            table.add_row(escape(forms.marked(name, standings)), *texts)
-        return table
-
-    print_columns([*columns, *further], build)
+    """A row a structure, a column a size."""
+    names = forms.by_speed(standings)
+    told = [(one.heat.spec.size, one, text) for one in standings]
+    told += [("bytes", standings[-1], forms.bytes_text)] * has_bytes
+    columns = {
+        head: [form(one.rows[name]) if name in one.rows else DASH for name in names]
+        for head, one, form in told
+    }
+    _print_grid([forms.marked(name, standings) for name in names], columns, left=["n"])
 
 
 def _print_apart(standings: Sequence[Standing]) -> None:
     operations = TIMED_ALONE[standings[0].heat.spec.workload]
-    _print_grid(standings, lambda row: forms.apart_text(row, operations))
+    _print_rows(standings, lambda row: forms.apart_text(row, operations))
     print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
 
 
@@ -147,11 +131,8 @@ def _print_counters(standings: Sequence[Standing]) -> None:
 
     counted = [one for one in standings if one.heat.result["counters"]["available"]]
     if counted:
-        _print_grid(counted, text)
+        _print_rows(counted, text)
         print_data("instructions and cache misses a loop\n")
-
-
-# ---- what follows -------------------------------------------------------------------------------
 
 
 def print_published(rows: Sequence[Beside]) -> None:
@@ -162,18 +143,18 @@ def print_published(rows: Sequence[Beside]) -> None:
         "2007 beside today: cycles a loop then, fewest ticks now; rb, gavl and ring: the\n"
         f"three of 2007, today {', '.join(names[0] for names in TODAY.values())}"
     )
-    for machine in dict.fromkeys(row.machine for row in rows):
+    for machine, of_machine in by_key((row.machine, row) for row in rows).items():
         print_data(f"\n{machine}", end="")
         table = _table(
             ("\nn", "2007\nrb", "\ngavl", "\nring", "today\nrb", "\ngavl", "\nring",
              "then, now\nrb/gavl", "then, now\nring/rb")
         )  # fmt: skip
-        for row in (row for row in rows if row.machine == machine):
+        for row in of_machine:
             table.add_row(f"{row.n:,}", *forms.published_texts(row))
         print_table(table)
     print_data()
     for text in REMARKS:
-        _print_paragraph(text)
+        _print_text(text)
 
 
 def race_json(standings: Sequence[Standing], machine: Machine, rows: Sequence[Beside]) -> dict:
@@ -196,21 +177,18 @@ def _heat_json(standing: Standing, pace: float) -> dict:
     ratios = {**standing.ratios, "next_to_fastest": standing.next_to_fastest}
     named = {"fastest": standing.fastest, "next": standing.next}
     named |= {"best_exact_peer": standing.best_peer}
+    rows = []
+    for row in heat.result["rows"]:
+        ticks = standing.rows[row["structure"]].ticks
+        centre = ticks and {name: getattr(ticks, name) for name in ("median", "low", "high")}
+        rows.append(row | {"ticks": ticks and {"min": ticks.quantiles[0], **centre}})
     return {
         **heat.result,
         "raced_at": heat.raced_at,
         "load": heat.load,
         "reused": heat.is_reused,
         "disturbed_share": heat.disturbed_share(pace),
-        "rows": [
-            row | {"ticks": _ticks_json(standing.rows[row["structure"]].ticks)}
-            for row in heat.result["rows"]
-        ],
+        "rows": rows,
         **{name: row and row.structure for name, row in named.items()},
         "ratios": {name: ratio and asdict(ratio) for name, ratio in ratios.items()},
     }
-
-
-def _ticks_json(ticks: Estimate | None) -> dict | None:
-    ends = ticks and {"median": ticks.median, "low": ticks.low, "high": ticks.high}
-    return ticks and {"min": ticks.quantiles[0], **ends}

@@ -50,17 +50,13 @@ def played(path: Path, queue: str | None, say: Callable[[str], None]) -> Path:
     name = chosen["queue"]
     what = "one run queue for all CPUs" if name == ALL else f"the run queue of {name}"
     head = _HEADER.format(what=what, source=path.name, lost=recorded["lost"], **chosen)
-    kept = _keep(head + chosen["text"])
+    text = head + chosen["text"]
+    # Under the digest of their text the same operations are kept once.
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    kept = catalogue.cache_directory() / f"{digest}.trace"
+    with whole_file.named_errors(str(kept), "make room there, or set XDG_CACHE_HOME"):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        whole_file.write(kept, text)
     say(f"{path}: {what}, {chosen['operations']:,} operations, kept as {kept}")
     say(queue_traces.others_text(queues, chosen))
-    return kept
-
-
-def _keep(text: str) -> Path:
-    directory = catalogue.cache_directory()
-    # Under the digest of their text the same operations are kept once.
-    kept = directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.trace"
-    with whole_file.named_errors(str(kept), "make room there, or set XDG_CACHE_HOME"):
-        directory.mkdir(parents=True, exist_ok=True)
-        whole_file.write(kept, text)
     return kept

@@ -20,10 +20,7 @@ STILL_S = 300.0
 # A round has as many loops as the user asks for, and everybody's loops are in it.
 LOOP_S_MAX = 100e-6
 NO_END = "a plug-in did not come to the end of its heat"
-CRASH_HINT = (
-    "--with one plug-in at a time shows which; a sanitizer shows where:"
-    " cc -fsanitize=address,undefined"
-)
+ONE_BY_ONE = "--with one plug-in at a time shows which"
 
 Tell = Callable[[str], None]
 # A function of the core, and its argument.
@@ -57,14 +54,12 @@ def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
     if ending.printed:
         tell(printed_text("a plug-in", ending.printed))
     if ending.loop:
-        hint = "--with one plug-in at a time shows which; a smaller -n or -l makes rounds shorter"
-        raise SchedlabError(
-            f"{NO_END}: it has shown no progress for {ending.loop.limit_s:g} s", hint
-        )
-    if ending.exit_code is not None:
-        code = ending.exit_code
+        why = f"{NO_END}: it has shown no progress for {ending.loop.limit_s:g} s"
+        raise SchedlabError(why, f"{ONE_BY_ONE}; a smaller -n or -l makes rounds shorter")
+    if (code := ending.exit_code) is not None:
         how = f"{signal_name(-code)} ended it" if code < 0 else f"it called exit({code})"
-        raise catalogue.native().RaceError(f"{NO_END}: {how}\nhint: {CRASH_HINT}")
+        hint = f"{ONE_BY_ONE}; a sanitizer shows where: cc -fsanitize=address,undefined"
+        raise catalogue.native().RaceError(f"{NO_END}: {how}\nhint: {hint}")
     answer, error = ending.answer
     if error is not None:
         raise catalogue.native().RaceError(error)
