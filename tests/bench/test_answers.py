@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from made_measurements import FACTS, SEED, MadeStore, around
 from schedlab.bench import answers as bench_answers
-from schedlab.bench import forms
+from schedlab.bench import table
 from schedlab.bench.answers import Setup
 from schedlab.bench.limits import limits, share_later
 from schedlab.bench.overall import together
@@ -588,4 +588,4 @@ def test_location_and_spread_of_a_cell_are_of_logarithms_and_of_medians(made, sh
 )
 def test_the_smallest_change_has_two_digits_however_large(detectable, told):
     answer = SimpleNamespace(pair=SimpleNamespace(detectable=detectable))
-    assert forms.detectable_text(answer) == told
+    assert table.detectable_text(answer) == told

@@ -7,29 +7,27 @@ the store holds, so that it can be cited as it stands; most stand in the page's 
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
+import plotly.graph_objects as go
 
 from schedlab.bench import answers as bench_answers
+from schedlab.bench import table
 from schedlab.bench.answers import Answer, CaseRow, Sample, Setup
 from schedlab.bench.figures import ForestRow, forest_figure, oneway_figure
-from schedlab.bench.forms import detectable_text, legend, location_and_spread, runs_text
 from schedlab.bench.limits import limits
 from schedlab.bench.overall import explanation, together
 from schedlab.errors import SchedlabError
 from schedlab.report import pages
-from schedlab.report.figures import Look, Point, curve_figure, looks_of
+from schedlab.report.figures import Looks, Point, curve_figure, looks_of
 from schedlab.report.forms import DASH, count_text, list_text
-from schedlab.statistics.blocks import EXACT_BLOCKS_MAX, EXCHANGES
+from schedlab.statistics import blocks, effects, estimates
 from schedlab.statistics.circles import quantile_table
 from schedlab.statistics.digits import number, p_number, p_text, percent, with_interval
-from schedlab.statistics.effects import RESAMPLES, SEED
-from schedlab.statistics.estimates import QUANTILE_LEVELS, THRESHOLD, Verdict, estimate
+from schedlab.statistics.estimates import THRESHOLD, Verdict
 from schedlab.statistics.evidence import WORDS
 from schedlab.statistics.samples import by_key
 from schedlab.store.measurements import Campaign, Measurements, Surroundings
@@ -40,17 +38,8 @@ LARGEST_TOLD = 3
 LIBRARIES = ("numpy", "scipy", "statsmodels", "scikit-posthocs")
 NOT_TOLD = "not told"
 
-Names = Mapping[Setup, str]
-Looks = Mapping[str, Look]
-
-
-@dataclass(frozen=True, slots=True)
-class FigurePanel:
-    """A figure below its name; `nr_samples` stand beside each other in it."""
-
-    name: str
-    figure: Markup
-    nr_samples: int = 1
+Panel = dict[str, Any]
+"""A figure below its `name`; `nr_samples` stand beside each other in it."""
 
 
 def write(
@@ -69,11 +58,12 @@ def render(
 ) -> str:
     """The page as one HTML text; see `write`."""
     rows = bench_answers.rows(kept, chosen)
-    if not any(one.values for *_, one in bench_answers.samples(rows)):
+    samples = [one for *_, one in bench_answers.samples(rows)]
+    if not any(one.values for one in samples):
         raise SchedlabError(
             f"{kept.store.path} has no repetition that succeeded", f"{chosen[-1].command}"
         )
-    names = bench_answers.names_of(bench_answers.setups(rows))
+    setups = list(dict.fromkeys(name for row in rows for name in row.names.values()))
     answers = bench_answers.answers(rows)
     around = {campaign.id: kept.surroundings(campaign.id) for campaign in chosen}
     machines = _machine_names(chosen, around)
@@ -82,42 +72,31 @@ def render(
     warnings = [what for what, _ in _warned([one for of in around.values() for one in of])]
     return pages.render(
         "machine.html",
-        (p_number, detectable_text, runs_text, signed, count_text, list_text, range_text),
+        (p_number, p_text, table.detectable_text, table.runs_text, count_text, list_text),
         title=title,
         description=description,
         rows=rows,
-        samples=[one for *_, one in bench_answers.samples(rows)],
-        setups=list(names.values()),
+        samples=samples,
+        setups=setups,
         measured_on=[machines[one] for one in dict.fromkeys(row.machine for row in rows)],
         words=WORDS,
         headlines=_headlines(answers, machines),
-        limits=[*_limits(rows, answers), *limits(rows), *warnings],
-        legend=[*legend(len(answers)), *(f"noise floor: {one}" for one in floors)],
-        verdicts=_verdict_table(rows, answers, machines),
+        limits=[*_limits(samples, answers), *limits(rows), *warnings],
+        legend=[*table.legend(len(answers)), *(f"noise floor: {one}" for one in floors)],
+        verdicts=_verdict_table(answers, machines),
         answers=answers,
         machines=machines,
         together=lines,
         explanation=explanation(lines),
         forests=_forests(answers, machines),
-        sections=_sections(rows, names, looks_of(list(names.values())), machines),
-        probabilities=QUANTILE_LEVELS,
+        sections=_sections(rows, looks_of(setups), machines),
+        probabilities=estimates.QUANTILE_LEVELS,
         environments=_environments(chosen, around, machines),
-        method=_methods(rows, chosen),
-        tests=_tests(rows),
+        method=_methods(rows, samples, chosen),
         commands=list(dict.fromkeys(campaign.command for campaign in chosen)),
         versions=sorted({campaign.version for campaign in chosen}),
         days=sorted({campaign.asked_at[:10] for campaign in chosen}),
     )
-
-
-def signed(size: float | None) -> str:
-    """An effect size without a unit."""
-    return DASH if size is None else f"{size:+.2f}"
-
-
-def range_text(values: Sequence[Any]) -> str:
-    """The first and the last of sorted values, or the only one."""
-    return f"{values[0]}" if len(values) == 1 else f"{values[0]} to {values[-1]}"
 
 
 def _machine_names(
@@ -138,82 +117,73 @@ def _machine_names(
     }
 
 
+def _panel(name: str, figure: go.Figure, nr_samples: int = 1) -> Panel:
+    return {"name": name, "figure": pages.script(figure), "nr_samples": nr_samples}
+
+
 # ---- all benchmarks together --------------------------------------------------------------------
 
 
 def _headlines(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[tuple[str, str]]:
     """For each setup on each machine, where it is faster, slower or the same, the largest first."""
-    several = len({answer.row.machine for answer in answers}) > 1
-    names = []
-    for answer in answers:
-        where = f", {machines[answer.row.machine]}" if several else ""
-        names.append(f"{answer.pair.a} against {answer.pair.b}{where}")
-    groups = by_key(zip(names, answers, strict=True))
-    return [(name, _headline(group)) for name, group in groups.items()]
+    groups = by_key(((one.pair.a, one.pair.b, one.row.machine), one) for one in answers)
+    several = len({machine for *_, machine in groups}) > 1
+    headlines = []
+    for (a, b, machine), of_setup in groups.items():
+        parts = []
+        for word in Verdict:
+            these = [one for one in of_setup if one.verdict is word]
+            part = f"{WORDS[word]} in {len(these)}"
+            if word in (Verdict.FASTER, Verdict.SLOWER):
+                these.sort(key=lambda one: one.pair.ratio.ratio, reverse=word is Verdict.SLOWER)
+                largest = [f"{one.row.name} {one.pair.change}" for one in these[:LARGEST_TOLD]]
+                nr_more = len(these) - len(largest)
+                part += f": {', '.join(largest)}" + f" and {nr_more} more" * (nr_more > 0)
+            parts += [part] * bool(these)
+        name = f"{a} against {b}" + f", {machines[machine]}" * several
+        told = f"{'; '.join(parts)} (change of the time taken; below zero is faster)."
+        headlines.append((name, told))
+    return headlines
 
 
-def _headline(answers: Sequence[Answer]) -> str:
-    parts = []
-    for word in Verdict:
-        these = [answer for answer in answers if answer.verdict is word]
-        if not these:
-            continue
-        part = f"{WORDS[word]} in {len(these)}"
-        if word in (Verdict.FASTER, Verdict.SLOWER):
-            these.sort(key=lambda one: one.pair.ratio.ratio, reverse=word is Verdict.SLOWER)
-            largest = [f"{one.row.name} {one.pair.change}" for one in these[:LARGEST_TOLD]]
-            nr_more = len(these) - len(largest)
-            part += f": {', '.join(largest)}" + (f" and {nr_more} more" if nr_more else "")
-        parts.append(part)
-    return f"{'; '.join(parts)} (change of the time taken; below zero is faster)."
-
-
-def _limits(rows: Sequence[CaseRow], answers: Sequence[Answer]) -> list[str]:
+def _limits(samples: Sequence[Sample], answers: Sequence[Answer]) -> Iterator[str]:
     """What a reader must not conclude, and why, beside what `bench.limits` says."""
-    sentences = []
-    if nr_failed := sum(one.nr_failed for *_, one in bench_answers.samples(rows)):
-        sentences.append(f"{count_text(nr_failed, 'repetition')} failed and are in no number")
-    blind = [
-        one
-        for one in answers
-        if one.verdict is Verdict.INCONCLUSIVE and (one.pair.detectable or 0) > THRESHOLD
-    ]
+    if nr_failed := sum(one.nr_failed for one in samples):
+        yield f"{count_text(nr_failed, 'repetition')} failed and are in no number"
+    inconclusive = [one for one in answers if one.verdict is Verdict.INCONCLUSIVE]
+    blind = [one for one in inconclusive if (one.pair.detectable or 0) > THRESHOLD]
     if blind:
         worst = max(blind, key=lambda one: one.pair.detectable)
-        sentences.append(
+        yield (
             f"in {len(blind)} of {count_text(len(answers), 'comparison')} no difference was shown,"
             f" and one of {100 * THRESHOLD:g} % would not have been seen: of {worst.row.name} only"
             f" changes from {percent(worst.pair.detectable)} on"
         )
-    return sentences
 
 
-def _verdict_table(
-    rows: Sequence[CaseRow], answers: Sequence[Answer], machines: Mapping[str, str]
-) -> dict:
+def _verdict_table(answers: Sequence[Answer], machines: Mapping[str, str]) -> dict:
     """A row a case, a column a machine and setup: what is said of it against the first there."""
-    columns = list(dict.fromkeys((one.row.machine, one.pair.a, one.pair.b) for one in answers))
-    cells = {(one.row.name, one.row.machine, one.pair.a, one.pair.b): one for one in answers}
-    cases = dict.fromkeys(row.name for row in rows)
-    texts = {case: [cells.get((case, *column)) for column in columns] for case in cases}
+    cells = {((one.row.machine, one.pair.a, one.pair.b), one.row.name): one for one in answers}
+    columns = dict.fromkeys(column for column, _ in cells)
+    cases = dict.fromkeys(case for _, case in cells)
     return {
         "heads": [(machines[machine], a, b) for machine, a, b in columns],
-        "rows": [(case, row) for case, row in texts.items() if any(row)],
+        "rows": [(case, [cells.get((column, case)) for column in columns]) for case in cases],
     }
 
 
-def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[FigurePanel]:
+def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Panel]:
     """Of each machine, the ratios of all its comparisons."""
-    panels, of_machine = [], by_key((one.row.machine, one) for one in answers)
-    for machine in (one for one in machines if one in of_machine):
-        these = of_machine[machine]
+    panels = []
+    for machine, name in machines.items():
+        these = [one for one in answers if one.row.machine == machine]
         rows = [
             ForestRow(one.row.name, one.pair.a, one.pair.ratio, one.verdict, one.pair.change)
             for one in these
         ]
-        against = dict.fromkeys(one.pair.b for one in these)
-        baseline = next(iter(against)) if len(against) == 1 else "the first of each"
-        panels.append(FigurePanel(machines[machine], pages.script(forest_figure(rows, baseline))))
+        against = {one.pair.b for one in these}
+        baseline = against.pop() if len(against) == 1 else "the first of each"
+        panels += [_panel(name, forest_figure(rows, baseline))] if rows else []
     return panels
 
 
@@ -221,17 +191,20 @@ def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Fig
 
 
 def _sections(
-    rows: Sequence[CaseRow], names: Names, looks: Looks, machines: Mapping[str, str]
+    rows: Sequence[CaseRow], looks: Looks, machines: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """One benchmark on one machine each: its cases differ in the values of parameters."""
-    measured = [row for row in rows if any(one.values for one in row.samples.values())]
-    groups = by_key(((row.machine, row.benchmark), row) for row in measured)
+    groups = by_key(((row.machine, row.benchmark), row) for row in rows if row.first)
     several = len({machine for machine, _ in groups}) > 1
     sections = []
     for (machine, benchmark), cases in groups.items():
-        curves = _curves(cases, names, looks)
-        samples = [
-            ({"case": row.name, "setup": names[setup]}, sample)
+        curves, oneways = _curves(cases, looks), []
+        for row in cases:
+            samples = {row.names[of]: one.values for of, one in row.samples.items() if one.values}
+            figure = oneway_figure(samples, looks, row.unit)
+            oneways.append(_panel(row.name, figure, len(samples)))
+        measured = [
+            ({"case": row.name, "setup": row.names[setup]}, sample)
             for row, setup, sample in bench_answers.samples(cases)
             if sample.values
         ]
@@ -240,30 +213,24 @@ def _sections(
             "unit": cases[0].unit,
             "higher_is_better": cases[0].higher_is_better,
             "curves": curves,
-            "oneways": [_oneway(row, names, looks) for row in cases],
+            "oneways": oneways,
             "is_folded": bool(curves) and len(cases) > PANELS_OPEN_MAX,
-            "quantiles": [place | _quantiles(sample) for place, sample in samples],
-            "boots": [place | boot for place, sample in samples for boot in _boots(sample)],
+            "quantiles": [place | _quantiles(sample) for place, sample in measured],
+            "boots": [place | boot for place, sample in measured for boot in _boots(sample)],
         }
         sections.append(section)
     return sections
 
 
-def _oneway(row: CaseRow, names: Names, looks: Looks) -> FigurePanel:
-    samples = {names[setup]: one.values for setup, one in row.samples.items() if one.values}
-    figure = oneway_figure(samples, looks, row.unit)
-    return FigurePanel(row.name, pages.script(figure), len(samples))
-
-
 def _quantiles(sample: Sample) -> dict[str, Any]:
     """As the study of 2012 printed them, to the digits that the middle half of the runs carries."""
-    shape = estimate(sample.values)
+    shape = estimates.estimate(sample.values)
     ends = tuple(float(q) for q in np.quantile(sample.values, (0.25, 0.75)))
     quantiles = quantile_table({"": sample.values})[""]
     deviation = number(shape.sd) if shape.sd is not None else DASH
     cells = (number(shape.mean, *ends), deviation, *(number(one, *ends) for one in quantiles))
     counts = {"runs": len(sample.values), "noisy": sample.nr_noisy}
-    return counts | {"cells": cells + location_and_spread(sample)}
+    return counts | {"cells": cells + table.location_and_spread(sample)}
 
 
 def _boots(sample: Sample) -> Iterator[dict[str, Any]]:
@@ -272,10 +239,10 @@ def _boots(sample: Sample) -> Iterator[dict[str, Any]]:
         boot = Sample(values)
         centre = boot.estimate
         median = with_interval(centre.median, centre.low, centre.high)
-        yield {"runs": len(values), "cells": (str(nr), median, *location_and_spread(boot))}
+        yield {"runs": len(values), "cells": (str(nr), median, *table.location_and_spread(boot))}
 
 
-def _curves(rows: Sequence[CaseRow], names: Names, looks: Looks) -> list[FigurePanel]:
+def _curves(rows: Sequence[CaseRow], looks: Looks) -> list[Panel]:
     """Medians over the swept number; a curve for each value of whatever else varies."""
     axis = swept(rows)
     if axis is None:
@@ -287,9 +254,9 @@ def _curves(rows: Sequence[CaseRow], names: Names, looks: Looks) -> list[FigureP
         for setup, sample in row.samples.items():
             if centre := sample.estimate:
                 point = Point(row.values[axis], centre.median, centre.low, centre.high)
-                series.setdefault(names[setup], []).append(point)
+                series.setdefault(row.names[setup], []).append(point)
     return [
-        FigurePanel(name, pages.script(curve_figure(series, looks, axis, rows[0].unit)))
+        _panel(name, curve_figure(series, looks, axis, rows[0].unit))
         for name, series in panels.items()
         if max(map(len, series.values())) > 1
     ]
@@ -311,9 +278,10 @@ def swept(rows: Sequence[CaseRow]) -> str | None:
 # ---- how and where it was measured --------------------------------------------------------------
 
 
-def _methods(rows: Sequence[CaseRow], chosen: Sequence[Campaign]) -> dict[str, Any]:
+def _methods(
+    rows: Sequence[CaseRow], samples: Sequence[Sample], chosen: Sequence[Campaign]
+) -> dict[str, Any]:
     """Numbers and names for the paragraphs on method; lists are sorted."""
-    samples = [one for *_, one in bench_answers.samples(rows)]
     counts = {len(one.values) for one in samples}
     widths = {one.definition["until"] for one in chosen} - {None}
     has_boots = any(row.has_boots_apart(one) for row in rows for one in row.others)
@@ -327,24 +295,12 @@ def _methods(rows: Sequence[CaseRow], chosen: Sequence[Campaign]) -> dict[str, A
         "widths": [f"{100 * width:g} %" for width in sorted(widths)],
         "tests": bench_answers.tests(rows),
         "threshold": percent(THRESHOLD),
-        "resamples": RESAMPLES,
-        "resampling_seed": SEED,
-        "exact_blocks": EXACT_BLOCKS_MAX,
-        "exchanges": EXCHANGES,
+        "resamples": effects.RESAMPLES,
+        "resampling_seed": effects.SEED,
+        "exact_blocks": blocks.EXACT_BLOCKS_MAX,
+        "exchanges": blocks.EXCHANGES,
         "libraries": {name: version(name) for name in LIBRARIES},
     }
-
-
-def _tests(rows: Sequence[CaseRow]) -> list[tuple[str, str, Sequence[str]]]:
-    """Of every case that was compared: its name, which test and why, and what is odd."""
-    tests = []
-    for row in rows:
-        if row.comparison:
-            omnibus = row.comparison.omnibus
-            several = len(row.samples) > 2 and omnibus is not None
-            all_alike = f" {omnibus.test}: {p_text(omnibus.p_value)}." if several else ""
-            tests.append((row.name, f"{row.comparison.why}{all_alike}", row.comparison.notes))
-    return tests
 
 
 def _environments(
@@ -385,11 +341,7 @@ def _each(texts: Mapping[str, Any]) -> str:
 
 
 def _inputs(inputs: Mapping[str, Mapping[str, str]]) -> str:
-    return ", ".join(
-        f"{name}/{file} {digest[:12]}"
-        for name, files in sorted(inputs.items())
-        for file, digest in sorted(files.items())
-    )
+    return _each({f"{name}/{file}": of[file][:12] for name, of in inputs.items() for file in of})
 
 
 # What it is, where it stands among the facts of `environment.capture`, and how it is written.

@@ -95,12 +95,12 @@ def comparison_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any
     """
     campaigns = _campaigns(kept, suite)
     # Loading the statistics takes a while.
-    from schedlab.bench import answers, forms
+    from schedlab.bench import answers, table
 
     rows = []
     for name in dict.fromkeys(campaign.suite for campaign in campaigns):
         of_suite = [campaign for campaign in campaigns if campaign.suite == name]
-        for record in forms.results_json(answers.rows(kept, of_suite)):
+        for record in table.results_json(answers.rows(kept, of_suite)):
             if against := record.pop("against_first"):
                 row = {key: value for key, value in record.items() if not isinstance(value, list)}
                 row["runs"] = len(record["values"])

@@ -1,36 +1,29 @@
-"""How measurements come to the terminal: a row a benchmark, and what is compared below it.
+"""Measurements as the terminal has them, a row a benchmark and what is compared below it; as data;
+and as texts that the page has too.
 
 Where a table is too wide, the columns of its numbers come in several parts, below each other.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from schedlab.bench.answers import (
-    Answer,
-    CaseRow,
-    Sample,
-    answers,
-    floors,
-    notes,
-    samples,
-    setups,
-    tests,
-)
-from schedlab.bench.forms import detectable_text, legend, location_and_spread, runs_text
+from schedlab.bench import answers
+from schedlab.bench.answers import Answer, CaseRow, Sample, Setup, samples
 from schedlab.bench.limits import limits
 from schedlab.bench.overall import Together, explanation, together
 from schedlab.report.forms import DASH
 from schedlab.report.tables import print_columns
 from schedlab.shown import print_data
-from schedlab.statistics.digits import p_number, with_interval
+from schedlab.statistics.digits import number, p_number, percent, with_interval
 from schedlab.statistics.estimates import THRESHOLD
+from schedlab.statistics.power import POWER
 
-SPREAD = "mean: geometric; SD: of the logarithms; MAD: the same from median distances"
-# Of columns that are no names, those that are no numbers.
+# Columns that every part of a table repeats, and those besides that are no numbers.
+NAMES = ("benchmark", "measured on", "against", "over")
 WORDS = ("unit", "verdict", "range")
 
 Cells = dict[str, str]
@@ -39,98 +32,84 @@ Cells = dict[str, str]
 
 def print_results(rows: Sequence[CaseRow], title: str) -> None:
     """The answer on stdout."""
-    compared = answers(rows)
+    compared = answers.answers(rows)
     lines = together(compared)
     if len({row.machine for row in rows}) > 1:
         for row in rows:
             row.name = f"{row.name} on {row.machine}"
     print_medians(rows, title)
     if compared:
-        _print_compared(compared)
-        _print_lines(
-            (
-                *legend(len(compared)),
-                *(f"test of {', '.join(names)}: {test}" for test, names in tests(rows).items()),
-                *(f"noise floor: {sentence}" for sentence in floors(rows)),
-                *(f"note: {sentence}" for sentence in notes(rows)),
-            )
-        )
+        _print_cells("compared", [_compared_cells(one) for one in compared])
+        tests = answers.tests(rows).items()
+        _print_lines("", legend(len(compared)))
+        _print_lines("test of ", [f"{', '.join(names)}: {test}" for test, names in tests])
+        _print_lines("noise floor: ", answers.floors(rows))
+        _print_lines("note: ", answers.notes(rows))
         if lines:
             print_data()
-            _print_together(lines)
-            _print_lines(explanation(lines))
-    _print_lines([f"limit: {sentence}" for sentence in limits(rows)])
+            _print_cells("together, compared", [_together_cells(one) for one in lines])
+            _print_lines("", explanation(lines))
+    _print_lines("limit: ", limits(rows))
 
 
 def print_medians(rows: Sequence[CaseRow], title: str) -> None:
     """Only the table of results: location, spread, runs, how many were noisy or failed."""
-    several = len(setups(rows)) > 1
+    several = len(answers.setups(rows)) > 1
     measured = samples(rows)
     # Told only where there is some.
-    counted = ["noisy"] if any(one.nr_noisy for *_, one in measured) else []
-    counted += ["failed"] if any(one.nr_failed for *_, one in measured) else []
+    counts = ("noisy", "failed")
+    counted = [of for of in counts if any(getattr(one, f"nr_{of}") for *_, one in measured)]
     lines = []
     for row, setup, sample in measured:
-        names = {"benchmark": row.name} | ({"measured on": row.names[setup]} if several else {})
-        lines.append((names, _cells(row, sample, counted)))
-    _print(title, lines)
-    print_data(SPREAD)
+        cells = {"benchmark": row.name} | ({"measured on": row.names[setup]} if several else {})
+        cells |= {"unit": row.unit, **dict.fromkeys(("median, 95 %", "mean", "SD", "MAD"), DASH)}
+        if centre := sample.estimate:
+            cells["median, 95 %"] = with_interval(centre.median, centre.low, centre.high)
+            cells |= zip(("mean", "SD", "MAD"), location_and_spread(sample), strict=True)
+        cells["runs"] = str(len(sample.values))
+        lines.append(cells | {of: str(getattr(sample, f"nr_{of}") or "") for of in counted})
+    _print_cells(title, lines)
+    print_data("mean: geometric; SD: of the logarithms; MAD: the same from median distances")
 
 
-def _cells(row: CaseRow, sample: Sample, counted: Sequence[str]) -> Cells:
-    centre = sample.estimate
-    cells = dict.fromkeys(("unit", "median, 95 %", "mean", "SD", "MAD"), DASH)
-    if centre is not None:
-        cells["median, 95 %"] = with_interval(centre.median, centre.low, centre.high)
-        cells |= zip(("mean", "SD", "MAD"), location_and_spread(sample), strict=True)
-    cells |= {"unit": row.unit, "runs": str(len(sample.values))}
-    return cells | {head: str(getattr(sample, f"nr_{head}") or "") for head in counted}
+def _compared_cells(one: Answer) -> Cells:
+    return {
+        "benchmark": one.row.name,
+        "measured on": one.pair.a,
+        "against": one.pair.b,
+        "change": one.pair.change,
+        "verdict": one.word,
+        "p": p_number(one.p_table),
+        "raw p": p_number(one.pair.ratio.p_value),
+        "shows from": detectable_text(one),
+        f"runs for {100 * THRESHOLD:g} %": runs_text(one),
+    }
 
 
-def _print_compared(compared: Sequence[Answer]) -> None:
-    """Every setup against the first."""
-    lines = []
-    for one in compared:
-        names = {"benchmark": one.row.name, "measured on": one.pair.a, "against": one.pair.b}
-        figures = {
-            "change": one.pair.change,
-            "verdict": one.word,
-            "p": p_number(one.p_table),
-            "raw p": p_number(one.pair.ratio.p_value),
-            "shows from": detectable_text(one),
-            f"runs for {100 * THRESHOLD:g} %": runs_text(one),
-        }
-        lines.append((names, figures))
-    _print("compared", lines)
+def _together_cells(one: Together) -> Cells:
+    return {
+        "measured on": one.name,
+        "against": one.against,
+        "over": one.over,
+        "change": one.change,
+        "verdict": one.word,
+        "df": str(one.result.degrees_of_freedom),
+        "p": p_number(one.p_table),
+        "range": one.range,
+        "I²": one.heterogeneity,
+        "faster : slower": one.signs,
+    }
 
 
-def _print_together(together: Sequence[Together]) -> None:
-    """What several benchmarks or machines say together."""
-    lines = []
-    for one in together:
-        names = {"measured on": one.name, "against": one.against, "over": one.over}
-        figures = {
-            "change": one.change,
-            "verdict": one.word,
-            "df": str(one.result.degrees_of_freedom),
-            "p": p_number(one.p_table),
-            "range": one.range,
-            "I²": one.heterogeneity,
-            "faster : slower": one.signs,
-        }
-        lines.append((names, figures))
-    _print("together, compared", lines)
-
-
-def _print(title: str, lines: Sequence[tuple[Cells, Cells]]) -> None:
+def _print_cells(title: str, lines: Sequence[Cells]) -> None:
     """A table, in as many parts as stdout's width asks for, each with the names at its left.
 
     What all is against is told in the title where it is one.
     """
     if not lines:
         return
-    left_heads, right_heads = map(list, lines[0])
-    against = {names["against"] for names, _ in lines} if "against" in left_heads else set()
+    left_heads = [head for head in lines[0] if head in NAMES]
+    against = {line.get("against") for line in lines} - {None}
     if len(against) == 1:
         title += f" with {against.pop()}"
         left_heads.remove("against")
@@ -142,14 +121,114 @@ def _print(title: str, lines: Sequence[tuple[Cells, Cells]]) -> None:
         for head in heads:
             justify = "left" if head in WORDS else "right"
             table.add_column(head, justify=justify, no_wrap=True)
-        for names, figures in lines:
-            cells = [*(names[head] for head in left_heads), *(figures[head] for head in heads)]
-            table.add_row(*map(escape, cells))
+        for line in lines:
+            table.add_row(*(escape(line[head]) for head in (*left_heads, *heads)))
         return table
 
-    print_columns(right_heads, build)
+    print_columns([head for head in lines[0] if head not in NAMES], build)
 
 
-def _print_lines(lines: Sequence[str]) -> None:
+def _print_lines(what: str, lines: Sequence[str]) -> None:
     for line in lines:
-        print_data(line)
+        print_data(f"{what}{line}")
+
+
+# ---- texts that the page has too ----------------------------------------------------------------
+
+
+def location_and_spread(sample: Sample) -> tuple[str, str, str]:
+    """Of a sample with values: geometric mean, SD of logarithms and MAD in percent, as texts."""
+    of = sample.geometric
+    spreads = (DASH if one is None else percent(one) for one in (of.sd, sample.mad))
+    return (number(of.mean, of.low, of.high), *spreads)
+
+
+def detectable_text(answer: Answer) -> str:
+    """The smallest change that so many runs of such noise would show, in percent."""
+    change = answer.pair.detectable
+    return DASH if change is None else percent(change)
+
+
+def runs_text(answer: Answer) -> str:
+    """How many runs of each the threshold would take with this noise."""
+    runs = answer.pair.runs_needed
+    return DASH if runs is None else f"{runs:,}"
+
+
+def legend(nr_compared: int) -> list[str]:
+    """What the columns of comparisons mean."""
+    several = f" and for all {nr_compared} comparisons" if nr_compared > 1 else ""
+    return [
+        "change: of the time taken, new / old - 1, with its 95 % interval; below zero is faster",
+        f"p: adjusted within a benchmark{several}, raw is of the test alone; no difference shown is"
+        " not the same as the same",
+        f"shows from: the smallest change that so many runs of such noise show in {100 * POWER:g} %"
+        f" of cases; runs for {100 * THRESHOLD:g} %: how many of each would show that (– where more"
+        " runs would not)",
+    ]
+
+
+# ---- the same as data ---------------------------------------------------------------------------
+
+
+def results_json(rows: Sequence[CaseRow]) -> list[dict[str, Any]]:
+    """What is known of every case in every setup, with every value."""
+    against = {(id(one.row), one.setup): _answer_json(one) for one in answers.answers(rows)}
+    return [
+        _sample_json(row, setup, sample) | {"against_first": against.get((id(row), setup))}
+        for row, setup, sample in samples(rows)
+    ]
+
+
+def _sample_json(row: CaseRow, setup: Setup, sample: Sample) -> dict[str, Any]:
+    centre, geometric = sample.estimate, sample.geometric
+    return {
+        "benchmark": row.name,
+        "suite": row.suite,
+        "digest": row.digest,
+        "machine": row.machine,
+        "unit": row.unit,
+        "kernel": setup.kernel,
+        "kernel_version": setup.version,
+        "scheduler": setup.scheduler,
+        "policy": setup.policy,
+        "label": setup.label,
+        "values": sample.values,
+        "noisy": sample.nr_noisy,
+        "failed": sample.nr_failed,
+        "earlier": row.nr_earlier,
+        "boots": sample.nr_boots,
+        **{name: centre and getattr(centre, name) for name in ("median", "low", "high")},
+        "geometric_mean": geometric and geometric.mean,
+        "sd_log": geometric and geometric.sd,
+        "mad_log": sample.mad,
+        "values_by_boot": list(sample.by_boot.values()),
+    }
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    pair, comparison = answer.pair, answer.row.comparison
+    ratio, medians, resampled = pair.ratio, pair.medians, pair.resampled
+    of_ratio = ("ratio", "low", "high", "p_value", "log_error")
+    return {
+        "against": pair.b,
+        **{name: getattr(ratio, name) for name in of_ratio},
+        "exchange_p": pair.exchange_p,
+        "p_adjusted": pair.p_adjusted,
+        "p_table": answer.p_table,
+        "verdict": answer.word,
+        "method": pair.method.value,
+        "why": str(comparison.why),
+        "notes": list(comparison.notes),
+        "ratio_of_medians": medians.ratio,
+        "ratio_of_medians_low": medians.low,
+        "ratio_of_medians_high": medians.high,
+        "resampled_low": resampled and resampled.low,
+        "resampled_high": resampled and resampled.high,
+        "hedges_g": pair.hedges_g,
+        "cliffs_delta": pair.cliffs_delta,
+        "noise_floor": pair.floor and pair.floor.change,
+        "noise_floor_of": pair.floor and pair.floor.of.value,
+        "detectable_change": pair.detectable,
+        "runs_needed": pair.runs_needed,
+    }

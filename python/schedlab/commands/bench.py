@@ -112,11 +112,11 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
 
 def _print(kept: Measurements, chosen: Sequence[Campaign], title: str, as_json: bool) -> None:
     """Statistics are loaded only now, because that takes a while."""
-    from schedlab.bench import answers, forms, table
+    from schedlab.bench import answers, table
 
     rows = answers.rows(kept, chosen)
     if as_json:
-        tables.print_json(forms.results_json(rows))
+        tables.print_json(table.results_json(rows))
     else:
         table.print_results(rows, title)
 
