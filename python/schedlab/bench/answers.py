@@ -24,7 +24,6 @@ from schedlab.statistics.samples import by_key
 from schedlab.store.measurements import OK, Campaign, Measurements, Repetition
 
 BOOTS_FOR_KERNELS_MIN = 3
-BY_BOOT = "Each boot is one run, the median of its repetitions"
 FLOOR_OF = {
     Null.OCCASIONS: "by so much do two measurements of one setup differ in 5 of 100 cases, made as"
     " these were; known from the boots and sessions that there are, so more of them lower it. No"
@@ -156,11 +155,8 @@ class CaseRow:
         what a run of it is, see `is_by_boot`; those that took turns in blocks are compared within
         them. p values are adjusted over all pairs, whatever their runs are.
         """
-        kinds = {
-            kind: [one for one in self.others if self.is_by_boot(one) is kind]
-            for kind in (False, True)
-        }
-        compared = [self._compared(others, kind) for kind, others in kinds.items() if others]
+        kinds = by_key((self.is_by_boot(one), one) for one in self.others)
+        compared = [self._compared(kinds[kind], kind) for kind in sorted(kinds)]
         order = [self.names[one] for one in self.others]
         return evidence.merged(compared, order) if compared else None
 
@@ -168,27 +164,26 @@ class CaseRow:
         times, blocks, occasions = {}, {}, {}
         for setup in (self.first, *others):
             sample, name = self.samples[setup], self.names[setup]
-            values, places = sample.values, sample.blocks
+            values, blocks[name] = sample.values, sample.blocks
             if is_by_boot:
-                by_boot = sample.by_boot
-                values, places = [float(np.median(of)) for of in by_boot.values()], list(by_boot)
+                values = [float(np.median(of)) for of in sample.by_boot.values()]
+                blocks[name] = list(sample.by_boot)
+            else:
+                occasions[name] = [place[:2] for place in sample.blocks]
             times[name] = [1 / v for v in values] if self.higher_is_better else values
-            blocks[name] = places
-            occasions[name] = [place[:2] for place in sample.blocks]
-        of_machine = {"blocks": blocks, "occasions": None if is_by_boot else occasions}
+        of_machine = {"blocks": blocks, "occasions": occasions or None}
         first = self.names[self.first]
         comparison = evidence.compare_groups(times, baseline=first, **of_machine)
         if not is_by_boot:
             return comparison
-        why = replace(comparison.why, test=f"{BY_BOOT}: {comparison.why.test}")
-        return replace(comparison, why=why)
+        test = f"Each boot is one run, the median of its repetitions: {comparison.why.test}"
+        return replace(comparison, why=replace(comparison.why, test=test))
 
     def is_by_boot(self, setup: Setup) -> bool:
-        """Whether a boot and not a repetition is what was repeated of this setup and the first, and
-        each had enough of them.
+        """Whether a boot and not a repetition is a run, of this setup and the first: they never
+        shared a boot, as kernels never do, and each had enough of them.
 
-        Setups that never shared a boot, as kernels never do, differ by their boots too: what all
-        repetitions of a boot have in common tells nothing of the next boot.
+        What all repetitions of a boot have in common tells nothing of the next boot.
         """
         return self.has_boots_apart(setup) and self.nr_boots(setup) >= BOOTS_FOR_KERNELS_MIN
 
@@ -237,12 +232,11 @@ def tests(rows: Sequence[CaseRow]) -> dict[str, list[str]]:
 def floors(rows: Sequence[CaseRow]) -> list[str]:
     """What is known of what the machine differs from itself by, each in a sentence."""
     texts = []
-    for row in rows:
-        pairs = [pair for pair in (row.comparison.pairs if row.comparison else ()) if pair.floor]
+    for row in (row for row in rows if row.comparison):
+        pairs = [pair for pair in row.comparison.pairs if pair.floor]
         for pair in pairs:
             which = f" ({pair.a})" if len(pairs) > 1 else ""
-            text = f"{row.name}{which} {percent(pair.floor.change)}"
-            texts.append((pair.floor.of, text))
+            texts.append((pair.floor.of, f"{row.name}{which} {percent(pair.floor.change)}"))
     return [f"{', '.join(of_kind)}: {FLOOR_OF[kind]}" for kind, of_kind in by_key(texts).items()]
 
 
@@ -253,21 +247,16 @@ def notes(rows: Sequence[CaseRow]) -> list[str]:
     ]
 
 
-# ---- rows of a store ----------------------------------------------------------------------------
-
-
 def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[CaseRow]:
-    """What these campaigns measured, in the order in which it was first asked for.
-
-    Of a case whose command or inputs changed, what was asked for last.
-    """
+    """What these campaigns measured, in the order in which it was asked for; of a case whose
+    command or inputs changed, what was asked for last."""
     made: dict[tuple[str, str], CaseRow] = {}
     # When each case of a machine was asked for last, and its place in the order of the suites.
     asked_at: dict[tuple[str, str], str] = {}
     order: dict[tuple[str, str], tuple[int, int]] = {}
     for place, campaign in enumerate(chosen):
-        machine, sessions = campaign.condition["machine"], kept.surroundings(campaign.id)
-        latest = max((one.captured_at for one in sessions), default="")
+        machine = campaign.condition["machine"]
+        latest = max((one.captured_at for one in kept.surroundings(campaign.id)), default="")
         for number, (name, digest, *_) in enumerate(campaign.definition["cases"]):
             asked_at[machine, digest] = max(asked_at.get((machine, digest), ""), latest)
             order[machine, name] = (place, number)
@@ -278,8 +267,15 @@ def rows(kept: Measurements, chosen: Sequence[Campaign]) -> list[CaseRow]:
                 tools = sorted(around.facts["tools"].items())
                 versions = ", ".join(f"{name} {version}" for name, version in tools)
                 sample.add(campaign.id, one, versions)
+    present = []
     in_order = sorted(made.values(), key=lambda row: order[row.machine, row.name])
-    present = _of_last_form(in_order, asked_at)
+    forms = ((row.machine, row.name, repr(sorted(row.values.items()))) for row in in_order)
+    # Of rows that differ in nothing but command or inputs, the one that was asked for last.
+    for alike in by_key(zip(forms, in_order, strict=True)).values():
+        last = max(alike, key=lambda row: asked_at[row.machine, row.digest])
+        earlier = [row for row in alike if row is not last]
+        last.nr_earlier = sum(len(one.values) for *_, one in samples(earlier))
+        present.append(last)
     _tell_apart(present)
     _name_setups(present)
     return present
@@ -343,33 +339,19 @@ def _name_setups(rows: Sequence[CaseRow]) -> None:
         row.names = {one: names[one] if one.name in built else one.name for one in row.samples}
 
 
-def _of_last_form(
-    rows: Sequence[CaseRow], asked_at: Mapping[tuple[str, str], str]
-) -> list[CaseRow]:
-    """Of rows that differ in nothing but command or inputs, the one that was asked for last."""
-    last = []
-    same = ((row.machine, row.name, repr(sorted(row.values.items()))) for row in rows)
-    for alike in by_key(zip(same, rows, strict=True)).values():
-        present = max(alike, key=lambda row: asked_at[row.machine, row.digest])
-        earlier = [row for row in alike if row is not present]
-        present.nr_earlier = sum(len(s.values) for row in earlier for s in row.samples.values())
-        last.append(present)
-    return last
-
-
 def _tell_apart(rows: Sequence[CaseRow]) -> None:
     """Gives the sizes of a case names with the values that they differ in.
 
     If some cases of a sweep are there at two sizes all of them say theirs, so that those of one
     size are still one sweep.
     """
-    varied: dict[str, dict[str, None]] = {}
-    for alike in by_key((row.name, row) for row in rows).values():
-        of_benchmark = varied.setdefault(alike[0].benchmark, {})
-        for name in dict.fromkeys(name for row in alike for name in row.values):
-            if len({repr(row.values.get(name)) for row in alike}) > 1:
-                of_benchmark[name] = None
+    varied = by_key(
+        (alike[0].benchmark, name)
+        for alike in by_key((row.name, row) for row in rows).values()
+        for name in dict.fromkeys(name for row in alike for name in row.values)
+        if len({repr(row.values.get(name)) for row in alike}) > 1
+    )
     for row in rows:
-        named = (name for name in varied[row.benchmark] if name in row.values)
-        untold = [name for name in named if f" {name}=" not in row.name]
-        row.name += "".join(f" {name}={row.values[name]}" for name in untold)
+        for name in dict.fromkeys(varied.get(row.benchmark, ())):
+            if name in row.values and f" {name}=" not in row.name:
+                row.name += f" {name}={row.values[name]}"

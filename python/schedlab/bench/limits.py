@@ -21,9 +21,9 @@ SIGNIFICANT_BOOTS = 0.01
 
 def limits(rows: Sequence[CaseRow]) -> list[str]:
     """All that is to be known, each in a sentence."""
-    of_values = (_disturbed, _states, ends, _edited)
-    of_setups = (_few_boots, _by_boot, _one_after_the_other, _other_tools)
-    kinds = (*of_values, *of_setups, _boots_that_differ, _several_tools)
+    of_samples = (_disturbed, _states, ends, _edited)
+    of_pairs = (_boots, _one_after_the_other, _other_tools, _boots_that_differ)
+    kinds = (*of_samples, *of_pairs, _several_tools)
     return [sentence for kind in kinds for sentence in kind(rows)]
 
 
@@ -41,21 +41,21 @@ def _pairs(rows: Sequence[CaseRow]) -> list[tuple[CaseRow, Setup]]:
 
 
 def _disturbed(rows: Sequence[CaseRow]) -> Iterator[str]:
-    nr_noisy = sum(one.nr_noisy for *_, one in samples(rows))
-    if not nr_noisy:
+    noisy = [one for one in samples(rows) if one[-1].nr_noisy]
+    if not noisy:
         return
+    nr_noisy = sum(one.nr_noisy for *_, one in noisy)
     nr_runs = sum(len(one.values) for *_, one in samples(rows))
     changes = {
         f"{row.name}, {row.names[setup]}": log_estimate(one.undisturbed).mean / one.geometric.mean
-        for row, setup, one in samples(rows)
-        if one.nr_noisy and len(one.undisturbed) >= RUNS_FOR_INTERVAL_MIN
+        for row, setup, one in noisy
+        if len(one.undisturbed) >= RUNS_FOR_INTERVAL_MIN
     }
     without = ""
     if changes:
         most = max(changes, key=lambda place: abs(changes[place] - 1))
-        without = (
-            f". Without them means change by {100 * (changes[most] - 1):+.1f} % at most ({most})"
-        )
+        change = f"{100 * (changes[most] - 1):+.1f} %"
+        without = f". Without them means change by {change} at most ({most})"
     yield (
         f"{nr_noisy} of {nr_runs} repetitions were disturbed by other work, a hypervisor or"
         " heat: they are flagged, counted and never dropped; measure again on an idle machine"
@@ -70,21 +70,17 @@ def _states(rows: Sequence[CaseRow]) -> Iterator[str]:
     for row, setup, sample in samples(rows):
         name = row.names[setup]
         series = row.comparison.independence if row.comparison else {}
-        if name in series and series[name].states is not None:
-            continue
-        states = two_states(sample.values) if sample.values else None
+        is_noted = name in series and series[name].states is not None
+        states = None if is_noted or not sample.values else two_states(sample.values)
         if states is None:
             continue
-        sentence = states_told(states)
+        told = ""
         if sample.nr_boots > 1:
+            told = ". Each boot is in one of them: compare boots, not repetitions"
             between = float(np.sqrt(states[0] * states[1]))
-            is_mixed = any(min(of) < between < max(of) for of in sample.by_boot.values())
-            sentence += (
-                ". Both are met within a boot"
-                if is_mixed
-                else ". Each boot is in one of them: compare boots, not repetitions"
-            )
-        yield f"{row.name}, {name}: {sentence}"
+            if any(min(of) < between < max(of) for of in sample.by_boot.values()):
+                told = ". Both are met within a boot"
+        yield f"{row.name}, {name}: {states_told(states)}{told}"
 
 
 def _edited(rows: Sequence[CaseRow]) -> Iterator[str]:
@@ -98,7 +94,7 @@ def _edited(rows: Sequence[CaseRow]) -> Iterator[str]:
         )
 
 
-def _few_boots(rows: Sequence[CaseRow]) -> Iterator[str]:
+def _boots(rows: Sequence[CaseRow]) -> Iterator[str]:
     nr_boots = [
         row.nr_boots(setup)
         for row, setup in _pairs(rows)
@@ -111,9 +107,6 @@ def _few_boots(rows: Sequence[CaseRow]) -> Iterator[str]:
             f" {count_text(min(nr_boots), 'boot')}: boots differ too, so measure it in three"
             " or more boots (--again, or --on vm --boots N)"
         )
-
-
-def _by_boot(rows: Sequence[CaseRow]) -> Iterator[str]:
     if any(row.is_by_boot(setup) for row, setup in _pairs(rows)):
         yield (
             "medians and intervals of single setups are of all repetitions, and narrower than"
@@ -122,18 +115,17 @@ def _by_boot(rows: Sequence[CaseRow]) -> Iterator[str]:
 
 
 def _one_after_the_other(rows: Sequence[CaseRow]) -> Iterator[str]:
-    """Whether some setup's repetitions were made before or after those of the first rather than in
-    turn with them, and what to measure next; of the worst pair."""
-    shares = [(share_later(row, setup), row, setup) for row, setup in _pairs(rows)]
-    worst = max(shares, key=lambda one: abs(one[0] - 0.5), default=None)
-    if worst is None or abs(worst[0] - 0.5) < LATER_TOLD_FROM - 0.5:
+    """Of the pair that took turns least, and what to measure next."""
+    shares = []
+    for row, setup in _pairs(rows):
+        share, name, first = share_later(row, setup), row.names[setup], row.names[row.first]
+        shares.append((share, name, first) if share > 0.5 else (1 - share, first, name))
+    share, later, earlier = max(shares, key=lambda one: one[0], default=(0.0, "", ""))
+    if share < LATER_TOLD_FROM:
         return
-    share, row, setup = worst
-    name, first = row.names[setup], row.names[row.first]
-    later, earlier = (name, first) if share > 0.5 else (first, name)
     yield (
         f"what is compared was measured one after the other, {later} later than {earlier} in"
-        f" {100 * max(share, 1 - share):.0f} % of all pairs of repetitions: had the machine been"
+        f" {100 * share:.0f} % of all pairs of repetitions: had the machine been"
         " busier or hotter the second time, it would look the same, so go back and forth (--again"
         f" under each in turn; {earlier} is next)"
     )
@@ -160,11 +152,10 @@ def _other_tools(rows: Sequence[CaseRow]) -> Iterator[str]:
 def _boots_that_differ(rows: Sequence[CaseRow]) -> Iterator[str]:
     """Not of pairs in blocks: what differs between boots is no part of a ratio within a boot."""
     for row, setup, sample in samples(rows):
-        if len(row.samples) < 2 or (
-            row.comparison and all(pair.is_blocked for pair in row.comparison.pairs)
-        ):
-            continue
+        pairs = row.comparison.pairs if row.comparison else ()
         by_boot = sample.by_boot
+        if len(row.samples) < 2 or (pairs and all(pair.is_blocked for pair in pairs)):
+            continue
         large = {b: np.log(of) for b, of in by_boot.items() if len(of) >= RUNS_FOR_INTERVAL_MIN}
         test = welch(large) if len(large) > 1 else None
         if test is None or test.p_value is None or test.p_value >= SIGNIFICANT_BOOTS:

@@ -19,6 +19,17 @@ from schedlab.statistics.samples import by_key
 # Of more it is not known whether it is all.
 HETEROGENEITY_TOLD_MAX = 0.99
 
+# What was done and why, and what the columns mean.
+EXPLANATION = (
+    "together: the geometric mean of the ratios, one vote a benchmark (shared by its cases) or a"
+    " machine, however many runs it has; its interval is Student's over these votes, n - 1 degrees"
+    " of freedom (df), as other benchmarks or machines would vote otherwise: runs are never pooled,"
+    " and fewer than three votes have no interval",
+    "I²: the share of the differences between votes that is more than the noise of their runs;"
+    " where it is large, the mean is of no benchmark or machine, so look at the range",
+    "faster : slower: how many votes are on which side, be it by a hair",
+)
+
 CaseKey = tuple[str, str]
 """Name and digest: cases of one name with other commands or inputs are other cases."""
 
@@ -88,23 +99,6 @@ def together(
     ]
 
 
-def explanation(lines: Sequence[Together]) -> list[str]:
-    """What was done and why, and what the columns mean; empty where nothing is said together."""
-    if not lines:
-        return []
-    return [
-        "together: the geometric mean of the ratios, one vote a benchmark (shared by its cases) or"
-        " a machine, however many runs it has; its interval is Student's over these votes, n - 1"
-        " degrees of freedom (df), as other benchmarks or machines would vote otherwise: runs are"
-        " never pooled, and fewer than three votes have no interval",
-        "I²: the share of the differences between votes that is more than the noise of their runs;"
-        " where it is large, the mean is of no benchmark or machine, so look at the range",
-        "faster : slower: how many votes are on which side, be it by a hair",
-    ]
-
-
-# ---- who votes ----------------------------------------------------------------------------------
-
 # Of one setup against another: the votes by machine and case.
 _Votes = dict[str, dict[CaseKey, Vote]]
 
@@ -114,12 +108,11 @@ def _pairs(answers: Sequence[Answer]) -> dict[tuple[str, str], _Votes]:
     against what is as on the first machine."""
     pairs: dict[tuple[str, str], _Votes] = {}
     for answer in answers:
-        ratio = answer.pair.ratio
-        names, vote = (answer.pair.a, answer.pair.b), Vote(ratio.ratio, ratio.log_error)
+        row, names, ratio = answer.row, (answer.pair.a, answer.pair.b), answer.pair.ratio
+        vote = Vote(ratio.ratio, ratio.log_error)
         if names[::-1] in pairs:
             names, vote = names[::-1], Vote(1 / ratio.ratio, ratio.log_error)
-        of = pairs.setdefault(names, {}).setdefault(answer.row.machine, {})
-        of[answer.row.name, answer.row.digest] = vote
+        pairs.setdefault(names, {}).setdefault(row.machine, {})[row.name, row.digest] = vote
     return pairs
 
 

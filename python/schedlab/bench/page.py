@@ -19,7 +19,7 @@ from schedlab.bench import table
 from schedlab.bench.answers import Answer, CaseRow, Sample, Setup
 from schedlab.bench.figures import ForestRow, forest_figure, oneway_figure
 from schedlab.bench.limits import limits
-from schedlab.bench.overall import explanation, together
+from schedlab.bench.overall import EXPLANATION, together
 from schedlab.errors import SchedlabError
 from schedlab.report import pages
 from schedlab.report.figures import Looks, Point, curve_figure, looks_of
@@ -87,7 +87,7 @@ def render(
         answers=answers,
         machines=machines,
         together=lines,
-        explanation=explanation(lines),
+        explanation=EXPLANATION,
         forests=_forests(answers, machines),
         sections=_sections(rows, looks_of(setups), machines),
         probabilities=estimates.QUANTILE_LEVELS,

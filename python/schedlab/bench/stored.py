@@ -1,5 +1,6 @@
 """What a report or an export has of the measurements of a store: pages and rows."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,9 @@ def choose_suite(
 
 def is_asked_for(store: Store, suite: str | None) -> bool:
     """Whether a report without more ado is of measurements: of what was asked for last."""
-    if suite is not None:
-        return True
-    campaigns, experiments = Measurements(store).campaigns(), store.experiments()
-    if not campaigns or not experiments:
-        return bool(campaigns)
-    return campaigns[-1].asked_at > experiments[-1].asked_at
+    of_both = Measurements(store).campaigns(), store.experiments()
+    measured, simulated = (max((one.asked_at for one in of), default="") for of in of_both)
+    return suite is not None or measured > simulated
 
 
 def write_page(
@@ -58,19 +56,15 @@ def write_page(
     # Loading the statistics takes a while.
     from schedlab.bench import page
 
-    title, description = _suite_texts(chosen[-1].suite)
+    name = chosen[-1].suite
+    title, description = f"Measurements of suite {name}", ""
+    # A store keeps neither; a suite of ours has both.
+    with contextlib.suppress(SchedlabError):
+        read = suites.read(catalogue.find(catalogue.SUITES, name))
+        title, description = read.title, read.description
     page.write(output, kept, chosen, title, description)
     nr = sum(not one.warm_up for campaign in chosen for one in kept.repetitions(campaign.id))
-    return {"report": str(output), "suite": chosen[-1].suite, "repetitions": nr}
-
-
-def _suite_texts(name: str) -> tuple[str, str]:
-    """Title and description of a suite, where it is one of ours: a store keeps none."""
-    try:
-        read = suites.read(catalogue.find(catalogue.SUITES, name))
-    except SchedlabError:
-        return f"Measurements of suite {name}", ""
-    return read.title, read.description
+    return {"report": str(output), "suite": name, "repetitions": nr}
 
 
 def repetition_rows(kept: Measurements, suite: str | None) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from schedlab.bench import answers
 from schedlab.bench.answers import Answer, CaseRow, Sample, Setup, samples
 from schedlab.bench.limits import limits
-from schedlab.bench.overall import Together, explanation, together
+from schedlab.bench.overall import EXPLANATION, Together, together
 from schedlab.report.forms import DASH
 from schedlab.report.tables import print_columns
 from schedlab.shown import print_data
@@ -48,7 +48,7 @@ def print_results(rows: Sequence[CaseRow], title: str) -> None:
         if lines:
             print_data()
             _print_cells("together, compared", [_together_cells(one) for one in lines])
-            _print_lines("", explanation(lines))
+            _print_lines("", EXPLANATION)
     _print_lines("limit: ", limits(rows))
 
 
