@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from schedlab.report.figures import FAINT_INK, GRID, INK, Look, label, layout, ratio_ticks
 from schedlab.statistics.circles import Circle, comparison_circles
 from schedlab.statistics.estimates import Ratio, Verdict
-from schedlab.statistics.samples import finites
+from schedlab.statistics.samples import by_key, finites
 
 ONEWAY_HEIGHT_PX, ONEWAY_BOTTOM_PX, LINE_PX = 380, 52, 16
 CIRCLE_POINTS = 121
@@ -71,20 +71,21 @@ def oneway_figure(
         _draw_runs(figure, place, name, sample, looks[name])
     for name, circle in circles.items():
         _draw_circle(figure, name, circle, looks[name])
-    low, high = _y_range(checked, circles)
-    names = {name: _broken(name) for name in checked}
-    bottom_px = ONEWAY_BOTTOM_PX + LINE_PX * max(text.count("<br>") for text in names.values())
+    names = {}
+    for name, sample in checked.items():
+        lines = textwrap.wrap(name, NAME_CHARACTERS)[:NAME_LINES] or [""]
+        names[name] = "<br>".join([*map(label, lines), f"n = {sample.size}"])
+    nr_lines = max(text.count("<br>") for text in names.values())
     figure.update_layout(layout("", y_title, 16))
+    bottom_px = ONEWAY_BOTTOM_PX + LINE_PX * (nr_lines - 1)
     figure.update_layout(height=ONEWAY_HEIGHT_PX, hovermode="closest", margin={"b": bottom_px})
-    figure.update_yaxes(range=[low, high])
+    figure.update_yaxes(range=_y_range(checked, circles))
     figure.update_xaxes(
         range=[-0.6, len(checked) - 0.4],
         domain=[0, 1 - CIRCLES_SHARE] if circles else [0, 1],
-        tickvals=list(range(len(checked))),
-        ticktext=[f"{names[name]}<br>n = {sample.size}" for name, sample in checked.items()],
-        tickangle=0,
-        showgrid=False,
-    )
+        tickvals=list(range(len(checked))), ticktext=list(names.values()),
+        tickangle=0, showgrid=False,
+    )  # fmt: skip
     if circles:
         widest = 1.05 * max(circle.radius for circle in circles.values())
         figure.update_layout(
@@ -118,12 +119,10 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
     pad = (high / low) ** 0.06
     low, high = low / pad, high * pad
     figure.add_vline(x=1, line={"color": INK, "width": 1.5}, layer="below")
-    for word, (symbol, colour) in _VERDICT_MARKS.items():
-        chosen = [
-            (row, place) for row, place in zip(rows, places, strict=True) if row.verdict == word
-        ]
-        if chosen:
-            _draw_rows(figure, chosen, symbol, colour)
+    placed = by_key((row.verdict, (row, place)) for row, place in zip(rows, places, strict=True))
+    for verdict, mark in _VERDICT_MARKS.items():
+        if verdict in placed:
+            _draw_rows(figure, placed[verdict], *mark)
     _name_rows(figure, rows, places)
     lowest = places[-1] + 0.8
     figure.update_layout(layout(f"time relative to {baseline} (×)", None, 16))
@@ -134,23 +133,14 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
     )
     ticks = ratio_ticks(low, high)
     figure.update_xaxes(
-        type="log",
-        range=[np.log10(low), np.log10(high)],
-        tickvals=ticks,
-        ticktext=[f"{tick:g}×" for tick in ticks],
-        showgrid=True,
-        gridcolor=GRID,
-    )
+        type="log", range=[np.log10(low), np.log10(high)], showgrid=True, gridcolor=GRID,
+        tickvals=ticks, ticktext=[f"{tick:g}×" for tick in ticks],
+    )  # fmt: skip
     figure.update_yaxes(range=[lowest, -0.8], showgrid=False, automargin=True)
     return figure
 
 
 # ---- one-way ------------------------------------------------------------------------------------
-
-
-def _broken(name: str) -> str:
-    """A name in lines that fit below a sample."""
-    return "<br>".join(label(line) for line in textwrap.wrap(name, NAME_CHARACTERS)[:NAME_LINES])
 
 
 def _draw_box(figure: go.Figure, place: int, name: str, sample: np.ndarray) -> None:
@@ -161,13 +151,10 @@ def _draw_box(figure: go.Figure, place: int, name: str, sample: np.ndarray) -> N
         line={"color": "#9aa2ae", "width": 1.2}, fillcolor="rgba(102,112,128,0.08)",
     )  # fmt: skip
     figure.add_scatter(
-        name=f"median of {escape(name)}",
-        x=[left, right],
-        y=[median, median],
-        mode="lines",
-        line={"color": INK, "width": 2},
+        name=f"median of {escape(name)}", x=[left, right], y=[median, median],
+        mode="lines", line={"color": INK, "width": 2},
         hovertemplate="median %{y:.4g}<extra>" + escape(name) + "</extra>",
-    )
+    )  # fmt: skip
 
 
 def _draw_runs(figure: go.Figure, place: int, name: str, sample: np.ndarray, look: Look) -> None:
@@ -192,33 +179,23 @@ def _draw_circle(figure: go.Figure, name: str, circle: Circle, look: Look) -> No
     text = f"mean {circle.centre:.4g}<extra>{escape(name)}</extra>"
     on_axis = {"xaxis": "x2", "hovertemplate": text}
     figure.add_scatter(
-        name=f"circle of {escape(name)}",
-        x=circle.radius * np.cos(angles),
-        y=circle.centre + circle.radius * np.sin(angles),
-        mode="lines",
-        line={"color": look.colour, "width": 2, "dash": look.dash},
-        **on_axis,
-    )
+        name=f"circle of {escape(name)}", mode="lines",
+        x=circle.radius * np.cos(angles), y=circle.centre + circle.radius * np.sin(angles),
+        line={"color": look.colour, "width": 2, "dash": look.dash}, **on_axis,
+    )  # fmt: skip
     figure.add_scatter(
-        name=f"centre of {escape(name)}",
-        x=[0],
-        y=[circle.centre],
-        mode="markers",
-        marker={"color": look.colour, "symbol": look.symbol, "size": 7},
-        **on_axis,
-    )
+        name=f"centre of {escape(name)}", mode="markers", x=[0], y=[circle.centre],
+        marker={"color": look.colour, "symbol": look.symbol, "size": 7}, **on_axis,
+    )  # fmt: skip
 
 
-def _y_range(
-    samples: Mapping[str, np.ndarray], circles: Mapping[str, Circle]
-) -> tuple[float, float]:
+def _y_range(samples: Mapping[str, np.ndarray], circles: Mapping[str, Circle]) -> list[float]:
     """Room for every run and every circle; not from zero, for it is differences that are asked."""
-    values = np.concatenate([*samples.values()])
-    lows = [float(np.min(values)), *(c.centre - c.radius for c in circles.values())]
-    highs = [float(np.max(values)), *(c.centre + c.radius for c in circles.values())]
-    low, high = min(lows), max(highs)
+    ends = [float(end) for sample in samples.values() for end in (np.min(sample), np.max(sample))]
+    ends += [c.centre + side * c.radius for c in circles.values() for side in (-1, 1)]
+    low, high = min(ends), max(ends)
     pad = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
-    return low - pad, high + pad
+    return [low - pad, high + pad]
 
 
 # ---- forest -------------------------------------------------------------------------------------
@@ -250,9 +227,9 @@ def _name_rows(figure: go.Figure, rows: Sequence[ForestRow], places: Sequence[fl
     several = len({row.name for row in rows}) > 1
     names = []
     for before, row in zip([None, *rows], rows, strict=False):
-        first = before is None or row.group != before.group
-        group = f"<b>{label(row.group)}</b>" if first else ""
-        names.append("  ".join(filter(None, (group, label(row.name) if several else ""))) + "  ")
+        is_first = before is None or row.group != before.group
+        parts = [f"<b>{label(row.group)}</b>"] * is_first + [label(row.name)] * several
+        names.append("".join(f"{part}  " for part in parts))
     figure.update_yaxes(tickvals=list(places), ticktext=names)
     for row, place in zip(rows, places, strict=True):
         figure.add_annotation(

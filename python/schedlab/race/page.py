@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
-from markupsafe import Markup
 
 from schedlab.race import answers, april_2007, forms
 from schedlab.race.answers import GAVL, OURS, RED_BLACK, TIME_RING, Standing
@@ -48,39 +47,24 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     return pages.render(
         "race.html",
         (
-            forms.apart_text, forms.bytes_text, forms.compared_text, forms.fewest_text,
-            forms.marked, forms.published_texts, forms.times_text,
+            forms.apart_text, forms.by_speed, forms.bytes_text, forms.compared_text,
+            forms.fewest_text, forms.left_out, forms.marked, forms.published_texts,
+            forms.times_text, forms.together_text, forms.unit_of,
         ),
         machine=machine,
         command=command,
         first=standings[0].heat,
         sections=[
-            _section(title, together, machine, then)
-            for title, together in forms.by_title(standings).items()
+            (title, of_title, figure and pages.script(figure))
+            for title, of_title in forms.by_title(standings).items()
+            for figure in [figure_of(of_title, machine, then)]
         ],
+        timed_alone=TIMED_ALONE,
         published=april_2007.beside(then, standings),
         remarks=april_2007.REMARKS,
         notes=forms.notes(standings),
         raced_at=sorted(heat.raced_at for heat in heats),
     )  # fmt: skip
-
-
-def _section(
-    title: str, standings: Sequence[Standing], machine: Machine, then: Race2007
-) -> dict[str, object]:
-    """What the template tells of the heats that differ only in size."""
-    first = standings[0].heat
-    figure = figure_of(standings, machine, then)
-    return {
-        "title": title,
-        "unit": forms.unit_of(first),
-        "figure": Markup() if figure is None else pages.script(figure),
-        "standings": standings,
-        "names": forms.by_speed(standings),
-        "left_out": forms.left_out(standings),
-        "together": forms.together_text(first) if first.spec.is_timed_alone else "",
-        "apart": TIMED_ALONE.get(first.spec.workload),
-    }
 
 
 # ---- what is drawn ------------------------------------------------------------------------------
@@ -99,9 +83,7 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class Curves:
     """What is drawn: structure -> points, who of them at once, who of them thicker, 2007, caches.
-
-    x of a point is a number of items; centre, low and high are in the unit of the y title.
-    """
+    x of a point is a number of items, the others are in the unit of the y title."""
 
     today: Series
     shown: frozenset[str]

@@ -17,20 +17,11 @@ from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, SchedlabError
 from schedlab.race.plugins import Plugin
 
-WORKLOADS = {
-    "hold": "take the first item, give it a later key, queue it again: the loop of 2007",
-    "hold_remove": "hold, and a random item is taken out and queued again: sleep and wake",
-    "cold": "hold over many queues in random order, so that none is in the caches",
-    "single": "hold, one operation at a time, each timed by itself: percentiles",
-    "single_remove": "hold_remove, one operation at a time, as single",
-    "markov": "pushes and pops by a two-state chain around n items",
-    "up_down": "fill to n items, then empty",
-    "storm": "n/4 items wake up at once with low keys and are served",
-    "mass_exit": "all n items are removed in random order",
-    "drain": "everything of one queue is moved into another",
-    "fork_burst": "n/4 pushes of nearly equal keys, then served",
-    "trace": "the operations of a file, see --trace",
-}
+# What each is, crates/race/src/workload.rs says.
+WORKLOADS = (
+    "hold", "hold_remove", "cold", "single", "single_remove", "markov", "up_down", "storm",
+    "mass_exit", "drain", "fork_burst", "trace",
+)  # fmt: skip
 # Workloads whose times are percentiles of operations, not medians of rounds, and which operations;
 # the last two of each are added in what is shown first. `back` is the push after a removal.
 TIMED_ALONE = {"single": ("pop", "push"), "single_remove": ("pop", "push", "remove", "back")}
@@ -60,11 +51,9 @@ _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True, slots=True)
 class HeatSpec:
-    """What one heat asks. `n` is items a queue, None for those of a trace.
-
-    `loops` is None where the core chooses, `cpu` where the system does not tell, `structures` is
-    None for everybody; `trace` and `trace_digest` are empty but for the workload `trace`.
-    """
+    """What one heat asks. `n` is items a queue, None for those of a trace. `loops` is None where
+    the core chooses, `cpu` where the system does not tell, `structures` is None for everybody;
+    `trace` and `trace_digest` are empty but for the workload `trace`."""
 
     workload: str
     keys: str
@@ -147,10 +136,8 @@ class Heat:
         return self.result["spec"]["pace"]
 
     def disturbed_share(self, pace: float) -> float:
-        """The part of its figures in which another thread had the CPU, or half of its core.
-
-        `pace` is that of a core of one's own: who had a neighbour all the time did not know it.
-        """
+        """The part of its figures in which another thread had the CPU, or half of its core; `pace`
+        is that of a core of one's own: who had a neighbour all the time did not know it."""
         rows = [row for row in self.result["rows"] if not row["left_out"]]
         figures = sum(len(row["ticks_per_loop"]) for row in rows)
         slow = [sum(found > SHARED * pace for found in row["paces"]) for row in rows]
@@ -229,14 +216,12 @@ def parse_sizes(place: str, texts: Sequence[str]) -> list[int]:
 
 
 def this_machine(cpu: int | None = None) -> Machine:
-    """The processor that this runs on, and the caches of one of its CPUs.
-
-    Where the kernel does not name the model, as on some ARM machines, the instruction set does.
-    """
+    """The processor that this runs on, and the caches of one of its CPUs."""
     found = None
     with contextlib.suppress(OSError):
         told = Path("/proc/cpuinfo").read_text("utf-8")
         found = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+    # Where the kernel does not name it, as on some ARM machines, the instruction set does.
     model = found[1].strip() if found else platform.processor() or platform.machine()
     return Machine(model, _caches(Path(f"/sys/devices/system/cpu/cpu{cpu or 0}/cache")))
 
