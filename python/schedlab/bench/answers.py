@@ -1,9 +1,6 @@
 """What the repetitions of a store say: a row a benchmark, and comparisons where there are several
-kernels, schedulers or labels.
-
-Only what was measured on one machine, of one benchmark with the same command and inputs, is ever
-put side by side. `evidence` decides what follows; `answers` is where it is asked.
-"""
+kernels, schedulers or labels. Only what was measured on one machine, of one benchmark with the same
+command and inputs, is ever put side by side; `evidence` decides what follows."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,13 +21,11 @@ from schedlab.statistics.samples import by_key
 from schedlab.store.measurements import OK, Campaign, Measurements, Repetition
 
 BOOTS_FOR_KERNELS_MIN = 3
-FLOOR_OF = {
-    Null.OCCASIONS: "by so much do two measurements of one setup differ in 5 of 100 cases, made as"
-    " these were; known from the boots and sessions that there are, so more of them lower it. No"
-    " smaller change is called faster or slower",
-    Null.HALVES: "by so much do two measurements of one setup differ in 5 of 100 cases, as far as"
-    " the halves of its repetitions tell. Nothing was measured twice, so what another boot or hour"
-    " changes is not in it: --again tells. No smaller change is called faster or slower",
+KNOWN_FROM = {
+    Null.OCCASIONS: "made as these were; known from the boots and sessions that there are, so more"
+    " of them lower it",
+    Null.HALVES: "as far as the halves of its repetitions tell. Nothing was measured twice, so what"
+    " another boot or hour changes is not in it: --again tells",
 }
 
 
@@ -151,9 +146,8 @@ class CaseRow:
     def comparison(self) -> Comparison | None:
         """Every setup against the first, by name; None if fewer than two have values.
 
-        Rates are turned into times, so that the words mean the same for both. Each pair decides
-        what a run of it is, see `is_by_boot`; those that took turns in blocks are compared within
-        them. p values are adjusted over all pairs, whatever their runs are.
+        Rates are turned into times. Each pair decides what a run of it is, see `is_by_boot`; those
+        that took turns in blocks are compared within them. p values are adjusted over all pairs.
         """
         kinds = by_key((self.is_by_boot(one), one) for one in self.others)
         compared = [self._compared(kinds[kind], kind) for kind in sorted(kinds)]
@@ -180,11 +174,9 @@ class CaseRow:
         return replace(comparison, why=replace(comparison.why, test=test))
 
     def is_by_boot(self, setup: Setup) -> bool:
-        """Whether a boot and not a repetition is a run, of this setup and the first: they never
-        shared a boot, as kernels never do, and each had enough of them.
-
-        What all repetitions of a boot have in common tells nothing of the next boot.
-        """
+        """Whether a boot and not a repetition is a run, of this setup and the first, as what all
+        repetitions of a boot have in common tells nothing of the next: they never shared a boot, as
+        kernels never do, and each had enough of them."""
         return self.has_boots_apart(setup) and self.nr_boots(setup) >= BOOTS_FOR_KERNELS_MIN
 
     def has_boots_apart(self, setup: Setup) -> bool:
@@ -232,12 +224,16 @@ def tests(rows: Sequence[CaseRow]) -> dict[str, list[str]]:
 def floors(rows: Sequence[CaseRow]) -> list[str]:
     """What is known of what the machine differs from itself by, each in a sentence."""
     texts = []
-    for row in (row for row in rows if row.comparison):
-        pairs = [pair for pair in row.comparison.pairs if pair.floor]
+    for row in rows:
+        pairs = [pair for pair in row.comparison.pairs if pair.floor] if row.comparison else []
         for pair in pairs:
             which = f" ({pair.a})" if len(pairs) > 1 else ""
             texts.append((pair.floor.of, f"{row.name}{which} {percent(pair.floor.change)}"))
-    return [f"{', '.join(of_kind)}: {FLOOR_OF[kind]}" for kind, of_kind in by_key(texts).items()]
+    return [
+        f"{', '.join(of_kind)}: by so much do two measurements of one setup differ in 5 of 100"
+        f" cases, {KNOWN_FROM[kind]}. No smaller change is called faster or slower"
+        for kind, of_kind in by_key(texts).items()
+    ]
 
 
 def notes(rows: Sequence[CaseRow]) -> list[str]:
@@ -323,11 +319,8 @@ def names_of(setups: Sequence[Setup]) -> dict[Setup, str]:
 
 
 def _name_setups(rows: Sequence[CaseRow]) -> None:
-    """Each setup by one name in all rows, with its build if some machine was measured under two.
-
-    So a build that two machines have in common has one name, and two machines with a build of their
-    own each are those of one kernel.
-    """
+    """Each setup by one name in all rows, with its build if some machine was measured under two, so
+    that two machines with a build of their own each are those of one kernel."""
     built = {
         setup.name
         for some in by_key((row.machine, row) for row in rows).values()
@@ -340,11 +333,8 @@ def _name_setups(rows: Sequence[CaseRow]) -> None:
 
 
 def _tell_apart(rows: Sequence[CaseRow]) -> None:
-    """Gives the sizes of a case names with the values that they differ in.
-
-    If some cases of a sweep are there at two sizes all of them say theirs, so that those of one
-    size are still one sweep.
-    """
+    """Gives the sizes of a case names with the values that they differ in; all cases of a sweep say
+    theirs if some of them are there at two, so that those of one size are still one sweep."""
     varied = by_key(
         (alike[0].benchmark, name)
         for alike in by_key((row.name, row) for row in rows).values()

@@ -1,8 +1,5 @@
-"""Figures of measured runs: one benchmark at a glance, and many as ratios.
-
-As in `report.figures`, functions take numbers and return Plotly figures. Curves over a number of
-tasks are `curve_figure` of that module, for simulated and measured runs alike.
-"""
+"""Figures of measured runs: one benchmark at a glance, and many as ratios. As in `report.figures`,
+where curves over a number of tasks are, functions take numbers and return Plotly figures."""
 
 import itertools
 import textwrap

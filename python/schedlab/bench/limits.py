@@ -36,7 +36,6 @@ def ends(rows: Sequence[CaseRow]) -> Iterator[str]:
 
 
 def _pairs(rows: Sequence[CaseRow]) -> list[tuple[CaseRow, Setup]]:
-    """Each setup that is compared with the first of its row."""
     return [(row, setup) for row in rows for setup in row.others]
 
 
@@ -64,9 +63,7 @@ def _disturbed(rows: Sequence[CaseRow]) -> Iterator[str]:
 
 
 def _states(rows: Sequence[CaseRow]) -> Iterator[str]:
-    """Two states of the machine, and whether they go with its boots, unless a note has them
-    already.
-    """
+    """Whether they go with its boots, unless a note has them already."""
     for row, setup, sample in samples(rows):
         name = row.names[setup]
         series = row.comparison.independence if row.comparison else {}

@@ -1,8 +1,7 @@
 """What several benchmarks, or several machines, say together of one setup against another.
 
-A benchmark has one vote on a machine, shared by its cases: one that is swept over 32 numbers is
-still one program. Machines vote on what all of them measured, or on one case each. Only ratios
-vote, each taken on one machine; no repetition of one is ever put beside another's.
+A benchmark has one vote on a machine, shared by its cases. Machines vote on what all of them
+measured, or on one case each. Only ratios vote, each taken on one machine.
 """
 
 import math
@@ -36,10 +35,8 @@ CaseKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What `name` is against `against` over several cells, which `over` tells of.
-
-    `p_table` is adjusted for all that is told together, and `verdict` heeds it.
-    """
+    """What `name` is against `against` over several cells, which `over` tells of; `verdict` heeds
+    `p_table`, which is adjusted for all that is told together."""
 
     name: str
     against: str
@@ -89,8 +86,8 @@ def together(
     """
     rows = [
         (name, against, over, overall(votes))
-        for (name, against), of in _pairs(answers).items()
-        for over, votes in _ballots(of, machines or {})
+        for (name, against), of in _pairs(answers, machines or {}).items()
+        for over, votes in _ballots(of)
     ]
     p_values = adjusted([result.ratio.p_value for *_, result in rows], benjamini_hochberg)
     return [
@@ -99,37 +96,34 @@ def together(
     ]
 
 
-# Of one setup against another: the votes by machine and case.
-_Votes = dict[str, dict[CaseKey, Vote]]
-
-
-def _pairs(answers: Sequence[Answer]) -> dict[tuple[str, str], _Votes]:
-    """The votes of each pair of setups. One machine's first setup may be another's second: what is
-    against what is as on the first machine."""
-    pairs: dict[tuple[str, str], _Votes] = {}
+def _pairs(
+    answers: Sequence[Answer], machines: Mapping[str, str]
+) -> dict[tuple[str, str], dict[str, dict[CaseKey, Vote]]]:
+    """The votes of each pair of setups, by machine and case. One machine's first setup may be
+    another's second: what is against what is as on the first machine."""
+    pairs = {}
     for answer in answers:
         row, names, ratio = answer.row, (answer.pair.a, answer.pair.b), answer.pair.ratio
-        vote = Vote(ratio.ratio, ratio.log_error)
+        vote, machine = Vote(ratio.ratio, ratio.log_error), machines.get(row.machine, row.machine)
         if names[::-1] in pairs:
             names, vote = names[::-1], Vote(1 / ratio.ratio, ratio.log_error)
-        pairs.setdefault(names, {}).setdefault(row.machine, {})[row.name, row.digest] = vote
+        pairs.setdefault(names, {}).setdefault(machine, {})[row.name, row.digest] = vote
     return pairs
 
 
-def _ballots(of: _Votes, machines: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Vote]]]:
+def _ballots(of: Mapping[str, Mapping[CaseKey, Vote]]) -> Iterator[tuple[str, dict[str, Vote]]]:
     """What is voted over, and the votes by name; too few of them say nothing."""
-    names = {machine: machines.get(machine, machine) for machine in of}
     ballots = []
     for machine, cases in of.items():
         votes = _by_benchmark(cases)
-        where = f" on {names[machine]}" if len(of) > 1 else ""
+        where = f" on {machine}" if len(of) > 1 else ""
         ballots.append((f"{len(votes)} benchmarks{where}", votes))
     for case in dict.fromkeys(case for cases in of.values() for case in cases):
-        votes = {names[machine]: cases[case] for machine, cases in of.items() if case in cases}
+        votes = {machine: cases[case] for machine, cases in of.items() if case in cases}
         ballots.append((f"{len(votes)} machines, {case[0]}", votes))
-    shared = set.intersection(*(set(cases) for cases in of.values()))
+    shared = set.intersection(*map(set, of.values()))
     by_machine = {
-        names[machine]: _by_benchmark({case: cases[case] for case in cases if case in shared})
+        machine: _by_benchmark({case: cases[case] for case in cases if case in shared})
         for machine, cases in of.items()
     }
     nr_benchmarks = min(map(len, by_machine.values()))

@@ -1,8 +1,7 @@
 """The page of measurements: what was compared, every repetition, and how it was done.
 
-A page is of one suite and all the campaigns of it that a store holds, on one machine or several.
-`answers` says what is compared with what, and `figures` draws it. Every sentence is made of what
-the store holds, so that it can be cited as it stands; most stand in the page's template.
+Every sentence is made of what the store holds, so that it can be cited as it stands; most stand in
+the page's template.
 """
 
 import re
@@ -45,10 +44,8 @@ Panel = dict[str, Any]
 def write(
     path: Path, kept: Measurements, chosen: Sequence[Campaign], title: str, description: str = ""
 ) -> None:
-    """Writes the page of these campaigns; readers see the old file or the whole new one.
-
-    Raises SchedlabError if none of them has a repetition, or the page cannot be written.
-    """
+    """Writes the page of these campaigns of one suite, whole. Raises SchedlabError if none of them
+    has a repetition, or the page cannot be written."""
     hint = "every repetition is kept: `schedlab report STORE -o OUT.html` makes the page"
     pages.write(path, render(kept, chosen, title, description), hint)
 
@@ -60,9 +57,8 @@ def render(
     rows = bench_answers.rows(kept, chosen)
     samples = [one for *_, one in bench_answers.samples(rows)]
     if not any(one.values for one in samples):
-        raise SchedlabError(
-            f"{kept.store.path} has no repetition that succeeded", f"{chosen[-1].command}"
-        )
+        why = f"{kept.store.path} has no repetition that succeeded"
+        raise SchedlabError(why, chosen[-1].command)
     setups = list(dict.fromkeys(name for row in rows for name in row.names.values()))
     answers = bench_answers.answers(rows)
     around = {campaign.id: kept.surroundings(campaign.id) for campaign in chosen}
@@ -173,7 +169,6 @@ def _verdict_table(answers: Sequence[Answer], machines: Mapping[str, str]) -> di
 
 
 def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Panel]:
-    """Of each machine, the ratios of all its comparisons."""
     panels = []
     for machine, name in machines.items():
         these = [one for one in answers if one.row.machine == machine]
@@ -281,7 +276,6 @@ def swept(rows: Sequence[CaseRow]) -> str | None:
 def _methods(
     rows: Sequence[CaseRow], samples: Sequence[Sample], chosen: Sequence[Campaign]
 ) -> dict[str, Any]:
-    """Numbers and names for the paragraphs on method; lists are sorted."""
     counts = {len(one.values) for one in samples}
     widths = {one.definition["until"] for one in chosen} - {None}
     has_boots = any(row.has_boots_apart(one) for row in rows for one in row.others)

@@ -25,9 +25,7 @@ def choose_suite(
     tell: Callable[[str], None] = lambda note: None,
 ) -> list[Campaign]:
     """The campaigns of a suite, of the latest if none is named; `tell` is told of the others.
-
-    Raises SchedlabError if there is none, UnknownName if there are some and none of this suite.
-    """
+    Raises SchedlabError if there is none, UnknownName if there are some and none of this suite."""
     if not campaigns:
         raise SchedlabError(f"{where} holds no measurement", "`schedlab bench` makes some")
     known = list(dict.fromkeys(campaign.suite for campaign in campaigns))

@@ -102,10 +102,8 @@ def _together_cells(one: Together) -> Cells:
 
 
 def _print_cells(title: str, lines: Sequence[Cells]) -> None:
-    """A table, in as many parts as stdout's width asks for, each with the names at its left.
-
-    What all is against is told in the title where it is one.
-    """
+    """A table, in as many parts as stdout's width asks for, each with the names at its left; what
+    all is against is told in the title where it is one."""
     if not lines:
         return
     left_heads = [head for head in lines[0] if head in NAMES]

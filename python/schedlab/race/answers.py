@@ -1,9 +1,8 @@
 """What heats say: who is fastest, and how far the next one and the exact time ring are from whom.
 
-Times are compared within a heat only. Who is fastest has the smallest minimum, because whatever
-else a machine does makes a time longer and never shorter. The ratio of two structures is the
-median, over the rounds, of the ratio of their times in that round, so that what slows the whole
-machine for a while slows both.
+Times are compared within a heat only. Who is fastest has the smallest minimum, as whatever else a
+machine does makes a time longer. The ratio of two structures is the median of the ratios of their
+times in a round, so that what slows the whole machine for a while slows both.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,6 @@
 """The race of April 2007 beside the one of today: two machines, three structures, and what is not
-known of them.
-
-The figures are those of `published/seed001_smart_queue.csv`. Each is the median of what its author
-printed: one run on the Opteron, two on the Duron.
-"""
+known of them. Figures are those of `published/seed001_smart_queue.csv`, each the median of what its
+author printed: one run on the Opteron, two on the Duron."""
 
 import statistics
 from collections.abc import Mapping, Sequence

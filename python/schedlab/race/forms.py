@@ -146,10 +146,8 @@ def notes(standings: Sequence[Standing]) -> list[str]:
 
 
 def _clock_step(standings: Sequence[Standing]) -> int:
-    """The step, in ticks, of the clock that times single operations; 0 if it timed none.
-
-    It is the greatest common divisor of all their percentiles, 1 where steps are no whole ticks.
-    """
+    """The step, in ticks, of the clock that times single operations, which divides all percentiles:
+    1 where steps are no whole ticks, 0 if it timed none."""
     singles = [row.single for one in standings for row in one.rows.values() if row.single]
     singles += [value for one in singles for value in one.values() if isinstance(value, dict)]
     return math.gcd(*(int(single[name]) for single in singles for name in PERCENTILES))

@@ -81,7 +81,6 @@ def race(
 
 
 def _specs_of(options: Options, tell: Tell, quiet: bool) -> list[HeatSpec]:
-    """The heats that are asked for."""
     _refuse_unknown("workload", options.workloads, plan.WORKLOADS)
     _refuse_unknown("distribution of keys", options.keys, plan.KEYS)
     _refuse_unknown("order", [options.order], plan.ORDERS)
@@ -116,11 +115,8 @@ def _refuse_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> No
 
 
 class Meeting:
-    """Heats on their way, and what came of them.
-
-    `specs` are those that are asked for, in order; `nr_raced` is how many were not taken from the
-    store, and `failed` are those that cannot be raced, with why.
-    """
+    """Heats on their way, and what came of them: `specs` are those that are asked for, in order,
+    `nr_raced` is how many were not taken from the store, and `failed` cannot be raced, with why."""
 
     def __init__(self, specs: Sequence[HeatSpec], kept: Heats, machine: plan.Machine, tell: Tell):
         self.specs, self.machine = specs, machine
@@ -137,11 +133,9 @@ class Meeting:
         return [self._heats[spec] for spec in self.specs if spec in self._heats]
 
     def race(self, again: bool, quiet: bool) -> None:
-        """Takes from the store what it has, unless `again`, and races the others.
-
-        A heat that cannot be raced, such as one with more items than there is memory for, does not
-        keep the others from it. Those that were mostly disturbed are raced once more.
-        """
+        """Takes from the store what it has, unless `again`, and races the others. One that cannot
+        be raced, as for want of memory, keeps none from it; what was mostly disturbed is raced once
+        more."""
         for spec in self.specs if not again else ():
             if stored := self._kept.find(self._key(spec)):
                 heat = Heat(spec, stored.result, stored.raced_at, stored.load, is_reused=True)
@@ -157,10 +151,8 @@ class Meeting:
             raise self.failed[0][1]
 
     def _race_all(self, specs: Sequence[HeatSpec], progress: Progress, first: int) -> None:
-        """Races heats from the first on, shown as a part of all.
-
-        A changed file ends the race, but not of a heat that there is already: that one stays.
-        """
+        """Races heats from the first on, shown as a part of all. A changed file ends the race, but
+        not of a heat that there is already: that one stays."""
         race_error = catalogue.native().RaceError
         refused = (race_error, SchedlabError) if first else race_error
         weight = sum(spec.weight for spec in specs)

@@ -67,9 +67,6 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     )  # fmt: skip
 
 
-# ---- what is drawn ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Level:
     """A cache, and with how many items of the largest and of the smallest structure it is full."""

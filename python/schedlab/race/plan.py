@@ -1,8 +1,7 @@
-"""What is asked in a race of run queues: which workloads, keys and sizes, and who takes part.
+"""What is asked in a race of run queues: a list of heats, with the key by which a store keeps each.
 
 A heat is one workload with one distribution of keys at one size: all structures meet in it, round
-by round, and only within a heat are times compared. A race is a list of heats. The core runs
-them; here they are planned, named and given the key under which a store keeps them.
+by round, and only within a heat are times compared.
 """
 
 import contextlib

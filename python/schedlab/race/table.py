@@ -107,7 +107,6 @@ def _print_times(standings: Sequence[Standing]) -> None:
 def _print_rows(
     standings: Sequence[Standing], text: Callable[[HeatRow], str], has_bytes: bool = False
 ) -> None:
-    """A row a structure, a column a size."""
     names = forms.by_speed(standings)
     told = [(one.heat.spec.size, one, text) for one in standings]
     told += [("bytes", standings[-1], forms.bytes_text)] * has_bytes

@@ -45,7 +45,6 @@ def entrants(plugins: list[str], tell: Tell) -> list[dict]:
 
 
 def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
-    """What the core answers in a process of its own."""
     with contextlib.closing(Crew(1, _answered, still_s)) as crew:
         crew.begin(piece, alone=True)
         while not (endings := crew.wait()):
