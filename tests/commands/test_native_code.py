@@ -17,7 +17,7 @@ from running import PATIENCE_S, assert_it_goes, begin, wait_for
 from schedlab import catalogue, workers
 from schedlab.errors import SchedlabError
 from schedlab.experiment import cells, definition, sweep
-from schedlab.race import worker as race_worker
+from schedlab.race import plugins
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "race.md"
 SCENARIO = ("--workload", "ping_pong", "--machine", "laptop")
@@ -255,13 +255,13 @@ def test_a_plug_in_that_never_comes_back_is_ended_by_a_limit(tmp_path, monkeypat
         str(catalogue.data_directory() / "crates/race/include"),
         str(tmp_path / "cache"),
     )
-    monkeypatch.setattr(race_worker, "STILL_S", 1.0)
+    monkeypatch.setattr(plugins, "STILL_S", 1.0)
     spec = {"workload": "hold", "n": 4, "rounds": 1, "loops": 200, "plugins": [str(built)]}
     with pytest.raises(SchedlabError, match=r"it has shown no progress for 1\.02 s"):
-        race_worker.race(spec, print)
+        plugins.race(spec, print)
     if "more" in change:
         with pytest.raises(SchedlabError, match="it has shown no progress for 1 s"):
-            race_worker.entrants([str(built)], print)
+            plugins.entrants([str(built)], print)
 
 
 def test_a_bad_pointer_in_a_plug_ins_table_is_told_and_ends_nothing_of_ours(command, tmp_path):

@@ -6,7 +6,7 @@ Method: in the place of the native race, heats that were disturbed as the test s
 import pytest
 from made_heats import MACHINE, heat, rounds, row
 from schedlab import _native, catalogue
-from schedlab.race import worker
+from schedlab.race import plugins
 from schedlab.race.answers import standings
 from schedlab.race.forms import notes
 from schedlab.race.meeting import Meeting
@@ -36,7 +36,7 @@ def meet(tmp_path, monkeypatch):
                 raise next_one
             return made(*next_one)
 
-        monkeypatch.setattr(worker, "race", race)
+        monkeypatch.setattr(plugins, "race", race)
         specs = [HeatSpec("hold", "uniform", n, 1, rounds=9) for n in sizes]
         with Store(tmp_path / "race.db") as store:
             meeting = Meeting(specs, Heats(store), MACHINE, print)

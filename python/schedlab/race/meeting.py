@@ -4,15 +4,16 @@ Each heat is in the store the moment it ends, and the same question goes on wher
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab import catalogue
 from schedlab.digests import timestamp
 from schedlab.errors import SchedlabError, UnknownName
-from schedlab.race import plan, plugins, trace, worker
+from schedlab.race import plan, plugins, trace
 from schedlab.race.plan import Heat, HeatSpec
+from schedlab.race.plugins import Tell
 from schedlab.report.forms import count_text
 from schedlab.report.progress import Progress
 from schedlab.shown import print_note
@@ -21,8 +22,6 @@ from schedlab.store.runs import Store
 
 # Of a heat's figures, the part from which on it is raced once more.
 MOSTLY_DISTURBED = 0.5
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _specs_of(options: Options, tell: Tell, quiet: bool) -> list[HeatSpec]:
         same["cpu"] = max(os.sched_getaffinity(0))
     same["plugins"] = guests
     if options.structures:
-        entrants = worker.entrants([guest.path for guest in guests], tell)
+        entrants = plugins.entrants([guest.path for guest in guests], tell)
         sources = {entrant["structure"]: entrant["source"] for entrant in entrants}
         _refuse_unknown("structure", options.structures, list(sources))
         # A plug-in was named by its file, so its queues take part whoever else is named.
@@ -169,7 +168,7 @@ class Meeting:
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         raced_at = timestamp()
         core_spec = {**spec.for_core, "pace": plan.own_pace(self.heats)}
-        result = worker.race(core_spec, self._tell_printed)
+        result = plugins.race(core_spec, self._tell_printed)
         _refuse_changed(spec)
         heat, before = Heat(spec, result, raced_at, load), self._heats.get(spec)
         if before is None:

@@ -1,12 +1,22 @@
-"""Queues of other people: shared objects, and sources that are compiled when they are used."""
+"""Queues of other people: shared objects, sources that are compiled when they are used, and heats
+in which they take part.
 
+A plug-in is native code: it may crash, exit, or never return. In a process of its own that is the
+end of a heat and not of the race, and Ctrl-C ends it whatever it is at.
+"""
+
+import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from schedlab import catalogue, user_file
 from schedlab.errors import SchedlabError
+from schedlab.programs import signal_name
+from schedlab.workers import Crew, printed_text
 
 # What the source of a queue begins with that came in a shared object.
 SOURCE_PREFIX = "plugin:"
@@ -14,6 +24,17 @@ SOURCE_PREFIX = "plugin:"
 RACE = Path("crates/race")
 OBJECT_SUFFIX = ".so"
 SUFFIXES = (OBJECT_SUFFIX, ".c", ".cpp", ".cc", ".cxx")
+# So long may a heat show no progress: that it is made ready, and each round, are progress. The
+# longest of ours takes seconds.
+STILL_S = 300.0
+# A round has as many loops as the user asks for, and everybody's loops are in it.
+LOOP_S_MAX = 100e-6
+NO_END = "a plug-in did not come to the end of its heat"
+ONE_BY_ONE = "--with one plug-in at a time shows which"
+
+Tell = Callable[[str], None]
+# A function of the core, and its argument.
+Piece = tuple[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +51,7 @@ def digest_of(path: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def plugins_of(
-    files: Sequence[Path], peers: bool, tell: Callable[[str], None]
-) -> tuple[Plugin, ...]:
+def plugins_of(files: Sequence[Path], peers: bool, tell: Tell) -> tuple[Plugin, ...]:
     """The user's queues, and with `peers` those of well-known C++ libraries that are shipped.
 
     A library or compiler of the peers that is missing is no error: `tell` is told. Raises
@@ -64,3 +83,54 @@ def _compiled(source: Path) -> Path:
     return catalogue.native().race_compile(
         str(source.resolve()), str(headers), str(catalogue.cache_directory())
     )
+
+
+def race(spec: dict, tell: Tell) -> dict:
+    """The heat that the core makes of `spec`, as `_native.race_heat` describes both.
+
+    `tell` is told what plug-ins printed. Raises RaceError if the heat cannot be raced, or a plug-in
+    ended the process that it ran in; SchedlabError if a plug-in never came back.
+    """
+    piece = ("race_heat", json.dumps(spec))
+    still_s = STILL_S + (spec.get("loops") or 0) * LOOP_S_MAX
+    return _alone(piece, still_s, tell) if spec["plugins"] else _called(piece)
+
+
+def entrants(plugins: list[str], tell: Tell) -> list[dict]:
+    """Who can take part, as `_native.race_entrants` has it; raises as `race`."""
+    piece = ("race_entrants", plugins)
+    return _alone(piece, STILL_S, tell) if plugins else _called(piece)
+
+
+def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
+    with contextlib.closing(Crew(1, _answered, still_s)) as crew:
+        crew.begin(piece, alone=True)
+        while not (endings := crew.wait()):
+            pass
+    (ending,) = endings
+    if ending.printed:
+        tell(printed_text("a plug-in", ending.printed))
+    if ending.loop:
+        why = f"{NO_END}: it has shown no progress for {ending.loop.limit_s:g} s"
+        raise SchedlabError(why, f"{ONE_BY_ONE}; a smaller -n or -l makes rounds shorter")
+    if (code := ending.exit_code) is not None:
+        how = f"{signal_name(-code)} ended it" if code < 0 else f"it called exit({code})"
+        hint = f"{ONE_BY_ONE}; a sanitizer shows where: cc -fsanitize=address,undefined"
+        raise catalogue.native().RaceError(f"{NO_END}: {how}\nhint: {hint}")
+    answer, error = ending.answer
+    if error is not None:
+        raise catalogue.native().RaceError(error)
+    return answer
+
+
+def _called(piece: Piece) -> Any:
+    name, argument = piece
+    return getattr(catalogue.native(), name)(argument)
+
+
+def _answered(piece: Piece) -> tuple[Any, str | None]:
+    """The core's answer, or what it refused."""
+    try:
+        return _called(piece), None
+    except catalogue.native().RaceError as error:
+        return None, str(error)
