@@ -137,9 +137,6 @@ def forest_figure(rows: Sequence[ForestRow], baseline: str) -> go.Figure:
     return figure
 
 
-# ---- one-way ------------------------------------------------------------------------------------
-
-
 def _draw_box(figure: go.Figure, place: int, name: str, sample: np.ndarray) -> None:
     lower, median, upper = (float(q) for q in np.quantile(sample, [0.25, 0.5, 0.75]))
     left, right = place - BOX_HALF_WIDTH, place + BOX_HALF_WIDTH
@@ -193,9 +190,6 @@ def _y_range(samples: Mapping[str, np.ndarray], circles: Mapping[str, Circle]) -
     low, high = min(ends), max(ends)
     pad = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return [low - pad, high + pad]
-
-
-# ---- forest -------------------------------------------------------------------------------------
 
 
 def _draw_rows(

@@ -39,6 +39,9 @@ NOT_TOLD = "not told"
 
 Panel = dict[str, Any]
 """A figure below its `name`; `nr_samples` stand beside each other in it."""
+Names = Mapping[str, str]
+Around = Mapping[str, Sequence[Surroundings]]
+"""The environments that each campaign was measured in."""
 
 
 def write(
@@ -88,16 +91,15 @@ def render(
         sections=_sections(rows, looks_of(setups), machines),
         probabilities=estimates.QUANTILE_LEVELS,
         environments=_environments(chosen, around, machines),
-        method=_methods(rows, samples, chosen),
-        commands=list(dict.fromkeys(campaign.command for campaign in chosen)),
-        versions=sorted({campaign.version for campaign in chosen}),
+        method=_methods(rows, chosen),
+        effects=effects,
+        blocks=blocks,
+        chosen=chosen,
         days=sorted({campaign.asked_at[:10] for campaign in chosen}),
     )
 
 
-def _machine_names(
-    chosen: Sequence[Campaign], around: Mapping[str, Sequence[Surroundings]]
-) -> dict[str, str]:
+def _machine_names(chosen: Sequence[Campaign], around: Around) -> Names:
     """Each machine's processor, with its id where two have the same."""
     models = {}
     for campaign in chosen:
@@ -120,7 +122,7 @@ def _panel(name: str, figure: go.Figure, nr_samples: int = 1) -> Panel:
 # ---- all benchmarks together --------------------------------------------------------------------
 
 
-def _headlines(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[tuple[str, str]]:
+def _headlines(answers: Sequence[Answer], machines: Names) -> list[tuple[str, str]]:
     """For each setup on each machine, where it is faster, slower or the same, the largest first."""
     groups = by_key(((one.pair.a, one.pair.b, one.row.machine), one) for one in answers)
     several = len({machine for *_, machine in groups}) > 1
@@ -157,7 +159,7 @@ def _limits(samples: Sequence[Sample], answers: Sequence[Answer]) -> Iterator[st
         )
 
 
-def _verdict_table(answers: Sequence[Answer], machines: Mapping[str, str]) -> dict:
+def _verdict_table(answers: Sequence[Answer], machines: Names) -> dict:
     """A row a case, a column a machine and setup: what is said of it against the first there."""
     cells = {((one.row.machine, one.pair.a, one.pair.b), one.row.name): one for one in answers}
     columns = dict.fromkeys(column for column, _ in cells)
@@ -168,7 +170,7 @@ def _verdict_table(answers: Sequence[Answer], machines: Mapping[str, str]) -> di
     }
 
 
-def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Panel]:
+def _forests(answers: Sequence[Answer], machines: Names) -> list[Panel]:
     panels = []
     for machine, name in machines.items():
         these = [one for one in answers if one.row.machine == machine]
@@ -185,9 +187,7 @@ def _forests(answers: Sequence[Answer], machines: Mapping[str, str]) -> list[Pan
 # ---- each benchmark -----------------------------------------------------------------------------
 
 
-def _sections(
-    rows: Sequence[CaseRow], looks: Looks, machines: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def _sections(rows: Sequence[CaseRow], looks: Looks, machines: Names) -> list[dict[str, Any]]:
     """One benchmark on one machine each: its cases differ in the values of parameters."""
     groups = by_key(((row.machine, row.benchmark), row) for row in rows if row.first)
     several = len({machine for machine, _ in groups}) > 1
@@ -273,35 +273,24 @@ def swept(rows: Sequence[CaseRow]) -> str | None:
 # ---- how and where it was measured --------------------------------------------------------------
 
 
-def _methods(
-    rows: Sequence[CaseRow], samples: Sequence[Sample], chosen: Sequence[Campaign]
-) -> dict[str, Any]:
+def _methods(rows: Sequence[CaseRow], chosen: Sequence[Campaign]) -> dict[str, Any]:
+    samples = [one for *_, one in bench_answers.samples(rows)]
     counts = {len(one.values) for one in samples}
     widths = {one.definition["until"] for one in chosen} - {None}
     has_boots = any(row.has_boots_apart(one) for row in rows for one in row.others)
     return {
-        "suites": sorted({one.suite for one in chosen}),
         "counts": sorted(counts),
         "boots": sorted({one.nr_boots for one in samples if one.values}) if has_boots else (),
-        "seeds": sorted({str(one.definition["seed"]) for one in chosen}),
         "warm_ups": sorted({case[3] for one in chosen for case in one.definition["cases"]}),
         "makes_up": len(counts) > 1 and any(one.nr_noisy for one in samples),
         "widths": [f"{100 * width:g} %" for width in sorted(widths)],
         "tests": bench_answers.tests(rows),
         "threshold": percent(THRESHOLD),
-        "resamples": effects.RESAMPLES,
-        "resampling_seed": effects.SEED,
-        "exact_blocks": blocks.EXACT_BLOCKS_MAX,
-        "exchanges": blocks.EXCHANGES,
         "libraries": {name: version(name) for name in LIBRARIES},
     }
 
 
-def _environments(
-    chosen: Sequence[Campaign],
-    around: Mapping[str, Sequence[Surroundings]],
-    machines: Mapping[str, str],
-) -> list[dict]:
+def _environments(chosen: Sequence[Campaign], around: Around, machines: Names) -> list[dict]:
     """Of each machine, a table with a column for each kernel, scheduler and label."""
     environments = []
     for machine, name in machines.items():

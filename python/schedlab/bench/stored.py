@@ -17,12 +17,11 @@ MEASURED = ("case_digest", "warm_up", "slot", "status", "value", "unit")
 # What a repetition took, and what others did meanwhile.
 MEANWHILE = ("wall_ns", "user_ns", "system_ns", "foreign_ns", "steal_ns", "throttled")
 
+Tell = Callable[[str], None]
+
 
 def choose_suite(
-    campaigns: Sequence[Campaign],
-    suite: str | None,
-    where: Path,
-    tell: Callable[[str], None] = lambda note: None,
+    campaigns: Sequence[Campaign], suite: str | None, where: Path, tell: Tell = lambda note: None
 ) -> list[Campaign]:
     """The campaigns of a suite, of the latest if none is named; `tell` is told of the others.
     Raises SchedlabError if there is none, UnknownName if there are some and none of this suite."""
@@ -45,9 +44,7 @@ def is_asked_for(store: Store, suite: str | None) -> bool:
     return suite is not None or measured > simulated
 
 
-def write_page(
-    store: Store, suite: str | None, output: Path, tell: Callable[[str], None]
-) -> dict[str, Any]:
+def write_page(store: Store, suite: str | None, output: Path, tell: Tell) -> dict[str, Any]:
     """Writes the page of the suite that `choose_suite` chooses; gives what `--json` tells of it."""
     kept = Measurements(store)
     chosen = choose_suite(kept.campaigns(), suite, store.path, tell)

@@ -131,9 +131,6 @@ def _print_lines(what: str, lines: Sequence[str]) -> None:
         print_data(f"{what}{line}")
 
 
-# ---- texts that the page has too ----------------------------------------------------------------
-
-
 def location_and_spread(sample: Sample) -> tuple[str, str, str]:
     """Of a sample with values: geometric mean, SD of logarithms and MAD in percent, as texts."""
     of = sample.geometric
@@ -164,9 +161,6 @@ def legend(nr_compared: int) -> list[str]:
         f" of cases; runs for {100 * THRESHOLD:g} %: how many of each would show that (– where more"
         " runs would not)",
     ]
-
-
-# ---- the same as data ---------------------------------------------------------------------------
 
 
 def results_json(rows: Sequence[CaseRow]) -> list[dict[str, Any]]:

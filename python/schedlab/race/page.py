@@ -44,6 +44,10 @@ def write(path: Path, heats: Sequence[Heat], machine: Machine, command: str) -> 
 def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
     """The page as one HTML text."""
     standings, then = answers.standings(heats), april_2007.read()
+    sections = []
+    for title, of_title in forms.by_title(standings).items():
+        figure = figure_of(of_title, machine, then)
+        sections.append((title, of_title, figure and pages.script(figure)))
     return pages.render(
         "race.html",
         (
@@ -54,11 +58,7 @@ def render(heats: Sequence[Heat], machine: Machine, command: str) -> str:
         machine=machine,
         command=command,
         first=standings[0].heat,
-        sections=[
-            (title, of_title, figure and pages.script(figure))
-            for title, of_title in forms.by_title(standings).items()
-            for figure in [figure_of(of_title, machine, then)]
-        ],
+        sections=sections,
         timed_alone=TIMED_ALONE,
         published=april_2007.beside(then, standings),
         remarks=april_2007.REMARKS,
@@ -140,23 +140,23 @@ def levels_of(caches: Sequence[tuple[str, int]], bytes_per_item: Sequence[float]
     return [Level(name, size, size / largest, size / smallest) for name, size in caches]
 
 
-# ---- how it is drawn ----------------------------------------------------------------------------
-
-
 def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
     """Time over size on log axes, of at least one point; titles have units."""
     figure = go.Figure()
     # All points fit, also those that are drawn later.
     series = {**curves.today, **curves.then}
     xs = [point.x for points in series.values() for point in points]
-    x_axis = _log_axis(xs, 0.03)
-    y_axis = _log_axis([figures.lowest_of(series), figures.highest_of(series)], 0.05)
+    ys = [figures.lowest_of(series), figures.highest_of(series)]
+    figure.update_layout(figures.layout(x_title, y_title, figures.label_margin(curves.shown)))
+    figure.update_xaxes(showgrid=False, **_log_axis(xs, 0.03))
+    figure.update_yaxes(**_log_axis(ys, 0.05))
     # Who is drawn at once chooses a colour before the others.
     rank = {curves.emphasized: 0, **dict.fromkeys(curves.shown - {curves.emphasized}, 1)}
     looks = figures.looks_of(sorted(curves.today, key=lambda name: rank.get(name, 2)))
     _draw_curves(figure, curves, looks)
-    _draw_names(figure, curves, looks, x_axis["range"], y_axis["range"])
-    figure.update_layout(figures.layout(x_title, y_title, figures.label_margin(curves.shown)))
+    _draw_names(figure, curves, looks)
+    for level in curves.levels:
+        _draw_level(figure, level)
     below_px = X_AXIS_PX + math.ceil(len(series) / LEGEND_COLUMNS) * LEGEND_ROW_PX
     figure.update_layout(
         height=TOP_PX + PLOT_PX + below_px, margin={"t": TOP_PX, "b": below_px},
@@ -167,10 +167,6 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
             "font": {"size": 12}, "traceorder": "normal",
         },
     )  # fmt: skip
-    figure.update_xaxes(showgrid=False, **x_axis)
-    figure.update_yaxes(**y_axis)
-    for level in curves.levels:
-        _draw_level(figure, level, x_axis["range"])
     return figure
 
 
@@ -218,17 +214,11 @@ def _curve(name: str, points: Sequence[Point], after: str) -> dict:
     }  # fmt: skip
 
 
-def _draw_names(
-    figure: go.Figure,
-    curves: Curves,
-    looks: Looks,
-    x_range: Sequence[float],
-    y_range: Sequence[float],
-) -> None:
+def _draw_names(figure: go.Figure, curves: Curves, looks: Looks) -> None:
     """Each name at the end of its curve, in a trace of its own that comes and goes with it."""
-    height = y_range[1] - y_range[0]
+    (_, right), (low, high) = figure.layout.xaxis.range, figure.layout.yaxis.range
     ends = {
-        name: (math.log10(points[-1].centre) - y_range[0]) / height
+        name: (math.log10(points[-1].centre) - low) / (high - low)
         for name, points in curves.today.items()
     }
     shown = sorted((name for name in ends if name in curves.shown), key=ends.get)
@@ -237,15 +227,16 @@ def _draw_names(
         figure.add_scatter(
             legendgroup=name, showlegend=False, cliponaxis=False, hoverinfo="skip",
             # Beyond the axis it would not be drawn at all.
-            x=[10 ** (x_range[1] - 1e-9)], y=[10 ** (y_range[0] + place * height)],
+            x=[10 ** (right - 1e-9)], y=[10 ** (low + place * (high - low))],
             visible=True if name in curves.shown else "legendonly",
             mode="text", text=[f"{looks[name].glyph} {figures.label(name)}"],
             textposition="middle right", textfont={"size": 13, "color": looks[name].ink},
         )  # fmt: skip
 
 
-def _draw_level(figure: go.Figure, level: Level, x_range: Sequence[float]) -> None:
+def _draw_level(figure: go.Figure, level: Level) -> None:
     """Where a cache is full: a line for the leanest structure, a band up to it from the largest."""
+    x_range = figure.layout.xaxis.range
     low, high = (float(np.clip(math.log10(n), *x_range)) for n in (level.n_low, level.n_high))
     if low >= x_range[1]:
         return
