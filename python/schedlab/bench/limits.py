@@ -21,9 +21,8 @@ SIGNIFICANT_BOOTS = 0.01
 
 def limits(rows: Sequence[CaseRow]) -> list[str]:
     """All that is to be known, each in a sentence."""
-    of_samples = (_disturbed, _states, ends, _edited)
-    of_pairs = (_boots, _one_after_the_other, _other_tools, _boots_that_differ)
-    kinds = (*of_samples, *of_pairs, _several_tools)
+    kinds = (_disturbed, _states, ends, _edited, _boots, _one_after_the_other)
+    kinds += (_other_tools, _boots_that_differ, _several_tools)
     return [sentence for kind in kinds for sentence in kind(rows)]
 
 
@@ -150,9 +149,9 @@ def _boots_that_differ(rows: Sequence[CaseRow]) -> Iterator[str]:
     """Not of pairs in blocks: what differs between boots is no part of a ratio within a boot."""
     for row, setup, sample in samples(rows):
         pairs = row.comparison.pairs if row.comparison else ()
-        by_boot = sample.by_boot
         if len(row.samples) < 2 or (pairs and all(pair.is_blocked for pair in pairs)):
             continue
+        by_boot = sample.by_boot
         large = {b: np.log(of) for b, of in by_boot.items() if len(of) >= RUNS_FOR_INTERVAL_MIN}
         test = welch(large) if len(large) > 1 else None
         if test is None or test.p_value is None or test.p_value >= SIGNIFICANT_BOOTS:

@@ -158,14 +158,10 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
     for level in curves.levels:
         _draw_level(figure, level)
     below_px = X_AXIS_PX + math.ceil(len(series) / LEGEND_COLUMNS) * LEGEND_ROW_PX
+    legend = figures.legend_above() | {"y": -X_AXIS_PX / PLOT_PX, "yanchor": "top"}
     figure.update_layout(
         height=TOP_PX + PLOT_PX + below_px, margin={"t": TOP_PX, "b": below_px},
-        hovermode="closest", showlegend=True,
-        legend={
-            "orientation": "h", "x": 0, "xanchor": "left",
-            "y": -X_AXIS_PX / PLOT_PX, "yanchor": "top",
-            "font": {"size": 12}, "traceorder": "normal",
-        },
+        hovermode="closest", showlegend=True, legend=legend,
     )  # fmt: skip
     return figure
 
@@ -241,10 +237,8 @@ def _draw_level(figure: go.Figure, level: Level) -> None:
     if low >= x_range[1]:
         return
     where = {"y0": 0, "y1": 1, "xref": "x", "yref": "paper", "layer": "below"}
-    fill = "rgba(102,112,128,0.10)"
-    figure.add_shape(
-        type="rect", x0=10**low, x1=10**high, fillcolor=fill, line={"width": 0}, **where
-    )
+    band = {"fillcolor": "rgba(102,112,128,0.10)", "line": {"width": 0}}
+    figure.add_shape(type="rect", x0=10**low, x1=10**high, **band, **where)
     line = {"color": "#aab2bd", "width": 1, "dash": "2px,2px"}
     for place in {low, high} - set(x_range):
         figure.add_shape(type="line", x0=10**place, x1=10**place, line=line, **where)
