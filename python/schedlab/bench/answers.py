@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from schedlab.bench.environment import KERNEL_OWN
-from schedlab.statistics import evidence
+from schedlab.statistics import evidence, independence
 from schedlab.statistics.digits import percent
 from schedlab.statistics.estimates import Estimate, Verdict, log_estimate, median_estimate
-from schedlab.statistics.evidence import Comparison, Pair
-from schedlab.statistics.independence import log_mad
 from schedlab.statistics.noise_floor import Null
 from schedlab.statistics.samples import by_key
 from schedlab.store.measurements import OK, Campaign, Measurements, Repetition
@@ -96,7 +94,7 @@ class Sample:
     @property
     def mad(self) -> float | None:
         """Of logarithms, see `log_mad`; None of fewer than two values."""
-        return log_mad(self.values) if len(self.values) > 1 else None
+        return independence.log_mad(self.values) if len(self.values) > 1 else None
 
     @property
     def nr_boots(self) -> int:
@@ -143,7 +141,7 @@ class CaseRow:
         return [one for one, sample in self.samples.items() if sample.values and one != self.first]
 
     @cached_property
-    def comparison(self) -> Comparison | None:
+    def comparison(self) -> evidence.Comparison | None:
         """Every setup against the first, by name; None if fewer than two have values.
 
         Rates are turned into times. Each pair decides what a run of it is, see `is_by_boot`; those
@@ -154,7 +152,7 @@ class CaseRow:
         order = [self.names[one] for one in self.others]
         return evidence.merged(compared, order) if compared else None
 
-    def _compared(self, others: Sequence[Setup], is_by_boot: bool) -> Comparison:
+    def _compared(self, others: Sequence[Setup], is_by_boot: bool) -> evidence.Comparison:
         times, blocks, occasions = {}, {}, {}
         for setup in (self.first, *others):
             sample, name = self.samples[setup], self.names[setup]
@@ -194,7 +192,7 @@ class Answer:
 
     row: CaseRow
     setup: Setup
-    pair: Pair
+    pair: evidence.Pair
     p_table: float | None
     verdict: Verdict
 

@@ -6,11 +6,9 @@ import numpy as np
 
 from schedlab.bench.answers import BOOTS_FOR_KERNELS_MIN, CaseRow, Setup, samples
 from schedlab.report.forms import count_text
-from schedlab.statistics import stopping
+from schedlab.statistics import independence, stopping, variance
 from schedlab.statistics.digits import number, p_text
 from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, log_estimate
-from schedlab.statistics.independence import states_told, two_states
-from schedlab.statistics.variance import welch
 
 # The share of pairs of repetitions in which one setup was later. Of three boots each in random
 # order 2 in 3 are later at most; of a, a, b, a, b, b 8 in 9.
@@ -67,7 +65,7 @@ def _states(rows: Sequence[CaseRow]) -> Iterator[str]:
         name = row.names[setup]
         series = row.comparison.independence if row.comparison else {}
         is_noted = name in series and series[name].states is not None
-        states = None if is_noted or not sample.values else two_states(sample.values)
+        states = None if is_noted or not sample.values else independence.two_states(sample.values)
         if states is None:
             continue
         told = ""
@@ -76,7 +74,7 @@ def _states(rows: Sequence[CaseRow]) -> Iterator[str]:
             between = float(np.sqrt(states[0] * states[1]))
             if any(min(of) < between < max(of) for of in sample.by_boot.values()):
                 told = ". Both are met within a boot"
-        yield f"{row.name}, {name}: {states_told(states)}{told}"
+        yield f"{row.name}, {name}: {independence.states_told(states)}{told}"
 
 
 def _edited(rows: Sequence[CaseRow]) -> Iterator[str]:
@@ -153,7 +151,7 @@ def _boots_that_differ(rows: Sequence[CaseRow]) -> Iterator[str]:
             continue
         by_boot = sample.by_boot
         large = {b: np.log(of) for b, of in by_boot.items() if len(of) >= RUNS_FOR_INTERVAL_MIN}
-        test = welch(large) if len(large) > 1 else None
+        test = variance.welch(large) if len(large) > 1 else None
         if test is None or test.p_value is None or test.p_value >= SIGNIFICANT_BOOTS:
             continue
         compared = row.others if setup == row.first else [setup]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from schedlab.race import plan
 from schedlab.race.answers import Compared, HeatRow, Standing
 from schedlab.race.april_2007 import CFS_2007, GAVL_2007, RING_2007, Beside
-from schedlab.race.plan import TIMED_ALONE, Heat
 from schedlab.report.forms import DASH, mean_text, number_text, ratio_text
 from schedlab.statistics.estimates import Estimate
 from schedlab.statistics.samples import by_key
@@ -24,7 +23,7 @@ def by_title(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
     return by_key((standing.heat.spec.title, standing) for standing in standings)
 
 
-def unit_of(heat: Heat) -> str:
+def unit_of(heat: plan.Heat) -> str:
     """What the numbers of a heat are."""
     what = "an operation" if heat.result["per"] == "operation" else "a loop"
     is_counter = heat.result["clock"] == "tsc"
@@ -86,9 +85,9 @@ def marked(name: str, standings: Sequence[Standing]) -> str:
     return name if row.exact else f"{name} ~"
 
 
-def together_text(heat: Heat) -> str:
+def together_text(heat: plan.Heat) -> str:
     """Which two operations the percentiles of a heat are of that times each alone."""
-    removes = "remove" in TIMED_ALONE[heat.spec.workload]
+    removes = "remove" in plan.TIMED_ALONE[heat.spec.workload]
     return f"a {'removal' if removes else 'pop'} and the push after it, added"
 
 

@@ -14,7 +14,6 @@ from rich.table import Table
 from schedlab.race import forms, plan
 from schedlab.race.answers import HeatRow, Standing
 from schedlab.race.april_2007 import REMARKS, TODAY, Beside
-from schedlab.race.plan import TIMED_ALONE, Machine
 from schedlab.report.forms import DASH, count_text
 from schedlab.report.tables import print_columns, print_table
 from schedlab.shown import print_data
@@ -24,7 +23,7 @@ from schedlab.statistics.samples import by_key
 TEXT_COLUMNS = 80
 
 
-def print_race(standings: Sequence[Standing], machine: Machine) -> None:
+def print_race(standings: Sequence[Standing], machine: plan.Machine) -> None:
     """Both tables of every workload and distribution of keys, and what is true of all."""
     result, spec = standings[0].heat.result, standings[0].heat.spec
     rate = f", {result['ticks_per_s'] / 1e9:.2f} ticks a nanosecond" * (result["clock"] == "tsc")
@@ -118,7 +117,7 @@ def _print_rows(
 
 
 def _print_apart(standings: Sequence[Standing]) -> None:
-    operations = TIMED_ALONE[standings[0].heat.spec.workload]
+    operations = plan.TIMED_ALONE[standings[0].heat.spec.workload]
     _print_rows(standings, lambda row: forms.apart_text(row, operations))
     print_data(f"{forms.PERCENTILES[forms.TAIL]} of each alone: {', '.join(operations)}\n")
 
@@ -156,7 +155,7 @@ def print_published(rows: Sequence[Beside]) -> None:
         _print_text(text)
 
 
-def race_json(standings: Sequence[Standing], machine: Machine, rows: Sequence[Beside]) -> dict:
+def race_json(standings: Sequence[Standing], machine: plan.Machine, rows: Sequence[Beside]) -> dict:
     """All that is known of a race."""
     pace = plan.own_pace(one.heat for one in standings)
     return {
