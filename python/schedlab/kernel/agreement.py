@@ -9,7 +9,8 @@ order must be. One CPU only: on several, a virtual machine's clock interleaves C
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -97,7 +98,10 @@ def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Agreement:
         spare = max(UNFINISHED_DECISIONS_MAX, longer * UNFINISHED_PERCENT_MAX / 100)
         if not is_stopped or longer - shorter > spare:
             differs_at = shorter
-    return Agreement(ours, theirs, differs_at, _shares(simulated, played))
+    our, their = _shares(simulated), _shares(played)
+    pids = sorted(our.keys() | their.keys())
+    shares = {pid: (our.get(pid, 0.0), their.get(pid, 0.0)) for pid in pids}
+    return Agreement(ours, theirs, differs_at, shares)
 
 
 def decisions(arm: Arm) -> list[Decision]:
@@ -133,34 +137,28 @@ def decisions(arm: Arm) -> list[Decision]:
 
 def _how_left(stays: Sequence[Sequence[int]], wakeups: Sequence[Sequence]) -> list[str]:
     """Who was woken before it ran again had blocked; the last stay of a task tells nothing."""
-    woken: dict[int, list[int]] = {}
-    for at_ns, pid, *_ in wakeups:
-        woken.setdefault(pid, []).append(at_ns)
-    for times in woken.values():
-        times.sort()
-    lefts = [UNKNOWN] * len(stays)
-    later: dict[int, int] = {}
-    for at in reversed(range(len(stays))):
-        _, to_ns, _, pid = stays[at]
-        if pid in later:
-            times = woken.get(pid, [])
-            first = bisect_left(times, to_ns)
-            blocked = first < len(times) and times[first] <= stays[later[pid]][0]
-            lefts[at] = BLOCKED if blocked else PREEMPTED
-        later[pid] = at
-    return lefts
+    woken = defaultdict(list)
+    for at_ns, pid, *_ in sorted(wakeups):
+        woken[pid].append(at_ns)
+    lefts = []
+    again_ns: dict[int, int] = {}
+    for from_ns, to_ns, _, pid in reversed(stays):
+        left = UNKNOWN
+        if pid in again_ns:
+            nr_before = bisect_left(woken[pid], to_ns)
+            is_woken = nr_before < bisect_right(woken[pid], again_ns[pid])
+            left = BLOCKED if is_woken else PREEMPTED
+        lefts.append(left)
+        again_ns[pid] = from_ns
+    return lefts[::-1]
 
 
-def _shares(simulated: Arm, played: Arm) -> dict[int, tuple[float, float]]:
-    sums = []
-    for arm in (simulated, played):
-        ran_ns: dict[int, int] = {}
-        for from_ns, to_ns, _, pid in arm.stays:
-            ran_ns[pid] = ran_ns.get(pid, 0) + to_ns - from_ns
-        all_ns = sum(ran_ns.values()) or 1
-        sums.append({pid: 100 * ns / all_ns for pid, ns in ran_ns.items()})
-    pids = sorted(sums[0].keys() | sums[1].keys())
-    return {pid: (sums[0].get(pid, 0.0), sums[1].get(pid, 0.0)) for pid in pids}
+def _shares(arm: Arm) -> dict[int, float]:
+    ran_ns: Counter[int] = Counter()
+    for from_ns, to_ns, _, pid in arm.stays:
+        ran_ns[pid] += to_ns - from_ns
+    all_ns = ran_ns.total() or 1
+    return {pid: 100 * ns / all_ns for pid, ns in ran_ns.items()}
 
 
 # ---- in words -----------------------------------------------------------------------------------
@@ -172,11 +170,10 @@ def story(comparison: Agreement, names: Mapping[int, str]) -> list[str]:
     if at is None:
         return []
     lines = []
-    arms = (("simulator", comparison.simulated), ("kernel", comparison.played))
     for before in range(max(0, at - CONTEXT_DECISIONS), at + 1):
         mark = ">" if before == at else " "
-        for arm, found in arms:
-            said = _sentence(found[before], names) if before < len(found) else "no more decisions"
+        for arm, made in (("simulator", comparison.simulated), ("kernel", comparison.played)):
+            said = _sentence(made[before], names) if before < len(made) else "no more decisions"
             lines.append(f"{mark} {before:5} {arm:9} {said}")
     return lines
 
