@@ -4,9 +4,9 @@ import pytest
 from cached_kernels import named
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf, images, result, vm
+from schedlab.kernel import bpf, platform, result, vm
 
-KERNELS = ("6.18", images.NEWEST)
+KERNELS = ("6.18", platform.NEWEST)
 # What a guest may record of a play, all CPUs together.
 RECORD_KIB = 16 * 1024
 PLAY_LIMIT_NS = 300_000_000_000

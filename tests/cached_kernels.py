@@ -2,7 +2,7 @@
 
 import pytest
 from schedlab import catalogue
-from schedlab.kernel import images
+from schedlab.kernel import platform
 
 
 def present():
@@ -12,7 +12,7 @@ def present():
         native.find_qemu()
     except native.VmError as error:
         pytest.skip(str(error).splitlines()[0])
-    found = {kernel["name"]: kernel for kernel in images.present()}
+    found = {kernel["name"]: kernel for kernel in platform.present()}
     if not found:
         pytest.skip("no kernels in the cache: schedlab kernels fetch")
     return found
@@ -23,11 +23,11 @@ def named(kernel):
     that takes policies, whatever Debian has by now. Skips where it is missing.
     """
     found = present()
-    if kernel != images.NEWEST:
+    if kernel != platform.NEWEST:
         if kernel not in found:
             pytest.skip(f"no kernel {kernel} in the cache: schedlab kernels fetch")
         return kernel
     default = catalogue.native().kernels_default_series()
-    if images.NEWEST in images.missing(default, list(found.values())):
+    if platform.NEWEST in platform.missing(default, list(found.values())):
         pytest.skip("no newer kernel in the cache: schedlab kernels fetch newest")
     return catalogue.native().kernels_find(str(catalogue.kernels_directory()))["name"]

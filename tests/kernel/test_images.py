@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from running import PATIENCE_S, assert_it_goes, is_running, wait_for
-from schedlab.kernel import images, obstacles
+from schedlab.kernel import obstacles, platform
 
 KIND_POINTER, KIND_STRUCT, KIND_FUNC, KIND_PROTOTYPE = 2, 4, 12, 13
 # What policies call, by the names of Linux 7.3.
@@ -227,10 +227,10 @@ def test_only_what_is_missing_is_fetched():
     old = {"name": "6.18", "release": "6.18.15+deb13", "sched_ext": "sound"}
     broken = {"name": "7.1", "release": "7.1.13", "sched_ext": {"broken": "why"}}
     new = {"name": "7.3", "release": "7.3.4+deb13", "sched_ext": "sound"}
-    assert images.missing(wanted, []) == wanted
-    assert images.missing(wanted, [old]) == ["6.1", "newest"]
-    assert images.missing(wanted, [old, broken]) == ["6.1", "newest"]
-    assert images.missing(wanted, [old, new]) == ["6.1"]
+    assert platform.missing(wanted, []) == wanted
+    assert platform.missing(wanted, [old]) == ["6.1", "newest"]
+    assert platform.missing(wanted, [old, broken]) == ["6.1", "newest"]
+    assert platform.missing(wanted, [old, new]) == ["6.1"]
 
 
 @pytest.mark.parametrize("series", ["6", "newst", "6x.1", "../x"])

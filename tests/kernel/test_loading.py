@@ -21,8 +21,8 @@ import pytest
 from schedlab import catalogue, programs
 from schedlab.commands import load
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf, images, loading, obstacles, vm
-from schedlab.kernel import sched_ext as kernel_sched_ext
+from schedlab.kernel import bpf, loading, obstacles, vm
+from schedlab.kernel.platform import present
 
 pytestmark = pytest.mark.qemu
 
@@ -230,7 +230,7 @@ def needed():
         guest = programs.GUEST.find()
     except (native.VmError, SchedlabError) as error:
         pytest.skip(str(error).splitlines()[0])
-    if KERNEL not in {kernel["name"] for kernel in images.present()}:
+    if KERNEL not in {kernel["name"] for kernel in present()}:
         pytest.skip(f"no kernel {KERNEL} in the cache: schedlab kernels fetch")
     return guest
 
@@ -385,7 +385,7 @@ def test_who_is_not_root_is_told_the_command_that_works(told):
 # ---- without a machine --------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(kernel_sched_ext.sched_ext() is not None, reason="this kernel has sched_ext")
+@pytest.mark.skipif(loading.sched_ext() is not None, reason="this kernel has sched_ext")
 def test_a_kernel_without_sched_ext_is_refused_before_anything_is_built(command, environment):
     environment |= {"PATH": "", "SCHEDLAB_GUEST": "/nowhere"}
     done = command("load", "fifo")

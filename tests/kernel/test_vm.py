@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from cached_kernels import named, present
 from schedlab import catalogue
-from schedlab.kernel import images, vm
+from schedlab.kernel import platform, vm
 
 pytestmark = pytest.mark.qemu
 
@@ -135,7 +135,7 @@ def boot(init):
     return start
 
 
-@pytest.mark.parametrize("kernel", ["6.1", "6.12", "6.18", images.NEWEST])
+@pytest.mark.parametrize("kernel", ["6.1", "6.12", "6.18", platform.NEWEST])
 def test_a_kernel_boots_reports_and_powers_off(boot, kernel):
     kernel = named(kernel)
     ran = boot("report", kernel).run()

@@ -9,7 +9,7 @@ import click
 from schedlab import catalogue, user_file
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, BadValue
-from schedlab.kernel.images import NEWEST, damaged, missing, present, why_broken
+from schedlab.kernel.platform import NEWEST, damaged, missing, present, why_broken
 from schedlab.report import tables
 from schedlab.shown import print_note
 

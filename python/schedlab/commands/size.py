@@ -14,7 +14,7 @@ from rich.table import Table
 from schedlab import catalogue, published
 from schedlab.commands import options
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf, images
+from schedlab.kernel import bpf, platform
 from schedlab.report import tables
 
 # Every BPF instruction has this size, but loading 64 bits at once is two of them.
@@ -114,7 +114,7 @@ def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
 
 def _tell_kernels(as_json: bool) -> None:
     rows = []
-    for kernel in images.present():
+    for kernel in platform.present():
         image = Path(kernel["image"])
         row = {"kernel": kernel["release"], "scheduler": kernel["scheduler"]}
         rows.append(row | {"size": image.stat().st_size} | sections_of(image))

@@ -200,7 +200,8 @@ def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
         # Where every policy brings its kernel, none that takes policies need be there.
         own = [catalogue.own_scheduler(choice.policy) for choice in experiment.policies]
         kernel = own[0][1] if all(name and name[1] for name in own) else None
-    platforms = [kernel_platform.find_platform(kernel, cpus, vm.deterministic) for cpus in vm.cpus]
+    record = kernel_platform.find_record(kernel)
+    platforms = [kernel_platform.platform_of(record, cpus, vm.deterministic) for cpus in vm.cpus]
     return [ChosenMachine(p.machine, p.machine, "", p.digest, p.nr_cpus, p) for p in platforms]
 
 

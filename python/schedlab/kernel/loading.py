@@ -6,30 +6,50 @@ guest, and with it the policy, when the process that started it dies.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, SchedlabError
-from schedlab.kernel import bpf, sched_ext
+from schedlab.kernel import bpf
 
 OBJECT_SUFFIX = ".o"
 # The kernel may take this long to take every task from a policy, and some time to tell.
 STOP_WAIT_S = 35.0
 
 
-def require_kernel(
-    sys_directory: Path = Path("/sys"), command: Sequence[str] | None = None
-) -> None:
+@dataclass(frozen=True)
+class SchedExt:
+    """sched_ext of a kernel: its state, and the name of the scheduler that is attached."""
+
+    state: str
+    ops: str
+
+
+def sched_ext(sys: Path = Path("/sys")) -> SchedExt | None:
+    """What the running kernel tells under `sys`; None if it has no sched_ext."""
+    directory, ops = sys / "kernel/sched_ext", ""
+    try:
+        state = (directory / "state").read_text("utf-8").strip()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        ops = (directory / "root/ops").read_text("utf-8").strip()
+    return SchedExt(state, ops)
+
+
+def require_kernel(sys: Path = Path("/sys"), command: Sequence[str] | None = None) -> None:
     """Refuses where no policy can be loaded, before anything is built.
 
     `command` is what sudo may be given. Raises SchedlabError if the running kernel has no
     sched_ext, we are not root, or a scheduler is attached.
     """
-    now = sched_ext.sched_ext(sys_directory)
+    now = sched_ext(sys)
     if now is None:
         raise SchedlabError(
             f"the running kernel, Linux {platform.release()}, has no sched_ext",
@@ -52,17 +72,17 @@ def require_kernel(
 def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
     """Name and BPF object of what the user named: an object as it is, else built from its C. Also
     the tunables of the set that was named."""
-    if not policy.endswith(OBJECT_SUFFIX):
-        given, set_name = catalogue.split_set(policy)
-        if set_name is not None and given.endswith(OBJECT_SUFFIX):
-            hint = "name its *.bpf.c file instead, or say each tunable by --set"
-            raise BadValue("policy", policy, "is a BPF object, which has no tunable sets", hint)
-        source, set_name = catalogue.find_policy(policy)
-        # Only a set needs what the C compiler says of the policy.
-        compiled = None if set_name is None else catalogue.load_policy(source)
-        of_set = catalogue.values_of_set(compiled, set_name)
-        return catalogue.label_of(catalogue.with_set(policy)), bpf.object_of(source), of_set
-    path = Path(os.path.expanduser(policy))  # noqa: PTH111 - as in `catalogue.find`
-    hint = "give a *.bpf.c file, or a name of `schedlab list policies`"
-    user_file.refuse_unfit(f"BPF object {policy!r}", path, user_file.MADE_BYTES_MAX, hint)
-    return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve(), {}
+    if policy.endswith(OBJECT_SUFFIX):
+        path = Path(os.path.expanduser(policy))  # noqa: PTH111 - as in `catalogue.find`
+        hint = "give a *.bpf.c file, or a name of `schedlab list policies`"
+        user_file.refuse_unfit(f"BPF object {policy!r}", path, user_file.MADE_BYTES_MAX, hint)
+        return path.name.removesuffix(OBJECT_SUFFIX).removesuffix(".bpf"), path.resolve(), {}
+    given, set_name = catalogue.split_set(policy)
+    if set_name is not None and given.endswith(OBJECT_SUFFIX):
+        hint = "name its *.bpf.c file instead, or say each tunable by --set"
+        raise BadValue("policy", policy, "is a BPF object, which has no tunable sets", hint)
+    source, set_name = catalogue.find_policy(policy)
+    # Only a set needs what the C compiler says of the policy.
+    compiled = None if set_name is None else catalogue.load_policy(source)
+    of_set = catalogue.values_of_set(compiled, set_name)
+    return catalogue.label_of(catalogue.with_set(policy)), bpf.object_of(source), of_set

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import shutil
@@ -11,8 +12,9 @@ from pathlib import Path
 
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf, images
-from schedlab.kernel.sched_ext import sched_ext
+from schedlab.kernel import bpf
+from schedlab.kernel.loading import sched_ext
+from schedlab.kernel.platform import damaged, present
 
 PROGRAM_TIMEOUT_S = 10
 LIBRARY_ROOTS = tuple(Path(path) for path in ("/usr/lib", "/usr/lib64", "/usr/local/lib"))
@@ -37,15 +39,12 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Looks at everything that any part of schedlab needs."""
     yield _compiler()
-    if clang := bpf.find_clang():
-        yield _finding(KERNEL, "clang for BPF", clang.version)
-    else:
-        found = f"no clang of version {bpf.CLANG_OLDEST} or later"
-        to_do = f"apt-get install clang-{bpf.CLANG_OLDEST}"
-        yield _finding(KERNEL, "clang for BPF", found, to_do)
+    clang, version = bpf.find_clang(), bpf.CLANG_OLDEST
+    without = (f"no clang of version {version} or later", f"apt-get install clang-{version}")
+    yield _found_or(KERNEL, "clang for BPF", clang and clang.version, *without)
     # The program that loads policies, here and in VMs.
     try:
-        guest = _finding(KERNEL, "schedlab-guest", str(programs.GUEST.find()))
+        guest = Finding(KERNEL, "schedlab-guest", "ok", str(programs.GUEST.find()))
     except SchedlabError as error:
         guest = Finding(KERNEL, "schedlab-guest", "missing", str(error), error.hint or "")
     yield guest
@@ -54,41 +53,39 @@ def examine() -> Iterator[Finding]:
     yield from (qemu, kernels)
     if qemu.state == "ok":
         yield _kvm(kernels.state == "ok")
-    if os.geteuid() == 0:
-        yield _finding(HOST, "root", "yes")
-    else:
-        yield _finding(HOST, "root", "no", "run `schedlab load` as root")
+    root = "yes" if os.geteuid() == 0 else None
+    yield _found_or(HOST, "root", root, "no", "run `schedlab load` as root")
     yield from running_kernel()
 
 
-def _finding(needed_for: str, what: str, found: str, to_do: str = "") -> Finding:
-    """What is there, or is missing, as there is something to do."""
-    return Finding(needed_for, what, "missing" if to_do else "ok", found, to_do)
+def _found_or(needed_for: str, what: str, found: str | None, missing: str, to_do: str) -> Finding:
+    """What was `found`; else what is `missing`, and what to do."""
+    if found is None:
+        return Finding(needed_for, what, "missing", missing, to_do)
+    return Finding(needed_for, what, "ok", found)
 
 
 def _compiler() -> Finding:
     command = os.environ.get("CC", "cc")
     path = shutil.which(command.split()[0]) if command.split() else None
-    if path is None:
-        to_do = "apt-get install gcc libc6-dev"
-        return _finding(SIMULATOR, "C compiler", f"no {command} on PATH", to_do)
-    try:
-        answer = programs.output([path, "--version"], PROGRAM_TIMEOUT_S).stdout
-    except SchedlabError as error:
-        return _finding(SIMULATOR, "C compiler", str(error))
-    lines = answer.decode(errors="replace").splitlines()
-    return _finding(SIMULATOR, "C compiler", next(iter(lines), path))
+    found, missing = None, f"no {command} on PATH"
+    if path is not None:
+        try:
+            answer = programs.output([path, "--version"], PROGRAM_TIMEOUT_S).stdout
+            found = next(iter(answer.decode(errors="replace").splitlines()), path)
+        except SchedlabError as error:
+            missing = str(error)
+    return _found_or(SIMULATOR, "C compiler", found, missing, "apt-get install gcc libc6-dev")
 
 
 def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:
     """The static library that schedlab-guest is built with; a built one does without."""
-    paths = (
-        path for root in roots for depth in ("", "*/") for path in root.glob(f"{depth}libelf.a")
-    )
-    if found := next(paths, None):
-        return _finding(KERNEL, "libelf-dev", str(found))
-    if is_needed:
-        return _finding(KERNEL, "libelf-dev", "no libelf.a", "apt-get install libelf-dev")
+    patterns = itertools.product(roots, ("libelf.a", "*/libelf.a"))
+    paths = (path for root, pattern in patterns for path in root.glob(pattern))
+    found = next(map(str, paths), None)
+    if found or is_needed:
+        to_do = "apt-get install libelf-dev"
+        return _found_or(KERNEL, "libelf-dev", found, "no libelf.a", to_do)
     return Finding(KERNEL, "libelf-dev", "note", "no libelf.a; only building the guest needs it")
 
 
@@ -105,24 +102,23 @@ def _qemu() -> Finding:
 
 def _kernels() -> Finding:
     try:
-        present, damaged = images.present(), images.damaged()
+        kernels, unusable = present(), damaged()
     except catalogue.native().KernelError as error:
         return Finding(VM, "kernels", "missing", error.message, error.hint or "")
-    usable = [kernel["name"] for kernel in present if kernel["sched_ext"] == "sound"]
-    others = [kernel["name"] for kernel in present if kernel["sched_ext"] != "sound"]
+    usable = [kernel["name"] for kernel in kernels if kernel["sched_ext"] == "sound"]
+    others = [kernel["name"] for kernel in kernels if kernel["sched_ext"] != "sound"]
     found = f"with sched_ext: {', '.join(usable) or 'none'}"
     if others:
         found += f"; without: {', '.join(others)}"
-    if damaged:
-        found += f"; damaged, see `schedlab kernels list`: {', '.join(damaged)}"
-    return _finding(VM, "kernels", found, "" if usable else "schedlab kernels fetch")
+    if unusable:
+        found += f"; damaged, see `schedlab kernels list`: {', '.join(unusable)}"
+    return _found_or(VM, "kernels", found if usable else None, found, "schedlab kernels fetch")
 
 
 def _kvm(has_kernel: bool) -> Finding:
     native = catalogue.native()
     slower = "QEMU translates instead (TCG): slower, results are the same"
-    obstacle = native.kvm_obstacle()
-    if obstacle:
+    if obstacle := native.kvm_obstacle():
         return Finding(VM, "KVM", "note", f"{obstacle}; {slower}")
     if not has_kernel:
         return Finding(VM, "KVM", "note", "not tried: there is no kernel to boot")
@@ -133,20 +129,19 @@ def _kvm(has_kernel: bool) -> Finding:
 
 def running_kernel(sys: Path = Path("/sys")) -> Iterator[Finding]:
     """What the kernel that runs here can do, as told under `sys`."""
-    release = platform.release()
-    btf = sys / "kernel/btf/vmlinux"
-    if btf.exists():
-        yield _finding(HOST, "BTF", str(btf))
-    else:
-        to_do = "a kernel built with CONFIG_DEBUG_INFO_BTF=y"
-        yield _finding(HOST, "BTF", f"{release} has none", to_do)
+    release, btf = platform.release(), sys / "kernel/btf/vmlinux"
+    with_btf = "a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+    found = str(btf) if btf.exists() else None
+    yield _found_or(HOST, "BTF", found, f"{release} has none", with_btf)
     now = sched_ext(sys)
-    if now is None:
-        to_do = "Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y, or a VM"
-        yield _finding(HOST, "sched_ext", f"{release} is without", to_do)
-    elif now.state == "disabled":
-        yield _finding(HOST, "sched_ext", f"{release}, no scheduler attached")
-    else:
+    found, missing = None, f"{release} is without"
+    to_do = "Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y, or a VM"
+    if now and now.state == "disabled":
+        found = f"{release}, no scheduler attached"
+    elif now:
         attached = now.ops or "a scheduler"
-        found = f"{release}, {attached} is attached ({now.state})"
-        yield _finding(HOST, "sched_ext", found, f"stop {attached} first")
+        missing, to_do = (
+            f"{release}, {attached} is attached ({now.state})",
+            f"stop {attached} first",
+        )
+    yield _found_or(HOST, "sched_ext", found, missing, to_do)

@@ -1,7 +1,8 @@
-"""What `--on vm` means: a kernel of the cache, and the virtual machine that it is booted in.
+"""What `--on vm` means: a kernel of the user's cache, and the virtual machine it is booted in.
 
 A platform is all that a measurement depends on beside policy, workload and seed. It is looked up
-once, before anything is booted, so that what is missing is found while it costs nothing.
+once, before anything is booted, so that what is missing is found while it costs nothing. Kernels
+are kept uncompressed, each with a record of what it is; crates/kernel/src/kernels.rs does that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import dataclasses
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab import catalogue, programs
@@ -27,6 +28,7 @@ CPUS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){3}|[0-9]{1,4}")
 # Most that QEMU's `pc` machine takes.
 CPUS_MAX = 255
 SERIES_OF = {"cfs": "6.1", "eevdf": "6.12"}
+NEWEST = "newest"
 
 
 @dataclass(frozen=True)
@@ -80,29 +82,21 @@ class Platform:
         return f"vm, {self.cpus} CPU{'s' * (self.cpus != '1')}{exactly}"
 
 
-def find_platform(kernel: str | None, cpus: str, deterministic: bool) -> Platform:
-    """The platform of this machine's QEMU and a kernel of the cache, by its name.
-
-    Without a name it is the newest that takes policies. Raises SchedlabError or NativeError if
-    there is no such kernel, no QEMU or no guest program.
-    """
-    return platform_of(find_record(kernel), cpus, deterministic)
-
-
 def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
-    """The same as `find_platform`, of a kernel by its record in the cache."""
-    kernel = kernel_of(record)
+    """The platform of this machine's QEMU and a kernel, by its record in the cache.
+
+    Raises SchedlabError or NativeError if there is no QEMU or no guest program.
+    """
+    native, kernel = catalogue.native(), kernel_of(record)
     try:
-        qemu = catalogue.native().find_qemu()["version"]
-    except catalogue.native().VmError as error:
-        doctor = "`schedlab doctor` tells what else is missing"
-        hint = f"{error.hint}; {doctor}" if error.hint else doctor
+        qemu = native.find_qemu()["version"]
+    except native.VmError as error:
+        hint = "; ".join(filter(None, (error.hint, "`schedlab doctor` tells what else is missing")))
         raise SchedlabError(error.message, hint) from error
     guest = hashlib.sha256(programs.GUEST.find().read_bytes()).hexdigest()
     accelerator = "tcg"
     if not deterministic:
-        cache = str(catalogue.kernels_directory())
-        accelerator = catalogue.native().fastest_accelerator(cache, kernel.name)
+        accelerator = native.fastest_accelerator(str(catalogue.kernels_directory()), kernel.name)
     return Platform(kernel, cpus, accelerator, deterministic, MEMORY_MIB, qemu, guest)
 
 
@@ -124,10 +118,40 @@ def find_record(name: str | None) -> Mapping:
 
 def kernel_of(record: Mapping) -> Kernel:
     """A kernel from its record in the cache."""
-    state = record["sched_ext"]
-    sched_ext = "broken" if isinstance(state, Mapping) else state
     facts = {name: record[name] for name in ("name", "release", "scheduler", "sha256")}
-    return Kernel(**facts, sched_ext=sched_ext)
+    return Kernel(**facts, sched_ext="broken" if why_broken(record) else record["sched_ext"])
+
+
+def why_broken(record: Mapping) -> str | None:
+    """Why policies cannot be loaded into a kernel that has sched_ext; None if they can."""
+    state = record["sched_ext"]
+    return state["broken"] if isinstance(state, Mapping) else None
+
+
+def present() -> list[dict]:
+    """The record of every kernel in the cache that can be used, oldest release first."""
+    return catalogue.native().kernels_list(str(catalogue.kernels_directory()))
+
+
+def damaged() -> dict[str, str]:
+    """What is wrong with each damaged kernel of the cache, and a way out, by its name."""
+    return dict(catalogue.native().kernels_damaged(str(catalogue.kernels_directory())))
+
+
+def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:
+    """Of series such as "6.12" or "newest", those that no kernel of the cache answers. "newest" is
+    answered by a kernel that takes policies and is newer than the series named."""
+    named = [series for series in wanted if series[:1].isdigit()]
+    sound = [_series_key(kernel["release"]) for kernel in kernels if kernel["sched_ext"] == "sound"]
+    if max(sound, default=(0, 0)) > max(map(_series_key, named), default=(0, 0)):
+        wanted = named
+    names = {kernel["name"] for kernel in kernels}
+    return [series for series in wanted if series not in names]
+
+
+def _series_key(release: str) -> tuple[int, ...]:
+    """Major and minor number of a release."""
+    return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", release).groups())
 
 
 def refuse_bad_cpus(text: str) -> None:
@@ -147,19 +171,15 @@ def refuse_other_scheduler(text: str, scheduler: str, kernel: Kernel) -> None:
     """Raises BadValue if the scheduler that `text` names is not the kernel's own."""
     if scheduler == kernel.scheduler:
         return
-    hint = f"write {kernel.scheduler}@kernel:{kernel.name} for this kernel's"
+    its_own = kernel.scheduler
+    hint = f"write {its_own}@kernel:{kernel.name} for this kernel's"
     if scheduler in SERIES_OF:
         hint += (
             f", or {scheduler}@kernel:K with another kernel K, as {SERIES_OF[scheduler]}:"
             " `schedlab kernels list` has those that are there"
         )
-    raise BadValue(
-        "policy",
-        text,
-        f"is not what kernel {kernel.name} ({kernel.release}) has: its own scheduler is"
-        f" {kernel.scheduler.upper()}",
-        hint,
-    )
+    has = f"is not what kernel {kernel.name} ({kernel.release}) has"
+    raise BadValue("policy", text, f"{has}: its own scheduler is {its_own.upper()}", hint)
 
 
 def refuse_kernel_without_sched_ext(label: str, kernel: Kernel) -> None:
