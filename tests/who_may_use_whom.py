@@ -123,7 +123,7 @@ LEAVES = {
     "nice": set(),
     "values": {"errors"},
     "whole_file": {"errors"},
-    "catalogue": {"errors", "shown", "user_file", "_native"},
+    "catalogue": {"errors", "shown", "user_file", "whole_file", "_native"},
     "programs": {"catalogue", "errors", "user_file"},
     "workers": {"catalogue", "shown"},
     "published": {"catalogue", "errors", "user_file"},

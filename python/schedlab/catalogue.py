@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from schedlab import shown, user_file
+from schedlab import shown, user_file, whole_file
 from schedlab.errors import BadValue, NativeMissing, SchedlabError, UnknownName
 
 PACKAGE = Path(__file__).resolve().parent
@@ -37,6 +37,8 @@ WORKLOADS = Shelf("workload", "workloads", ".toml")
 EXPERIMENTS = Shelf("experiment", "experiments", ".toml")
 SUITES = Shelf("suite", "suites", ".toml")
 PUBLISHED = Shelf("published table", "published", ".csv")
+
+CACHE_HINT = "set XDG_CACHE_HOME to a directory that can be written"
 
 # What the core reads of a policy beside its C file, if it is there.
 READ_BESIDE = (".sets.toml", ".promises.toml")
@@ -288,13 +290,8 @@ def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note
     if is_built(path):
         return native().read_policy(str(path))
     cache = cache_directory()
-    try:
+    with whole_file.named_errors(f"cache directory {cache}", CACHE_HINT):
         cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SchedlabError(
-            f"cannot make the cache directory {cache}: {error.strerror}",
-            "set XDG_CACHE_HOME to a directory that can be written",
-        ) from error
     policy = native().compile_policy(str(path), [str(include_directory())], str(cache))
     tell_warnings(path, policy.warnings, tell)
     return policy

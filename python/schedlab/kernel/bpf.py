@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab import catalogue, programs
+from schedlab import catalogue, programs, whole_file
 from schedlab.errors import SchedlabError
 from schedlab.shown import print_note
 
@@ -81,55 +81,40 @@ def object_of(source: Path, tell: Callable[[str], None] = print_note) -> Path:
     digest = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
     name = source.name.removesuffix(catalogue.POLICIES.suffix)
     wanted = catalogue.cache_directory() / "bpf" / f"{name}-{digest}.o"
-    if not wanted.exists():
-        warnings = _build(clang, source, wanted)
-        catalogue.tell_warnings(source, warnings, tell)
-    return wanted
-
-
-def _build(clang: Clang, source: Path, wanted: Path) -> str:
-    """Builds beside `wanted`, then moves the object there; gives what clang warned of."""
-    try:
+    if wanted.exists():
+        return wanted
+    with whole_file.named_errors(f"BPF object {wanted}", catalogue.CACHE_HINT):
         wanted.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=wanted.parent) as directory:
             made = Path(directory) / "policy.o"
             done = _translate(clang, ["-c", "-o", str(made)], source)
             made.replace(wanted)
-    except OSError as error:
-        raise SchedlabError(
-            f"cannot keep the BPF object {wanted}: {error.strerror}",
-            "set XDG_CACHE_HOME to a directory that can be written",
-        ) from error
-    return done.stderr.decode(errors="replace").rstrip()
+    catalogue.tell_warnings(source, done.stderr.decode(errors="replace").rstrip(), tell)
+    return wanted
 
 
 def _translate(
     clang: Clang, mode: Sequence[str], source: Path
 ) -> subprocess.CompletedProcess[bytes]:
     """What came of clang, which had nothing to refuse; its refusal is shown as it is."""
-    include = f"-I{catalogue.include_directory()}"
     # Of several that fit, clang takes the last.
     names = [f"-ffile-prefix-map={folder}={name}" for folder, name in reversed(_folders(source))]
     # Where memory ends clang takes itself for broken, and would leave files in TMPDIR.
     options = [*FLAGS, "-fno-crash-diagnostics", *names]
-    command = [clang.program, *options, *mode, include, str(source)]
+    command = [clang.program, *options, *mode, f"-I{catalogue.include_directory()}", str(source)]
     done = programs.output(command, PROGRAM_TIMEOUT_S, source.parent, memory_bytes=MEMORY_BYTES_MAX)
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").rstrip()
-        if "No space left on device" in said:
-            raise SchedlabError(
-                f"{source} could not be compiled, because the disk is full:\n{said}",
-                "make room in the cache or in TMPDIR, or set XDG_CACHE_HOME",
-            )
-        hint = None
-        if ended := OUT_OF_MEMORY.search(said):
-            said = said[: ended.end()]
-            limit = f"{MEMORY_BYTES_MAX >> 20} MiB of memory"
-            hint = f"the compiler gets {limit}: does the source expand to what has no end?"
-        raise SchedlabError(
-            f"{source} does not compile for the kernel with {clang.program}:\n{said}", hint
-        )
-    return done
+    if done.returncode == 0:
+        return done
+    said = done.stderr.decode(errors="replace").rstrip()
+    why, hint = f"does not compile for the kernel with {clang.program}", None
+    if "No space left on device" in said:
+        why = "could not be compiled, because the disk is full"
+        hint = "make room in the cache or in TMPDIR, or set XDG_CACHE_HOME"
+    elif ended := OUT_OF_MEMORY.search(said):
+        said = said[: ended.end()]
+        limit = f"{MEMORY_BYTES_MAX >> 20} MiB of memory"
+        hint = f"the compiler gets {limit}: does the source expand to what has no end?"
+    raise SchedlabError(f"{source} {why}:\n{said}", hint)
 
 
 def _folders(source: Path) -> tuple[tuple[str, str], ...]:
