@@ -311,10 +311,11 @@ class BootRecords:
 def job(guest: Guest, run: CampaignRun, turns: Sequence[Turn]) -> play.Job:
     """What a guest is to do: tell of itself, then each turn, and a pause after it."""
     made = play.Job()
-    made.read(guest_facts.PATHS)
+    made.add("read", paths=list(guest_facts.PATHS))
     for turn in turns:
-        made.command(run.command(turn), round(turn.case.benchmark.timeout_s * 1e9))
-        made.wait(PAUSE_NS)
+        limit_ns = round(turn.case.benchmark.timeout_s * 1e9)
+        made.add("command", argv=list(run.command(turn)), time_limit_ns=limit_ns)
+        made.add("wait", wall_ns=PAUSE_NS)
     if guest.object is not None:
         made.load(guest.object.read_bytes(), dict(guest.settings))
     return made

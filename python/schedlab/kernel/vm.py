@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedlab import catalogue, programs
 
@@ -20,6 +22,8 @@ from schedlab import catalogue, programs
 WAIT_S = 0.2
 
 POWERED_OFF = "powered_off"
+# Where a guest finds the object of the policy that it loads.
+POLICY_OBJECT = "/policy.o"
 # Ends after which a machine that said nothing is started once more. QEMU's emulation fails about
 # one boot in some hundreds, before the guest's first program (seen: a double fault of Linux 6.12
 # under QEMU 7.2, and silence). Nothing was measured by then.
@@ -44,12 +48,12 @@ class Limits:
     """How long a boot may take, in seconds of this machine's clock.
 
     `boot_s` is from power on to the guest's first line, `wall_s` to the end, `quiet_s` from one
-    line to the next, where it is limited.
+    line to the next.
     """
 
     boot_s: float = 600.0
     wall_s: float = 600.0
-    quiet_s: float | None = None
+    quiet_s: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,13 @@ class Policy:
 
     def files(self) -> dict[str, bytes]:
         """The guest's files, as crates/kernel/src/job.rs has them."""
-        text = json.dumps({"object": "/policy.o", "set": texts(self.tunables)}, sort_keys=True)
-        return {"/policy.o": self.content, "/policy.json": text.encode()}
+        text = json.dumps(policy_spec(self.tunables), sort_keys=True)
+        return {POLICY_OBJECT: self.content, "/policy.json": text.encode()}
 
 
-def texts(tunables: Mapping[str, int]) -> dict[str, str]:
-    """Values of tunables as a guest reads them."""
-    return {name: str(value) for name, value in tunables.items()}
+def policy_spec(tunables: Mapping[str, int]) -> dict[str, Any]:
+    """What a guest reads of the policy that it is to load."""
+    return {"object": POLICY_OBJECT, "set": {name: str(tunables[name]) for name in tunables}}
 
 
 @dataclass
@@ -98,7 +102,7 @@ class Boot(contextlib.AbstractContextManager):
     failed_start: str = ""
     boot: str = ""
     tell_stage: Callable[[str], None] | None = None
-    quiet_s: float | None = None
+    quiet_s: float = math.inf
 
     def __iter__(self) -> Iterator[str]:
         """Every line, as it comes."""
@@ -111,18 +115,15 @@ class Boot(contextlib.AbstractContextManager):
                 self.lines.append(text)
                 yield text
                 heard_s = time.monotonic()
-            elif kind == "quiet" and self._is_too_quiet(heard_s):
+            elif kind != "quiet":
+                if not self._starts_again(kind, text):
+                    self.end, self.message = kind, text
+            elif self.lines and time.monotonic() - heard_s > self.quiet_s:
                 self.end = "timed_out"
                 self.message = f"the guest said nothing more for {self.quiet_s:g} s"
-            elif kind != "quiet" and not self._starts_again(kind, text):
-                self.end, self.message = kind, text
         self.console = self.machine.console_tail()
         self.booted_after_ns = self.machine.booted_after_ns
         self.boot = self.machine.boot
-
-    def _is_too_quiet(self, heard_s: float) -> bool:
-        is_limited = self.quiet_s is not None and bool(self.lines)
-        return is_limited and time.monotonic() - heard_s > self.quiet_s
 
     @property
     def pid(self) -> int:
@@ -136,8 +137,8 @@ class Boot(contextlib.AbstractContextManager):
         # Whatever cannot be restored is gone, so this comes to an end.
         if self.failed_start and end != "not_restored":
             return False
-        told = [message, *evidence(self.machine.console_tail())]
-        self.failed_start = "\n  ".join([self.failed_start, *told] if self.failed_start else told)
+        told = [self.failed_start, message, *evidence(self.machine.console_tail())]
+        self.failed_start = "\n  ".join(filter(None, told))
         self.machine.close()
         self.machine = self.start_again()
         return True
@@ -155,17 +156,16 @@ class Boot(contextlib.AbstractContextManager):
     def run(self) -> Boot:
         """Waits for the end; lines are then in `lines`."""
         with self:
-            for _ in self:
-                pass
+            list(self)
         return self
 
 
-def initramfs(files: Mapping[str, bytes], executables: Mapping[str, bytes]) -> object:
+def initramfs(files: Mapping[str, bytes], executables: Mapping[str, bytes] | None = None) -> object:
     """A guest's first file system of these contents, by their absolute paths in the guest."""
     made = catalogue.native().Initramfs()
     for path, content in files.items():
         made.file(path, content)
-    for path, content in executables.items():
+    for path, content in (executables or {}).items():
         made.file(path, content, True)
     return made
 
@@ -197,15 +197,15 @@ def start(
     those that the machine has from the beginning. `options` and errors are those of `boot`;
     SchedlabError too if the guest's program is missing.
     """
-    is_deterministic = options.get("deterministic", False)
-    options |= {"seed": 1} if is_deterministic else {}
+    options["settle_s"] = SETTLE_S
+    if options.get("deterministic"):
+        options |= {"settle_s": SETTLE_DETERMINISTIC_S, "seed": 1}
     text = json.dumps(job, sort_keys=True).encode()
     return boot(
         kernel,
         initramfs({}, {"/init": programs.GUEST.find().read_bytes(), **(executables or {})}),
-        initramfs({**files, "/job.json": text}, {}),
-        policy and initramfs(policy.files(), {}),
-        settle_s=SETTLE_DETERMINISTIC_S if is_deterministic else SETTLE_S,
+        initramfs({**files, "/job.json": text}),
+        policy and initramfs(policy.files()),
         keep_in=str(catalogue.machines_directory()) if keep else None,
         keep_with_policy=policy is not None and policy.is_kept,
         **options,
@@ -218,7 +218,6 @@ def boot(
     job: object = None,
     policy: object = None,
     *,
-    accelerator: str | None = None,
     limits: Limits | None = None,
     tell_stage: Callable[[str], None] | None = None,
     **machine,
@@ -226,25 +225,13 @@ def boot(
     """Starts a kernel of the cache with an initramfs; `machine` is what else `_native.boot` takes.
 
     `job` and `policy` are initramfs that a guest of ours gets once it has booted, see `start`.
-    Where nothing else is said, the accelerator is KVM if it works here; `tell_stage` is as in
-    `Boot`. Raises NativeError if there is no such kernel, no QEMU, or a value cannot be used.
+    `tell_stage` is as in `Boot`. Raises NativeError if there is no such kernel, no QEMU, or a value
+    cannot be used.
     """
-    native, directory = catalogue.native(), str(catalogue.kernels_directory())
     limits = limits or Limits()
-    if accelerator is None and machine.get("deterministic"):
-        accelerator = "tcg"
-    start = functools.partial(
-        native.boot,
-        directory,
-        kernel,
-        files,
-        job,
-        policy,
-        accelerator=accelerator or native.fastest_accelerator(directory, kernel),
-        boot_limit_s=limits.boot_s,
-        wall_limit_s=limits.wall_s,
-        **machine,
-    )
+    machine |= {"boot_limit_s": limits.boot_s, "wall_limit_s": limits.wall_s}
+    given = (str(catalogue.kernels_directory()), kernel, files, job, policy)
+    start = functools.partial(catalogue.native().boot, *given, **machine)
     again = functools.partial(start, boot_effort_s=BOOT_EFFORT_AGAIN_S)
     booting = start(boot_effort_s=BOOT_EFFORT_S)
     return Boot(booting, again, tell_stage=tell_stage, quiet_s=limits.quiet_s)
