@@ -42,7 +42,7 @@ class ScenarioAgreement:
     def as_json(self) -> dict:
         """All of it but the decisions that agree."""
         compared = self.comparison
-        shares = {self.names[pid]: both for pid, both in compared.shares_percent.items()}
+        shares = compared.shares_percent.items()
         return {
             "policy": self.policy,
             "scenario": self.scenario,
@@ -51,7 +51,7 @@ class ScenarioAgreement:
             "decisions_played": len(compared.played),
             "differs_at": compared.differs_at,
             "share_difference_percent": compared.share_difference_percent,
-            "shares_percent": shares,
+            "shares_percent": {self.names[pid]: both for pid, both in shares},
             "story": agreement.story(compared, self.names),
         }
 
@@ -67,7 +67,8 @@ def judge(
     policy = catalogue.load_policy(source)
     values = catalogue.values_of_set(policy, set_name)
     label = policy.name if set_name is None else f"{policy.name}@{set_name}"
-    platform.refuse_kernel_without_sched_ext(label, platform.find_kernel(kernel or KERNEL))
+    kernel = kernel or KERNEL
+    platform.refuse_kernel_without_sched_ext(label, platform.find_kernel(kernel))
     # Simulations first: what is wrong with a file is found before anything is booted.
     simulations = [simulated(policy, path, values) for path in paths]
     plays = played(source, paths, kernel, values)
@@ -96,22 +97,18 @@ def arm_of(play: Mapping) -> agreement.Arm:
     schedule = play["schedule"]
     if schedule["lost"]:
         raise SchedlabError(f"{schedule['lost']} events of a play were lost")
-    exits_ns = {
-        task["number"] + 1: task["exited_at_ns"]
-        for task in schedule["tasks"]
-        if task["exited_at_ns"] is not None
-    }
-    return agreement.Arm(schedule["timeline"], schedule["wakeups"], exits_ns)
+    exits_ns = {task["number"] + 1: task["exited_at_ns"] for task in schedule["tasks"]}
+    exited = {pid: at_ns for pid, at_ns in exits_ns.items() if at_ns is not None}
+    return agreement.Arm(schedule["timeline"], schedule["wakeups"], exited)
 
 
 # ---- the kernel's arm ---------------------------------------------------------------------------
 
 
 def played(
-    source: Path, paths: Sequence[Path], kernel: str | None, tunables: Mapping[str, int]
+    source: Path, paths: Sequence[Path], kernel: str, tunables: Mapping[str, int]
 ) -> list[dict]:
     """A guest's records of plays of these scenarios, in their order."""
-    kernel = kernel or KERNEL
     job = play.Job(deterministic=True, record_kib_per_cpu=RECORD_KIB)
     job.load(bpf.object_of(source).read_bytes(), tunables)
     job.spec |= {"isolated_plays": True, "time_limit_ns": PLAY_LIMIT_NS}

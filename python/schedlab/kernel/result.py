@@ -6,6 +6,7 @@ kernel does not tell is None, never a guess.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -29,14 +30,10 @@ def parse(lines: Iterable[str]) -> list[dict]:
     """The records among a guest's lines; a firmware's noise may stand before one on its line."""
     records = []
     for line in lines:
-        start = line.find('{"record":')
-        if start < 0:
-            continue
-        try:
-            records.append(json.loads(line[start:]))
-        except ValueError:
-            # Cut off by the machine's end.
-            continue
+        _, begin, rest = line.partition('{"record":')
+        # One that the machine's end cut off is none.
+        with contextlib.suppress(ValueError):
+            records += [json.loads(begin + rest)] if begin else []
     return records
 
 
@@ -56,8 +53,7 @@ def result_of(
     time than `until_ns` has failed. With `timeline`, every stay of a task on a CPU is kept.
     """
     told = {record["record"]: record for record in records}
-    failed = _failure_of(told, end, message, console)
-    if failed is not None:
+    if failed := _failure_of(told, end, message, console):
         return failed
     played, schedule = told["played"]["played"], told["played"]["schedule"]
     if played["status"] == "stopped" and until_ns is None:
@@ -75,7 +71,9 @@ def result_of(
 def printed(records: Sequence[Mapping]) -> list[str]:
     """What policies printed (`bpf_printk`), a line each, and that there was more if there was."""
     lines = []
-    for record in (record for record in records if record["record"] == "printed"):
+    for record in records:
+        if record["record"] != "printed":
+            continue
         lines += record["lines"]
         if left_out := record["nr_left_out"]:
             lines.append(f"bpf_trace_printk: {left_out} more lines were printed and are not shown")
@@ -90,8 +88,8 @@ def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict
     """
     repeats = kind in ("refused", "ejected", "time_limit")
     error = {"kind": kind, "message": message, "hint": hint}
-    error |= {"evidence": evidence[-EVIDENCE_CHARACTERS_MAX:]}
-    error |= {"pid": None, "task": None, "cpu": None, "at_ns": 0}
+    error |= {"evidence": evidence[-EVIDENCE_CHARACTERS_MAX:], "pid": None, "task": None}
+    error |= {"cpu": None, "at_ns": 0}
     digest = digest_of([kind, message])[:DIGEST_DIGITS] if repeats else ""
     return {"status": "failed", "error": error, "digest": digest}
 
@@ -119,20 +117,24 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
     """What a play and its recording say; of one that lost events only what the tasks counted."""
     whole = schedule if schedule and not schedule["lost"] else None
     keeps = bool(timeline and whole)
-    elapsed_ns = _elapsed_ns(played, whole)
     names = {str(task["number"] + 1): task["name"] for task in played["tasks"]}
+    elapsed_ns = played["elapsed_ns"]
+    # What tells two runs apart.
+    happened = [elapsed_ns, [task["run_ns"] for task in played["tasks"]]]
+    if whole:
+        happened = [elapsed_ns, whole["timeline"], whole["wakeups"]]
+        # The player learns of the last exit before that exit is over.
+        elapsed_ns = max([elapsed_ns, *(until_ns for _, until_ns, *_ in whole["timeline"][-1:])])
+    summed = {"switches": whole, "voluntary_switches": whole or played}
+    summed |= {"involuntary_switches": whole or played, "migrations": whole, "wakeups": whole}
     return {
         "status": played["status"],
         "error": None,
-        "digest": digest_of(_what_happened(played, whole))[:DIGEST_DIGITS],
+        "digest": digest_of(happened)[:DIGEST_DIGITS],
         "makespan_ns": played["makespan_ns"],
         "elapsed_ns": elapsed_ns,
         **{name: played[name] for name in ("messages", "nr_tasks", "nr_cpus")},
-        "switches": _sum(whole, "switches"),
-        "voluntary_switches": _sum(whole or played, "voluntary_switches"),
-        "involuntary_switches": _sum(whole or played, "involuntary_switches"),
-        "migrations": _sum(whole, "migrations"),
-        "wakeups": _sum(whole, "wakeups"),
+        **{name: of and sum(task[name] for task in of["tasks"]) for name, of in summed.items()},
         **{name: whole and whole[name] for name in ("run_ns", "wait_ns", "wakeup_latency_ns")},
         "jain_fairness": jain_fairness(played["tasks"], elapsed_ns),
         "task_groups": _task_groups(played, whole),
@@ -141,23 +143,6 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
         "recording": schedule and {name: schedule[name] for name in RELIABILITY},
         **dict.fromkeys(SIMULATED),
     }
-
-
-def _elapsed_ns(played: Mapping, whole: Mapping | None) -> int:
-    """Until all tasks are gone: the player learns of the last exit before that exit is over."""
-    stays = whole["timeline"] if whole else []
-    return max([played["elapsed_ns"], *(until_ns for _, until_ns, _, _ in stays[-1:])])
-
-
-def _what_happened(played: Mapping, whole: Mapping | None) -> list:
-    """All wake-ups and stays with their times, which tell two runs apart."""
-    if whole is None:
-        return [played["elapsed_ns"], [task["run_ns"] for task in played["tasks"]]]
-    return [played["elapsed_ns"], whole["timeline"], whole["wakeups"]]
-
-
-def _sum(recording: Mapping | None, name: str) -> int | None:
-    return None if recording is None else sum(task[name] for task in recording["tasks"])
 
 
 def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:
@@ -180,18 +165,13 @@ def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:
 
 def _task_groups(played: Mapping, whole: Mapping | None) -> list[dict]:
     """The play's groups, each with what the recording says of its tasks."""
-    of_task = {task["number"]: task for task in whole["tasks"]} if whole else {}
     groups = []
     for group in played["task_groups"]:
-        numbers = [
-            task["number"]
-            for task in played["tasks"]
-            if (task["name"], task["nice"]) == (group["name"], group["nice"])
-        ]
-        seen = [of_task[number] for number in numbers if number in of_task]
-        counted = {
-            name: sum(task[name] for task in seen) if whole else None
-            for name in ("wait_ns", "switches", "migrations")
-        }
+        key = (group["name"], group["nice"])
+        numbers = {t["number"] for t in played["tasks"] if (t["name"], t["nice"]) == key}
+        counted = dict.fromkeys(("wait_ns", "switches", "migrations"))
+        if whole:
+            seen = [task for task in whole["tasks"] if task["number"] in numbers]
+            counted = {name: sum(task[name] for task in seen) for name in counted}
         groups.append({**group, **counted})
     return groups
