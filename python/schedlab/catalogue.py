@@ -10,11 +10,11 @@ import contextlib
 import hashlib
 import os
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from schedlab import shown, user_file, whole_file
 from schedlab.errors import BadValue, NativeMissing, SchedlabError, UnknownName
@@ -48,7 +48,7 @@ BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
 BUILT_SUFFIX = ".bpf.o"
 
 # `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
-OWN_SCHEDULER = re.compile(r"(?P<scheduler>.*)@kernel(?P<kernel>:[^/]*)?")
+OWN_SCHEDULER = re.compile(r"(.*)@kernel(?::([^/]*))?")
 
 
 def data_directory() -> Path:
@@ -99,8 +99,7 @@ def is_path(shelf: Shelf, text: str) -> bool:
     """Whether `text` names a file rather than an entry of the catalogue."""
     if shelf is POLICIES:
         text, _ = split_set(text)
-        return "/" in text or text.endswith((shelf.suffix, BUILT_SUFFIX))
-    return "/" in text or text.endswith(shelf.suffix)
+    return "/" in text or text.endswith(shelf.suffix) or (shelf is POLICIES and is_built(text))
 
 
 def find(shelf: Shelf, text: str) -> Path:
@@ -109,16 +108,15 @@ def find(shelf: Shelf, text: str) -> Path:
     Raises UnknownName if it is a name and not on the shelf; SchedlabError if it is a path and no
     file is there, too large a one, or one whose name ends otherwise.
     """
+    known = names(shelf)
     if is_path(shelf, text):
         # Of a user that there is not, Path raises what nobody expects.
         path = Path(os.path.expanduser(text))  # noqa: PTH111
         kinds = f"*{shelf.suffix}" + (f" or *{BUILT_SUFFIX}" if shelf is POLICIES else "")
-        hint = f"give the path of a {kinds} file, or a name: {', '.join(names(shelf))}"
+        hint = f"give the path of a {kinds} file, or a name: {', '.join(known)}"
         what = f"{shelf.kind} file {text!r}"
-        user_file.refuse_unfit(what, path, user_file.WRITTEN_BYTES_MAX, hint)
-        user_file.refuse_empty(what, path, hint)
+        user_file.refuse_unfit(what, path, user_file.WRITTEN_BYTES_MAX, hint, is_empty_unfit=True)
         return path.resolve()
-    known = names(shelf)
     if text not in known and Path(text).is_file():
         renamed = f"{text.partition('.')[0]}{shelf.suffix}"
         hint = f"rename it to {renamed}, or give a name: {', '.join(known)}"
@@ -167,14 +165,14 @@ def own_scheduler(text: str) -> tuple[str, str | None] | None:
     found = OWN_SCHEDULER.fullmatch(text)
     if found is None:
         return None
-    scheduler, kernel = found["scheduler"], found["kernel"]
-    if kernel == ":":
+    scheduler, kernel = found.groups()
+    if kernel == "":
         hint = (
             f"write {scheduler}@kernel:NAME with a name of `schedlab kernels list`, or"
             f" {scheduler}@kernel for the scheduler of whatever kernel is booted"
         )
         raise BadValue("policy", text, "names no kernel after the colon", hint)
-    return scheduler, kernel and kernel.removeprefix(":")
+    return scheduler, kernel
 
 
 def with_set(text: str) -> str:
@@ -185,24 +183,20 @@ def with_set(text: str) -> str:
     policy, name = split_set(text)
     if name is not None:
         return text
-    try:
-        meant = _plain_set(find(POLICIES, policy))
-    except SchedlabError:
-        # Whoever needs the file will say so.
-        return text
-    return f"{text}@{meant}" if meant else text
-
-
-def _plain_set(path: Path) -> str | None:
-    """The set that a policy's name alone means. What is wrong with its file the core will tell."""
-    name = stem_of(path)
+    # Whoever needs the files will say what is wrong with them.
     with contextlib.suppress(OSError, SchedlabError):
-        table = user_file.toml("sets", path.with_name(f"{name}.sets.toml"))
-        if isinstance(other := table.get("same_as"), str):
-            table = user_file.toml("sets", path.with_name(f"{other}.sets.toml"))
-        plain = table.get("plain")
-        return plain if isinstance(plain, str) else None
-    return None
+        path = find(POLICIES, policy)
+        sets = _sets(path, stem_of(path))
+        if isinstance(other := sets.get("same_as"), str):
+            sets = _sets(path, other)
+        plain = sets.get("plain")
+        return f"{text}@{plain}" if plain and isinstance(plain, str) else text
+    return text
+
+
+def _sets(policy: Path, name: str) -> dict[str, Any]:
+    """What the file of sets of this name says, which lies beside a policy's."""
+    return user_file.toml("sets", policy.with_name(f"{name}.sets.toml"))
 
 
 def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
@@ -228,7 +222,7 @@ def values_of_set(policy, name: str | None) -> dict[str, int]:
         return {}
     known = {found["name"]: found["tunables"] for found in policy.sets}
     if not known:
-        having = ", ".join(f"{other}@{name}" for other in _policies_with_set(name))
+        having = ", ".join(_policies_with_set(name))
         raise SchedlabError(
             f"policy {policy.name} has no tunable sets, so there is no {policy.name}@{name}",
             f"write {policy.name}" + (f"; there is {having}" if having else ""),
@@ -239,13 +233,12 @@ def values_of_set(policy, name: str | None) -> dict[str, int]:
 
 
 def _policies_with_set(name: str) -> list[str]:
-    """The shipped policies that have a set of this name."""
+    """The shipped policies that have a set of this name, each with it."""
     found = []
     for policy, source in names(POLICIES).items():
-        with contextlib.suppress(OSError, tomllib.TOMLDecodeError):
-            sets = tomllib.loads(source.with_name(f"{policy}.sets.toml").read_text("utf-8"))
-            if any(one.get("name") == name for one in sets.get("set", ())):
-                found.append(policy)
+        with contextlib.suppress(SchedlabError):
+            if any(one.get("name") == name for one in _sets(source, policy).get("set", ())):
+                found.append(f"{policy}@{name}")
     return found
 
 
@@ -313,11 +306,6 @@ def load_workload(path: str | Path, parameters: dict[str, str]):
     return native().load_workload(str(path), parameters)
 
 
-def workload_parameters(path: str | Path) -> list[dict]:
-    """The parameters a workload takes: name, default and doc of each."""
-    return native().workload_parameters(str(path))
-
-
 def policy_rows(broken: Callable[[Exception], None]) -> list[dict]:
     """Every shipped policy: name, idea, source, tunables with what its name alone means, sets.
 
@@ -354,5 +342,5 @@ def workload_rows() -> list[dict]:
     rows = []
     for name, path in names(WORKLOADS).items():
         of = {"description": load_workload(path, {}).description, "source": str(path)}
-        rows.append({"name": name, **of, "parameters": workload_parameters(path)})
+        rows.append({"name": name, **of, "parameters": native().workload_parameters(path)})
     return rows

@@ -5,10 +5,9 @@ instead.
 """
 
 from dataclasses import dataclass, fields
-from typing import TypeVar
 
 from schedlab import catalogue, user_file
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import UnknownName
 
 # The kind of a figure that contradicts the table it stands in.
 ARITHMETIC = "arithmetic"
@@ -18,10 +17,8 @@ RACE, SIZE = "race", "size"
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
-    """A row of `errata.csv`: what is wrong with, or to know of, something that was printed.
-
-    `originals` are the names of those that it belongs to, with blanks between them.
-    """
+    """A row of `errata.csv`: what is wrong with, or to know of, something that was printed in the
+    `originals` of these names, which have blanks between them."""
 
     originals: str
     where: str
@@ -66,9 +63,6 @@ class Original:
         return [erratum for erratum in errata() if self.name in erratum.originals.split()]
 
 
-Row = TypeVar("Row", Erratum, Original)
-
-
 def rows(table: str) -> list[dict[str, str]]:
     """The rows of a published table by its name, such as `seed004_means`.
 
@@ -80,12 +74,16 @@ def rows(table: str) -> list[dict[str, str]]:
 
 def errata() -> list[Erratum]:
     """All that is known to be wrong with the published figures, or worth knowing."""
-    return _rows_of(Erratum, "errata")
+    return [Erratum(**_fields(Erratum, row)) for row in rows("errata")]
 
 
 def originals() -> list[Original]:
     """All that can be reproduced, in the order in which it was published."""
-    return _rows_of(Original, "originals")
+    return [Original(**_fields(Original, row)) for row in rows("originals")]
+
+
+def _fields(kind: type, row: dict[str, str]) -> dict[str, str]:
+    return {field.name: row[field.name] for field in fields(kind)}
 
 
 def original(name: str) -> Original:
@@ -98,11 +96,3 @@ def original(name: str) -> Original:
         if name == one.name or name in one.tables.split():
             return one
     raise UnknownName("published table", name, [one.name for one in every])
-
-
-def _rows_of(kind: type[Row], table: str) -> list[Row]:
-    names = [field.name for field in fields(kind)]
-    try:
-        return [kind(*(row[name] for name in names)) for row in rows(table)]
-    except KeyError as error:
-        raise SchedlabError(f"published table {table}: has no column {error}") from None

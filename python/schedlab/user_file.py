@@ -63,21 +63,21 @@ def what_it_is(path: Path) -> str | None:
     return next((told for is_kind, told in KINDS if is_kind(mode)), None)
 
 
-def refuse_unfit(what: str, path: Path, bytes_max: int, hint: str | None = None) -> None:
-    """Refuses what is no file or too large; `what` begins the sentence, the path included."""
+def refuse_unfit(
+    what: str, path: Path, bytes_max: int, hint: str | None = None, is_empty_unfit: bool = False
+) -> None:
+    """Refuses what is no file or too large; `what` begins the sentence, the path included.
+
+    `is_empty_unfit` is for what the core reads: some files of the kernel's have no size, and wait
+    for more when they are read.
+    """
     wrong = what_it_is(path)
     if wrong is not None:
         raise SchedlabError(f"{what} {wrong}", hint or "give the path of a file that is there")
-    _refuse_large(what, path.stat().st_size, bytes_max)
-
-
-def refuse_empty(what: str, path: Path, hint: str | None = None) -> None:
-    """Refuses a file of no size: some of the kernel's have none, and wait for more when read.
-
-    Whoever reads it here is told so; this is for what the core reads.
-    """
-    if path.stat().st_size == 0:
+    size = path.stat().st_size
+    if is_empty_unfit and size == 0:
         raise SchedlabError(f"{what} is empty", hint or "give the path of a file that is not")
+    _refuse_large(what, size, bytes_max)
 
 
 def refuse_target(what: str, path: Path) -> None:

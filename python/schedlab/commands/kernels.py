@@ -77,8 +77,7 @@ def add_verb(path: Path, name: str | None, replace: bool, as_json: bool) -> int:
     sched_ext and yet no policy could be loaded into it, that is said, with exit code 1; it can
     still be compared by its own scheduler.
     """
-    user_file.refuse_unfit(f"kernel {path}", path, user_file.MADE_BYTES_MAX)
-    user_file.refuse_empty(f"kernel {path}", path)
+    user_file.refuse_unfit(f"kernel {path}", path, user_file.MADE_BYTES_MAX, is_empty_unfit=True)
     image = str(path.resolve())
     cache = str(catalogue.kernels_directory())
     added = catalogue.native().kernels_add(cache, image, name, replace)

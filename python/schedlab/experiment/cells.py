@@ -233,7 +233,7 @@ def _combinations(
 ) -> Iterator[tuple[dict[str, Value], dict[str, str]]]:
     """Each combination of varied values, with all parameters that the workload is then given."""
     on_machine = experiment.machine_parameters.get(machine, {})
-    known = [parameter["name"] for parameter in catalogue.workload_parameters(path)]
+    known = [parameter["name"] for parameter in catalogue.native().workload_parameters(path)]
     for name in [*experiment.parameters, *on_machine, *experiment.varied]:
         if name not in known:
             raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
