@@ -7,10 +7,8 @@ number plus 1. Times need not be equal, because the machine under a kernel has i
 order must be. One CPU only: on several, a virtual machine's clock interleaves CPUs too coarsely.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -39,7 +37,7 @@ class Arm:
 class Decision:
     """A task was put on the CPU in place of another: the pid `chosen` for `previous`.
 
-    `previous`, None at the first decision, had `left` because it "blocked", was "preempted", or is
+    That one, None at the first decision, had `left` because it "blocked", was "preempted", or is
     "unknown". `waiting` are the pids that were runnable and not chosen, the one that became so
     first in front. The chosen one stayed for `ran_ns`. For `others_ns` before, the CPU was idle,
     switching, or with tasks that are not of the scenario.
@@ -53,7 +51,7 @@ class Decision:
     ran_ns: int
     others_ns: int
 
-    def agrees_with(self, other: Decision) -> bool:
+    def agrees_with(self, other: "Decision") -> bool:
         """Whether the same task was chosen after the same kind of leaving."""
         is_same_end = self.left == other.left or UNKNOWN in (self.left, other.left)
         return self.chosen == other.chosen and is_same_end
@@ -61,12 +59,9 @@ class Decision:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What came of comparing two arms.
-
-    `differs_at` is the index of the first decision that differs or is missing in one arm, None if
-    none is. `shares_percent` is the CPU time of each pid in percent of all pids': simulated,
-    played.
-    """
+    """What came of comparing two arms. `differs_at` is the index of the first decision that differs
+    or is missing in one, None if none is. `shares_percent` is the CPU time of each pid in percent
+    of all pids': simulated, played."""
 
     simulated: Sequence[Decision]
     played: Sequence[Decision]
@@ -114,14 +109,12 @@ def decisions(arm: Arm) -> list[Decision]:
     lefts = _how_left(stays, arm.wakeups)
     made: list[Decision] = []
     waiting: dict[int, int] = {}
-    wakeups = sorted((at_ns, pid) for at_ns, pid, *_ in arm.wakeups)
-    next_wakeup = 0
+    wakeups = deque(sorted((at_ns, pid) for at_ns, pid, *_ in arm.wakeups))
     previous, left, left_ns = None, UNKNOWN, 0
     for (from_ns, to_ns, _, pid), how in zip(stays, lefts, strict=True):
-        while next_wakeup < len(wakeups) and wakeups[next_wakeup][0] <= from_ns:
-            at_ns, woken = wakeups[next_wakeup]
+        while wakeups and wakeups[0][0] <= from_ns:
+            at_ns, woken = wakeups.popleft()
             waiting.setdefault(woken, at_ns)
-            next_wakeup += 1
         waiting.pop(pid, None)
         others_ns = from_ns - left_ns
         if previous == pid and left == PREEMPTED and made:
@@ -170,11 +163,11 @@ def story(comparison: Agreement, names: Mapping[int, str]) -> list[str]:
     if at is None:
         return []
     lines = []
-    for before in range(max(0, at - CONTEXT_DECISIONS), at + 1):
-        mark = ">" if before == at else " "
+    for shown in range(max(0, at - CONTEXT_DECISIONS), at + 1):
+        mark = ">" if shown == at else " "
         for arm, made in (("simulator", comparison.simulated), ("kernel", comparison.played)):
-            said = _sentence(made[before], names) if before < len(made) else "no more decisions"
-            lines.append(f"{mark} {before:5} {arm:9} {said}")
+            said = _sentence(made[shown], names) if shown < len(made) else "no more decisions"
+            lines.append(f"{mark} {shown:5} {arm:9} {said}")
     return lines
 
 
@@ -182,12 +175,11 @@ def _sentence(decision: Decision, names: Mapping[int, str]) -> str:
     def name(pid: int) -> str:
         return f"{names.get(pid, 'task')}[{pid}]"
 
-    left = ""
+    said = f"{decision.at_ns / 1e6:10.4f} ms: {name(decision.chosen)}"
     if decision.previous is not None:
-        left = f" after {name(decision.previous)} {decision.left}"
-    waiting = ", ".join(name(pid) for pid in decision.waiting) or "nobody"
-    others = f"; {decision.others_ns / 1e3:.1f} µs of others before" if decision.others_ns else ""
-    return (
-        f"{decision.at_ns / 1e6:10.4f} ms: {name(decision.chosen)}{left}, for"
-        f" {decision.ran_ns / 1e6:.4f} ms; waiting: {waiting}{others}"
-    )
+        said += f" after {name(decision.previous)} {decision.left}"
+    said += f", for {decision.ran_ns / 1e6:.4f} ms"
+    said += f"; waiting: {', '.join(map(name, decision.waiting)) or 'nobody'}"
+    if decision.others_ns:
+        said += f"; {decision.others_ns / 1e3:.1f} µs of others before"
+    return said

@@ -4,8 +4,6 @@ The simulator's build of the same file is in the core. Objects are kept in the u
 the digest of all that went into them, and appear there whole or not at all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@
 guest, and with it the policy, when the process that started it dies.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """What works on this machine, and what to install for the rest."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import platform

@@ -5,8 +5,6 @@ once, before anything is booted, so that what is missing is found while it costs
 are kept uncompressed, each with a record of what it is; crates/kernel/src/kernels.rs does that.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import math

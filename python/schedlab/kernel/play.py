@@ -1,7 +1,5 @@
 """What a guest of ours is to do once it has booted: plays of workloads, programs, files to read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

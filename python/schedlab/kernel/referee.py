@@ -5,8 +5,6 @@ gives the same schedule to the nanosecond. It plays each scenario under the poli
 runs the same file on the machine `referee`; `agreement` compares what they decided.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

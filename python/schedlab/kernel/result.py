@@ -4,8 +4,6 @@ Pure: records in, one mapping out, whose keys are those of docs/reference/result
 kernel does not tell is None, never a guess.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

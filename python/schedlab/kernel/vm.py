@@ -4,8 +4,6 @@ A guest may do anything; a boot always ends, and says how. Interrupting is possi
 A machine whose guest is ours is kept once it has booted: the next one goes on from there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json
@@ -153,7 +151,7 @@ class Boot(contextlib.AbstractContextManager):
     def __exit__(self, *_exception: object) -> None:
         self.machine.close()
 
-    def run(self) -> Boot:
+    def run(self) -> "Boot":
         """Waits for the end; lines are then in `lines`."""
         with self:
             list(self)
