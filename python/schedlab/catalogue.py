@@ -1,5 +1,4 @@
-"""Finds what schedlab ships, by name: policies, machines, workloads, experiments, suites, and what
-others published.
+"""Finds what schedlab ships, by name: policies, machines, workloads, and the other shelves.
 
 An installed package carries them in `schedlab/data`; a source checkout has them at its root. A
 text with a "/" or with the file's ending is a path and used as it is, so a user's own file works
@@ -109,21 +108,20 @@ def find(shelf: Shelf, text: str) -> Path:
     file is there, too large a one, or one whose name ends otherwise.
     """
     known = names(shelf)
+    what, a_name = f"{shelf.kind} file {text!r}", f"a name: {', '.join(known)}"
     if is_path(shelf, text):
         # Of a user that there is not, Path raises what nobody expects.
         path = Path(os.path.expanduser(text))  # noqa: PTH111
         kinds = f"*{shelf.suffix}" + (f" or *{BUILT_SUFFIX}" if shelf is POLICIES else "")
-        hint = f"give the path of a {kinds} file, or a name: {', '.join(known)}"
-        what = f"{shelf.kind} file {text!r}"
+        hint = f"give the path of a {kinds} file, or {a_name}"
         user_file.refuse_unfit(what, path, user_file.WRITTEN_BYTES_MAX, hint, is_empty_unfit=True)
         return path.resolve()
-    if text not in known and Path(text).is_file():
-        renamed = f"{text.partition('.')[0]}{shelf.suffix}"
-        hint = f"rename it to {renamed}, or give a name: {', '.join(known)}"
-        raise SchedlabError(f"{shelf.kind} file {text!r} does not end in {shelf.suffix}", hint)
-    if text not in known:
-        raise UnknownName(shelf.kind, text, known)
-    return known[text]
+    if text in known:
+        return known[text]
+    if Path(text).is_file():
+        hint = f"rename it to {text.partition('.')[0]}{shelf.suffix}, or give {a_name}"
+        raise SchedlabError(f"{what} does not end in {shelf.suffix}", hint)
+    raise UnknownName(shelf.kind, text, known)
 
 
 def split_set(text: str) -> tuple[str, str | None]:
@@ -140,11 +138,10 @@ def split_set(text: str) -> tuple[str, str | None]:
 
 def label_of(text: str) -> str:
     """What a policy is called in tables and options: its name or file's name, with its set."""
-    policy, name = split_set(text)
+    policy, _ = split_set(text)
     if not is_path(POLICIES, policy):
         return text
-    label = stem_of(Path(policy))
-    return label if name is None else f"{label}@{name}"
+    return stem_of(Path(policy)) + text.removeprefix(policy)
 
 
 def stem_of(path: Path) -> str:
@@ -183,20 +180,22 @@ def with_set(text: str) -> str:
     policy, name = split_set(text)
     if name is not None:
         return text
-    # Whoever needs the files will say what is wrong with them.
-    with contextlib.suppress(OSError, SchedlabError):
+    with contextlib.suppress(SchedlabError):
         path = find(POLICIES, policy)
         sets = _sets(path, stem_of(path))
         if isinstance(other := sets.get("same_as"), str):
             sets = _sets(path, other)
-        plain = sets.get("plain")
-        return f"{text}@{plain}" if plain and isinstance(plain, str) else text
+        if (plain := sets.get("plain")) and isinstance(plain, str):
+            return f"{text}@{plain}"
     return text
 
 
 def _sets(policy: Path, name: str) -> dict[str, Any]:
-    """What the file of sets of this name says, which lies beside a policy's."""
-    return user_file.toml("sets", policy.with_name(f"{name}.sets.toml"))
+    """What the file of sets of this name says, which lies beside a policy's; nothing if it cannot
+    be read, as whoever needs it will say why."""
+    with contextlib.suppress(OSError, SchedlabError):
+        return user_file.toml("sets", policy.with_name(f"{name}.sets.toml"))
+    return {}
 
 
 def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
@@ -221,25 +220,17 @@ def values_of_set(policy, name: str | None) -> dict[str, int]:
     if name is None:
         return {}
     known = {found["name"]: found["tunables"] for found in policy.sets}
-    if not known:
-        having = ", ".join(_policies_with_set(name))
-        raise SchedlabError(
-            f"policy {policy.name} has no tunable sets, so there is no {policy.name}@{name}",
-            f"write {policy.name}" + (f"; there is {having}" if having else ""),
-        )
-    if name not in known:
+    if name in known:
+        return known[name]
+    if known:
         raise UnknownName("tunable set", name, known, f"of policy {policy.name}")
-    return known[name]
-
-
-def _policies_with_set(name: str) -> list[str]:
-    """The shipped policies that have a set of this name, each with it."""
-    found = []
-    for policy, source in names(POLICIES).items():
-        with contextlib.suppress(SchedlabError):
-            if any(one.get("name") == name for one in _sets(source, policy).get("set", ())):
-                found.append(f"{policy}@{name}")
-    return found
+    sets = {other: _sets(path, other).get("set", ()) for other, path in names(POLICIES).items()}
+    having = [other for other, of in sets.items() if name in (one.get("name") for one in of)]
+    there_is = f"; there is {', '.join(f'{other}@{name}' for other in having)}" if having else ""
+    raise SchedlabError(
+        f"policy {policy.name} has no tunable sets, so there is no {policy.name}@{name}",
+        f"write {policy.name}{there_is}",
+    )
 
 
 def native() -> ModuleType:
@@ -272,10 +263,8 @@ def core_version() -> str:
 
 def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note):
     """Compiles a policy (or takes it from the cache), or reads a BPF object as it is; raises
-    `_native.PolicyError`.
-
-    `tell` is given the compiler's warnings, each time that the file has changed.
-    """
+    `_native.PolicyError`. `tell` is given the compiler's warnings, each time that the file has
+    changed."""
     for suffix in READ_BESIDE:
         beside = Path(path).with_name(stem_of(Path(path)) + suffix)
         if os.path.lexists(beside):
@@ -318,12 +307,12 @@ def policy_rows(broken: Callable[[Exception], None]) -> list[dict]:
         except native().PolicyError as error:
             broken(error)
             continue
+        row = {"name": name, "idea": policy.description, "source": str(path)}
         plain = next((one["tunables"] for one in policy.sets if one["is_plain"]), {})
-        tunables = [
+        row["tunables"] = [
             one | {"default": plain.get(one["name"], one["default"])} for one in policy.tunables
         ]
-        meant = {"tunables": tunables, "sets": policy.sets}
-        rows.append({"name": name, "idea": policy.description, "source": str(path), **meant})
+        rows.append(row | {"sets": policy.sets})
     return rows
 
 

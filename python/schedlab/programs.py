@@ -18,20 +18,17 @@ IN_CHECKOUT = Path("target/x86_64-unknown-linux-gnu/release")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of ours."""
+    """A program of ours, which `make` builds by its `target`. Another one can be named by the
+    `variable` of the environment; its `purpose` is told where it is missing."""
 
     name: str
     target: str
-    """What `make` builds it by."""
     variable: str
-    """The variable of the environment that names another one."""
     purpose: str
-    """What it is for, to be told where it is missing."""
 
     def find(self, given: str | None = None) -> Path:
         """The one at the path `given`, else that the variable names, else the checkout's, else the
-        one on PATH. Raises SchedlabError if it is not there, or was not built.
-        """
+        one on PATH. Raises SchedlabError if it is not there, or was not built."""
         if given is not None:
             path, way_out = Path(given), f"`make {self.target}` builds it in the checkout"
             user_file.refuse_unfit(f"program {given}", path, user_file.MADE_BYTES_MAX, way_out)
@@ -47,16 +44,14 @@ class Program:
         if on_path := shutil.which(self.name):
             return Path(on_path).resolve()
         raise SchedlabError(
-            f"{self.name} is not built: {self.purpose}",
+            f"{self.name} is not built: it is {self.purpose}",
             f"`make {self.target}` in the checkout, or set {self.variable} to where it is",
         )
 
 
-GUEST = Program(
-    "schedlab-guest", "guest", "SCHEDLAB_GUEST", "it is what loads policies into a kernel"
-)
+GUEST = Program("schedlab-guest", "guest", "SCHEDLAB_GUEST", "what loads policies into a kernel")
 BENCH = Program(
-    "schedlab-bench", "schedlab-bench", "SCHEDLAB_BENCH", "it is the program of our own benchmarks"
+    "schedlab-bench", "schedlab-bench", "SCHEDLAB_BENCH", "the program of our own benchmarks"
 )
 
 

@@ -1,9 +1,8 @@
 """Files that users name: what each is, and never more of one than a bound.
 
 A name may lead to a pipe that nobody writes into, to a device that never ends, to a file larger
-than memory, or to a text nested so deeply that whoever reads it runs out of stack. Whoever reads
-what a user names does so here, or asks here first; what is refused, by a SchedlabError, is called
-what it is.
+than memory, or to a text nested too deeply for whoever reads it. Whoever reads what a user names
+does so here, or asks here first; what is refused, by a SchedlabError, is called what it is.
 """
 
 import csv
@@ -30,13 +29,13 @@ TOML_BYTES_MAX = 1 << 20
 NESTING_MAX = 50
 
 MISSING = "does not exist"
-KINDS = (
-    (stat.S_ISDIR, "is a directory"),
-    (stat.S_ISFIFO, "is a pipe, and not a file"),
-    (stat.S_ISCHR, "is a device, and not a file"),
-    (stat.S_ISBLK, "is a device, and not a file"),
-    (stat.S_ISSOCK, "is a socket, and not a file"),
-)
+KINDS = {
+    stat.S_IFDIR: "is a directory",
+    stat.S_IFIFO: "is a pipe, and not a file",
+    stat.S_IFCHR: "is a device, and not a file",
+    stat.S_IFBLK: "is a device, and not a file",
+    stat.S_IFSOCK: "is a socket, and not a file",
+}
 
 # Texts and comments of TOML, and texts of JSON, each in one piece even where its end is missing;
 # and outside of them what opens, closes, parts and divides.
@@ -50,7 +49,7 @@ _TOKEN = re.compile(
 def what_it_is(path: Path) -> str | None:
     """What keeps a path from being a file, as the end of a sentence; None if it is one."""
     try:
-        mode = path.stat().st_mode
+        return KINDS.get(stat.S_IFMT(path.stat().st_mode))
     except FileNotFoundError:
         is_link = path.is_symlink()
         return f"is a link to {path.readlink()}, which {MISSING}" if is_link else MISSING
@@ -60,7 +59,6 @@ def what_it_is(path: Path) -> str | None:
     except ValueError:
         # Python's word for a character that ends names in C.
         return MISSING
-    return next((told for is_kind, told in KINDS if is_kind(mode)), None)
 
 
 def refuse_unfit(
@@ -132,10 +130,8 @@ def toml(what: str, path: Path, hint: str | None = None) -> dict[str, Any]:
 
 
 def csv_rows(what: str, path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, each field by the name of its column.
-
-    Refuses also what is no CSV, or has a line with not as many fields as the first.
-    """
+    """The rows of a CSV file, each field by the name of its column. Refuses also what is no CSV, or
+    has a line with not as many fields as the first."""
     try:
         rows = list(csv.DictReader(io.StringIO(text(what, path)), strict=True))
     except csv.Error as error:
@@ -148,10 +144,8 @@ def csv_rows(what: str, path: Path) -> list[dict[str, str]]:
 
 
 def json_of(written: str) -> Any:
-    """The value of a JSON text.
-
-    Raises ValueError if it is no JSON, nested too deeply, or holds a number that is none.
-    """
+    """The value of a JSON text. Raises ValueError if it is no JSON, nested too deeply, or holds a
+    number that is none."""
     refuse_nested(written)
     return json.loads(written, parse_constant=_finite, parse_float=_finite)
 
@@ -173,10 +167,8 @@ def _refuse_long_numbers(table: dict[str, Any]) -> None:
     values: list[Any] = [table]
     while values:
         value = values.pop()
-        if isinstance(value, dict):
-            values += value.values()
-        elif isinstance(value, list):
-            values += value
+        if isinstance(value, dict | list):
+            values += value.values() if isinstance(value, dict) else value
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise ValueError(f"a number has {value.bit_length()} bits, more than 63 and a sign")
 
@@ -190,10 +182,8 @@ def _finite(number: str) -> float:
 
 def _refuse_large(what: str, nr_bytes: int, bytes_max: int) -> None:
     if nr_bytes > bytes_max:
-        raise SchedlabError(
-            f"{what} is larger than {bytes_max >> 20} MiB, more than is read of such a file",
-            "is it the right file?",
-        )
+        why = f"is larger than {bytes_max >> 20} MiB, more than is read of such a file"
+        raise SchedlabError(f"{what} {why}", "is it the right file?")
 
 
 def refuse_unwritable(path: Path, store: Path) -> None:
