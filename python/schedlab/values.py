@@ -17,6 +17,11 @@ VARIED_VALUES_MAX = 1_000
 UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 QUANTITY = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
 
+# Smallest and largest value of C's types; what is not known here is left to the core.
+BITS = (8, 16, 32, 64, 128)
+BOUNDS = {"bool": (0, 1)} | {f"u{bits}": (0, 2**bits - 1) for bits in BITS}
+BOUNDS |= {f"s{bits}": (-(2**bits) // 2, 2**bits // 2 - 1) for bits in BITS}
+
 Value = int | float | str
 
 
@@ -34,12 +39,12 @@ def parse_assignments(place: str, texts: Iterable[str]) -> dict[str, str]:
     """`NAME=VALUE` texts as a mapping; a name given twice is an error, not a silent choice."""
     values: dict[str, str] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip() or not value.strip():
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not name or not value:
             raise BadValue(place, text, "is not NAME=VALUE")
-        if name.strip() in values:
-            raise BadValue(place, text, f"sets {name.strip()!r} for the second time")
-        values[name.strip()] = value.strip()
+        if name in values:
+            raise BadValue(place, text, f"sets {name!r} for the second time")
+        values[name] = value
     return values
 
 
@@ -69,9 +74,8 @@ def parse_vary(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 
 def parse_values(place: str, text: str) -> tuple[Value, ...]:
     """The values of one varied parameter, in the order given; none twice."""
-    if ".." in text:
-        return distinct_values(place, _range_texts(place, text))
-    texts = [item.strip() for item in text.split(",")]
+    parts = _range_texts(place, text) if ".." in text else text.split(",")
+    texts = [part.strip() for part in parts]
     if not all(texts):
         raise BadValue(place, text, "holds an empty value", "write a,b,c or a..b:step")
     return distinct_values(place, texts)
@@ -147,11 +151,11 @@ def whole_ns(place: str, text: str, duration_ns: Decimal) -> int:
 def parse_tunable(place: str, name: str, kind: str, text: str) -> int:
     """The value of one tunable; `kind` is its C type: bool, u8 ... u64, s8 ... s64.
 
-    A text with a unit of time is converted to the unit that the tunable's own name ends in
-    (`_us`, `_ms`); without one it is nanoseconds, as everywhere in the kernel. Raises BadValue if
-    the text is no value, or does not fit the type.
+    A text with a unit of time is converted to the unit that the tunable's own name ends in (`_us`,
+    `_ms`); without one it is nanoseconds, as everywhere in the kernel. Raises BadValue if the text
+    is no value, or does not fit the type.
     """
-    low, high = _bounds(kind)
+    low, high = BOUNDS.get(kind.lstrip("_"), BOUNDS["s128"])
     word = text.strip().lower()
     quantity = QUANTITY.fullmatch({"true": "1", "false": "0"}.get(word, text.strip()))
     if not quantity or quantity["unit"] not in ("", *UNIT_NS):
@@ -164,15 +168,6 @@ def parse_tunable(place: str, name: str, kind: str, text: str) -> int:
     if not low <= number <= high:
         raise BadValue(place, text, f"does not fit {name} ({kind}: {low} to {high})")
     return int(number)
-
-
-def _bounds(kind: str) -> tuple[int, int]:
-    """Smallest and largest value of a C type; a type not known here is left to the core."""
-    sized = re.fullmatch(r"_*([us])(8|16|32|64)", kind)
-    if kind == "bool":
-        return 0, 1
-    signed, bits = (sized[1] == "s", int(sized[2])) if sized else (True, 128)
-    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
 
 # ---- tables of TOML files ------------------------------------------------------------------------
