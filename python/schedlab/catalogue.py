@@ -51,10 +51,8 @@ OWN_SCHEDULER = re.compile(r"(.*)@kernel(?::([^/]*))?")
 
 
 def data_directory() -> Path:
-    """The directory that holds policies/, machines/, workloads/, and what else is shipped.
-
-    Raises SchedlabError if neither the package nor its source checkout has them.
-    """
+    """The directory that holds policies/, machines/, workloads/, and what else is shipped. Raises
+    SchedlabError if neither the package nor its source checkout has them."""
     # In a checkout the files at its root are the ones people edit; a build may leave copies.
     candidates = (PACKAGE.parents[1], PACKAGE / "data")
     for candidate in candidates:
@@ -102,11 +100,8 @@ def is_path(shelf: Shelf, text: str) -> bool:
 
 
 def find(shelf: Shelf, text: str) -> Path:
-    """The absolute path that a name or a path stands for.
-
-    Raises UnknownName if it is a name and not on the shelf; SchedlabError if it is a path and no
-    file is there, too large a one, or one whose name ends otherwise.
-    """
+    """The absolute path that a name or a path stands for. Raises UnknownName if no such name is on
+    the shelf; SchedlabError if the file is none, too large, or its name ends otherwise."""
     known = names(shelf)
     what, a_name = f"{shelf.kind} file {text!r}", f"a name: {', '.join(known)}"
     if is_path(shelf, text):
@@ -125,11 +120,8 @@ def find(shelf: Shelf, text: str) -> Path:
 
 
 def split_set(text: str) -> tuple[str, str | None]:
-    """A policy's name or path, and the set that is named after an "@", None if there is none.
-
-    A path may have an "@" of its own: what follows the last one is a set only if nothing in it
-    belongs to a path.
-    """
+    """A policy's name or path, and the set that is named after an "@", None if there is none. A
+    path may have an "@" of its own: what follows is a set only if none of it belongs to a path."""
     policy, at, name = text.rpartition("@")
     if not at or "/" in name or name.endswith((POLICIES.suffix, BUILT_SUFFIX)):
         return text, None
@@ -156,9 +148,7 @@ def is_built(path: str | Path) -> bool:
 
 def own_scheduler(text: str) -> tuple[str, str | None] | None:
     """`eevdf@kernel:6.12` as ("eevdf", "6.12"), `eevdf@kernel` as ("eevdf", None); else None.
-
-    Raises BadValue if there is a colon and no kernel after it.
-    """
+    Raises BadValue if there is a colon and no kernel after it."""
     found = OWN_SCHEDULER.fullmatch(text)
     if found is None:
         return None
@@ -173,10 +163,8 @@ def own_scheduler(text: str) -> tuple[str, str | None] | None:
 
 
 def with_set(text: str) -> str:
-    """A policy with the set that it means: `cfs` is `cfs@6.1`, whose file of sets says so.
-
-    What names a set is as it is, and so is what has no such file, or none that says one.
-    """
+    """A policy with the set that it means: `cfs` is `cfs@6.1`, whose file of sets says so. What
+    names a set is as it is, and so is what has no such file, or none that says one."""
     policy, name = split_set(text)
     if name is not None:
         return text
@@ -199,11 +187,8 @@ def _sets(policy: Path, name: str) -> dict[str, Any]:
 
 
 def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
-    """The C file that a name or a path stands for, and the set that it means.
-
-    `literally`, a name alone means no set, and so what the file itself says. Raises as `find`, and
-    BadValue if the text means a kernel's own scheduler.
-    """
+    """The C file that a name or a path stands for, and the set that it means: `literally`, a name
+    alone means none. Raises as `find`, and BadValue for a kernel's own scheduler."""
     if own_scheduler(text) is not None:
         why = "is a real kernel's own scheduler, and not a policy"
         hint = "it is for `run` and `compare` with --on vm; `schedlab list policies` names policies"
@@ -213,10 +198,8 @@ def find_policy(text: str, literally: bool = False) -> tuple[Path, str | None]:
 
 
 def values_of_set(policy, name: str | None) -> dict[str, int]:
-    """Tunables, and their values, that a set of a compiled policy settles; none for no set.
-
-    Raises SchedlabError if the policy has no such set; UnknownName where it has others.
-    """
+    """Tunables, and their values, that a set of a compiled policy settles; none for no set. Raises
+    SchedlabError if the policy has no such set, which is UnknownName where it has others."""
     if name is None:
         return {}
     known = {found["name"]: found["tunables"] for found in policy.sets}
@@ -234,10 +217,8 @@ def values_of_set(policy, name: str | None) -> dict[str, int]:
 
 
 def native() -> ModuleType:
-    """The compiled core, imported on demand, so that `--help` works without it.
-
-    Raises NativeMissing if it was not built, or does not load on this system.
-    """
+    """The compiled core, imported on demand, so that `--help` works without it. Raises
+    NativeMissing if it was not built, or does not load on this system."""
     try:
         from schedlab import _native
     except ImportError as error:
@@ -249,11 +230,9 @@ def native() -> ModuleType:
 
 
 def core_version() -> str:
-    """What results depend on beside the inputs: equal versions simulate equally.
-
-    A released core is known by its number. One built in a source checkout changes under the same
-    number, so there the digest of its file is added, lest results of an older build be reused.
-    """
+    """What results depend on beside the inputs: equal versions simulate equally."""
+    # In a source checkout a core changes under the same number, so that results of an older build
+    # would be taken for its own.
     core = native()
     if data_directory() == PACKAGE / "data":
         return core.version()
@@ -296,10 +275,8 @@ def load_workload(path: str | Path, parameters: dict[str, str]):
 
 
 def policy_rows(broken: Callable[[Exception], None]) -> list[dict]:
-    """Every shipped policy: name, idea, source, tunables with what its name alone means, sets.
-
-    One that cannot be compiled is left out, and `broken` is told why.
-    """
+    """Every shipped policy: name, idea, source, tunables with what its name alone means, sets. One
+    that cannot be compiled is left out, and `broken` is told why."""
     rows = []
     for name, path in names(POLICIES).items():
         try:

@@ -1,8 +1,7 @@
 """What a user can meet and mend: every error carries the bad value, its place and a way out.
 
 `str(error)` is one complete sentence or more for people; `error.hint` is a way out, or None.
-Errors of the Rust core (`schedlab._native.NativeError`) are complete messages already and are
-not wrapped.
+Errors of the Rust core (`schedlab._native.NativeError`) are complete already and not wrapped.
 """
 
 # ruff: noqa: N818 - as everywhere in this project, a name says what is wrong.

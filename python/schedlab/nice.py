@@ -1,7 +1,4 @@
-"""What nice values promise: the weight of each, and the shares of CPU time that weights give.
-
-Pure functions of numbers.
-"""
+"""What nice values promise: the weight of each, and the shares of CPU time that weights give."""
 
 from collections.abc import Sequence
 

@@ -62,12 +62,9 @@ def output(
     cpu: int | None = None,
     memory_bytes: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """What a program answered, in the language of C, and with nothing to read.
-
-    It is kept on `cpu`, and gets no more than `memory_bytes` of memory. Its exit code may be any.
-    Raises SchedlabError if it cannot be started, or takes longer.
-    """
-
+    """What a program answered, in the language of C and with nothing to read, kept on `cpu` and
+    below `memory_bytes`. Its exit code may be any. Raises SchedlabError if it cannot be started, or
+    takes longer."""
     # A limit that the user has set may be lower; none is -1.
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
 

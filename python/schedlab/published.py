@@ -1,7 +1,5 @@
-"""What others published, as it was printed, and what is known to be wrong with it.
-
-Nothing here corrects a figure: `errata.csv` says what contradicts its own table, and what follows
-instead.
+"""What others published, as it was printed, and what is known to be wrong with it: nothing here
+corrects a figure, `errata.csv` says what contradicts its own table, and what follows instead.
 """
 
 from dataclasses import dataclass, fields
@@ -64,10 +62,8 @@ class Original:
 
 
 def rows(table: str) -> list[dict[str, str]]:
-    """The rows of a published table by its name, such as `seed004_means`.
-
-    Raises UnknownName if there is no such table, SchedlabError if it cannot be read.
-    """
+    """The rows of a published table by its name, such as `seed004_means`. Raises UnknownName if
+    there is no such table, SchedlabError if it cannot be read."""
     path = catalogue.find(catalogue.PUBLISHED, table)
     return user_file.csv_rows(f"published table {path}", path)
 
@@ -87,10 +83,8 @@ def _fields(kind: type, row: dict[str, str]) -> dict[str, str]:
 
 
 def original(name: str) -> Original:
-    """The original with this name, or that one of the published tables of this name belongs to.
-
-    Raises UnknownName if it is neither; suggests names spelled alike.
-    """
+    """The original with this name, or that one of the published tables of this name belongs to;
+    raises UnknownName if it is neither."""
     every = originals()
     for one in every:
         if name == one.name or name in one.tables.split():

@@ -64,11 +64,8 @@ def what_it_is(path: Path) -> str | None:
 def refuse_unfit(
     what: str, path: Path, bytes_max: int, hint: str | None = None, is_empty_unfit: bool = False
 ) -> None:
-    """Refuses what is no file or too large; `what` begins the sentence, the path included.
-
-    `is_empty_unfit` is for what the core reads: some files of the kernel's have no size, and wait
-    for more when they are read.
-    """
+    """Refuses what is no file or too large; `what` begins the sentence, the path included. For what
+    the core reads `is_empty_unfit`: some of the kernel's files have no size, and never end."""
     wrong = what_it_is(path)
     if wrong is not None:
         raise SchedlabError(f"{what} {wrong}", hint or "give the path of a file that is there")

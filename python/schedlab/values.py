@@ -49,10 +49,8 @@ def parse_assignments(place: str, texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_set(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """`policy.tunable=value` texts as label -> tunable -> text; label "" where none is named.
-
-    A tunable without a policy is that of the only policy, so it must not be set for one too.
-    """
+    """`policy.tunable=value` texts as label -> tunable -> text. A tunable without a policy, under
+    the label "", is that of the only one, so it must not be set for one too."""
     settings: dict[str, dict[str, str]] = {}
     for name, value in parse_assignments("--set", texts).items():
         label, _, tunable = name.rpartition(".")
@@ -149,7 +147,7 @@ def whole_ns(place: str, text: str, duration_ns: Decimal) -> int:
 
 
 def parse_tunable(place: str, name: str, kind: str, text: str) -> int:
-    """The value of one tunable; `kind` is its C type: bool, u8 ... u64, s8 ... s64.
+    """The value of one tunable, whose C type is `kind`: bool, u8 ... u64, s8 ... s64.
 
     A text with a unit of time is converted to the unit that the tunable's own name ends in (`_us`,
     `_ms`); without one it is nanoseconds, as everywhere in the kernel. Raises BadValue if the text

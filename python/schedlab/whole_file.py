@@ -9,10 +9,8 @@ from schedlab.errors import SchedlabError
 
 
 def write(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Writes bytes, or a text as UTF-8; readers of `path` see the old file or the whole new one.
-
-    A link stays, and leads to the new one. Raises OSError if the file cannot be written.
-    """
+    """Writes bytes, or a text as UTF-8; readers of `path` see the old file or the whole new one. A
+    link stays, and leads to the new one. Raises OSError if the file cannot be written."""
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:

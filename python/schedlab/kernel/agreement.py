@@ -80,11 +80,8 @@ class Agreement:
 
 
 def compare(simulated: Arm, played: Arm, *, is_stopped: bool) -> Agreement:
-    """Aligns what simulator and kernel decided; O(decisions of both).
-
-    Where the workload `is_stopped` at a time, the last decisions of the faster arm have no
-    counterpart; else both must end with the same number of decisions.
-    """
+    """Aligns what simulator and kernel decided. Where the workload `is_stopped` at a time, the last
+    decisions of the faster arm have no counterpart; else both must end with equally many."""
     ours, theirs = decisions(simulated), decisions(played)
     pairs = zip(ours, theirs, strict=False)
     differs_at = next((at for at, (a, b) in enumerate(pairs) if not a.agrees_with(b)), None)

@@ -59,8 +59,7 @@ def object_of(source: Path, tell: Callable[[str], None] = print_note) -> Path:
     """The BPF object of a policy's C file, built if the cache does not have it; an object itself.
 
     When it is built, `tell` is given clang's warnings of a user's own file. Raises SchedlabError if
-    there is no clang of version 19 or later, the policy does not compile (with the compiler's own
-    words), or the cache cannot be written.
+    there is no clang that is new enough, it refuses the policy, or the cache cannot be written.
     """
     if catalogue.is_built(source):
         return source

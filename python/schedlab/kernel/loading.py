@@ -42,11 +42,8 @@ def sched_ext(sys: Path = Path("/sys")) -> SchedExt | None:
 
 
 def require_kernel(sys: Path = Path("/sys"), command: Sequence[str] | None = None) -> None:
-    """Refuses where no policy can be loaded, before anything is built.
-
-    `command` is what sudo may be given. Raises SchedlabError if the running kernel has no
-    sched_ext, we are not root, or a scheduler is attached.
-    """
+    """Raises SchedlabError if the running kernel has no sched_ext, we are not root, or a scheduler
+    is attached. `command` is what sudo may be given."""
     now = sched_ext(sys)
     if now is None:
         raise SchedlabError(

@@ -81,10 +81,8 @@ class Platform:
 
 
 def platform_of(record: Mapping, cpus: str, deterministic: bool) -> Platform:
-    """The platform of this machine's QEMU and a kernel, by its record in the cache.
-
-    Raises SchedlabError or NativeError if there is no QEMU or no guest program.
-    """
+    """The platform of this machine's QEMU and a kernel, by its record in the cache. Raises
+    SchedlabError or NativeError if there is no QEMU or no guest program."""
     native, kernel = catalogue.native(), kernel_of(record)
     try:
         qemu = native.find_qemu()["version"]

@@ -57,11 +57,8 @@ class ScenarioAgreement:
 def judge(
     source: Path, paths: Sequence[Path], kernel: str | None = None, set_name: str | None = None
 ) -> Iterator[ScenarioAgreement]:
-    """Plays and simulates scenarios under the policy of a C file; one boot plays all.
-
-    `set_name` is one of its tunable sets. Raises SchedlabError if a scenario could not be played to
-    its end, or the policy did not survive it.
-    """
+    """Plays, in one boot, and simulates scenarios under the policy of a C file, with one of its
+    tunable sets. Raises SchedlabError if one could not be played, or the policy did not survive."""
     policy = catalogue.load_policy(source)
     values = catalogue.values_of_set(policy, set_name)
     label = policy.name if set_name is None else f"{policy.name}@{set_name}"

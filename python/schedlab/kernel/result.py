@@ -79,11 +79,8 @@ def printed(records: Sequence[Mapping]) -> list[str]:
 
 
 def failure(kind: str, message: str, hint: str = "", evidence: str = "") -> dict:
-    """The result of a run without metrics.
-
-    What the kernel says of a policy repeats and has a digest, so it is kept in a store; where the
-    machine itself died there is none, and the run is tried again.
-    """
+    """The result of a run without metrics. What the kernel says of a policy repeats and has a
+    digest, so it is kept in a store; where the machine itself died, the run is tried again."""
     repeats = kind in ("refused", "ejected", "time_limit")
     error = {"kind": kind, "message": message, "hint": hint}
     error |= {"evidence": evidence[-EVIDENCE_CHARACTERS_MAX:], "pid": None, "task": None}
@@ -144,9 +141,8 @@ def _metrics(played: Mapping, schedule: Mapping | None, timeline: bool) -> dict:
 
 
 def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:
-    """Jain's index of CPU time a second of life and weight: 1 is even, 1/n one task taking all.
-
-    The formula, and the reading of it, are the simulator's; 1 if nothing ran.
+    """Jain's index of CPU time a second of life and weight: 1 is even, and if nothing ran; 1/n is
+    one task taking all. The formula, and the reading of it, are the simulator's.
 
     Source: R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for
     resource allocation in shared computer systems", DEC-TR-301, 1984.

@@ -43,11 +43,8 @@ DEATH = re.compile(r"BUG: |Oops: |PANIC: |general protection fault|Kernel panic 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a boot may take, in seconds of this machine's clock.
-
-    `boot_s` is from power on to the guest's first line, `wall_s` to the end, `quiet_s` from one
-    line to the next.
-    """
+    """How long a boot may take, in seconds of this machine's clock: from power on to the guest's
+    first line, from power on to the end, and from one line to the next."""
 
     boot_s: float = 600.0
     wall_s: float = 600.0
@@ -220,12 +217,9 @@ def boot(
     tell_stage: Callable[[str], None] | None = None,
     **machine,
 ) -> Boot:
-    """Starts a kernel of the cache with an initramfs; `machine` is what else `_native.boot` takes.
-
-    `job` and `policy` are initramfs that a guest of ours gets once it has booted, see `start`.
-    `tell_stage` is as in `Boot`. Raises NativeError if there is no such kernel, no QEMU, or a value
-    cannot be used.
-    """
+    """Starts a kernel of the cache with an initramfs; `machine` is what else `_native.boot` takes,
+    which also raises the errors. `job` and `policy` are initramfs that a guest of ours gets once it
+    has booted, see `start`; `tell_stage` is as in `Boot`."""
     limits = limits or Limits()
     machine |= {"boot_limit_s": limits.boot_s, "wall_limit_s": limits.wall_s}
     given = (str(catalogue.kernels_directory()), kernel, files, job, policy)
