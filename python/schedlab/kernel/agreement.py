@@ -53,8 +53,8 @@ class Decision:
 
     def agrees_with(self, other: "Decision") -> bool:
         """Whether the same task was chosen after the same kind of leaving."""
-        is_same_end = self.left == other.left or UNKNOWN in (self.left, other.left)
-        return self.chosen == other.chosen and is_same_end
+        lefts = {self.left, other.left}
+        return self.chosen == other.chosen and (len(lefts) == 1 or UNKNOWN in lefts)
 
 
 @dataclass(frozen=True)

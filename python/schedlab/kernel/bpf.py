@@ -44,9 +44,8 @@ class Clang:
 
 def find_clang() -> Clang | None:
     """The oldest clang that is new enough, as that is what the policies were tried with."""
-    for name in (*(f"clang-{n}" for n in range(CLANG_OLDEST, CLANG_NEWEST_TRIED)), "clang"):
-        if shutil.which(name) is None:
-            continue
+    names = (*(f"clang-{number}" for number in range(CLANG_OLDEST, CLANG_NEWEST_TRIED)), "clang")
+    for name in filter(shutil.which, names):
         answer = programs.output([name, "--version"], PROGRAM_TIMEOUT_S).stdout
         said = answer.decode(errors="replace").partition("\n")[0]
         version = re.search(r"version (\d+)", said)

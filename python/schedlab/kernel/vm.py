@@ -76,15 +76,13 @@ class Boot(contextlib.AbstractContextManager):
     """One boot: iterate over it for the guest's lines, then see how it ended.
 
     `start_again` starts such a machine once more; None where that would end the same way.
-    `tell_stage` is told now and then how far the machine is: "booting", "saving", "restoring" or
-    "working". `quiet_s` is as in `Limits`.
+    `tell_stage` is told now and then how far it is: "booting", "saving", "restoring" or "working".
 
-    Once it has ended, `end` is "powered_off", "panicked", "boot_timed_out", "not_restored",
-    "timed_out", "flooded" or "qemu_failed", `message` the same in words, and `console` the last of
-    what the kernel wrote there: the evidence. `booted_after_ns` is the time on this machine's clock
-    from power on to the first line. `failed_start` is how a first machine ended that said nothing,
-    with the last of its console, else empty. `boot` is which boot it went on from: equal for all
-    that do; empty for a guest that is not ours.
+    Once it has ended, `end` is a word of `_native.Vm.next`, `message` the same in words, `console`
+    the last of what the kernel wrote there, and `booted_after_ns` the time from power on to the
+    first line. `failed_start` is how a first machine ended that said nothing, with the last of its
+    console. `boot` is which boot it went on from, equal for all that do; empty for a guest that is
+    not ours.
     """
 
     machine: object
@@ -127,10 +125,9 @@ class Boot(contextlib.AbstractContextManager):
 
     def _starts_again(self, end: str, message: str) -> bool:
         """Whether another machine replaces one that ended without a word, which is tried once."""
-        if end not in TRIED_AGAIN or self.lines or self.start_again is None:
-            return False
         # Whatever cannot be restored is gone, so this comes to an end.
-        if self.failed_start and end != "not_restored":
+        is_second = bool(self.failed_start) and end != "not_restored"
+        if end not in TRIED_AGAIN or self.lines or self.start_again is None or is_second:
             return False
         told = [self.failed_start, message, *evidence(self.machine.console_tail())]
         self.failed_start = "\n  ".join(filter(None, told))
