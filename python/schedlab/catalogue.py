@@ -1,8 +1,8 @@
 """Finds what schedlab ships, by name: policies, machines, workloads, and the other shelves.
 
-An installed package carries them in `schedlab/data`; a source checkout has them at its root. A
-text with a "/" or with the file's ending is a path and used as it is, so a user's own file works
-wherever a name does. After either, `@SET` names one of the policy's tunable sets.
+An installed package has them in `schedlab/data`, a source checkout at its root. A text with a "/"
+or the file's ending is a path, so that a user's own file works wherever a name does. After either,
+`@SET` names one of the policy's tunable sets.
 """
 
 import contextlib

@@ -29,11 +29,11 @@ class Erratum:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A row of `originals.csv`: a published table, or several that belong together.
+    """A row of `originals.csv`: a published table, or several, whose names have blanks between them.
 
-    `tables` are their names, with blanks between them. `experiment` simulates it; `verb` is another
-    that answers it, `RACE` or `SIZE`. `suite` and `benchmark` measure it on a machine;
-    `not_simulated` is why nothing simulates it. What there is not is empty.
+    `experiment` simulates it; `verb` is another that answers it, `RACE` or `SIZE`. `suite` and
+    `benchmark` measure it on a machine. `not_simulated` is why nothing simulates it. What there is
+    not is empty.
     """
 
     name: str

@@ -1,9 +1,8 @@
 """The way out to people: what files, programs and policies say is shown, and never obeyed.
 
-A terminal obeys what it is sent: escape sequences move the cursor, change the window's title, fill
-the clipboard. Names, excerpts of files and messages of compilers may hold some. So whatever is
-printed goes through `Stream`, which writes such characters out, as in `\\x1b`; new lines and tabs
-stay. Only what schedlab itself draws, colours and progress, is written as it is, by `write_own`.
+A terminal obeys the escape sequences that names, excerpts of files and messages of compilers may
+hold. So whatever is printed goes through `Stream`, which writes such characters out, as in `\\x1b`.
+Only what schedlab itself draws, colours and progress, is written as it is, by `write_own`.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Files that users name: what each is, and never more of one than a bound.
 
-A name may lead to a pipe that nobody writes into, to a device that never ends, to a file larger
-than memory, or to a text nested too deeply for whoever reads it. Whoever reads what a user names
-does so here, or asks here first; what is refused, by a SchedlabError, is called what it is.
+A name may lead to a pipe that nobody writes into, a device that never ends, a file larger than
+memory, or a text nested too deeply for its parser. Whoever reads what a user names does so here, or
+asks here first. What is refused is called what it is, by a SchedlabError.
 """
 
 import csv

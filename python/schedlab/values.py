@@ -1,8 +1,7 @@
 """Texts of options and files as values: numbers, times, ranges, tunables; and tables of TOML.
 
-`Table` reads a table strictly: what it does not say in the right words is an error that names the
-file, the place, the value and a way out, because a misspelt key would otherwise change what is
-done without a word.
+`Table` reads strictly: a misspelt key would otherwise change what is done without a word. An error
+names the file, the place, the value and a way out.
 """
 
 import re

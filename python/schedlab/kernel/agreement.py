@@ -1,10 +1,9 @@
 """Whether simulator and kernel decide alike: two timelines become two lists of decisions, and the
 first decision in which they differ is shown with what both knew.
 
-Pure functions. A timeline is what the simulator and the recorder of `schedlab-guest` both give:
-stays `[from_ns, to_ns, cpu, pid]` and wake-ups `[at_ns, pid, cpu, is_new]`, a pid being the task's
-number plus 1. Times need not be equal, because the machine under a kernel has its own costs; the
-order must be. One CPU only: on several, a virtual machine's clock interleaves CPUs too coarsely.
+A timeline has stays `[from_ns, to_ns, cpu, pid]` and wake-ups `[at_ns, pid, cpu, is_new]`, a pid
+being the task's number plus 1. Times may differ, as a real machine has costs of its own; the order
+may not. One CPU only: on several, a virtual machine's clock interleaves CPUs too coarsely.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,5 @@
-"""Builds a policy as a BPF object for the kernel.
-
-The simulator's build of the same file is in the core. Objects are kept in the user's cache under
-the digest of all that went into them, and appear there whole or not at all.
+"""Builds a policy as a BPF object for the kernel; the core builds it for the simulator. Objects are
+kept in the user's cache under the digest of all that went into them, whole or not at all.
 """
 
 import hashlib
@@ -117,8 +115,7 @@ def _folders(source: Path) -> tuple[tuple[str, str], ...]:
     """What folders are called in an object, so that it is the same wherever a checkout lies.
 
     Its bytes are part of a deterministic machine: with a longer path all times are others. It
-    quotes the source's lines, which clang reads by the short name; those of headers are left out,
-    as they are there for shipped policies only.
+    quotes lines of the source, which clang reads by the short name, and none of headers.
     """
     return (f"{catalogue.include_directory()}/", "scx-include/"), (f"{source.parent}/", "")
 

@@ -1,8 +1,7 @@
 """What `--on vm` means: a kernel of the user's cache, and the virtual machine it is booted in.
 
 A platform is all that a measurement depends on beside policy, workload and seed. It is looked up
-once, before anything is booted, so that what is missing is found while it costs nothing. Kernels
-are kept uncompressed, each with a record of what it is; crates/kernel/src/kernels.rs does that.
+before anything is booted. The core (crates/kernel/src/kernels.rs) keeps kernels and their records.
 """
 
 import dataclasses

@@ -1,8 +1,6 @@
-"""The kernel's arm of `schedlab agree`: does the simulator decide as a real kernel does?
-
-The referee is a real kernel on one virtual CPU whose clock counts instructions, so that every boot
-gives the same schedule to the nanosecond. It plays each scenario under the policy; the simulator
-runs the same file on the machine `referee`; `agreement` compares what they decided.
+"""`schedlab agree`: does the simulator decide as a real kernel does? The referee is one on a single
+virtual CPU whose clock counts instructions: every boot gives the same schedule to the nanosecond.
+It plays what the simulator runs on the machine `referee`; `agreement` compares the decisions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
-"""From what a guest told of a run to a result as simulations have it.
-
-Pure: records in, one mapping out, whose keys are those of docs/reference/result.md. What a real
-kernel does not tell is None, never a guess.
+"""From what a guest told of a run to a result as simulations have it, by the keys of
+docs/reference/result.md. What a real kernel does not tell is None, never a guess.
 """
 
 import contextlib
