@@ -118,7 +118,7 @@ UNSAFE_FILES = (
 LEAVES = {
     "errors": set(),
     "shown": set(),
-    "user_file": {"errors", "whole_file"},
+    "user_file": {"errors"},
     "digests": set(),
     "nice": set(),
     "values": {"errors"},

@@ -29,7 +29,7 @@ class Erratum:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A row of `originals.csv`: a published table, or several, whose names have blanks between them.
+    """A row of `originals.csv`: a published table, or several: their names with blanks between.
 
     `experiment` simulates it; `verb` is another that answers it, `RACE` or `SIZE`. `suite` and
     `benchmark` measure it on a machine. `not_simulated` is why nothing simulates it. What there is

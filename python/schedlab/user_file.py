@@ -18,7 +18,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from schedlab import whole_file
 from schedlab.errors import SchedlabError
 
 # What people write, and what programs make: traces, kernels, shared objects.
@@ -87,7 +86,7 @@ def read(what: str, path: Path, bytes_max: int) -> bytes:
     """The bytes of a file; refuses what cannot be read, or has no end as some of the kernel's."""
     refuse_unfit(what, path, bytes_max)
     content = bytearray()
-    with whole_file.named_errors(what, "give the path of a file that can be", "read"):
+    try:
         # What is no file by now must not be waited for.
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(number, "rb", buffering=0) as file:
@@ -99,6 +98,9 @@ def read(what: str, path: Path, bytes_max: int) -> bytes:
                 if not part:
                     break
                 content += part
+    except OSError as error:
+        way_out = "give the path of a file that can be"
+        raise SchedlabError(f"{what} cannot be read: {error.strerror}", way_out) from error
     _refuse_large(what, len(content), bytes_max)
     return bytes(content)
 
@@ -187,7 +189,7 @@ def refuse_unwritable(path: Path, store: Path) -> None:
     directory = Path(os.path.realpath(path)).parent if path.is_symlink() else path.absolute().parent
     if not directory.is_dir():
         raise SchedlabError(f"report {path}: there is no directory {directory}", "make it first")
-    with whole_file.named_errors(f"report {path}", "name a file in a writable directory"):
+    try:
         is_store = path.exists() and store.exists() and path.samefile(store)
         kept = Path(os.path.realpath(store))
         # Files beside the store begin with its name, or with a dot and its name.
@@ -199,3 +201,6 @@ def refuse_unwritable(path: Path, store: Path) -> None:
             raise PermissionError(0, "it may only be read")
         with tempfile.NamedTemporaryFile(dir=directory):
             pass
+    except OSError as error:
+        hint = "name a file in a writable directory"
+        raise SchedlabError(f"report {path} cannot be written: {error.strerror}", hint) from error

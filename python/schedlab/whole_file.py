@@ -25,9 +25,9 @@ def write(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 @contextlib.contextmanager
-def named_errors(what: str, hint: str, done: str = "written") -> Iterator[None]:
-    """In it an error of the system becomes a SchedlabError: `what` cannot be `done`."""
+def named_errors(what: str, hint: str) -> Iterator[None]:
+    """A context in which the system's errors become a SchedlabError: `what` cannot be written."""
     try:
         yield
     except OSError as error:
-        raise SchedlabError(f"{what} cannot be {done}: {error.strerror}", hint) from error
+        raise SchedlabError(f"{what} cannot be written: {error.strerror}", hint) from error

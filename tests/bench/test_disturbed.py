@@ -16,7 +16,7 @@ from schedlab.bench import policies as bench_policies
 from schedlab.bench.work import RunHere
 from schedlab.commands.bench import bench_verb
 from schedlab.errors import SchedlabError
-from schedlab.kernel import loading
+from schedlab.kernel import loading, sched_ext
 
 SEED = 20260411
 ONE = """
@@ -174,7 +174,7 @@ def test_nobody_else_measures_until_the_tables_are_computed(gated, monkeypatch, 
 
 def test_who_may_load_no_policy_is_told_the_whole_command(tmp_path, monkeypatch):
     (tmp_path / "tiny.toml").write_text(ONE)
-    monkeypatch.setattr(loading, "sched_ext", lambda *_: loading.SchedExt("disabled", ""))
+    monkeypatch.setattr(sched_ext, "sched_ext", lambda *_: sched_ext.SchedExt("disabled", ""))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     words = ["tiny.toml", "--policies", "bfs,kernel", "--label", "two words"]
     monkeypatch.setattr(sys, "argv", ["bin/schedlab", "bench", *words])

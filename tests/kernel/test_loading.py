@@ -22,6 +22,7 @@ from schedlab import catalogue, programs
 from schedlab.commands import load
 from schedlab.errors import SchedlabError
 from schedlab.kernel import bpf, loading, obstacles, vm
+from schedlab.kernel import sched_ext as kernel_sched_ext
 from schedlab.kernel.platform import present
 
 pytestmark = pytest.mark.qemu
@@ -385,7 +386,7 @@ def test_who_is_not_root_is_told_the_command_that_works(told):
 # ---- without a machine --------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(loading.sched_ext() is not None, reason="this kernel has sched_ext")
+@pytest.mark.skipif(kernel_sched_ext.sched_ext() is not None, reason="this kernel has sched_ext")
 def test_a_kernel_without_sched_ext_is_refused_before_anything_is_built(command, environment):
     environment |= {"PATH": "", "SCHEDLAB_GUEST": "/nowhere"}
     done = command("load", "fifo")

@@ -22,7 +22,7 @@ from typing import Any
 from schedlab import programs
 from schedlab.digests import timestamp
 from schedlab.errors import SchedlabError
-from schedlab.kernel.loading import sched_ext
+from schedlab.kernel.sched_ext import sched_ext
 
 ROOT = Path("/")
 CPU_FOLDER = "sys/devices/system/cpu"

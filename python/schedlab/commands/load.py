@@ -13,8 +13,8 @@ import click
 from schedlab import programs
 from schedlab.commands import options
 from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
-from schedlab.kernel import result
-from schedlab.kernel.loading import STOP_WAIT_S, object_of, require_kernel, sched_ext
+from schedlab.kernel import result, sched_ext
+from schedlab.kernel.loading import STOP_WAIT_S, object_of, require_kernel
 from schedlab.shown import in_json, print_note
 from schedlab.values import parse_set, parse_tunable
 
@@ -188,7 +188,7 @@ def _tell_error(message: str, hint: str) -> None:
 
 def _scheduler_now() -> str:
     """Who schedules this machine, as the kernel says at this moment."""
-    now = sched_ext()
+    now = sched_ext.sched_ext()
     if now is None or now.state == "disabled":
         return "The kernel's own scheduler is in charge"
     return f"sched_ext is {now.state}: {now.ops or 'a policy'} may still be in charge"

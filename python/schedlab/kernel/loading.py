@@ -4,47 +4,25 @@
 guest, and with it the policy, when the process that started it dies.
 """
 
-import contextlib
 import os
 import platform
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, SchedlabError
-from schedlab.kernel import bpf
+from schedlab.kernel import bpf, sched_ext
 
 OBJECT_SUFFIX = ".o"
 # The kernel may take this long to take every task from a policy, and some time to tell.
 STOP_WAIT_S = 35.0
 
 
-@dataclass(frozen=True)
-class SchedExt:
-    """sched_ext of a kernel: its state, and the name of the scheduler that is attached."""
-
-    state: str
-    ops: str
-
-
-def sched_ext(sys: Path = Path("/sys")) -> SchedExt | None:
-    """What the running kernel tells under `sys`; None if it has no sched_ext."""
-    directory, ops = sys / "kernel/sched_ext", ""
-    try:
-        state = (directory / "state").read_text("utf-8").strip()
-    except OSError:
-        return None
-    with contextlib.suppress(OSError):
-        ops = (directory / "root/ops").read_text("utf-8").strip()
-    return SchedExt(state, ops)
-
-
 def require_kernel(sys: Path = Path("/sys"), command: Sequence[str] | None = None) -> None:
     """Raises SchedlabError if the running kernel has no sched_ext, we are not root, or a scheduler
     is attached. `command` is what sudo may be given."""
-    now = sched_ext(sys)
+    now = sched_ext.sched_ext(sys)
     if now is None:
         raise SchedlabError(
             f"the running kernel, Linux {platform.release()}, has no sched_ext",

@@ -11,8 +11,8 @@ from pathlib import Path
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
 from schedlab.kernel import bpf
-from schedlab.kernel.loading import sched_ext
 from schedlab.kernel.platform import damaged, present
+from schedlab.kernel.sched_ext import sched_ext
 
 PROGRAM_TIMEOUT_S = 10
 LIBRARY_ROOTS = tuple(Path(path) for path in ("/usr/lib", "/usr/lib64", "/usr/local/lib"))
