@@ -231,6 +231,8 @@ def test_only_what_is_missing_is_fetched():
     assert platform.missing(wanted, [old]) == ["6.1", "newest"]
     assert platform.missing(wanted, [old, broken]) == ["6.1", "newest"]
     assert platform.missing(wanted, [old, new]) == ["6.1"]
+    candidate = {"name": "6.12-rc3", "release": "6.12-rc3", "sched_ext": "sound"}
+    assert platform.missing(wanted, [candidate]) == wanted
 
 
 @pytest.mark.parametrize("series", ["6", "newst", "6x.1", "../x"])
@@ -317,6 +319,17 @@ def test_doctor_fails_where_not_even_the_simulator_works(command, environment):
     told = command("doctor")
     assert told.returncode == 1
     assert "no no-such-compiler on PATH" in told.stdout
+
+
+def test_doctor_fails_where_the_compiler_cannot_be_run(command, environment, tmp_path):
+    (tmp_path / "compiler").write_text("no program")
+    (tmp_path / "compiler").chmod(0o755)
+    environment["CC"] = str(tmp_path / "compiler")
+    told = command("doctor", "--json")
+    assert told.returncode == 1
+    found = {finding["what"]: finding for finding in json.loads(told.stdout)}
+    assert found["C compiler"]["state"] == "missing"
+    assert "cannot run" in found["C compiler"]["found"]
 
 
 @pytest.fixture

@@ -57,7 +57,6 @@ def examine() -> Iterator[Finding]:
 
 
 def _found_or(needed_for: str, what: str, found: str | None, missing: str, to_do: str) -> Finding:
-    """What was `found`; else what is `missing`, and what to do."""
     if found is None:
         return Finding(needed_for, what, "missing", missing, to_do)
     return Finding(needed_for, what, "ok", found)

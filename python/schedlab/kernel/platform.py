@@ -145,8 +145,7 @@ def missing(wanted: Sequence[str], kernels: Sequence[Mapping]) -> list[str]:
 
 
 def _series_key(release: str) -> tuple[int, ...]:
-    """Major and minor number of a release."""
-    return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", release).groups())
+    return tuple(map(int, re.match(r"(\d+)\.(\d+)", release).groups()))
 
 
 def refuse_bad_cpus(text: str) -> None:

@@ -156,7 +156,6 @@ def jain_fairness(tasks: Sequence[Mapping], elapsed_ns: int) -> float:
 
 
 def _task_groups(played: Mapping, whole: Mapping | None) -> list[dict]:
-    """The play's groups, each with what the recording says of its tasks."""
     groups = []
     for group in played["task_groups"]:
         key = (group["name"], group["nice"])
