@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +78,8 @@ def object_of(source: Path, tell: Callable[[str], None] = print_note) -> Path:
         return wanted
     with whole_file.named_errors(f"BPF object {wanted}", catalogue.CACHE_HINT):
         wanted.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=wanted.parent) as directory:
-            made = Path(directory) / "policy.o"
-            done = _translate(clang, ["-c", "-o", str(made)], source)
-            made.replace(wanted)
+        done = _translate(clang, ["-c", "-o", "-"], source)
+        whole_file.write(wanted, done.stdout)
     catalogue.tell_warnings(source, done.stderr.decode(errors="replace").rstrip(), tell)
     return wanted
 
@@ -99,15 +96,12 @@ def _translate(
     done = programs.output(command, PROGRAM_TIMEOUT_S, source.parent, memory_bytes=MEMORY_BYTES_MAX)
     if done.returncode == 0:
         return done
-    said = done.stderr.decode(errors="replace").rstrip()
-    why, hint = f"does not compile for the kernel with {clang.program}", None
-    if "No space left on device" in said:
-        why = "could not be compiled, because the disk is full"
-        hint = "make room in the cache or in TMPDIR, or set XDG_CACHE_HOME"
-    elif ended := OUT_OF_MEMORY.search(said):
+    said, hint = done.stderr.decode(errors="replace").rstrip(), None
+    if ended := OUT_OF_MEMORY.search(said):
         said = said[: ended.end()]
         limit = f"{MEMORY_BYTES_MAX >> 20} MiB of memory"
         hint = f"the compiler gets {limit}: does the source expand to what has no end?"
+    why = f"does not compile for the kernel with {clang.program}"
     raise SchedlabError(f"{source} {why}:\n{said}", hint)
 
 
