@@ -39,10 +39,8 @@ class Program:
             hint = f"name the program {self.name}, or unset {self.variable}"
             raise SchedlabError(f"{self.variable}={named} is not a program", hint)
         in_checkout = catalogue.data_directory() / IN_CHECKOUT / self.name
-        if os.access(in_checkout, os.X_OK):
-            return in_checkout
-        if on_path := shutil.which(self.name):
-            return Path(on_path).resolve()
+        if found := shutil.which(in_checkout) or shutil.which(self.name):
+            return Path(found).resolve()
         raise SchedlabError(
             f"{self.name} is not built: it is {self.purpose}",
             f"`make {self.target}` in the checkout, or set {self.variable} to where it is",
