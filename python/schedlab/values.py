@@ -123,21 +123,12 @@ def numeric(value: Value) -> float | None:
     return float(quantity["number"]) * UNIT_NS[quantity["unit"]]
 
 
-def parse_duration_ns(place: str, text: str) -> int:
-    """A time with its unit, as in 9.3s or 250us, in whole nanoseconds."""
-    return whole_ns(place, text, parse_decimal_ns(place, text))
-
-
-def parse_decimal_ns(place: str, text: str) -> Decimal:
-    """A time with its unit, in nanoseconds and their fractions."""
+def parse_duration_ns(place: str, text: str, times: int = 1) -> int:
+    """So many `times` a time with its unit, as in 9.3s or 250us, in whole nanoseconds above 0."""
     quantity = QUANTITY.fullmatch(text.strip())
     if not quantity or quantity["unit"] not in UNIT_NS:
         raise BadValue(place, text, "is not a time", "write a number and ns, us, ms, s or min")
-    return Decimal(quantity["number"]) * UNIT_NS[quantity["unit"]]
-
-
-def whole_ns(place: str, text: str, duration_ns: Decimal) -> int:
-    """`duration_ns`, which `text` stands for, as a whole number above 0."""
+    duration_ns = Decimal(quantity["number"]) * UNIT_NS[quantity["unit"]] * times
     if duration_ns <= 0 or duration_ns != duration_ns.to_integral_value():
         raise BadValue(place, text, "is not a whole number of nanoseconds above 0")
     if duration_ns >= 2**63:

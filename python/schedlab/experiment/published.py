@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, ExperimentError, UnknownName
-from schedlab.values import UNIT_NS, Table, Value, parse_decimal_ns, parse_value, whole_ns
+from schedlab.values import UNIT_NS, Table, Value, parse_duration_ns, parse_value
 
 if TYPE_CHECKING:
     from schedlab.experiment.study import Study
@@ -120,8 +120,7 @@ class _Csv:
         if unit not in UNIT_NS:
             place = f"{self.path}: column"
             raise BadValue(place, column, "does not end in a unit", "as elapsed_s does")
-        place = f"{self.path}: {column}"
-        return whole_ns(place, text, parse_decimal_ns(place, f"{text}{unit}") * parts)
+        return parse_duration_ns(f"{self.path}: {column}", f"{text}{unit}", parts)
 
 
 # ---- beside what is simulated -------------------------------------------------------------------
