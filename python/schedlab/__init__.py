@@ -27,8 +27,7 @@ if TYPE_CHECKING:
         vm,
         workloads,
     )  # fmt: skip
-    from schedlab.notebook.races import race_queues
-    from schedlab.notebook.stores import measure
+    from schedlab.notebook.stores import measure, race_queues
     from schedlab.notebook.stores import open as open
 
     __version__: str
@@ -38,8 +37,8 @@ __all__ = [
     "SchedlabError", "__version__", "check", "compare", "compare_groups", "machines", "measure",
     "play", "policies", "race_queues", "read_experiment", "simulate", "vm", "workloads",
 ]  # fmt: skip
-_ELSEWHERE = {"SchedlabError": "errors", "race_queues": "notebook.races"}
-_ELSEWHERE |= dict.fromkeys(("measure", "open"), "notebook.stores")
+_ELSEWHERE = {"SchedlabError": "errors"}
+_ELSEWHERE |= dict.fromkeys(("measure", "open", "race_queues"), "notebook.stores")
 
 
 def __getattr__(name: str):

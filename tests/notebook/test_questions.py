@@ -21,7 +21,7 @@ import pytest
 import schedlab as sl
 from made_measurements import MadeStore
 from schedlab.errors import BadValue, SchedlabError, UnknownName
-from schedlab.notebook.frames import frame_of
+from schedlab.notebook.answers import frame_of
 from schedlab.store.runs import Store
 
 ROOT = Path(__file__).resolve().parents[2]

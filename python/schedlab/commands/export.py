@@ -8,7 +8,6 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
@@ -33,19 +32,14 @@ WHAT = ("runs", "repetitions", "comparisons", "heats")
 @click.command("export")
 @click.argument("store", type=options.PATH)
 @click.option("--output", "-o", required=True, type=options.FILE,
-              help="The file to write: *.csv or *.parquet with a row a run, *.tex with a"
-                   " table.")  # fmt: skip
+              help="The file: *.csv or *.parquet with a row each, *.tex with a table.")  # fmt: skip
 @click.option("--experiment", "wanted", metavar="NAME|ID",
-              help="Which experiment of the store.  [default: all runs; for *.tex the"
-                   " latest]")  # fmt: skip
+              help="Which experiment.  [default: all runs; for *.tex the latest]")  # fmt: skip
 @click.option("--what", type=click.Choice(WHAT),
               help="Runs of experiments, repetitions or comparisons of measurements, or heats of"
-                   " races.  [default: the first of runs, repetitions and heats that there"
-                   " is]")  # fmt: skip
+                   " races.  [default: runs, else repetitions, else heats]")  # fmt: skip
 @click.option("--suite", metavar="NAME", help="Measurements of this suite.  [default: of all]")
-def export_verb(
-    store: Path, output: Path, wanted: str | None, what: str | None, suite: str | None
-) -> int:
+def export_verb(store, output, wanted, what, suite) -> None:
     """Write what a store holds as CSV, Parquet or LaTeX.
 
     Runs, repetitions, comparisons or heats; as LaTeX a table of runs. A row a run: what ran, all
@@ -64,8 +58,9 @@ def export_verb(
     with Store(store, read_only=True) as kept:
         what = _what(kept, form, wanted, what, suite)
         if what == "runs":
-            records = _runs(kept, wanted or form == ".tex", wanted)
-            rows = records if form == ".tex" else [stored.run_row(record) for record in records]
+            is_of_one = wanted or form == ".tex"
+            rows = stored.choose_experiment(kept, wanted)[1] if is_of_one else kept.runs()
+            rows = rows if form == ".tex" else [stored.run_row(record) for record in rows]
         elif what == "heats":
             rows = heat_rows(Heats(kept).all())
         else:
@@ -79,7 +74,6 @@ def export_verb(
     with whole_file.named_errors(str(output), "name another file with --output"):
         whole_file.write(output, texts[form](rows))
     print_note(f"{len(rows)} {'rounds of heats' if what == 'heats' else what}: {output}")
-    return 0
 
 
 def _what(kept: Store, form: str, wanted: str | None, what: str | None, suite: str | None) -> str:
@@ -102,14 +96,6 @@ def _what(kept: Store, form: str, wanted: str | None, what: str | None, suite: s
     return "heats" if has_heats else "runs"
 
 
-def _runs(kept: Store, is_of_one: bool, wanted: str | None) -> list[RunRecord]:
-    """All runs, or those of one experiment in its order."""
-    if not is_of_one:
-        return kept.runs()
-    chosen, _ = stored.choose_experiment(kept, wanted)
-    return sorted(kept.runs(chosen.id), key=stored.stored_order(chosen))
-
-
 def _csv(rows: Sequence[Mapping]) -> str:
     """A table with a column for each key of any row, empty in the rows that have no such key."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -128,10 +114,8 @@ def _parquet(rows: Sequence[Mapping]) -> bytes:
         # A number that some rows lack stays a whole number in the others.
         return pandas.DataFrame(rows).convert_dtypes().to_parquet(index=False)
     except ImportError as error:
-        hint = "`pip install 'schedlab[parquet]'`, or write a .csv"
-        raise SchedlabError(
-            "Parquet is written by pyarrow, which is not installed", hint
-        ) from error
+        why = "Parquet is written by pyarrow, which is not installed"
+        raise SchedlabError(why, "`pip install 'schedlab[parquet]'`, or write a .csv") from error
 
 
 def _latex(records: Sequence[RunRecord]) -> str:

@@ -22,7 +22,7 @@ NOT_NUMBERS = {"digest", "error", "recording", "status", "timeline", "timeline_n
 NAMED_BY = {"requests": ("name",), "task_groups": ("name", "nice")}
 
 
-def others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
+def _others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
     """That there are other experiments, and what each of the latest is."""
     query = "SELECT experiment, count(*) AS runs FROM experiment_runs GROUP BY experiment"
     runs = {row["experiment"]: row["runs"] for row in store.rows(query)}
@@ -45,9 +45,10 @@ def others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
 
 
 def choose_experiment(
-    store: Store, wanted: str | None
-) -> tuple[StoredExperiment, list[StoredExperiment]]:
-    """The experiment asked for, or the latest; and all others."""
+    store: Store, wanted: str | None, tell: Callable[[str], None] = lambda note: None
+) -> tuple[StoredExperiment, list[RunRecord]]:
+    """The experiment asked for, or the latest, and then `tell` is told of the others; and its runs
+    in the order in which it names things."""
     stored = store.experiments()
     if not stored:
         raise SchedlabError(
@@ -65,11 +66,13 @@ def choose_experiment(
             "its definition is another than its id stands for",
             f"ask it again, which makes no sound run again: {chosen.command}",
         )
-    return chosen, [question for question in stored if question is not chosen]
+    others = [question for question in stored if question is not chosen]
+    if others and wanted is None:
+        tell(_others_text(store, others))
+    return chosen, sorted(store.runs(chosen.id), key=_stored_order(chosen))
 
 
-def stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
-    """A sort key that puts records in the order in which their experiment names things."""
+def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
     policies = [choice["label"] for choice in stored.definition["policies"]]
     machines = [Path(text).name.removesuffix(".toml") for text in stored.definition["machines"]]
     return lambda record: (

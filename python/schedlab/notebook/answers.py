@@ -1,19 +1,21 @@
-"""What comes of a question: runs, comparisons, samples and checks, as frames, figures and pages."""
+"""What comes of a question: runs, comparisons, samples and checks, as frames, figures and pages.
+
+In a frame numbers are numbers, and the name of a column ends in its unit.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab import user_file
+from schedlab import user_file, values
 from schedlab.errors import SchedlabError
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import Experiment
-from schedlab.notebook.frames import RATIO, attributes, ends, frame_of, parameters
 from schedlab.notebook.keywords import Path_, chosen_figure, ours, path_of
 from schedlab.store.runs import RunRecord
 
@@ -22,13 +24,32 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from schedlab.experiment.answer import Answer
-    from schedlab.experiment.fairness import ShareErrors
-    from schedlab.experiment.interactivity import Delays, Requests
+    from schedlab.experiment.interactivity import Delays
     from schedlab.experiment.study import Study
     from schedlab.statistics import evidence
 
 # Of a timeline's rows.
 STAY = ["start_ns", "end_ns", "cpu", "pid"]
+# What the name of a workload's parameter begins with in a row.
+PARAMETER = "parameter."
+TRUTH = {"true": True, "false": False}
+
+
+class Paged:
+    """What a notebook shows as its `table`, and `report` writes as a page; `store` keeps it."""
+
+    store: Path
+
+    @ours
+    def report(self, path: Path_) -> Path:
+        """Writes the page that `--report` of the command writes, and gives its path."""
+        path = path_of(path)
+        user_file.refuse_unwritable(path, self.store)
+        self._write_page(path)
+        return path
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html(index=False, float_format="{:.4g}".format)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -66,10 +87,8 @@ class Run:
             if self.status == "failed":
                 raise SchedlabError(f"this run has no timeline: {self.result['error']['message']}")
             raise SchedlabError("this run has no timeline", "simulate(..., timeline=True)")
-        frame = frame_of(self.result["timeline"], STAY)
-        return frame.assign(task=frame["pid"].map(self._names)).sort_values(
-            "start_ns", ignore_index=True
-        )
+        stays = frame_of(self.result["timeline"], STAY).sort_values("start_ns", ignore_index=True)
+        return stays.assign(task=stays["pid"].map(self._names))
 
     def figure(self) -> go.Figure:
         """Which task ran where: a bar a stay, a row a CPU; of a run with `timeline=True`."""
@@ -95,7 +114,7 @@ class Run:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class Comparison:
+class Comparison(Paged):
     """What came of an experiment.
 
     `frame` has the runs, `table` their estimates; `fairness`, `interactivity`, `published` and
@@ -141,19 +160,18 @@ class Comparison:
         complete), makespan and its 95 % interval (makespan_low, makespan_high), unit, and against
         the first policy: ratio, ratio_low, ratio_high, p and verdict.
         """
-        cells = [cell for panel in self.study.panels for cell in panel.cells]
-        by_place = {_place(of[0]): cell for cell in cells for of in cell.runs.values()}
+        cells = {_place(of[0]): cell for cell in self.study.cells for of in cell.runs.values()}
         groups: dict[tuple, list[RunRecord]] = {}
         for record in self.records:
-            groups.setdefault((_place(record), record.policy), []).append(record)
+            groups.setdefault((*_place(record), record.policy), []).append(record)
         rows = []
-        for (place, policy), records in groups.items():
-            cell = by_place.get(place)
-            row = {"machine": records[0].machine, **parameters(records[0].varied)}
-            row |= {"policy": policy, "runs": len(records), "failed": nr_failed(records)}
+        for (machine, varied, policy), records in groups.items():
+            cell = cells.get((machine, varied))
+            row = {"machine": machine, **parameters(dict(varied))}
+            row |= {"policy": policy, "runs": len(records), "failed": _nr_failed(records)}
             row |= ends("makespan", cell and cell.makespan.get(policy)) | {"unit": self.study.unit}
             against = cell and cell.comparisons.get(policy)
-            row |= attributes(against and against.ratio, RATIO)
+            row |= ends("ratio", against and against.ratio, "ratio")
             row["p"] = against and against.p_adjusted
             rows.append(row | {"verdict": str(against.verdict) if against else None})
         frame = frame_of(rows)
@@ -168,16 +186,13 @@ class Comparison:
         error in percentage points. See `schedlab.experiment.fairness` for when there is a closed
         form to hold them against.
         """
-        return frame_of(
-            [
-                self._place(row)
-                | {"nice": one.nice, "count": one.count, "promised_percent": one.promised}
-                | ends("got_percent", one.got)
-                | ends("error_points", one.error)
-                for row in self.answer.metrics.shares
-                for one in row.shares
-            ]
-        )
+        rows = []
+        for row in self.answer.metrics.shares:
+            for one in row.shares:
+                share = self._place(row) | attributes(one, "nice", "count")
+                share |= {"promised_percent": one.promised} | ends("got_percent", one.got)
+                rows.append(share | ends("error_points", one.error))
+        return frame_of(rows)
 
     def interactivity(self) -> pandas.DataFrame:
         """How long woken tasks waited, and what was answered when, or too late.
@@ -200,15 +215,12 @@ class Comparison:
 
         Columns are where, policy, published, simulated (with its 95 % interval), unit and source.
         """
-        return frame_of(
-            [
-                {"where": one.where.removeprefix(", "), "policy": one.policy}
-                | {"published": one.value}
-                | ends("simulated", one.simulated)
-                | {"unit": one.unit, "source": one.source}
-                for one in self.answer.published.values()
-            ]
-        )
+        rows = []
+        for one in self.answer.published.values():
+            row = {"where": one.where.removeprefix(", "), "policy": one.policy}
+            row |= {"published": one.value} | ends("simulated", one.simulated)
+            rows.append(row | attributes(one, "unit", "source"))
+        return frame_of(rows)
 
     def reproduction(self) -> pandas.DataFrame:
         """What the runs say of what others claimed, where the experiment's file has claims.
@@ -240,29 +252,21 @@ class Comparison:
         drawn = {panel.name: figure for panel, figure in makespan_figures(self.study, looks)}
         return chosen_figure("machine", machine, drawn)
 
-    @ours
-    def report(self, path: Path_) -> Path:
-        """Writes the page that `schedlab compare --report` writes, and gives its path."""
+    def _write_page(self, path: Path) -> None:
         from schedlab.experiment import page, timelines
 
-        path, asked = path_of(path), self.asked
-        user_file.refuse_unwritable(path, self.store)
-        page.write(path, self.answer, timelines.of_study(self.study, lambda: expand(asked)))
-        return path
+        page.write(path, self.answer, timelines.of_study(self.study, lambda: expand(self.asked)))
 
-    def _place(self, row: ShareErrors | Delays | Requests) -> dict[str, Any]:
+    def _place(self, row: Any) -> dict[str, Any]:
         axis = self.study.axis
         varied = {} if axis is None else parameters({axis: row.x})
         return {"machine": row.panel.name, **varied, "policy": row.policy}
 
     def __repr__(self) -> str:
         policies = ", ".join(choice.label for choice in self.asked.policies)
-        failed = nr_failed(self.records)
+        failed = _nr_failed(self.records)
         told = f", {failed} failed" if failed else ""
         return f"<schedlab comparison of {policies}: {len(self.records)} runs{told}>"
-
-    def _repr_html_(self) -> str:
-        return self.table().to_html(index=False, float_format="{:.4g}".format)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -281,15 +285,12 @@ class Groups:
         smallest relative change that so many runs show) and runs_needed.
         """
         same = ("p_adjusted", "hedges_g", "cliffs_delta", "detectable", "runs_needed")
-        return frame_of(
-            [
-                {"a": pair.a, "b": pair.b, "ratio": pair.ratio.ratio}
-                | {"low": pair.ratio.low, "high": pair.ratio.high, "p": pair.ratio.p_value}
-                | {"verdict": pair.word, "method": str(pair.method)}
-                | {name: getattr(pair, name) for name in same}
-                for pair in self.comparison.pairs
-            ]
-        )
+        rows = []
+        for pair in self.comparison.pairs:
+            row = attributes(pair, "a", "b") | attributes(pair.ratio, "ratio", "low", "high")
+            row |= {"p": pair.ratio.p_value, "verdict": pair.word, "method": str(pair.method)}
+            rows.append(row | attributes(pair, *same))
+        return frame_of(rows)
 
     @ours
     def letters(self) -> pandas.DataFrame:
@@ -301,12 +302,10 @@ class Groups:
         """
         import numpy as np
 
-        letters = self.comparison.letters()
-        samples = {name: np.asarray(sample, float) for name, sample in self.samples.items()}
-        rows = [
-            (name, one.size, one.mean(), one.std(ddof=1) if one.size > 1 else None, letters[name])
-            for name, one in samples.items()
-        ]
+        letters, rows = self.comparison.letters(), []
+        for name, sample in self.samples.items():
+            sd = np.std(sample, ddof=1) if len(sample) > 1 else None
+            rows.append((name, len(sample), np.mean(sample), sd, letters[name]))
         frame = frame_of(rows, ["name", "runs", "mean", "sd", "letters"])
         return frame.sort_values("mean", ascending=False, ignore_index=True)
 
@@ -363,8 +362,7 @@ def runs_frame(records: Sequence[RunRecord]) -> pandas.DataFrame:
     return frame_of([run_row(record) for record in records])
 
 
-def nr_failed(records: Sequence[RunRecord]) -> int:
-    """How many of them did not complete."""
+def _nr_failed(records: Sequence[RunRecord]) -> int:
     return sum(record.status != "completed" for record in records)
 
 
@@ -380,3 +378,51 @@ def _delays(row: Delays | None) -> dict[str, Any]:
     for name, estimate in of.items():
         columns |= ends(f"delay_ns_{name}", estimate)
     return columns
+
+
+def frame_of(rows: Sequence[Any], columns: Sequence[str] | None = None) -> pandas.DataFrame:
+    """A frame of these rows, whose columns are those of the rows unless they are given.
+
+    The texts of a column `parameter.NAME` become numbers in a column NAME, times nanoseconds in
+    NAME_ns, `true` and `false` truth values; what else there is stays a text. The column keeps its
+    name where NAME is that of another one.
+    """
+    import pandas
+
+    frame = pandas.DataFrame(rows, columns=columns)
+    names = {}
+    for column in frame.columns:
+        if str(column).startswith(PARAMETER):
+            read, unit = _reader(frame[column].dropna().map(str))
+            frame[column] = frame[column].map(lambda text, read=read: read(str(text)), "ignore")
+            name = column.removeprefix(PARAMETER).removesuffix(unit) + unit
+            names[column] = column if name in frame.columns else name
+    return frame.rename(columns=names)
+
+
+def _reader(texts: Sequence[str]) -> tuple[Callable[[str], Any], str]:
+    """What reads these texts, and the unit that the name of their column gets."""
+    if all(text in TRUTH for text in texts):
+        return TRUTH.__getitem__, ""
+    parsed = [values.parse_value(text) for text in texts]
+    if not any(isinstance(value, str) for value in parsed):
+        return values.parse_value, ""
+    if all(values.numeric(value) is not None for value in parsed):
+        return lambda text: round(values.numeric(values.parse_value(text)) or 0), "_ns"
+    return str, ""
+
+
+def ends(name: str, estimate: Any, value: str = "mean") -> dict[str, float | None]:
+    """The columns NAME, NAME_low and NAME_high of what has a 95 % interval around its `value`."""
+    columns = {name: value, f"{name}_low": "low", f"{name}_high": "high"}
+    return {column: estimate and getattr(estimate, of) for column, of in columns.items()}
+
+
+def attributes(thing: Any, *names: str) -> dict[str, Any]:
+    """Attributes of a thing as columns; None of all of them where there is no thing."""
+    return {name: thing and getattr(thing, name) for name in names}
+
+
+def parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as the columns of a row of `frame_of`."""
+    return {f"{PARAMETER}{name}": value for name, value in given.items()}

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlab import catalogue
 from schedlab.errors import BadValue, SchedlabError
@@ -17,8 +17,7 @@ from schedlab.store.runs import DEFAULT_PATH
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Asked = TypeVar("Asked", bound=Callable)
 Path_ = str | Path
 # Options of the command line, and those whose keyword here has another name.
 OPTION = re.compile(
@@ -28,11 +27,11 @@ OPTION = re.compile(
 KEYWORDS = {"with ": "", "set": "tunables", "jobs": "processes", "until-ci": "until"}
 
 
-def ours(function: Callable[P, R]) -> Callable[P, R]:
+def ours(function: Asked) -> Asked:
     """Makes every error that a user can cause a `SchedlabError` that speaks of keywords."""
 
     @functools.wraps(function)
-    def asked(*arguments: P.args, **options: P.kwargs) -> R:
+    def asked(*arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
         except SchedlabError as error:

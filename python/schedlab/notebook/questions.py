@@ -19,19 +19,14 @@ from schedlab.experiment import conformance, definition, making, run_table
 from schedlab.experiment import vm as machines_of_vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.definition import REPEATS, Experiment, VmChoice
-from schedlab.notebook.answers import Check, Comparison, Groups, Run
-from schedlab.notebook.frames import frame_of
+from schedlab.notebook.answers import Check, Comparison, Groups, Run, frame_of
 from schedlab.notebook.keywords import Path_, command_line, listed, ours, path_of
 from schedlab.store.runs import DEFAULT_PATH, Store
 
 if TYPE_CHECKING:
     import pandas
 
-
 Tunables = Mapping[str, Any]
-
-
-# ---- what there is ------------------------------------------------------------------------------
 
 
 @ours
@@ -55,9 +50,6 @@ def workloads() -> pandas.DataFrame:
     return frame_of(catalogue.workload_rows())
 
 
-# ---- one run ------------------------------------------------------------------------------------
-
-
 @ours
 def simulate(
     policy: Path_,
@@ -72,30 +64,17 @@ def simulate(
 ) -> Run:
     """Simulates one policy once.
 
-    Parameters
-    ----------
-    policy, workload, machine : str or path
-        A name of the catalogue or a file; a policy also with a set, as in "cfs@2.6.31".
-    seed : int
-        Of all random numbers.
-    tunables : mapping, optional
-        Values of the policy's tunables: numbers, truth values, or texts such as "6ms".
-    until : str, optional
-        Begin nothing after this simulated time, as in "9.3s".
-    timeline : bool
-        Keep every stay of a task on a CPU, for `Run.timeline` and `Run.figure`.
-    **parameters
-        The workload's, as in groups=25.
+    policy, workload, machine: names of the catalogue or files; a policy also with a set, as in
+        "cfs@2.6.31"
+    seed: of all random numbers
+    tunables: values of the policy's tunables: numbers, truth values, or texts such as "6ms"
+    until: begin nothing after this simulated time, as in "9.3s"
+    timeline: keep every stay of a task on a CPU, for `Run.timeline` and `Run.figure`
+    parameters: the workload's, as in groups=25
 
-    Raises
-    ------
-    SchedlabError
-        If something that is named is not there, or has a value that cannot be.
-
-    Notes
-    -----
-    The policy is native code. It runs in a process of its own, and a policy that crashes or never
-    comes back is a run that failed.
+    Raises SchedlabError if something that is named is not there, or has a value that cannot be. The
+    policy is native code. It runs in a process of its own, and a policy that crashes or never comes
+    back is a run that failed.
     """
     asked = {"policies": [policy], "workload": workload, "machine": [machine], "seed": seed}
     return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
@@ -125,6 +104,11 @@ def play(
     return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)
 
 
+def _one_run(given: Mapping[str, Any], timeline: bool) -> Run:
+    [cell] = expand(_asked(given))
+    return Run(making.make_one(cell, timeline=timeline))
+
+
 @ours
 def vm(
     cpus: int | str | Sequence[int | str] = machines_of_vm.DEFAULT_CPUS,
@@ -133,25 +117,12 @@ def vm(
 ) -> VmChoice:
     """Virtual machines to run on.
 
-    Parameters
-    ----------
-    cpus : int, str or sequence of these
-        CPUs, or N,SOCKETS,CORES,THREADS; of several machines, those of each.
-    kernel : str, optional
-        A kernel of `schedlab kernels list`; by default the newest that takes policies.
-    deterministic : bool
-        A clock that counts instructions, so that runs repeat exactly.
+    cpus: CPUs, or N,SOCKETS,CORES,THREADS; of several machines, those of each
+    kernel: one of `schedlab kernels list`; by default the newest that takes policies
+    deterministic: a clock that counts instructions, so that runs repeat exactly
     """
     several = [cpus] if isinstance(cpus, int | str) else list(cpus)
     return machines_of_vm.choice("vm", kernel, [str(one) for one in several], deterministic, [])
-
-
-def _one_run(given: Mapping[str, Any], timeline: bool) -> Run:
-    [cell] = expand(_asked(given))
-    return Run(making.make_one(cell, timeline=timeline))
-
-
-# ---- comparisons --------------------------------------------------------------------------------
 
 
 @ours
@@ -171,49 +142,34 @@ def compare(
 ) -> Comparison:
     """Compares policies: a grid of policies, machines, varied parameters and repetitions.
 
-    Parameters
-    ----------
-    policies : str, path, sequence of these, or mapping
-        The first is what the others are compared with; a mapping gives them labels of letters,
-        digits and _ . + -.
-    workload : str or path
-    machines : str, path, sequence of these, or what `vm` gives
-        Simulated machines, or real kernels in virtual ones.
-    vary : mapping, optional
-        Workload parameter -> its values, as in {"groups": range(25, 101, 25)}.
-    repeat, seed : int
-        Runs of each policy in each scenario, with seeds `seed`, `seed` + 1 …
-    tunables : mapping, optional
-        Policy's label -> tunable -> value.
-    store : str or path
-        Keeps every finished run; runs that are in it are not made again.
-    processes : int, optional
-        Runs at a time; by default one a CPU, and one in virtual machines that do not count
-        instructions.
-    progress : bool
-        Show on a terminal, or in a notebook, how far it is, and say on standard error which runs
-        failed.
-    **parameters
-        The workload's, as in groups=25.
+    policies: the first is what the others are compared with; a mapping gives them labels of
+        letters, digits and _ . + -
+    machines: simulated ones, or what `vm` gives: real kernels in virtual ones
+    vary: workload parameter -> its values, as in {"groups": range(25, 101, 25)}
+    repeat, seed: runs of each policy in each scenario, with seeds `seed`, `seed` + 1 …
+    tunables: policy's label -> tunable -> value
+    store: keeps every finished run; runs that are in it are not made again
+    processes: runs at a time; by default one a CPU, and one in virtual machines that do not count
+        instructions
+    progress: show on a terminal, or in a notebook, how far it is, and say on standard error which
+        runs failed
+    parameters: the workload's, as in groups=25
 
-    Raises
-    ------
-    SchedlabError
-        If something that is named is not there, or has a value that cannot be.
-    KeyboardInterrupt
-        After Ctrl-C; it says how many runs are kept. The same call goes on from there.
+    Raises SchedlabError if something that is named is not there, or has a value that cannot be, and
+    KeyboardInterrupt after Ctrl-C, which says how many runs are kept. The same call goes on from
+    there.
     """
     on = machines if isinstance(machines, VmChoice) else None
-    named = [] if on else listed(machines)
-    for label in policies if isinstance(policies, Mapping) else ():
-        if not definition.LABEL.fullmatch(str(label)):
-            raise BadValue("policies", label, "is no label", "take letters, digits and _ . + -")
     if isinstance(policies, Mapping):
+        for label in policies:
+            if not definition.LABEL.fullmatch(str(label)):
+                raise BadValue("policies", label, "is no label", "take letters, digits and _ . + -")
         policies = [f"{label}={policy}" for label, policy in policies.items()]
-    given = {"policies": listed(policies), "workload": workload, "machine": named, "vm": on}
-    given |= {"vary": vary, "with": parameters, "set": tunables, "repeat": repeat, "seed": seed}
-    asked = _asked(given)
-    return _made(asked, _command(asked, store), store, processes, progress)
+    given = {"policies": listed(policies), "workload": workload, "vm": on, "vary": vary}
+    given |= {"machine": [] if on else listed(machines), "with": parameters, "set": tunables}
+    asked = _asked(given | {"repeat": repeat, "seed": seed})
+    labelled = [f"{choice.label}={choice.policy}" for choice in asked.policies]
+    return Question(asked, labelled, _options(asked)).run(store, processes, progress)
 
 
 @dataclass(eq=False, repr=False)
@@ -222,15 +178,29 @@ class Question:
 
     asked: Experiment
     """Policies, machines, workload, what is varied, repetitions."""
-    _name: str
+    _words: Sequence[str]
+    _options: Mapping[str, Any]
 
     @ours
     def run(
         self, store: Path_ = DEFAULT_PATH, processes: int | None = None, progress: bool = True
     ) -> Comparison:
         """Makes the runs that the store does not have; see `compare`."""
-        command = command_line(["compare"], {"--experiment": self._name}, store)
-        return _made(self.asked, command, store, processes, progress)
+        command = command_line(["compare", *self._words], self._options, store)
+        asked, path = self.asked, path_of(store)
+        cells, jobs = expand(asked), machines_of_vm.jobs(processes, asked.vm)
+        with Store(path) as kept:
+            made = making.begin(asked, cells, kept, command)
+            try:
+                made.make_runs(jobs, quiet=not progress)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"{made.count_kept()} of {len(cells)} runs are kept in {path};"
+                    " the same call goes on from there"
+                ) from None
+        if progress:
+            run_table.report_failures([one for one in made.records if one.status == "failed"])
+        return Comparison(asked, made.records, path, command, asked.definition)
 
     def __repr__(self) -> str:
         return f"<schedlab experiment {self.asked.name or self.asked.id}: {self.asked.title}>"
@@ -241,25 +211,29 @@ def read_experiment(name: Path_) -> Question:
     """An experiment of the catalogue, or of a file: `read_experiment("demo").run()`."""
     path = catalogue.find(catalogue.EXPERIMENTS, str(name))
     asked = definition.build({"repeat": REPEATS} | definition.read_options(path))
-    return Question(asked, str(name))
+    return Question(asked, [], {"--experiment": str(name)})
 
 
-def _made(
-    asked: Experiment, command: str, store: Path_, processes: int | None, progress: bool
-) -> Comparison:
-    cells, jobs = expand(asked), machines_of_vm.jobs(processes, asked.vm)
-    with Store(path_of(store)) as kept:
-        comparison = making.begin(asked, cells, kept, command)
-        try:
-            comparison.make_runs(jobs, quiet=not progress)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"{comparison.count_kept()} of {len(cells)} runs are kept in {kept.path};"
-                " the same call goes on from there"
-            ) from None
-    if progress:
-        run_table.report_failures([one for one in comparison.records if one.status == "failed"])
-    return Comparison(asked, comparison.records, path_of(store), command, asked.definition)
+def _options(asked: Experiment) -> dict[str, Any]:
+    """What asks for the same on the command line."""
+    vm = asked.vm
+    return {
+        "--workload": asked.workload,
+        "--machine": asked.machines,
+        "--on": vm and "vm",
+        "--kernel": vm and vm.kernel,
+        "--cpus": vm and vm.cpus,
+        "--deterministic": vm and vm.deterministic,
+        "--vary": [f"{name}={','.join(map(str, of))}" for name, of in asked.varied.items()],
+        "--with": [f"{name}={value}" for name, value in asked.parameters.items()],
+        "--set": [
+            f"{label}.{name}={value}"
+            for label, of in asked.tunables.items()
+            for name, value in of.items()
+        ],
+        "--repeat": asked.repeats,
+        "--seed": asked.seed,
+    }
 
 
 def _asked(given: Mapping[str, Any]) -> Experiment:
@@ -267,29 +241,30 @@ def _asked(given: Mapping[str, Any]) -> Experiment:
 
     They are as Python has them, and `until` takes the place of `until_ns`.
     """
-    for what, key in (("vary", "vary"), ("tunables", "set")):
-        if not isinstance(given.get(key) or {}, Mapping):
-            raise BadValue(what, given[key], "is no mapping", "give {NAME: ...}")
+    vary, tunables = given.get("vary") or {}, given.get("set") or {}
+    for what, mapping in (("vary", vary), ("tunables", tunables)):
+        if not isinstance(mapping, Mapping):
+            raise BadValue(what, mapping, "is no mapping", "give {NAME: ...}")
     until = given.get("until")
     if until is not None and not isinstance(until, str):
         raise BadValue("until", until, "is not a time", 'give a text such as "9.3s"')
-    machines, tunables = given.get("machine", ()), given.get("set") or {}
-    named = {"machine": machines, "policy": given["policies"], "workload": [given["workload"]]}
+    machines, policies = given.get("machine", ()), given["policies"]
+    named = {"machine": machines, "policy": policies, "workload": [given["workload"]]}
     for place, one in ((place, one) for place, several in named.items() for one in several):
         if not isinstance(one, str | Path):
             raise BadValue(place, one, "is neither a name nor a path")
-    bare = {name: of for name, of in tunables.items() if not isinstance(of, Mapping)}
-    of_policies = {str(label): of for label, of in tunables.items() if isinstance(of, Mapping)}
+    settings = {str(label): _texts(of) for label, of in tunables.items() if isinstance(of, Mapping)}
+    if bare := {name: of for name, of in tunables.items() if not isinstance(of, Mapping)}:
+        settings[""] = _texts(bare)
     return definition.build(
         {
-            "policies": [str(policy) for policy in given["policies"]],
+            "policies": list(map(str, policies)),
             "workload": str(given["workload"]),
-            "machine": [str(machine) for machine in machines],
+            "machine": list(map(str, machines)),
             "vm": given.get("vm"),
-            "vary": {name: _values(name, of) for name, of in (given.get("vary") or {}).items()},
+            "vary": {name: _values(name, of) for name, of in vary.items()},
             "with": _texts(given["with"]),
-            "set": {label: _texts(of) for label, of in of_policies.items()}
-            | ({"": _texts(bare)} if bare else {}),
+            "set": settings,
             "repeat": _plain(given.get("repeat", 1)),
             "seed": _plain(given["seed"]),
             "until_ns": None if until is None else values.parse_duration_ns("until", until),
@@ -324,32 +299,6 @@ def _texts(given: Mapping[str, Any]) -> dict[str, str]:
     return {name: _text(value) for name, value in given.items()}
 
 
-def _command(asked: Experiment, store: Path_) -> str:
-    """What asks for the same on the command line."""
-    vm = asked.vm
-    tunables = [(label, *one) for label, of in asked.tunables.items() for one in of.items()]
-    return command_line(
-        ["compare", *(f"{choice.label}={choice.policy}" for choice in asked.policies)],
-        {
-            "--workload": asked.workload,
-            "--machine": asked.machines,
-            "--on": vm and "vm",
-            "--kernel": vm and vm.kernel,
-            "--cpus": vm and vm.cpus,
-            "--deterministic": vm and vm.deterministic,
-            "--vary": [f"{name}={','.join(map(str, of))}" for name, of in asked.varied.items()],
-            "--with": [f"{name}={value}" for name, value in asked.parameters.items()],
-            "--set": [f"{label}.{name}={value}" for label, name, value in tunables],
-            "--repeat": asked.repeats,
-            "--seed": asked.seed,
-        },
-        store,
-    )
-
-
-# ---- checks and statistics ---------------------------------------------------------------------
-
-
 @ours
 def check(
     policy: Path_,
@@ -363,26 +312,14 @@ def check(
 ) -> Check:
     """Whether a policy does what every policy must, and what it promises; all simulated.
 
-    Parameters
-    ----------
-    policy : str or path
-    seeds, orders : int
-        Random scenarios to try, and orders of simultaneous events in each small one.
-    only : sequence of str
-        Names of scenarios, or "random"; all if there are none.
-    tunables : mapping, optional
-        Values of the policy's tunables.
-    processes : int, optional
-        Scenarios at a time; by default one a CPU.
-    progress : bool
-        Show on a terminal, or in a notebook, how far it is.
+    seeds, orders: random scenarios to try, and orders of simultaneous events in each small one
+    only: names of scenarios, or "random"; all if there are none
+    tunables: values of the policy's tunables
+    processes: scenarios at a time; by default one a CPU
+    progress: show on a terminal, or in a notebook, how far it is
 
-    Raises
-    ------
-    SchedlabError
-        If the policy is not there, cannot be compiled, or does not begin anywhere.
-    KeyboardInterrupt
-        As it comes; nothing of a check is kept.
+    Raises SchedlabError if the policy is not there, cannot be compiled, or does not begin anywhere,
+    and KeyboardInterrupt as it comes; nothing of a check is kept.
     """
     settings = [f"{name}={text}" for name, text in _texts(tunables or {}).items()]
     tried = {"seeds": _plain(seeds), "orders": _plain(orders), "only": listed(only)}
@@ -402,23 +339,13 @@ def compare_groups(
 ) -> Groups:
     """Tests which of several samples differ, each from `baseline`, or without one from each other.
 
-    Parameters
-    ----------
-    groups : mapping of name to sequence of float, or pairs of both
-        Positive times in one unit, one a run in the order in which they were made; pandas'
-        `frame.groupby("policy")["value"]` too.
-    baseline : str, optional
-        The sample the others are compared with.
-    method : str, optional
-        The test, such as "Tukey-Kramer", which the study of 2012 used. By default one is picked,
-        and `Groups.comparison.why` says which and why.
-    **options
-        See `schedlab.statistics.evidence.compare_groups`: threshold, blocks, occasions.
+    groups: name -> positive times in one unit, one a run in the order in which they were made, or
+        pairs of both; pandas' `frame.groupby("policy")["value"]` too
+    method: the test, such as "Tukey-Kramer", which the study of 2012 used; by default one is
+        picked, and `Groups.comparison.why` says which and why
+    options: threshold, blocks, occasions; see `schedlab.statistics.evidence.compare_groups`
 
-    Raises
-    ------
-    SchedlabError
-        If a sample has no value or one that is no time, or a name is not known.
+    Raises SchedlabError if a sample has no value or one that is no time, or a name is not known.
     """
     from schedlab.statistics import evidence
 

@@ -1,23 +1,33 @@
-"""What a store holds, as frames, figures and pages, and what puts measurements into it."""
+"""What a store holds, as frames, figures and pages, and what puts measurements and races there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from schedlab import catalogue, user_file
+from schedlab import catalogue
 from schedlab.bench import measuring
 from schedlab.bench import suite as suites
 from schedlab.bench.request import Request
 from schedlab.bench.stored import choose_suite, repetition_rows, write_page
-from schedlab.errors import BadValue
+from schedlab.errors import BadValue, UnknownName
 from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
-from schedlab.notebook.answers import Comparison, runs_frame
-from schedlab.notebook.frames import RATIO, attributes, frame_of, parameters
+from schedlab.notebook.answers import (
+    Comparison,
+    Paged,
+    attributes,
+    ends,
+    frame_of,
+    parameters,
+    runs_frame,
+)
 from schedlab.notebook.keywords import Path_, chosen_figure, command_line, listed, ours, path_of
+from schedlab.race import meeting
 from schedlab.race.rows import heat_rows
 from schedlab.shown import print_note
 from schedlab.store.heats import Heats
@@ -28,18 +38,16 @@ if TYPE_CHECKING:
     import pandas
     import plotly.graph_objects as go
 
-    from schedlab.bench.answers import Answer, CaseRow
+    from schedlab.bench.answers import CaseRow
 
-T = TypeVar("T")
+# Whole numbers that a race takes, and the least of each.
+LEAST = {"rounds": 1, "loops": 1, "cpu": 0, "seed": 0}
 
 
 def open(path: Path_) -> OpenStore:
     """A store that `compare`, `schedlab bench` or `schedlab race` wrote, to read.
 
-    Raises
-    ------
-    SchedlabError
-        If there is none.
+    Raises SchedlabError if there is none.
     """
     return OpenStore(path)
 
@@ -53,29 +61,29 @@ class OpenStore:
     @ours
     def __init__(self, path: Path_):
         self.path = path_of(path)
-        self._read(lambda kept: None)
+        self._kept().close()
+
+    def _kept(self) -> Store:
+        return Store(self.path, read_only=True)
 
     def runs(self) -> pandas.DataFrame:
         """A row a run; see `Comparison.frame`."""
-        return self._read(lambda kept: runs_frame(kept.runs()))
+        with self._kept() as kept:
+            return runs_frame(kept.runs())
 
     def experiments(self) -> pandas.DataFrame:
         """A row an experiment: id, name, command, asked_at (UTC)."""
         names = ["id", "name", "command", "asked_at"]
-        row = attrgetter(*names)
-        return self._read(lambda kept: frame_of(list(map(row, kept.experiments())), names))
+        with self._kept() as kept:
+            return frame_of(list(map(attrgetter(*names), kept.experiments())), names)
 
     @ours
     def experiment(self, name: str | None = None) -> Comparison:
         """The runs of one experiment, by its name or id; the latest if none is named."""
-
-        def take(kept: Store) -> Comparison:
-            one, _ = stored.choose_experiment(kept, name)
-            records = sorted(kept.runs(one.id), key=stored.stored_order(one))
-            asked = definition.of_definition(one.definition)
-            return Comparison(asked, records, self.path, one.command, one.definition)
-
-        return self._read(take)
+        with self._kept() as kept:
+            one, records = stored.choose_experiment(kept, name)
+        asked = definition.of_definition(one.definition)
+        return Comparison(asked, records, self.path, one.command, one.definition)
 
     @ours
     def repetitions(self, suite: str | None = None) -> pandas.DataFrame:
@@ -85,13 +93,10 @@ class OpenStore:
         what else the machine did meanwhile (times in ns), and the machine as environment.NAME.
         Warm-ups and failures are there: status is "ok" of what counts, unless warm_up.
         """
-
-        def take(kept: Store) -> pandas.DataFrame:
+        with self._kept() as kept:
             measured = Measurements(kept)
             has_any = suite is not None or measured.campaigns()
             return frame_of(repetition_rows(measured, suite) if has_any else [])
-
-        return self._read(take)
 
     @ours
     def campaigns(self, suite: str | None = None) -> Campaigns:
@@ -104,11 +109,8 @@ class OpenStore:
         Columns are as in `schedlab race --json`; ticks_per_loop and pace are of the round, in ticks
         of clock.
         """
-        return self._read(lambda kept: frame_of(heat_rows(Heats(kept).all())))
-
-    def _read(self, take: Callable[[Store], T]) -> T:
-        with Store(self.path, read_only=True) as kept:
-            return take(kept)
+        with self._kept() as kept:
+            return frame_of(heat_rows(Heats(kept).all()))
 
     def __repr__(self) -> str:
         return f"<schedlab store {self.path}>"
@@ -133,48 +135,27 @@ def measure(
 ) -> Campaigns:
     """Measures this machine, or kernels in virtual machines, with the programs of a suite.
 
-    Parameters
-    ----------
-    suite : str or path
-        A name of the catalogue or a file.
-    policies : str or sequence of str, optional
-        Policies that take turns through sched_ext, "kernel" being the kernel's own scheduler; by
-        default whatever schedules now.
-    on : what `vm` gives, or a sequence of these
-        Kernels in virtual machines of one size; by default this machine.
-    label : str
-        What this is, where kernel and scheduler do not tell.
-    repeat : int, optional
-        Repetitions of each case, in a virtual machine of each boot; by default the suite's.
-    until : str, optional
-        Stop when a mean is known so well, as in "1%".
-    boots : int, optional
-        How often each kernel is booted.
-    size : str
-        How much each program is given to do: "quick" or "full".
-    only : sequence of str
-        Names of benchmarks; all if there are none.
-    seed : int
-        Of the order.
-    again : bool
-        Measure another series although the last one is complete.
-    store : str or path
-        Keeps every repetition; what it has already is not measured again.
-    progress : bool
-        Show on a terminal, or in a notebook, how far it is, and warn on standard error of what
-        makes results worse.
+    suite: a name of the catalogue or a file
+    policies: those that take turns through sched_ext, "kernel" being the kernel's own scheduler; by
+        default whatever schedules now
+    on: what `vm` gives, or several: kernels in virtual machines of one size; by default this
+        machine
+    label: what this is, where kernel and scheduler do not tell
+    repeat: repetitions of each case, in a virtual machine of each boot; by default the suite's
+    until: stop when a mean is known so well, as in "1%"
+    boots: how often each kernel is booted
+    size: how much each program is given to do: "quick" or "full"
+    only: names of benchmarks; all if there are none
+    seed: of the order
+    again: measure another series although the last one is complete
+    store: keeps every repetition; what it has already is not measured again
+    progress: show on a terminal, or in a notebook, how far it is, and warn on standard error of
+        what makes results worse
 
-    Returns
-    -------
-    Campaigns
-        All that the store has of the suite; its `outcome` is what this call came to.
-
-    Raises
-    ------
-    SchedlabError
-        If something that is named is not there, cannot be measured, or somebody measures already.
-    KeyboardInterrupt
-        As it comes, once standard error has what is kept; the same call goes on from there.
+    Gives all that the store has of the suite; its `outcome` is what this call came to. Raises
+    SchedlabError if something that is named is not there, cannot be measured, or somebody measures
+    already, and KeyboardInterrupt as it comes, once standard error has what is kept; the same call
+    goes on from there.
     """
     machines = [on] if isinstance(on, VmChoice | str) else list(on)
     for machine in machines:
@@ -206,23 +187,23 @@ def measure(
         return Campaigns(path_of(store), request.suite.name, outcome)
 
 
-class Campaigns:
-    """All that the store at `path` has of one suite: machines, kernels, schedulers.
+class Campaigns(Paged):
+    """All that a store has of one suite: machines, kernels, schedulers.
 
     `outcome` is what `measure` came to: whether it is complete, and what failed; None of what was
     read from a store.
     """
 
-    def __init__(self, path: Path, suite: str | None, outcome: measuring.Measured | None = None):
-        self.path = path
+    def __init__(self, store: Path, suite: str | None, outcome: measuring.Measured | None = None):
+        self.path = self.store = store
         self.outcome = outcome
-        with Store(path, read_only=True) as kept:
+        with Store(store, read_only=True) as kept:
             campaigns = Measurements(kept).campaigns()
-            self.suite = choose_suite(campaigns, suite, path, print_note)[-1].suite
+            self.suite = choose_suite(campaigns, suite, store, print_note)[-1].suite
 
     def frame(self) -> pandas.DataFrame:
         """A row a repetition; see `OpenStore.repetitions`."""
-        return OpenStore(self.path).repetitions(self.suite)
+        return OpenStore(self.store).repetitions(self.suite)
 
     def table(self) -> pandas.DataFrame:
         """A row a case and what it was measured under.
@@ -233,19 +214,21 @@ class Campaigns:
         """
         from schedlab.bench.answers import answers
 
-        rows = self._rows()
-        against = {(id(one.row), one.setup): one for one in answers(rows)}
-        return frame_of(
-            [
-                {"case": row.name, **parameters(row.values)}
-                | {"setup": row.names[setup], "unit": row.unit}
-                | {"runs": len(sample.values), "failed": sample.nr_failed}
-                | attributes(sample.estimate, {"median": "median", "low": "low", "high": "high"})
-                | _against(against.get((id(row), setup)))
-                for row in rows
-                for setup, sample in row.samples.items()
-            ]
-        )
+        rows = []
+        cases = self._rows()
+        against_first = {(id(one.row), one.setup): one for one in answers(cases)}
+        for case in cases:
+            for setup, sample in case.samples.items():
+                against = against_first.get((id(case), setup))
+                rows.append(
+                    {"case": case.name, **parameters(case.values)}
+                    | {"setup": case.names[setup], "unit": case.unit}
+                    | {"runs": len(sample.values), "failed": sample.nr_failed}
+                    | attributes(sample.estimate, "median", "low", "high")
+                    | ends("ratio", against and against.pair.ratio, "ratio")
+                    | {"p": against and against.p_table, "verdict": against and against.word}
+                )
+        return frame_of(rows)
 
     @ours
     def figure(self, case: str | None = None) -> go.Figure:
@@ -264,31 +247,135 @@ class Campaigns:
                 drawn.setdefault(row.name, oneway_figure(samples, looks, row.unit))
         return chosen_figure("case", case, drawn)
 
-    @ours
-    def report(self, path: Path_) -> Path:
-        """Writes the page that `schedlab report --suite` writes, and gives its path."""
-        path = path_of(path)
-        user_file.refuse_unwritable(path, self.path)
-        with Store(self.path, read_only=True) as kept:
+    def _write_page(self, path: Path) -> None:
+        with Store(self.store, read_only=True) as kept:
             write_page(kept, self.suite, path, print_note)
-        return path
 
     def _rows(self) -> list[CaseRow]:
         from schedlab.bench import answers
 
-        with Store(self.path, read_only=True) as kept:
+        with Store(self.store, read_only=True) as kept:
             measured = Measurements(kept)
-            chosen = choose_suite(measured.campaigns(), self.suite, self.path)
-            return answers.rows(measured, chosen)
+            return answers.rows(
+                measured, choose_suite(measured.campaigns(), self.suite, self.store)
+            )
 
     def __repr__(self) -> str:
-        return f"<schedlab measurements of {self.suite} in {self.path}>"
-
-    def _repr_html_(self) -> str:
-        return self.table().to_html(index=False, float_format="{:.4g}".format)
+        return f"<schedlab measurements of {self.suite} in {self.store}>"
 
 
-def _against(answer: Answer | None) -> dict[str, Any]:
-    """One setup against the first; nothing is known of the first itself."""
-    row = attributes(answer and answer.pair.ratio, RATIO)
-    return row | {"p": answer and answer.p_table, "verdict": answer and answer.word}
+@ours
+def race_queues(
+    n: int | Sequence[int] = (),
+    *,
+    workloads: str | Sequence[str] = (),
+    structures: str | Sequence[str] = (),
+    files: Path_ | Sequence[Path_] = (),
+    again: bool = False,
+    store: Path_ = DEFAULT_PATH,
+    progress: bool = True,
+    **options: Any,
+) -> Race:
+    """Races run queues on this machine: which one is fastest at your size?
+
+    n: items in a queue; by default the sizes published in 2007
+    workloads: what the queues are put through; by default the loop of 2007
+    structures: who takes part; by default all
+    files: queues of your own, in C or C++ or compiled, which are native code with your rights
+    again: race also what the store has
+    store: keeps every heat; what it has is not raced again
+    progress: show on a terminal, or in a notebook, how far it is
+    options: keys, peers, full, loops, rounds, order, cpu, seed, trace, queue; see
+        `schedlab.race.meeting.Options`
+
+    Raises SchedlabError if something that is named is not there, or no heat can be raced, and
+    KeyboardInterrupt as it comes, once standard error has what is kept; the same call goes on from
+    there.
+    """
+    known = set(meeting.Options.__dataclass_fields__)
+    for name, value in options.items():
+        if name not in known:
+            raise UnknownName("keyword", name, known)
+        is_left_out = value is None and name in ("cpu", "loops")
+        is_number = isinstance(value, Integral) and value >= LEAST.get(name, value)
+        if name in LEAST and not is_left_out and not is_number:
+            raise BadValue(name, value, f"is not a whole number from {LEAST[name]} on")
+    trace = options.get("trace")
+    asked = {
+        "sizes": [int(size) if isinstance(size, Integral) else size for size in listed(n)],
+        "workloads": listed(workloads),
+        "structures": listed(structures),
+        "files": [path_of(path) for path in listed(files)],
+        **options,
+        "keys": listed(options.get("keys", ())),
+        "trace": None if trace is None else path_of(trace),
+    }
+    names = {"sizes": "-n", "workloads": "--workload", "structures": "--structure"}
+    names["files"] = "--with"
+    given = {names.get(name, f"--{name}"): value for name, value in asked.items()}
+    command, path = command_line(["race"], given, store), path_of(store)
+    raced = meeting.race(meeting.Options(**asked), path, command, again, quiet=not progress)
+    return Race(raced, path, command)
+
+
+@dataclass(eq=False, repr=False)
+class Race(Paged):
+    """Heats of the run-queue race."""
+
+    meeting: meeting.Meeting
+    """The heats, the machine, and what could not be raced."""
+    store: Path
+    """What keeps them."""
+    command: str
+    """What asks for the same on the command line."""
+
+    def frame(self) -> pandas.DataFrame:
+        """A row a round of each structure in each heat; see `OpenStore.heats`."""
+        return frame_of(heat_rows(self.meeting.heats))
+
+    def table(self) -> pandas.DataFrame:
+        """A row a heat and structure that took part.
+
+        Columns are workload, keys, n, structure; fewest, and median with its 95 % interval (low,
+        high), of the rounds, in unit; is_fastest of the exact structures; and to_fastest, how many
+        times as long it takes.
+        """
+        from schedlab.race import answers, forms
+
+        rows = []
+        for standing in answers.standings(self.meeting.heats):
+            unit, fastest = forms.unit_of(standing.heat), standing.fastest
+            for row in standing.rows.values():
+                if row.ticks is not None:
+                    compared = answers.compare(row, fastest)
+                    rows.append(
+                        attributes(standing.heat.spec, "workload", "keys", "n")
+                        | attributes(row, "structure", "fewest")
+                        | attributes(row.ticks, "median", "low", "high")
+                        | {"unit": unit, "is_fastest": row is fastest}
+                        | {"to_fastest": compared and compared.ratio}
+                    )
+        return frame_of(rows)
+
+    @ours
+    def figure(self, heats: str | None = None) -> go.Figure:
+        """Time over the number of items, both logarithmic; of the first sort of heats, or by name.
+
+        `heats` is what heats of all sizes have in common, as in "hold, uniform keys".
+        """
+        from schedlab.race import answers, april_2007, forms, page
+
+        machine, then = self.meeting.machine, april_2007.read()
+        sorts = forms.by_title(answers.standings(self.meeting.heats))
+        drawn = {title: page.figure_of(found, machine, then) for title, found in sorts.items()}
+        return chosen_figure("heats", heats, {name: one for name, one in drawn.items() if one})
+
+    def _write_page(self, path: Path) -> None:
+        from schedlab.race import page
+
+        page.write(path, self.meeting.heats, self.meeting.machine, self.command)
+
+    def __repr__(self) -> str:
+        failed = len(self.meeting.failed)
+        told = f", {failed} failed" if failed else ""
+        return f"<schedlab race: {len(self.meeting.heats)} heats{told}>"
