@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 from schedlab import shown
 
+# A verb did its work and found something wrong: a failed run, an obstacle, a difference.
+EXIT_FOUND = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -99,14 +101,16 @@ def _run() -> int:
 
         _handle_signals(interrupt=signal.default_int_handler, terminate=_terminate)
         # Piped, click would take escape sequences out, where `shown` shows them.
-        code = schedlab.main(standalone_mode=False, color=True)
+        is_found = schedlab.main(standalone_mode=False, color=True)
         sys.stdout.flush()
-        return code
+        return EXIT_FOUND if is_found else 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help(), err=True)
         return EXIT_BAD_INPUT
     except click.ClickException as error:
-        return _report_usage_error(error)
+        message, context = error.format_message(), getattr(error, "ctx", None)
+        hint = f"see `{context.command_path} --help`" if context else None
+        return _report_error(message[:1].lower() + message[1:].rstrip("."), hint)
     except SchedlabError as error:
         return _report_error(str(error), error.hint)
     except click.Abort as error:
@@ -201,10 +205,3 @@ def _bounded(message: str) -> str:
     if len(lines) > MESSAGE_LINES_MAX:
         lines[kept:-kept] = [f"[… {len(lines) - 2 * kept:,} lines left out …]"]
     return "\n".join(shortened(line, LINE_CHARACTERS_MAX) for line in lines)
-
-
-def _report_usage_error(error: Exception) -> int:
-    message = error.format_message()
-    context = getattr(error, "ctx", None)
-    hint = f"see `{context.command_path} --help`" if context else None
-    return _report_error(message[:1].lower() + message[1:].rstrip("."), hint)

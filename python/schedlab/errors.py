@@ -11,8 +11,6 @@ from collections.abc import Iterable
 SUGGESTIONS_MAX = 3
 # Of a value in a message: enough to know it again.
 VALUE_CHARACTERS_MAX = 300
-# A verb did its work and found something wrong: a failed run, an obstacle, a difference.
-EXIT_FOUND = 1
 
 
 class SchedlabError(Exception):

@@ -107,10 +107,11 @@ def test_a_policy_without_a_licence_is_refused_with_the_line_to_add(command, pol
 def test_a_verb_is_listed_with_the_first_sentence_of_its_own_help(words):
     group = schedlab
     for word in words:
-        group = group.get_command(None, word)
-    for name, does in group.verbs.items():
-        assert group.get_command(None, name).get_short_help_str(limit=200) == does, name
-        assert len(does) < 65, f"{name} would be broken into two lines"
+        group = group.commands[word]
+    for name, listed in group.commands.items():
+        _, verb, _ = group.resolve_command(None, [name])
+        assert verb.get_short_help_str(limit=200) == listed.help, name
+        assert len(listed.help) < 65, f"{name} would be broken into two lines"
 
 
 def test_help_loads_no_verb():

@@ -1,6 +1,6 @@
 """The verbs of the command `schedlab`, each in a module that is loaded when it is asked for.
 
-A verb returns its exit code; what goes wrong is raised, and told by `cli`.
+A verb returns whether it found something wrong; what goes wrong is raised, and told by `cli`.
 """
 
 from importlib import import_module
@@ -45,36 +45,29 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 class Verbs(click.Group):
     """A group of verbs that loads the one it is asked for, and suggests one for a misspelt name.
 
-    They are functions of one `module` in this package, or each is of one that has its name.
+    They are functions of one `module` in this package, or each is of one that has its name. Until
+    it is asked for, a verb is there by its name and by what it does.
     """
 
     def __init__(self, *arguments, verbs: dict[str, str], module: str = "", **options):
         super().__init__(*arguments, **options)
-        self.verbs = verbs
+        self.commands = {name: click.Command(name, help=does) for name, does in verbs.items()}
         self.module = module
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all verbs, in the order of the alphabet."""
-        return sorted(self.verbs)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The verb of this name, if there is one."""
-        if name in self.commands or name not in self.verbs:
-            return super().get_command(ctx, name)
-        module = import_module(f"schedlab.commands.{self.module or name}")
-        return getattr(module, f"{name}_verb")
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes what each verb does."""
+        """Writes what each verb does, in as many lines as that takes."""
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(self.verbs.items()))
+            formatter.write_dl([(name, verb.help) for name, verb in sorted(self.commands.items())])
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
-        """Finds the verb, or raises UnknownName with those spelled alike."""
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in self.verbs:
-            raise UnknownName("verb", name, self.verbs)
-        return super().resolve_command(ctx, args)
+        """Finds and loads the verb, or raises UnknownName with those spelled alike."""
+        if args[0] and not args[0].startswith("-") and args[0] not in self.commands:
+            raise UnknownName("verb", args[0], self.commands)
+        name, verb, rest = super().resolve_command(ctx, args)
+        if not isinstance(verb, Verbs):
+            module = import_module(f"schedlab.commands.{self.module or name}")
+            verb = getattr(module, f"{name}_verb")
+        return name, verb, rest
 
 
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -1,14 +1,11 @@
 """The verb `schedlab agree`: the simulator's decisions beside a real kernel's."""
 
-from collections.abc import Sequence
-
 import click
 
 from schedlab import catalogue
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND
 from schedlab.kernel import agreement
-from schedlab.kernel.referee import SCENARIOS, ScenarioAgreement, judge
+from schedlab.kernel.referee import SCENARIOS, judge
 from schedlab.report import tables
 
 
@@ -17,7 +14,7 @@ from schedlab.report import tables
 @click.option("--scenario", "wanted", multiple=True, help="Only this one; can be repeated.")
 @click.option("--kernel", help="Kernel of the cache.  [default: 6.18]")
 @options.json_option
-def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: bool) -> int:
+def agree_verb(policy, wanted, kernel, as_json) -> bool:
     """Compare the simulator's decisions with a real kernel's.
 
     The kernel runs in a deterministic virtual machine. For each scenario: whether the same tasks
@@ -30,19 +27,13 @@ def agree_verb(policy: str, wanted: Sequence[str], kernel: str | None, as_json: 
     scenarios = list(judge(source, paths, kernel, set_name))
     if as_json:
         tables.print_json([one.as_json() for one in scenarios])
-    else:
-        for one in scenarios:
-            _print(one)
-    return 0 if all(one.comparison.agrees for one in scenarios) else EXIT_FOUND
-
-
-def _print(scenario: ScenarioAgreement) -> None:
-    both = scenario.comparison
-    share = f"shares within {both.share_difference_percent:.2f} points"
-    what = f"agree: {len(both.played)} decisions"
-    if not both.agrees:
-        decisions = f"{len(both.simulated)} simulated and {len(both.played)} played"
-        what = f"differ at decision {both.differs_at} of {decisions}"
-    click.echo(f"{scenario.policy:12} {scenario.scenario:12} {what}, {share}")
-    if not both.agrees:
-        click.echo("\n".join(agreement.story(both, scenario.names)))
+    for one in scenarios if not as_json else ():
+        both = one.comparison
+        what = f"agree: {len(both.played)} decisions"
+        if not both.agrees:
+            decisions = f"{len(both.simulated)} simulated and {len(both.played)} played"
+            what = f"differ at decision {both.differs_at} of {decisions}"
+        share = f"shares within {both.share_difference_percent:.2f} points"
+        head = f"{one.policy:12} {one.scenario:12} {what}, {share}"
+        click.echo("\n".join([head, *agreement.story(both, one.names)]))
+    return not all(one.comparison.agrees for one in scenarios)

@@ -5,19 +5,17 @@ same store, and compares.
 """
 
 import contextlib
-from collections.abc import Sequence
 
 import click
 
 from schedlab import catalogue
 from schedlab.bench import measuring, request, suite
-from schedlab.bench.measuring import Measured, campaigns_of
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND, SchedlabError
+from schedlab.errors import SchedlabError
 from schedlab.kernel import platform
 from schedlab.report import tables
 from schedlab.shown import print_note
-from schedlab.store.measurements import Campaign, Measurements
+from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store
 from schedlab.user_file import refuse_unwritable
 
@@ -41,14 +39,12 @@ def _whole(name: str) -> click.IntRange:
               help="Stop when a mean is known so well, either way, looking every five repetitions,"
                    " or with --on vm every five boots.")  # fmt: skip
 @click.option("--policies", metavar="POLICY,POLICY…",
-              help="Policies that take turns through sched_ext; `kernel` is the kernel's own"
-                   " scheduler.")  # fmt: skip
+              help="Policies that take turns; `kernel` is the kernel's own.")  # fmt: skip
 @click.option("--on", type=click.Choice([request.HERE, platform.VM]), default=request.HERE,
-              help="Measure this machine, or kernels of `schedlab kernels list` in virtual"
-                   " machines.")  # fmt: skip
+              help="Measure this machine, or kernels in virtual machines.")  # fmt: skip
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME",
-              help="With --on vm: what to boot; repeatable.  [default: the newest that takes"
-                   " policies]")  # fmt: skip
+              help="With --on vm: what to boot, of `schedlab kernels list`; repeatable."
+                   "  [default: the newest that takes policies]")  # fmt: skip
 @click.option("--boots", type=_whole("boots"),
               help="With --on vm: how often each kernel is booted, with --until-ci at most."
                    f"  [default: {request.BOOTS},"
@@ -63,13 +59,12 @@ def _whole(name: str) -> click.IntRange:
 @click.option("--again", is_flag=True, help="Another series, although the last one is complete.")
 @click.option("--show", is_flag=True, help="Measure nothing; show what the store has.")
 @click.option("--work-dir", type=options.FOLDER,
-              help="Where programs work, and inputs are kept."
-                   "  [default: in the user's cache]")  # fmt: skip
+              help="Where programs work, and inputs lie.  [default: the user's cache]")  # fmt: skip
 @options.store_option("Keeps every repetition.")
 @options.report_option
 @options.quiet_option
 @options.json_option
-def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
+def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> bool:
     """Measure this machine under the scheduler that it has now.
 
     SUITE is a name, or the path of your own *.toml file. Every repetition is kept in the store at
@@ -91,7 +86,7 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
     # Whoever else measures waits for our tables, too, which take a CPU for seconds.
     with made as measured, Store(store, read_only=show) as opened:
         kept = Measurements(opened)
-        every = campaigns_of(kept, read.name)
+        every = measuring.campaigns_of(kept, read.name)
         if not every:
             raise SchedlabError(f"the store {store} has nothing of suite {read.name}", hint)
         if measured and not quiet:
@@ -99,7 +94,14 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
             print_note(f"{made} repetitions made, {before} were in {store} before")
             if more := measured.nr_made_up:
                 print_note(f"note: {more} repetitions were added, as others were disturbed")
-        _print(kept, measured.comparable(kept) if measured else every, read.title, as_json)
+        # Statistics are loaded only now, because that takes a while.
+        from schedlab.bench import answers, table
+
+        rows = answers.rows(kept, measured.comparable(kept) if measured else every)
+        if as_json:
+            tables.print_json(table.results_json(rows))
+        else:
+            table.print_results(rows, read.title)
         if measured and not quiet:
             _tell_after(measured, asked["on"] == platform.VM)
         if report_path is not None:
@@ -107,21 +109,10 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> int:
 
             page.write(report_path, kept, every, read.title, read.description)
             print_note(f"report: {report_path}")
-    return EXIT_FOUND if measured and not measured.is_complete else 0
+    return bool(measured and not measured.is_complete)
 
 
-def _print(kept: Measurements, chosen: Sequence[Campaign], title: str, as_json: bool) -> None:
-    """Statistics are loaded only now, because that takes a while."""
-    from schedlab.bench import answers, table
-
-    rows = answers.rows(kept, chosen)
-    if as_json:
-        tables.print_json(table.results_json(rows))
-    else:
-        table.print_results(rows, title)
-
-
-def _tell_after(measured: Measured, in_machines: bool) -> None:
+def _tell_after(measured: measuring.Measured, in_machines: bool) -> None:
     for text in measured.widths:
         print_note(text)
     for failure in measured.failed:

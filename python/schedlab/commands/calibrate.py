@@ -9,7 +9,8 @@ from schedlab import catalogue, programs, user_file
 from schedlab.bench import calibration
 from schedlab.bench.calibration import PROGRAM, PROGRAM_HELP
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError
+from schedlab.errors import BadValue
+from schedlab.shown import print_note
 
 
 @click.command("calibrate")
@@ -19,9 +20,7 @@ from schedlab.errors import EXIT_FOUND, BadValue, SchedlabError
 @click.option("--costs", "costs_file", type=options.PATH, metavar="FILE",
               help=f"What `{PROGRAM} costs` printed; nothing is measured then.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-def calibrate_verb(
-    name: str, output: Path | None, program: str | None, costs_file: Path | None, force: bool
-) -> int:
+def calibrate_verb(name, output, program, costs_file, force) -> bool:
     """Measure what this machine's kernel operations cost.
 
     Writes NAME.toml for the simulator. Takes ten to forty seconds; the machine is best idle
@@ -44,18 +43,14 @@ def calibrate_verb(
         costs = calibration.taken_apart(calibration.Measurements(lines, place), cpus)
     hz, hz_source = calibration.ticks_a_second()
     description, source = calibration.described()
-    source = f"{source}. {hz_source}"
-    text = calibration.file_text(description, source, hz, cpus.topology, costs)
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise SchedlabError(f"cannot write {path}: {error.strerror}") from error
+    text = calibration.file_text(description, f"{source}. {hz_source}", hz, cpus.topology, costs)
+    path.write_text(text, "utf-8")
     # Read again at once: a file that cannot be is our mistake.
     machine = catalogue.load_machine(path)
     click.echo(f"wrote {path}: {machine.nr_cpus} CPUs, {machine.hz} ticks a second")
     doubts = calibration.doubts(costs)
     for sentence in doubts:
-        click.echo(f"doubtful: {sentence}", err=True)
+        print_note(f"doubtful: {sentence}")
     if doubts:
-        click.echo("calibrate again while the machine does nothing else (--force)", err=True)
-    return EXIT_FOUND if doubts else 0
+        print_note("calibrate again while the machine does nothing else (--force)")
+    return bool(doubts)

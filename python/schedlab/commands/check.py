@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND
 from schedlab.experiment import conformance_table
 from schedlab.experiment.conformance import ORDERS, ORDERS_MAX, SEED, SEEDS, SEEDS_MAX, check
 from schedlab.report import tables
@@ -26,7 +25,7 @@ from schedlab.shown import print_data, print_note
               help="Where to write the files of scenarios that are violated.")  # fmt: skip
 @options.quiet_option
 @options.json_option
-def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as_json) -> int:
+def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as_json) -> bool:
     """Check what a policy must do, and what it promises.
 
     Scenarios made to ask one question each, random ones, and small ones in every order of
@@ -39,7 +38,7 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
     findings, violations = check(policy, settings, **asked, out=out, quiet=quiet)
     if as_json:
         tables.print_json(findings.as_json(violations))
-        return EXIT_FOUND if violations else 0
+        return bool(violations)
     tables.print_table(conformance_table.findings_table(findings))
     for line in conformance_table.violation_lines(findings, violations):
         print_note(line)
@@ -47,7 +46,6 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
         print_note(f"\nnote: {left_out}")
     print_data(f"\n{conformance_table.summary_text(findings)}")
     if any(violation["replay"] for violation in violations):
-        print_note(
-            f"the replays read the machines and workloads in {out}, which nothing else needs"
-        )
-    return EXIT_FOUND if violations else 0
+        where = f"the machines and workloads in {out}"
+        print_note(f"the replays read {where}, which nothing else needs")
+    return bool(violations)

@@ -3,28 +3,21 @@
 Statistics and plots are imported where they are needed: they take longer to load than most runs.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from schedlab import catalogue, user_file, values
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND, SchedlabError
+from schedlab.errors import SchedlabError
 from schedlab.experiment import definition, run_table, timelines, vm
 from schedlab.experiment.cells import expand
 from schedlab.experiment.making import Making, begin
 from schedlab.report import tables
 from schedlab.shown import print_note
 from schedlab.store.runs import RunRecord, Store
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from schedlab.experiment.answer import Answer
 
 
 @click.command("compare")
@@ -38,11 +31,8 @@ if TYPE_CHECKING:
 @click.option("--vary", "varied", multiple=True, metavar="NAME=VALUES",
               help="A workload parameter to vary: a..b:step, a..b or a,b,c.")  # fmt: skip
 @options.scenario_options
-@click.option(
-    "--repeat",
-    type=int,
-    help="Runs of each policy in each scenario, seeds SEED, SEED+1 …  [default: 5]",
-)
+@click.option("--repeat", type=int, help="Runs of each policy in each scenario, seeds SEED,"
+              " SEED+1 …  [default: 5]")  # fmt: skip
 @click.option("--seed", type=int, help="Of the first repetition.  [default: 1]")
 @options.jobs_option("Runs", "CPUs; 1 with --on vm")
 @options.store_option("Keeps every run; runs already in it are not made again.")
@@ -53,7 +43,7 @@ if TYPE_CHECKING:
 def compare_verb(
     policies, file, workload, machines, on, kernel, cpus, deterministic, varied, parameters,
     settings, repeat, seed, jobs, store, report_path, looked_at, scenario, quiet, as_json
-) -> int:  # fmt: skip
+) -> bool:  # fmt: skip
     """Compare policies on machines and workloads.
 
     A grid of runs: policies × machines × varied parameters × repetitions. The first policy is the
@@ -61,18 +51,11 @@ def compare_verb(
     Ctrl-C or a crash, the same command goes on where it stopped. A policy is native code that runs
     with your rights, and an experiment file may name one.
     """
-    given = {
-        "policies": list(policies),
-        "workload": workload,
-        "machine": list(machines),
-        "vm": vm.choice(on, kernel, cpus, deterministic, machines),
-        "vary": values.parse_vary(varied),
-        "with": values.parse_assignments("--with", parameters),
-        "set": values.parse_set(settings),
-        "repeat": repeat,
-        "seed": seed,
-    }
-    asked = definition.build(_merge(file, given))
+    given = {"policies": list(policies), "workload": workload, "machine": list(machines)}
+    given |= {"vm": vm.choice(on, kernel, cpus, deterministic, machines)}
+    given |= {"vary": values.parse_vary(varied), "repeat": repeat, "seed": seed}
+    given |= {"with": values.parse_assignments("--with", parameters)}
+    asked = definition.build(_merge(file, given | {"set": values.parse_set(settings)}))
     if report_path:
         user_file.refuse_unwritable(report_path, store)
     elif looked_at or scenario:
@@ -89,14 +72,16 @@ def compare_verb(
         except KeyboardInterrupt:
             nr_kept, nr_cells = making.count_kept(), len(cells)
             kept = f"all {nr_cells}" if nr_kept == nr_cells else f"{nr_kept} of {nr_cells}"
-            options.tell_kept(f"{kept} runs", store)
+            goes_on = f"the same command goes on from there: {options.command()}"
+            print_note(f"\n{kept} runs are kept in {store}; {goes_on}")
             raise
 
 
 def _tell(
     making: Making, report_path: Path | None, wish: timelines.Wish, quiet: bool, as_json: bool
-) -> int:
-    """Prints what came of an experiment, writes its page, and gives the exit code."""
+) -> bool:
+    """Prints what came of an experiment, writes its page, and says whether any run failed."""
+    from schedlab.experiment import table
     from schedlab.experiment.answer import answer_of
 
     note = (lambda text: None) if quiet else print_note
@@ -104,7 +89,13 @@ def _tell(
     reused = f"{making.nr_reused} reused from {making.store.path}"
     note(f"{making.nr_made} runs made, {reused}{by_others * bool(making.nr_of_others)}")
     answer = answer_of(making.asked.definition, options.command(), making.records)
-    _print_answer(answer, making, as_json)
+    if as_json:
+        nr_reused = making.nr_reused + making.nr_of_others
+        tables.print_json(table.answer_json(answer, making.records, nr_reused))
+    else:
+        table.print_study(answer)
+        table.print_verdicts(answer.judged)
+        table.print_interactivity(answer.study, answer.metrics)
     if report_path:
         from schedlab.experiment import page
 
@@ -117,19 +108,7 @@ def _tell(
             " draws no random numbers: the intervals have no width, and --repeat 1 says as much"
         )
     run_table.report_failures(answer.study.incomplete)
-    return EXIT_FOUND if answer.study.incomplete else 0
-
-
-def _print_answer(answer: Answer, making: Making, as_json: bool) -> None:
-    from schedlab.experiment import table
-
-    if as_json:
-        nr_reused = making.nr_reused + making.nr_of_others
-        tables.print_json(table.answer_json(answer, making.records, nr_reused))
-    else:
-        table.print_study(answer)
-        table.print_verdicts(answer.judged)
-        table.print_interactivity(answer.study, answer.metrics)
+    return bool(answer.study.incomplete)
 
 
 def _are_identical(records: Sequence[RunRecord]) -> bool:
@@ -143,17 +122,17 @@ def _merge(file: str | None, given: Mapping) -> dict:
     """What an experiment file says, overridden by what the options say."""
     path = file and catalogue.find(catalogue.EXPERIMENTS, file)
     of_file = definition.read_options(path) if path else {}
-    merged = {"repeat": definition.REPEATS} | copy.deepcopy(of_file)
+    merged = {"repeat": definition.REPEATS, "vary": {}, "with": {}, "set": {}}
+    merged |= copy.deepcopy(of_file)
     for key, value in given.items():
         if key in ("vary", "with"):
-            merged[key] = {**merged.get(key, {}), **value}
+            merged[key].update(value)
             for of_machine in merged.get("with_machine", {}).values():
                 for name in value:
                     of_machine.pop(name, None)
         elif key == "set":
             for label, settings in value.items():
-                tunables = merged.setdefault(key, {})
-                tunables[label] = {**tunables.get(label, {}), **settings}
+                merged[key].setdefault(label, {}).update(settings)
         elif value not in (None, []):
             merged[key] = value
     what_is_run = ("workload", "with", "with_machine")

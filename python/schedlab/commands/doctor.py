@@ -5,7 +5,6 @@ from dataclasses import asdict
 import click
 
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND
 from schedlab.kernel.obstacles import SIMULATOR, examine
 from schedlab.report import tables
 
@@ -14,7 +13,7 @@ COLUMNS = ("needed_for", "what", "state", "found", "to_do")
 
 @click.command("doctor")
 @options.json_option
-def doctor_verb(as_json: bool) -> int:
+def doctor_verb(as_json) -> bool:
     """Tell what works here, and what to install for the rest.
 
     Where KVM is there it is tried once, which takes some seconds. Exit code 1 means that not even
@@ -22,5 +21,4 @@ def doctor_verb(as_json: bool) -> int:
     """
     findings = list(examine())
     tables.print_rows([asdict(finding) for finding in findings], as_json, COLUMNS)
-    unusable = [f for f in findings if f.needed_for == SIMULATOR and f.state == "missing"]
-    return EXIT_FOUND if unusable else 0
+    return any(one.needed_for == SIMULATOR and one.state == "missing" for one in findings)

@@ -4,8 +4,7 @@ import click
 
 from schedlab import catalogue
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND
-from schedlab.report import tables
+from schedlab.report.tables import print_rows
 from schedlab.shown import print_note
 
 _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunables or parameters.")
@@ -14,7 +13,7 @@ _verbose_option = click.option("--verbose", "-v", is_flag=True, help="With tunab
 @click.command("policies")
 @_verbose_option
 @options.json_option
-def policies_verb(verbose: bool, as_json: bool) -> int:
+def policies_verb(verbose, as_json) -> bool:
     """Every policy and its idea, and its tunable sets.
 
     With -v also its tunables, their defaults and meaning.
@@ -23,29 +22,27 @@ def policies_verb(verbose: bool, as_json: bool) -> int:
     rows = catalogue.policy_rows(broken.append)
     for error in broken:
         print_note(f"error: {error}")
-    tables.print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
-    return EXIT_FOUND if broken else 0
+    print_rows(rows, as_json, ("name", "idea"), "tunables" if verbose else None)
+    return bool(broken)
 
 
 @click.command("machines")
 @options.json_option
-def machines_verb(as_json: bool) -> int:
+def machines_verb(as_json) -> None:
     """Every machine and what it stands for.
 
     With the number of its CPUs and its clock ticks a second.
     """
-    tables.print_rows(catalogue.machine_rows(), as_json, ("name", "cpus", "hz", "description"))
-    return 0
+    print_rows(catalogue.machine_rows(), as_json, ("name", "cpus", "hz", "description"))
 
 
 @click.command("workloads")
 @_verbose_option
 @options.json_option
-def workloads_verb(verbose: bool, as_json: bool) -> int:
+def workloads_verb(verbose, as_json) -> None:
     """Every workload and what it does.
 
     With -v also its parameters, their defaults and meaning.
     """
-    rows, detail = catalogue.workload_rows(), "parameters" if verbose else None
-    tables.print_rows(rows, as_json, ("name", "description"), detail)
-    return 0
+    detail = "parameters" if verbose else None
+    print_rows(catalogue.workload_rows(), as_json, ("name", "description"), detail)

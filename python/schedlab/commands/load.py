@@ -12,7 +12,7 @@ import click
 
 from schedlab import programs
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND, SchedlabError, UnknownName
+from schedlab.errors import SchedlabError, UnknownName
 from schedlab.kernel import result, sched_ext
 from schedlab.kernel.loading import STOP_WAIT_S, object_of, require_kernel
 from schedlab.shown import in_json, print_note
@@ -20,7 +20,6 @@ from schedlab.values import parse_set, parse_tunable
 
 # `enum scx_exit_kind`: from here on a policy ended by an error.
 FIRST_ERROR_KIND = 1024
-EVENT_PREFIX = "SCX_EV_"
 HEADER_EVERY_LINES = 20
 
 # Headings and how wide each column is.
@@ -32,7 +31,7 @@ COLUMNS |= {"waiting": 8, "runnable": 9, "tasks": 6, "rejected": 9}
 @click.argument("policy")
 @options.set_option
 @click.option("--json", "as_json", is_flag=True, help="Every record as JSON, one a line.")
-def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
+def load_verb(policy, settings, as_json) -> bool:
     """Let a policy schedule this machine, and show what it does.
 
     POLICY may also be a BPF object (*.o) with a `struct sched_ext_ops`, of whatever project. Needs
@@ -50,7 +49,7 @@ def load_verb(policy: str, settings: Sequence[str], as_json: bool) -> int:
         for line in process.stdout:
             shown.line(line)
         status = process.wait()
-    return shown.exit_code(status)
+    return shown.is_found(status)
 
 
 def _values(name: str, settings: Sequence[str]) -> dict[str, str]:
@@ -112,22 +111,25 @@ class Shown:
             self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
         elif kind == "attached":
             self.policy = record["policy"] or self.policy
-            ready_s = (record["load_ns"] + record["attach_ns"]) / 1e9
-            print_note(
-                f"{self.policy} schedules {self.kernel}, verified and attached in {ready_s:.2f} s;"
-                " Ctrl-C gives the machine back"
-            )
+            ready = f"{(record['load_ns'] + record['attach_ns']) / 1e9:.2f} s"
+            attached = f"{self.policy} schedules {self.kernel}, verified and attached in {ready}"
+            print_note(f"{attached}; Ctrl-C gives the machine back")
         elif kind == "restarted":
             print_note(f"{self.policy} is loaded again, as the kernel asks: {record['message']}")
         elif kind == "started":
             self.started_at_ns = record["at_ns"]
         elif kind == "counters" and not self.as_json:
-            self._counters(record)
+            is_due = self.nr_lines % HEADER_EVERY_LINES == 0
+            if is_due and (sys.stdout.isatty() or not self.nr_lines):
+                heads = "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
+                click.echo(f"{heads}  events")
+            self.nr_lines += 1
+            click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
         elif kind in ("refused", "ejected", "detached", "error"):
             self.end = record
 
-    def exit_code(self, status: int) -> int:
-        """Tells the end, and gives this command's exit code; `status` is the guest's.
+    def is_found(self, status: int) -> bool:
+        """Tells the end, and whether the kernel found something; `status` is the guest's.
 
         Raises SchedlabError if the end is not the kernel's verdict: a wrong tunable or object, a
         guest that died.
@@ -144,23 +146,16 @@ class Shown:
             _tell_error(end["reason"], end["hint"])
             if end["log"] and not self.as_json:
                 print_note("note: with --json the record has the kernel's whole log")
-            return EXIT_FOUND
+            return True
         sentence = ": ".join(part for part in (end["reason"], end["message"]) if part)
         sentence = sentence or "it gave no reason, `dmesg` may have one"
-        if end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND:
+        is_found = end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND
+        if is_found:
             _tell_error(f"the kernel ended {self.policy}: {sentence}", end["hint"])
             print_note(_scheduler_now())
-            return EXIT_FOUND
-        print_note(f"{self.policy} ended: {sentence}. {_scheduler_now()}")
-        return 0
-
-    def _counters(self, record: Mapping) -> None:
-        is_first = self.nr_lines == 0
-        if is_first or (sys.stdout.isatty() and self.nr_lines % HEADER_EVERY_LINES == 0):
-            heads = "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
-            click.echo(f"{heads}  events")
-        self.nr_lines += 1
-        click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
+        else:
+            print_note(f"{self.policy} ended: {sentence}. {_scheduler_now()}")
+        return is_found
 
 
 def counters_line(counters: Mapping, at_s: float) -> str:
@@ -172,14 +167,11 @@ def counters_line(counters: Mapping, at_s: float) -> str:
     rates = [f"{sum(nrs) / wall_s:,.0f}" if nrs and wall_s > 0 else "-" for nrs in counts]
     levels = ("nr_waiting", "nr_runnable", "nr_tasks", "nr_rejected")
     fields = [f"{at_s:.1f} s", *rates, *(f"{counters[level]:,}" for level in levels)]
-    events = (
-        f"{name.removeprefix(EVENT_PREFIX).lower()} {count:,}"
-        for name, count in counters["events"].items()
-        if count
-    )
+    nrs = {name.removeprefix("SCX_EV_").lower(): nr for name, nr in counters["events"].items()}
+    events = ", ".join(f"{name} {nr:,}" for name, nr in nrs.items() if nr)
     columns = zip(fields, COLUMNS.values(), strict=True)
     line = "".join(f"{field:>{width}}" for field, width in columns)
-    return f"{line}  {', '.join(events)}".rstrip()
+    return f"{line}  {events}".rstrip()
 
 
 def _tell_error(message: str, hint: str) -> None:

@@ -1,8 +1,6 @@
 """The verb `schedlab merge`: several stores in one."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
@@ -18,7 +16,7 @@ from schedlab.store.runs import Store
 @click.argument("store", type=options.PATH)
 @click.argument("others", nargs=-1, required=True, type=options.PATH, metavar="OTHER [OTHER]...")
 @options.json_option
-def merge_verb(store: Path, others: Sequence[Path], as_json: bool) -> int:
+def merge_verb(store, others, as_json) -> None:
     """Take all that other stores hold into one store.
 
     Runs, experiments, races and measurements. STORE is made if it is not there. Merging again
@@ -38,4 +36,3 @@ def merge_verb(store: Path, others: Sequence[Path], as_json: bool) -> int:
                 print_note(f"{other}: {', '.join(new) or 'nothing'} new in {store}")
     if as_json:
         tables.print_json(taken)
-    return 0

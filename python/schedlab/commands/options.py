@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what several verbs say alike."""
+"""Options that several verbs share, and the command as it was typed."""
 
 import shlex
 import sys
@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from schedlab.experiment.definition import DEFAULT_CPUS
-from schedlab.shown import print_note
 from schedlab.store.runs import DEFAULT_PATH
 from schedlab.workers import JOBS_MAX
 
@@ -67,26 +66,12 @@ def as_root() -> list[str]:
     return [str(Path(sys.argv[0]).absolute()), *sys.argv[1:]]
 
 
-def tell_kept(kept: str, store: Path, goes_on: str = "goes on from there") -> None:
-    """After Ctrl-C: what is kept, such as "3 of 8 runs", and that the same command `goes_on`."""
-    print_note(f"\n{kept} are kept in {store}; the same command {goes_on}: {command()}")
-
-
 # What a workload and a policy are given.
 scenario_options = together(
     click.option("--with", "parameters", metavar="NAME=VALUE", multiple=True,
                  help="A parameter of the workload, as in groups=10."),
     click.option("--set", "settings", metavar="[POLICY.]TUNABLE=VALUE", multiple=True,
                  help=TUNABLE_HELP.format("a")),
-)  # fmt: skip
-
-# What asks for the record of a queue.
-queue_trace_options = together(
-    click.option("--queue-trace", "queue_trace_path", type=FILE, metavar="FILE",
-                 help="Write what was done to a dispatch queue here, for `schedlab race --trace`."),
-    click.option("--queue", metavar="NAME",
-                 help="The queue of --queue-trace: 0x3, local0 or global0."
-                      "  [default: the busiest of the policy's own, else of all]"),
 )  # fmt: skip
 
 # What the timeline of a report shows.
@@ -110,6 +95,5 @@ def vm_options(several: bool) -> Callable:
         click.option("--cpus", multiple=several, metavar="N[,SOCKETS,CORES,THREADS]",
                      help=f"With --on vm: CPUs of the machine{again}.  [default: {DEFAULT_CPUS}]"),
         click.option("--deterministic", is_flag=True,
-                     help="With --on vm: a clock that counts instructions, so that runs repeat"
-                          " exactly."),
+                     help="With --on vm: a clock that counts instructions: runs repeat exactly."),
     )  # fmt: skip

@@ -8,9 +8,7 @@ import click
 
 from schedlab import user_file
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND
 from schedlab.race import meeting, plan
-from schedlab.race.plan import HeatSpec
 from schedlab.report import tables
 from schedlab.shown import print_note
 
@@ -27,8 +25,7 @@ class _Number(click.IntRange):
 
 @click.command("race")
 @click.option("-n", "sizes", multiple=True, metavar="N[,N…]",
-              help="Items in a queue.  [default: the sizes published in 2007, 1 to"
-                   " 100,000]")  # fmt: skip
+              help="Items in a queue.  [default: as in 2007, 1 to 100,000]")  # fmt: skip
 @click.option("-l", "--loops", type=_Number(1, LOOPS_MAX),
               help="Loops a round, as in 2007.  [default: so many that a round takes a few"
                    " milliseconds; of more than 100,000 items one for each]")  # fmt: skip
@@ -61,7 +58,7 @@ class _Number(click.IntRange):
 @options.report_option
 @options.quiet_option
 @options.json_option
-def race_verb(store, report_path, again, quiet, as_json, **asked) -> int:
+def race_verb(store, report_path, again, quiet, as_json, **asked) -> bool:
     """Race run queues: which one is fastest at your size?
 
     Without options the loop of 2007 at the sizes published then, in about a minute or two. All
@@ -73,29 +70,23 @@ def race_verb(store, report_path, again, quiet, as_json, **asked) -> int:
         user_file.refuse_unwritable(report_path, store)
     command = options.command()
     raced = meeting.race(meeting.Options(**asked), store, command, again, quiet)
-    _show(raced, as_json)
+    # Statistics are loaded only now, because that takes a while.
+    from schedlab.race import answers, april_2007, table
+    from schedlab.statistics.samples import by_key
+
+    standings = answers.standings(raced.heats)
+    published = april_2007.beside(april_2007.read(), standings)
+    if as_json:
+        tables.print_json(table.race_json(standings, raced.machine, published))
+    else:
+        table.print_race(standings, raced.machine)
+        table.print_published(published)
     if report_path:
         from schedlab.race import page
 
         page.write(report_path, raced.heats, raced.machine, command)
         if not quiet:
             print_note(f"report: {report_path}")
-    reasons: dict[str, list[HeatSpec]] = {}
-    for spec, error in raced.failed:
-        reasons.setdefault(str(error), []).append(spec)
-    for reason, heats in reasons.items():
+    for reason, heats in by_key((str(error), spec) for spec, error in raced.failed).items():
         print_note(f"error: {plan.places(heats)}: {reason}")
-    return EXIT_FOUND if raced.failed else 0
-
-
-def _show(raced: meeting.Meeting, as_json: bool) -> None:
-    """The answer on stdout. Statistics are loaded only now, because that takes a while."""
-    from schedlab.race import answers, april_2007, table
-
-    standings = answers.standings(raced.heats)
-    rows = april_2007.beside(april_2007.read(), standings)
-    if as_json:
-        tables.print_json(table.race_json(standings, raced.machine, rows))
-    else:
-        table.print_race(standings, raced.machine)
-        table.print_published(rows)
+    return bool(raced.failed)

@@ -4,11 +4,8 @@ The figures stand in published/ as they were printed; what is known to be wrong 
 out beside them, and never mended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich import box
@@ -25,9 +22,6 @@ from schedlab.report.tables import fits, print_table
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import Store
 
-if TYPE_CHECKING:
-    from schedlab.bench.answers import CaseRow
-
 # A column of longer texts is broken into lines where there is no room.
 WRAPPED_FROM = 20
 
@@ -35,14 +29,11 @@ WRAPPED_FROM = 20
 @click.command("reproduce")
 @click.argument("names", nargs=-1, metavar="[NAME|TABLE]...")
 @options.store_option("Keeps every run; runs already in it are not made again.")
-@click.option(
-    "--repeat",
-    type=int,
-    help="Runs of each policy in each scenario.  [default: the experiment's]",
-)
+@click.option("--repeat", type=int, help="Runs of each policy in each scenario."
+              "  [default: the experiment's]")  # fmt: skip
 @options.quiet_option
 @click.pass_context
-def reproduce_verb(context, names, store, repeat, quiet) -> int:
+def reproduce_verb(context, names, store, repeat, quiet) -> bool:
     """Show published figures beside ours.
 
     Ours are simulated, raced or measured; errors are stated. Without a name, lists what there is.
@@ -51,36 +42,31 @@ def reproduce_verb(context, names, store, repeat, quiet) -> int:
     """
     originals = published.originals()
     if not names:
-        print_list(originals)
-        return 0
+        table = Table("name", "published", "simulated, or raced, or measured by", box=box.SIMPLE)
+        for original in originals:
+            commands = [original.simulated_by or "–", original.measured_by]
+            table.add_row(original.name, escape(original.what), "\n".join(filter(None, commands)))
+        print_table(table)
+        click.echo("`schedlab reproduce NAME` shows one of them beside ours, `all` each in turn.")
+        return False
     if "all" not in names:
         originals = list(dict.fromkeys(map(published.original, names)))
-    code = 0
+    is_found = False
     for number, original in enumerate(originals):
         click.echo(("\n" if number else "") + f"== {original.name}: {original.what}\n")
         if original.experiment:
             asked = {"file": original.experiment, "store": store, "repeat": repeat, "quiet": quiet}
-            code |= context.invoke(compare_verb, **asked)
+            is_found |= context.invoke(compare_verb, **asked)
         elif original.verb == published.RACE:
-            code |= context.invoke(race_verb, store=store, quiet=quiet)
+            is_found |= context.invoke(race_verb, store=store, quiet=quiet)
         elif original.verb == published.SIZE:
-            code |= context.invoke(size_verb)
+            context.invoke(size_verb)
         else:
             print_rows(original)
             click.echo(f"not simulated: {original.not_simulated}")
         print_measured(original, store)
         print_errata(original)
-    return code
-
-
-def print_list(originals: Sequence[Original]) -> None:
-    """Every original: its name, what it is, and who answers it here."""
-    table = Table("name", "published", "simulated, or raced, or measured by", box=box.SIMPLE)
-    for original in originals:
-        commands = [original.simulated_by or "–", original.measured_by]
-        table.add_row(original.name, escape(original.what), "\n".join(filter(None, commands)))
-    print_table(table)
-    click.echo("`schedlab reproduce NAME` shows one of them beside ours, `all` each in turn.")
+    return is_found
 
 
 def print_rows(original: Original) -> None:
@@ -94,7 +80,7 @@ def print_rows(original: Original) -> None:
         if not fits(table):
             same = [column for column in rows[0] if len({row[column] for row in rows}) == 1]
             table = _table_of(name, rows, [column for column in rows[0] if column not in same])
-            values = ", ".join(f"{_words(column)} {rows[0][column]}" for column in same)
+            values = ", ".join(f"{column.replace('_', ' ')} {rows[0][column]}" for column in same)
             click.echo(f"in every row: {values}")
         print_table(table)
 
@@ -103,18 +89,15 @@ def _table_of(name: str, rows: Sequence[Mapping[str, str]], columns: Sequence[st
     table = Table(box=box.SIMPLE, title=name, title_justify="left", title_style="")
     for column in columns:
         longest = max(len(row[column]) for row in rows)
-        table.add_column(_words(column), no_wrap=longest <= WRAPPED_FROM, overflow="fold")
+        head = column.replace("_", " ")
+        table.add_column(head, no_wrap=longest <= WRAPPED_FROM, overflow="fold")
     for row in rows:
         table.add_row(*(escape(row[column]) for column in columns))
     return table
 
 
-def _words(column: str) -> str:
-    return column.replace("_", " ")
-
-
-def measured(original: Original, store: Path) -> list[CaseRow]:
-    """What a store has of its benchmark, in every kernel and scheduler that it was measured in."""
+def measured(original: Original, store: Path) -> list:
+    """The rows that a store has of its benchmark, over all kernels and schedulers there."""
     # Statistics take longer to load than most verbs take to run.
     from schedlab.bench import answers
 

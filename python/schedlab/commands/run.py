@@ -7,8 +7,6 @@ import click
 
 from schedlab import values
 from schedlab.commands import options
-from schedlab.commands.options import scenario_options
-from schedlab.errors import EXIT_FOUND
 from schedlab.experiment import definition, making, queue_trace, run_table, sweep, vm
 from schedlab.experiment.cells import expand
 from schedlab.report import tables
@@ -22,32 +20,32 @@ from schedlab.store.runs import Store
 @click.option("--machine", metavar="NAME|PATH", help="Where they do it.")
 @options.vm_options(several=False)
 @click.option("--seed", type=int, default=1, help="Of all random numbers.")
-@scenario_options
+@options.scenario_options
 @click.option("--until", metavar="TIME", help="Begin nothing after this simulated time (9.3s).")
 @click.option("--store", type=options.PATH, help="Keep the run in this store.")
 @click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
-@options.queue_trace_options
+@click.option("--queue-trace", "queue_trace_path", type=options.FILE, metavar="FILE",
+              help="Write what was done to a dispatch queue, for `race --trace`.")  # fmt: skip
+@click.option("--queue", metavar="NAME",
+              help="The queue of --queue-trace: 0x3, local0 or global0."
+                   "  [default: the busiest of the policy's own, else of all]")  # fmt: skip
 @options.json_option
 def run_verb(
     policy, workload, machine, on, kernel, cpus, deterministic, seed, parameters, settings,
     until, store, timeline, queue_trace_path, queue, as_json
-) -> int:  # fmt: skip
+) -> bool:  # fmt: skip
     """Run one policy once, simulated or on a real kernel.
 
     A policy in C is native code that runs with your rights; a .bpf.o runs in a memory of its own.
     """
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
-    given = {
-        "policies": [policy],
-        "workload": workload,
-        "machine": machines,
-        "vm": vm.choice(on, kernel, cpus, deterministic, machines),
-        "seed": seed,
-        "with": values.parse_assignments("--with", parameters),
-        "set": values.parse_set(settings),
-        "until_ns": None if until is None else values.parse_duration_ns("--until", until),
-    }
+    given = {"policies": [policy], "workload": workload, "machine": machines, "seed": seed}
+    given |= {"vm": vm.choice(on, kernel, cpus, deterministic, machines)}
+    given |= {"with": values.parse_assignments("--with", parameters)}
+    given |= {"set": values.parse_set(settings)}
+    if until is not None:
+        given["until_ns"] = values.parse_duration_ns("--until", until)
     [cell] = expand(definition.build(given))
     with Store(store) if store else contextlib.nullcontext() as opened:
         record = making.make_one(cell, timeline, print_note, queues=queue_trace_path is not None)
@@ -67,4 +65,4 @@ def run_verb(
         tables.print_table(run_table.run_table(record))
         if record.result["timeline"] is not None:
             run_table.print_timeline(record)
-    return EXIT_FOUND if record.status == "failed" else 0
+    return record.status == "failed"

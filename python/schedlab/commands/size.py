@@ -5,6 +5,7 @@ loads. Maps that a kernel makes when it loads an object take no place in the fil
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -34,14 +35,13 @@ Bytes of kernels that are not compressed and were configured by others: compare 
 each other, and not with those of 2009."""
 
 
-# What an object file asks of memory, in bytes, divided as `size` of GNU binutils does: `text` is
-# code and what is only read, `data` what is written and has a first value, `bss` what starts as
-# zero, `code` the part of `text` that is instructions, `total` the sum that `size` calls dec.
-Sections = dict[str, int]
+def sections_of(path: Path) -> dict[str, int]:
+    """What an ELF file asks of memory, in bytes, divided as `size` of GNU binutils does.
 
-
-def sections_of(path: Path) -> Sections:
-    """Sizes of an ELF file's sections; SchedlabError where it is none or cannot be read."""
+    `text` is code and what is only read, `data` what is written and has a first value, `bss` what
+    starts as zero, `code` the part of `text` that is instructions, `total` the sum that `size`
+    calls dec. Raises SchedlabError where it is no such file or cannot be read.
+    """
     from elftools.common.exceptions import ELFError
     from elftools.elf.constants import SH_FLAGS
     from elftools.elf.elffile import ELFFile
@@ -68,7 +68,7 @@ def sections_of(path: Path) -> Sections:
 @click.argument("policies", nargs=-1, metavar="[POLICY]...")
 @click.option("--kernels", is_flag=True, help="Of whole kernels instead: those in the cache.")
 @options.json_option
-def size_verb(policies: Sequence[str], kernels: bool, as_json: bool) -> int:
+def size_verb(policies, kernels, as_json) -> None:
     """Tell how many bytes of code and data policies are.
 
     All of them if none is named. For the kernel (built by clang as BPF) and for the simulator
@@ -81,7 +81,6 @@ def size_verb(policies: Sequence[str], kernels: bool, as_json: bool) -> int:
         _tell_kernels(as_json)
     else:
         _tell_policies(policies or catalogue.names(catalogue.POLICIES), as_json)
-    return 0
 
 
 def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
@@ -100,12 +99,11 @@ def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
         return
     kernel = ("kernel:\ninstructions", "\ntext", "\ndata", "\nbss")
     headings = ("policy", *kernel, "simulator:\ncode", "\ndata", "\nbss")
+    of_kernel, of_simulator = itemgetter("text", "data", "bss"), itemgetter("code", "data", "bss")
     rows = []
     for policy, sides in sizes_of.items():
-        bpf_sizes, native_sizes = sides["bpf"], sides["native"]
-        row = [policy, bpf_sizes["code"] // INSTRUCTION_BYTES]
-        row += [bpf_sizes[name] for name in ("text", "data", "bss")]
-        rows.append(row + [native_sizes[name] for name in ("code", "data", "bss")])
+        row = [policy, sides["bpf"]["code"] // INSTRUCTION_BYTES]
+        rows.append([*row, *of_kernel(sides["bpf"]), *of_simulator(sides["native"])])
     _print(headings, rows)
     click.echo(POLICIES_NOTE)
     _print(("announced in 2007", *columns), (row.values() for row in announced))
@@ -124,11 +122,10 @@ def _tell_kernels(as_json: bool) -> None:
         return
     _print(("published in 2009", "image"), (row.values() for row in before))
     click.echo(KERNELS_NOTE)
-    columns = ("size", "text", "data", "bss", "code")
-    names = [f"{row['kernel']} ({row['scheduler']})" for row in rows]
-    sizes = [[row[column] for column in columns] for row in rows]
-    cells = [(name, *of) for name, of in zip(names, sizes, strict=True)]
-    _print(("kernel in the cache", "image", *columns[1:]), cells)
+    columns = ("text", "data", "bss", "code")
+    sizes = itemgetter("size", *columns)
+    cells = [(f"{row['kernel']} ({row['scheduler']})", *sizes(row)) for row in rows]
+    _print(("kernel in the cache", "image", *columns), cells)
     click.echo(AT_HAND_NOTE if rows else "The cache has none: `schedlab kernels fetch` gets some.")
 
 
@@ -136,7 +133,7 @@ def _published(table: str, name: str, columns: Mapping[str, str]) -> list[dict]:
     """The rows of a published table: what each is called, and whole numbers under our names."""
     try:
         return [
-            {name: row[name], **{ours: int(row[theirs]) for ours, theirs in columns.items()}}
+            {name: row[name]} | {ours: int(row[theirs]) for ours, theirs in columns.items()}
             for row in published.rows(table)
         ]
     except (KeyError, ValueError) as error:

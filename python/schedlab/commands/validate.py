@@ -1,11 +1,7 @@
 """The verb `schedlab validate`: this machine beside its own simulation."""
 
-from __future__ import annotations
-
-import functools
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,19 +10,19 @@ from schedlab.bench import calibration
 from schedlab.bench.calibration import POLICY
 from schedlab.bench.validation import REPEAT_MIN, DuelTimes, Here, compared
 from schedlab.commands import options
-from schedlab.errors import EXIT_FOUND
 from schedlab.report import tables
+from schedlab.shown import print_note
 from schedlab.statistics import digits
 
-if TYPE_CHECKING:
-    from schedlab.statistics.estimates import Estimate
 OFF_MAX_PERCENT = 15.0
+# An error in percent, and its 95 % interval.
+ERROR = "{0.median:+.1f} [{0.low:+.1f}, {0.high:+.1f}]"
 
 
 def _print(times: Sequence[DuelTimes], machine: str) -> None:
     """Times, errors and CPU times beside each other, or below where that is too wide."""
     rows = {one.name: _cells(one) for one in times}
-    heads = list(rows[times[0].name])
+    heads = rows[times[0].name]
     columns = [(head, {name: row[head] for name, row in rows.items()}) for head in heads]
     groups = [columns[at : at + 2] for at in range(0, len(columns), 2)]
     click.echo(f"{POLICY} on {machine}: simulated beside measured here")
@@ -40,15 +36,11 @@ def _cells(one: DuelTimes) -> dict[str, str]:
     return {
         "measured s, 95 %": digits.with_interval(wall_s.median, *interval),
         "simulated s": digits.number(simulated_s, *interval),
-        "error %, 95 %": _error(error),
-        "CPU error %, 95 %": _error(cpu_error),
+        "error %, 95 %": ERROR.format(error),
+        "CPU error %, 95 %": ERROR.format(cpu_error),
         "CPU s measured": digits.number(cpu_s.median),
         "CPU s simulated": digits.number(simulated_cpu_s),
     }
-
-
-def _error(percent: Estimate) -> str:
-    return f"{percent.median:+.1f} [{percent.low:+.1f}, {percent.high:+.1f}]"
 
 
 @click.command("validate")
@@ -58,26 +50,24 @@ def _error(percent: Estimate) -> str:
               help="Turns, each with every benchmark once.")  # fmt: skip
 @click.option("--program", metavar="PATH", help=calibration.PROGRAM_HELP)
 @options.json_option
-def validate_verb(machine: str | None, repeat: int, program: str | None, as_json: bool) -> int:
+def validate_verb(machine, repeat, program, as_json) -> bool:
     """Compare this machine with its own simulation.
 
     Runs benchmarks for real and simulated, and prints how far the simulator is off. Exits with 1 if
     one is off by more than 15 %.
     """
-    name, machines = "this machine", None
+    known, name = None, "this machine"
     if machine is not None:
-        path = catalogue.find(catalogue.MACHINES, machine)
-        known = calibration.Machines.of_file(path)
-        name, machines = known.whole.name, lambda: known
+        known = calibration.Machines.of_file(catalogue.find(catalogue.MACHINES, machine))
+        name = known.whole.name
     native = programs.BENCH.find(program)
-    if machines is None:
-        machines = functools.partial(calibration.Machines.measured, native)
     here = Here(native, min(os.sched_getaffinity(0)))
-    times = compared(here, machines, repeat, functools.partial(click.echo, err=True))
+    times = compared(
+        here, lambda: known or calibration.Machines.measured(native), repeat, print_note
+    )
     if as_json:
         rows = [one.as_json() for one in times]
         tables.print_json({"policy": POLICY, "machine": name, "benchmarks": rows})
     else:
         _print(times, name)
-    is_off = any(abs(one.of("wall_s")[2].median) > OFF_MAX_PERCENT for one in times)
-    return EXIT_FOUND if is_off else 0
+    return any(abs(one.of("wall_s")[2].median) > OFF_MAX_PERCENT for one in times)
