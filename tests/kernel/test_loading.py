@@ -443,10 +443,8 @@ def test_a_line_has_rates_of_what_grew_levels_as_they_are_and_events():
 
 
 def ended_with(end, status=0):
-    shown = load.Shown("mine", as_json=False)
-    if end:
-        shown.line(json.dumps(end))
-    return shown.is_found(status)
+    policy, told = load.show([json.dumps(end)] if end else [], "mine", as_json=False)
+    return load.judge(policy, told, status, as_json=False)
 
 
 def test_only_an_end_that_was_asked_for_is_no_finding(capsys):

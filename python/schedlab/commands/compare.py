@@ -52,10 +52,11 @@ def compare_verb(
     with your rights, and an experiment file may name one.
     """
     given = {"policies": list(policies), "workload": workload, "machine": list(machines)}
-    given |= {"vm": vm.choice(on, kernel, cpus, deterministic, machines)}
+    given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)
     given |= {"vary": values.parse_vary(varied), "repeat": repeat, "seed": seed}
-    given |= {"with": values.parse_assignments("--with", parameters)}
-    asked = definition.build(_merge(file, given | {"set": values.parse_set(settings)}))
+    given["with"] = values.parse_assignments("--with", parameters)
+    given["set"] = values.parse_set(settings)
+    asked = definition.build(_merge(file, given))
     if report_path:
         user_file.refuse_unwritable(report_path, store)
     elif looked_at or scenario:
@@ -140,5 +141,5 @@ def _merge(file: str | None, given: Mapping) -> dict:
         # What the file says of itself no longer holds.
         said = [merged.pop(k, None) for k in ("title", "description", "claims", "published")]
         if any(said[-2:]):
-            click.echo("note: published times are left out: this is another workload", err=True)
+            print_note("note: published times are left out: this is another workload")
     return merged

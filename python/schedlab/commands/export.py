@@ -22,7 +22,6 @@ from schedlab.store.heats import HEATS, Heats
 from schedlab.store.measurements import Measurements
 from schedlab.store.runs import RUNS, RunRecord, Store
 
-FORMATS = (".csv", ".parquet", ".tex")
 # What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
@@ -50,9 +49,9 @@ def export_verb(store, output, wanted, what, suite) -> None:
     comparison: ratio, p values, word and effect sizes of a setup against the first. A row a round
     of each structure in a heat.
     """
-    form = output.suffix.lower()
-    if form not in FORMATS:
-        hint = f"end it in {' or '.join(FORMATS)}"
+    texts, form = {".csv": _csv, ".parquet": _parquet, ".tex": _latex}, output.suffix.lower()
+    if form not in texts:
+        hint = f"end it in {' or '.join(texts)}"
         raise BadValue("--output", str(output), "does not say its format", hint)
     user_file.refuse_unwritable(output, store)
     with Store(store, read_only=True) as kept:
@@ -70,7 +69,6 @@ def export_verb(store, output, wanted, what, suite) -> None:
         made_by = {"heats": "race", "runs": "compare --store"}.get(what, "bench")
         hint = f"`schedlab {made_by}` makes some"
         raise SchedlabError(f"{store} has no {what[:-1]} to write", hint)
-    texts = {".csv": _csv, ".parquet": _parquet, ".tex": _latex}
     with whole_file.named_errors(str(output), "name another file with --output"):
         whole_file.write(output, texts[form](rows))
     print_note(f"{len(rows)} {'rounds of heats' if what == 'heats' else what}: {output}")

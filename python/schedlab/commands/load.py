@@ -4,9 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import click
 
@@ -45,11 +44,9 @@ def load_verb(policy, settings, as_json) -> bool:
     for tunable, value in {**of_set, **_values(name, settings)}.items():
         command += ["--set", f"{tunable}={value}"]
     with _started(command) as process:
-        shown = Shown(name, as_json)
-        for line in process.stdout:
-            shown.line(line)
+        name, end = show(process.stdout, name, as_json)
         status = process.wait()
-    return shown.is_found(status)
+    return judge(name, end, status, as_json)
 
 
 def _values(name: str, settings: Sequence[str]) -> dict[str, str]:
@@ -87,75 +84,64 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             signal.signal(number, handler)
 
 
-@dataclass
-class Shown:
-    """What was told of a policy so far, and how to tell it."""
+def show(lines: Iterable[str], policy: str, as_json: bool) -> tuple[str, Mapping | None]:
+    """Shows the guest's records as they come; gives the policy's own name, and the last record."""
+    kernel, end, started_at_ns, nr_shown = "", None, 0, 0
+    for line in lines:
+        # None of them is on it, or one that the end of the guest cut off.
+        for record in result.parse([line]):
+            if as_json:
+                click.echo(in_json(line.rstrip("\n")))
+            kind = record["record"]
+            if kind == "booted":
+                kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
+            elif kind == "attached":
+                policy = record["policy"] or policy
+                ready = f"{(record['load_ns'] + record['attach_ns']) / 1e9:.2f} s"
+                attached = f"{policy} schedules {kernel}, verified and attached in {ready}"
+                print_note(f"{attached}; Ctrl-C gives the machine back")
+            elif kind == "restarted":
+                print_note(f"{policy} is loaded again, as the kernel asks: {record['message']}")
+            elif kind == "started":
+                started_at_ns = record["at_ns"]
+            elif kind == "counters" and not as_json:
+                if nr_shown % HEADER_EVERY_LINES == 0 and (sys.stdout.isatty() or not nr_shown):
+                    heads = "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
+                    click.echo(f"{heads}  events")
+                nr_shown += 1
+                click.echo(counters_line(record, (record["at_ns"] - started_at_ns) / 1e9))
+            elif kind in ("refused", "ejected", "detached", "error"):
+                end = record
+    return policy, end
 
-    policy: str
-    as_json: bool
-    kernel: str = ""
-    started_at_ns: int = 0
-    nr_lines: int = 0
-    end: Mapping | None = None
 
-    def line(self, line: str) -> None:
-        """Shows one record of the guest."""
-        record = next(iter(result.parse([line])), None)
-        if record is None:
-            # None, or one cut off by the end of the guest.
-            return
-        if self.as_json:
-            click.echo(in_json(line.rstrip("\n")))
-        kind = record["record"]
-        if kind == "booted":
-            self.kernel = f"Linux {record['kernel_release']} on {record['nr_cpus']} CPUs"
-        elif kind == "attached":
-            self.policy = record["policy"] or self.policy
-            ready = f"{(record['load_ns'] + record['attach_ns']) / 1e9:.2f} s"
-            attached = f"{self.policy} schedules {self.kernel}, verified and attached in {ready}"
-            print_note(f"{attached}; Ctrl-C gives the machine back")
-        elif kind == "restarted":
-            print_note(f"{self.policy} is loaded again, as the kernel asks: {record['message']}")
-        elif kind == "started":
-            self.started_at_ns = record["at_ns"]
-        elif kind == "counters" and not self.as_json:
-            is_due = self.nr_lines % HEADER_EVERY_LINES == 0
-            if is_due and (sys.stdout.isatty() or not self.nr_lines):
-                heads = "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
-                click.echo(f"{heads}  events")
-            self.nr_lines += 1
-            click.echo(counters_line(record, (record["at_ns"] - self.started_at_ns) / 1e9))
-        elif kind in ("refused", "ejected", "detached", "error"):
-            self.end = record
+def judge(policy: str, end: Mapping | None, status: int, as_json: bool) -> bool:
+    """Tells the end, and gives whether the kernel found something; `status` is the guest's.
 
-    def is_found(self, status: int) -> bool:
-        """Tells the end, and whether the kernel found something; `status` is the guest's.
-
-        Raises SchedlabError if the end is not the kernel's verdict: a wrong tunable or object, a
-        guest that died.
-        """
-        end = self.end
-        if end is None:
-            said = programs.signal_name(-status) if status < 0 else f"exit code {status}"
-            raise SchedlabError(f"schedlab-guest ended with {said} and no word. {_scheduler_now()}")
-        if end["record"] == "error":
-            raise SchedlabError(end["message"])
-        if end["record"] == "refused":
-            if end["stage"] == "open":
-                raise SchedlabError(end["reason"], end["hint"] or None)
-            _tell_error(end["reason"], end["hint"])
-            if end["log"] and not self.as_json:
-                print_note("note: with --json the record has the kernel's whole log")
-            return True
-        sentence = ": ".join(part for part in (end["reason"], end["message"]) if part)
-        sentence = sentence or "it gave no reason, `dmesg` may have one"
-        is_found = end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND
-        if is_found:
-            _tell_error(f"the kernel ended {self.policy}: {sentence}", end["hint"])
-            print_note(_scheduler_now())
-        else:
-            print_note(f"{self.policy} ended: {sentence}. {_scheduler_now()}")
-        return is_found
+    Raises SchedlabError if the end is not the kernel's verdict: a wrong tunable or object, a guest
+    that died.
+    """
+    if end is None:
+        said = programs.signal_name(-status) if status < 0 else f"exit code {status}"
+        raise SchedlabError(f"schedlab-guest ended with {said} and no word. {_scheduler_now()}")
+    if end["record"] == "error":
+        raise SchedlabError(end["message"])
+    if end["record"] == "refused":
+        if end["stage"] == "open":
+            raise SchedlabError(end["reason"], end["hint"] or None)
+        _tell_error(end["reason"], end["hint"])
+        if end["log"] and not as_json:
+            print_note("note: with --json the record has the kernel's whole log")
+        return True
+    sentence = ": ".join(part for part in (end["reason"], end["message"]) if part)
+    sentence = sentence or "it gave no reason, `dmesg` may have one"
+    is_found = end["record"] == "ejected" or end["kind"] >= FIRST_ERROR_KIND
+    if is_found:
+        _tell_error(f"the kernel ended {policy}: {sentence}", end["hint"])
+        print_note(_scheduler_now())
+    else:
+        print_note(f"{policy} ended: {sentence}. {_scheduler_now()}")
+    return is_found
 
 
 def counters_line(counters: Mapping, at_s: float) -> str:

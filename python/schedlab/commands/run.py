@@ -41,9 +41,9 @@ def run_verb(
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
     given = {"policies": [policy], "workload": workload, "machine": machines, "seed": seed}
-    given |= {"vm": vm.choice(on, kernel, cpus, deterministic, machines)}
-    given |= {"with": values.parse_assignments("--with", parameters)}
-    given |= {"set": values.parse_set(settings)}
+    given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)
+    given["with"] = values.parse_assignments("--with", parameters)
+    given["set"] = values.parse_set(settings)
     if until is not None:
         given["until_ns"] = values.parse_duration_ns("--until", until)
     [cell] = expand(definition.build(given))

@@ -38,8 +38,6 @@ TRUTH = {"true": True, "false": False}
 class Paged:
     """What a notebook shows as its `table`, and `report` writes as a page; `store` keeps it."""
 
-    store: Path
-
     @ours
     def report(self, path: Path_) -> Path:
         """Writes the page that `--report` of the command writes, and gives its path."""

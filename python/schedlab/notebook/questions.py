@@ -155,9 +155,8 @@ def compare(
         runs failed
     parameters: the workload's, as in groups=25
 
-    Raises SchedlabError if something that is named is not there, or has a value that cannot be, and
-    KeyboardInterrupt after Ctrl-C, which says how many runs are kept. The same call goes on from
-    there.
+    Raises SchedlabError as `simulate`, and KeyboardInterrupt after Ctrl-C, which says how many runs
+    are kept; the same call goes on from there.
     """
     on = machines if isinstance(machines, VmChoice) else None
     if isinstance(policies, Mapping):

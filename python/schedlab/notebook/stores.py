@@ -44,18 +44,11 @@ if TYPE_CHECKING:
 LEAST = {"rounds": 1, "loops": 1, "cpu": 0, "seed": 0}
 
 
-def open(path: Path_) -> OpenStore:
+class OpenStore:
     """A store that `compare`, `schedlab bench` or `schedlab race` wrote, to read.
 
-    Raises SchedlabError if there is none.
-    """
-    return OpenStore(path)
-
-
-class OpenStore:
-    """A store to read: `runs`, `experiments`, `repetitions` and `heats` are frames.
-
-    `experiment` and `campaigns` give what was asked, with its tables, figures and page.
+    `runs`, `experiments`, `repetitions` and `heats` are frames; `experiment` and `campaigns` give
+    what was asked, with its tables, figures and page. Raises SchedlabError if there is none.
     """
 
     @ours
@@ -114,6 +107,9 @@ class OpenStore:
 
     def __repr__(self) -> str:
         return f"<schedlab store {self.path}>"
+
+
+open = OpenStore
 
 
 @ours
@@ -212,22 +208,20 @@ class Campaigns(Paged):
         95 % interval (low, high); and against the first setup of the case: ratio of times with its
         interval (ratio_low, ratio_high), p for all comparisons, and verdict.
         """
-        from schedlab.bench.answers import answers
+        from schedlab.bench import answers
 
-        rows = []
-        cases = self._rows()
-        against_first = {(id(one.row), one.setup): one for one in answers(cases)}
-        for case in cases:
-            for setup, sample in case.samples.items():
-                against = against_first.get((id(case), setup))
-                rows.append(
-                    {"case": case.name, **parameters(case.values)}
-                    | {"setup": case.names[setup], "unit": case.unit}
-                    | {"runs": len(sample.values), "failed": sample.nr_failed}
-                    | attributes(sample.estimate, "median", "low", "high")
-                    | ends("ratio", against and against.pair.ratio, "ratio")
-                    | {"p": against and against.p_table, "verdict": against and against.word}
-                )
+        cases, rows = self._rows(), []
+        against_first = {(id(one.row), one.setup): one for one in answers.answers(cases)}
+        for case, setup, sample in answers.samples(cases):
+            against = against_first.get((id(case), setup))
+            rows.append(
+                {"case": case.name, **parameters(case.values)}
+                | {"setup": case.names[setup], "unit": case.unit}
+                | {"runs": len(sample.values), "failed": sample.nr_failed}
+                | attributes(sample.estimate, "median", "low", "high")
+                | ends("ratio", against and against.pair.ratio, "ratio")
+                | {"p": against and against.p_table, "verdict": against and against.word}
+            )
         return frame_of(rows)
 
     @ours
