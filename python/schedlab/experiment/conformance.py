@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from schedlab import catalogue, values, whole_file
-from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.errors import SchedlabError, UnknownName
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import parse_settings
+from schedlab.experiment.definition import in_range
 from schedlab.report.progress import Progress
 
 # Random scenarios that a worker tries at a time: a fraction of a second.
@@ -47,8 +47,9 @@ class Checked:
     label: str
     given: str
     path: str
-    tunables: tuple[tuple[str, int], ...]
-    settings: tuple[str, ...]
+    tunables: Mapping[str, int]
+    set_words: Sequence[str]
+    """The options that give its tunables."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,8 @@ class Scope:
     only: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for place, value, most in (
-            ("--seeds", self.seeds, SEEDS_MAX),
-            ("--orders", self.orders, ORDERS_MAX),
-        ):
-            if not isinstance(value, int) or not 0 <= value <= most:
-                raise BadValue(place, value, f"is no whole number from 0 to {most}")
+        in_range("--seeds", self.seeds, 0, SEEDS_MAX)
+        in_range("--orders", self.orders, 0, ORDERS_MAX)
 
 
 def check(
@@ -102,8 +99,7 @@ def check(
     CPU is made at a time. The files of violated scenarios are written to `out`, if it is given.
     Raises SchedlabError if there is nothing to try, or the policy does not begin anywhere.
     """
-    tried = Scope(**scope)
-    jobs = sweep.nr_cpus_usable() if jobs is None else sweep.refuse_wrong_jobs(jobs)
+    tried, jobs = Scope(**scope), sweep.jobs(jobs)
     checked = _choose(policy, settings)
     trials = _trials(checked, tried)
     if not trials:
@@ -138,26 +134,24 @@ def _choose(text: str, settings: Sequence[str]) -> Checked:
     tunables = {**catalogue.values_of_set(policy, set_name), **parse_settings(policy, label, texts)}
     # No scenario at all: only what the file of promises says is looked at.
     catalogue.native().check_random(policy, tunables, 0, 0)
-    return Checked(label, text, str(path), tuple(tunables.items()), tuple(settings))
+    set_words = [word for text in settings for word in ("--set", text)]
+    return Checked(label, text, str(path), tunables, set_words)
 
 
 def _trials(policy: Checked, scope: Scope) -> list[Trial]:
     """What is to be tried: scenarios by name, small ones, random ones in pieces."""
     made, small = catalogue.native().check_names()
-    only, seed = scope.only, scope.seed
-    for name in only:
-        if name not in (*made, *small, "random"):
-            raise UnknownName("scenario", name, [*made, *small, "random"])
-    trials = [Trial(policy, "made", name, seed) for name in made if not only or name in only]
+    known = [*made, *small, "random"]
+    for name in scope.only:
+        if name not in known:
+            raise UnknownName("scenario", name, known)
+    wanted, end = scope.only or known, scope.seed + scope.seeds
+    trials = [Trial(policy, "made", name, scope.seed) for name in made if name in wanted]
     if scope.orders:
-        wanted = [name for name in small if not only or name in only]
-        trials += [Trial(policy, "small", name, seed, scope.orders) for name in wanted]
-    if not only or "random" in only:
-        end = seed + scope.seeds
-        trials += [
-            Trial(policy, "random", "", first, min(RANDOM_AT_ONCE, end - first))
-            for first in range(seed, end, RANDOM_AT_ONCE)
-        ]
+        named = [name for name in small if name in wanted]
+        trials += [Trial(policy, "small", name, scope.seed, scope.orders) for name in named]
+    for first in range(scope.seed, end, RANDOM_AT_ONCE) if "random" in wanted else ():
+        trials.append(Trial(policy, "random", "", first, min(RANDOM_AT_ONCE, end - first)))
     return trials
 
 
@@ -167,19 +161,16 @@ def _trials(policy: Checked, scope: Scope) -> list[Trial]:
 def make_trial(trial: Trial) -> sweep.Outcome:
     """Makes one trial in this process; `result` is what the core says."""
     native = catalogue.native()
-    try:
-        policy = catalogue.load_policy(trial.policy.path)
-        tunables = dict(trial.policy.tunables)
-        make, *rest = {
-            "made": (native.check_made, trial.name, trial.seed),
-            "small": (native.check_small, trial.name, trial.count),
-            "random": (native.check_random, trial.seed, trial.count),
-            "shrink": (native.shrink_random, trial.seed, TRIES_MAX),
-        }[trial.kind]
-        answer = make(policy, tunables, *rest)
-    except native.NativeError as error:
-        return sweep.Outcome(None, str(error))
-    return sweep.Outcome({"found": answer})
+    make, *rest = {
+        "made": (native.check_made, trial.name, trial.seed),
+        "small": (native.check_small, trial.name, trial.count),
+        "random": (native.check_random, trial.seed, trial.count),
+        "shrink": (native.shrink_random, trial.seed, TRIES_MAX),
+    }[trial.kind]
+    path, tunables = trial.policy.path, trial.policy.tunables
+    return sweep.outcome_of(
+        lambda: {"result": {"found": make(catalogue.load_policy(path), tunables, *rest)}}
+    )
 
 
 # ---- in the coordinator -------------------------------------------------------------------------
@@ -242,18 +233,15 @@ class Findings:
         problems = [row["problem"] for row in self.rows if row["property"] == "sound"]
         problems += [scope["failed"] and scope["failed"]["problem"] for scope in self.small]
         problems += [failed["problem"] for failed in self.random["failed"]]
-        nr_began = self.random["tried"] - len(self.random["failed"])
-        refused = [
-            problem for problem in problems if problem and problem["kind"]["what"] == "refused"
-        ]
-        if nr_began or not refused or len(refused) < len(problems):
+        if self.random["tried"] > len(self.random["failed"]):
             return None
-        return refused[0]["message"]
+        if not all(problem and problem["kind"]["what"] == "refused" for problem in problems):
+            return None
+        return problems[0]["message"] if problems else None
 
     def violations(self) -> list[dict]:
         """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
-        violations = []
-        ended_early = set()
+        violations, ended_early = [], set()
         for row in self.rows:
             check = row["check"]
             if row["verdict"] != "violated" or check in ended_early:
@@ -262,51 +250,43 @@ class Findings:
             if row["problem"]:
                 # Its figures are as they are because of that.
                 ended_early.add(check)
-        for small in self.small:
-            if small["failed"]:
-                what = small["failed"]["problem"]["message"]
-                name = small["name"]
-                violations.append({"check": name, "what": what, "files": None, "seed": None})
+        for scope in self.small:
+            if scope["failed"]:
+                what = scope["failed"]["problem"]["message"]
+                what = {"check": scope["name"], "what": what}
+                violations.append(what | {"files": None, "seed": None})
         seeds = self.smallest or {failed["seed"] for failed in self.random["failed"][:SHRUNK_MAX]}
-        for failed in sorted(self.random["failed"], key=lambda failed: failed["seed"]):
-            seed, what = failed["seed"], failed["problem"]["message"]
-            if seed in seeds:
-                violation = {"check": "random", "what": what, "files": str(seed), "seed": seed}
-                smallest = {"smallest": self.smallest[seed]} if seed in self.smallest else {}
-                violations.append(violation | smallest)
+        for failed in self.random["failed"]:
+            if (seed := failed["seed"]) in seeds:
+                what = {"check": "random", "what": failed["problem"]["message"]}
+                smallest = self.smallest.get(seed)
+                violations.append(what | {"files": str(seed), "seed": seed, "smallest": smallest})
         return violations
 
     def cause(self, message: str) -> str:
         """What problems of the same kind have alike: of crashes not where each of them was."""
         return self.crashes.get(message, (message, None))[0]
 
-    def told_once(self) -> tuple[list[dict], list[dict]]:
+    def told_once(self) -> list[dict]:
         """Rows and small scenarios; of those that a crash of one kind ended only the first, which
         says how many there are."""
-        first_of: dict[str, dict] = {}
-        counts: Counter[str] = Counter()
-        rows: list[dict] = []
-        small: list[dict] = []
-        found = [(rows, row, row["problem"]) for row in self.rows]
-        found += [(small, scope, (scope["failed"] or {}).get("problem")) for scope in self.small]
-        for told, row, problem in found:
-            if problem is not None and problem["message"] in self.crashes:
-                cause = self.cause(problem["message"])
-                counts[cause] += 1
-                if counts[cause] > 1:
-                    continue
-                row = first_of[cause] = dict(row)
-            told.append(row)
-        for cause, row in first_of.items():
-            name = "check" if "check" in row else "name"
-            row[name] += f" and {counts[cause] - 1} more" * (counts[cause] > 1)
-        return rows, small
+        found = [(row, row["problem"]) for row in self.rows]
+        found += [(scope, (scope["failed"] or {}).get("problem")) for scope in self.small]
+        alike: dict[object, list[dict]] = {}
+        for row, problem in found:
+            crash = self.crashes.get(problem["message"]) if problem else None
+            alike.setdefault(crash[0] if crash else id(row), []).append(row)
+        told = []
+        for first, *others in alike.values():
+            name = "check" if "check" in first else "name"
+            told.append(first | {name: first[name] + f" and {len(others)} more" * bool(others)})
+        return told
 
     def as_json(self, violations: Sequence[Mapping]) -> dict:
         """All that was found."""
         return {
             "policy": self.policy.label,
-            "tunables": dict(self.policy.tunables),
+            "tunables": self.policy.tunables,
             "rows": self.rows,
             "small": self.small,
             "random": self.random,
@@ -390,7 +370,7 @@ def _shrink(findings: Findings, progress: Progress) -> None:
 
 def _again(violation: Mapping, policy: Checked, scope: Scope) -> str:
     """The command that shows a violation again."""
-    words = ["schedlab", "check", policy.given, *_set_words(policy), "--only", violation["check"]]
+    words = ["schedlab", "check", policy.given, *policy.set_words, "--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]
     elif violation["files"] is None:
@@ -406,9 +386,8 @@ def _replay(violation: Mapping, policy: Checked, seed: int, out: Path) -> str | 
     if violation["files"] is None:
         return None
     smallest = violation.get("smallest")
-    files = smallest["files"] if smallest else None
-    files = files or catalogue.native().check_files(violation["files"])
-    words = ["schedlab", "run", policy.given, *_set_words(policy)]
+    files = smallest["files"] if smallest else catalogue.native().check_files(violation["files"])
+    words = ["schedlab", "run", policy.given, *policy.set_words]
     with whole_file.named_errors(f"a scenario in {out}", "give another directory with --out"):
         out.mkdir(parents=True, exist_ok=True)
         for kind in ("machine", "workload"):
@@ -418,7 +397,3 @@ def _replay(violation: Mapping, policy: Checked, seed: int, out: Path) -> str | 
             words += [f"--{kind}", str(path) if "/" in str(path) else f"./{path}"]
     of_scenario = seed if violation["seed"] is None else violation["seed"]
     return shlex.join([*words, "--seed", str(of_scenario)])
-
-
-def _set_words(policy: Checked) -> list[str]:
-    return [word for text in policy.settings for word in ("--set", text)]

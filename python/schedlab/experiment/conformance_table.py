@@ -16,23 +16,23 @@ ALIKE_SHOWN_MAX = 5
 
 def findings_table(findings: Findings) -> Table:
     """A row a property: what was measured, what is promised, and whether it holds."""
-    rows, small = findings.told_once()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("scenario", "property", "measured", "at most", "verdict"):
         justify = "right" if column in ("measured", "at most") else "left"
         table.add_column(column, justify=justify, no_wrap=column != "property")
     above = ""
-    for row in rows:
-        name, unit = PROPERTIES[row["property"]]
-        figures = [_figure(row[which], unit) for which in ("measured", "limit")]
-        scenario, above = row["check"] if row["check"] != above else "", row["check"]
-        table.add_row(scenario, name, *figures, VERDICTS[row["verdict"]])
-    for scope in small:
-        all_of = "all of them" if scope["is_exhaustive"] else "there are more"
-        what = f"{scope['tried']:,} orders of events, {all_of}; {scope['distinct']:,} schedules"
+    for row in findings.told_once():
+        if "check" in row:
+            name, unit = PROPERTIES[row["property"]]
+            figures = [_figure(row[which], unit) for which in ("measured", "limit")]
+            scenario, above = row["check"] if row["check"] != above else "", row["check"]
+            table.add_row(scenario, name, *figures, VERDICTS[row["verdict"]])
+            continue
+        all_of = "all of them" if row["is_exhaustive"] else "there are more"
+        what = f"{row['tried']:,} orders of events, {all_of}; {row['distinct']:,} schedules"
         # Nobody knows which orders were tried before one ended the process.
-        what = what if scope["tried"] else PROPERTIES["sound"][0]
-        table.add_row(scope["name"], what, "", "", "VIOLATED" if scope["failed"] else "holds")
+        what = what if row["tried"] else PROPERTIES["sound"][0]
+        table.add_row(row["name"], what, "", "", "VIOLATED" if row["failed"] else "holds")
     random = findings.random
     if random["tried"]:
         nr_failed = len(random["failed"])

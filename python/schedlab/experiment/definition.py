@@ -119,8 +119,8 @@ def build(options: Mapping) -> Experiment:
         parameters=parameters,
         machine_parameters=of_machines,
         varied=varied,
-        repeats=_in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX),
-        seed=_in_range("--seed", options.get("seed", 1), 0, SEED_MAX),
+        repeats=in_range("--repeat", options.get("repeat", 1), 1, CELLS_MAX),
+        seed=in_range("--seed", options.get("seed", 1), 0, SEED_MAX),
         tunables=_label_tunables(options.get("set", {}), [choice.label for choice in policies]),
         **{key: options[key] for key in as_given if key in options},
     )
@@ -199,7 +199,8 @@ def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
             )
 
 
-def _in_range(place: str, value: object, low: int, high: int) -> int:
+def in_range(place: str, value: object, low: int, high: int) -> int:
+    """The whole number that an option gives; raises BadValue if it is none within these bounds."""
     if type(value) is not int:
         raise BadValue(place, value, "is not a whole number")
     if not low <= value <= high:

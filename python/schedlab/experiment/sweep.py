@@ -17,13 +17,14 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedlab import catalogue
 from schedlab.digests import timestamp
-from schedlab.errors import BadValue, ExperimentError
+from schedlab.errors import ExperimentError, SchedlabError
 from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload
+from schedlab.experiment.definition import in_range
 from schedlab.store.runs import RunRecord
 from schedlab.workers import JOBS_MAX, Crew, Ending, Loop, Place, printed_text
 
@@ -82,11 +83,10 @@ def longest_first(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: -cell.workload.weight)
 
 
-def refuse_wrong_jobs(jobs: int) -> int:
-    """The number of processes that was asked for; raises BadValue if it cannot be."""
-    if not isinstance(jobs, int) or not 1 <= jobs <= JOBS_MAX:
-        raise BadValue("--jobs", jobs, f"is no whole number from 1 to {JOBS_MAX}")
-    return jobs
+def jobs(asked: int | None) -> int:
+    """How many processes to have at a time, by default one a CPU; raises BadValue if it cannot
+    be so many."""
+    return nr_cpus_usable() if asked is None else in_range("--jobs", asked, 1, JOBS_MAX)
 
 
 def nr_cpus_usable() -> int:
@@ -106,32 +106,35 @@ def simulate_cell(
     With `timeline`, the result has every stay of a task on a CPU; with `queues`, what was done to
     each queue. `tell` is told each line that the policy prints by `bpf_printk`.
     """
-    native = catalogue.native()
-    began_ns = time.monotonic_ns()
-    result = fault = hint = None
-    try:
+
+    def make() -> dict:
         built, tunables = _build(cell), dict(cell.policy.tunables)
-        result = native.simulate(*built, cell.seed, tunables, cell.until_ns, timeline, tell, queues)
-    except (native.NativeError, ExperimentError) as error:
-        fault, hint = str(error), getattr(error, "hint", None)
+        simulate = catalogue.native().simulate
+        made = simulate(*built, cell.seed, tunables, cell.until_ns, timeline, tell, queues)
+        return {"result": made}
+
+    return outcome_of(make)
+
+
+def outcome_of(make: Callable[[], Mapping]) -> Outcome:
+    """The outcome whose fields `make` gives, with its times, or with the fault that it raises."""
+    began_ns = time.monotonic_ns()
+    try:
+        made = make()
+    except (catalogue.native().NativeError, SchedlabError, OSError) as error:
+        made = {"result": None, "fault": str(error), "hint": getattr(error, "hint", None)}
     except BaseException as error:
         # PyO3 raises a panic of the core as a BaseException of a class it does not export.
         if type(error).__name__ != "PanicException":
             raise
-        result = _failed("crash", f"the simulator stopped at an assertion of its own: {error}")
-    return Outcome(result, fault, *since(began_ns), hint)
-
-
-def since(began_ns: int) -> tuple[str, int]:
-    """When that was by the monotonic clock: as the store keeps times, and how many ns ago."""
+        made = {"result": _failed("crash", f"schedlab stopped at an assertion of its own: {error}")}
     wall_ns = time.monotonic_ns() - began_ns
-    return timestamp(wall_ns), wall_ns
+    return Outcome(**made, started_at=timestamp(wall_ns), wall_ns=wall_ns)
 
 
 def _build(cell: Cell) -> tuple:
     """Policy, machine and workload, if their files are still what the cell was made of."""
-    policy = _policy(cell.policy.path)
-    machine = _machine(cell.machine.path)
+    policy, machine = _policy(cell.policy.path), _machine(cell.machine.path)
     workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
     refuse_changed(cell.policy, policy.source_digest)
     refuse_changed(cell.machine, machine.digest)
@@ -145,11 +148,9 @@ def refuse_changed(chosen: ChosenPolicy | ChosenMachine | ChosenWorkload, digest
         raise ExperimentError(f"{chosen.path} changed while the experiment was running", AGAIN_HINT)
 
 
-_policy = functools.lru_cache(BUILT_MAX)(lambda path: catalogue.load_policy(path))
-_machine = functools.lru_cache(BUILT_MAX)(lambda path: catalogue.load_machine(path))
-_workload = functools.lru_cache(BUILT_MAX)(
-    lambda path, parameters: catalogue.load_workload(path, dict(parameters))
-)
+_built = functools.lru_cache(BUILT_MAX)
+_policy, _machine = _built(catalogue.load_policy), _built(catalogue.load_machine)
+_workload = _built(lambda path, given: catalogue.load_workload(path, dict(given)))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import random
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,18 +96,16 @@ def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Ou
     those of many that share one boot, as all do where the clock counts instructions. `options` are
     those of `run_on_kernel`.
     """
-    began_ns = time.monotonic_ns()
-    result = boot = fault = hint = None
-    notes: list[str] = []
-    try:
-        workload = cell.workload
+
+    def make() -> dict:
+        workload, notes = cell.workload, []
         now = catalogue.load_workload(workload.path, dict(workload.parameters))
         sweep.refuse_changed(workload, now.digest)
         is_kept = is_alone or cell.platform.deterministic
         result, boot = run_on_kernel(cell, notes.append, is_policy_kept=is_kept, **options)
-    except (catalogue.native().NativeError, SchedlabError, OSError) as error:
-        fault, hint = str(error), getattr(error, "hint", None)
-    return sweep.Outcome(result, fault, *sweep.since(began_ns), hint, boot, notes)
+        return {"result": result, "boot": boot, "notes": notes}
+
+    return sweep.outcome_of(make)
 
 
 def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
@@ -159,9 +156,8 @@ def random_order(cells: Sequence[Cell]) -> list[Cell]:
 def jobs(asked: int | None, choice: VmChoice | None) -> int:
     """How many runs to make at a time, if not asked for a number. Machines whose clock is ours
     would measure each other, so they run alone."""
-    if asked is not None:
-        return sweep.refuse_wrong_jobs(asked)
-    return sweep.nr_cpus_usable() if choice is None or choice.deterministic else 1
+    is_alone = asked is None and choice and not choice.deterministic
+    return 1 if is_alone else sweep.jobs(asked)
 
 
 def choice(
