@@ -1,8 +1,7 @@
 """An experiment: the grid of runs that answers a question, from options or from a TOML file.
 
 Options and file say the same things in the same words, so both become one plain mapping, which
-`build` turns into an `Experiment`. Nothing here looks into a policy, machine or workload: see
-`cells`.
+`build` turns into an `Experiment`. Only `cells` looks into a policy, machine or workload.
 """
 
 from __future__ import annotations
@@ -27,11 +26,13 @@ SEED_MAX = 2**63 - 1 - CELLS_MAX
 # Of a virtual machine, unless the user says otherwise.
 DEFAULT_CPUS = "2"
 LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
-LABELLED = re.compile(rf"(?P<label>{LABEL.pattern})=(?P<policy>.+)")
-
-
-# ---------------------------------------------------------------------------------------------
-# The experiment
+LABELLED = re.compile(rf"({LABEL.pattern})=(.+)")
+# What an experiment needs, and where its files lie.
+SHELVES = {
+    "policies": catalogue.POLICIES,
+    "workload": catalogue.WORKLOADS,
+    "machine": catalogue.MACHINES,
+}
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,22 @@ def build(options: Mapping) -> Experiment:
     `claims` are as in an `Experiment`. Raises SchedlabError if something is missing, contradictory
     or out of range.
     """
-    _refuse_incomplete(options)
+    for key, shelf in SHELVES.items():
+        if not options.get(key) and not (key == "machine" and options.get("vm")):
+            on_vm = ", or add --on vm to run on a real kernel" * (key == "machine")
+            hint = f"see what there is with `schedlab list {shelf.directory}`{on_vm}"
+            raise ExperimentError(f"no {shelf.kind} is given", hint)
     policies = tuple(_policy_choice(text) for text in options["policies"])
     _refuse_equal_labels(policies)
     varied, parameters = dict(options.get("vary", {})), dict(options.get("with", {}))
+    for name in varied.keys() & parameters.keys():
+        what = f"parameter {name!r} is both varied (--vary) and fixed (--with)"
+        raise ExperimentError(what, "leave out one")
     of_machines = {name: dict(of) for name, of in options.get("with_machine", {}).items() if of}
-    _refuse_parameters_given_twice(varied, parameters, of_machines)
+    for machine, of_machine in of_machines.items():
+        for name in of_machine.keys() & (varied.keys() | parameters.keys()):
+            what = f"parameter {name!r} is given for machine {machine} and for all machines"
+            raise ExperimentError(what, "leave out one")
     as_given = ("until_ns", "name", "title", "description", "published", "claims", "vm")
     return Experiment(
         policies=policies,
@@ -124,31 +135,6 @@ def build(options: Mapping) -> Experiment:
         tunables=_label_tunables(options.get("set", {}), [choice.label for choice in policies]),
         **{key: options[key] for key in as_given if key in options},
     )
-
-
-def _refuse_incomplete(options: Mapping) -> None:
-    for key, what in (("policies", "policy"), ("workload", "workload"), ("machine", "machine")):
-        if options.get(key) or (key == "machine" and options.get("vm")):
-            continue
-        shelf = "policies" if key == "policies" else f"{key}s"
-        on_vm = ", or add --on vm to run on a real kernel" * (key == "machine")
-        hint = f"see what there is with `schedlab list {shelf}`{on_vm}"
-        raise ExperimentError(f"no {what} is given", hint)
-
-
-def _refuse_parameters_given_twice(
-    varied: Mapping, parameters: Mapping, of_machines: Mapping[str, Mapping]
-) -> None:
-    for name in varied.keys() & parameters.keys():
-        raise ExperimentError(
-            f"parameter {name!r} is both varied (--vary) and fixed (--with)", "leave out one"
-        )
-    for machine, of_machine in of_machines.items():
-        for name in of_machine.keys() & (varied.keys() | parameters.keys()):
-            raise ExperimentError(
-                f"parameter {name!r} is given for machine {machine} and for all machines",
-                "leave out one",
-            )
 
 
 def of_definition(definition: Mapping) -> Experiment:
@@ -165,9 +151,13 @@ def of_definition(definition: Mapping) -> Experiment:
 
 def _policy_choice(text: str) -> PolicyChoice:
     labelled = LABELLED.fullmatch(text)
-    if labelled:
-        return PolicyChoice(labelled["label"], catalogue.with_set(labelled["policy"]))
-    return PolicyChoice(catalogue.label_of(text), catalogue.with_set(text))
+    label, policy = labelled.groups() if labelled else (catalogue.label_of(text), text)
+    return PolicyChoice(label, catalogue.with_set(policy))
+
+
+def name_of(text: str) -> str:
+    """What a machine or workload is called: its name, or that of its file."""
+    return Path(text).name.removesuffix(".toml")
 
 
 def told_sets(definition: Mapping) -> str:
@@ -181,7 +171,7 @@ def told_sets(definition: Mapping) -> str:
 
 
 def _refuse_equal_labels(policies: Sequence[PolicyChoice]) -> None:
-    """Raises ExperimentError if a label stands twice: tables, tunables and the store go by it."""
+    """Tables, tunables and the store go by labels."""
     first: dict[str, PolicyChoice] = {}
     for choice in policies:
         label, same = choice.label, first.setdefault(choice.label, choice)
@@ -213,21 +203,16 @@ def _label_tunables(given: Mapping[str, Mapping[str, str]], labels: list[str]) -
     tunables: dict[str, dict[str, str]] = {}
     for label, settings in given.items():
         if not label and len(labels) > 1:
-            name, value = next(iter(settings.items()))
-            raise BadValue(
-                "--set",
-                f"{name}={value}",
-                "does not say of which policy",
-                f"write --set POLICY.{name}={value}, where POLICY is one of {', '.join(labels)}",
-            )
+            text = "=".join(next(iter(settings.items())))
+            hint = f"write --set POLICY.{text}, where POLICY is one of {', '.join(labels)}"
+            raise BadValue("--set", text, "does not say of which policy", hint)
         if label and label not in labels:
             raise UnknownName("policy", label, labels, "in --set (it is not in this experiment)")
         tunables.setdefault(label or labels[0], {}).update(settings)
     return tunables
 
 
-# ---------------------------------------------------------------------------------------------
-# Experiment files
+# ---- experiment files ---------------------------------------------------------------------------
 
 
 def read_options(path: Path) -> dict:
@@ -256,13 +241,10 @@ def read_options(path: Path) -> dict:
     table.refuse_others(readers)
     options = {key: readers[key](table, key) for key in table.given}
     options.setdefault("name", path.stem)
-    for key, shelf in (("policies", catalogue.POLICIES), ("machine", catalogue.MACHINES)):
-        if key in options:
-            options[key] = [_beside(path, shelf, text) for text in options[key]]
-    if "workload" in options:
-        options["workload"] = _beside(path, catalogue.WORKLOADS, options["workload"])
+    for key in SHELVES.keys() & options.keys():
+        options[key] = _beside(path, SHELVES[key], options[key])
     labels = [_policy_choice(text).label for text in options.get("policies", ())]
-    machines = [Path(text).name.removesuffix(".toml") for text in options.get("machine", ())]
+    machines = [name_of(text) for text in options.get("machine", ())]
     for name in options.get("with_machine", ()):
         if name not in machines:
             place = f"in {path}: with_machine (it is not in this experiment)"
@@ -312,8 +294,10 @@ def _words_of_each(table: Table, key: str) -> dict[str, dict[str, str]]:
     return {name: tables.words(name, hint) for name in tables.given}
 
 
-def _beside(file: Path, shelf: catalogue.Shelf, text: str) -> str:
-    label, equals, target = text.rpartition("=")
-    if not catalogue.is_path(shelf, target):
-        return text
-    return f"{label}{equals}{file.parent.absolute() / target}"
+def _beside(file: Path, shelf: catalogue.Shelf, given: str | list[str]) -> str | list[str]:
+    """Names as they are, and paths from where the file lies."""
+    if isinstance(given, list):
+        return [_beside(file, shelf, text) for text in given]
+    label, equals, target = given.rpartition("=")
+    is_path = catalogue.is_path(shelf, target)
+    return f"{label}{equals}{file.parent.absolute() / target}" if is_path else given
