@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import connection, resource_tracker
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedlab import catalogue, shown
 
@@ -52,16 +52,15 @@ HIDING = threading.Lock()
 Work = Callable[[Any], Any]
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a simulation was: see `_native.position_on`."""
+class Place(NamedTuple):
+    """Where a simulation was: see `_native.position`."""
 
     run: int
+    nr_begun: int
     at_ns: int
     cpu: int
     operation: str
     task: tuple[int, str] | None
-    """Number and name."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +115,11 @@ class Crew:
     def begin(self, piece: Any, alone: bool) -> None:
         """Gives a piece to a worker; `alone`: to one that has not done and will not do another."""
         idle = [worker for worker in self._workers if not worker.is_busy]
-        if alone:
-            for worker in idle:
-                self._dismiss(worker)
-            idle = []
+        while alone and idle:
+            self._dismiss(idle.pop())
         if not idle:
             # Whoever is interrupted must know of the worker, or nobody ends it.
-            with _interrupts_held():
+            with _spawning():
                 idle = [_Worker(self.work)]
                 self._workers += idle
         idle[0].begin(piece, alone)
@@ -130,17 +127,14 @@ class Crew:
     def wait(self) -> list[Ending]:
         """What has come to an end, waiting for `POLL_S` if nothing has."""
         busy = [worker for worker in self._workers if worker.is_busy]
+        if busy:
+            connection.wait([heard for worker in busy for heard in worker.heard], POLL_S)
         endings = []
-        if not busy:
-            return endings
-        connection.wait([heard for worker in busy for heard in worker.heard], POLL_S)
         for worker in busy:
-            ending = worker.ending(self.still_s)
-            if ending is None:
-                continue
-            if worker.is_alone or ending.loop or ending.exit_code is not None:
-                self._dismiss(worker)
-            endings.append(ending)
+            if ending := worker.ending(self.still_s):
+                if worker.is_alone or ending.loop or ending.exit_code is not None:
+                    self._dismiss(worker)
+                endings.append(ending)
         return endings
 
     def at_work_for(self, seconds: float) -> list[Any]:
@@ -170,8 +164,7 @@ class _Worker:
         self.board = context.RawArray(ctypes.c_ubyte, BOARD_BYTES)
         arguments = (theirs, printing, self.board, work)
         self.process = context.Process(target=_serve, args=arguments, daemon=True)
-        with _main_hidden():
-            self.process.start()
+        self.process.start()
         theirs.close()
         printing.close()
         self.piece: Any = None
@@ -189,7 +182,7 @@ class _Worker:
         self.began_s = self.looked_s = time.monotonic()
         self.nr_begun += 1
         self.words, self.still_s = b"", 0.0
-        self.printed, self.nr_printed = b"", 0
+        self.printed, self.nr_lost = b"", 0
         # If it has died meanwhile, that is the answer.
         with contextlib.suppress(OSError):
             self.link.send(piece)
@@ -201,29 +194,24 @@ class _Worker:
             try:
                 answer, loop = self.link.recv()
             except (EOFError, OSError):
-                exit_code = self._died()
+                exit_code = self._gone()
         elif self.process.exitcode is not None:
             # What it has started, and still runs, keeps the link open.
-            exit_code = self._died()
+            exit_code = self._gone()
         else:
             loop = self._standstill(still_s)
         self._listen()
         if answer is None and loop is None and exit_code is None:
             return None
         if exit_code is not None:
-            place = _place(catalogue.native().position_on(bytes(self.board)))
+            place = self._place(bytes(self.board))
         self.is_busy = False
         wall_ns = int((time.monotonic() - self.began_s) * 1e9)
-        printed = _text(self.printed, self.nr_printed)
+        printed, nr_lost = self.printed.decode(errors="backslashreplace"), self.nr_lost
+        if nr_lost:
+            printed = printed.rstrip("\n") + f"\n({nr_lost:,} bytes more are not shown)"
         was_alone = self.nr_begun == 1
         return Ending(self.piece, answer, loop, exit_code, was_alone, wall_ns, place, printed)
-
-    def _died(self) -> int:
-        self.process.join(GONE_AFTER_S)
-        # It may have closed the link and live on.
-        self._kill_all()
-        self.process.join()
-        return self.process.exitcode
 
     def _standstill(self, still_s: float | None) -> Loop | None:
         """That it has not gone on for too long, by a clock: a process that was stopped, or sleeps,
@@ -235,37 +223,43 @@ class _Worker:
             # We ourselves may have been stopped for longer than a look takes.
             self.still_s += min(now_s - self.looked_s, 2 * POLL_S)
         self.looked_s = now_s
-        place = _place(catalogue.native().position_on(words))
+        place = self._place(words)
         if place is not None:
             still_s = BLOCKED_WALL_S if place.operation else STUCK_WALL_S
         if still_s is None or self.still_s < still_s:
             return None
         return Loop(place, still_s, is_blocked=True)
 
+    def _place(self, words: bytes) -> Place | None:
+        position = catalogue.native().position_on(words)
+        return position and Place(*position)
+
     def _listen(self) -> None:
         """Reads what was printed."""
-        for _ in range(PIPES_AT_ONCE):
-            if self.output.closed:
-                return
-            try:
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(0 if self.output.closed else PIPES_AT_ONCE):
                 said = os.read(self.output.fileno(), PIPE_BYTES)
-            except BlockingIOError:
-                return
-            if not said:
-                # It has closed its end.
-                self.output.close()
-                return
-            self.nr_printed += len(said)
-            self.printed += said[: PRINTED_BYTES_MAX - len(self.printed)]
+                if not said:
+                    # It has closed its end.
+                    self.output.close()
+                    return
+                kept = said[: PRINTED_BYTES_MAX - len(self.printed)]
+                self.printed += kept
+                self.nr_lost += len(said) - len(kept)
 
     def end(self) -> None:
         if self.is_busy:
             self._kill_all()
         self.link.close()
+        self._gone()
+        self.output.close()
+
+    def _gone(self) -> int:
         self.process.join(GONE_AFTER_S)
+        # It may have closed the link and live on.
         self._kill_all()
         self.process.join()
-        self.output.close()
+        return self.process.exitcode
 
     def _kill_all(self) -> None:
         """The process and all that it has started, unless those have left its group."""
@@ -275,50 +269,26 @@ class _Worker:
         self.process.kill()
 
 
-def _place(position: tuple | None) -> Place | None:
-    if position is None:
-        return None
-    run, _, at_ns, cpu, operation, task = position
-    return Place(run, at_ns, cpu, operation, task)
-
-
-def _text(printed: bytes, nr_printed: int) -> str:
-    """What was printed, and how much of it is not there."""
-    text = printed.decode(errors="backslashreplace")
-    if nr_printed > len(printed):
-        text = text.rstrip("\n") + f"\n({nr_printed - len(printed):,} bytes more are not shown)"
-    return text
-
-
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C reaches the whole process group; a child started in here never hears of it.
+def _spawning() -> Iterator[None]:
+    """A child that is started in here hears of no Ctrl-C, nor does it need the caller's script.
 
-    A child inherits the mask. The coordinator hears of Ctrl-C a moment later, and ends it.
+    Ctrl-C reaches the whole process group, but a child inherits the mask; the coordinator hears of
+    it a moment later, and ends the child. A process that starts afresh would run the script again,
+    to have what is in it, which then had to say `if __name__ == "__main__"`.
     """
     # With the first child multiprocessing starts a process of its own, and then lets interrupts
     # through again (Python 3.11): the first child would hear of them.
     resource_tracker.ensure_running()
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
-@contextlib.contextmanager
-def _main_hidden() -> Iterator[None]:
-    """A process that starts afresh would run the caller's script again, to have what is in it.
-
-    Nothing of it is needed here, and a script need not say `if __name__ == "__main__"`.
-    """
     with HIDING:
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         main = sys.modules["__main__"]
         sys.modules["__main__"] = types.ModuleType("__main__")
         try:
             yield
         finally:
             sys.modules["__main__"] = main
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def printed_text(who: str, printed: str) -> str:
@@ -341,24 +311,14 @@ def _serve(
     _print_into(printing, libc)
     catalogue.native().show_position_on(memoryview(board).cast("B"))
     speaking = threading.Lock()
-
-    def tell(loop: Loop) -> None:
-        # The lock is kept: whoever has looped has nothing to add.
-        speaking.acquire()
-        link.send((None, loop))
-        os._exit(1)
-
-    _watch_for_loops(tell)
-    while True:
-        try:
-            piece = link.recv()
-            answer = work(piece)
+    _watch_for_loops(link, speaking)
+    # Until nobody listens any more.
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            answer = work(link.recv())
             libc.fflush(None)
             with speaking:
                 link.send((answer, None))
-        except (EOFError, ConnectionError):
-            # Nobody listens any more.
-            return
 
 
 def _end_with_parent() -> None:
@@ -388,8 +348,8 @@ def _print_into(printing: connection.Connection, libc: ctypes.CDLL) -> None:
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINE_BUFFERED, 0)
 
 
-def _watch_for_loops(tell: Callable[[Loop], None]) -> None:
-    """`tell`s of a simulation of this process that does not go on.
+def _watch_for_loops(link: connection.Connection, speaking: threading.Lock) -> None:
+    """Tells of a simulation of this process that does not go on, and ends it.
 
     What counts is time of a processor, not of a clock: on a busy machine everything is slow.
     """
@@ -403,9 +363,12 @@ def _watch_for_loops(tell: Callable[[Loop], None]) -> None:
             if position is None or position != last:
                 last, since_s = position, now_s
                 continue
-            place = _place(position)
+            place = Place(*position)
             limit_s = LOOP_CPU_S if place.operation else STUCK_CPU_S
             if now_s - since_s >= limit_s:
-                tell(Loop(place, limit_s))
+                # The lock is kept: whoever has looped has nothing to add.
+                speaking.acquire()
+                link.send((None, Loop(place, limit_s)))
+                os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
