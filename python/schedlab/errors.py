@@ -6,7 +6,7 @@ Errors of the Rust core (`schedlab._native.NativeError`) are complete already an
 
 # ruff: noqa: N818 - as everywhere in this project, a name says what is wrong.
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 SUGGESTIONS_MAX = 3
 # Of a value in a message: enough to know it again.
@@ -43,6 +43,15 @@ class UnknownName(SchedlabError):
         hint = f"valid: {', '.join(names)}" if names else f"there is no {kind} here at all"
         super().__init__(f"unknown {kind} {shortened(repr(name))}{where}{meant}", hint)
         self.name = name
+
+
+def refuse_unknown(
+    kind: str, names: Iterable[str], valid: Collection[str], where: str = ""
+) -> None:
+    """Raises UnknownName for the first of these names that is not among the `valid` ones."""
+    for name in names:
+        if name not in valid:
+            raise UnknownName(kind, name, valid, where)
 
 
 class ExperimentError(SchedlabError):

@@ -1,18 +1,15 @@
 """The runs that an experiment asks for, with every file found, read and digested.
 
-`expand` turns an experiment into cells: plain values that worker processes can be sent. It
-compiles policies, reads machines and workloads and holds each of these against each of those, so a
-wrong name, parameter or tunable, or a CPU that a machine lacks, is found before anything is
-simulated.
+`expand` turns an experiment into cells: plain values that worker processes can be sent. It holds
+policies, machines and workloads against each other, so a wrong name, parameter or tunable, or a CPU
+that a machine lacks, is found before anything is simulated.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -20,7 +17,7 @@ from typing import Any
 
 from schedlab import catalogue
 from schedlab.digests import canonical_json
-from schedlab.errors import BadValue, ExperimentError, UnknownName
+from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
 from schedlab.experiment.definition import CELLS_MAX, Experiment, PolicyChoice
 from schedlab.kernel import bpf
 from schedlab.kernel import platform as kernel_platform
@@ -31,7 +28,6 @@ from schedlab.values import UNIT_NS, Value, numeric, parse_tunable, refuse_dupli
 # The core reads whole numbers of 64 bits.
 NUMBER_MAX = 2**63 - 1
 DIGITS_MAX = 100
-WHOLE_NUMBER = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True)
@@ -157,16 +153,15 @@ def expand(experiment: Experiment) -> list[Cell]:
     Compiles every policy and reads every file once. Raises SchedlabError or NativeError if a name,
     file, parameter or tunable is wrong.
     """
-    combinations = math.prod(len(values) for values in experiment.varied.values())
+    combinations = math.prod(map(len, experiment.varied.values()))
     nr_machines = len(experiment.vm.cpus if experiment.vm else experiment.machines)
     wanted = len(experiment.policies) * nr_machines * combinations * experiment.repeats
     if wanted > CELLS_MAX:
-        raise ExperimentError(
-            f"the experiment has {wanted} runs, more than {CELLS_MAX}",
-            "vary fewer values, or repeat less",
-        )
+        what = f"the experiment has {wanted} runs, more than {CELLS_MAX}"
+        raise ExperimentError(what, "vary fewer values, or repeat less")
     if experiment.vm:
-        _refuse_unplayable(experiment)
+        # A guest would refuse too, but only once it has booted, and of its own copy of the file.
+        _choose_workloads(experiment, None)
     machines = _choose_machines(experiment)
     refuse_duplicates("machine", [machine.name for machine in machines])
     workloads = {machine.name: _choose_workloads(experiment, machine) for machine in machines}
@@ -194,8 +189,7 @@ def _choose_machines(experiment: Experiment) -> list[ChosenMachine]:
             facts = (machine.name, str(path), machine.digest, machine.nr_cpus)
             chosen.append(ChosenMachine(text, *facts, policies=tuple(machine.policies)))
         return chosen
-    vm = experiment.vm
-    kernel = vm.kernel
+    vm, kernel = experiment.vm, experiment.vm.kernel
     if kernel is None:
         # Where every policy brings its kernel, none that takes policies need be there.
         own = [catalogue.own_scheduler(choice.policy) for choice in experiment.policies]
@@ -218,85 +212,69 @@ def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPoli
             raise error
 
 
-def _choose_workloads(experiment: Experiment, machine: ChosenMachine) -> list[ChosenWorkload]:
+def _choose_workloads(
+    experiment: Experiment, machine: ChosenMachine | None
+) -> list[ChosenWorkload]:
+    """Each combination of varied values, for which `machine` has the CPUs; None is a machine still
+    to be found, on which real tasks do what the workload says."""
     path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
+    on_machine = experiment.machine_parameters.get(machine.name, {}) if machine else {}
+    settled = {**experiment.parameters, **on_machine}
+    known = [parameter["name"] for parameter in catalogue.native().workload_parameters(path)]
+    names = [*settled, *experiment.varied]
+    refuse_unknown("parameter", names, known, f"of workload {experiment.workload}")
     workloads = []
-    for varied, given in _combinations(path, experiment, machine.name):
+    for values in itertools.product(*experiment.varied.values()):
+        varied = dict(zip(experiment.varied, values, strict=True))
+        given = settled | {name: str(value) for name, value in varied.items()}
         workload = _load_workload(path, given, experiment, machine)
         facts = (workload.name, str(path), workload.digest, given, dict(workload.parameters))
         workloads.append(ChosenWorkload(experiment.workload, *facts, varied))
     return workloads
 
 
-def _combinations(
-    path: Path, experiment: Experiment, machine: str
-) -> Iterator[tuple[dict[str, Value], dict[str, str]]]:
-    """Each combination of varied values, with all parameters that the workload is then given."""
-    on_machine = experiment.machine_parameters.get(machine, {})
-    known = [parameter["name"] for parameter in catalogue.native().workload_parameters(path)]
-    for name in [*experiment.parameters, *on_machine, *experiment.varied]:
-        if name not in known:
-            raise UnknownName("parameter", name, known, f"of workload {experiment.workload}")
-    for values in itertools.product(*experiment.varied.values()):
-        varied = dict(zip(experiment.varied, values, strict=True))
-        given = {name: str(value) for name, value in varied.items()}
-        yield varied, {**experiment.parameters, **on_machine, **given}
-
-
-def _refuse_unplayable(experiment: Experiment) -> None:
-    """Raises ExperimentError if real tasks cannot do what the workload says. A guest would say so
-    too, but only once it has booted, and of its own copy of the file."""
-    path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
-    for _, given in _combinations(path, experiment, ""):
-        workload = _load_workload(path, given, experiment)
-        try:
-            workload.check_playable()
-        except catalogue.native().ScenarioError as error:
-            raise ExperimentError(
-                f"{path} cannot run on a real kernel: {error.message}",
-                f"{error.hint}; without --on vm it is simulated" if error.hint else None,
-            ) from error
-
-
 def _load_workload(
-    path: Path,
-    given: Mapping[str, str],
-    experiment: Experiment,
-    machine: ChosenMachine | None = None,
-):
-    """The workload, which `machine`, if it is known, has the CPUs for. An error says which option
-    the core found wrong, not only which parameter."""
+    path: Path, given: Mapping[str, str], experiment: Experiment, machine: ChosenMachine | None
+) -> Any:
+    """An error says which option the core found wrong, not only which parameter."""
     places = {name: "--vary" if name in experiment.varied else "--with" for name in given}
     for name, text in given.items():
+        digits = text.removeprefix("-")
         # Python refuses to read numbers of thousands of digits.
-        if WHOLE_NUMBER.fullmatch(text) and (len(text) > DIGITS_MAX or abs(int(text)) > NUMBER_MAX):
-            raise BadValue(
-                f"{places[name]} {name}",
-                text,
-                "is larger than any number a workload can have",
+        if digits.isdecimal() and (len(digits) > DIGITS_MAX or int(digits) > NUMBER_MAX):
+            hint = (
                 f"numbers go up to {NUMBER_MAX:,}, and most parameters not as far:"
-                " `schedlab list workloads -v` tells what they mean",
+                " `schedlab list workloads -v` tells what they mean"
             )
+            why = "is larger than any number a workload can have"
+            raise BadValue(f"{places[name]} {name}", text, why, hint)
+    refused = catalogue.native().ScenarioError
     try:
         workload = catalogue.load_workload(path, dict(given))
         if machine is not None:
             workload.check_cpus(machine.name, machine.nr_cpus)
-        return workload
-    except catalogue.native().ScenarioError as error:
+    except refused as error:
         for name, text in given.items():
             if re.search(rf"\bparameters?[. ]{re.escape(name)}\b", error.message):
                 place = f"{places[name]} {name}={text}"
                 raise ExperimentError(f"{place}: {error.message}", error.hint) from error
         raise
+    try:
+        if machine is None:
+            workload.check_playable()
+    except refused as error:
+        what = f"{path} cannot run on a real kernel: {error.message}"
+        hint = f"{error.hint}; without --on vm it is simulated" if error.hint else None
+        raise ExperimentError(what, hint) from error
+    return workload
 
 
 def _choose_policy(
     choice: PolicyChoice, experiment: Experiment, kernel: Kernel | None
 ) -> ChosenPolicy:
     """`kernel` is what it is to be loaded into, None if it is simulated."""
-    own = catalogue.own_scheduler(choice.policy)
-    if own:
-        return _choose_own_scheduler(choice, experiment, kernel, *own)
+    if own := catalogue.own_scheduler(choice.policy):
+        return _choose_own_scheduler(choice, experiment, kernel, own)
     # An experiment names each set; where one of an older store does not, it meant the file's.
     path, set_name = catalogue.find_policy(choice.policy, literally=True)
     policy = catalogue.load_policy(path)
@@ -318,36 +296,27 @@ def parse_settings(policy: Any, label: str, texts: Mapping[str, str]) -> dict[st
     """The values that --set gives to tunables of a compiled policy. Raises UnknownName or BadValue
     if it has no such tunable, or that cannot have the value."""
     kinds = {tunable["name"]: tunable["type"] for tunable in policy.tunables}
-    settings = {}
-    for name, text in texts.items():
-        if name not in kinds:
-            raise UnknownName("tunable", name, kinds, f"of policy {label}")
-        settings[name] = parse_tunable(f"--set {label}.{name}", name, kinds[name], text)
-    return settings
+    refuse_unknown("tunable", texts, kinds, f"of policy {label}")
+    return {
+        name: parse_tunable(f"--set {label}.{name}", name, kinds[name], text)
+        for name, text in texts.items()
+    }
 
 
 def _choose_own_scheduler(
-    choice: PolicyChoice,
-    experiment: Experiment,
-    kernel: Kernel | None,
-    scheduler: str,
-    name: str | None,
+    choice: PolicyChoice, experiment: Experiment, kernel: Kernel | None, own: tuple
 ) -> ChosenPolicy:
+    scheduler, name = own
     if kernel is None:
-        raise BadValue(
-            "policy",
-            choice.policy,
-            "is a real kernel's own scheduler, which is not simulated",
-            f"add --on vm; the simulator has a policy {scheduler} of its own"
-            if scheduler in catalogue.names(catalogue.POLICIES)
-            else "add --on vm",
-        )
+        hint = "add --on vm"
+        if scheduler in catalogue.names(catalogue.POLICIES):
+            hint += f"; the simulator has a policy {scheduler} of its own"
+        why = "is a real kernel's own scheduler, which is not simulated"
+        raise BadValue("policy", choice.policy, why, hint)
     if name is not None:
         kernel = kernel_platform.find_kernel(name)
     kernel_platform.refuse_other_scheduler(choice.policy, scheduler, kernel)
-    for tunable in experiment.tunables.get(choice.label, {}):
-        raise UnknownName("tunable", tunable, [], f"of policy {choice.label}")
-    digest = f"kernel-{kernel.sha256}"
-    return ChosenPolicy(
-        choice.label, choice.policy, f"{scheduler}@kernel", "", digest, {}, {}, kernel=kernel
-    )
+    tunables = experiment.tunables.get(choice.label, {})
+    refuse_unknown("tunable", tunables, (), f"of policy {choice.label}")
+    facts = (f"{scheduler}@kernel", "", f"kernel-{kernel.sha256}", {}, {})
+    return ChosenPolicy(choice.label, choice.policy, *facts, kernel=kernel)

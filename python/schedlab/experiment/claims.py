@@ -5,15 +5,12 @@ its published twin, or over the ideal; or about the share of CPU time that tasks
 got. It says within which bounds the number must lie. `verdicts` holds runs against it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any
 
-from schedlab.errors import BadValue, ExperimentError, UnknownName
-from schedlab.values import Table
+from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
+from schedlab.values import Table, Value
 
 CLAIM_HINT = "see [[claims]] in docs/reference/cli.md"
 CLAIMS_MAX = 100
@@ -22,8 +19,7 @@ NICE_RANGE = (-20, 19)
 LEAST, MOST = 1e-12, 1e12
 NUMBERS = ("published", "at_least", "at_most", "within")
 
-Place = Mapping[str, str | int | float]
-"""What tells cells apart: `policy`, `machine`, and the values of what was varied."""
+Place = Mapping[str, Value]  # `policy`, `machine`, and the values of what was varied
 
 
 @dataclass(frozen=True)
@@ -82,71 +78,56 @@ def _claim(table: Table, known: Mapping[str, list], ideal: str | None) -> Claim:
                 f"{place}: cannot_tell is the reason, and stands alone beside says", CLAIM_HINT
             )
         return Claim(says, cannot_tell=table.text("cannot_tell"))
-    claim = Claim(
-        says,
-        _everywhere(table.table("of", CLAIM_HINT), known),
-        _places(table.table("over", CLAIM_HINT), known) if "over" in table.given else (),
-        table.flag("over_ideal"),
-        _number(table, "share_of_nice", *NICE_RANGE, whole=True),
-        *(_number(table, key, LEAST, MOST) for key in NUMBERS),
-    )
+    numbers = {
+        key: float(table.number(key, None, LEAST, MOST)) for key in NUMBERS if key in table.given
+    }
+    if "share_of_nice" in table.given:
+        numbers["share_of_nice"] = table.number("share_of_nice", None, *NICE_RANGE, whole=True)
+    of = _places(table.table("of", CLAIM_HINT), known, is_whole=True)
+    over = ()
+    if "over" in table.given:
+        over = _places(table.table("over", CLAIM_HINT), known, is_whole=False)
+    claim = Claim(says, of, over, table.flag("over_ideal"), **numbers)
     _refuse_contradictions(place, claim, ideal)
     return claim
 
 
-def _number(table: Table, key: str, least: float, most: float, whole: bool = False) -> Any:
-    """A number within bounds; None where the claim has none."""
-    if key not in table.given:
-        return None
-    value = table.number(key, None, least, most, whole)
-    return value if whole else float(value)
-
-
 def _refuse_contradictions(place: str, claim: Claim, ideal: str | None) -> None:
     kinds = [bool(claim.over), claim.over_ideal, claim.share_of_nice is not None]
-    if sum(kinds) > 1:
-        raise ExperimentError(
-            f"{place}: of over, over_ideal and share_of_nice one can be meant", CLAIM_HINT
-        )
-    if claim.over_ideal and not ideal:
-        raise ExperimentError(
-            f"{place}: over_ideal, but the experiment does not say what is ideal",
-            'name the parameter that counts equal parts of work, as in ideal = "n"',
-        )
-    open_bounds = claim.at_least is None and claim.at_most is None
-    if open_bounds == (claim.within is None):
-        raise ExperimentError(
-            f"{place} needs bounds: at_least, at_most or both; or within, a factor less one",
-            CLAIM_HINT,
-        )
-    if None not in (claim.at_least, claim.at_most) and claim.at_least > claim.at_most:
-        raise BadValue(f"{place}: at_least", claim.at_least, f"is above at_most, {claim.at_most}")
+    least, most, within = claim.at_least, claim.at_most, claim.within
     twin = claim.published is not None or (ideal is not None and claim.share_of_nice is None)
-    if not twin and (claim.within is not None or not any(kinds)):
-        raise ExperimentError(
-            f"{place}: there is no published number to hold it against",
+    for is_wrong, what, hint in (
+        (sum(kinds) > 1, ": of over, over_ideal and share_of_nice one can be meant", CLAIM_HINT),
+        (
+            claim.over_ideal and not ideal,
+            ": over_ideal, but the experiment does not say what is ideal",
+            'name the parameter that counts equal parts of work, as in ideal = "n"',
+        ),
+        (
+            (least is None and most is None) == (within is None),
+            " needs bounds: at_least, at_most or both; or within, a factor less one",
+            CLAIM_HINT,
+        ),
+        (
+            not twin and (within is not None or not any(kinds)),
+            ": there is no published number to hold it against",
             "give it as published, or the experiment a table [published]",
-        )
+        ),
+    ):
+        if is_wrong:
+            raise ExperimentError(f"{place}{what}", hint)
+    if None not in (least, most) and least > most:
+        raise BadValue(f"{place}: at_least", least, f"is above at_most, {most}")
 
 
-def _everywhere(table: Table, known: Mapping[str, list]) -> tuple[Place, ...]:
-    """Whole places: what a table does not name has every value that the experiment gives it."""
-    rest = {name: values for name, values in known.items() if name not in table.given}
-    return tuple(
-        {**place, **dict(zip(rest, values, strict=True))}
-        for place in _places(table, known)
-        for values in product(*rest.values())
-    )
-
-
-def _places(table: Table, known: Mapping[str, list]) -> tuple[Place, ...]:
-    """Every combination of what a table lists; a value that is no list stands for itself."""
+def _places(table: Table, known: Mapping[str, list], is_whole: bool) -> tuple[Place, ...]:
+    """Every combination of what a table lists; a value that is no list stands for itself. With
+    `is_whole`, what it does not name has every value that the experiment gives it."""
     if not table.given:
         raise BadValue(table.place, table.given, "does not say where", CLAIM_HINT)
     listed = {}
+    refuse_unknown("name", table.given, known, f"in {table.place}")
     for name, value in table.given.items():
-        if name not in known:
-            raise UnknownName("name", name, known, f"in {table.place}")
         values = value if isinstance(value, list) else [value]
         if not values:
             table.refuse(name, value, "is empty", CLAIM_HINT)
@@ -157,4 +138,6 @@ def _places(table: Table, known: Mapping[str, list]) -> tuple[Place, ...]:
                 raise UnknownName(name, str(one), valid, where)
         # As the experiment has it: 2.0 is 2.
         listed[name] = [known[name][known[name].index(one)] for one in values]
+    if is_whole:
+        listed |= {name: values for name, values in known.items() if name not in listed}
     return tuple(dict(zip(listed, values, strict=True)) for values in product(*listed.values()))

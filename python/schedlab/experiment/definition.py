@@ -13,7 +13,7 @@ from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.digests import digest_of
-from schedlab.errors import BadValue, ExperimentError, UnknownName
+from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
 from schedlab.experiment import claims, published
 from schedlab.values import Table, Value, parse_values
 
@@ -245,10 +245,8 @@ def read_options(path: Path) -> dict:
         options[key] = _beside(path, SHELVES[key], options[key])
     labels = [_policy_choice(text).label for text in options.get("policies", ())]
     machines = [name_of(text) for text in options.get("machine", ())]
-    for name in options.get("with_machine", ()):
-        if name not in machines:
-            place = f"in {path}: with_machine (it is not in this experiment)"
-            raise UnknownName("machine", name, machines, place)
+    where = f"in {path}: with_machine (it is not in this experiment)"
+    refuse_unknown("machine", options.get("with_machine", ()), machines, where)
     ideal = None
     if "published" in options:
         folder = path.parent.absolute()

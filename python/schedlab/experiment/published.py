@@ -1,7 +1,5 @@
 """Times that others published: read for an experiment, and set beside what is simulated."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlab import catalogue, user_file
-from schedlab.errors import BadValue, ExperimentError, UnknownName
+from schedlab.errors import BadValue, ExperimentError, refuse_unknown
 from schedlab.values import UNIT_NS, Table, Value, parse_duration_ns, parse_value
 
 if TYPE_CHECKING:
@@ -65,28 +63,34 @@ def read(
     if ideal and ideal not in columns:
         hint = f"one of {', '.join(columns)}" if columns else HINT
         table.refuse("ideal", ideal, "is not a parameter that has a column in published.vary", hint)
-    wanted_of_policies = _wanted(table, "policies", "policy", policies)
-    wanted_of_machines = _wanted(table, "machines", "machine", machines)
+    policies_wanted = _wanted(table, "policies", "policy", policies)
+    machines_wanted = _wanted(table, "machines", "machine", machines)
     if catalogue.is_path(catalogue.PUBLISHED, name):
         name = str(folder / name)
-    csv = _Csv(catalogue.find(catalogue.PUBLISHED, name))
+    path = catalogue.find(catalogue.PUBLISHED, name)
+    rows = user_file.csv_rows(f"published table {path}", path)
+    every = [*policies_wanted.values(), *machines_wanted.values()]
+    named = [makespan, *columns.values(), *(column for wanted in every for column in wanted)]
+    refuse_unknown("column", named, rows[0] if rows else named, f"of {path}")
+    place, unit = f"{path}: {makespan}", makespan.rpartition("_")[2]
+    if unit not in UNIT_NS:
+        raise BadValue(f"{path}: column", makespan, "does not end in a unit", "as elapsed_s does")
     times = []
-    places = product(wanted_of_policies.items(), wanted_of_machines.items())
-    for (policy, of_policy), (machine, of_machine) in places:
-        wanted = {**of_policy, **of_machine}
-        rows = [row for row in csv.rows if all(csv.cell(row, c) == wanted[c] for c in wanted)]
-        if not rows:
+    for policy, machine in product(policies_wanted, machines_wanted):
+        wanted = {**policies_wanted[policy], **machines_wanted[machine]}
+        found = [row for row in rows if wanted.items() <= row.items()]
+        if not found:
             raise ExperimentError(
-                f"{table.place}: no row of {csv.path} has {wanted}, for {policy} on {machine}",
+                f"{table.place}: no row of {path} has {wanted}, for {policy} on {machine}",
                 "the values must be written as in the table",
             )
-        for row in rows:
-            varied = {name: parse_value(csv.cell(row, at)) for name, at in columns.items()}
-            makespan_ns = csv.time_ns(row, makespan, parts)
+        for row in found:
+            varied = {name: parse_value(row[column]) for name, column in columns.items()}
+            makespan_ns = parse_duration_ns(place, f"{row[makespan]}{unit}", parts)
             times.append(PublishedTime(policy, machine, varied, makespan_ns))
-    for counted in (time.varied[ideal] for time in times if ideal):
-        if not isinstance(counted, (int, float)) or counted <= 0:
-            raise BadValue(f"{csv.path}: {columns[ideal]}", counted, "counts no parts")
+            counted = varied.get(ideal, 1)
+            if not isinstance(counted, int | float) or counted <= 0:
+                raise BadValue(f"{path}: {columns[ideal]}", counted, "counts no parts")
     return PublishedTimes(source, tuple(times), ideal)
 
 
@@ -95,32 +99,8 @@ def _wanted(
 ) -> dict[str, Mapping[str, str]]:
     """Of each policy or machine, the values that its rows have, by column."""
     tables = table.table(key, HINT)
-    for name in tables.given:
-        if name not in known:
-            where = f"in {table.place} (it is not in this experiment)"
-            raise UnknownName(kind, name, known, where)
+    refuse_unknown(kind, tables.given, known, f"in {table.place} (it is not in this experiment)")
     return {name: tables.words(name, HINT) for name in tables.given}
-
-
-class _Csv:
-    """A table of published figures, as its file has it."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.rows = user_file.csv_rows(f"published table {path}", path)
-
-    def cell(self, row: Mapping[str, str], column: str) -> str:
-        if column not in row:
-            raise UnknownName("column", column, [*row], f"of {self.path}")
-        return row[column]
-
-    def time_ns(self, row: Mapping[str, str], column: str, parts: int) -> int:
-        """The time of `parts` parts, in the unit that the column's name ends in."""
-        text, unit = self.cell(row, column), column.rpartition("_")[2]
-        if unit not in UNIT_NS:
-            place = f"{self.path}: column"
-            raise BadValue(place, column, "does not end in a unit", "as elapsed_s does")
-        return parse_duration_ns(f"{self.path}: {column}", f"{text}{unit}", parts)
 
 
 # ---- beside what is simulated -------------------------------------------------------------------
@@ -154,7 +134,7 @@ class Beside:
     None where the experiment does not say what would be ideal."""
 
     value: float
-    simulated: Estimate
+    simulated: "Estimate"
     unit: str
     source: str
     ideal: Ideal | None = None
@@ -167,38 +147,22 @@ class Beside:
         return 100 * (self.simulated.mean / self.value - 1) if self.value else None
 
 
-@dataclass(frozen=True, slots=True)
-class RankAgreement:
-    """How far simulated times are in the order of published ones.
-
-    `tau` is Kendall's, over all `n` times, None if it is not defined. Of `nr_pairs` pairs of
-    policies in one place, the same one is faster on both sides in `nr_same`.
-    """
-
-    n: int
-    tau: float | None
-    nr_pairs: int
-    nr_same: int
-
-
-def published_beside(definition: Mapping, study: Study) -> dict[str, Beside]:
+def published_beside(definition: Mapping, study: "Study") -> dict[str, Beside]:
     """Published times that a cell of the study simulates, by a label that says which it is.
     `definition` is that of an `Experiment`, or what a store has of it."""
     published = definition.get("published")
     if not published:
         return {}
-    times = {
-        _place(time["policy"], time["machine"], time["varied"]): time["makespan_ns"] / study.unit_ns
-        for time in published["times"]
-    }
-    simulated, nr_cpus = {}, {}
+    times, simulated, nr_cpus, beside = {}, {}, {}, {}
+    for time in published["times"]:
+        place = _place(time["policy"], time["machine"], time["varied"])
+        times[place] = time["makespan_ns"] / study.unit_ns
     for cell in study.cells:
         for policy, makespan in cell.makespan.items():
             record = cell.runs[policy][0]
             place = _place(policy, record.machine, record.varied)
             simulated[place], nr_cpus[place] = makespan, record.result["nr_cpus"]
     means = {place: makespan.mean for place, makespan in simulated.items()}
-    beside = {}
     for time in published["times"]:
         policy, machine, varied = time["policy"], time["machine"], time["varied"]
         place, ideal = _place(policy, machine, varied), None
@@ -210,9 +174,8 @@ def published_beside(definition: Mapping, study: Study) -> dict[str, Beside]:
             over = [side[place] / (side[one] * parts) if side.get(one) else None
                     for side in (times, means)]  # fmt: skip
             ideal = Ideal(parameter, *over)
-        where, source = _place("", machine, varied), published["source"]
-        sides = (times[place], simulated[place])
-        beside[place] = Beside(*sides, study.unit, source, ideal, policy, where)
+        told = (study.unit, published["source"], ideal, policy, _place("", machine, varied))
+        beside[place] = Beside(times[place], simulated[place], *told)
     return beside
 
 
@@ -232,31 +195,28 @@ def over_first(published: Mapping[str, Beside]) -> dict[str, tuple[float, float]
     return ratios
 
 
-def rank_agreement_of(published: Mapping[str, Beside]) -> RankAgreement | None:
-    """Ranks of published times and of the means simulated beside them; None if there are none."""
+def rank_agreement_of(published: Mapping[str, Beside]) -> dict[str, int | float | None]:
+    """How far the means simulated beside published times, of which there are some, are in their
+    order: `tau` is Kendall's, over all `n` times, None if it is not defined. Of `nr_pairs` pairs of
+    policies in one place, the same one is faster on both sides in `nr_same`."""
     from schedlab.statistics.estimates import rank_agreement
 
     rows = list(published.values())
-    if not rows:
-        return None
     tau = rank_agreement([row.value for row in rows], [row.simulated.mean for row in rows])
-    pairs = [
-        (one, other)
+    same = [
+        (one.simulated.mean < other.simulated.mean) == (one.value < other.value)
         for one, other in combinations(rows, 2)
         if one.where == other.where and one.value != other.value
     ]
-    nr_same = sum(
-        (one.simulated.mean < other.simulated.mean) == (one.value < other.value)
-        for one, other in pairs
-    )
-    return RankAgreement(len(rows), tau, len(pairs), nr_same)
+    return {"n": len(rows), "tau": tau, "nr_pairs": len(same), "nr_same": sum(same)}
 
 
 def rank_text(published: Mapping[str, Beside]) -> str:
     """`rank_agreement_of` in a line, of at least one published time."""
     agreement = rank_agreement_of(published)
-    tau = "not defined" if agreement.tau is None else f"{agreement.tau:.2f}"
-    text = f"order of all {agreement.n} times: Kendall's τ = {tau}"
-    if agreement.nr_pairs:
-        text += f"; the same policy is faster in {agreement.nr_same} of {agreement.nr_pairs} pairs"
+    tau, nr_pairs = agreement["tau"], agreement["nr_pairs"]
+    tau = "not defined" if tau is None else f"{tau:.2f}"
+    text = f"order of all {agreement['n']} times: Kendall's τ = {tau}"
+    if nr_pairs:
+        text += f"; the same policy is faster in {agreement['nr_same']} of {nr_pairs} pairs"
     return text

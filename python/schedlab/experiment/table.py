@@ -326,7 +326,7 @@ def answer_json(answer: Answer, records: Sequence[RunRecord], nr_reused: int) ->
             for panel in study.panels
             for policy, growth in panel.growth.items()
         ],
-        "rank_agreement": published and asdict(rank_agreement_of(published)),
+        "rank_agreement": published and rank_agreement_of(published),
         "published": [
             {
                 "what": what,
