@@ -4,14 +4,11 @@ Several processes may do so with one store at a time. Each locks a run before ma
 into the store again, so that they share the work and no run is made twice.
 """
 
-from __future__ import annotations
-
 import contextlib
-import dataclasses
 import functools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedlab.digests import timestamp
 from schedlab.experiment import sweep, vm
@@ -25,12 +22,10 @@ from schedlab.store.runs import RunRecord, Store, StoredExperiment
 OTHERS_POLL_S = 0.5
 
 
-def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) -> Making:
+def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) -> "Making":
     """An experiment on its way, in a store that knows of it and of the command from now on."""
     stored = StoredExperiment(asked.id, asked.name, asked.definition, command, timestamp())
     store.add_experiment(stored)
-    if asked.vm:
-        return Making(asked, cells, store, vm.measure_cell, vm.random_order)
     return Making(asked, cells, store)
 
 
@@ -46,10 +41,8 @@ def make_one(
     if cell.platform:
         outcome = vm.measure_alone(cell, timeline)
     else:
-        simulate = functools.partial(
-            sweep.simulate_cell, timeline=timeline, tell=tell, queues=queues
-        )
-        notes = Progress(0, "")
+        options = {"timeline": timeline, "tell": tell, "queues": queues}
+        simulate, notes = functools.partial(sweep.simulate_cell, **options), Progress(0, "")
         outcome = sweep.run_alone(
             cell, simulate, lambda cell: notes.note(sweep.slow_text(cell)), notes.tell
         )
@@ -58,26 +51,25 @@ def make_one(
 
 @dataclass
 class Making:
-    """An experiment on its way: `records` has one a cell, in order, None where it is still missing.
+    """An experiment on its way.
 
-    `simulate` makes a run; `order` is that in which runs start, see `sweep.run_cells`.
-    `nr_made`, `nr_reused` and `nr_of_others` say where the others came from: made here, in the
-    store before, or made by another process meanwhile.
+    `nr_made`, `nr_reused` and `nr_of_others` say where runs came from: made here, in the store
+    before, or made by another process meanwhile.
     """
 
     asked: Experiment
     cells: Sequence[Cell]
     store: Store
-    simulate: sweep.Simulate = sweep.simulate_cell
-    order: sweep.Order = sweep.longest_first
-    records: list[RunRecord | None] = field(init=False)
     nr_made: int = 0
     nr_reused: int = 0
     nr_of_others: int = 0
+    _kept: dict[int, RunRecord] = field(default_factory=dict)
+    """By the cell's `id`."""
 
-    def __post_init__(self) -> None:
-        self.records = [None] * len(self.cells)
-        self._places = {id(cell): place for place, cell in enumerate(self.cells)}
+    @property
+    def records(self) -> list[RunRecord | None]:
+        """One a cell, in order, None where it is still missing."""
+        return [self._kept.get(id(cell)) for cell in self.cells]
 
     def make_runs(self, jobs: int, quiet: bool) -> None:
         """Fills `records`; each run is kept in the store as soon as it is there.
@@ -85,13 +77,11 @@ class Making:
         `jobs` simulations run at a time. `quiet` leaves out progress, and notes on what takes
         long. Raises SchedlabError if a file changed meanwhile, or the store cannot be written.
         """
-        stored = [self.store.find(cell.key) for cell in self.cells]
-        self.records = [
-            record and _adopt(record, cell, self.asked)
-            for record, cell in zip(stored, self.cells, strict=True)
-        ]
-        self.nr_reused = self.nr_kept
-        self.store.add(*filter(None, self.records))
+        for cell in self.cells:
+            if record := self.store.find(cell.key):
+                self._kept[id(cell)] = _adopt(record, cell, self.asked)
+        self.store.add(*self._kept.values())
+        self.nr_reused = len(self._kept)
         waiting = self._missing()
         self._weight_done = 0.0
         self._weight_all = sum(cell.workload.weight for cell in waiting)
@@ -99,32 +89,22 @@ class Making:
             Locks(self.store.path) as locks,
             Progress(len(waiting), "runs", quiet or not waiting) as progress,
         ):
-            while waiting:
-                nr_kept = self.nr_kept
+            while waiting := self._missing():
+                nr_kept = len(self._kept)
                 self._sweep(waiting, jobs, locks, progress)
-                waiting = self._missing()
-                if waiting and self.nr_kept == nr_kept:
+                if len(self._kept) == nr_kept:
                     # Other processes have locked every run that is missing.
                     runs = "one run is" if len(waiting) == 1 else f"{len(waiting)} runs are"
                     others = f"being made by another process with {self.store.path}"
                     progress.note(f"note: {runs} {others}: waiting", key="others")
                     time.sleep(OTHERS_POLL_S)
 
-    @property
-    def nr_kept(self) -> int:
-        """How many of the runs are in the store by now."""
-        return sum(record is not None for record in self.records)
-
     def count_kept(self) -> int:
         """How many of the runs the store holds, also where an interrupt kept us from noting one."""
-        return sum(
-            record is not None or self.store.find(cell.key) is not None
-            for cell, record in zip(self.cells, self.records, strict=True)
-        )
+        return sum(id(cell) in self._kept or bool(self.store.find(cell.key)) for cell in self.cells)
 
     def _missing(self) -> list[Cell]:
-        pairs = zip(self.cells, self.records, strict=True)
-        return [cell for cell, record in pairs if record is None]
+        return [cell for cell in self.cells if id(cell) not in self._kept]
 
     def _sweep(self, waiting: Sequence[Cell], jobs: int, locks: Locks, progress: Progress) -> None:
         """Makes every run that no other process is making."""
@@ -134,21 +114,21 @@ class Making:
                 return False
             # It may have been finished after we looked, and before its lock was released.
             record = self.store.find(cell.key)
-            if record is None:
-                return True
-            locks.release(cell.key)
-            self.nr_of_others += 1
-            self._keep(cell, _adopt(record, cell, self.asked), progress)
-            return False
+            if record is not None:
+                locks.release(cell.key)
+                self.nr_of_others += 1
+                self._keep(cell, _adopt(record, cell, self.asked), progress)
+            return record is None
 
         def tell_slow(cell: Cell) -> None:
             # A boot takes longer than that, and has limits.
             if cell.platform is None:
                 progress.note(sweep.slow_text(cell), key=cell.policy.label)
 
-        runs = sweep.run_cells(
-            waiting, jobs, self.simulate, wants, tell_slow, progress.tell, self.order
-        )
+        simulate, order = sweep.simulate_cell, sweep.longest_first
+        if self.asked.vm:
+            simulate, order = vm.measure_cell, vm.random_order
+        runs = sweep.run_cells(waiting, jobs, simulate, wants, tell_slow, progress.tell, order)
         with contextlib.closing(runs):
             for cell, outcome in runs:
                 for note in outcome.notes:
@@ -159,7 +139,7 @@ class Making:
 
     def _keep(self, cell: Cell, record: RunRecord, progress: Progress) -> None:
         self.store.add(record)
-        self.records[self._places[id(cell)]] = record
+        self._kept[id(cell)] = record
         # Long cells come first, so progress is by the cells' weights and not by their number.
         self._weight_done += cell.workload.weight
         progress.done(share=self._weight_done / self._weight_all)
@@ -167,7 +147,7 @@ class Making:
 
 def _adopt(record: RunRecord, cell: Cell, asked: Experiment) -> RunRecord:
     """A run of the store in its place in this experiment."""
-    return dataclasses.replace(
+    return replace(
         record,
         policy=cell.policy.label,
         machine=cell.machine.name,

@@ -1,15 +1,11 @@
 """Simulates many cells at once in worker processes; what dies or loops is one failed cell.
 
 A simulation is a pure function, so the order of the results means nothing. Workers get plain
-values and rebuild policy, machine and workload from their paths; only the caller, who consumes
-the results one by one, writes anywhere.
-
-A policy is native code and may kill its process. If that had simulated other cells before, the one
-at which it died is run again in a process of its own, which shows the culprit; and so are all other
-cells of that policy. A policy that loops again and again is not tried any further.
+values and rebuild all else from paths; only the caller writes anywhere. A policy is native code:
+if it kills a process that had simulated other cells before, that cell is run again in a process of
+its own, which shows the culprit; and so are all other cells of that policy. A policy that loops
+again and again is not tried any further.
 """
-
-from __future__ import annotations
 
 import contextlib
 import functools
@@ -74,18 +70,16 @@ class Outcome:
 
 
 Simulate = Callable[[Cell], Outcome]
-Order = Callable[[Sequence[Cell]], Sequence[Cell]]
 Tell = Callable[[str], None]
 
 
 def longest_first(cells: Sequence[Cell]) -> list[Cell]:
-    """The order in which no worker is left alone with a long cell at the end."""
+    """An order in which no worker is left alone with a long cell at the end."""
     return sorted(cells, key=lambda cell: -cell.workload.weight)
 
 
 def jobs(asked: int | None) -> int:
-    """How many processes to have at a time, by default one a CPU; raises BadValue if it cannot
-    be so many."""
+    """How many processes to have at a time, by default one a CPU; BadValue for a wrong number."""
     return nr_cpus_usable() if asked is None else in_range("--jobs", asked, 1, JOBS_MAX)
 
 
@@ -94,8 +88,7 @@ def nr_cpus_usable() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# ---------------------------------------------------------------------------------------------
-# In the worker
+# ---- in the worker ------------------------------------------------------------------------------
 
 
 def simulate_cell(
@@ -153,8 +146,7 @@ _policy, _machine = _built(catalogue.load_policy), _built(catalogue.load_machine
 _workload = _built(lambda path, given: catalogue.load_workload(path, dict(given)))
 
 
-# ---------------------------------------------------------------------------------------------
-# In the coordinator
+# ---- in the coordinator -------------------------------------------------------------------------
 
 
 def run_cells(
@@ -164,7 +156,7 @@ def run_cells(
     wants: Callable[[Cell], bool],
     tell_slow: Callable[[Cell], None],
     tell_printed: Tell,
-    order: Order = longest_first,
+    order: Callable[[Sequence[Cell]], Sequence[Cell]] = longest_first,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
@@ -173,16 +165,11 @@ def run_cells(
     more than once of a cell. `tell_slow` is told, again and again, of each cell that has been at
     work for `SLOW_AFTER_S`; `tell_printed` what a policy has printed, other than by `bpf_printk`,
     in the first of its cells in which it did. Closing the generator, or an exception in it such as
-    Ctrl-C, kills the workers.
-
-    Raises ExperimentError if a worker met a fault of the user's files, such as a policy edited
-    meanwhile.
+    Ctrl-C, kills the workers. Raises ExperimentError for a fault of the user's files.
     """
     waiting = deque(order(cells))
     crew = Crew(jobs, simulate)
-    killers: list = []
-    loopers: list = []
-    printers: list = []
+    killers, loopers, printers = [], [], []
     with contextlib.closing(crew):
         while waiting or crew.is_at_work:
             while waiting and crew.has_room:
@@ -286,22 +273,28 @@ def is_untried(result: dict) -> bool:
     return (result.get("error") or {}).get("kind") == "untried"
 
 
+def refuse_fault(outcome: Outcome) -> Outcome:
+    """The outcome; raises ExperimentError if it is a fault of the user's."""
+    if outcome.fault is not None:
+        raise ExperimentError(outcome.fault, outcome.hint)
+    return outcome
+
+
 def _outcome(ending: Ending) -> Outcome:
     """What came of a cell, also if there is no answer."""
     if ending.answer is not None:
-        if ending.answer.fault is not None:
-            raise ExperimentError(ending.answer.fault, ending.answer.hint)
-        return ending.answer
-    place, hint, code = ending.place, None, ending.exit_code
-    if ending.loop:
-        place, what = ending.loop.place, _loop_text(ending.loop)
+        return refuse_fault(ending.answer)
+    loop, code, hint = ending.loop, ending.exit_code, None
+    place = loop.place if loop else ending.place
+    if loop:
+        what = _loop_text(loop)
     elif code < 0:
         what = f"ended its process by signal {-code} ({signal.strsignal(-code)})"
         hint = HINTS_OF_SIGNALS.get(-code)
     else:
         what = f"ended its process with exit code {code}"
     result = _crash(what, place, hint)
-    if ending.loop and place:
+    if loop and place:
         result["run"] = place.run
     return Outcome(result, None, timestamp(ending.wall_ns), ending.wall_ns)
 
@@ -312,11 +305,11 @@ def _crash(what: str, place: Place | None, hint: str | None) -> dict:
     if place is None:
         return _failed("crash", f"it {what}", cause=f"it {what}", hint=hint)
     operation = f"`{place.operation}`" if place.operation else "the simulator"
-    for_task = f" for task {place.task[1]}[{place.task[0]}]" if place.task else ""
+    pid, task = place.task or (None, None)
+    for_task = f" for task {task}[{pid}]" if place.task else ""
     where = f", called on CPU {place.cpu}{for_task}," if place.operation else ""
-    error = {"cpu": place.cpu, "at_ns": place.at_ns, "cause": f"{operation} {what}", "hint": hint}
-    if place.task:
-        error |= {"pid": place.task[0], "task": place.task[1]}
+    error = {"pid": pid, "task": task, "cpu": place.cpu, "at_ns": place.at_ns}
+    error |= {"cause": f"{operation} {what}", "hint": hint}
     return _failed("crash", f"{operation}{where} {what}", **error)
 
 

@@ -1,17 +1,12 @@
 """Runs a policy and a workload on a real kernel, in a virtual machine of its own.
 
-Every repetition is a boot: runs of one boot share the kernel's memory layout and all that was
+Every repetition is a boot: runs of one boot share the kernel's memory layout and all else that was
 settled when it was switched on, so that an interval over them would be too narrow. A boot is kept
 where it is ready, and each policy goes on from there in a machine of its own, so that policies are
-compared on the same boots and nothing that goes wrong in one run reaches another. It is kept again
-with the policy loaded, where that machine will be asked for again: the verifier takes as long as a
-small workload.
-
-Where the clock counts instructions all boots are equal. There a repetition begins at a time of its
-own between two ticks.
+compared on the same boots and no run reaches another. It is kept again with the policy loaded if
+that machine will be asked for again: the verifier takes as long as a small workload. Where the
+clock counts instructions all boots are equal: repetitions begin at unlike times between two ticks.
 """
-
-from __future__ import annotations
 
 import functools
 import random
@@ -22,7 +17,7 @@ from typing import Any
 
 from schedlab import catalogue, values
 from schedlab.digests import canonical_json
-from schedlab.errors import BadValue, ExperimentError, SchedlabError
+from schedlab.errors import BadValue, SchedlabError
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import Cell
 from schedlab.experiment.definition import DEFAULT_CPUS, VmChoice
@@ -48,36 +43,26 @@ def run_on_kernel(
     limits: vm.Limits = play.LIMITS,
     tell_stage: Callable[[str], None] | None = None,
 ) -> tuple[dict, str]:
-    """Boots, loads the policy if the cell has one, plays the workload once, and gives the result.
+    """Boots, loads the policy if the cell has one, plays the workload once, and gives the result,
+    as docs/reference/result.md has it, and which boot the machine went on from.
 
-    The result is as docs/reference/result.md has it; a kernel that refuses or ejects the policy,
-    panics or hangs is a result too. Beside it stands which boot the machine went on from: equal
-    for all runs that did. Once the machine is gone, `tell` is told that it had to be started again
-    and, with `prints`, each line that the policy printed. `is_policy_kept` is as in `vm.Policy`,
-    but no policy is kept that failed; `tell_stage` is as in `vm.Boot`.
-
-    Raises SchedlabError or NativeError if the machine cannot be started.
+    A kernel that refuses or ejects the policy, panics or hangs is a result too. Once the machine is
+    gone, `tell` is told that it had to be started again and, with `prints`, each line that the
+    policy printed. `is_policy_kept` is as in `vm.Policy`, but no policy is kept that failed;
+    `tell_stage` is as in `vm.Boot`. Raises SchedlabError or NativeError if no machine starts.
     """
     platform, policy = cell.platform, cell.policy
     record_kib_per_cpu = play.RECORD_KIB // platform.nr_cpus
-    phase_ns = cell.seed * PHASE_STEP_NS % PHASE_SPAN_NS
+    phase_ns = cell.seed * PHASE_STEP_NS % PHASE_SPAN_NS if platform.deterministic else 0
     job = play.Job(platform.deterministic, record_kib_per_cpu)
     job.play(Path(cell.workload.path), cell.seed, cell.workload.parameters)
-    job.spec["settle_ns"] = phase_ns if platform.deterministic else 0
-    job.spec["time_limit_ns"] = cell.until_ns or play.PLAY_LIMIT_NS
+    job.spec |= {"settle_ns": phase_ns, "time_limit_ns": cell.until_ns or play.PLAY_LIMIT_NS}
     loaded = None
     if policy.object:
         loaded = vm.Policy(Path(policy.object).read_bytes(), policy.changed, is_policy_kept)
-    machine = play.start(
-        platform,
-        job,
-        loaded,
-        seed=cell.seed & QEMU_SEED_MASK,
-        record_kib_per_cpu=record_kib_per_cpu,
-        limits=limits,
-        tell_stage=tell_stage,
-    )
-    with machine as booted:
+    options = {"record_kib_per_cpu": record_kib_per_cpu, "limits": limits, "tell_stage": tell_stage}
+    seed = cell.seed & QEMU_SEED_MASK
+    with play.start(platform, job, loaded, seed=seed, **options) as booted:
         records = kernel_result.parse(list(booted))
         end = (booted.end, booted.message, booted.console)
         result = kernel_result.result_of(records, *end, until_ns=cell.until_ns, timeline=timeline)
@@ -90,11 +75,10 @@ def run_on_kernel(
 
 
 def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Outcome:
-    """Makes the run of one cell, as `sweep.simulate_cell` does for simulations.
+    """Makes the run of one cell, as `sweep.simulate_cell` does; `options` as in `run_on_kernel`.
 
     `is_alone` says that its command makes no other. Its machine is kept with its policy, and so are
-    those of many that share one boot, as all do where the clock counts instructions. `options` are
-    those of `run_on_kernel`.
+    those of many that share one boot, as all do where the clock counts instructions.
     """
 
     def make() -> dict:
@@ -109,19 +93,14 @@ def measure_cell(cell: Cell, is_alone: bool = False, **options: Any) -> sweep.Ou
 
 
 def measure_alone(cell: Cell, timeline: bool) -> sweep.Outcome:
-    """Makes the run of one cell here, and draws how far its machine is.
-
-    No process is needed that could die of a policy: it runs in the machine. Raises ExperimentError
-    if the run cannot be made.
-    """
+    """Makes the run of one cell in this process, as a policy can end only its machine, and draws
+    how far that is. Raises ExperimentError if the run cannot be made."""
     with Progress(0, "") as progress:
         tell = functools.partial(tell_stage, progress, f"Linux {cell.platform.kernel.release}")
         outcome = measure_cell(cell, is_alone=True, timeline=timeline, prints=True, tell_stage=tell)
         for note in outcome.notes:
             progress.tell(note)
-    if outcome.fault is not None:
-        raise ExperimentError(outcome.fault, outcome.hint)
-    return outcome
+    return sweep.refuse_fault(outcome)
 
 
 # Short enough for one row of a terminal.
@@ -178,12 +157,9 @@ def choice(
                 raise SchedlabError(f"{option} is for virtual machines{why}", "add --on vm")
         return None
     if machines:
-        raise BadValue(
-            "--machine",
-            machines[0],
-            "is a simulated machine, and --on vm runs on a real kernel",
-            "say by --kernel and --cpus what to boot, or leave out --on vm",
-        )
+        why = "is a simulated machine, and --on vm runs on a real kernel"
+        hint = "say by --kernel and --cpus what to boot, or leave out --on vm"
+        raise BadValue("--machine", machines[0], why, hint)
     values.refuse_duplicates("--cpus", given)
     for text in given:
         refuse_bad_cpus(text)
