@@ -4,17 +4,14 @@ The work is the core's. It is cut into trials that worker processes make, so tha
 ends its process or loops is one violation more and not the end of the check.
 """
 
-from __future__ import annotations
-
-import functools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from schedlab import catalogue, values, whole_file
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import SchedlabError, refuse_unknown
 from schedlab.experiment import sweep
 from schedlab.experiment.cells import parse_settings
 from schedlab.experiment.definition import in_range
@@ -27,9 +24,7 @@ SHRUNK_MAX = 3
 TRIES_MAX = 5_000
 SEEDS_MAX = ORDERS_MAX = 10_000_000
 # What is tried unless the user says otherwise.
-SEEDS = 1_000
-SEED = 1
-ORDERS = 20_000
+SEEDS, SEED, ORDERS = 1_000, 1, 20_000
 # What the core calls a property, what people call it, and its unit.
 PROPERTIES = {
     "sound": ("ends, breaks no rule, keeps to CPUs", ""),
@@ -42,14 +37,21 @@ PROPERTIES = {
 
 @dataclass(frozen=True)
 class Checked:
-    """The policy that is checked. Plain values: workers load their own."""
+    """A policy, and how much is tried of it. Plain values: workers load their own.
+
+    `seeds` random scenarios from `seed` on, and so many `orders` of simultaneous events in each
+    small one; `only` these scenarios by name, or "random". `set_words` are options for `tunables`.
+    """
 
     label: str
     given: str
     path: str
     tunables: Mapping[str, int]
     set_words: Sequence[str]
-    """The options that give its tunables."""
+    seeds: int = SEEDS
+    seed: int = SEED
+    orders: int = ORDERS
+    only: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -69,21 +71,6 @@ class Trial:
         return f"random scenarios {self.seed} to {self.seed + self.count - 1}"
 
 
-@dataclass(frozen=True)
-class Scope:
-    """How much is tried: `seeds` random scenarios from `seed` on, and so many `orders` of
-    simultaneous events in each small one; `only` these scenarios by name, or "random"."""
-
-    seeds: int = SEEDS
-    seed: int = SEED
-    orders: int = ORDERS
-    only: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        in_range("--seeds", self.seeds, 0, SEEDS_MAX)
-        in_range("--orders", self.orders, 0, ORDERS_MAX)
-
-
 def check(
     policy: str,
     settings: Sequence[str] = (),
@@ -92,38 +79,37 @@ def check(
     out: Path | None = None,
     quiet: bool = True,
     **scope: Any,
-) -> tuple[Findings, list[dict]]:
+) -> tuple["Findings", list[dict]]:
     """Tries all that a policy must do, and what it promises; gives findings and violations.
 
-    `settings` are tunables as TUNABLE=VALUE, `scope` the fields of `Scope`. By default one trial a
-    CPU is made at a time. The files of violated scenarios are written to `out`, if it is given.
-    Raises SchedlabError if there is nothing to try, or the policy does not begin anywhere.
+    `settings` are tunables as TUNABLE=VALUE, `scope` is seeds, seed, orders and only of `Checked`.
+    By default one trial a CPU is made at a time. The files of violated scenarios are written to
+    `out`, if it is given. Raises SchedlabError if there is nothing to try, or the policy does not
+    begin anywhere.
     """
-    tried, jobs = Scope(**scope), sweep.jobs(jobs)
-    checked = _choose(policy, settings)
-    trials = _trials(checked, tried)
+    checked = _choose(policy, settings, scope)
+    trials = _trials(checked)
     if not trials:
         raise SchedlabError("nothing to check", "give --seeds or --orders a number above 0")
     findings = Findings(checked)
     with Progress(len(trials), "trials", quiet) as progress:
-        _make(trials, findings, jobs, progress)
-        if refusal := findings.refusal():
-            raise SchedlabError(
-                f"policy {checked.label} does not begin: {refusal}",
-                "`schedlab list policies -v` tells what the tunables that --set gives mean"
-                if settings
-                else "`schedlab run` shows what `init` prints with bpf_printk",
-            )
-        _shrink(findings, progress)
+        _make(trials, findings, sweep.jobs(jobs), progress)
+    if refusal := findings.refusal():
+        hint = "`schedlab run` shows what `init` prints with bpf_printk"
+        if settings:
+            hint = "`schedlab list policies -v` tells what the tunables that --set gives mean"
+        raise SchedlabError(f"policy {checked.label} does not begin: {refusal}", hint)
     violations = findings.violations()
     for violation in violations:
-        violation["again"] = _again(violation, checked, tried)
-        violation["replay"] = out and _replay(violation, checked, tried.seed, out)
+        violation["again"] = _again(violation, checked)
+        violation["replay"] = out and _replay(violation, checked, out)
     return findings, violations
 
 
-def _choose(text: str, settings: Sequence[str]) -> Checked:
+def _choose(text: str, settings: Sequence[str], scope: Mapping[str, Any]) -> Checked:
     """The policy, compiled once so that what is wrong with it is told before anything is tried."""
+    in_range("--seeds", scope.get("seeds", SEEDS), 0, SEEDS_MAX)
+    in_range("--orders", scope.get("orders", ORDERS), 0, ORDERS_MAX)
     path, set_name = catalogue.find_policy(text)
     policy = catalogue.load_policy(path)
     label = catalogue.label_of(catalogue.with_set(text))
@@ -135,22 +121,20 @@ def _choose(text: str, settings: Sequence[str]) -> Checked:
     # No scenario at all: only what the file of promises says is looked at.
     catalogue.native().check_random(policy, tunables, 0, 0)
     set_words = [word for text in settings for word in ("--set", text)]
-    return Checked(label, text, str(path), tunables, set_words)
+    return Checked(label, text, str(path), tunables, set_words, **scope)
 
 
-def _trials(policy: Checked, scope: Scope) -> list[Trial]:
+def _trials(policy: Checked) -> list[Trial]:
     """What is to be tried: scenarios by name, small ones, random ones in pieces."""
     made, small = catalogue.native().check_names()
     known = [*made, *small, "random"]
-    for name in scope.only:
-        if name not in known:
-            raise UnknownName("scenario", name, known)
-    wanted, end = scope.only or known, scope.seed + scope.seeds
-    trials = [Trial(policy, "made", name, scope.seed) for name in made if name in wanted]
-    if scope.orders:
-        named = [name for name in small if name in wanted]
-        trials += [Trial(policy, "small", name, scope.seed, scope.orders) for name in named]
-    for first in range(scope.seed, end, RANDOM_AT_ONCE) if "random" in wanted else ():
+    refuse_unknown("scenario", policy.only, known)
+    wanted, seed, orders = policy.only or known, policy.seed, policy.orders
+    trials = [Trial(policy, "made", name, seed) for name in made if name in wanted]
+    if orders:
+        trials += [Trial(policy, "small", name, 0, orders) for name in small if name in wanted]
+    end = seed + policy.seeds if "random" in wanted else seed
+    for first in range(seed, end, RANDOM_AT_ONCE):
         trials.append(Trial(policy, "random", "", first, min(RANDOM_AT_ONCE, end - first)))
     return trials
 
@@ -239,6 +223,16 @@ class Findings:
             return None
         return problems[0]["message"] if problems else None
 
+    def to_shrink(self) -> list[int]:
+        """The first failing random scenario of each kind, unless it takes too long to shrink."""
+        kinds, seeds = [], []
+        for failed in self.random["failed"]:
+            kind = failed["problem"]["kind"]
+            if kind not in kinds and not _is_costly(failed["problem"]):
+                kinds.append(kind)
+                seeds.append(failed["seed"])
+        return seeds[:SHRUNK_MAX]
+
     def violations(self) -> list[dict]:
         """Everything that is violated: `check`, `what` in a sentence, and whose files to keep."""
         violations, ended_early = [], set()
@@ -250,17 +244,14 @@ class Findings:
             if row["problem"]:
                 # Its figures are as they are because of that.
                 ended_early.add(check)
-        for scope in self.small:
-            if scope["failed"]:
-                what = scope["failed"]["problem"]["message"]
-                what = {"check": scope["name"], "what": what}
-                violations.append(what | {"files": None, "seed": None})
         seeds = self.smallest or {failed["seed"] for failed in self.random["failed"][:SHRUNK_MAX]}
-        for failed in self.random["failed"]:
-            if (seed := failed["seed"]) in seeds:
-                what = {"check": "random", "what": failed["problem"]["message"]}
-                smallest = self.smallest.get(seed)
-                violations.append(what | {"files": str(seed), "seed": seed, "smallest": smallest})
+        failures = [(scope["name"], None, scope["failed"]) for scope in self.small]
+        failures += [("random", failed["seed"], failed) for failed in self.random["failed"]]
+        for check, seed, failed in failures:
+            if failed and (seed is None or seed in seeds):
+                violation = {"check": check, "what": failed["problem"]["message"], "seed": seed}
+                files = None if seed is None else str(seed)
+                violations.append(violation | {"files": files, "smallest": self.smallest.get(seed)})
         return violations
 
     def cause(self, message: str) -> str:
@@ -314,12 +305,19 @@ def _is_costly(problem: Mapping) -> bool:
 
 def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Progress) -> None:
     """Makes trials, `jobs` at a time, and adds what comes of each to `findings`."""
-    tell_slow = functools.partial(_tell_slow, progress)
-    for trial, outcome in sweep.run_cells(
-        trials, jobs, make_trial, findings.wants, tell_slow, progress.tell, list
-    ):
+
+    def tell_slow(trial: Trial) -> None:
+        progress.note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
+
+    def alone(trial: Trial) -> sweep.Outcome:
+        # What the policy prints in these scenarios was told before.
+        return sweep.run_alone(trial, make_trial, tell_slow, lambda printed: None)
+
+    tell = progress.tell
+    runs = sweep.run_cells(trials, jobs, make_trial, findings.wants, tell_slow, tell, list)
+    for trial, outcome in runs:
         if trial.kind == "random" and sweep.is_crash(outcome.result):
-            trial, outcome = _narrow(trial, outcome, progress)
+            trial, outcome = _narrow(trial, outcome, alone)
         findings.add(trial, outcome)
         progress.done()
     made, small = catalogue.native().check_names()
@@ -327,27 +325,20 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
     findings.rows.sort(key=lambda row: made.index(row["check"]))
     findings.small.sort(key=lambda scope: small.index(scope["name"]))
     findings.random["failed"].sort(key=lambda failed: failed["seed"])
-
-
-def _tell_slow(progress: Progress, trial: Trial) -> None:
-    progress.note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
-
-
-def _again_alone(trial: Trial, progress: Progress) -> sweep.Outcome:
-    """Makes a trial of scenarios in which a policy was before: what it prints was told."""
-    tell_slow = functools.partial(_tell_slow, progress)
-    return sweep.run_alone(trial, make_trial, tell_slow, lambda printed: None)
+    for seed in () if findings.refusal() else findings.to_shrink():
+        trial = Trial(findings.policy, "shrink", "", seed)
+        findings.add(trial, alone(trial))
 
 
 def _narrow(
-    trial: Trial, outcome: sweep.Outcome, progress: Progress
+    trial: Trial, outcome: sweep.Outcome, alone: Callable[[Trial], sweep.Outcome]
 ) -> tuple[Trial, sweep.Outcome]:
     """The first of several random scenarios in which the policy ends its process or loops."""
     if "run" in outcome.result:
         return replace(trial, seed=outcome.result["run"], count=1), outcome
     while trial.count > 1:
         half = replace(trial, count=trial.count // 2)
-        tried = _again_alone(half, progress)
+        tried = alone(half)
         if sweep.is_crash(tried.result):
             trial, outcome = half, tried
         else:
@@ -356,31 +347,19 @@ def _narrow(
     return trial, outcome
 
 
-def _shrink(findings: Findings, progress: Progress) -> None:
-    """Makes the first failing random scenario of each kind smaller, unless that takes too long."""
-    kinds = []
-    for failed in findings.random["failed"]:
-        kind = failed["problem"]["kind"]
-        if kind in kinds or _is_costly(failed["problem"]) or len(kinds) == SHRUNK_MAX:
-            continue
-        kinds.append(kind)
-        trial = Trial(findings.policy, "shrink", "", failed["seed"])
-        findings.add(trial, _again_alone(trial, progress))
-
-
-def _again(violation: Mapping, policy: Checked, scope: Scope) -> str:
+def _again(violation: Mapping, policy: Checked) -> str:
     """The command that shows a violation again."""
     words = ["schedlab", "check", policy.given, *policy.set_words, "--only", violation["check"]]
     if violation["seed"] is not None:
         words += ["--seeds", "1", "--seed", str(violation["seed"])]
     elif violation["files"] is None:
-        words += ["--orders", str(scope.orders)] if scope.orders != ORDERS else []
+        words += ["--orders", str(policy.orders)] if policy.orders != ORDERS else []
     else:
-        words += ["--seed", str(scope.seed)] if scope.seed != SEED else []
+        words += ["--seed", str(policy.seed)] if policy.seed != SEED else []
     return shlex.join(words)
 
 
-def _replay(violation: Mapping, policy: Checked, seed: int, out: Path) -> str | None:
+def _replay(violation: Mapping, policy: Checked, out: Path) -> str | None:
     """Writes the files of a violated scenario, and gives the command that runs it; None if it has
     no files."""
     if violation["files"] is None:
@@ -395,5 +374,5 @@ def _replay(violation: Mapping, policy: Checked, seed: int, out: Path) -> str | 
             path.write_text(files[kind])
             # A text with a slash is a path wherever a name does.
             words += [f"--{kind}", str(path) if "/" in str(path) else f"./{path}"]
-    of_scenario = seed if violation["seed"] is None else violation["seed"]
-    return shlex.join([*words, "--seed", str(of_scenario)])
+    seed = policy.seed if violation["seed"] is None else violation["seed"]
+    return shlex.join([*words, "--seed", str(seed)])

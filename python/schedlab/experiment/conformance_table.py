@@ -1,7 +1,5 @@
 """What `schedlab check` found, as people read it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
@@ -45,10 +43,8 @@ def _figure(value: float | None, unit: str) -> str:
     if value is None:
         return ""
     if value >= 100:
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:.3g}" if value >= 0.01 or not value else "<0.01"
-    return f"{text} {unit}"
+        return f"{value:,.0f} {unit}"
+    return f"{value:.3g} {unit}" if value >= 0.01 or not value else f"<0.01 {unit}"
 
 
 def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterator[str]:
@@ -62,24 +58,19 @@ def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterat
         if hint:
             yield f"hint: {hint}"
         if smallest := violation.get("smallest"):
-            tasks, cpus = (count_text(smallest[f"nr_{what}s"], name)
-                           for what, name in (("task", "task"), ("cpu", "CPU")))  # fmt: skip
+            size = f"{count_text(smallest['nr_tasks'], 'task')} on"
+            size += f" {count_text(smallest['nr_cpus'], 'CPU')}"
             cut = ", perhaps not the least" * smallest["is_cut_short"]
-            yield f"made smaller: {tasks} on {cpus}{cut}, after {smallest['tried']} runs"
+            yield f"made smaller: {size}{cut}, after {smallest['tried']} runs"
         yield f"again: {violation['again']}"
         if violation["replay"]:
             yield f"replay: {violation['replay']}"
         if others:
-            places = ", ".join(map(_place, others[:ALIKE_SHOWN_MAX]))
+            # Of a random scenario its number too.
+            places = [f"{v['check']} {v['seed']}".removesuffix(" None") for v in others]
             more = len(others) - ALIKE_SHOWN_MAX
-            places += f" and {more} more" * (more > 0)
-            yield f"the same in: {places}; {len(others) + 1} times in all"
-
-
-def _place(violation: Mapping) -> str:
-    """Its scenario; of a random one its number too."""
-    seed = "" if violation["seed"] is None else f" {violation['seed']}"
-    return f"{violation['check']}{seed}"
+            shown = ", ".join(places[:ALIKE_SHOWN_MAX]) + f" and {more} more" * (more > 0)
+            yield f"the same in: {shown}; {len(others) + 1} times in all"
 
 
 def left_out_text(findings: Findings) -> str | None:

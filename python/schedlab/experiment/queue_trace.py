@@ -3,8 +3,6 @@
 The core records and writes the text; here a queue is chosen and the file is made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,21 +20,17 @@ HEADER = """\
 def refuse_unfit(path: Path | None, queue: str | None, is_simulated: bool) -> None:
     """Raises SchedlabError, before anything runs, for options that cannot be had together, or if
     there is no folder for the file."""
+    if path is None and queue is not None:
+        raise SchedlabError(f"--queue {queue}: nothing is written of it", "add --queue-trace FILE")
     if path is None:
-        if queue is not None:
-            hint = "add --queue-trace FILE"
-            raise SchedlabError(f"--queue {queue}: nothing is written of it", hint)
         return
     if not is_simulated:
-        raise SchedlabError(
-            "--queue-trace: a real kernel does not tell what it does to its dispatch queues",
-            "leave out --on: a simulated run tells all of it",
-        )
+        what = "--queue-trace: a real kernel does not tell what it does to its dispatch queues"
+        raise SchedlabError(what, "leave out --on: a simulated run tells all of it")
     user_file.refuse_target(f"--queue-trace {path}", path)
     if not path.absolute().parent.is_dir():
-        raise SchedlabError(
-            f"--queue-trace {path}: there is no directory {path.parent}", "create it first"
-        )
+        what = f"--queue-trace {path}: there is no directory {path.parent}"
+        raise SchedlabError(what, "create it first")
 
 
 def write(path: Path, queue: str | None, traces: Sequence[Mapping], replay: str) -> str:

@@ -1,15 +1,12 @@
 """Experiments of a store: which one is meant, in what order its runs are shown, and its runs as
 rows of a table for other programs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
-from schedlab import catalogue, values
+from schedlab import values
 from schedlab.digests import canonical_json
 from schedlab.errors import SchedlabError, UnknownName
-from schedlab.experiment.definition import id_of
+from schedlab.experiment.definition import id_of, name_of
 from schedlab.report.forms import count_text
 from schedlab.store import faults
 from schedlab.store.runs import RunRecord, Store, StoredExperiment
@@ -31,7 +28,7 @@ def _others_text(store: Store, others: Sequence[StoredExperiment]) -> str:
         definition, what = other.definition, "damaged"
         if definition:
             what = title_of(definition)
-            machines = [Path(text).name.removesuffix(".toml") for text in definition["machines"]]
+            machines = map(name_of, definition["machines"])
             if vm := definition.get("vm"):
                 machines = [f"a virtual machine of {cpus} CPUs" for cpus in vm["cpus"]]
             # A title says it all.
@@ -51,21 +48,17 @@ def choose_experiment(
     in the order in which it names things."""
     stored = store.experiments()
     if not stored:
-        raise SchedlabError(
-            f"{store.path} holds no experiment", "`schedlab compare --store` makes one"
-        )
+        hint = "`schedlab compare --store` makes one"
+        raise SchedlabError(f"{store.path} holds no experiment", hint)
     matching = [question for question in stored if wanted in (None, question.id, question.name)]
     if not matching:
         valid = [question.name or question.id for question in stored]
         raise UnknownName("experiment", wanted, valid, f"in {store.path}")
     chosen = matching[-1]
     if id_of(chosen.definition) != chosen.id:
-        raise faults.damaged(
-            store.path,
-            f"experiment {chosen.name or chosen.id}",
-            "its definition is another than its id stands for",
-            f"ask it again, which makes no sound run again: {chosen.command}",
-        )
+        why = "its definition is another than its id stands for"
+        hint = f"ask it again, which makes no sound run again: {chosen.command}"
+        raise faults.damaged(store.path, f"experiment {chosen.name or chosen.id}", why, hint)
     others = [question for question in stored if question is not chosen]
     if others and wanted is None:
         tell(_others_text(store, others))
@@ -74,7 +67,7 @@ def choose_experiment(
 
 def _stored_order(stored: StoredExperiment) -> Callable[[RunRecord], tuple]:
     policies = [choice["label"] for choice in stored.definition["policies"]]
-    machines = [Path(text).name.removesuffix(".toml") for text in stored.definition["machines"]]
+    machines = [name_of(text) for text in stored.definition["machines"]]
     return lambda record: (
         machines.index(record.machine) if record.machine in machines else len(machines),
         policies.index(record.policy),
@@ -88,8 +81,7 @@ def title_of(definition: Mapping) -> str:
     if definition.get("title"):
         return definition["title"]
     labels = ", ".join(choice["label"] for choice in definition["policies"])
-    workload = Path(definition["workload"]).name.removesuffix(catalogue.WORKLOADS.suffix)
-    return f"{labels} with {workload}"
+    return f"{labels} with {name_of(definition['workload'])}"
 
 
 def run_row(record: RunRecord) -> dict:
