@@ -215,8 +215,8 @@ def _refuse_unknown_policies(machine: ChosenMachine, chosen: Sequence[ChosenPoli
 def _choose_workloads(
     experiment: Experiment, machine: ChosenMachine | None
 ) -> list[ChosenWorkload]:
-    """Each combination of varied values, for which `machine` has the CPUs; None is a machine still
-    to be found, on which real tasks do what the workload says."""
+    """Each combination of varied values, held against the CPUs of `machine`; without one, before
+    any is looked for, against what real tasks can do."""
     path = catalogue.find(catalogue.WORKLOADS, experiment.workload)
     on_machine = experiment.machine_parameters.get(machine.name, {}) if machine else {}
     settled = {**experiment.parameters, **on_machine}
