@@ -93,6 +93,11 @@ class Cost:
     source: str
     comments: Sequence[str] = ()
 
+    @classmethod
+    def of(cls, measured: Measured, source: str, known_ns: float = 0) -> Cost:
+        """What was measured, less what is known of it."""
+        return cls(max(round(measured.median - known_ns), 0), source, [measured.comment])
+
 
 Costs = dict[str, Cost]
 
@@ -125,22 +130,6 @@ def lines_of(program: Path, *words: str, cpu: int | None = None) -> list[dict]:
     return json_lines(done.stdout.decode(errors="replace"), " ".join(command))
 
 
-def times_of(program: Path, *words: str, cpu: int | None = None) -> dict[str, float]:
-    """wall_ns, user_ns and system_ns of one benchmark, which `lines_of` runs.
-
-    Raises SchedlabError also if the program does not tell these times.
-    """
-    lines = lines_of(program, *words, cpu=cpu)
-    line = lines[0] if len(lines) == 1 and isinstance(lines[0], Mapping) else {}
-    times = {name: line.get(name) for name in ("wall_ns", "user_ns", "system_ns")}
-    if not all(isinstance(ns, int | float) and ns >= 0 for ns in times.values()):
-        raise SchedlabError(
-            f"{program} {' '.join(words)} did not tell its times in one line",
-            f"is it {PROGRAM}, and of this version? `make {PROGRAM}` builds it",
-        )
-    return times
-
-
 def json_lines(text: str, place: str) -> list[dict]:
     """One JSON object a line; `place` names where the text is from."""
     try:
@@ -166,10 +155,9 @@ class Measurements(dict[tuple[str, str], Measured]):
                     raise BadValue(f"{place}: {name} of a cost", text, "is no line of text", REMAKE)
             for name in ("median", "low", "high", "count"):
                 value = getattr(one, name)
-                if isinstance(value, bool) or not isinstance(value, int | float):
-                    raise BadValue(f"{place}: {name} of {one.cost}", value, "is no number", REMAKE)
-                if not 0 <= value <= COST_NS_MAX:
-                    why = f"is not within 0 and {COST_NS_MAX:g}"
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                if not is_number or not 0 <= value <= COST_NS_MAX:
+                    why = f"is not within 0 and {COST_NS_MAX:g}" if is_number else "is no number"
                     raise BadValue(f"{place}: {name} of {one.cost}", value, why, REMAKE)
             self[one.cost, one.of] = one
 
@@ -187,53 +175,51 @@ def taken_apart(measured: Measurements, cpus: Cpus) -> Costs:
     """Every cost of a machine's file, in the order of machine `laptop`'s."""
     source = catalogue.find(catalogue.MACHINES, "laptop")
     laptop = tomllib.loads(source.read_text("utf-8"))["costs"]
-    costs = {name: _plain(measured(name)) for name in PLAIN}
-    for name, why in TAKEN_OVER.items():
-        costs[name] = Cost(laptop[name]["value"], f"{ASSUMED}: {why}")
-    for name, value, where in (
-        ("scan_cached_tasks", cpus.cache_kib, "assumed: as many KiB as cache_kib, 1 KiB a task"),
-        ("line_bytes", cpus.line_bytes, "own: /sys, coherency_line_size"),
-        ("cache_kib", cpus.cache_kib, "own: /sys, the largest cache that a core has for itself"),
-    ):
-        costs[name] = Cost(value, where)
+    costs = {
+        name: Cost(laptop[name]["value"], f"{ASSUMED}: {why}") for name, why in TAKEN_OVER.items()
+    }
+    costs |= {name: Cost.of(measured(name), HERE) for name in PLAIN}
+    core = "own: /sys, the largest cache that a core has for itself"
+    tasks = "assumed: as many KiB as cache_kib, 1 KiB a task"
+    costs["line_bytes"] = Cost(cpus.line_bytes, "own: /sys, coherency_line_size")
+    costs["cache_kib"] = Cost(cpus.cache_kib, core)
+    costs["scan_cached_tasks"] = Cost(cpus.cache_kib, tasks)
     costs |= _by_distances(measured, cpus)
     free = {name: Cost(0, "for taking hops apart") for name in laptop if name not in costs}
     costs |= _switches(measured, costs | free)
     costs |= _across(measured, laptop, costs["thread_switch_ns"].value)
-    order = dict.fromkeys(("context_switch_ns", "thread_switch_ns", "cold_switch_ns", *laptop))
+    order = ("context_switch_ns", "thread_switch_ns", "cold_switch_ns", *laptop)
     return {name: costs[name] for name in order}
-
-
-def _plain(one: Measured) -> Cost:
-    return Cost(round(one.median), HERE, [one.comment])
 
 
 def _by_distances(measured: Measurements, cpus: Cpus) -> Costs:
     """What other CPUs make dearer; as on one CPU where there is no other."""
     refills = [one.comment for one in measured.values() if one.cost == "refill_ns_per_kib"]
     same = measured("refill_ns_per_kib", f"same {REFILL_KIB} KiB").median
+    # Cost; of the first two CPUs; of one; its source; comments.
     if ("line_transfer_ns", "") not in measured:
-        nothing = Cost(dict.fromkeys(DISTANCES, 0), ONE_CPU)
-        refill = Cost(dict.fromkeys(DISTANCES, round(same)), HERE, refills)
-        return {"line_transfer_ns": nothing, "migration_ns": nothing, "refill_ns_per_kib": refill}
-    line = measured("line_transfer_ns")
-    other = measured("refill_ns_per_kib", f"other {REFILL_KIB} KiB").median
-    lines = "ten lines of stack and task data (assumed) at line_transfer_ns"
-    # Cost; of the first two CPUs; of one; what it is; comments.
-    rows = (
-        ("line_transfer_ns", line.median, 0, "measured here", [line.comment]),
-        ("migration_ns", LINES_OF_A_TASK * line.median, 0, lines, ()),
-        ("refill_ns_per_kib", other, same, f"measured here with {REFILL_KIB} KiB", refills),
-    )
-    only = (
-        f". Only distance {cpus.nearest} was measured; the others are assumed to be as far, and"
-        " occur only where the machine has such CPUs"
-    )
-    costs = {}
-    for name, beyond, one, what, comments in rows:
-        values = dict.fromkeys(DISTANCES, round(beyond)) | {"same": round(one)}
-        costs[name] = Cost(values, f"own: {what}{only}", comments)
-    return costs
+        rows = (
+            ("line_transfer_ns", 0, 0, ONE_CPU, ()),
+            ("migration_ns", 0, 0, ONE_CPU, ()),
+            ("refill_ns_per_kib", same, same, HERE, refills),
+        )
+    else:
+        line = measured("line_transfer_ns")
+        other = measured("refill_ns_per_kib", f"other {REFILL_KIB} KiB").median
+        lines = "own: ten lines of stack and task data (assumed) at line_transfer_ns"
+        only = (
+            f". Only distance {cpus.nearest} was measured; the others are assumed to be as far, and"
+            " occur only where the machine has such CPUs"
+        )
+        rows = (
+            ("line_transfer_ns", line.median, 0, HERE + only, [line.comment]),
+            ("migration_ns", LINES_OF_A_TASK * line.median, 0, lines + only, ()),
+            ("refill_ns_per_kib", other, same, f"{HERE} with {REFILL_KIB} KiB{only}", refills),
+        )
+    return {
+        name: Cost(dict.fromkeys(DISTANCES, round(beyond)) | {"same": round(one)}, where, comments)
+        for name, beyond, one, where, comments in rows
+    }
 
 
 def _switches(measured: Measurements, known: Costs) -> Costs:
@@ -246,15 +232,14 @@ def _switches(measured: Measurements, known: Costs) -> Costs:
     for name, tasks in (("context_switch_ns", "processes"), ("thread_switch_ns", "threads")):
         hop = measured("hop_ns", f"{tasks} on one CPU")
         costs[name] = Cost(fitting_switch_ns(hop.median, known), why, [hop.comment])
-    ring = measured("hop_ns", "eight processes on one CPU")
     simulated_ns = simulated_hop_ns(known | costs, tasks=8)
-    life, switch_ns = measured("fork_exit_wait_ns"), costs["context_switch_ns"].value
-    parts_ns = measured("fork_ns").median + 2 * switch_ns + measured("wakeup_ns").median
-    less = f"own: a hop in a ring of eight, less {simulated_ns:.0f} ns, simulated without it"
-    cold_ns, exit_ns = ring.median - simulated_ns, life.median - parts_ns
-    costs["cold_switch_ns"] = Cost(max(round(cold_ns), 0), less, [ring.comment])
-    less = "own: a process's life, less fork_ns, two switches and a wake-up"
-    costs["exit_ns"] = Cost(max(round(exit_ns), 0), less, [life.comment])
+    why = f"own: a hop in a ring of eight, less {simulated_ns:.0f} ns, simulated without it"
+    ring = measured("hop_ns", "eight processes on one CPU")
+    costs["cold_switch_ns"] = Cost.of(ring, why, simulated_ns)
+    parts_ns = measured("fork_ns").median + measured("wakeup_ns").median
+    parts_ns += 2 * costs["context_switch_ns"].value
+    why = "own: a process's life, less fork_ns, two switches and a wake-up"
+    costs["exit_ns"] = Cost.of(measured("fork_exit_wait_ns"), why, parts_ns)
     return costs
 
 
@@ -277,10 +262,11 @@ def _across(measured: Measurements, laptop: Mapping, switch_ns: int) -> Costs:
         f"own: a hop between CPUs, less what is known of it, leaves {left_ns:.0f} ns for the"
         " interrupt and for leaving idle; assumed: half of it each, as nothing tells them apart"
     )
+    half_ns = round(left_ns / 2)
     return {
-        "ipi_send_ns": _plain(send),
-        "ipi_ns": Cost(round(left_ns / 2), why, [hop.comment]),
-        "idle_exit_ns": Cost(round(left_ns / 2), why),
+        "ipi_send_ns": Cost.of(send, HERE),
+        "ipi_ns": Cost(half_ns, why, [hop.comment]),
+        "idle_exit_ns": Cost(half_ns, why),
     }
 
 

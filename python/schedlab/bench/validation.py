@@ -14,13 +14,15 @@ from __future__ import annotations
 import os
 import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue
 from schedlab.bench import calibration
+from schedlab.bench.calibration import PROGRAM
+from schedlab.errors import SchedlabError
 
 if TYPE_CHECKING:
     from schedlab.statistics.estimates import Estimate
@@ -105,21 +107,19 @@ class DuelTimes:
         cpu_s, simulated_cpu_s, cpu_error = self.of("cpu_s")
         return {
             "benchmark": self.name,
-            "measured_s": wall_s.median,
-            "measured_s_low": wall_s.low,
-            "measured_s_high": wall_s.high,
+            **_interval("measured_s", wall_s),
             "simulated_s": simulated_s,
-            "error_percent": error.median,
-            "error_percent_low": error.low,
-            "error_percent_high": error.high,
+            **_interval("error_percent", error),
             "measured_cpu_s": cpu_s.median,
             "simulated_cpu_s": simulated_cpu_s,
-            "cpu_error_percent": cpu_error.median,
-            "cpu_error_percent_low": cpu_error.low,
-            "cpu_error_percent_high": cpu_error.high,
+            **_interval("cpu_error_percent", cpu_error),
             "repetitions_s": [run.wall_s for run in self.measured],
             "simulated_repetitions_s": [run.wall_s for run in self.simulated],
         }
+
+
+def _interval(name: str, of: Estimate) -> dict[str, float]:
+    return {name: of.median, f"{name}_low": of.low, f"{name}_high": of.high}
 
 
 def simulated(duel: Duel, machine: Any, alone_ns: int, seed: int) -> Run:
@@ -139,22 +139,31 @@ class Here:
     one: int
 
     def run(self, duel: Duel, turn: int) -> Run:
-        """A real repetition."""
+        """A real repetition. Raises SchedlabError if the program fails, or is another one."""
         make = catalogue.find(catalogue.WORKLOADS, "make")
         words = [word.format(make=make, seed=turn) for word in duel.native.split()]
-        line = calibration.times_of(self.program, *words, cpu=self.one if duel.one_cpu else None)
-        return Run(line["wall_ns"] / 1e9, (line["user_ns"] + line["system_ns"]) / 1e9)
+        lines = calibration.lines_of(self.program, *words, cpu=self.one if duel.one_cpu else None)
+        line = lines[0] if len(lines) == 1 and isinstance(lines[0], Mapping) else {}
+        times = [line.get(name) for name in ("wall_ns", "user_ns", "system_ns")]
+        if not all(isinstance(ns, int | float) and ns >= 0 for ns in times):
+            raise SchedlabError(
+                f"{self.program} {' '.join(words)} did not tell its times in one line",
+                f"is it {PROGRAM}, and of this version? `make {PROGRAM}` builds it",
+            )
+        wall_ns, user_ns, system_ns = times
+        return Run(wall_ns / 1e9, (user_ns + system_ns) / 1e9)
 
     def turn(self, turn: int, order: random.Random) -> tuple[dict[str, Run], int]:
         """All duels once, by name, and how long counting took alone beside them, ns of CPU."""
         runs, alone_s = {}, []
         for duel in order.sample(DUELS, len(DUELS)):
-            counts = duel.native.startswith("counter")
-            if counts:
-                alone_s.append(self.run(ALONE, turn).cpu_s)
-            runs[duel.name] = self.run(duel, turn)
-            if counts:
-                alone_s.append(self.run(ALONE, turn).cpu_s)
+            alone = [ALONE] * duel.native.startswith("counter")
+            for one in (*alone, duel, *alone):
+                run = self.run(one, turn)
+                if one is ALONE:
+                    alone_s.append(run.cpu_s)
+                else:
+                    runs[one.name] = run
         return runs, round(1e9 * statistics.fmean(alone_s))
 
 
