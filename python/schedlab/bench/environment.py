@@ -17,12 +17,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedlab import programs
 from schedlab.digests import timestamp
 from schedlab.errors import SchedlabError
-from schedlab.kernel.sched_ext import sched_ext
+from schedlab.kernel.sched_ext import read_text, sched_ext
 
 ROOT = Path("/")
 CPU_FOLDER = "sys/devices/system/cpu"
@@ -38,14 +38,11 @@ STEAL_SHARE_MAX = 0.01
 FOREIGN_NS_LEAST = 50_000_000
 # <linux/time.h>; Python has no name for it. Its resolution is a tick.
 CLOCK_MONOTONIC_COARSE = 6
-# What a reading counts of others, beside their CPU time.
-DISTURBANCES = ("steal_ns", "throttled")
 # What the scheduler is called where none is attached.
 KERNEL_OWN = "kernel"
 
 
-@dataclass(frozen=True)
-class Warned:
+class Warned(NamedTuple):
     """Something about this machine that makes results worse, and what to do."""
 
     what: str
@@ -74,14 +71,8 @@ class Reading:
     def now(cls) -> Reading:
         """Reads everything, in a fraction of a millisecond."""
         counters = (time.monotonic_ns(), *_cpu_time(), _throttle_count(ROOT))
-        state = {
-            "load": _load_average(ROOT),
-            "pressure": _pressure(ROOT),
-            "temperature_celsius": _temperature(ROOT),
-            "frequency_khz": _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq"),
-            "scheduler": scheduler(),
-        }
-        return cls(*counters, state)
+        frequency_khz = _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq")
+        return cls(*counters, {**_state(ROOT), "frequency_khz": frequency_khz})
 
 
 def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> dict[str, Any]:
@@ -96,7 +87,7 @@ def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> d
         ends = getattr(before, name), getattr(after, name)
         return None if None in ends else ends[1] - ends[0]
 
-    busy_ns, steal_ns, throttled = map(grown, ("busy_ns", *DISTURBANCES))
+    busy_ns, steal_ns, throttled = map(grown, ("busy_ns", "steal_ns", "throttled"))
     foreign_ns = None if busy_ns is None else max(0, busy_ns - own_ns)
     noisy = []
     if (foreign_ns or 0) > max(FOREIGN_NS_LEAST, FOREIGN_SHARE_MAX * room_ns):
@@ -134,7 +125,9 @@ class Watch:
         after, ours_ns = Reading.now(), _ours_ns(self.pid)
         if ours_ns is None or self.ours_ns is None:
             unknown = "what others did is not known: QEMU was gone before it could be asked"
-            return after, dict.fromkeys(("foreign_ns", *DISTURBANCES)) | {"noisy": [unknown]}
+            return after, dict.fromkeys(("foreign_ns", "steal_ns", "throttled")) | {
+                "noisy": [unknown]
+            }
         own_ns = children_ns + ours_ns - self.ours_ns
         return after, disturbance(self.before, after, own_ns, os.cpu_count() or 1)
 
@@ -144,7 +137,7 @@ def _ours_ns(pid: int | None) -> int | None:
     ours_ns = round((used.ru_utime + used.ru_stime) * 1e9)
     if pid is None:
         return ours_ns
-    stat = _read(Path(f"/proc/{pid}/stat"))
+    stat = read_text(Path(f"/proc/{pid}/stat"))
     if stat is None:
         return None
     # After the name in brackets, which may hold anything, user and system time are the 12th and
@@ -161,28 +154,25 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
     uname = os.uname()
     config = kernel_config(root)
     paths = sorted((root / CPU_FOLDER / "vulnerabilities").glob("*"))
-    vulnerabilities = [path for path in paths if _read(path) is not None]
+    vulnerabilities = [path for path in paths if read_text(path) is not None]
     return {
         "machine": machine(root),
         "kernel": {
             "release": uname.release,
             "version": uname.version,
             "architecture": uname.machine,
-            "command_line": _read(root / "proc/cmdline"),
+            "command_line": read_text(root / "proc/cmdline"),
             "config_sha256": config and hashlib.sha256(config.encode()).hexdigest(),
             "preemption": preemption(config, root),
             **dict(zip(("hz", "hz_source"), hz(config), strict=True)),
-            "mitigations": {path.name: _read(path) for path in vulnerabilities} or None,
+            "mitigations": {path.name: read_text(path) for path in vulnerabilities} or None,
         },
-        "scheduler": scheduler(root),
+        **_state(root),
         "governor": _one_text(root, "cpu*/cpufreq/scaling_governor"),
         "frequency_driver": _one_text(root, "cpu*/cpufreq/scaling_driver"),
         "turbo": _turbo(root),
         "mains": _mains(root),
-        "boot_id": _read(root / "proc/sys/kernel/random/boot_id"),
-        "load": _load_average(root),
-        "pressure": _pressure(root),
-        "temperature_celsius": _temperature(root),
+        "boot_id": read_text(root / "proc/sys/kernel/random/boot_id"),
         "throttled": _throttle_count(root),
         "tools": {"python": platform.python_version(), **package_versions(packages)},
     }
@@ -191,13 +181,14 @@ def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
 def machine(root: Path = ROOT) -> dict[str, Any]:
     """What a machine is, whatever runs on it."""
     memory_kib = _match(r"^MemTotal:\s+(\d+) kB", root / "proc/meminfo")
+    cpu_model = _match(r"^model name\s*:\s*(.+)$", root / "proc/cpuinfo")
     return {
-        "id": _machine_id(root),
-        "cpu_model": _cpu_model(root),
+        "id": _machine_id(root, cpu_model),
+        "cpu_model": cpu_model,
         "nr_cpus": os.cpu_count(),
         "nr_cpus_usable": len(os.sched_getaffinity(0)),
         "memory_kib": memory_kib and int(memory_kib),
-        "smt": _read(root / CPU_FOLDER / "smt/control"),
+        "smt": read_text(root / CPU_FOLDER / "smt/control"),
         "virtual": _virtual(root),
     }
 
@@ -276,7 +267,7 @@ def kernel_config(root: Path = ROOT) -> str | None:
     """The configuration that the running kernel was built with, where it is kept."""
     with contextlib.suppress(OSError, EOFError):
         return gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
-    return _read(root / f"boot/config-{platform.release()}")
+    return read_text(root / f"boot/config-{platform.release()}")
 
 
 def preemption(config: str | None, root: Path = ROOT) -> str | None:
@@ -317,42 +308,39 @@ def package_versions(packages: Sequence[str]) -> dict[str, str | None]:
 
 def _turbo(root: Path) -> bool | None:
     """Whether the processor may run faster than it can forever."""
-    no_turbo = _read(root / CPU_FOLDER / "intel_pstate/no_turbo")
+    no_turbo = read_text(root / CPU_FOLDER / "intel_pstate/no_turbo")
     if no_turbo is not None:
         return no_turbo == "0"
-    boost = _read(root / CPU_FOLDER / "cpufreq/boost")
+    boost = read_text(root / CPU_FOLDER / "cpufreq/boost")
     return None if boost is None else boost == "1"
 
 
 def _mains(root: Path) -> bool | None:
     """Whether the mains feed it and not its battery; None where it has no say in that."""
     types = (root / "sys/class/power_supply").glob("*/type")
-    online = {_read(path.with_name("online")) for path in types if _read(path) == "Mains"}
+    online = {read_text(path.with_name("online")) for path in types if read_text(path) == "Mains"}
     return "1" in online if online else None
 
 
-def _load_average(root: Path) -> list[float] | None:
-    """Of one, five and fifteen minutes."""
-    text = _read(root / "proc/loadavg")
-    return None if text is None else [float(part) for part in text.split()[:3]]
-
-
-def _pressure(root: Path) -> dict[str, float] | None:
-    """Percent of the last ten seconds in which some task waited for cpu, memory or io."""
-    percents = {
-        waited_for: _match(r"some avg10=([\d.]+)", root / "proc/pressure" / waited_for)
-        for waited_for in ("cpu", "memory", "io")
+def _state(root: Path) -> dict[str, Any]:
+    """What changes from moment to moment."""
+    load = read_text(root / "proc/loadavg")
+    waited = {
+        what: _match(r"some avg10=([\d.]+)", root / "proc/pressure" / what)
+        for what in ("cpu", "memory", "io")
     }
-    return {name: float(percent) for name, percent in percents.items() if percent} or None
-
-
-def _temperature(root: Path) -> float | None:
-    """The hottest sensor, degrees Celsius."""
-    paths = [*root.glob("sys/class/thermal/thermal_zone*/temp")]
-    paths += root.glob("sys/class/hwmon/hwmon*/temp*_input")
-    texts = [_read(path) or "" for path in paths]
+    sensors = ("thermal/thermal_zone*/temp", "hwmon/hwmon*/temp*_input")
+    texts = [read_text(path) or "" for of in sensors for path in (root / "sys/class").glob(of)]
     degrees = [int(text) / 1000 for text in texts if re.fullmatch(r"-?\d+", text)]
-    return max(degrees, default=None)
+    return {
+        # Of one, five and fifteen minutes.
+        "load": None if load is None else [float(part) for part in load.split()[:3]],
+        # Percent of the last ten seconds in which some task waited.
+        "pressure": {what: float(share) for what, share in waited.items() if share} or None,
+        # Of the hottest sensor.
+        "temperature_celsius": max(degrees, default=None),
+        "scheduler": scheduler(root),
+    }
 
 
 def _throttle_count(root: Path) -> int | None:
@@ -363,7 +351,7 @@ def _throttle_count(root: Path) -> int | None:
 
 def _cpu_time() -> tuple[int | None, int | None]:
     """Busy and stolen time of all CPUs since boot, nanoseconds."""
-    text = _read(ROOT / "proc/stat")
+    text = read_text(ROOT / "proc/stat")
     if not text or not text.startswith("cpu "):
         return None, None
     # user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
@@ -373,21 +361,17 @@ def _cpu_time() -> tuple[int | None, int | None]:
     return busy * ns, ticks[7] * ns if len(ticks) > 7 else None
 
 
-def _machine_id(root: Path) -> str | None:
+def _machine_id(root: Path, cpu_model: str | None) -> str | None:
     """Tells machines apart without telling who they are."""
-    text, model = _read(root / "etc/machine-id"), _cpu_model(root)
-    if not text and not model:
+    text = read_text(root / "etc/machine-id")
+    if not text and not cpu_model:
         return None
-    identity = f"{text} {model} {os.cpu_count()}"
+    identity = f"{text} {cpu_model} {os.cpu_count()}"
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < (os.cpu_count() or 1):
         # Kept on some of its CPUs, as by taskset, it does the same work at another speed.
         identity += f" on {usable} only"
     return hashlib.sha256(f"schedlab {identity}".encode()).hexdigest()[:12]
-
-
-def _cpu_model(root: Path) -> str | None:
-    return _match(r"^model name\s*:\s*(.+)$", root / "proc/cpuinfo")
 
 
 def _virtual(root: Path) -> str | None:
@@ -397,8 +381,8 @@ def _virtual(root: Path) -> str | None:
         return None
     if "hypervisor" not in flags.split():
         return ""
-    product = _read(root / "sys/class/dmi/id/product_name")
-    return product or _read(root / "sys/hypervisor/type") or "a hypervisor"
+    product = read_text(root / "sys/class/dmi/id/product_name")
+    return product or read_text(root / "sys/hypervisor/type") or "a hypervisor"
 
 
 def _one_text(root: Path, pattern: str) -> str | None:
@@ -411,18 +395,11 @@ def _numbers(root: Path, pattern: str) -> list[int] | None:
 
 
 def _texts(root: Path, pattern: str) -> list[str]:
-    texts = map(_read, sorted((root / CPU_FOLDER).glob(pattern)))
+    texts = map(read_text, sorted((root / CPU_FOLDER).glob(pattern)))
     return [text for text in texts if text]
 
 
 def _match(pattern: str, path: Path) -> str | None:
     """The first group of a pattern, where the file has it."""
-    match = re.search(pattern, _read(path) or "", re.MULTILINE)
+    match = re.search(pattern, read_text(path) or "", re.MULTILINE)
     return match and match[1]
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None

@@ -1,6 +1,5 @@
 """sched_ext of the kernel that runs here: whether it is there, and who is attached."""
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +14,15 @@ class SchedExt:
 
 def sched_ext(sys: Path = Path("/sys")) -> SchedExt | None:
     """What the running kernel tells under `sys`; None if it has no sched_ext."""
-    directory, ops = sys / "kernel/sched_ext", ""
+    state = read_text(sys / "kernel/sched_ext/state")
+    if state is None:
+        return None
+    return SchedExt(state, read_text(sys / "kernel/sched_ext/root/ops") or "")
+
+
+def read_text(path: Path) -> str | None:
+    """What a file of the kernel says; None if there is none."""
     try:
-        state = (directory / "state").read_text("utf-8").strip()
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return None
-    with contextlib.suppress(OSError):
-        ops = (directory / "root/ops").read_text("utf-8").strip()
-    return SchedExt(state, ops)
