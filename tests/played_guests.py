@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 from schedlab import programs
-from schedlab.bench import guests as bench_guests
+from schedlab.bench.boots import Boots
 from schedlab.commands.bench import bench_verb
 from schedlab.kernel import loading, platform
 from schedlab.kernel.platform import Kernel, Platform
@@ -138,7 +138,7 @@ def guests(tmp_path, monkeypatch):
     monkeypatch.setattr(platform, "find_record", lambda name: {"name": name, "hz": 250})
     monkeypatch.setattr(programs.Program, "find", lambda self: program)
     monkeypatch.setattr(loading, "object_of", lambda policy: (policy, program, {"slice_ns": 7}))
-    monkeypatch.setattr(bench_guests, "booted_with", lambda init, program: played.start)
+    monkeypatch.setattr(Boots, "start", lambda self, *asked: played.start(*asked))
     return played
 
 

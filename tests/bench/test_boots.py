@@ -31,9 +31,11 @@ from played_guests import (
 from running import PATIENCE_S
 from schedlab import programs
 from schedlab.bench import boots as bench_boots
-from schedlab.bench import guest_facts, request
+from schedlab.bench import guests as bench_guests
+from schedlab.bench import request
 from schedlab.bench.answers import BOOTS_FOR_KERNELS_MIN
-from schedlab.bench.boots import Guest, order
+from schedlab.bench.boots import order
+from schedlab.bench.guests import Guest
 from schedlab.errors import SchedlabError
 from schedlab.kernel import vm
 from schedlab.kernel.platform import Platform
@@ -104,7 +106,7 @@ def test_a_job_tells_the_guest_what_to_run_and_how_long(guests, bench):
     bench("--kernel", "b", "--boots", "1", "--repeat", "1", "--cpus", "4,1,2,2")
     [job] = guests.jobs
     first, *rest = job["work"]
-    assert first == {"kind": "read", "paths": list(guest_facts.PATHS)}
+    assert first == {"kind": "read", "paths": list(bench_guests.PATHS)}
     commands = rest[::2]
     assert {one["kind"] for one in rest[1::2]} == {"wait"}
     # A warm-up and a repetition of each case.

@@ -11,25 +11,27 @@ With `--until-ci` a boot is one run. A case ends in all guests at once, when the
 known: were one guest booted on alone, what changes with time would look like what sets it apart.
 """
 
+import hashlib
 import itertools
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from schedlab.bench import guest_facts
-from schedlab.bench.environment import KERNEL_OWN, Watch
+from schedlab import programs
+from schedlab.bench import environment, guests
+from schedlab.bench.environment import Watch
+from schedlab.bench.guests import Guest
 from schedlab.bench.plan import Plan, Tally, Turn, in_turn
 from schedlab.bench.program import Ended
+from schedlab.bench.request import Request, last_series
 from schedlab.bench.suite import GIVEN, Case
-from schedlab.bench.work import FAILURES_MAX, CampaignRun, facts_of, failure_text, value_of
+from schedlab.bench.work import FAILURES_MAX, CampaignRun, failure_text
 from schedlab.digests import timestamp
 from schedlab.kernel import play, result, vm
-from schedlab.kernel.platform import Platform
 from schedlab.store.measurements import FAILED, Campaign, Measurements, Repetition
 
 # Where a guest has what a command may use.
@@ -42,33 +44,58 @@ QUIET_S = 120.0
 BOOT_S, WALL_S = 300.0, 600.0
 
 
-@dataclass(frozen=True)
-class Guest:
-    """What is booted: a machine with a kernel, and the policy that is loaded into it."""
-
-    platform: Platform
-    hz: int | None = None
-    """The kernel's ticks a second; None where the cache does not know."""
-    policy: str = KERNEL_OWN
-    object: Path | None = None
-    """The policy's; None under the kernel's own scheduler."""
-    settings: tuple[tuple[str, int], ...] = ()
-    """Tunables that are set in it."""
-
-    @property
-    def name(self) -> str:
-        """In messages: the kernel as the user named it, and the policy."""
-        kernel = self.platform.kernel.name
-        return kernel if self.policy == KERNEL_OWN else f"{self.policy} on {kernel}"
-
-
 # A guest and the number of one of its boots.
 Place = tuple[Guest, int]
 
 
-def order(guests: Sequence[Guest], numbers: Sequence[int], seed: int) -> list[Place]:
+def order(several: Sequence[Guest], numbers: Sequence[int], seed: int) -> list[Place]:
     """Every guest with every number of a boot, number by number; see `in_turn`."""
-    return [(one, number) for number in numbers for one in in_turn(guests, f"{seed} boot", number)]
+    return [(one, number) for number in numbers for one in in_turn(several, f"{seed} boot", number)]
+
+
+def begin(
+    request: Request,
+    kept: Measurements,
+    command: str,
+    tell: Callable[[str], None],
+    note: Callable[[str], None],
+) -> "Boots":
+    """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
+
+    `tell` is called with what is left out and why, `note` with what makes results worse. Raises
+    SchedlabError or NativeError if something is missing, or a kernel does not take a policy.
+    """
+    request = guests.restricted(request, tell)
+    program = programs.BENCH.find()
+    asked = guests.found(request, tell)
+    host = environment.capture()
+    for warning in guests.warnings(asked[0], host):
+        note(warning.text)
+    plan = request.plan({})
+
+    def campaign(guest: Guest, number: int) -> Campaign:
+        of_policy = replace(plan, policies=[guest.policy])
+        return request.campaign(of_policy, number, guests.condition(guest, host), command)
+
+    def is_complete(one: Campaign) -> bool:
+        of_boot = replace(plan, policies=one.definition["policies"])
+        return Tally(of_boot, one.series, kept.repetitions(one.id)).is_complete
+
+    nr_boots = request.nr_boots
+    if request.again:
+        # As many more as were asked for, once all that there are are complete.
+        highest = [last_series(kept, lambda n, guest=guest: campaign(guest, n)) for guest in asked]
+        places = itertools.product(asked, range(1, max(nr_boots, *highest) + 1))
+        done = all(is_complete(campaign(*place)) for place in places)
+        nr_boots = max(nr_boots, *highest) + nr_boots * done
+    places = itertools.product(asked, range(1, nr_boots + 1))
+    return Boots(
+        plan=plan,
+        campaigns={place: campaign(*place) for place in places},
+        kept=kept,
+        host=host,
+        executables={"/init": programs.GUEST.find().read_bytes(), PROGRAM: program.read_bytes()},
+    )
 
 
 @dataclass
@@ -82,17 +109,15 @@ class Boots:
     kept: Measurements
     host: Mapping[str, Any]
     """The environment of this machine."""
-    tools: Mapping[str, str]
-    """Versions of what runs in the guests."""
-    start: Callable[[Guest, play.Job, vm.Limits], vm.Boot]
-    """Boots a guest with a job; another one in tests."""
+    executables: Mapping[str, bytes]
+    """The programs of every guest."""
     tell: Callable[[str], None] = lambda text: None
     """Called with what went wrong, as the next with what is measured now."""
     begins: Callable[[str], None] = lambda text: None
-    _runs: dict[Place, CampaignRun] = field(default_factory=dict)
-    # In a row.
+    failures: Counter[tuple[Guest, str]] = field(default_factory=Counter)
+    """Of a case in a guest, in a row."""
     _lost: Counter[Guest] = field(default_factory=Counter)
-    _failures: Counter[tuple[Guest, str]] = field(default_factory=Counter)
+    _runs: dict[Place, "BootRun"] = field(default_factory=dict)
     _spent_s: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -102,8 +127,8 @@ class Boots:
             # One run, and made whole: it is the boots that are looked at.
             plan = replace(self.plan, policies=[guest.policy], until=None)
             values = dict(zip(GIVEN, (PROGRAM, WORK, guest.platform.nr_cpus), strict=True))
-            run = CampaignRun(plan, campaign, self.kept, str(uuid.uuid4()), values)
-            self._runs[guest, number] = run
+            base = (plan, campaign, self.kept, str(uuid.uuid4()), values)
+            self._runs[guest, number] = BootRun(*base, boots=self, guest=guest)
 
     @property
     def campaign(self) -> Campaign:
@@ -153,11 +178,10 @@ class Boots:
             if why:
                 self.tell(f"error: boot {number} of {guest.name}: {why}")
 
-    def count(self, guest: Guest, repetition: Repetition) -> None:
-        """Remembers how often a case failed in a guest since it last did not."""
-        place = (guest, repetition.case_name)
-        failed = repetition.status == FAILED
-        self._failures[place] = self._failures[place] + 1 if failed else 0
+    def start(self, guest: Guest, job: play.Job, limits: vm.Limits) -> vm.Boot:
+        """Boots a guest with a job; two kernels are told apart by their boots, so none is kept."""
+        options = {"executables": self.executables, "keep": False, "limits": limits}
+        return play.start(guest.platform, job, **options)
 
     def series(self) -> Iterator[tuple[str, list[float], int]]:
         """As `RunHere.series`, with a value a boot."""
@@ -168,7 +192,7 @@ class Boots:
 
     def _given_up(self) -> set[tuple[Guest, str]]:
         pairs = itertools.product(self.guests, (case.name for case in self.plan.cases))
-        failures = {(of, case): max(self._failures[of, case], self._lost[of]) for of, case in pairs}
+        failures = {(of, case): max(self.failures[of, case], self._lost[of]) for of, case in pairs}
         return {pair for pair, nr_failed in failures.items() if nr_failed >= FAILURES_MAX}
 
     def _turns(
@@ -207,15 +231,15 @@ class Boots:
     def _boot(self, guest: Guest, number: int, turns: Sequence[Turn]) -> str | None:
         """Makes these turns in one boot; gives why some are missing, None if none is."""
         run = self._runs[guest, number]
-        records = BootRecords(self, guest, number, run, turns)
+        run.turns = turns
         began_s, nr_before = time.monotonic(), run.tally.nr_done
         limits_s = [turn.case.benchmark.timeout_s for turn in turns]
         limits = vm.Limits(BOOT_S, WALL_S + sum(limits_s), QUIET_S + max(limits_s))
         self.begins(f"boot {number} of {guest.name}")
-        with self.start(guest, job(guest, run, turns), limits) as booted:
+        with self.start(guest, run.job(), limits) as booted:
             for line in booted:
                 for record in result.parse([line]):
-                    records.hear(record, booted)
+                    run.hear(record, booted)
         if booted.failed_start:
             self.tell(
                 f"note: boot {number} of {guest.name} was started twice: before the first program"
@@ -223,23 +247,34 @@ class Boots:
             )
         if nr_made := run.tally.nr_done - nr_before:
             self._spent_s += [(time.monotonic() - began_s) / nr_made] * nr_made
-        return records.why_missing(booted)
+        return run.why_missing(booted)
 
 
 @dataclass
-class BootRecords:
-    """What a guest told of its boot: records become repetitions, each committed at once."""
+class BootRun(CampaignRun):
+    """One boot's campaign: what the guest tells becomes repetitions, each committed at once."""
 
-    boots: Boots
-    guest: Guest
-    number: int
-    run: CampaignRun
-    turns: Sequence[Turn]
+    boots: Boots = field(kw_only=True)
+    guest: Guest = field(kw_only=True)
+    turns: Sequence[Turn] = ()
+    """What it is booted for."""
     nr_made: int = 0
     why: str = ""
     _watch: Watch | None = None
     # Its program ended; whether the policy was in force till then is told by the next record.
     _open: Repetition | None = None
+
+    def job(self) -> play.Job:
+        """What the guest is to do: tell of itself, then each turn, and a pause after it."""
+        made = play.Job()
+        made.add("read", paths=list(guests.PATHS))
+        for turn in self.turns:
+            limit_ns = round(turn.case.benchmark.timeout_s * 1e9)
+            made.add("command", argv=list(self.command(turn)), time_limit_ns=limit_ns)
+            made.add("wait", wall_ns=PAUSE_NS)
+        if self.guest.object is not None:
+            made.load(self.guest.object.read_bytes(), dict(self.guest.settings))
+        return made
 
     def hear(self, record: Mapping[str, Any], booted: vm.Boot) -> None:
         """Takes in one record, as it comes."""
@@ -254,7 +289,8 @@ class BootRecords:
         elif kind == "files":
             self._surround(record["texts"])
         elif kind == "started" and (turn := self._turn(record)):
-            self.boots.begins(f"{self.guest.name}, boot {self.number}: {self.run.title(turn)}")
+            place = f"{self.guest.name}, boot {self.campaign.series}"
+            self.boots.begins(f"{place}: {self.title(turn)}")
             self._watch = Watch.begin(booted.pid)
         elif kind == "finished" and (turn := self._turn(record)):
             self._open = self._repetition(turn, record)
@@ -275,21 +311,17 @@ class BootRecords:
         return self.turns[place] if rest == 0 and place >= 0 else None
 
     def _surround(self, texts: Mapping[str, str]) -> None:
-        platform, campaign, boots = self.guest.platform, self.run.campaign, self.boots
-        facts = guest_facts.facts(texts, platform, self.guest.hz, campaign.condition, boots.host)
-        facts["boot_id"] = self.run.boot
-        facts["tools"] |= boots.tools
-        warnings = [[one.what, one.to_do] for one in guest_facts.warnings(platform, boots.host)]
-        self.run.surroundings = boots.kept.surround(campaign.id, timestamp(), facts, warnings)
+        guest, campaign, host = self.guest, self.campaign, self.boots.host
+        facts = guests.facts(guest, texts, campaign.condition, host) | {"boot_id": self.boot}
+        program = hashlib.sha256(self.boots.executables[PROGRAM]).hexdigest()
+        facts["tools"]["schedlab-bench"] = program[: guests.DIGITS]
+        warnings = guests.warnings(guest, host)
+        self.surroundings = self.kept.surround(campaign.id, timestamp(), facts, warnings)
 
     def _repetition(self, turn: Turn, record: Mapping[str, Any]) -> Repetition:
-        benchmark, ended = turn.case.benchmark, ended_of(record)
-        _, disturbed = self._watch.end()
-        value, failure = None, ended.failure
-        if failure is None:
-            value, failure = value_of(benchmark.record, ended)
-        facts = facts_of(benchmark, ended) | disturbed | {"failure": failure}
-        return self.run.repetition(turn, self._watch.started_at, facts, value)
+        ended, (_, disturbed) = ended_of(record), self._watch.end()
+        facts = {**disturbed, "failure": ended.failure}
+        return self.repetition(turn, self._watch.started_at, ended, facts)
 
     def _close(self, ejection: str | None) -> None:
         """Commits the repetition that was made last, which an ejection makes a failed one."""
@@ -299,37 +331,15 @@ class BootRecords:
         if ejection:
             manifest = {**repetition.manifest, "failure": ejection}
             repetition = replace(repetition, status=FAILED, value=None, manifest=manifest)
-        self.run.commit(repetition)
-        self.boots.count(self.guest, repetition)
+        self.commit(repetition)
+        case, failures = (self.guest, repetition.case_name), self.boots.failures
+        failures[case] = failures[case] + 1 if repetition.status == FAILED else 0
         # What an ejection spoilt was not made.
         self.nr_made += ejection is None
         if repetition.status == FAILED:
-            where = f"{repetition.case_name} failed in boot {self.number} of {self.guest.name}"
-            self.boots.tell(f"error: {where}: {failure_text(repetition)}")
-
-
-def job(guest: Guest, run: CampaignRun, turns: Sequence[Turn]) -> play.Job:
-    """What a guest is to do: tell of itself, then each turn, and a pause after it."""
-    made = play.Job()
-    made.add("read", paths=list(guest_facts.PATHS))
-    for turn in turns:
-        limit_ns = round(turn.case.benchmark.timeout_s * 1e9)
-        made.add("command", argv=list(run.command(turn)), time_limit_ns=limit_ns)
-        made.add("wait", wall_ns=PAUSE_NS)
-    if guest.object is not None:
-        made.load(guest.object.read_bytes(), dict(guest.settings))
-    return made
-
-
-def booted_with(init: bytes, program: bytes) -> Callable:
-    """`Boots.start`, with the guest's program and that of the benchmarks."""
-
-    def start(guest: Guest, todo: play.Job, limits: vm.Limits) -> vm.Boot:
-        executables = {"/init": init, PROGRAM: program}
-        # Two kernels are told apart by their boots.
-        return play.start(guest.platform, todo, executables=executables, keep=False, limits=limits)
-
-    return start
+            where = f"boot {self.campaign.series} of {self.guest.name}"
+            failure = f"{repetition.case_name} failed in {where}: {failure_text(repetition)}"
+            self.boots.tell(f"error: {failure}")
 
 
 def ended_of(record: Mapping[str, Any]) -> Ended:

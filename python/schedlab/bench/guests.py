@@ -1,80 +1,78 @@
-"""`schedlab bench --on vm`: what can be measured in a guest, and what has to be there for it.
+"""Guests, the virtual machines that measure: what can be measured in one, and what one is.
 
 Everything that can be missing is found here, before anything is booted. In a guest there is neither
-a shell nor a package, only `schedlab-bench`.
+a shell nor a package, only `schedlab-bench`. Its facts are those that `environment.capture` has of
+a real machine, so that tables and pages need not know the difference.
 """
 
 import dataclasses
 import hashlib
-import itertools
+import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from schedlab import programs
-from schedlab.bench import environment, guest_facts, preparation
-from schedlab.bench.boots import Boots, Guest, booted_with
-from schedlab.bench.environment import KERNEL_OWN
-from schedlab.bench.plan import Tally
-from schedlab.bench.request import CPUS, Request, last_series
+from schedlab.bench import environment
+from schedlab.bench.environment import KERNEL_OWN, Warned
+from schedlab.bench.request import CPUS, Request
 from schedlab.bench.suite import Benchmark
 from schedlab.errors import SchedlabError
 from schedlab.kernel import loading
 from schedlab.kernel import platform as kernel_platform
 from schedlab.kernel.platform import Platform
-from schedlab.store.measurements import Campaign, Measurements
+from schedlab.report.forms import count_text
 
 PROGRAM_PLACE = "{bench}"
+# What a guest is asked for: files, and directories of files.
+PATHS = (
+    "/proc/cmdline",
+    "/proc/cpuinfo",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/pressure",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/version",
+    "/sys/devices/system/cpu/smt/control",
+    "/sys/devices/system/cpu/vulnerabilities",
+    "/sys/kernel/debug/sched/preempt",
+    "/sys/kernel/sched_ext/root/ops",
+    "/sys/kernel/sched_ext/state",
+)
+DIGITS = 12
+ACCELERATORS = {"kvm": "KVM", "tcg": "TCG"}
+TCG_WARNING = Warned(
+    "QEMU translates what a guest executes (TCG): its times are those of no processor",
+    "compare kernels of such machines with each other only; with KVM guests run on the processor",
+)
 
 
-def begin(
-    request: Request,
-    kept: Measurements,
-    command: str,
-    tell: Callable[[str], None],
-    note: Callable[[str], None],
-) -> Boots:
-    """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
+@dataclass(frozen=True)
+class Guest:
+    """What is booted: a machine with a kernel, and the policy that is loaded into it."""
 
-    `tell` is called with what is left out and why, `note` with what makes results worse. Raises
-    SchedlabError or NativeError if something is missing, or a kernel does not take a policy.
-    """
-    request = restricted(request, tell)
-    program = programs.BENCH.find()
-    guests = _guests(request, _platforms(request), tell)
-    host = environment.capture()
-    for warning in guest_facts.warnings(guests[0].platform, host):
-        note(warning.text)
-    plan = request.plan({})
+    platform: Platform
+    hz: int | None = None
+    """The kernel's ticks a second; None where the cache does not know."""
+    policy: str = KERNEL_OWN
+    object: Path | None = None
+    """The policy's; None under the kernel's own scheduler."""
+    settings: tuple[tuple[str, int], ...] = ()
+    """Tunables that are set in it."""
 
-    def campaign(guest: Guest, number: int) -> Campaign:
-        of_policy = dataclasses.replace(plan, policies=[guest.policy])
-        return request.campaign(of_policy, number, _condition(guest, host), command)
+    @property
+    def name(self) -> str:
+        """In messages: the kernel as the user named it, and the policy."""
+        kernel = self.platform.kernel.name
+        return kernel if self.policy == KERNEL_OWN else f"{self.policy} on {kernel}"
 
-    def is_complete(one: Campaign) -> bool:
-        of_boot = dataclasses.replace(plan, policies=one.definition["policies"])
-        return Tally(of_boot, one.series, kept.repetitions(one.id)).is_complete
 
-    nr_boots = request.nr_boots
-    if request.again:
-        # As many more as were asked for, once all that there are are complete.
-        highest = [last_series(kept, lambda n, guest=guest: campaign(guest, n)) for guest in guests]
-        places = itertools.product(guests, range(1, max(nr_boots, *highest) + 1))
-        done = all(is_complete(campaign(*place)) for place in places)
-        nr_boots = max(nr_boots, *highest) + nr_boots * done
-    places = itertools.product(guests, range(1, nr_boots + 1))
-    return Boots(
-        plan=plan,
-        campaigns={place: campaign(*place) for place in places},
-        kept=kept,
-        host=host,
-        tools={"schedlab-bench": preparation.program_digest(program)},
-        start=booted_with(programs.GUEST.find().read_bytes(), program.read_bytes()),
-    )
+# ---- what is measured ---------------------------------------------------------------------------
 
 
 def restricted(request: Request, tell: Callable[[str], None]) -> Request:
     """The same, without the benchmarks that no guest can run; these are told."""
-    reasons = {case.benchmark.name: why_not(case.benchmark) for case in request.cases}
+    reasons = {case.benchmark.name: _why_not(case.benchmark) for case in request.cases}
     left_out = ", ".join(f"{name} ({why})" for name, why in reasons.items() if why)
     able = [name for name, why in reasons.items() if why is None]
     if not able:
@@ -89,8 +87,7 @@ def restricted(request: Request, tell: Callable[[str], None]) -> Request:
     return dataclasses.replace(request, only=able)
 
 
-def why_not(benchmark: Benchmark) -> str | None:
-    """Why a benchmark cannot be measured in a guest; None if it can."""
+def _why_not(benchmark: Benchmark) -> str | None:
     if benchmark.needs:
         return f"needs {', '.join(benchmark.needs)}"
     if benchmark.inputs:
@@ -100,6 +97,43 @@ def why_not(benchmark: Benchmark) -> str | None:
     if isinstance(benchmark.command, str):
         return "needs a shell"
     return None if benchmark.command[0] == PROGRAM_PLACE else f"needs {benchmark.command[0]}"
+
+
+def found(request: Request, tell: Callable[[str], None]) -> list[Guest]:
+    """Every kernel under every policy that it takes, at least one each; others are told.
+
+    Raises SchedlabError or NativeError if something is missing, two kernels are one, or a kernel
+    takes none of the policies.
+    """
+    platforms, names = _platforms(request), request.policy_names
+    objects = {name: loading.object_of(name) for name in names if name != KERNEL_OWN}
+    takers = {platform for platform in platforms if platform.kernel.sched_ext == "sound"}
+    guests = []
+    for platform, hz in platforms.items():
+        kernel = platform.kernel
+        if KERNEL_OWN in names:
+            guests.append(Guest(platform, hz))
+        if platform in takers:
+            guests += [
+                Guest(platform, hz, policy, built, tuple(sorted(values.items())))
+                for policy, (_, built, values) in objects.items()
+            ]
+        elif objects and takers and KERNEL_OWN in names:
+            tell(
+                f"kernel {kernel.name} takes no policies: only its own scheduler is measured in it"
+            )
+        elif objects:
+            way_out = "without --policies each kernel is measured under its own scheduler"
+            if takers:
+                way_out = (
+                    f"with {KERNEL_OWN} among --policies, it is measured under its own scheduler"
+                )
+            raise SchedlabError(
+                f"policy {next(iter(objects))} cannot be loaded into kernel {kernel.name}"
+                f" ({kernel.release}), which has no sched_ext that works",
+                f"name a --kernel that takes policies, see `schedlab kernels list`; {way_out}",
+            )
+    return guests
 
 
 def _platforms(request: Request) -> dict[Platform, int | None]:
@@ -116,49 +150,79 @@ def _platforms(request: Request) -> dict[Platform, int | None]:
     return platforms
 
 
-def _guests(
-    request: Request, platforms: Mapping[Platform, int | None], tell: Callable[[str], None]
-) -> list[Guest]:
-    """Every kernel under every policy that it takes, at least one each; `platforms` have ticks."""
-    names = request.policy_names
-    objects = {name: loading.object_of(name) for name in names if name != KERNEL_OWN}
-    takes_policies = {one: one.kernel.sched_ext == "sound" for one in platforms}
-    if objects and not any(takes_policies.values()):
-        without = "without --policies each kernel is measured under its own scheduler"
-        raise _not_taken(next(iter(objects)), next(iter(platforms)), without)
-    guests = []
-    for platform, hz in platforms.items():
-        if KERNEL_OWN in names:
-            guests.append(Guest(platform, hz))
-        if takes_policies[platform]:
-            guests += [
-                Guest(platform, hz, policy, built, tuple(sorted(values.items())))
-                for policy, (_, built, values) in objects.items()
-            ]
-        elif objects and KERNEL_OWN not in names:
-            own = f"with {KERNEL_OWN} among --policies, it is measured under its own scheduler"
-            raise _not_taken(next(iter(objects)), platform, own)
-        elif objects:
-            tell(
-                f"kernel {platform.kernel.name} takes no policies: only its own scheduler is"
-                " measured in it"
-            )
-    return guests
+# ---- what it is ---------------------------------------------------------------------------------
 
 
-def _not_taken(policy: str, platform: Platform, way_out: str) -> SchedlabError:
-    kernel = platform.kernel
-    return SchedlabError(
-        f"policy {policy} cannot be loaded into kernel {kernel.name} ({kernel.release}), which has"
-        " no sched_ext that works",
-        f"name a --kernel that takes policies, see `schedlab kernels list`; {way_out}",
-    )
+def condition(guest: Guest, host: Mapping[str, Any]) -> dict[str, str]:
+    """What is compared, as `environment.condition` has it of a real machine.
 
-
-def _condition(guest: Guest, host: Mapping[str, Any]) -> dict[str, str]:
-    condition = guest_facts.condition(guest.platform, guest.policy, host)
+    It is known before anything is booted, so that what is complete need not be booted again. The
+    machine is this one with its kernel, this QEMU and this guest, whatever kernel that boots.
+    """
+    platform, host_kernel = guest.platform, host["kernel"]["release"]
+    machine = [host["machine"]["id"], host_kernel, platform.cpus, platform.accelerator]
+    identity = f"schedlab vm {machine} {platform.memory_mib} {platform.qemu}"
+    compared = {
+        "machine": hashlib.sha256(identity.encode()).hexdigest()[:DIGITS],
+        "kernel": f"{platform.kernel.release} (VM)",
+        "version": f"image {platform.kernel.sha256[:DIGITS]}",
+        "scheduler": guest.policy,
+    }
     if guest.object is not None:
         # A policy that changed is measured anew.
         content = guest.object.read_bytes() + repr(guest.settings).encode()
-        condition["policy"] = hashlib.sha256(content).hexdigest()[: guest_facts.DIGITS]
-    return condition
+        compared["policy"] = hashlib.sha256(content).hexdigest()[:DIGITS]
+    return compared
+
+
+def facts(
+    guest: Guest, texts: Mapping[str, str], where: Mapping[str, str], host: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The environment of one boot.
+
+    `texts` are the guest's files by their paths, `where` the campaign's condition, `host` this
+    machine by `environment.capture`.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        _plant(texts, root)
+        captured = environment.capture(root=root)
+    platform, how = guest.platform, ACCELERATORS[guest.platform.accelerator]
+    release = texts.get("/proc/sys/kernel/osrelease", platform.kernel.release).strip()
+    # What a program is told by calls was told of this machine: the guest's are put in its place.
+    captured["machine"] |= {
+        "id": where["machine"],
+        "cpu_model": f"virtual machine with {count_text(platform.nr_cpus, 'CPU')} ({how}) on"
+        f" {host['machine']['cpu_model']}",
+        "nr_cpus": platform.nr_cpus,
+        "nr_cpus_usable": platform.nr_cpus,
+        "virtual": f"QEMU {platform.qemu}, {how},"
+        f" {platform.memory_mib} MiB; its host: Linux {host['kernel']['release']}",
+    }
+    captured["kernel"] |= {
+        "release": release,
+        "version": texts.get("/proc/sys/kernel/version", "").strip() or where["version"],
+        "config_sha256": None,
+        "hz": guest.hz,
+        "hz_source": "configuration" if guest.hz else "not told",
+    }
+    captured["tools"] = {"qemu": platform.qemu, "schedlab-guest": platform.guest[:DIGITS]}
+    return captured | {"vm": platform.facts, "host": dict(host)}
+
+
+def warnings(guest: Guest, host: Mapping[str, Any]) -> list[Warned]:
+    """What of this machine, and of its being virtual, makes measurements worse."""
+    virtual = {"machine": {**host["machine"], "virtual": True}}
+    is_translated = guest.platform.accelerator == "tcg"
+    return environment.warnings({**host, **virtual}) + [TCG_WARNING] * is_translated
+
+
+def _plant(texts: Mapping[str, str], root: Path) -> None:
+    """Writes the guest's files below `root`; of anything that was not asked for, nothing."""
+    for path, text in texts.items():
+        place = PurePosixPath(path)
+        if ".." in place.parts or not any(place.is_relative_to(asked) for asked in PATHS):
+            continue
+        to = root / place.relative_to("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import programs
-from schedlab.bench import environment, guests, policies, preparation
+from schedlab.bench import boots, environment, policies, preparation
 from schedlab.bench.boots import Boots
 from schedlab.bench.plan import Tally
 from schedlab.bench.request import Request, last_series
@@ -79,7 +79,7 @@ def measured(
         with Store(store) as opened:
             kept = Measurements(opened)
             if request.is_vm:
-                run = guests.begin(request, kept, command, notes.tell, notes.note)
+                run = boots.begin(request, kept, command, notes.tell, notes.note)
             else:
                 run = _begin(request, kept, directory, command, notes.note)
             nr_before = _nr_done(run)
@@ -116,7 +116,14 @@ def _begin(
     warnings = environment.warnings(facts)
     for warning in warnings:
         note(warning.text)
-    facts["inputs"] = _prepare(request, values, directory, note)
+    facts["inputs"] = {}
+    given = {name: values.get(name, "") for name in GIVEN}
+    needed = {name for case in request.cases for name in case.benchmark.inputs}
+    for made in request.suite.inputs:
+        if made.name in needed:
+            values[made.name], facts["inputs"][made.name] = preparation.prepared(
+                made, request.size, given, directory, note
+            )
     plan = request.plan(facts["inputs"])
     condition = environment.condition(facts)
 
@@ -131,32 +138,16 @@ def _begin(
     kept.begin(chosen)
     values["work"] = directory / "scratch"
     values["work"].mkdir(exist_ok=True)
-    kept_warnings = [[warning.what, warning.to_do] for warning in warnings]
     return RunHere(
         plan=plan,
         campaign=chosen,
         kept=kept,
         boot=facts["boot_id"] or "unknown",
         values=values,
-        surroundings=kept.surround(chosen.id, chosen.asked_at, facts, kept_warnings),
+        surroundings=kept.surround(chosen.id, chosen.asked_at, facts, warnings),
         scratch=values["work"],
         in_force=policies.in_force,
     )
-
-
-def _prepare(
-    request: Request, values: dict[str, Any], directory: Path, note: Callable[[str], None]
-) -> dict[str, Any]:
-    """Makes the inputs that are needed; adds their folders to `values`, gives their digests."""
-    needed = {name for case in request.cases for name in case.benchmark.inputs}
-    given = {name: values.get(name, "") for name in GIVEN}
-    digests = {}
-    for made in request.suite.inputs:
-        if made.name in needed:
-            values[made.name], digests[made.name] = preparation.prepared(
-                made, request.size, given, directory, note
-            )
-    return digests
 
 
 def _nr_done(run: RunHere | Boots) -> int:

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedlab.bench import program
 from schedlab.bench.environment import KERNEL_OWN, Watch
 from schedlab.bench.plan import Plan, Tally, Turn
-from schedlab.bench.suite import Benchmark, Case, Command, Record, fill
+from schedlab.bench.program import Ended, run
+from schedlab.bench.suite import Case, Command, Record, fill
 from schedlab.digests import timestamp
 from schedlab.store.measurements import FAILED, OK, Campaign, Measurements, Repetition
 
@@ -66,12 +66,22 @@ class CampaignRun:
         return fill(turn.case.benchmark.command, {**self.values, **turn.case.values})
 
     def repetition(
-        self, turn: Turn, started_at: str, facts: Mapping[str, Any], value: float | None
+        self, turn: Turn, started_at: str, ended: Ended | None, facts: Mapping[str, Any]
     ) -> Repetition:
-        """A repetition that was made; `failure` of its `facts` is what went wrong, or None."""
-        failure, values = facts["failure"], dict(turn.case.values)
-        place = {"values": values, "block": turn.block, "boot_id": self.boot}
-        manifest = {"command": self.command(turn), **place, **facts}
+        """A repetition by how its program ended, None if it was not started, and what else is known
+        of it; `failure` of its `facts` is what went wrong before its value is looked for, or None.
+        """
+        benchmark, value, failure = turn.case.benchmark, None, facts["failure"]
+        manifest = {"command": self.command(turn), "values": dict(turn.case.values)}
+        manifest |= {"block": turn.block, "boot_id": self.boot}
+        if ended is not None:
+            manifest |= dataclasses.asdict(ended)
+            manifest |= {name: manifest[name][-KEPT_CHARACTERS:] for name in ("stdout", "stderr")}
+            ended_by = _by_json(benchmark.ended_by, ended.stdout) if benchmark.ended_by else None
+            manifest |= {} if ended_by is None else {"ended_by": str(ended_by)}
+            if failure is None:
+                value, failure = _value_of(benchmark.record, ended)
+        manifest |= {**facts, "failure": failure}
         return Repetition(
             case_digest=self.plan.digests[turn.case.name],
             case_name=turn.case.name,
@@ -79,8 +89,8 @@ class CampaignRun:
             slot=turn.slot,
             warm_up=turn.warm_up,
             status=OK if failure is None else FAILED,
-            value=value if failure is None else None,
-            unit=turn.case.benchmark.unit,
+            value=value,
+            unit=benchmark.unit,
             noisy=bool(manifest.get("noisy")),
             started_at=started_at,
             manifest=manifest,
@@ -178,20 +188,16 @@ class RunHere(CampaignRun):
             self.tell(f"error: {repetition.case_name} failed: {failure_text(repetition)}")
 
     def _measured(self, turn: Turn) -> Repetition:
-        benchmark = turn.case.benchmark
-        started_at, value, facts = timestamp(), None, {}
+        started_at, ended, facts = timestamp(), None, {}
         failure = self._aside("prepare", turn, facts)
         if failure is None:
             watch = Watch.begin()
-            ended = program.run(self.command(turn), benchmark.timeout_s, self.scratch)
+            ended = run(self.command(turn), turn.case.benchmark.timeout_s, self.scratch)
             after, disturbed = watch.end(ended.user_ns + ended.system_ns)
-            states = {"before": dict(watch.before.state), "after": dict(after.state)}
-            facts = facts_of(benchmark, ended) | states | disturbed
+            facts = {"before": dict(watch.before.state), "after": dict(after.state), **disturbed}
             failure = ended.failure or self._change_of_scheduler(turn.policy, facts)
-            if failure is None:
-                value, failure = value_of(benchmark.record, ended)
-        failure = self._aside("cleanup", turn, facts) or failure
-        return self.repetition(turn, started_at, {**facts, "failure": failure}, value)
+        facts["failure"] = self._aside("cleanup", turn, facts) or failure
+        return self.repetition(turn, started_at, ended, facts)
 
     def _change_of_scheduler(self, policy: str, facts: Mapping[str, Any]) -> str | None:
         """What is wrong if not one scheduler was in force all along, and the right one."""
@@ -209,7 +215,7 @@ class RunHere(CampaignRun):
         if command is None:
             return None
         command = fill(command, {**self.values, **turn.case.values})
-        ended = program.run(command, turn.case.benchmark.timeout_s, self.scratch)
+        ended = run(command, turn.case.benchmark.timeout_s, self.scratch)
         if ended.failure is None:
             return None
         facts["stderr"] = ended.stderr[-KEPT_CHARACTERS:]
@@ -222,16 +228,7 @@ def failure_text(repetition: Repetition) -> str:
     return "\n  ".join([repetition.manifest["failure"], *lines])
 
 
-def facts_of(benchmark: Benchmark, ended: program.Ended) -> dict[str, Any]:
-    """For a manifest: how a program ended, what it took, the end of what it wrote, and what ended
-    its search if it was one."""
-    facts = dataclasses.asdict(ended)
-    facts |= {name: facts[name][-KEPT_CHARACTERS:] for name in ("stdout", "stderr")}
-    ended_by = _by_json(benchmark.ended_by, ended.stdout) if benchmark.ended_by else None
-    return facts if ended_by is None else facts | {"ended_by": str(ended_by)}
-
-
-def value_of(record: Record, ended: program.Ended) -> tuple[float | None, str | None]:
+def _value_of(record: Record, ended: Ended) -> tuple[float | None, str | None]:
     """What a repetition gave, and what is wrong with it."""
     if record.how == "elapsed":
         return ended.wall_ns / 1e9, None

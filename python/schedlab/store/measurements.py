@@ -109,7 +109,7 @@ class Measurements:
         self._put(CAMPAIGNS, vars(campaign))
 
     def surround(
-        self, campaign: str, captured_at: str, facts: Mapping, warnings: list[list[str]]
+        self, campaign: str, captured_at: str, facts: Mapping, warnings: Sequence[Sequence[str]]
     ) -> int:
         """Keeps an environment; gives its number, which repetitions refer to."""
         row = {"campaign": campaign, "captured_at": captured_at, "facts": facts}
