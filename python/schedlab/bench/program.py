@@ -100,19 +100,16 @@ def run(command: Command, timeout_s: float, directory: Path) -> Ended:
         except OSError as error:
             watcher.kill()
             return _not_started(argv, error)
-        try:
-            # Somebody may have ended it.
-            with contextlib.suppress(BrokenPipeError):
-                # The session's leader leads its process group, too.
-                watcher.stdin.write(f"{process.pid}\n".encode())
-            return _wait(process, started_ns, timeout_s)
-        finally:
-            _kill_group(process.pid, signal.SIGKILL)
-            if process.returncode is None:
-                process.wait()
-            process.stdout.close()
-            process.stderr.close()
-            watcher.kill()
+        with process:
+            try:
+                # Somebody may have ended it.
+                with contextlib.suppress(BrokenPipeError):
+                    # The session's leader leads its process group, too.
+                    watcher.stdin.write(f"{process.pid}\n".encode())
+                return _wait(process, started_ns, timeout_s)
+            finally:
+                _kill_group(process.pid, signal.SIGKILL)
+                watcher.kill()
 
 
 def _started_watcher() -> subprocess.Popen:

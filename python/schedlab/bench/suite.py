@@ -1,14 +1,13 @@
 """Suites: files that say which programs are run to measure a machine, and what is recorded.
 
-A suite is read strictly: what it does not say in the right words is an error that names the file,
-the place, the value and a way out, because a misspelt key would otherwise change what is measured
-without a word. `cases` makes of a suite what is run: a benchmark with one value for each parameter.
+A suite is read strictly, as `values.Table` does. `cases` makes of a suite what is run: a benchmark
+with one value for each parameter.
 """
 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,21 @@ from schedlab.errors import BadValue, UnknownName
 from schedlab.values import Table
 
 SIZES = ("quick", "full")
-REPETITIONS = 10
-WARM_UP = 1
-TIMEOUT_S = 600
 REPETITIONS_MAX = 10_000
-TIMEOUT_S_MAX = 7 * 24 * 3600
 CASES_MAX = 1000
+# Keys with a number: default, smallest, largest, whether it must be whole.
+LIMITS = {
+    "repetitions": (10, 1, REPETITIONS_MAX, True),
+    "warm_up": (1, 0, REPETITIONS_MAX, True),
+    "timeout_s": (600, 0.01, 7 * 24 * 3600, False),
+}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # `{name}` is filled in; `${name}` is the shell's.
 PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z0-9][a-z0-9_-]*)\}")
 # What every command may use: the program schedlab-bench, a folder to work in, the CPUs.
 GIVEN = ("bench", "work", "nr_cpus")
+# The commands of a benchmark.
+COMMANDS = ("command", "prepare", "cleanup")
 
 Command = str | tuple[str, ...]
 """A text for the shell, or a program and its arguments."""
@@ -54,10 +57,10 @@ class Input:
     name: str
     command: Command
     files: tuple[str, ...]
-    description: str = ""
-    needs: tuple[str, ...] = ()
-    timeout_s: float = TIMEOUT_S
-    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    description: str
+    needs: tuple[str, ...]
+    timeout_s: float
+    sizes: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -71,19 +74,19 @@ class Benchmark:
     name: str
     command: Command
     unit: str
-    record: Record = Record("elapsed")
-    description: str = ""
-    prepare: Command | None = None
-    cleanup: Command | None = None
-    inputs: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    repetitions: int = REPETITIONS
-    warm_up: int = WARM_UP
-    timeout_s: float = TIMEOUT_S
-    higher_is_better: bool = False
-    ended_by: str = ""
-    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    sweep: Mapping[str, tuple] = field(default_factory=dict)
+    record: Record
+    description: str
+    prepare: Command | None
+    cleanup: Command | None
+    inputs: tuple[str, ...]
+    needs: tuple[str, ...]
+    repetitions: int
+    warm_up: int
+    timeout_s: float
+    higher_is_better: bool
+    ended_by: str
+    sizes: Mapping[str, Mapping[str, Any]]
+    sweep: Mapping[str, tuple]
 
 
 @dataclass(frozen=True)
@@ -121,13 +124,10 @@ class Case:
         people are no part of it.
         """
         benchmark = self.benchmark
-        same = ("command", "prepare", "cleanup", "unit")
-        measured = {name: getattr(benchmark, name) for name in same} | {
-            "record": [benchmark.record.how, benchmark.record.what],
-            "values": dict(self.values),
-            "inputs": {name: inputs[name] for name in benchmark.inputs},
-        }
-        return digest_of(measured)[:16]
+        measured = {key: getattr(benchmark, key) for key in ("unit", *COMMANDS)}
+        measured["record"] = [benchmark.record.how, benchmark.record.what]
+        measured["inputs"] = {name: inputs[name] for name in benchmark.inputs}
+        return digest_of({**measured, "values": dict(self.values)})[:16]
 
 
 def cases(suite: Suite, size: str) -> list[Case]:
@@ -173,11 +173,10 @@ def read(path: Path) -> Suite:
 def parse(name: str, table: Mapping[str, Any], place: str) -> Suite:
     """A suite from the table of its file; errors say `place`."""
     top = Table(table, place)
-    inputs = tuple(_input(each) for each in top.tables("input"))
+    inputs = tuple(map(_input, top.tables("input")))
     defaults = {key: top.number(key, *LIMITS[key]) for key in LIMITS}
-    benchmarks = tuple(
-        _benchmark(each, defaults, [one.name for one in inputs]) for each in top.tables("benchmark")
-    )
+    names = [one.name for one in inputs]
+    benchmarks = tuple(_benchmark(each, defaults, names) for each in top.tables("benchmark"))
     suite = Suite(name, top.text("title"), top.text("description", ""), inputs, benchmarks)
     top.refuse_others()
     if not benchmarks:
@@ -193,14 +192,6 @@ def parse(name: str, table: Mapping[str, Any], place: str) -> Suite:
             why = f"makes {nr_cases} cases, more than {CASES_MAX}"
             raise BadValue(place, "sweep", why, "sweep fewer values")
     return suite
-
-
-# Keys with a number: default, smallest, largest, whether it must be whole.
-LIMITS = {
-    "repetitions": (REPETITIONS, 1, REPETITIONS_MAX, True),
-    "warm_up": (WARM_UP, 0, REPETITIONS_MAX, True),
-    "timeout_s": (TIMEOUT_S, 0.01, TIMEOUT_S_MAX, False),
-}
 
 
 def _input(table: Table) -> Input:
@@ -245,7 +236,7 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
         if name not in inputs:
             raise UnknownName("input", name, inputs, f"in inputs of {table.place}")
     names = (*GIVEN, *made.inputs, *made.sweep)
-    _refuse_unknown_names(table, made, ("command", "prepare", "cleanup"), names)
+    _refuse_unknown_names(table, made, COMMANDS, names)
     return made
 
 
@@ -255,14 +246,10 @@ def _refuse_unknown_names(
     """A `{name}` must have a value in both sizes, or a typing error would be run."""
     for key, size in itertools.product(keys, SIZES):
         names = {*known, *made.sizes.get(size, {})}
-        for name in PLACEHOLDER.findall("\n".join(_parts(getattr(made, key) or ()))):
+        for name in PLACEHOLDER.findall(str(getattr(made, key))):
             if name not in names:
                 where = f"in {key} of {table.place}, size {size}"
                 raise UnknownName("placeholder", name, names, where)
-
-
-def _parts(command: Command | list) -> Sequence:
-    return (command,) if isinstance(command, str) else command
 
 
 def _name(table: Table) -> str:
@@ -277,10 +264,10 @@ def _command(table: Table, key: str, default: str | None = None) -> Command:
     """A text for the shell, or a list of a program and its arguments."""
     hint = 'write "a text for the shell", or ["program", "argument"]'
     command = table.get(key, (str, list), "a command", hint, default)
-    parts = _parts(command)
+    parts = [command] if isinstance(command, str) else command
     if not all(isinstance(part, str) for part in parts):
         table.refuse(key, command, "is not made of texts", hint)
-    if key in table.given and (not parts or not parts[0].strip()):
+    if key in table.given and not "".join(parts[:1]).strip():
         table.refuse(key, command, "is an empty command", hint)
     return command if isinstance(command, str) else tuple(command)
 
