@@ -27,7 +27,7 @@ from schedlab.bench.environment import Watch
 from schedlab.bench.guests import Guest
 from schedlab.bench.plan import Plan, Tally, Turn, in_turn
 from schedlab.bench.program import Ended
-from schedlab.bench.request import Request, last_series
+from schedlab.bench.request import BOOTS, BOOTS_UNTIL, Request, last_series
 from schedlab.bench.suite import GIVEN, Case
 from schedlab.bench.work import FAILURES_MAX, CampaignRun, failure_text
 from schedlab.digests import timestamp
@@ -81,7 +81,7 @@ def begin(
         of_boot = replace(plan, policies=one.definition["policies"])
         return Tally(of_boot, one.series, kept.repetitions(one.id)).is_complete
 
-    nr_boots = request.nr_boots
+    nr_boots = request.boots or (BOOTS if request.until is None else BOOTS_UNTIL)
     if request.again:
         # As many more as were asked for, once all that there are are complete.
         highest = [last_series(kept, lambda n, guest=guest: campaign(guest, n)) for guest in asked]
@@ -119,31 +119,20 @@ class Boots:
     _lost: Counter[Guest] = field(default_factory=Counter)
     _runs: dict[Place, "BootRun"] = field(default_factory=dict)
     _spent_s: list[float] = field(default_factory=list)
+    # No case is one of which nobody knows how long it takes: all are taken to be alike here.
+    untimed = ()
 
     def __post_init__(self) -> None:
         self.guests = list(dict.fromkeys(guest for guest, _ in self.campaigns))
         self.numbers = sorted({number for _, number in self.campaigns})
+        self.campaign = next(iter(self.campaigns.values()))
         for (guest, number), campaign in self.campaigns.items():
             # One run, and made whole: it is the boots that are looked at.
             plan = replace(self.plan, policies=[guest.policy], until=None)
             values = dict(zip(GIVEN, (PROGRAM, WORK, guest.platform.nr_cpus), strict=True))
             base = (plan, campaign, self.kept, str(uuid.uuid4()), values)
             self._runs[guest, number] = BootRun(*base, boots=self, guest=guest)
-
-    @property
-    def campaign(self) -> Campaign:
-        """One of them."""
-        return next(iter(self.campaigns.values()))
-
-    @property
-    def tallies(self) -> list[Tally]:
-        """Of each boot."""
-        return [run.tally for run in self._runs.values()]
-
-    @property
-    def untimed(self) -> list[str]:
-        """Cases of which nobody knows how long they take: all are taken to be alike here."""
-        return []
+        self.tallies = [run.tally for run in self._runs.values()]
 
     @property
     def is_complete(self) -> bool:

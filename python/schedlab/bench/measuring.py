@@ -118,12 +118,10 @@ def _begin(
         note(warning.text)
     facts["inputs"] = {}
     given = {name: values.get(name, "") for name in GIVEN}
-    needed = {name for case in request.cases for name in case.benchmark.inputs}
-    for made in request.suite.inputs:
-        if made.name in needed:
-            values[made.name], facts["inputs"][made.name] = preparation.prepared(
-                made, request.size, given, directory, note
-            )
+    for made in preparation.needed_inputs(request.suite, request.cases):
+        values[made.name], facts["inputs"][made.name] = preparation.prepared(
+            made, request.size, given, directory, note
+        )
     plan = request.plan(facts["inputs"])
     condition = environment.condition(facts)
 

@@ -1,6 +1,6 @@
 """What a campaign measures and in which order, and what of it is still to be made.
 
-All of it is pure: what remains follows from the plan and from what was made, so a campaign that
+What remains follows from the plan and from what was made, and from nothing else: so a campaign that
 was stopped goes on as one that never was.
 """
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlab.bench.suite import Case
-from schedlab.digests import digest_of
 from schedlab.store.measurements import FAILED, OK, Repetition
 
 
@@ -57,12 +56,6 @@ class Plan:
         }
 
 
-def identity(suite: str, plan: Plan, label: str, series: int, condition: Mapping[str, str]) -> str:
-    """A campaign's id: equal for equal questions asked under equal conditions."""
-    question = [suite, plan.definition, label, series, dict(condition)]
-    return digest_of(question)[:16]
-
-
 def in_turn(things: Sequence, place: str, number: int) -> list:
     """The order of a block, by its number from 1: random, and the other way around in each second.
 
@@ -91,9 +84,9 @@ class Tally:
 
     def counted(self, case: Case, policy: str) -> list[Repetition]:
         """The repetitions of a case that count, by their blocks."""
-        made = self._of(case, policy)
+        good = self._good(case, policy)
         blocks = map(str, range(1, self.last_block(case) + 1))
-        return [made[block] for block in blocks if block in made and made[block].status == OK]
+        return [good[block] for block in blocks if block in good]
 
     def last_block(self, case: Case) -> int:
         """The number of a case's last block: `repetitions`, and one more for each block that was
@@ -108,8 +101,8 @@ class Tally:
         disturbed = {
             int(repetition.slot)
             for policy in self.plan.policies
-            for repetition in self._of(case, policy).values()
-            if repetition.noisy and repetition.status == OK and not repetition.warm_up
+            for repetition in self._good(case, policy).values()
+            if repetition.noisy and not repetition.warm_up
         }
         for block in sorted(disturbed):
             # Only blocks that were to be made by then count.
@@ -127,11 +120,8 @@ class Tally:
         return stopping.settled(values, self.plan.until, self.last_block(case))
 
     def remaining(self, boot: str) -> Iterator[tuple[str, list[Turn]]]:
-        """Policy after policy and block after block, what is still to be made in this boot.
-
-        What is added meanwhile is heeded from the next policy on: a case may be done by then, and
-        a block that was disturbed be followed by one more.
-        """
+        """Block after block and policy after policy, what is still to be made in this boot; what is
+        added meanwhile is heeded from the next policy on."""
         block = 1
         while block <= max(map(self.last_block, self.plan.cases)):
             for policy in self._shuffled(self.plan.policies, "policies", block):
@@ -174,12 +164,15 @@ class Tally:
     @property
     def failed(self) -> list[Repetition]:
         """The last failure of each case that is not done, by policy."""
-        undone = (self._of(*pair).values() for pair in self.pairs() if not self.is_done(*pair))
-        failures = ([one for one in made if one.status == FAILED] for made in undone)
+        undone = [pair for pair in self.pairs() if not self.is_done(*pair)]
+        made = (self._made.get((self.plan.digests[case.name], of), {}) for case, of in undone)
+        failures = ([one for one in some.values() if one.status == FAILED] for some in made)
         return [of_case[-1] for of_case in failures if of_case]
 
-    def _of(self, case: Case, policy: str) -> Mapping[str, Repetition]:
-        return self._made.get((self.plan.digests[case.name], policy), {})
+    def _good(self, case: Case, policy: str) -> Mapping[str, Repetition]:
+        """Those that did not fail, by their slots."""
+        made = self._made.get((self.plan.digests[case.name], policy), {})
+        return {slot: one for slot, one in made.items() if one.status == OK}
 
     def _shuffled(self, things: Sequence, what: str, block: int) -> list:
         return in_turn(things, f"{self.plan.seed} {what} of {self.series}", block)
@@ -190,17 +183,14 @@ class Tally:
             case
             for case in self._shuffled(self.plan.cases, f"cases of {policy}", block)
             if block <= self.last_block(case)
-            and not self._is_filled(case, policy, str(block))
+            and str(block) not in self._good(case, policy)
             and not self.is_done(case, policy)
         ]
         for case in cases:
+            good = self._good(case, policy)
             for number in range(1, self.plan.warm_up[case.name] + 1):
                 slot = f"warm-up {number} of boot {boot}"
-                if not self._is_filled(case, policy, slot):
+                if slot not in good:
                     yield Turn(case, policy, slot, True, block)
         for case in cases:
             yield Turn(case, policy, str(block), False, block)
-
-    def _is_filled(self, case: Case, policy: str, slot: str) -> bool:
-        repetition = self._of(case, policy).get(slot)
-        return repetition is not None and repetition.status == OK

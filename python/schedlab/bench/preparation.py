@@ -18,7 +18,7 @@ from schedlab import catalogue, whole_file
 from schedlab.bench.environment import package_versions
 from schedlab.bench.program import run
 from schedlab.bench.suite import PLACEHOLDER, Case, Input, Suite, fill
-from schedlab.digests import canonical_json
+from schedlab.digests import canonical_json, digest_of
 from schedlab.errors import SchedlabError
 
 READY = "schedlab-ready.json"
@@ -57,8 +57,7 @@ def alone(directory: Path) -> Iterator[None]:
 def refuse_missing_packages(suite: Suite, cases: Sequence[Case]) -> list[str]:
     """The packages that these cases need; refuses if one is not installed, and says how to."""
     needed = {name: case.name for case in cases for name in case.benchmark.needs}
-    inputs = {name for case in cases for name in case.benchmark.inputs}
-    needed |= {n: made.name for made in suite.inputs if made.name in inputs for n in made.needs}
+    needed |= {name: made.name for made in needed_inputs(suite, cases) for name in made.needs}
     packages = sorted(needed)
     # Where this is no Debian, the commands themselves will tell what is not there.
     versions = package_versions(packages) if shutil.which("dpkg-query") else {}
@@ -70,6 +69,12 @@ def refuse_missing_packages(suite: Suite, cases: Sequence[Case]) -> list[str]:
             f"apt-get install {' '.join(missing)}; or leave these benchmarks out: --only",
         )
     return packages
+
+
+def needed_inputs(suite: Suite, cases: Sequence[Case]) -> list[Input]:
+    """The inputs that these cases need, in the order of the file."""
+    names = {name for case in cases for name in case.benchmark.inputs}
+    return [made for made in suite.inputs if made.name in names]
 
 
 def uses_program(suite: Suite, cases: Sequence[Case]) -> bool:
@@ -86,21 +91,26 @@ def prepared(
 
     Refuses an input whose files are no longer what they were.
     """
-    identity = canonical_json([made.command, made.files, made.sizes.get(size, {})])
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    parameters = made.sizes.get(size, {})
+    digest = digest_of([made.command, made.files, parameters])[:12]
     folder = directory / "inputs" / f"{made.name}-{digest}"
     ready = folder / READY
     if ready.is_file():
-        if sums := _kept_sums(made, ready):
-            _refuse_changed(made, folder, sums)
-            return folder, sums
+        if before := _kept_sums(made, ready):
+            for name, now in _sums(made, folder).items():
+                if now != before[name]:
+                    raise SchedlabError(
+                        f"input {made.name}: {folder / name} is no longer what was measured before",
+                        f"rm -r {folder}, and it is made again",
+                    )
+            return folder, before
         tell(f"{ready} is damaged: what it was written for is made anew")
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     tell(f"preparing {made.name} in {folder}, once, which may take minutes")
-    values = {**given, **made.sizes.get(size, {}), "work": folder}
-    ended = run(fill(made.command, values), made.timeout_s, folder)
+    command = fill(made.command, {**given, **parameters, "work": folder})
+    ended = run(command, made.timeout_s, folder)
     if ended.failure:
         lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-LINES_TOLD:]
         raise SchedlabError(
@@ -110,15 +120,6 @@ def prepared(
     sums = _sums(made, folder)
     whole_file.write(ready, canonical_json(sums))
     return folder, sums
-
-
-def _refuse_changed(made: Input, folder: Path, sums: Mapping[str, str]) -> None:
-    changed = [name for name, now in _sums(made, folder).items() if now != sums[name]]
-    if changed:
-        raise SchedlabError(
-            f"input {made.name}: {folder / changed[0]} is no longer what was measured before",
-            f"rm -r {folder}, and it is made again",
-        )
 
 
 def _kept_sums(made: Input, ready: Path) -> dict[str, str] | None:

@@ -10,9 +10,9 @@ from typing import Any
 from schedlab import catalogue
 from schedlab.bench import suite as suites
 from schedlab.bench.environment import KERNEL_OWN
-from schedlab.bench.plan import Plan, identity
+from schedlab.bench.plan import Plan
 from schedlab.bench.suite import REPETITIONS_MAX, SIZES, Case, Suite
-from schedlab.digests import timestamp
+from schedlab.digests import digest_of, timestamp
 from schedlab.errors import BadValue, SchedlabError, UnknownName
 from schedlab.kernel import platform
 from schedlab.store.measurements import Campaign, Measurements
@@ -78,17 +78,17 @@ class Request:
         if self.is_vm:
             refuse_duplicates("--kernel", list(self.kernels))
             platform.refuse_bad_cpus(self.cpus or CPUS)
+            if self.until is not None and self.again:
+                raise SchedlabError(
+                    "--again makes no other boots with --until-ci: all boots of a kernel are looked"
+                    " at together",
+                    "leave it out to go on; a smaller --until-ci or another --label begins anew",
+                )
         else:
             of_machines = {"kernel": self.kernels, "boots": self.boots, "cpus": self.cpus}
             for option, value in (of_machines | {"memory": self.memory_mib}).items():
                 if value:
                     raise SchedlabError(f"--{option} is for virtual machines", "add --on vm")
-        if self.is_vm and self.until is not None and self.again:
-            raise SchedlabError(
-                "--again makes no other boots with --until-ci: all boots of a kernel are looked at"
-                " together",
-                "leave it out to go on; a smaller --until-ci or another --label begins anew",
-            )
         # Wrong texts are errors before anything is looked up.
         _ = self.cases, self.policy_names, self.width
 
@@ -127,11 +127,6 @@ class Request:
             raise BadValue("--until-ci", self.until, why, hint)
         return number / 100
 
-    @property
-    def nr_boots(self) -> int:
-        """How often each kernel is booted, with `until` at most."""
-        return self.boots or (BOOTS if self.until is None else BOOTS_UNTIL)
-
     def plan(self, inputs: Mapping[str, Any]) -> Plan:
         """What a campaign measures, or in virtual machines a boot, with these digests of inputs."""
         cases = self.cases
@@ -150,9 +145,11 @@ class Request:
     def campaign(
         self, plan: Plan, series: int, condition: Mapping[str, str], command: str
     ) -> Campaign:
-        """The campaign with this number, whether the store has it or not."""
+        """The campaign with this number, whether the store has it or not; its id is equal for equal
+        questions asked under equal conditions."""
+        question = [self.suite.name, plan.definition, self.label, series, dict(condition)]
         return Campaign(
-            id=identity(self.suite.name, plan, self.label, series, condition),
+            id=digest_of(question)[:16],
             suite=self.suite.name,
             definition=plan.definition,
             label=self.label,

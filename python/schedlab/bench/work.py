@@ -177,18 +177,7 @@ class RunHere(CampaignRun):
 
     def _make(self, turn: Turn) -> None:
         self.begins(self.title(turn))
-        began_s = time.monotonic()
-        repetition = self._measured(turn)
-        self.commit(repetition)
-        place = (turn.case.name, turn.policy)
-        failed = repetition.status == FAILED
-        self._failures[place] = self._failures[place] + 1 if failed else 0
-        self._spent_s.setdefault(turn.case.name, []).append(time.monotonic() - began_s)
-        if failed:
-            self.tell(f"error: {repetition.case_name} failed: {failure_text(repetition)}")
-
-    def _measured(self, turn: Turn) -> Repetition:
-        started_at, ended, facts = timestamp(), None, {}
+        began_s, started_at, ended, facts = time.monotonic(), timestamp(), None, {}
         failure = self._aside("prepare", turn, facts)
         if failure is None:
             watch = Watch.begin()
@@ -197,7 +186,13 @@ class RunHere(CampaignRun):
             facts = {"before": dict(watch.before.state), "after": dict(after.state), **disturbed}
             failure = ended.failure or self._change_of_scheduler(turn.policy, facts)
         facts["failure"] = self._aside("cleanup", turn, facts) or failure
-        return self.repetition(turn, started_at, ended, facts)
+        repetition = self.repetition(turn, started_at, ended, facts)
+        self.commit(repetition)
+        place, has_failed = (turn.case.name, turn.policy), repetition.status == FAILED
+        self._failures[place] = self._failures[place] + 1 if has_failed else 0
+        self._spent_s.setdefault(turn.case.name, []).append(time.monotonic() - began_s)
+        if has_failed:
+            self.tell(f"error: {repetition.case_name} failed: {failure_text(repetition)}")
 
     def _change_of_scheduler(self, policy: str, facts: Mapping[str, Any]) -> str | None:
         """What is wrong if not one scheduler was in force all along, and the right one."""
@@ -232,8 +227,10 @@ def _value_of(record: Record, ended: Ended) -> tuple[float | None, str | None]:
     """What a repetition gave, and what is wrong with it."""
     if record.how == "elapsed":
         return ended.wall_ns / 1e9, None
-    find = _by_json if record.how == "json" else _by_regex
-    recorded = find(record.what, ended.stdout)
+    if record.how == "json":
+        recorded = _by_json(record.what, ended.stdout)
+    else:
+        recorded = next(reversed(re.findall(record.what, ended.stdout)), None)
     if recorded is None:
         return None, f"its output has no {record.what}"
     try:
@@ -256,7 +253,3 @@ def _by_json(path: str, output: str) -> Any:
             value = value.get(key) if isinstance(value, dict) else None
         return None if isinstance(value, bool) else value
     return None
-
-
-def _by_regex(pattern: str, output: str) -> str | None:
-    return next(reversed(re.findall(pattern, output)), None)
