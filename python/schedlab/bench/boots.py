@@ -3,9 +3,8 @@
 Two kernels are told apart by their boots: repetitions within one share its memory layout and all
 else that was settled when it was switched on. So each kernel, under each policy, is booted several
 times, in turn with the others and in an order that follows from the seed; and each of these boots
-is a campaign of its own, whose series is its number, in which the cases are repeated in blocks as
-on a real machine. A repetition is committed the moment the guest tells of it; a boot that broke off
-is made up for by another, which measures what is missing.
+is a campaign of its own, whose series is its number. A boot that broke off is made up for by
+another, which measures what is missing.
 
 With `--until-ci` a boot is one run. A case ends in all guests at once, when the last of them is
 known: were one guest booted on alone, what changes with time would look like what sets it apart.
@@ -62,8 +61,8 @@ def begin(
 ) -> "Boots":
     """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
 
-    `tell` is called with what is left out and why, `note` with what makes results worse. Raises
-    SchedlabError or NativeError if something is missing, or a kernel does not take a policy.
+    `tell` is called with what is left out and why, `note` with what makes results worse. Errors are
+    those of `guests.restricted` and `guests.found`.
     """
     request = guests.restricted(request, tell)
     program = programs.BENCH.find()
@@ -150,22 +149,18 @@ class Boots:
         """Boots whatever is not complete yet.
 
         Two boots of a guest that are lost in a row end the trials with it, and two failures in a
-        row those with a case in its later boots, until the command is given again. Raises
-        StoreError if a repetition cannot be kept; NativeError if a machine cannot be started.
+        row those with a case in it, until the command is given again. Raises StoreError if a
+        repetition cannot be kept, NativeError if a machine cannot be started.
         """
         # In the order in which they were named: what others are compared with is the first.
         for campaign in self.campaigns.values():
             self.kept.begin(campaign)
         for guest, number in order(self.guests, self.numbers, self.plan.seed):
-            given_up = self._given_up()
-            turns = self._turns(guest, number, given_up)
-            turns = [turn for turn in turns if (guest, turn.case.name) not in given_up]
-            if not turns:
-                continue
-            why = self._boot(guest, number, turns)
-            self._lost[guest] = self._lost[guest] + 1 if why else 0
-            if why:
-                self.tell(f"error: boot {number} of {guest.name}: {why}")
+            if turns := self._turns(guest, number, self._given_up()):
+                why = self._boot(guest, number, turns)
+                self._lost[guest] = self._lost[guest] + 1 if why else 0
+                if why:
+                    self.tell(f"error: boot {number} of {guest.name}: {why}")
 
     def start(self, guest: Guest, job: play.Job, limits: vm.Limits) -> vm.Boot:
         """Boots a guest with a job; two kernels are told apart by their boots, so none is kept."""
@@ -189,7 +184,9 @@ class Boots:
     ) -> list[Turn]:
         run = self._runs[guest, number]
         turns = run.tally.turns(run.boot)
-        cases = {turn.case.name: turn.case for turn in turns}
+        cases = {
+            turn.case.name: turn.case for turn in turns if (guest, turn.case.name) not in given_up
+        }
         wanted = {name for name in cases if not self._is_known(cases[name], number, given_up)}
         return [turn for turn in turns if turn.case.name in wanted]
 
@@ -282,7 +279,9 @@ class BootRun(CampaignRun):
             self.boots.begins(f"{place}: {self.title(turn)}")
             self._watch = Watch.begin(booted.pid)
         elif kind == "finished" and (turn := self._turn(record)):
-            self._open = self._repetition(turn, record)
+            ended, (_, disturbed) = ended_of(record), self._watch.end()
+            facts = {**disturbed, "failure": ended.failure}
+            self._open = self.repetition(turn, self._watch.started_at, ended, facts)
 
     def why_missing(self, booted: vm.Boot) -> str | None:
         """Why turns are missing now that the machine is gone; None if none is."""
@@ -302,15 +301,10 @@ class BootRun(CampaignRun):
     def _surround(self, texts: Mapping[str, str]) -> None:
         guest, campaign, host = self.guest, self.campaign, self.boots.host
         facts = guests.facts(guest, texts, campaign.condition, host) | {"boot_id": self.boot}
-        program = hashlib.sha256(self.boots.executables[PROGRAM]).hexdigest()
-        facts["tools"]["schedlab-bench"] = program[: guests.DIGITS]
+        digest = hashlib.sha256(self.boots.executables[PROGRAM]).hexdigest()
+        facts["tools"]["schedlab-bench"] = digest[: guests.DIGITS]
         warnings = guests.warnings(guest, host)
         self.surroundings = self.kept.surround(campaign.id, timestamp(), facts, warnings)
-
-    def _repetition(self, turn: Turn, record: Mapping[str, Any]) -> Repetition:
-        ended, (_, disturbed) = ended_of(record), self._watch.end()
-        facts = {**disturbed, "failure": ended.failure}
-        return self.repetition(turn, self._watch.started_at, ended, facts)
 
     def _close(self, ejection: str | None) -> None:
         """Commits the repetition that was made last, which an ejection makes a failed one."""

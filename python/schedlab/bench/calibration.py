@@ -22,6 +22,7 @@ from typing import Any
 from schedlab import catalogue, programs, user_file
 from schedlab.bench import environment
 from schedlab.errors import BadValue, SchedlabError
+from schedlab.kernel.sched_ext import read_text
 
 PROGRAM = programs.BENCH.name
 PROGRAM_HELP = "The native benchmarks.  [default: in the checkout, or on PATH]"
@@ -120,9 +121,7 @@ class Cpus:
 
 def lines_of(program: Path, *words: str, cpu: int | None = None) -> list[dict]:
     """What the native benchmarks print, each line read as JSON; kept on `cpu` if that is given.
-
-    Raises SchedlabError if they fail, say something else, or take longer than five minutes.
-    """
+    Raises SchedlabError if they fail, say something else, or take longer than five minutes."""
     command = [str(program), *words]
     done = programs.output(command, MEASURES_S_MAX, cpu=cpu)
     if done.returncode:
@@ -339,17 +338,28 @@ def read_cpus(root: Path = Path("/sys/devices/system/cpu")) -> Cpus:
     places = [
         _place(cpu) for cpu in folders if _number(cpu / "online", 1) and (cpu / "topology").is_dir()
     ]
+    nodes, sockets, caches, cores = (len({place[part] for place in places}) for part in range(4))
+    sockets = max(sockets, nodes)
+    caches = max(caches // sockets, 1)
+    topology = {
+        "numa_nodes": nodes,
+        "sockets": sockets,
+        "caches_per_socket": caches,
+        "cores_per_cache": max(cores // (sockets * caches), 1),
+        "threads_per_core": max(len(places) // max(cores, 1), 1),
+    }
+    nearest = "cache"
+    if len(places) > 1:
+        node, _, cache, core = (a == b for a, b in zip(*places[:2], strict=True))
+        nearest = "smt" if core else "cache" if cache else "node" if node else "remote"
     sizes = {level: _number(of / "size") for level, of in _caches(root / "cpu0").items()}
-    line_bytes = _number(root / "cpu0/cache/index0/coherency_line_size", 64)
+    line_bytes = _number(root / "cpu0/cache/index0/coherency_line_size") or 64
     cache_kib = sizes.get(2) or max(sizes.values(), default=1024)
-    return Cpus(_topology(places), _nearest(places), line_bytes or 64, cache_kib)
+    return Cpus(topology, nearest, line_bytes, cache_kib)
 
 
 def _number(path: Path, default: int = 0) -> int:
-    try:
-        digits = re.match(r"\d+", path.read_text("ascii"))
-    except OSError:
-        return default
+    digits = re.match(r"\d+", read_text(path) or "")
     return int(digits.group()) if digits else default
 
 
@@ -361,31 +371,10 @@ def _caches(cpu: Path) -> dict[int, Path]:
 def _place(cpu: Path) -> tuple:
     """Node, socket, last cache and core of a CPU: equal ones are the same."""
     caches = _caches(cpu)
-    shared = caches[max(caches)] / "shared_cpu_list" if caches else cpu / "shared_cpu_list"
     node = next((path.name for path in cpu.glob("node[0-9]*")), "node0")
     package = _number(cpu / "topology/physical_package_id")
-    cache = shared.read_text("ascii").strip() if shared.is_file() else str(package)
+    cache = read_text((caches[max(caches)] if caches else cpu) / "shared_cpu_list") or str(package)
     return node, package, cache, (package, _number(cpu / "topology/core_id"))
-
-
-def _topology(places: Sequence[tuple]) -> dict[str, int]:
-    nodes, sockets, caches, cores = (len({place[part] for place in places}) for part in range(4))
-    sockets = max(sockets, nodes)
-    caches = max(caches // sockets, 1)
-    return {
-        "numa_nodes": nodes,
-        "sockets": sockets,
-        "caches_per_socket": caches,
-        "cores_per_cache": max(cores // (sockets * caches), 1),
-        "threads_per_core": max(len(places) // max(cores, 1), 1),
-    }
-
-
-def _nearest(places: Sequence[tuple]) -> str:
-    if len(places) < 2:
-        return "cache"
-    same_node, _, same_cache, same_core = (a == b for a, b in zip(*places[:2], strict=True))
-    return "smt" if same_core else "cache" if same_cache else "node" if same_node else "remote"
 
 
 def ticks_a_second() -> tuple[int, str]:
@@ -394,17 +383,18 @@ def ticks_a_second() -> tuple[int, str]:
     return hz, f"HZ: {source}"
 
 
-def described() -> tuple[str, str]:
-    """What this machine is, and under what its costs were measured."""
-    machine = environment.machine()
+# ---- the file -----------------------------------------------------------------------------------
+
+
+def own_file(cpus: Cpus, costs: Mapping[str, Cost]) -> str:
+    """The file of this machine: what it is, and under what its costs were measured."""
+    machine, (hz, hz_source) = environment.machine(), ticks_a_second()
     cpu = machine["cpu_model"] or "CPUs of unknown make"
     virtual = ", in a virtual machine" if machine["virtual"] else ""
     what = f"{cpu}, {machine['nr_cpus']} CPUs{virtual}, Linux {platform.release()}"
     at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return what, f"own: `schedlab calibrate` on {at}, load {os.getloadavg()[0]:.1f}"
-
-
-# ---- the file -----------------------------------------------------------------------------------
+    source = f"own: `schedlab calibrate` on {at}, load {os.getloadavg()[0]:.1f}. {hz_source}"
+    return file_text(what, source, hz, cpus.topology, costs)
 
 
 def file_text(
@@ -437,12 +427,11 @@ def doubts(costs: Mapping[str, Cost]) -> list[str]:
     processes, threads = (costs[name].value for name in ("context_switch_ns", "thread_switch_ns"))
     if processes == 0 or threads == 0:
         return ["a switch costs nothing: hops were measured as shorter than their parts"]
-    if processes >= SWITCH_RATIO_MIN * threads:
-        return []
-    return [
-        f"a switch between processes costs {processes} ns, one between threads {threads} ns,"
-        " although it does all that the other does and more"
-    ]
+    costs_text = (
+        f"a switch between processes costs {processes} ns, one between threads {threads} ns"
+    )
+    is_doubtful = processes < SWITCH_RATIO_MIN * threads
+    return [f"{costs_text}, although it does all that the other does and more"] * is_doubtful
 
 
 def measured_without_doubt(program: Path, cpus: Cpus) -> Costs:

@@ -56,10 +56,8 @@ class Warned(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """Counters at one moment: differences of two tell what happened between them.
-
-    `busy_ns` is CPU time of everybody but hypervisors, `steal_ns` what they took; both of all CPUs.
-    """
+    """Counters at one moment: differences of two tell what happened between them. `busy_ns` is CPU
+    time of everybody but hypervisors, `steal_ns` what they took; both of all CPUs."""
 
     at_ns: int
     busy_ns: int | None
@@ -118,10 +116,8 @@ class Watch:
         return cls(timestamp(), _ours_ns(pid), Reading.now(), pid)
 
     def end(self, children_ns: int = 0) -> tuple[Reading, dict[str, Any]]:
-        """The counters now, and what others did since; see `disturbance`.
-
-        `children_ns` is the CPU time of processes of ours that ended meanwhile.
-        """
+        """The counters now, and what others did since, see `disturbance`; `children_ns` is the CPU
+        time of processes of ours that ended meanwhile."""
         after, ours_ns = Reading.now(), _ours_ns(self.pid)
         if ours_ns is None or self.ours_ns is None:
             unknown = "what others did is not known: QEMU was gone before it could be asked"
@@ -147,10 +143,8 @@ def _ours_ns(pid: int | None) -> int | None:
 
 
 def capture(packages: Sequence[str] = (), root: Path = ROOT) -> dict[str, Any]:
-    """Everything about this machine, its kernel and its programs; None where it is not told.
-
-    `packages` are Debian's, whose versions are recorded.
-    """
+    """Everything about this machine, its kernel and its programs, among them the versions of
+    Debian's `packages`; None where it is not told."""
     uname = os.uname()
     config = kernel_config(root)
     paths = sorted((root / CPU_FOLDER / "vulnerabilities").glob("*"))

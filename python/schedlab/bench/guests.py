@@ -71,7 +71,8 @@ class Guest:
 
 
 def restricted(request: Request, tell: Callable[[str], None]) -> Request:
-    """The same, without the benchmarks that no guest can run; these are told."""
+    """The same without the benchmarks that no guest can run, which are told; SchedlabError if none
+    is left."""
     reasons = {case.benchmark.name: _why_not(case.benchmark) for case in request.cases}
     left_out = ", ".join(f"{name} ({why})" for name, why in reasons.items() if why)
     able = [name for name, why in reasons.items() if why is None]
@@ -100,11 +101,9 @@ def _why_not(benchmark: Benchmark) -> str | None:
 
 
 def found(request: Request, tell: Callable[[str], None]) -> list[Guest]:
-    """Every kernel under every policy that it takes, at least one each; others are told.
-
-    Raises SchedlabError or NativeError if something is missing, two kernels are one, or a kernel
-    takes none of the policies.
-    """
+    """Every kernel under every policy that it takes, at least one each; others are told. Raises
+    SchedlabError or NativeError if something is missing, two kernels are one image, or nothing can
+    be measured in one."""
     platforms, names = _platforms(request), request.policy_names
     objects = {name: loading.object_of(name) for name in names if name != KERNEL_OWN}
     takers = {platform for platform in platforms if platform.kernel.sched_ext == "sound"}
@@ -144,8 +143,8 @@ def _platforms(request: Request) -> dict[Platform, int | None]:
         made = kernel_platform.platform_of(record, request.cpus or CPUS, deterministic=False)
         other = names.setdefault(made.kernel.sha256, made.kernel.name)
         if other != made.kernel.name:
-            why = f"kernels {other} and {made.kernel.name} are the same image"
-            raise SchedlabError(why, "leave out one")
+            both = f"kernels {other} and {made.kernel.name}"
+            raise SchedlabError(f"{both} are the same image", "leave out one")
         platforms[dataclasses.replace(made, memory_mib=memory_mib)] = record["hz"]
     return platforms
 
@@ -178,11 +177,8 @@ def condition(guest: Guest, host: Mapping[str, Any]) -> dict[str, str]:
 def facts(
     guest: Guest, texts: Mapping[str, str], where: Mapping[str, str], host: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The environment of one boot.
-
-    `texts` are the guest's files by their paths, `where` the campaign's condition, `host` this
-    machine by `environment.capture`.
-    """
+    """The environment of one boot: `texts` are the guest's files by their paths, `where` is the
+    campaign's condition, and `host` this machine by `environment.capture`."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         _plant(texts, root)

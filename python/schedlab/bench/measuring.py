@@ -1,6 +1,7 @@
 """Measures what is asked for, here or in virtual machines, and keeps every repetition."""
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,14 +63,13 @@ def measured(
     as_root: Sequence[str] = (),
     quiet: bool = False,
 ) -> Iterator[Measured]:
-    """Makes what the store does not have yet; inside, nobody else measures in the same folder.
+    """Makes what the store does not have yet; inside, nobody else measures in the same folder, so
+    that what is computed of it disturbs nobody.
 
-    So what is computed of it disturbs nobody. The store is made if it is not there. `command` asks
-    for the same on the command line and `as_root` is what sudo takes, both to be told. With `quiet`
-    standard error has failures only.
-
-    Raises SchedlabError or NativeError if something is missing or somebody measures already, and
-    KeyboardInterrupt once it is told how to go on.
+    `command` asks for the same on the command line and `as_root` is what sudo takes, both to be
+    told. With `quiet` standard error has failures only. Raises SchedlabError or NativeError if
+    something is missing or somebody measures already, KeyboardInterrupt once it is told how to go
+    on.
     """
     if request.policies is not None and not request.is_vm:
         loading.require_kernel(command=as_root)
@@ -107,18 +107,18 @@ def _begin(
     request: Request, kept: Measurements, directory: Path, command: str, note: Callable[[str], None]
 ) -> RunHere:
     """Looks at the machine, prepares what is needed, and finds the campaign to go on with."""
-    packages = preparation.refuse_missing_packages(request.suite, request.cases)
-    facts = environment.capture(packages)
+    suite, cases = request.suite, request.cases
+    facts = environment.capture(preparation.refuse_missing_packages(suite, cases))
     values: dict[str, Any] = {"nr_cpus": facts["machine"]["nr_cpus_usable"]}
-    if preparation.uses_program(request.suite, request.cases):
-        values["bench"] = programs.BENCH.find()
-        facts["tools"]["schedlab-bench"] = preparation.program_digest(values["bench"])
+    if preparation.uses_program(suite, cases):
+        values["bench"] = program = programs.BENCH.find()
+        facts["tools"]["schedlab-bench"] = hashlib.sha256(program.read_bytes()).hexdigest()[:12]
     warnings = environment.warnings(facts)
     for warning in warnings:
         note(warning.text)
     facts["inputs"] = {}
     given = {name: values.get(name, "") for name in GIVEN}
-    for made in preparation.needed_inputs(request.suite, request.cases):
+    for made in preparation.needed_inputs(suite, cases):
         values[made.name], facts["inputs"][made.name] = preparation.prepared(
             made, request.size, given, directory, note
         )

@@ -1,8 +1,7 @@
 """Policies that take turns at scheduling this machine while it is measured.
 
-Each is loaded by `schedlab load` in a process of its own, so that a policy which the kernel ejects
-ends one process and is seen, and the machine goes back to the kernel's own scheduler whatever
-happens to us.
+Each is loaded by `schedlab load` in a process of its own: so an ejection is seen, and the machine
+goes back to the kernel's own scheduler whatever happens to us.
 """
 
 import contextlib
@@ -33,10 +32,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextlib.contextmanager
 def in_force(policy: str, command: Sequence[str] = (sys.executable, "-m", "schedlab")) -> Iterator:
-    """The policy schedules this machine inside; "kernel" changes nothing.
-
-    Raises SchedlabError if it cannot be loaded, with what the loader says.
-    """
+    """The policy schedules this machine inside; "kernel" changes nothing. Raises SchedlabError with
+    what the loader says if it cannot be loaded."""
     if policy == KERNEL_OWN:
         yield
         return

@@ -87,10 +87,8 @@ def uses_program(suite: Suite, cases: Sequence[Case]) -> bool:
 def prepared(
     made: Input, size: str, given: Mapping[str, Any], directory: Path, tell: Callable[[str], None]
 ) -> tuple[Path, dict[str, str]]:
-    """An input's folder and the SHA-256 of its files; made if it is not there, or not finished.
-
-    Refuses an input whose files are no longer what they were.
-    """
+    """An input's folder and the SHA-256 of its files; made if it is not there, or not finished, and
+    refused if its files are no longer what they were."""
     parameters = made.sizes.get(size, {})
     digest = digest_of([made.command, made.files, parameters])[:12]
     folder = directory / "inputs" / f"{made.name}-{digest}"
@@ -149,8 +147,3 @@ def _sums(made: Input, folder: Path) -> dict[str, str]:
                 "`files` of the input names what its command makes",
             ) from error
     return sums
-
-
-def program_digest(program: Path) -> str:
-    """The first digits of the SHA-256 of a program: equal ones are the same program."""
-    return hashlib.sha256(program.read_bytes()).hexdigest()[:12]

@@ -41,9 +41,7 @@ BOUNDS = {
 @dataclass(frozen=True)
 class Request:
     """What is to be measured, how often and where; what is None has the default of the options.
-
-    Raises SchedlabError if one of these cannot be used, or two contradict each other.
-    """
+    Raises SchedlabError if one of these cannot be used, or two contradict each other."""
 
     suite: Suite
     size: str = SIZES[0]

@@ -102,10 +102,8 @@ class Suite:
 
 @dataclass(frozen=True)
 class Case:
-    """What is repeated: a benchmark with a value for each of its parameters.
-
-    `varied` are those of the values that tell the cases of a benchmark apart.
-    """
+    """What is repeated: a benchmark with a value for each of its parameters; `varied` are those
+    that tell the cases of a benchmark apart."""
 
     benchmark: Benchmark
     values: Mapping[str, Any]
@@ -118,11 +116,8 @@ class Case:
         return " ".join((self.benchmark.name, *varied))
 
     def digest(self, inputs: Mapping[str, Any]) -> str:
-        """What is measured, as one word: results with equal ones may be compared.
-
-        `inputs` are the digests of the files of each input. Repetitions, time limits and words for
-        people are no part of it.
-        """
+        """What is measured, as one word: results with equal ones may be compared. `inputs` are the
+        digests of the files of each input; how often and how long is no part of it."""
         benchmark = self.benchmark
         measured = {key: getattr(benchmark, key) for key in ("unit", *COMMANDS)}
         measured["record"] = [benchmark.record.how, benchmark.record.what]

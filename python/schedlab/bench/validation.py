@@ -173,10 +173,8 @@ def compared(
     repeat: int,
     tell: Callable[[str], None],
 ) -> list[DuelTimes]:
-    """`repeat` turns, each at the costs that `machines` tells of at its begin.
-
-    A first turn warms up and does not count.
-    """
+    """`repeat` turns, each at the costs that `machines` tells of at its begin, after a first one
+    that warms up and does not count."""
     order = random.Random(1)
     times = {duel.name: DuelTimes(duel.name) for duel in DUELS}
     for turn in range(repeat + 1):

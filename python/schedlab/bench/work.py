@@ -1,9 +1,8 @@
 """A campaign on its way, and how one is measured on this machine.
 
-A block holds every case under every policy once, in an order that follows from the seed: what else
-this machine does changes with time, and measured case by case that would look like a difference.
-Every repetition is committed the moment it ends, so a campaign goes on after a kill, a reboot or a
-panic with the repetition that was lost.
+What else a machine does changes with time, and measured case by case that would look like a
+difference: so a block holds every case under every policy once. A repetition is committed the
+moment it ends: so a campaign goes on after a kill, a reboot or a panic with the one that was lost.
 """
 
 import dataclasses
@@ -118,10 +117,8 @@ class RunHere(CampaignRun):
     _spent_s: dict[str, list[float]] = field(default_factory=dict)
 
     def measure(self) -> None:
-        """Makes every repetition that is not kept yet.
-
-        Raises StoreError if one cannot be kept, SchedlabError if a policy cannot be loaded.
-        """
+        """Makes every repetition that is not kept yet; raises StoreError if one cannot be kept,
+        SchedlabError if a policy cannot be loaded."""
         for policy, turns in self.tally.remaining(self.boot):
             if all(self._has_failed(turn.case, policy) for turn in turns):
                 continue

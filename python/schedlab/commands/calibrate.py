@@ -41,10 +41,7 @@ def calibrate_verb(name, output, program, costs_file, force) -> bool:
         place = str(costs_file)
         lines = calibration.json_lines(user_file.text(f"--costs {place}", costs_file), place)
         costs = calibration.taken_apart(calibration.Measurements(lines, place), cpus)
-    hz, hz_source = calibration.ticks_a_second()
-    description, source = calibration.described()
-    text = calibration.file_text(description, f"{source}. {hz_source}", hz, cpus.topology, costs)
-    path.write_text(text, "utf-8")
+    path.write_text(calibration.own_file(cpus, costs), "utf-8")
     # Read again at once: a file that cannot be is our mistake.
     machine = catalogue.load_machine(path)
     click.echo(f"wrote {path}: {machine.nr_cpus} CPUs, {machine.hz} ticks a second")
