@@ -22,7 +22,7 @@ from typing import Any
 
 from schedlab import programs
 from schedlab.bench import environment, guests
-from schedlab.bench.environment import Watch
+from schedlab.bench.environment import Reading
 from schedlab.bench.guests import Guest
 from schedlab.bench.plan import Plan, Tally, Turn, in_turn
 from schedlab.bench.program import Ended
@@ -246,7 +246,8 @@ class BootRun(CampaignRun):
     """What it is booted for."""
     nr_made: int = 0
     why: str = ""
-    _watch: Watch | None = None
+    # Its program began: when, and what was read then.
+    _begun: tuple[str, Reading] | None = None
     # Its program ended; whether the policy was in force till then is told by the next record.
     _open: Repetition | None = None
 
@@ -277,11 +278,11 @@ class BootRun(CampaignRun):
         elif kind == "started" and (turn := self._turn(record)):
             place = f"{self.guest.name}, boot {self.campaign.series}"
             self.boots.begins(f"{place}: {self.title(turn)}")
-            self._watch = Watch.begin(booted.pid)
+            self._begun = timestamp(), Reading.now(booted.pid)
         elif kind == "finished" and (turn := self._turn(record)):
-            ended, (_, disturbed) = ended_of(record), self._watch.end()
-            facts = {**disturbed, "failure": ended.failure}
-            self._open = self.repetition(turn, self._watch.started_at, ended, facts)
+            (started_at, before), ended = self._begun, ended_of(record)
+            facts = before.since()[1] | {"failure": ended.failure}
+            self._open = self.repetition(turn, started_at, ended, facts)
 
     def why_missing(self, booted: vm.Boot) -> str | None:
         """Why turns are missing now that the machine is gone; None if none is."""

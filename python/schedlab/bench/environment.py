@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schedlab import programs
-from schedlab.digests import timestamp
 from schedlab.errors import SchedlabError
 from schedlab.kernel.sched_ext import read_text, sched_ext
 
@@ -56,21 +55,39 @@ class Warned(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """Counters at one moment: differences of two tell what happened between them. `busy_ns` is CPU
-    time of everybody but hypervisors, `steal_ns` what they took; both of all CPUs."""
+    """Counters at one moment: differences of two tell what happened between them.
+
+    `busy_ns` is CPU time of everybody but hypervisors, `steal_ns` what they took, both of all CPUs.
+    `ours_ns` is that of this process and of `pid`, one of ours; None where that was gone already.
+    """
 
     at_ns: int
     busy_ns: int | None
     steal_ns: int | None
     throttled: int | None
     state: Mapping[str, Any]
+    ours_ns: int | None = None
+    pid: int | None = None
 
     @classmethod
-    def now(cls) -> Reading:
+    def now(cls, pid: int | None = None) -> Reading:
         """Reads everything, in a fraction of a millisecond."""
-        counters = (time.monotonic_ns(), *_cpu_time(), _throttle_count(ROOT))
+        # Next to each other: what is read for the rest takes CPU time, too.
+        at_ns, ours_ns, (busy_ns, steal_ns) = time.monotonic_ns(), _ours_ns(pid), _cpu_time()
         frequency_khz = _numbers(ROOT, "cpu*/cpufreq/scaling_cur_freq")
-        return cls(*counters, {**_state(ROOT), "frequency_khz": frequency_khz})
+        state = {**_state(ROOT), "frequency_khz": frequency_khz}
+        return cls(at_ns, busy_ns, steal_ns, _throttle_count(ROOT), state, ours_ns, pid)
+
+    def since(self, children_ns: int = 0) -> tuple[Reading, dict[str, Any]]:
+        """The counters now, and what others did since this moment, see `disturbance`; `children_ns`
+        is the CPU time of processes of ours that ended meanwhile."""
+        after = Reading.now(self.pid)
+        if after.ours_ns is None or self.ours_ns is None:
+            unknown = "what others did is not known: QEMU was gone before it could be asked"
+            nothing = dict.fromkeys(("foreign_ns", "steal_ns", "throttled"))
+            return after, {**nothing, "noisy": [unknown]}
+        own_ns = children_ns + after.ours_ns - self.ours_ns
+        return after, disturbance(self, after, own_ns, os.cpu_count() or 1)
 
 
 def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> dict[str, Any]:
@@ -95,37 +112,6 @@ def disturbance(before: Reading, after: Reading, own_ns: int, nr_cpus: int) -> d
     if (throttled or 0) > 0:
         noisy.append("the CPU was slowed down by heat")
     return {"foreign_ns": foreign_ns, "steal_ns": steal_ns, "throttled": throttled, "noisy": noisy}
-
-
-@dataclass(frozen=True)
-class Watch:
-    """A moment from which on this machine is watched, while something of ours runs on it.
-
-    `ours_ns` is the CPU time of this process, and of `pid` if that is one of ours too; None where
-    that was gone already.
-    """
-
-    started_at: str
-    ours_ns: int | None
-    before: Reading
-    pid: int | None = None
-
-    @classmethod
-    def begin(cls, pid: int | None = None) -> Watch:
-        """Watches from now on."""
-        return cls(timestamp(), _ours_ns(pid), Reading.now(), pid)
-
-    def end(self, children_ns: int = 0) -> tuple[Reading, dict[str, Any]]:
-        """The counters now, and what others did since, see `disturbance`; `children_ns` is the CPU
-        time of processes of ours that ended meanwhile."""
-        after, ours_ns = Reading.now(), _ours_ns(self.pid)
-        if ours_ns is None or self.ours_ns is None:
-            unknown = "what others did is not known: QEMU was gone before it could be asked"
-            return after, dict.fromkeys(("foreign_ns", "steal_ns", "throttled")) | {
-                "noisy": [unknown]
-            }
-        own_ns = children_ns + ours_ns - self.ours_ns
-        return after, disturbance(self.before, after, own_ns, os.cpu_count() or 1)
 
 
 def _ours_ns(pid: int | None) -> int | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedlab.bench.environment import KERNEL_OWN, Watch
+from schedlab.bench.environment import KERNEL_OWN, Reading
 from schedlab.bench.plan import Plan, Tally, Turn
 from schedlab.bench.program import Ended, run
 from schedlab.bench.suite import Case, Command, Record, fill
@@ -177,10 +177,10 @@ class RunHere(CampaignRun):
         began_s, started_at, ended, facts = time.monotonic(), timestamp(), None, {}
         failure = self._aside("prepare", turn, facts)
         if failure is None:
-            watch = Watch.begin()
+            before = Reading.now()
             ended = run(self.command(turn), turn.case.benchmark.timeout_s, self.scratch)
-            after, disturbed = watch.end(ended.user_ns + ended.system_ns)
-            facts = {"before": dict(watch.before.state), "after": dict(after.state), **disturbed}
+            after, disturbed = before.since(ended.user_ns + ended.system_ns)
+            facts = {"before": dict(before.state), "after": dict(after.state), **disturbed}
             failure = ended.failure or self._change_of_scheduler(turn.policy, facts)
         facts["failure"] = self._aside("cleanup", turn, facts) or failure
         repetition = self.repetition(turn, started_at, ended, facts)
