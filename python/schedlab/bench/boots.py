@@ -10,6 +10,9 @@ With `--until-ci` a boot is one run. A case ends in all guests at once, when the
 known: were one guest booted on alone, what changes with time would look like what sets it apart.
 """
 
+from __future__ import annotations
+
+import functools
 import hashlib
 import itertools
 import time
@@ -22,9 +25,8 @@ from typing import Any
 
 from schedlab import programs
 from schedlab.bench import environment, guests
-from schedlab.bench.environment import Reading
 from schedlab.bench.guests import Guest
-from schedlab.bench.plan import Plan, Tally, Turn, in_turn
+from schedlab.bench.plan import Plan, Turn, in_turn
 from schedlab.bench.program import Ended
 from schedlab.bench.request import BOOTS, BOOTS_UNTIL, Request, last_series
 from schedlab.bench.suite import GIVEN, Case
@@ -58,43 +60,36 @@ def begin(
     command: str,
     tell: Callable[[str], None],
     note: Callable[[str], None],
-) -> "Boots":
+) -> Boots:
     """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
 
     `tell` is called with what is left out and why, `note` with what makes results worse. Errors are
     those of `guests.restricted` and `guests.found`.
     """
     request = guests.restricted(request, tell)
-    program = programs.BENCH.find()
+    program = programs.BENCH.find().read_bytes()
     asked = guests.found(request, tell)
     host = environment.capture()
     for warning in guests.warnings(asked[0], host):
         note(warning.text)
+    executables = {"/init": programs.GUEST.find().read_bytes(), PROGRAM: program}
     plan = request.plan({})
 
     def campaign(guest: Guest, number: int) -> Campaign:
         of_policy = replace(plan, policies=[guest.policy])
         return request.campaign(of_policy, number, guests.condition(guest, host), command)
 
-    def is_complete(one: Campaign) -> bool:
-        of_boot = replace(plan, policies=one.definition["policies"])
-        return Tally(of_boot, one.series, kept.repetitions(one.id)).is_complete
+    def boots(nr_boots: int) -> Boots:
+        places = itertools.product(asked, range(1, nr_boots + 1))
+        return Boots(plan, {place: campaign(*place) for place in places}, kept, host, executables)
 
     nr_boots = request.boots or (BOOTS if request.until is None else BOOTS_UNTIL)
     if request.again:
         # As many more as were asked for, once all that there are are complete.
-        highest = [last_series(kept, lambda n, guest=guest: campaign(guest, n)) for guest in asked]
-        places = itertools.product(asked, range(1, max(nr_boots, *highest) + 1))
-        done = all(is_complete(campaign(*place)) for place in places)
-        nr_boots = max(nr_boots, *highest) + nr_boots * done
-    places = itertools.product(asked, range(1, nr_boots + 1))
-    return Boots(
-        plan=plan,
-        campaigns={place: campaign(*place) for place in places},
-        kept=kept,
-        host=host,
-        executables={"/init": programs.GUEST.find().read_bytes(), PROGRAM: program.read_bytes()},
-    )
+        series = [last_series(kept, functools.partial(campaign, guest)) for guest in asked]
+        highest = max(nr_boots, *series)
+        nr_boots = highest + nr_boots * boots(highest).is_complete
+    return boots(nr_boots)
 
 
 @dataclass
@@ -116,7 +111,7 @@ class Boots:
     failures: Counter[tuple[Guest, str]] = field(default_factory=Counter)
     """Of a case in a guest, in a row."""
     _lost: Counter[Guest] = field(default_factory=Counter)
-    _runs: dict[Place, "BootRun"] = field(default_factory=dict)
+    _runs: dict[Place, BootRun] = field(default_factory=dict)
     _spent_s: list[float] = field(default_factory=list)
     # No case is one of which nobody knows how long it takes: all are taken to be alike here.
     untimed = ()
@@ -247,7 +242,7 @@ class BootRun(CampaignRun):
     nr_made: int = 0
     why: str = ""
     # Its program began: when, and what was read then.
-    _begun: tuple[str, Reading] | None = None
+    _begun: tuple[str, environment.Reading] | None = None
     # Its program ended; whether the policy was in force till then is told by the next record.
     _open: Repetition | None = None
 
@@ -278,7 +273,7 @@ class BootRun(CampaignRun):
         elif kind == "started" and (turn := self._turn(record)):
             place = f"{self.guest.name}, boot {self.campaign.series}"
             self.boots.begins(f"{place}: {self.title(turn)}")
-            self._begun = timestamp(), Reading.now(booted.pid)
+            self._begun = timestamp(), environment.Reading.now(booted.pid)
         elif kind == "finished" and (turn := self._turn(record)):
             (started_at, before), ended = self._begun, ended_of(record)
             facts = before.since()[1] | {"failure": ended.failure}

@@ -1,8 +1,7 @@
 """`schedlab calibrate`: measures what this machine's kernel operations cost, and writes a machine.
 
 `schedlab-bench costs` measures; here sums are taken apart, CPUs are read from /sys, and what cannot
-be measured is taken over from machine `laptop` and says so. The file is one that the simulator
-reads, with how each cost was measured above it.
+be measured is taken over from machine `laptop` and says so.
 """
 
 from __future__ import annotations

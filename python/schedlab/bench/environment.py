@@ -162,11 +162,19 @@ def machine(root: Path = ROOT) -> dict[str, Any]:
     """What a machine is, whatever runs on it."""
     memory_kib = _match(r"^MemTotal:\s+(\d+) kB", root / "proc/meminfo")
     cpu_model = _match(r"^model name\s*:\s*(.+)$", root / "proc/cpuinfo")
+    own_id = read_text(root / "etc/machine-id")
+    nr_cpus, usable = os.cpu_count(), os.sched_getaffinity(0)
+    identity = f"schedlab {own_id} {cpu_model} {nr_cpus}"
+    if len(usable) < (nr_cpus or 1):
+        # Kept on some of its CPUs, as by taskset, it does the same work at another speed.
+        identity += f" on {sorted(usable)} only"
+    # Tells machines apart without telling who they are.
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     return {
-        "id": _machine_id(root, cpu_model),
+        "id": digest if own_id or cpu_model else None,
         "cpu_model": cpu_model,
-        "nr_cpus": os.cpu_count(),
-        "nr_cpus_usable": len(os.sched_getaffinity(0)),
+        "nr_cpus": nr_cpus,
+        "nr_cpus_usable": len(usable),
         "memory_kib": memory_kib and int(memory_kib),
         "smt": read_text(root / CPU_FOLDER / "smt/control"),
         "virtual": _virtual(root),
@@ -175,6 +183,12 @@ def machine(root: Path = ROOT) -> dict[str, Any]:
 
 def warnings(facts: Mapping[str, Any]) -> list[Warned]:
     """What of these facts makes measurements worse."""
+    load, nr_cpus, busy = facts["load"], facts["machine"]["nr_cpus"] or 1, None
+    waited_percent = (facts["pressure"] or {}).get("cpu")
+    if load is not None and load[0] > max(0.5, LOAD_PER_CPU_MAX * nr_cpus):
+        busy = f"load average {load[0]:.2f} on {nr_cpus} CPUs"
+    elif waited_percent is not None and waited_percent > PRESSURE_PERCENT_MAX:
+        busy = f"tasks waited for a CPU in {waited_percent:.0f} % of the last ten seconds"
     rows = (
         (
             facts["governor"] not in (None, "performance"),
@@ -182,7 +196,7 @@ def warnings(facts: Mapping[str, Any]) -> list[Warned]:
             "cpupower frequency-set --governor performance",
         ),
         (
-            busy := _busy(facts),
+            busy,
             f"this machine is busy: {busy}",
             "stop what else runs; repetitions that others disturbed are flagged noisy",
         ),
@@ -210,16 +224,6 @@ def warnings(facts: Mapping[str, Any]) -> list[Warned]:
         ),
     )
     return [Warned(what, to_do) for is_so, what, to_do in rows if is_so]
-
-
-def _busy(facts: Mapping[str, Any]) -> str | None:
-    load, nr_cpus = facts["load"], facts["machine"]["nr_cpus"] or 1
-    waited_percent = (facts["pressure"] or {}).get("cpu")
-    if load is not None and load[0] > max(0.5, LOAD_PER_CPU_MAX * nr_cpus):
-        return f"load average {load[0]:.2f} on {nr_cpus} CPUs"
-    if waited_percent is not None and waited_percent > PRESSURE_PERCENT_MAX:
-        return f"tasks waited for a CPU in {waited_percent:.0f} % of the last ten seconds"
-    return None
 
 
 def condition(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -339,19 +343,6 @@ def _cpu_time() -> tuple[int | None, int | None]:
     ns = 1_000_000_000 // TICKS_PER_S
     busy = sum(ticks[:3]) + sum(ticks[5:7])
     return busy * ns, ticks[7] * ns if len(ticks) > 7 else None
-
-
-def _machine_id(root: Path, cpu_model: str | None) -> str | None:
-    """Tells machines apart without telling who they are."""
-    text = read_text(root / "etc/machine-id")
-    if not text and not cpu_model:
-        return None
-    identity = f"{text} {cpu_model} {os.cpu_count()}"
-    usable = sorted(os.sched_getaffinity(0))
-    if len(usable) < (os.cpu_count() or 1):
-        # Kept on some of its CPUs, as by taskset, it does the same work at another speed.
-        identity += f" on {usable} only"
-    return hashlib.sha256(f"schedlab {identity}".encode()).hexdigest()[:12]
 
 
 def _virtual(root: Path) -> str | None:

@@ -5,11 +5,10 @@ a shell nor a package, only `schedlab-bench`. Its facts are those that `environm
 a real machine, so that tables and pages need not know the difference.
 """
 
-import dataclasses
 import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -85,7 +84,7 @@ def restricted(request: Request, tell: Callable[[str], None]) -> Request:
         )
     if left_out:
         tell(f"left out in a virtual machine: {left_out}")
-    return dataclasses.replace(request, only=able)
+    return replace(request, only=able)
 
 
 def _why_not(benchmark: Benchmark) -> str | None:
@@ -145,7 +144,7 @@ def _platforms(request: Request) -> dict[Platform, int | None]:
         if other != made.kernel.name:
             both = f"kernels {other} and {made.kernel.name}"
             raise SchedlabError(f"{both} are the same image", "leave out one")
-        platforms[dataclasses.replace(made, memory_mib=memory_mib)] = record["hz"]
+        platforms[replace(made, memory_mib=memory_mib)] = record["hz"]
     return platforms
 
 

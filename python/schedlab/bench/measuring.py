@@ -9,7 +9,6 @@ from typing import Any
 
 from schedlab import programs
 from schedlab.bench import boots, environment, policies, preparation
-from schedlab.bench.boots import Boots
 from schedlab.bench.plan import Tally
 from schedlab.bench.request import Request, last_series
 from schedlab.bench.suite import GIVEN
@@ -97,7 +96,7 @@ def measured(
         yield outcome
 
 
-def _show(run: RunHere | Boots, progress: Progress, doing: str) -> None:
+def _show(run: RunHere | boots.Boots, progress: Progress, doing: str) -> None:
     left = left_text(run.left_s(), is_whole=not run.untimed)
     # Disturbed repetitions are followed by more.
     progress.update(_nr_done(run), doing, left=left, total=_nr_planned(run))
@@ -148,15 +147,15 @@ def _begin(
     )
 
 
-def _nr_done(run: RunHere | Boots) -> int:
+def _nr_done(run: RunHere | boots.Boots) -> int:
     return sum(tally.nr_done for tally in run.tallies)
 
 
-def _nr_planned(run: RunHere | Boots) -> int:
+def _nr_planned(run: RunHere | boots.Boots) -> int:
     return sum(tally.nr_planned for tally in run.tallies)
 
 
-def _outcome(run: RunHere | Boots, request: Request, nr_before: int) -> Measured:
+def _outcome(run: RunHere | boots.Boots, request: Request, nr_before: int) -> Measured:
     widths = []
     if request.width is not None:
         # Statistics are loaded only now, because that takes a while.

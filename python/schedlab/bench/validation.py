@@ -1,12 +1,10 @@
 """`schedlab validate`: the same benchmarks for real on this machine and simulated, and the error.
 
-Real ones are `schedlab-bench`'s, under the kernel's own scheduler, EEVDF from Linux 6.6 on;
-simulated ones run policy `eevdf` on a calibrated machine. Parameters are the same on both sides;
-the one number that a real run lends to a simulated one is how long counting takes alone.
-
-A machine in a cloud changes its speed within minutes. So real and simulated runs are pairs: each
-turn measures the machine's costs, runs the benchmarks, and simulates them at these costs; what is
-compared is the median of the turns' ratios. With `--machine` the costs are those of its file.
+Real ones are `schedlab-bench`'s, under the kernel's own scheduler; simulated ones run policy
+`eevdf` on a calibrated machine. The one number that a real run lends to a simulated one is how long
+counting takes alone. A machine in a cloud changes its speed within minutes: so each turn measures
+the machine's costs, runs the benchmarks, and simulates them at these costs; what is compared is the
+median of the turns' ratios. With `--machine` the costs are those of its file.
 """
 
 from __future__ import annotations

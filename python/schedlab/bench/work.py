@@ -5,7 +5,6 @@ difference: so a block holds every case under every policy once. A repetition is
 moment it ends: so a campaign goes on after a kill, a reboot or a panic with the one that was lost.
 """
 
-import dataclasses
 import json
 import math
 import re
@@ -13,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ class CampaignRun:
         manifest = {"command": self.command(turn), "values": dict(turn.case.values)}
         manifest |= {"block": turn.block, "boot_id": self.boot}
         if ended is not None:
-            manifest |= dataclasses.asdict(ended)
+            manifest |= asdict(ended)
             manifest |= {name: manifest[name][-KEPT_CHARACTERS:] for name in ("stdout", "stderr")}
             ended_by = _by_json(benchmark.ended_by, ended.stdout) if benchmark.ended_by else None
             manifest |= {} if ended_by is None else {"ended_by": str(ended_by)}
