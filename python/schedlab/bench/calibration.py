@@ -79,10 +79,8 @@ class Measured:
     def comment(self) -> str:
         """A comment's line."""
         of = f"{self.of}: " if self.of else ""
-        return (
-            f"{of}median {self.median:.4g}, quartiles {self.low:.4g} to {self.high:.4g}"
-            f" of {self.count}: {self.how}"
-        )
+        spread = f"quartiles {self.low:.4g} to {self.high:.4g} of {self.count}"
+        return f"{of}median {self.median:.4g}, {spread}: {self.how}"
 
 
 @dataclass(frozen=True)
@@ -283,9 +281,9 @@ def fitting_switch_ns(hop_ns: float, known: Mapping[str, Cost]) -> int:
 
 def simulated_hop_ns(costs: Mapping[str, Cost], tasks: int = 2) -> float:
     """What a message from a task to the next in a ring takes on one CPU of these costs."""
-    machine = _loaded(file_text("for taking hops apart", "own", HZ_DEFAULT, {}, costs))
     rounds = 2 * HOPS // tasks
-    result = simulated(machine, "lat_ctx", {"n": str(tasks), "rounds": str(rounds)}, 1)
+    parameters = {"n": str(tasks), "rounds": str(rounds)}
+    result = simulated(_loaded(costs, HZ_DEFAULT, {}), "lat_ctx", parameters, 1)
     return result["makespan_ns"] / (tasks * rounds)
 
 
@@ -309,22 +307,20 @@ class Machines:
         """Of a file that `calibrate` wrote."""
         read = user_file.toml(f"machine file {path}", path)
         costs = {name: Cost(cost["value"], cost["source"]) for name, cost in read["costs"].items()}
-        one = file_text(read["description"], read["source"], read["hz"], {}, costs)
-        return cls(catalogue.load_machine(path), _loaded(one))
+        return cls(catalogue.load_machine(path), _loaded(costs, read["hz"], {}))
 
     @classmethod
     def measured(cls, program: Path) -> Machines:
         """Of this machine as it is now."""
         cpus, (hz, _) = read_cpus(), ticks_a_second()
         costs = measured_without_doubt(program, cpus)
-        texts = [file_text("this machine", "own", hz, at, costs) for at in (cpus.topology, {})]
-        return cls(*map(_loaded, texts))
+        return cls(_loaded(costs, hz, cpus.topology), _loaded(costs, hz, {}))
 
 
-def _loaded(text: str) -> Any:
+def _loaded(costs: Mapping[str, Cost], hz: int, topology: Mapping[str, int]) -> Any:
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "one_cpu.toml"
-        path.write_text(text, "utf-8")
+        path = Path(directory) / "machine.toml"
+        path.write_text(file_text("for simulations", "own", hz, topology, costs), "utf-8")
         return catalogue.load_machine(path)
 
 
@@ -426,11 +422,12 @@ def doubts(costs: Mapping[str, Cost]) -> list[str]:
     processes, threads = (costs[name].value for name in ("context_switch_ns", "thread_switch_ns"))
     if processes == 0 or threads == 0:
         return ["a switch costs nothing: hops were measured as shorter than their parts"]
-    costs_text = (
-        f"a switch between processes costs {processes} ns, one between threads {threads} ns"
-    )
-    is_doubtful = processes < SWITCH_RATIO_MIN * threads
-    return [f"{costs_text}, although it does all that the other does and more"] * is_doubtful
+    if processes >= SWITCH_RATIO_MIN * threads:
+        return []
+    return [
+        f"a switch between processes costs {processes} ns, one between threads {threads} ns,"
+        " although it does all that the other does and more"
+    ]
 
 
 def measured_without_doubt(program: Path, cpus: Cpus) -> Costs:
