@@ -155,8 +155,7 @@ def fill(command: Command, values: Mapping[str, Any]) -> Command:
     return filled(command) if isinstance(command, str) else tuple(map(filled, command))
 
 
-# ---------------------------------------------------------------------------------------------
-# Reading
+# ---- reading ------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> Suite:
@@ -230,8 +229,7 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
     for name in made.inputs:
         if name not in inputs:
             raise UnknownName("input", name, inputs, f"in inputs of {table.place}")
-    names = (*GIVEN, *made.inputs, *made.sweep)
-    _refuse_unknown_names(table, made, COMMANDS, names)
+    _refuse_unknown_names(table, made, COMMANDS, (*GIVEN, *made.inputs, *made.sweep))
     return made
 
 
@@ -303,14 +301,15 @@ def _sweep(table: Table) -> Mapping[str, tuple]:
     hint = 'write sweep.jobs = "1..5" or sweep.jobs = [1, 2, 4]'
     sweep = table.table("sweep", hint)
     swept = {name: sweep.values(name, hint) for name in sweep.given}
-    for name, value in ((name, value) for name, values in swept.items() for value in values):
-        _refuse_bad_parameter(sweep, name, value)
+    for name, values in swept.items():
+        _refuse_bad_parameter(sweep, name, *values)
     return swept
 
 
-def _refuse_bad_parameter(table: Table, name: str, value: Any) -> None:
+def _refuse_bad_parameter(table: Table, name: str, *values: Any) -> None:
     if not NAME.fullmatch(name) or name in GIVEN:
         why = "cannot name a parameter"
         raise BadValue(table.place, name, why, f"use a-z, 0-9, - and _, not {', '.join(GIVEN)}")
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        table.refuse(name, value, "is neither number nor text", "give one of these")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            table.refuse(name, value, "is neither number nor text", "give one of these")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue
 from schedlab.bench import calibration
-from schedlab.bench.calibration import PROGRAM
+from schedlab.bench.calibration import PROGRAM, Machines
 from schedlab.errors import SchedlabError
 
 if TYPE_CHECKING:
@@ -166,10 +166,7 @@ class Here:
 
 
 def compared(
-    here: Here,
-    machines: Callable[[], calibration.Machines],
-    repeat: int,
-    tell: Callable[[str], None],
+    here: Here, machines: Callable[[], Machines], repeat: int, tell: Callable[[str], None]
 ) -> list[DuelTimes]:
     """`repeat` turns, each at the costs that `machines` tells of at its begin, after a first one
     that warms up and does not count."""
