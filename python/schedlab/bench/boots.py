@@ -29,8 +29,8 @@ from schedlab.bench.guests import Guest
 from schedlab.bench.plan import Plan, Turn, in_turn
 from schedlab.bench.program import Ended
 from schedlab.bench.request import BOOTS, BOOTS_UNTIL, Request, last_series
-from schedlab.bench.suite import GIVEN, Case
-from schedlab.bench.work import FAILURES_MAX, CampaignRun, failure_text
+from schedlab.bench.suite import Case
+from schedlab.bench.work import FAILURES_MAX, CampaignRun
 from schedlab.digests import timestamp
 from schedlab.kernel import play, result, vm
 from schedlab.store.measurements import FAILED, Campaign, Measurements, Repetition
@@ -108,8 +108,7 @@ class Boots:
     tell: Callable[[str], None] = lambda text: None
     """Called with what went wrong, as the next with what is measured now."""
     begins: Callable[[str], None] = lambda text: None
-    failures: Counter[tuple[Guest, str]] = field(default_factory=Counter)
-    """Of a case in a guest, in a row."""
+    # In a row.
     _lost: Counter[Guest] = field(default_factory=Counter)
     _runs: dict[Place, BootRun] = field(default_factory=dict)
     _spent_s: list[float] = field(default_factory=list)
@@ -120,12 +119,14 @@ class Boots:
         self.guests = list(dict.fromkeys(guest for guest, _ in self.campaigns))
         self.numbers = sorted({number for _, number in self.campaigns})
         self.campaign = next(iter(self.campaigns.values()))
+        self._failures = {guest: Counter() for guest in self.guests}
         for (guest, number), campaign in self.campaigns.items():
             # One run, and made whole: it is the boots that are looked at.
             plan = replace(self.plan, policies=[guest.policy], until=None)
-            values = dict(zip(GIVEN, (PROGRAM, WORK, guest.platform.nr_cpus), strict=True))
+            values = {"bench": PROGRAM, "work": WORK, "nr_cpus": guest.platform.nr_cpus}
             base = (plan, campaign, self.kept, str(uuid.uuid4()), values)
-            self._runs[guest, number] = BootRun(*base, boots=self, guest=guest)
+            shared = {"failures": self._failures[guest], "tell": lambda text: self.tell(text)}
+            self._runs[guest, number] = BootRun(*base, boots=self, guest=guest, **shared)
         self.tallies = [run.tally for run in self._runs.values()]
 
     @property
@@ -170,9 +171,12 @@ class Boots:
                 yield name, self._medians(guest, case, self.numbers), len(self.numbers)
 
     def _given_up(self) -> set[tuple[Guest, str]]:
-        pairs = itertools.product(self.guests, (case.name for case in self.plan.cases))
-        failures = {(of, case): max(self.failures[of, case], self._lost[of]) for of, case in pairs}
-        return {pair for pair, nr_failed in failures.items() if nr_failed >= FAILURES_MAX}
+        return {
+            (guest, case.name)
+            for guest, case in itertools.product(self.guests, self.plan.cases)
+            if max(self._failures[guest][case.name, guest.policy], self._lost[guest])
+            >= FAILURES_MAX
+        }
 
     def _turns(
         self, guest: Guest, number: int, given_up: Collection[tuple[Guest, str]] = ()
@@ -310,15 +314,9 @@ class BootRun(CampaignRun):
         if ejection:
             manifest = {**repetition.manifest, "failure": ejection}
             repetition = replace(repetition, status=FAILED, value=None, manifest=manifest)
-        self.commit(repetition)
-        case, failures = (self.guest, repetition.case_name), self.boots.failures
-        failures[case] = failures[case] + 1 if repetition.status == FAILED else 0
+        self.commit(repetition, f" in boot {self.campaign.series} of {self.guest.name}")
         # What an ejection spoilt was not made.
         self.nr_made += ejection is None
-        if repetition.status == FAILED:
-            where = f"boot {self.campaign.series} of {self.guest.name}"
-            failure = f"{repetition.case_name} failed in {where}: {failure_text(repetition)}"
-            self.boots.tell(f"error: {failure}")
 
 
 def ended_of(record: Mapping[str, Any]) -> Ended:

@@ -11,7 +11,6 @@ from schedlab import programs
 from schedlab.bench import boots, environment, policies, preparation
 from schedlab.bench.plan import Tally
 from schedlab.bench.request import Request, last_series
-from schedlab.bench.suite import GIVEN
 from schedlab.bench.work import RunHere
 from schedlab.kernel import loading
 from schedlab.report.progress import Progress, left_text, measuring
@@ -27,7 +26,6 @@ class Measured:
     """It, or one of them."""
     nr_made: int
     nr_before: int
-    """How many the store had before."""
     nr_made_up: int
     """How many there are because others were disturbed."""
     is_complete: bool
@@ -116,10 +114,9 @@ def _begin(
     for warning in warnings:
         note(warning.text)
     facts["inputs"] = {}
-    given = {name: values.get(name, "") for name in GIVEN}
     for made in preparation.needed_inputs(suite, cases):
         values[made.name], facts["inputs"][made.name] = preparation.prepared(
-            made, request.size, given, directory, note
+            made, request.size, values, directory, note
         )
     plan = request.plan(facts["inputs"])
     condition = environment.condition(facts)

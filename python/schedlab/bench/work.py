@@ -45,6 +45,10 @@ class CampaignRun:
     """What fills the placeholders of commands, but for the parameters of cases."""
     surroundings: int = 0
     """The number of the environment in the store."""
+    tell: Callable[[str], None] = lambda text: None
+    """Called with what went wrong."""
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """In a row, by case and policy."""
     tally: Tally = field(init=False)
 
     def __post_init__(self) -> None:
@@ -94,10 +98,16 @@ class CampaignRun:
             manifest=manifest,
         )
 
-    def commit(self, repetition: Repetition) -> None:
-        """Keeps a repetition for good; raises StoreError if it cannot."""
+    def commit(self, repetition: Repetition, where: str = "") -> None:
+        """Keeps a repetition for good, and tells if it failed; raises StoreError if it cannot."""
         self.kept.add(self.campaign.id, self.surroundings, repetition)
         self.tally.add(repetition)
+        place, has_failed = (repetition.case_name, repetition.policy), repetition.status == FAILED
+        self.failures[place] = self.failures[place] + 1 if has_failed else 0
+        if has_failed:
+            lines = repetition.manifest.get("stderr", "").strip().splitlines()[-LINES_TOLD:]
+            why = "\n  ".join([repetition.manifest["failure"], *lines])
+            self.tell(f"error: {repetition.case_name} failed{where}: {why}")
 
 
 @dataclass
@@ -108,11 +118,8 @@ class RunHere(CampaignRun):
     """Where programs work."""
     in_force: Callable[[str], AbstractContextManager] = field(kw_only=True)
     """Gives a context in which a policy schedules this machine."""
-    tell: Callable[[str], None] = lambda text: None
-    """Called with what went wrong, as the next with what is measured now."""
     begins: Callable[[str], None] = lambda text: None
-    # In a row, by case and policy.
-    _failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Called with what is measured now."""
     _spent_s: dict[str, list[float]] = field(default_factory=dict)
 
     def measure(self) -> None:
@@ -169,7 +176,7 @@ class RunHere(CampaignRun):
         ]
 
     def _has_failed(self, case: Case, policy: str) -> bool:
-        return self._failures[case.name, policy] >= FAILURES_MAX
+        return self.failures[case.name, policy] >= FAILURES_MAX
 
     def _make(self, turn: Turn) -> None:
         self.begins(self.title(turn))
@@ -182,13 +189,8 @@ class RunHere(CampaignRun):
             facts = {"before": dict(before.state), "after": dict(after.state), **disturbed}
             failure = ended.failure or self._change_of_scheduler(turn.policy, facts)
         facts["failure"] = self._aside("cleanup", turn, facts) or failure
-        repetition = self.repetition(turn, started_at, ended, facts)
-        self.commit(repetition)
-        place, has_failed = (turn.case.name, turn.policy), repetition.status == FAILED
-        self._failures[place] = self._failures[place] + 1 if has_failed else 0
+        self.commit(self.repetition(turn, started_at, ended, facts))
         self._spent_s.setdefault(turn.case.name, []).append(time.monotonic() - began_s)
-        if has_failed:
-            self.tell(f"error: {repetition.case_name} failed: {failure_text(repetition)}")
 
     def _change_of_scheduler(self, policy: str, facts: Mapping[str, Any]) -> str | None:
         """What is wrong if not one scheduler was in force all along, and the right one."""
@@ -211,12 +213,6 @@ class RunHere(CampaignRun):
             return None
         facts["stderr"] = ended.stderr[-KEPT_CHARACTERS:]
         return f"its {what}: {ended.failure}"
-
-
-def failure_text(repetition: Repetition) -> str:
-    """What is to be known of a repetition that failed, with the last lines of its program."""
-    lines = repetition.manifest.get("stderr", "").strip().splitlines()[-LINES_TOLD:]
-    return "\n  ".join([repetition.manifest["failure"], *lines])
 
 
 def _value_of(record: Record, ended: Ended) -> tuple[float | None, str | None]:
