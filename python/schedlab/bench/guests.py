@@ -39,7 +39,6 @@ PATHS = (
     "/sys/kernel/sched_ext/state",
 )
 DIGITS = 12
-ACCELERATORS = {"kvm": "KVM", "tcg": "TCG"}
 TCG_WARNING = Warned(
     "QEMU translates what a guest executes (TCG): its times are those of no processor",
     "compare kernels of such machines with each other only; with KVM guests run on the processor",
@@ -182,7 +181,7 @@ def facts(
         root = Path(directory)
         _plant(texts, root)
         captured = environment.capture(root=root)
-    platform, how = guest.platform, ACCELERATORS[guest.platform.accelerator]
+    platform, how = guest.platform, guest.platform.accelerator.upper()
     release = texts.get("/proc/sys/kernel/osrelease", platform.kernel.release).strip()
     # What a program is told by calls was told of this machine: the guest's are put in its place.
     captured["machine"] |= {

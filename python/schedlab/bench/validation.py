@@ -129,55 +129,41 @@ def simulated(duel: Duel, machine: Any, alone_ns: int, seed: int) -> Run:
     return Run(result["makespan_ns"] / 1e9, busy_ns / 1e9)
 
 
-@dataclass(frozen=True)
-class Here:
-    """The machine that real runs are made on; `one` is the CPU of what is kept on one."""
-
-    program: Path
-    one: int
-
-    def run(self, duel: Duel, turn: int) -> Run:
-        """A real repetition. Raises SchedlabError if the program fails, or is another one."""
-        make = catalogue.find(catalogue.WORKLOADS, "make")
-        words = [word.format(make=make, seed=turn) for word in duel.native.split()]
-        lines = calibration.lines_of(self.program, *words, cpu=self.one if duel.one_cpu else None)
-        line = lines[0] if len(lines) == 1 and isinstance(lines[0], Mapping) else {}
-        times = [line.get(name) for name in ("wall_ns", "user_ns", "system_ns")]
-        if not all(isinstance(ns, int | float) and ns >= 0 for ns in times):
-            raise SchedlabError(
-                f"{self.program} {' '.join(words)} did not tell its times in one line",
-                f"is it {PROGRAM}, and of this version? `make {PROGRAM}` builds it",
-            )
-        wall_ns, user_ns, system_ns = times
-        return Run(wall_ns / 1e9, (user_ns + system_ns) / 1e9)
-
-    def turn(self, turn: int, order: random.Random) -> tuple[dict[str, Run], int]:
-        """All duels once, by name, and how long counting took alone beside them, ns of CPU."""
-        runs, alone_s = {}, []
-        for duel in order.sample(DUELS, len(DUELS)):
-            alone = [ALONE] * duel.native.startswith("counter")
-            for one in (*alone, duel, *alone):
-                run = self.run(one, turn)
-                if one is ALONE:
-                    alone_s.append(run.cpu_s)
-                else:
-                    runs[one.name] = run
-        return runs, round(1e9 * statistics.fmean(alone_s))
+def measured(duel: Duel, program: Path, turn: int) -> Run:
+    """A real repetition. Raises SchedlabError if the program fails, or is another one."""
+    make = catalogue.find(catalogue.WORKLOADS, "make")
+    words = [word.format(make=make, seed=turn) for word in duel.native.split()]
+    cpu = min(os.sched_getaffinity(0)) if duel.one_cpu else None
+    lines = calibration.lines_of(program, *words, cpu=cpu)
+    line = lines[0] if len(lines) == 1 and isinstance(lines[0], Mapping) else {}
+    times = [line.get(name) for name in ("wall_ns", "user_ns", "system_ns")]
+    if not all(isinstance(ns, int | float) and ns >= 0 for ns in times):
+        raise SchedlabError(
+            f"{program} {' '.join(words)} did not tell its times in one line",
+            f"is it {PROGRAM}, and of this version? `make {PROGRAM}` builds it",
+        )
+    wall_ns, user_ns, system_ns = times
+    return Run(wall_ns / 1e9, (user_ns + system_ns) / 1e9)
 
 
 def compared(
-    here: Here, machines: Callable[[], Machines], repeat: int, tell: Callable[[str], None]
+    program: Path, machines: Callable[[], Machines], repeat: int, tell: Callable[[str], None]
 ) -> list[DuelTimes]:
     """`repeat` turns, each at the costs that `machines` tells of at its begin, after a first one
     that warms up and does not count."""
     order = random.Random(1)
     times = {duel.name: DuelTimes(duel.name) for duel in DUELS}
     for turn in range(repeat + 1):
-        at = machines()
-        runs, alone_ns = here.turn(turn, order)
+        at, runs = machines(), {}
+        for duel in order.sample(DUELS, len(DUELS)):
+            # How long counting takes alone is measured right before and after it.
+            alone = [ALONE] * duel.native.startswith("counter")
+            for one in (*alone, duel, *alone):
+                runs.setdefault(one.name, []).append(measured(one, program, turn))
+        alone_ns = round(1e9 * statistics.fmean(run.cpu_s for run in runs[ALONE.name]))
         tell(f"turn {turn} of {repeat}, load {os.getloadavg()[0]:.1f}")
         for duel in DUELS if turn else ():
             machine = at.one_cpu if duel.one_cpu else at.whole
-            times[duel.name].measured.append(runs[duel.name])
+            times[duel.name].measured.extend(runs[duel.name])
             times[duel.name].simulated.append(simulated(duel, machine, alone_ns, turn))
     return list(times.values())

@@ -1,14 +1,14 @@
 """The verb `schedlab validate`: this machine beside its own simulation."""
 
-import os
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
 from schedlab import catalogue, programs
 from schedlab.bench import calibration
 from schedlab.bench.calibration import POLICY
-from schedlab.bench.validation import REPEAT_MIN, DuelTimes, Here, compared
+from schedlab.bench.validation import REPEAT_MIN, DuelTimes, compared
 from schedlab.commands import options
 from schedlab.report import tables
 from schedlab.shown import print_note
@@ -61,10 +61,8 @@ def validate_verb(machine, repeat, program, as_json) -> bool:
         known = calibration.Machines.of_file(catalogue.find(catalogue.MACHINES, machine))
         name = known.whole.name
     native = programs.BENCH.find(program)
-    here = Here(native, min(os.sched_getaffinity(0)))
-    times = compared(
-        here, lambda: known or calibration.Machines.measured(native), repeat, print_note
-    )
+    machines = (lambda: known) if known else partial(calibration.Machines.measured, native)
+    times = compared(native, machines, repeat, print_note)
     if as_json:
         rows = [one.as_json() for one in times]
         tables.print_json({"policy": POLICY, "machine": name, "benchmarks": rows})
