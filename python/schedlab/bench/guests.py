@@ -179,7 +179,13 @@ def facts(
     campaign's condition, and `host` this machine by `environment.capture`."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        _plant(texts, root)
+        for path, text in texts.items():
+            place = PurePosixPath(path)
+            # Of anything that was not asked for, nothing is written.
+            if ".." not in place.parts and any(place.is_relative_to(asked) for asked in PATHS):
+                to = root / place.relative_to("/")
+                to.parent.mkdir(parents=True, exist_ok=True)
+                to.write_text(text, encoding="utf-8")
         captured = environment.capture(root=root)
     platform, how = guest.platform, guest.platform.accelerator.upper()
     release = texts.get("/proc/sys/kernel/osrelease", platform.kernel.release).strip()
@@ -209,14 +215,3 @@ def warnings(guest: Guest, host: Mapping[str, Any]) -> list[Warned]:
     virtual = {"machine": {**host["machine"], "virtual": True}}
     is_translated = guest.platform.accelerator == "tcg"
     return environment.warnings({**host, **virtual}) + [TCG_WARNING] * is_translated
-
-
-def _plant(texts: Mapping[str, str], root: Path) -> None:
-    """Writes the guest's files below `root`; of anything that was not asked for, nothing."""
-    for path, text in texts.items():
-        place = PurePosixPath(path)
-        if ".." in place.parts or not any(place.is_relative_to(asked) for asked in PATHS):
-            continue
-        to = root / place.relative_to("/")
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(text, encoding="utf-8")
