@@ -558,9 +558,8 @@ def test_time_left_is_no_guess_for_what_was_never_timed(tmp_path, capsys, monkey
             campaign,
             kept_ones,
             "boot",
-            {},
+            {"work": tmp_path},
             number,
-            scratch=tmp_path,
             in_force=lambda _: nothing(),
         )
         run.begins = lambda title: seen.append((title, run.left_s(), run.untimed))

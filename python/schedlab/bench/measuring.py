@@ -139,7 +139,6 @@ def _begin(
         boot=facts["boot_id"] or "unknown",
         values=values,
         surroundings=kept.surround(chosen.id, chosen.asked_at, facts, warnings),
-        scratch=values["work"],
         in_force=policies.in_force,
     )
 

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from schedlab.bench.environment import KERNEL_OWN, Reading
@@ -114,8 +113,6 @@ class CampaignRun:
 class RunHere(CampaignRun):
     """A campaign on this machine."""
 
-    scratch: Path = field(kw_only=True)
-    """Where programs work."""
     in_force: Callable[[str], AbstractContextManager] = field(kw_only=True)
     """Gives a context in which a policy schedules this machine."""
     begins: Callable[[str], None] = lambda text: None
@@ -184,7 +181,7 @@ class RunHere(CampaignRun):
         failure = self._aside("prepare", turn, facts)
         if failure is None:
             before = Reading.now()
-            ended = run(self.command(turn), turn.case.benchmark.timeout_s, self.scratch)
+            ended = run(self.command(turn), turn.case.benchmark.timeout_s, self.values["work"])
             after, disturbed = before.since(ended.user_ns + ended.system_ns)
             facts = {"before": dict(before.state), "after": dict(after.state), **disturbed}
             failure = ended.failure or self._change_of_scheduler(turn.policy, facts)
@@ -208,7 +205,7 @@ class RunHere(CampaignRun):
         if command is None:
             return None
         command = fill(command, {**self.values, **turn.case.values})
-        ended = run(command, turn.case.benchmark.timeout_s, self.scratch)
+        ended = run(command, turn.case.benchmark.timeout_s, self.values["work"])
         if ended.failure is None:
             return None
         facts["stderr"] = ended.stderr[-KEPT_CHARACTERS:]
