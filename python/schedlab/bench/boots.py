@@ -33,6 +33,7 @@ from schedlab.bench.suite import Case
 from schedlab.bench.work import FAILURES_MAX, CampaignRun
 from schedlab.digests import timestamp
 from schedlab.kernel import play, result, vm
+from schedlab.report.progress import Progress
 from schedlab.store.measurements import FAILED, Campaign, Measurements, Repetition
 
 # Where a guest has what a command may use.
@@ -54,24 +55,15 @@ def order(several: Sequence[Guest], numbers: Sequence[int], seed: int) -> list[P
     return [(one, number) for number in numbers for one in in_turn(several, f"{seed} boot", number)]
 
 
-def begin(
-    request: Request,
-    kept: Measurements,
-    command: str,
-    tell: Callable[[str], None],
-    note: Callable[[str], None],
-) -> Boots:
-    """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already.
-
-    `tell` is called with what is left out and why, `note` with what makes results worse. Errors are
-    those of `guests.restricted` and `guests.found`.
-    """
-    request = guests.restricted(request, tell)
+def begin(request: Request, kept: Measurements, command: str, notes: Progress) -> Boots:
+    """Finds kernels, QEMU, programs and policies, and what of the campaigns is there already; tells
+    what is left out, and what makes results worse. Errors are those of `guests`."""
+    request = guests.restricted(request, notes.tell)
     program = programs.BENCH.find().read_bytes()
-    asked = guests.found(request, tell)
+    asked = guests.found(request, notes.tell)
     host = environment.capture()
     for warning in guests.warnings(asked[0], host):
-        note(warning.text)
+        notes.note(warning.text)
     executables = {"/init": programs.GUEST.find().read_bytes(), PROGRAM: program}
     plan = request.plan({})
 

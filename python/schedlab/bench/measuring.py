@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,9 +76,9 @@ def measured(
         with Store(store) as opened:
             kept = Measurements(opened)
             if request.is_vm:
-                run = boots.begin(request, kept, command, notes.tell, notes.note)
+                run = boots.begin(request, kept, command, notes)
             else:
-                run = _begin(request, kept, directory, command, notes.note)
+                run = _begin(request, kept, directory, command, notes)
             nr_before = _nr_done(run)
             try:
                 with measuring(_nr_planned(run), quiet) as progress:
@@ -101,7 +101,7 @@ def _show(run: RunHere | boots.Boots, progress: Progress, doing: str) -> None:
 
 
 def _begin(
-    request: Request, kept: Measurements, directory: Path, command: str, note: Callable[[str], None]
+    request: Request, kept: Measurements, directory: Path, command: str, notes: Progress
 ) -> RunHere:
     """Looks at the machine, prepares what is needed, and finds the campaign to go on with."""
     suite, cases = request.suite, request.cases
@@ -112,11 +112,11 @@ def _begin(
         facts["tools"]["schedlab-bench"] = hashlib.sha256(program.read_bytes()).hexdigest()[:12]
     warnings = environment.warnings(facts)
     for warning in warnings:
-        note(warning.text)
+        notes.note(warning.text)
     facts["inputs"] = {}
     for made in preparation.needed_inputs(suite, cases):
         values[made.name], facts["inputs"][made.name] = preparation.prepared(
-            made, request.size, values, directory, note
+            made, request.size, values, directory, notes.note
         )
     plan = request.plan(facts["inputs"])
     condition = environment.condition(facts)
