@@ -199,7 +199,7 @@ def _input(table: Table) -> Input:
         sizes=_sizes(table),
     )
     table.refuse_others()
-    _refuse_unknown_names(table, made, ("command",), GIVEN)
+    _refuse_unknown_names(table, made, GIVEN)
     return made
 
 
@@ -229,17 +229,15 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
     for name in made.inputs:
         if name not in inputs:
             raise UnknownName("input", name, inputs, f"in inputs of {table.place}")
-    _refuse_unknown_names(table, made, COMMANDS, (*GIVEN, *made.inputs, *made.sweep))
+    _refuse_unknown_names(table, made, (*GIVEN, *made.inputs, *made.sweep))
     return made
 
 
-def _refuse_unknown_names(
-    table: Table, made: Input | Benchmark, keys: Sequence[str], known: Sequence[str]
-) -> None:
+def _refuse_unknown_names(table: Table, made: Input | Benchmark, known: Sequence[str]) -> None:
     """A `{name}` must have a value in both sizes, or a typing error would be run."""
-    for key, size in itertools.product(keys, SIZES):
+    for key, size in itertools.product(COMMANDS, SIZES):
         names = {*known, *made.sizes.get(size, {})}
-        for name in PLACEHOLDER.findall(str(getattr(made, key))):
+        for name in PLACEHOLDER.findall(str(getattr(made, key, ""))):
             if name not in names:
                 where = f"in {key} of {table.place}, size {size}"
                 raise UnknownName("placeholder", name, names, where)
