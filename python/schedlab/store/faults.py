@@ -5,8 +5,6 @@ A run is sealed when it is kept: a digest over all of its row. A row whose seal 
 whose JSON is damaged, is an error that names it; the other rows stay as they are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -4,10 +4,7 @@ A heat is committed the moment it ends: a race that is stopped goes on where it 
 raced again takes the place of the old one.
 """
 
-from __future__ import annotations
-
-import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -39,23 +36,21 @@ class Heats:
 
     def add(self, key: str, heat: StoredHeat) -> None:
         """Commits a heat; an older one with the same key is forgotten."""
-        with self.store.transaction() as database:
-            HEATS.put(database, HEATS.encoded({"key": key, **vars(heat)}), ALWAYS)
+        self.store.put(HEATS, {"key": key, **vars(heat)}, ALWAYS)
 
     def find(self, key: str) -> StoredHeat | None:
         """The heat with this key, if there is one."""
-        rows = self.store.select(HEATS, "WHERE key = ?", key)
-        return self._heat(rows[0]) if rows else None
+        return next(self._heats("WHERE key = ?", key), None)
 
     def all(self) -> list[StoredHeat]:
         """Every heat, in the order of their times."""
-        return [self._heat(row) for row in self.store.select(HEATS, "ORDER BY raced_at")]
+        return list(self._heats("ORDER BY raced_at"))
 
-    def _heat(self, row: sqlite3.Row) -> StoredHeat:
+    def _heats(self, rest: str, *values: str) -> Iterator[StoredHeat]:
         again = "restore a copy, or race again with --again"
-        name = f"heat {row['key']}"
-        values = HEATS.decoded(self.store.path, row, name, again)
-        heat = StoredHeat(values["raced_at"], values["load"], values["result"])
-        if not {"spec", "rows"} <= heat.result.keys():
-            raise faults.damaged(self.store.path, name, "its result has no rows", again)
-        return heat
+        for row in self.store.select(HEATS, rest, *values):
+            name = f"heat {row['key']}"
+            kept = HEATS.decoded(self.store.path, row, name, again)
+            if not {"spec", "rows"} <= kept["result"].keys():
+                raise faults.damaged(self.store.path, name, "its result has no rows", again)
+            yield StoredHeat(kept["raced_at"], kept["load"], kept["result"])

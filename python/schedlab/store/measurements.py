@@ -5,17 +5,14 @@ once for each time that a campaign was started or went on), and `repetitions`. A
 is unique, so that a campaign that is killed goes on where it was, and nothing is kept twice.
 """
 
-from __future__ import annotations
-
 import re
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
 from schedlab.errors import DamagedRow, shortened
 from schedlab.store import faults
-from schedlab.store.rows import NEVER, Table
+from schedlab.store.rows import Table
 from schedlab.store.runs import Store
 
 OK = "ok"
@@ -106,19 +103,19 @@ class Measurements:
 
     def begin(self, campaign: Campaign) -> None:
         """Notes a campaign; again is no error."""
-        self._put(CAMPAIGNS, vars(campaign))
+        self.store.put(CAMPAIGNS, vars(campaign))
 
     def surround(
         self, campaign: str, captured_at: str, facts: Mapping, warnings: Sequence[Sequence[str]]
     ) -> int:
         """Keeps an environment; gives its number, which repetitions refer to."""
         row = {"campaign": campaign, "captured_at": captured_at, "facts": facts}
-        return self._put(SURROUNDINGS, row | {"warnings": warnings})
+        return self.store.put(SURROUNDINGS, row | {"warnings": warnings})
 
     def add(self, campaign: str, surroundings: int, repetition: Repetition) -> None:
         """Commits a repetition. One that failed is replaced; one that did not stays for ever."""
         row = {**vars(repetition), "campaign": campaign, "surroundings": surroundings}
-        self._put(REPETITIONS, row, FAILED_BEFORE)
+        self.store.put(REPETITIONS, row, FAILED_BEFORE)
 
     def campaigns(self) -> list[Campaign]:
         """All of them, the latest last."""
@@ -133,13 +130,8 @@ class Measurements:
         return self._records(Surroundings, SURROUNDINGS, "WHERE campaign = ? ORDER BY id", campaign)
 
     def measured_in(self, campaign: str) -> list[tuple[Repetition, Surroundings]]:
-        """Each repetition of a campaign, with the environment that it was made in.
-
-        Raises
-        ------
-        DamagedRow
-            If the store no longer has one of these.
-        """
+        """Each repetition of a campaign, and the environment that it was made in; DamagedRow if the
+        store no longer has that."""
         around = {one.number: one for one in self.surroundings(campaign)}
         repetitions = self.repetitions(campaign)
         for one in repetitions:
@@ -153,20 +145,14 @@ class Measurements:
                 )
         return [(one, around[one.surroundings]) for one in repetitions]
 
-    def _put(self, table: Table, row: Mapping[str, Any], gives_way: str = NEVER) -> int:
-        with self.store.transaction() as database:
-            return table.put(database, table.encoded(row), gives_way)
-
     def _records(self, kind: type, table: Table, rest: str, *values: str) -> list:
-        return [self._record(kind, table, row) for row in self.store.select(table, rest, *values)]
-
-    def _record(self, kind: type, table: Table, row: sqlite3.Row) -> Any:
-        path, name = self.store.path, f"{table.name} {row['id']}"
-        where = f"{table.name} WHERE id = '{row['id']}'"
-        hint = f'restore a copy, or forget it: sqlite3 {path} "DELETE FROM {where}"'
-        values = table.decoded(path, row, name, hint)
-        if table is REPETITIONS and not values["warm_up"] and not SLOT.fullmatch(values["slot"]):
-            slot = shortened(repr(values["slot"]))
-            raise faults.damaged(path, name, f"its slot {slot} is no number of a block", hint)
-        values["number"] = values["id"]
-        return kind(**{field.name: values[field.name] for field in fields(kind)})
+        path, records = self.store.path, []
+        for row in self.store.select(table, rest, *values):
+            name, where = f"{table.name} {row['id']}", f"{table.name} WHERE id = '{row['id']}'"
+            hint = f'restore a copy, or forget it: sqlite3 {path} "DELETE FROM {where}"'
+            kept = {**table.decoded(path, row, name, hint), "number": row["id"]}
+            if table is REPETITIONS and not kept["warm_up"] and not SLOT.fullmatch(kept["slot"]):
+                slot = shortened(repr(kept["slot"]))
+                raise faults.damaged(path, name, f"its slot {slot} is no number of a block", hint)
+            records.append(kind(**{field.name: kept[field.name] for field in fields(kind)}))
+        return records

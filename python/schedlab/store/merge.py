@@ -5,8 +5,6 @@ simulations of the same thing both must have found the same; a measurement that 
 stays as it is. A store is taken over whole or not at all.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,7 +36,6 @@ def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, T
         _refuse_mismatch(database, store.path, other, sound)
         taken = _runs(database, sound)
         if source.has(HEATS):
-            database.execute(HEATS.create)
             # As when it is raced again.
             taken["heats"] = HEATS.take(database, "excluded.raced_at > mine.raced_at")
         if source.has(CAMPAIGNS):
@@ -81,8 +78,6 @@ def _runs(database: sqlite3.Connection, sound: str) -> dict[str, Taken]:
 
 def _measurements(database: sqlite3.Connection) -> dict[str, Taken]:
     """Benchmarks of machines, with the surroundings that they were measured in."""
-    for table in (CAMPAIGNS, SURROUNDINGS, REPETITIONS):
-        database.execute(table.create)
     taken = {"campaigns": CAMPAIGNS.take(database)}
     known = f"SELECT 1 FROM main.surroundings AS here WHERE {_same('theirs', SAME_SURROUNDINGS)}"
     SURROUNDINGS.take(database, rest=f"WHERE NOT EXISTS ({known})")

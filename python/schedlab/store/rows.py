@@ -5,8 +5,6 @@ rows, reads them and takes them over from another store follows from that. A fie
 number or truth is JSON.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +22,6 @@ SQL_TYPES = {
     bool: "INTEGER NOT NULL",
     float | None: "REAL",
 }
-JSON = "TEXT NOT NULL"
 # When a row gives way to a new one of the same key.
 ALWAYS, NEVER = "TRUE", "FALSE"
 
@@ -60,13 +57,15 @@ class Table:
         # The SQL that makes each column, by its name.
         self.definitions = {}
         for column, kind in columns.items():
-            sql = kind if isinstance(kind, str) else SQL_TYPES.get(kind, JSON)
+            sql = kind if isinstance(kind, str) else SQL_TYPES.get(kind, "TEXT NOT NULL")
             default = f" DEFAULT '{self.since[column]}'" if column in self.since else ""
             self.definitions[column] = f"{column} {sql}{default}"
             if kind is bool:
                 self._truths.append(column)
             elif kind not in SQL_TYPES and not isinstance(kind, str):
-                self._json[column] = _json(kind)
+                # What JSON of this type is when it is read.
+                origin = kind if isinstance(kind, UnionType) else get_origin(kind)
+                self._json[column] = origin or kind
         key = f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({', '.join(unique)})"
         number = ["id INTEGER PRIMARY KEY"] * numbered
         parts = [*number, *self.definitions.values(), *[key] * bool(unique)]
@@ -100,22 +99,19 @@ class Table:
         rest: str = "",
         instead: Mapping[str, str] | None = None,
     ) -> Taken:
-        """Takes over the rows of the store that is attached as `there`.
+        """Takes over the rows of the store that is attached as `there`, and makes the table first.
 
         `gives_way` is as in `put`. `rest` follows `FROM there.TABLE AS theirs`: joins, and a
         condition. `instead` has the SQL of columns that have another value here.
         """
+        database.execute(self.create)
         known = {row["name"] for row in database.execute(f"PRAGMA there.table_info({self.name})")}
+        values = {}
         for name in self.columns:
             if name not in known and name not in self.since:
-                raise StoreError(
-                    f"table {self.name} of the other store has no column {name}",
-                    "restore a copy of that store",
-                )
-        values = {
-            name: f"theirs.{name}" if name in known else f"'{self.since[name]}'"
-            for name in self.columns
-        }
+                message = f"table {self.name} of the other store has no column {name}"
+                raise StoreError(message, "restore a copy of that store")
+            values[name] = f"theirs.{name}" if name in known else f"'{self.since[name]}'"
         selected = ", ".join((values | dict(instead or {})).values())
         rows = f"SELECT {selected} FROM there.{self.name} AS theirs {rest} ORDER BY theirs.rowid"
         new = database.execute(self._insert(rows, gives_way)).rowcount
@@ -144,8 +140,3 @@ class Table:
         new = ", ".join(f"{name} = excluded.{name}" for name in self.columns)
         key = ", ".join(self.unique)
         return f"INSERT {into} ON CONFLICT ({key}) DO UPDATE SET {new} WHERE {gives_way}"
-
-
-def _json(kind: Any) -> type | UnionType:
-    """What JSON of a field's type is when it is read."""
-    return kind if isinstance(kind, UnionType) else get_origin(kind) or kind

@@ -10,22 +10,20 @@ runs, and a run of an edited policy takes the place of the old one without delet
 `measurements` add tables of their own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from schedlab import user_file
 from schedlab.digests import canonical_json
 from schedlab.errors import DamagedRow, DigestMismatch, StoreError
 from schedlab.store import faults
-from schedlab.store.rows import ALWAYS, Table
+from schedlab.store.rows import ALWAYS, NEVER, Table
 
 DEFAULT_PATH = Path("schedlab.db")
 # "schd" in ASCII: tells our files from other programs' SQLite files.
@@ -149,8 +147,9 @@ def measured_on(records: Sequence[RunRecord]) -> dict[str, list[str]]:
     return {platform: list(policies) for platform, policies in found.items()}
 
 
-class Store(contextlib.AbstractContextManager):
-    """A results file, open for one thread; made if it is not there, unless `read_only`.
+class Store(contextlib.ExitStack):
+    """A results file, open for one thread until it is closed; made if it is not there, unless
+    `read_only`. What is added is on the disk at once.
 
     Opening and every method raise StoreError if the file is missing, not a store, not writable,
     full, or locked by another program for longer than `faults.BUSY_TIMEOUT_S`; and DamagedRow
@@ -158,28 +157,20 @@ class Store(contextlib.AbstractContextManager):
     """
 
     def __init__(self, path: str | Path, read_only: bool = False):
+        super().__init__()
         self.path = Path(path)
         self.is_read_only = read_only
         self._refuse_wrong_path()
-        self._opened = contextlib.ExitStack()
         try:
             with faults.named_errors(self.path):
                 self.uri = f"{self.path.absolute().as_uri()}?mode=rwc"
                 if read_only:
-                    self.uri = faults.uri_to_read(self.path, self._opened)
-                database = contextlib.closing(faults.connect(self.uri))
-                self._database = self._opened.enter_context(database)
+                    self.uri = faults.uri_to_read(self.path, self)
+                self._database = self.enter_context(contextlib.closing(faults.connect(self.uri)))
                 self._prepare()
         except StoreError:
             self.close()
             raise
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the file; everything added is on the disk already."""
-        self._opened.close()
 
     def add(self, *records: RunRecord) -> None:
         """Commits finished repetitions, and their places in their experiments, at once.
@@ -188,19 +179,27 @@ class Store(contextlib.AbstractContextManager):
         no digest: it is kept to be seen, and replaced when the run is tried again. Where the same
         run is there with another digest, nothing is added, and DigestMismatch raised.
         """
-        with self.transaction():
+        with self.transaction() as database:
             for record in records:
                 self._refuse_mismatch(record)
                 row = {**record.manifest, **vars(record), "result_digest": record.digest}
-                row = RUNS.encoded(row)
-                row["seal"] = faults.seal(list(row.values()))
-                RUNS.put(self._database, row, "mine.result_digest = ''")
-                self._note_place(record)
+                run = RUNS.encoded(row)
+                run["seal"] = faults.seal(list(run.values()))
+                RUNS.put(database, run, "mine.result_digest = ''")
+                if row.get("experiment") is not None:
+                    row["run"] = self._row(record.key, "id")["id"]
+                    # In the order in which they were varied.
+                    row["varied"] = json.dumps(record.varied)
+                    PLACES.put(database, PLACES.encoded(row), ALWAYS)
+
+    def put(self, table: Table, row: Mapping[str, Any], gives_way: str = NEVER) -> int:
+        """Commits a row; see `Table.put`."""
+        with self.transaction() as database:
+            return table.put(database, table.encoded(row), gives_way)
 
     def add_experiment(self, experiment: StoredExperiment) -> None:
         """Notes that an experiment is asked, before its runs are added; again is no error."""
-        with self.transaction():
-            EXPERIMENTS.put(self._database, EXPERIMENTS.encoded(vars(experiment)), ALWAYS)
+        self.put(EXPERIMENTS, vars(experiment), ALWAYS)
 
     def find(self, key: RunKey) -> RunRecord | None:
         """The finished run with this key; None if it was never done, or its process died."""
@@ -210,8 +209,14 @@ class Store(contextlib.AbstractContextManager):
     def experiments(self) -> list[StoredExperiment]:
         """Every experiment asked of this store, the latest last. One whose definition is damaged
         has an empty one: its runs are there all the same."""
-        rows = self.select(EXPERIMENTS, "ORDER BY asked_at, rowid")
-        return [StoredExperiment(**self._asked(row)) for row in rows]
+        found = []
+        for row in self.select(EXPERIMENTS, "ORDER BY asked_at, rowid"):
+            try:
+                values = EXPERIMENTS.decoded(self.path, row, "")
+            except DamagedRow:
+                values = {**dict(row), "definition": {}}
+            found.append(StoredExperiment(*(values.get(name, "") for name in EXPERIMENTS.columns)))
+        return found
 
     def runs(self, experiment: str | None = None) -> list[RunRecord]:
         """The runs that fill an experiment's places now, or every run of the store once.
@@ -220,16 +225,12 @@ class Store(contextlib.AbstractContextManager):
         experiment it is in, and the policy's name if it is in none.
         """
         columns = "runs.*, place.policy AS label, ifnull(place.varied, '{}') AS varied, experiment"
-        if experiment is None:
-            latest = "SELECT *, max(rowid) FROM experiment_runs GROUP BY run"
-            places = f"LEFT JOIN ({latest}) AS place ON place.run = runs.id ORDER BY runs.id"
-            values = ()
-        else:
-            places = (
-                "JOIN experiment_runs AS place ON place.run = runs.id"
-                " WHERE place.experiment = ? ORDER BY place.rowid"
-            )
-            values = (experiment,)
+        latest = "SELECT *, max(rowid) FROM experiment_runs GROUP BY run"
+        places = f"LEFT JOIN ({latest}) AS place ON place.run = runs.id ORDER BY runs.id"
+        if experiment is not None:
+            where = "place.experiment = ? ORDER BY place.rowid"
+            places = f"JOIN experiment_runs AS place ON place.run = runs.id WHERE {where}"
+        values = () if experiment is None else (experiment,)
         with faults.named_errors(self.path):
             rows = self._database.execute(f"SELECT {columns} FROM runs {places}", values)
             return [self._record(row) for row in rows]
@@ -255,14 +256,9 @@ class Store(contextlib.AbstractContextManager):
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All that is done to the database inside is committed together, or not at all."""
-        with faults.named_errors(self.path):
+        with faults.named_errors(self.path), self._database:
             self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-                self._database.execute("COMMIT")
-            finally:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
+            yield self._database
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """What a query finds."""
@@ -281,7 +277,7 @@ class Store(contextlib.AbstractContextManager):
         return bool(self.rows(query, table.name))
 
     @contextlib.contextmanager
-    def attached(self, other: Store) -> Iterator[None]:
+    def attached(self, other: "Store") -> Iterator[None]:
         """Another store, only to be read, as `there` in statements of a transaction."""
         with faults.named_errors(self.path):
             self._database.execute("ATTACH ? AS there", (other.uri,))
@@ -293,50 +289,44 @@ class Store(contextlib.AbstractContextManager):
 
     def _refuse_wrong_path(self) -> None:
         wrong = user_file.what_it_is(self.path)
-        if wrong is not None and not wrong.endswith(user_file.MISSING):
-            raise StoreError(f"store {self.path} {wrong}", "name a file in a directory")
-        if wrong is not None and self.is_read_only:
-            hint = "`schedlab compare` makes one: see --store"
+        is_missing = wrong is not None and wrong.endswith(user_file.MISSING)
+        if wrong is not None and (self.is_read_only or not is_missing):
+            made = "`schedlab compare` makes one: see --store"
+            hint = made if is_missing else "name a file in a directory"
             raise StoreError(f"store {self.path} {wrong}", hint)
         folder = self.path.absolute().parent
         if not folder.is_dir():
             raise StoreError(f"store {self.path}: there is no directory {folder}", "make it first")
 
     def _prepare(self) -> None:
-        """Checks that the file is ours, or makes it so if it is new."""
+        """Checks that the file is ours, or makes it so if it is new or of an older format."""
         self._database.row_factory = sqlite3.Row
-        application, version, tables = self._kind_of_file()
-        if application == 0 and tables == 0 and not self.is_read_only:
-            self._create()
-        elif application != APPLICATION_ID:
+        # All of one moment: another process may be making the same store, which must be seen
+        # without tables or with all.
+        query = (
+            "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version"
+            " FROM pragma_application_id, pragma_user_version"
+        )
+        nr_tables, application, version = self._database.execute(query).fetchone()
+        is_new = application == 0 and nr_tables == 0 and not self.is_read_only
+        if application != APPLICATION_ID and not is_new:
             raise StoreError(
                 f"{self.path} is not a schedlab store, but some other SQLite file",
                 "name another file with --store",
             )
-        elif not 1 <= version <= SCHEMA_VERSION:
+        if not 1 <= version <= SCHEMA_VERSION and not is_new:
             raise StoreError(
                 f"store {self.path} has format {version}; this schedlab reads {SCHEMA_VERSION}",
                 "use the schedlab that made it, or start a new store with --store",
             )
-        elif version < SCHEMA_VERSION and not self.is_read_only:
+        if self.is_read_only:
+            return
+        if is_new or version < SCHEMA_VERSION:
             self._bring_up_to_date()
-        if not self.is_read_only:
-            self._write_ahead()
+        self._write_ahead()
         # A run is worth seconds to hours, a sync milliseconds: FULL makes a commit survive
         # even a power cut, which NORMAL does not in WAL mode.
         self._database.execute("PRAGMA synchronous = FULL")
-
-    def _kind_of_file(self) -> tuple[int, int, int]:
-        """The application, the format and the number of tables, all of one moment.
-
-        Another process may be making the same store: it must be seen without tables, or with all.
-        """
-        self._database.execute("BEGIN")
-        try:
-            tables = self._database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-            return self._pragma("application_id"), self._pragma("user_version"), tables
-        finally:
-            self._database.execute("ROLLBACK")
 
     def _write_ahead(self) -> None:
         """Lets a report be made from the store while a sweep writes to it.
@@ -354,24 +344,17 @@ class Store(contextlib.AbstractContextManager):
                     raise
             time.sleep(AGAIN_S)
 
-    def _create(self) -> None:
-        # A sweep started at the same moment may be faster: it makes the same.
+    def _bring_up_to_date(self) -> None:
+        """Adds what a new file or an older format lacks; runs that are there stay without a seal.
+        A sweep started at the same moment may be faster: it makes the same."""
         with self.transaction() as database:
             for table in (RUNS, EXPERIMENTS, PLACES):
                 database.execute(table.create)
-            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def _bring_up_to_date(self) -> None:
-        """From an older format. What it lacks is added; runs that it has stay without a seal."""
-        with self.transaction() as database:
             known = {row["name"] for row in database.execute("PRAGMA table_info(runs)")}
             for column in RUNS.since.keys() - known:
                 database.execute(f"ALTER TABLE runs ADD COLUMN {RUNS.definitions[column]}")
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def _pragma(self, name: str) -> int:
-        return self._database.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _row(self, key: RunKey, columns: str) -> sqlite3.Row | None:
         where = " AND ".join(f"{field} = ?" for field in RunKey._fields)
@@ -392,54 +375,25 @@ class Store(contextlib.AbstractContextManager):
             " --store",
         )
 
-    def _note_place(self, record: RunRecord) -> None:
-        experiment = record.manifest.get("experiment")
-        if experiment is not None:
-            place = {
-                **vars(record),
-                "experiment": experiment,
-                # In the order in which they were varied.
-                "varied": json.dumps(record.varied),
-                "run": self._row(record.key, "id")["id"],
-            }
-            PLACES.put(self._database, PLACES.encoded(place), ALWAYS)
-
-    def _asked(self, row: sqlite3.Row) -> dict:
-        """An experiment; its definition is empty where it is damaged."""
-        try:
-            values = EXPERIMENTS.decoded(self.path, row, "")
-        except DamagedRow:
-            values = {**dict(row), "definition": {}}
-        return {name: values.get(name, "") for name in EXPERIMENTS.columns}
-
     def _record(self, row: sqlite3.Row) -> RunRecord:
         """The run of a row, if that is what was kept. Rows of older formats have no seal."""
         label = row["label"] or row["policy_name"]
-        name = (
-            f"run {row['id']} ({label} with {row['workload']} on {row['machine']},"
-            f" seed {row['seed']})"
-        )
+        what = f"{label} with {row['workload']} on {row['machine']}, seed {row['seed']}"
+        name = f"run {row['id']} ({what})"
         whole = {**RUNS.since, **dict(row)}
         sealed = whole["seal"] and faults.seal([whole.get(column) for column in SEALED_COLUMNS])
         if whole["seal"] != sealed:
             why = "its seal does not match, so something in it was changed"
             raise faults.damaged(self.path, name, why)
         values = RUNS.decoded(self.path, row, name)
-        if row["status"] == "completed" and not isinstance(
-            values["result"].get("makespan_ns"), int
-        ):
+        has_makespan = isinstance(values["result"].get("makespan_ns"), int)
+        if row["status"] == "completed" and not has_makespan:
             raise faults.damaged(self.path, name, "its result has no makespan_ns")
+        names = [*RUNS.columns, "experiment"]
         return RunRecord(
             policy=label,
-            machine=row["machine"],
-            workload=row["workload"],
             varied=faults.decode(self.path, name, "varied", row["varied"]),
-            seed=row["seed"],
-            status=row["status"],
             result=values["result"],
-            manifest={
-                name: values[name]
-                for name in (*RUNS.columns, "experiment")
-                if name not in _NOT_IN_MANIFEST
-            },
+            manifest={of: values[of] for of in names if of not in _NOT_IN_MANIFEST},
+            **{of: row[of] for of in ("machine", "workload", "seed", "status")},
         )
