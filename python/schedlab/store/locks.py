@@ -9,8 +9,6 @@ The file is empty and stays: who removed it could not know that nobody is about 
 begins with a dot, because it holds nothing that a user should look at.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -23,24 +21,18 @@ from schedlab.store.runs import RunKey
 PLACE_MASK = 2**62 - 1
 
 
-class Locks(contextlib.AbstractContextManager):
-    """This process's locks on the runs of one store; one object a process. Their file stands beside
-    the store and may be written by the same users."""
+class Locks(contextlib.ExitStack):
+    """This process's locks on the runs of one store, until it is closed; one object a process.
+    Their file stands beside the store and may be written by the same users."""
 
     def __init__(self, store: Path):
+        super().__init__()
         self.path = store.with_name(f".{store.name}-claims")
         self._file = None
         with contextlib.suppress(OSError):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            self.callback(os.close, self._file)
             os.fchmod(self._file, store.stat().st_mode & 0o777)
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Releases every lock."""
-        if self._file is not None:
-            os.close(self._file)
 
     def take(self, key: RunKey) -> bool:
         """Locks a run, unless another process has; again is no error."""
@@ -51,15 +43,14 @@ class Locks(contextlib.AbstractContextManager):
         self._lock(fcntl.LOCK_UN, key)
 
     def _lock(self, kind: int, key: RunKey) -> bool:
-        place = int(digest_of(key)[:16], 16) & PLACE_MASK
-        if self._file is None:
-            return True
         try:
-            fcntl.lockf(self._file, kind, 1, place)
+            if self._file is not None:
+                place = int(digest_of(key)[:16], 16) & PLACE_MASK
+                fcntl.lockf(self._file, kind, 1, place)
         except (BlockingIOError, PermissionError):
             # Both mean that another process holds it.
             return False
         except OSError:
             # A file system without locks: work may be done twice, and is kept once.
-            return True
+            pass
         return True
