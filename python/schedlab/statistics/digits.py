@@ -15,7 +15,6 @@ DIGITS_WITHOUT_INTERVAL = 3
 # Of what is known exactly, or so well that nobody needs more.
 DIGITS_EXACT = 6
 TWO_DIGITS_BELOW = 3.55
-ROUNDED_UP_FROM = 9.5
 # Below this a p value rests on the far tails of a distribution that no sample knows.
 P_SMALLEST = 0.001
 
@@ -28,11 +27,8 @@ def decimals(low: float, high: float) -> int:
     if uncertainty <= abs(high) * 10.0**-DIGITS_EXACT:
         return _decimals_of(max(abs(low), abs(high)), DIGITS_EXACT)
     power = math.floor(math.log10(uncertainty))
-    leading = uncertainty / 10.0**power
-    if leading >= ROUNDED_UP_FROM:
-        power += 1
-        return 1 - power
-    return (1 if leading < TWO_DIGITS_BELOW else 0) - power
+    # The first of two digits of 1000 is where the only one of 949 is.
+    return (1 if uncertainty / 10.0**power < TWO_DIGITS_BELOW else 0) - power
 
 
 def number(value: float, low: float | None = None, high: float | None = None) -> str:
@@ -60,14 +56,17 @@ def change_percent(ratio: float, low: float | None, high: float | None) -> str:
     """
     change = 100 * (ratio - 1)
     if low is None or high is None:
-        return f"{_signed(change, _places(change, None, None))} % (no interval)"
-    low_change, high_change = 100 * (low - 1), 100 * (high - 1)
-    places = _places(change, low_change, high_change)
-    if low_change * high_change > 0:
-        nearer = min(abs(low_change), abs(high_change))
-        places = min(DIGITS_EXACT, max(places, _first_digit(nearer)))
-    low_text, high_text = _signed(low_change, places), _signed(high_change, places)
-    return f"{_signed(change, places)} % [{low_text}, {high_text}]"
+        return f"{_written(change, _places(change, None, None), '+')} % (no interval)"
+    bounds = 100 * (low - 1), 100 * (high - 1)
+    places = _places(change, *bounds)
+    if bounds[0] * bounds[1] > 0:
+        nearer = min(map(abs, bounds))
+        first = _decimals_of(nearer, 1)
+        if round(nearer, first - 1):  # 0.96 is 1 and not 0
+            first -= 1
+        places = min(DIGITS_EXACT, max(places, first))
+    centre, low_text, high_text = (_written(of, places, "+") for of in (change, *bounds))
+    return f"{centre} % [{low_text}, {high_text}]"
 
 
 def percent(change: float) -> str:
@@ -79,7 +78,7 @@ def p_text(p_value: float | None) -> str:
     """A p value in a sentence, with two digits: p = 0.031, p < 0.001 or p unknown."""
     if p_value is None:
         return "p unknown"
-    return f"p {p_number(p_value)}" if p_value < P_SMALLEST else f"p = {p_number(p_value)}"
+    return f"p {'' if p_value < P_SMALLEST else '= '}{p_number(p_value)}"
 
 
 def p_number(p_value: float | None) -> str:
@@ -101,18 +100,7 @@ def _decimals_of(size: float, digits: int) -> int:
     return 0 if size == 0 else digits - 1 - math.floor(math.log10(size))
 
 
-def _first_digit(size: float) -> int:
-    """The decimal at which a positive number is no longer 0."""
-    places = _decimals_of(size, 1)
-    return places - 1 if round(size, places - 1) else places
-
-
-def _written(value: float, places: int) -> str:
+def _written(value: float, places: int, sign: str = "") -> str:
+    """With the sign that a format asks for; what rounds to zero has none."""
     rounded = round(value, places)
-    # What rounds to zero has no sign.
-    return f"{rounded if rounded else 0.0:.{max(0, places)}f}"
-
-
-def _signed(value: float, places: int) -> str:
-    text = _written(value, places)
-    return text if text.startswith("-") or float(text) == 0 else f"+{text}"
+    return f"{rounded:{sign}.{max(0, places)}f}" if rounded else f"{0:.{max(0, places)}f}"
