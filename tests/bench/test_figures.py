@@ -8,7 +8,7 @@ from schedlab.bench import figures as bench_figures
 from schedlab.bench.figures import ForestRow
 from schedlab.errors import BadValue
 from schedlab.report import figures as report_figures
-from schedlab.statistics import circles
+from schedlab.statistics import variance
 from schedlab.statistics.estimates import Ratio, Verdict
 
 SAMPLES = {
@@ -56,7 +56,7 @@ def test_boxes_reach_from_quartile_to_quartile_with_the_median_in_them():
 
 def test_circles_are_circles_about_the_means_with_the_radii_of_the_test():
     figure = bench_figures.oneway_figure(SAMPLES, LOOKS, "time (s)")
-    for name, circle in circles.comparison_circles(SAMPLES).items():
+    for name, circle in variance.comparison_circles(SAMPLES).items():
         drawn = traces(figure)[f"circle of {name.replace('<b>', '&lt;b&gt;')}"]
         assert drawn.xaxis == "x2"
         radii = np.hypot(drawn.x, np.subtract(drawn.y, np.mean(SAMPLES[name])))

@@ -13,7 +13,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from schedlab.errors import BadValue
 from schedlab.published import rows
-from schedlab.statistics import circles as statistics_circles
 from schedlab.statistics import variance as anova
 from schedlab.statistics.estimates import QUANTILE_LEVELS
 from scipy import stats
@@ -117,6 +116,14 @@ def test_welchs_analysis_agrees_with_scipys(groups):
     assert found.p_value == pytest.approx(other.pvalue, rel=1e-6, abs=1e-9)
 
 
+def test_equal_means_are_no_reason_to_doubt_whatever_their_rounding():
+    random = np.random.default_rng(1925)
+    for _ in range(50):
+        values = random.normal(size=8)
+        found = anova.pooled({"a": values, "b": random.permutation(values)})
+        assert (found.statistic, found.p_value) == (pytest.approx(0), pytest.approx(1))
+
+
 # --- pairs ----------------------------------------------------------------------------------------
 
 
@@ -206,21 +213,21 @@ def test_quantiles_are_those_of_the_published_program():
     values = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]  # R: sleep$extra[1:10]
     # R: quantile(x, c(0, .1, .25, .5, .75, .9, 1), type = 6)
     expected = (-1.60, -1.56, -0.45, 0.35, 2.35, 3.67, 3.70)
-    assert statistics_circles.quantile_table({"x": values})["x"] == pytest.approx(expected)
+    assert anova.quantile_table({"x": values})["x"] == pytest.approx(expected)
     printed = {float(row["probability"]) for row in rows("seed004_quantiles")}
     assert printed == set(QUANTILE_LEVELS)
 
 
 def test_of_nine_runs_the_first_decile_is_the_smallest_as_printed_in_2012():
     values = np.arange(1.0, 10.0)
-    deciles = statistics_circles.quantile_table({"x": values})["x"][1::4]
+    deciles = anova.quantile_table({"x": values})["x"][1::4]
     assert deciles == pytest.approx((1, 9))
-    assert statistics_circles.quantile_table({"x": [*values, 10.0]})["x"][1] > 1
+    assert anova.quantile_table({"x": [*values, 10.0]})["x"][1] > 1
 
 
 @pytest.mark.parametrize("samples", [WARPBREAKS, PLANTS, SPRAYS, {"a": [1, 2, 4], "b": [5, 9] * 5}])
 def test_circles_say_what_tukey_and_kramers_test_says(samples):
-    circles, tested = statistics_circles.comparison_circles(samples), anova.tukey_kramer(samples)
+    circles, tested = anova.comparison_circles(samples), anova.tukey_kramer(samples)
     for (a, b), p_value in tested.items():
         # They cross at an angle of less than 90°: distance² > r² + r'².
         reach = np.hypot(circles[a].radius, circles[b].radius)
@@ -234,7 +241,7 @@ PAIRWISE = (
     anova.tukey_kramer,
     anova.games_howell,
     anova.dunn,
-    statistics_circles.comparison_circles,
+    anova.comparison_circles,
 )
 
 
@@ -246,7 +253,7 @@ def test_where_nothing_can_be_said_there_is_no_number(test, samples):
     assert not test(samples)
 
 
-@pytest.mark.parametrize("test", [*TESTS, *PAIRWISE, statistics_circles.quantile_table])
+@pytest.mark.parametrize("test", [*TESTS, *PAIRWISE, anova.quantile_table])
 @pytest.mark.parametrize("bad", [[], [np.nan, 1.0], [np.inf], [[1.0]], ["fast"], None])
 def test_what_is_no_sample_is_refused_with_its_name_and_a_way_out(test, bad):
     with pytest.raises(BadValue, match="sample 'cfs'") as refused:

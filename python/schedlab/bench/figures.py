@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from schedlab.report.figures import FAINT_INK, GRID, INK, Look, label, layout, ratio_ticks
-from schedlab.statistics.circles import Circle, comparison_circles
 from schedlab.statistics.estimates import Ratio, Verdict
 from schedlab.statistics.samples import by_key, finites
+from schedlab.statistics.variance import Circle, comparison_circles
 
 ONEWAY_HEIGHT_PX, ONEWAY_BOTTOM_PX, LINE_PX = 380, 52, 16
 CIRCLE_POINTS = 121

@@ -23,7 +23,7 @@ from schedlab.errors import SchedlabError
 from schedlab.report import pages
 from schedlab.report.figures import Looks, Point, curve_figure, looks_of
 from schedlab.report.forms import DASH, count_text, list_text
-from schedlab.statistics import blocks, circles, effects, estimates
+from schedlab.statistics import blocks, effects, estimates, variance
 from schedlab.statistics.digits import number, p_number, p_text, percent, with_interval
 from schedlab.statistics.estimates import THRESHOLD, Verdict
 from schedlab.statistics.evidence import WORDS
@@ -220,7 +220,7 @@ def _quantiles(sample: Sample) -> dict[str, Any]:
     """As the study of 2012 printed them, to the digits that the middle half of the runs carries."""
     shape = estimates.estimate(sample.values)
     ends = tuple(float(q) for q in np.quantile(sample.values, (0.25, 0.75)))
-    quantiles = circles.quantile_table({"": sample.values})[""]
+    quantiles = variance.quantile_table({"": sample.values})[""]
     deviation = number(shape.sd) if shape.sd is not None else DASH
     cells = (number(shape.mean, *ends), deviation, *(number(one, *ends) for one in quantiles))
     counts = {"runs": len(sample.values), "noisy": sample.nr_noisy}

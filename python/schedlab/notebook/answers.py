@@ -309,8 +309,8 @@ class Groups:
 
     def quantiles(self) -> pandas.DataFrame:
         """A row a sample, a column a probability, as the study of 2012 printed them: type 6."""
-        from schedlab.statistics.circles import quantile_table
         from schedlab.statistics.estimates import QUANTILE_LEVELS
+        from schedlab.statistics.variance import quantile_table
 
         rows = [(name, *row) for name, row in quantile_table(self.samples).items()]
         return frame_of(rows, ["name", *QUANTILE_LEVELS])
