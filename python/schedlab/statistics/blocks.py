@@ -2,15 +2,16 @@
 
 A block holds every sample once, one run soon after the other, so that what else the machine does
 meets them alike. The ratio is taken within each block, where that cancels, and the block is the
-unit of replication: n blocks leave n - 1 degrees of freedom. The interval is Student's of the
-logarithms (`estimates.paired_ratio`). A test that asks nothing of their distribution stands beside
-it: if the two samples do not differ, their runs might as well be exchanged within any block.
+unit of replication: n blocks leave n - 1 degrees of freedom. A test that asks nothing of their
+distribution stands beside `estimates.paired_ratio`: if the two samples do not differ, their runs
+might as well be exchanged within any block.
 
 Sources: R. A. Fisher, "The Design of Experiments", 1935, sections 17 to 21 (pairs, and the test
 that exchanges them); G. E. P. Box, J. S. Hunter and W. G. Hunter, "Statistics for Experimenters",
 2nd edition 2005, chapters 3 and 4 (blocks).
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -18,8 +19,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.statistics.estimates import Ratio, bounded_ratio, normal_quantile, without_interval
-from schedlab.statistics.samples import Sample, does_not_vary, finite, grouped
+from schedlab.statistics.estimates import Ratio, bounded_ratio
+from schedlab.statistics.samples import Sample, finite, grouped, ratios_do_not_vary
 
 # Of five blocks there are 32 ways to exchange, of which two are always as extreme as the most
 # extreme one: no p value could be below 1/16. The sign test is as blind.
@@ -52,17 +53,16 @@ class Blocked:
     @property
     def does_not_vary(self) -> bool:
         """Whether the ratio is the same in all blocks, to rounding."""
-        scale = max(1.0, float(np.max(np.abs([np.log(self.a), np.log(self.b)]))))
-        return does_not_vary(self.logs, scale)
+        return ratios_do_not_vary(np.log(self.a), np.log(self.b))
 
 
 def matched(
     a: ArrayLike, b: ArrayLike, blocks_a: Sequence[Hashable], blocks_b: Sequence[Hashable]
 ) -> Blocked:
-    """The runs of two samples that have a partner in their block.
+    """The runs of two samples, positive times in one unit, that have a partner in their block.
 
-    `a` and `b` are positive times in one unit; `blocks_a` and `blocks_b` tell the block of each
-    run. Of two runs of one sample in a block the later one counts.
+    `blocks_a` and `blocks_b` tell the block of each run. Of two runs of one sample in a block the
+    later one counts.
     """
     of_a, of_b = grouped("a", a, "blocks", blocks_a), grouped("b", b, "blocks", blocks_b)
     shared = [block for block in of_a if block in of_b]
@@ -76,12 +76,10 @@ def matched(
 def exchange_p(logs: ArrayLike) -> float:
     """How often exchanging both within blocks moves their mean ratio at least as far from 1.
 
-    Exchanging turns the sign of a logarithm around. Each of the 2 to the power n ways to exchange n
-    blocks is as likely as what was measured if the samples do not differ.
-
-    `logs` are the logarithms of at least two ratios. The two-sided p value is exact for up to
-    `EXACT_BLOCKS_MAX` blocks, at least 2 / 2**n; of more it is from `EXCHANGES` ways drawn at
-    random and the one that was measured.
+    Exchanging turns the sign of a logarithm around; `logs` are at least two. Each of the 2**n ways
+    to exchange n blocks is as likely as what was measured if the samples do not differ. The
+    two-sided p value is exact for up to `EXACT_BLOCKS_MAX` blocks, at least 2 / 2**n; of more it is
+    from `EXCHANGES` ways drawn at random and the one that was measured.
     """
     sample = finite("logarithms", logs)
     test = scipy.stats.permutation_test(
@@ -96,18 +94,14 @@ def exchange_p(logs: ArrayLike) -> float:
 
 
 def median_within(blocked: Blocked) -> Ratio:
-    """Median of the ratios within blocks, with interval and p value by the sign test.
-
-    For ratios of which some are far off, which a mean would follow. Nothing bounds the median of
-    fewer than `BLOCKS_FOR_EXCHANGES_MIN` blocks. `log_error` is half of the interval's width in
-    that of a standard normal one.
+    """Median of the ratios within blocks, with interval and p value by the sign test, for ratios of
+    which some are far off. Nothing bounds that of fewer than `BLOCKS_FOR_EXCHANGES_MIN` blocks.
 
     Source: W. J. Dixon and A. M. Mood, "The statistical sign test", J. American Statistical
     Association 41, 1946; bounds as in `estimates.median_estimate`.
     """
-    n, logs = blocked.a.size, blocked.logs
-    centre = float(np.exp(np.median(logs)))
-    if n < BLOCKS_FOR_EXCHANGES_MIN:
-        return without_interval(n, n, centre)
-    test = scipy.stats.quantile_test(logs, q=0.0, p=0.5)
-    return bounded_ratio((n, n), centre, test.confidence_interval, normal_quantile(), test.pvalue)
+    sizes, centre = (blocked.a.size,) * 2, float(np.exp(np.median(blocked.logs)))
+    if blocked.a.size < BLOCKS_FOR_EXCHANGES_MIN:
+        return Ratio(*sizes, centre)
+    test = scipy.stats.quantile_test(blocked.logs, q=0.0, p=0.5)
+    return bounded_ratio(sizes, centre, test.confidence_interval, math.inf, test.pvalue)

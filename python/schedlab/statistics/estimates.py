@@ -1,14 +1,12 @@
 """What a sample of runs says, and how sure that is.
 
-Pure functions of arrays: nothing here reads a file, draws, or knows what a policy is. One value
-is one run; what happened inside a run is never treated as a replicate. Comparisons are made on
-logarithms, because ratios are what is compared, and are reported as ratios. No interval is given
-for fewer than `RUNS_FOR_INTERVAL_MIN` runs.
-
-Samples are array_like of shape (n_runs,), one finite number a run, and positive where ratios are
-taken; what is not is refused by a BadValue.
+One value is one run; what happened inside a run is never treated as a replicate. Comparisons are
+made on logarithms, because ratios are what is compared, and are reported as ratios. No interval is
+given for fewer than `RUNS_FOR_INTERVAL_MIN` runs. Samples are array_like of shape (n_runs,), one
+finite number a run, and positive where ratios are taken; what is not is refused by a BadValue.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,7 +16,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from schedlab.errors import BadValue
-from schedlab.statistics.samples import Sample, does_not_vary, finite, positive
+from schedlab.statistics.digits import change_percent
+from schedlab.statistics.samples import Sample, does_not_vary, finite, positive, ratios_do_not_vary
 
 QUANTILE_LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 RUNS_FOR_INTERVAL_MIN = 3
@@ -61,21 +60,34 @@ class Estimate:
 class Ratio:
     """Geometric mean of a over geometric mean of b, dimensionless: below 1, a is the smaller.
 
-    All but sizes and ratio is None where a or b has fewer than `RUNS_FOR_INTERVAL_MIN` runs.
+    All but sizes and ratio is None where a or b has fewer than `RUNS_FOR_INTERVAL_MIN` runs, or so
+    little is known of them that nothing bounds it.
     """
 
     n_a: int
     n_b: int
     ratio: float
-    low: float | None
-    high: float | None
-    p_value: float | None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
     """Two-sided, that the ratio is 1."""
-    equivalence_low: float | None
-    equivalence_high: float | None
+    equivalence_low: float | None = None
+    equivalence_high: float | None = None
     """Bounds of the 90 % interval that a claim of sameness needs."""
     log_error: float | None = None
     """Standard error of the ratio's logarithm."""
+
+    @property
+    def direction(self) -> int:
+        """-1 or 1 where the interval lies on one side of 1, else 0."""
+        if self.low is None:
+            return 0
+        return -1 if self.high < 1 else int(self.low > 1)
+
+    @property
+    def change(self) -> str:
+        """How much more a is, in percent, to the digits that the interval carries."""
+        return change_percent(self.ratio, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +109,20 @@ class Contrast:
 
 
 def estimate(values: ArrayLike) -> Estimate:
-    """Mean, median and quantiles of a sample, with Student's t interval of the mean.
-
-    The interval has no width where all values are equal. Quantiles are interpolated linearly
-    (Hyndman and Fan's type 7).
+    """Mean, median and quantiles (Hyndman and Fan's type 7) of a sample, with Student's t interval
+    of the mean, which has no width where all values are equal.
     """
     sample = finite("values", values)
     constant = bool(np.all(sample == sample[0]))
     mean = float(sample[0]) if constant else float(np.mean(sample))
     sd = None if sample.size < 2 else 0.0 if constant else float(np.std(sample, ddof=1))
-    low = high = None
-    if sample.size >= RUNS_FOR_INTERVAL_MIN:
-        low = high = mean
-        if not constant:
-            error = scipy.stats.sem(sample)
-            low, high = scipy.stats.t.interval(CONFIDENCE, sample.size - 1, loc=mean, scale=error)
-    return Estimate(
-        n=int(sample.size),
-        mean=mean,
-        median=float(np.median(sample)),
-        sd=sd,
-        low=None if low is None else float(low),
-        high=None if high is None else float(high),
-        quantiles=tuple(float(q) for q in np.quantile(sample, QUANTILE_LEVELS)),
-    )
+    low = high = None if sample.size < RUNS_FOR_INTERVAL_MIN else mean
+    if low is not None and not constant:
+        error = scipy.stats.sem(sample)
+        interval = scipy.stats.t.interval(CONFIDENCE, sample.size - 1, loc=mean, scale=error)
+        low, high = map(float, interval)
+    quantiles = tuple(np.quantile(sample, QUANTILE_LEVELS).tolist())
+    return Estimate(sample.size, mean, float(np.median(sample)), sd, low, high, quantiles)
 
 
 def median_estimate(values: ArrayLike) -> Estimate:
@@ -142,22 +144,15 @@ def median_estimate(values: ArrayLike) -> Estimate:
 
 
 def log_estimate(values: ArrayLike) -> Estimate:
-    """The centre of skewed positive values: geometric mean, with the t interval of the logarithms.
-
-    Latencies of few runs spread over orders of magnitude; an interval around their arithmetic
-    mean would reach below zero. `mean` is the geometric one and `sd` the standard deviation of the
-    natural logarithm. `low` and `high` are positive.
+    """The centre of skewed positive values, as latencies are: an interval around their arithmetic
+    mean would reach below zero. `mean` is the geometric one, `sd` the standard deviation of the
+    natural logarithm, and the interval the t interval of the logarithms.
     """
     sample = positive("values", values)
     logs = estimate(np.log(sample))
-    plain = estimate(sample)
-    return replace(
-        plain,
-        mean=float(np.exp(logs.mean)),
-        sd=logs.sd,
-        low=None if logs.low is None else float(np.exp(logs.low)),
-        high=None if logs.high is None else float(np.exp(logs.high)),
-    )
+    names = ("mean",) if logs.low is None else ("mean", "low", "high")
+    raised = {name: float(np.exp(getattr(logs, name))) for name in names}
+    return replace(estimate(sample), sd=logs.sd, **raised)
 
 
 def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
@@ -181,28 +176,27 @@ def percent_estimate(counts: ArrayLike, totals: ArrayLike) -> Estimate:
     x, n = finite("counts", counts), finite("totals", totals)
     if x.size != n.size or not np.all((x >= 0) & (x <= n) & (n > 0)):
         raise BadValue("counts", counts, f"are not within totals {totals!r}, each above 0")
-    plain = estimate(100 * x / n)
     share = float(np.sum(x) / np.sum(n))
-    low = high = None
-    if x.size >= RUNS_FOR_INTERVAL_MIN:
-        trials = _independent_trials(x, n, share)
-        # Loading it takes longer than a comparison without deadlines needs.
-        from statsmodels.stats.proportion import proportion_confint
+    found = replace(estimate(100 * x / n), mean=100 * share)
+    if found.low is None:
+        return found
+    trials = float(np.sum(n))
+    variance = x.size / (x.size - 1) * float(np.sum((x - share * n) ** 2)) / trials**2
+    if variance > 0:  # else nothing says that trials of a run depend on each other
+        wider = student_quantile(x.size - 1) / student_quantile(math.inf)
+        trials = min(trials, share * (1 - share) / variance) / wider**2
+    # Loading it takes longer than a comparison without deadlines needs.
+    from statsmodels.stats.proportion import proportion_confint
 
-        low, high = proportion_confint(share * trials, trials, 1 - CONFIDENCE, method="wilson")
-    return replace(
-        plain,
-        mean=100 * share,
-        # Rounding may lead a hair beyond the ends, and past a mean that is one.
-        low=None if low is None else min(100 * share, max(0.0, 100 * float(low))),
-        high=None if high is None else max(100 * share, min(100.0, 100 * float(high))),
-    )
+    low, high = proportion_confint(share * trials, trials, 1 - CONFIDENCE, method="wilson")
+    # Rounding may lead a hair beyond the ends, and past a mean that is one.
+    low, high = max(0.0, 100 * float(low)), min(100.0, 100 * float(high))
+    return replace(found, low=min(found.mean, low), high=max(found.mean, high))
 
 
 def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     """How many times b the values of a are, by Welch's t test on logarithms; both in one unit.
 
-    Schedulers change the variance and not only the mean, so the variances are not pooled.
     A sample whose logarithms are equal to rounding counts as known exactly: with one such sample
     the test is the one-sample t test of the other, with two the ratio has no uncertainty.
 
@@ -210,19 +204,18 @@ def ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     population variances are involved", Biometrika 34, 1947.
     """
     log_a, log_b = np.log(positive("a", a)), np.log(positive("b", b))
+    sizes, centre = (log_a.size, log_b.size), float(np.exp(np.mean(log_a) - np.mean(log_b)))
+    if min(sizes) < RUNS_FOR_INTERVAL_MIN:
+        return Ratio(*sizes, centre)
     constant_a, constant_b = does_not_vary(log_a, 1.0), does_not_vary(log_b, 1.0)
-    centre = float(np.exp(np.mean(log_a) - np.mean(log_b)))
-    if min(log_a.size, log_b.size) < RUNS_FOR_INTERVAL_MIN:
-        return without_interval(log_a.size, log_b.size, centre)
     if constant_a and constant_b:
         return _known_exactly(a, b)
-    if constant_b:
-        test = scipy.stats.ttest_1samp(log_a - log_b[0], 0.0)
-    elif constant_a:
-        test = scipy.stats.ttest_1samp(log_a[0] - log_b, 0.0)
+    if constant_a or constant_b:
+        differences = log_a - log_b[0] if constant_b else log_a[0] - log_b
+        test = scipy.stats.ttest_1samp(differences, 0.0)
     else:
         test = scipy.stats.ttest_ind(log_a, log_b, equal_var=False)
-    return _tested(log_a.size, log_b.size, centre, test)
+    return bounded_ratio(sizes, centre, test.confidence_interval, test.df, test.pvalue)
 
 
 def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
@@ -237,16 +230,14 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     bootstrap over the pairs: of normal samples of 5 pairs a 95 % interval by percentiles or BCa
     holds the truth in 84 % of all cases, this one in 95 %.
     """
-    log_a, log_b = _paired_logs("a", a, "b", b)
-    differences = log_a - log_b
-    centre = float(np.exp(np.mean(differences)))
-    if differences.size < RUNS_FOR_INTERVAL_MIN:
-        return without_interval(log_a.size, log_b.size, centre)
-    # Differences are as exact as what they are of.
-    scale = max(1.0, float(np.max(np.abs([log_a, log_b]))))
-    if does_not_vary(differences, scale):
+    log_a, log_b = np.log(_paired(positive, a=a, b=b))
+    sizes, centre = (log_a.size, log_b.size), float(np.exp(np.mean(log_a - log_b)))
+    if min(sizes) < RUNS_FOR_INTERVAL_MIN:
+        return Ratio(*sizes, centre)
+    if ratios_do_not_vary(log_a, log_b):
         return _known_exactly(a, b)
-    return _tested(log_a.size, log_b.size, centre, scipy.stats.ttest_rel(log_a, log_b))
+    test = scipy.stats.ttest_rel(log_a, log_b)
+    return bounded_ratio(sizes, centre, test.confidence_interval, test.df, test.pvalue)
 
 
 def verdict(
@@ -272,25 +263,20 @@ def verdict(
     """
     if not (np.isfinite(threshold) and threshold > 0):
         raise BadValue("threshold", threshold, "is not above 0", "0.01 is 1 %")
-    if compared.low is None or compared.high is None:
+    if compared.low is None:
         return Verdict.INCONCLUSIVE
-    margin = np.log1p(threshold)
-    worth = max(margin, np.log1p(floor))
-    change = np.log(compared.ratio)
+    margin, change = np.log1p(threshold), np.log(compared.ratio)
     significant = p_adjusted is None or p_adjusted < 1 - CONFIDENCE
-    if significant and compared.high < 1 and change <= -worth:
-        return Verdict.FASTER
-    if significant and compared.low > 1 and change >= worth:
-        return Verdict.SLOWER
+    if significant and compared.direction * change >= max(margin, np.log1p(floor)):
+        return Verdict.FASTER if compared.direction < 0 else Verdict.SLOWER
     if -margin < np.log(compared.equivalence_low) and np.log(compared.equivalence_high) < margin:
         return Verdict.SAME
     return Verdict.INCONCLUSIVE
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """p values adjusted so that one false claim among them all stays a 5 % event.
-
-    They are in the order given, each at least its raw value and at most 1; there may be none.
+    """p values, of which there may be none, adjusted so that one false claim among them all stays a
+    5 % event; in the order given.
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
     Journal of Statistics 6, 1979.
@@ -324,11 +310,9 @@ def benjamini_hochberg(p_values: Sequence[float]) -> Sequence[float]:
 
 
 def compare_to_first(samples: Mapping[str, ArrayLike]) -> dict[str, Contrast]:
-    """Each other sample of one cell against the first, in order, with p values adjusted by Holm's
-    method; samples are times in one unit.
-
-    The family is the cell: the policies that ran one scenario. Tables and plots use this and
-    nothing else, so that the terminal and the report cannot disagree about a verdict.
+    """Each other sample of one cell, times in one unit, against the first, in order, with p values
+    adjusted by Holm's method. The family is the cell: the policies that ran one scenario. Tables
+    and plots use nothing else, so terminal and report cannot disagree about a verdict.
     """
     names = list(samples)
     ratios = {name: ratio(samples[name], samples[names[0]]) for name in names[1:]}
@@ -346,29 +330,26 @@ def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
     points are from one power law, which repetitions at the same x cannot tell; there is none for
     fewer than three points. 1 is linear, 2 quadratic. Raises BadValue also if all x are the same.
     """
-    log_x, log_y = _paired_logs("x", x, "y", y)
+    log_x, log_y = np.log(_paired(positive, x=x, y=y))
     if does_not_vary(log_x, 1.0):
         raise BadValue("x", x, "is the same everywhere", "growth needs two different sizes")
-    enough = log_x.size >= POINTS_FOR_INTERVAL_MIN
-    if does_not_vary(log_y, 1.0):  # linregress gives no standard error for a flat line
-        return Growth(0.0, 0.0 if enough else None, 0.0 if enough else None)
-    fit = scipy.stats.linregress(log_x, log_y)
-    exponent = float(fit.slope)
-    if not enough:
+    exponent = error = 0.0
+    if not does_not_vary(log_y, 1.0):  # linregress gives no standard error for a flat line
+        fit = scipy.stats.linregress(log_x, log_y)
+        exponent, error = float(fit.slope), float(fit.stderr)
+    if log_x.size < POINTS_FOR_INTERVAL_MIN:
         return Growth(exponent, None, None)
-    half_width = float(student_quantile(log_x.size - 2) * fit.stderr)
+    half_width = student_quantile(log_x.size - 2) * error
     return Growth(exponent, exponent - half_width, exponent + half_width)
 
 
 def rank_agreement(a: ArrayLike, b: ArrayLike) -> float | None:
-    """Kendall's tau-b: 1 if both put things in the same order, -1 if in opposite ones.
-
-    Ties are allowed. None for fewer than two things, or where one side is all ties.
+    """Kendall's tau-b: 1 if both put things in the same order, -1 if in opposite ones; None for
+    fewer than two things, or where one side is all ties.
 
     Source: M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33, 1945.
     """
-    first, second = finite("a", a), finite("b", b)
-    _refuse_unpaired("a", first, "b", second)
+    first, second = _paired(finite, a=a, b=b)
     if first.size < 2:
         return None
     tau = float(scipy.stats.kendalltau(first, second).statistic)
@@ -397,45 +378,35 @@ def mean_ecdf(
     return values, shares / len(runs)
 
 
-def without_interval(n_a: int, n_b: int, centre: float) -> Ratio:
-    """A ratio of so few runs, or so little known of them, that nothing bounds it."""
-    return Ratio(n_a, n_b, centre, None, None, None, None, None)
-
-
 def bounded_ratio(
     sizes: tuple[int, int],
     centre: float,
     interval: Callable[[float], Sequence[float]],
-    quantile: float,
+    degrees: float,
     p_value: float | None,
 ) -> Ratio:
     """A ratio by a test on logarithms, of `sizes` runs of a and b; `centre` is the ratio itself.
 
-    `interval` gives the bounds of its logarithm by their confidence; half of that with `CONFIDENCE`
-    is `quantile` standard errors wide.
+    `interval` gives the bounds of its logarithm by their confidence; half of it is as many standard
+    errors wide as that of Student's distribution with so many `degrees` of freedom.
     """
-    log_low, log_high = interval(CONFIDENCE)
-    equivalence_low, equivalence_high = np.exp(interval(EQUIVALENCE_CONFIDENCE))
+    low, high = interval(CONFIDENCE)
     return Ratio(
         *sizes,
-        ratio=centre,
-        low=float(np.exp(log_low)),
-        high=float(np.exp(log_high)),
-        p_value=None if p_value is None else min(1.0, float(p_value)),
-        equivalence_low=float(equivalence_low),
-        equivalence_high=float(equivalence_high),
-        log_error=float((log_high - log_low) / 2 / quantile),
+        centre,
+        *np.exp([low, high]).tolist(),
+        None if p_value is None else min(1.0, float(p_value)),
+        *np.exp(interval(EQUIVALENCE_CONFIDENCE)).tolist(),
+        float((high - low) / 2 / student_quantile(degrees)),
     )
 
 
-def normal_quantile() -> float:
-    """How many standard errors of a normal distribution half of an interval is."""
-    return float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
-
-
 def student_quantile(degrees: float) -> float:
-    """The same of Student's distribution."""
-    return float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, degrees))
+    """How many standard errors half of an interval is; of a normal one `degrees` are infinite."""
+    level = 0.5 + CONFIDENCE / 2
+    if math.isinf(degrees):
+        return float(scipy.stats.norm.ppf(level))
+    return float(scipy.stats.t.ppf(level, degrees))
 
 
 def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
@@ -445,30 +416,13 @@ def _known_exactly(a: ArrayLike, b: ArrayLike) -> Ratio:
     return Ratio(first_a.size, first_b.size, exact, exact, exact, p_value, exact, exact, 0.0)
 
 
-def _tested(n_a: int, n_b: int, centre: float, test) -> Ratio:
-    """The p value and the intervals are those of a test on logarithms by SciPy."""
-    quantile = student_quantile(test.df)
-    return bounded_ratio((n_a, n_b), centre, test.confidence_interval, quantile, test.pvalue)
-
-
-def _independent_trials(counts: Sample, totals: Sample, share: float) -> float:
-    """How many independent trials tell a share as well as these runs do; see `percent_estimate`."""
-    n_runs, trials = counts.size, float(np.sum(totals))
-    residuals = counts - share * totals
-    variance = n_runs / (n_runs - 1) * float(np.sum(residuals**2)) / trials**2
-    if variance == 0:  # nothing says that trials of a run depend on each other
-        return trials
-    wider = student_quantile(n_runs - 1) / normal_quantile()
-    return min(trials, share * (1 - share) / variance) / wider**2
-
-
-def _paired_logs(name_a: str, a: ArrayLike, name_b: str, b: ArrayLike) -> tuple[Sample, Sample]:
-    first, second = positive(name_a, a), positive(name_b, b)
-    _refuse_unpaired(name_a, first, name_b, second)
-    return np.log(first), np.log(second)
-
-
-def _refuse_unpaired(name_a: str, a: Sample, name_b: str, b: Sample) -> None:
+def _paired(
+    check: Callable[[str, ArrayLike], Sample], **samples: ArrayLike
+) -> tuple[Sample, Sample]:
+    """Two samples by their names, of as many values, each as `check` wants them."""
+    name_a, name_b = samples
+    a, b = (check(name, values) for name, values in samples.items())
     if a.size != b.size:
         why = f"is not as many values as {name_b} has, {b.size}"
         raise BadValue(f"sample {name_a!r}", a.size, why, "give pairs")
+    return a, b

@@ -34,10 +34,9 @@ import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue, UnknownName
-from schedlab.statistics import estimates, power, variance
+from schedlab.statistics import effects, estimates, power, variance
 from schedlab.statistics.blocks import BLOCKS_FOR_EXCHANGES_MIN, median_within
-from schedlab.statistics.digits import change_percent, p_text
-from schedlab.statistics.effects import cliffs_delta, hedges_g, mean_ratio, median_ratio
+from schedlab.statistics.digits import p_text
 from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, THRESHOLD, Ratio, Verdict
 from schedlab.statistics.independence import (
     Independence,
@@ -52,12 +51,7 @@ from schedlab.statistics.variance import Omnibus
 
 SIGNIFICANT = 1 - estimates.CONFIDENCE
 
-WORDS = {
-    Verdict.FASTER: "faster",
-    Verdict.SLOWER: "slower",
-    Verdict.SAME: "same",
-    Verdict.INCONCLUSIVE: "no difference shown",
-}
+WORDS = {one: one.value for one in Verdict} | {Verdict.INCONCLUSIVE: "no difference shown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +104,7 @@ class Pair:
     @property
     def change(self) -> str:
         """How much longer `a` takes, in percent, to the digits that the interval carries."""
-        return _change(self.ratio)
+        return self.ratio.change
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,60 +160,43 @@ def compare_groups(
     blocks: Mapping[str, Sequence[Hashable]] | None = None,
     occasions: Mapping[str, Sequence[Hashable]] | None = None,
 ) -> Comparison:
-    """Compares samples of times, each with the baseline or, without one, each with each.
+    """Compares samples of times, each with the baseline or, without one, each with each: its pairs
+    are (other, baseline) in order, or (later, earlier).
 
-    Parameters
-    ----------
-    samples : mapping of name to array_like, shape (n_runs,)
-        Positive finite times in one unit, one a run, in the order in which the runs were made.
-    baseline : str, optional
-        The sample the others are compared with.
-    threshold : float
-        Smallest relative change worth a word, 0.01 is 1 %: at least 1 %, or what two samples of
-        the same thing differ by on this machine, where that is more.
-    method : Method, optional
-        To have it tested so; by default the module's beginning tells which is picked.
-        `TUKEY_KRAMER` pools the variance of all samples, on logarithms too. `BLOCKS`, where
-        `blocks` does not tell, takes the runs of one place in each sample to be a block.
-    blocks : mapping of name to sequence of hashable, optional
-        The block of each run: runs of one block were made next to each other, so that what
-        disturbed one disturbed the other too. Pairs that share `RUNS_FOR_INTERVAL_MIN` blocks or
-        more are then compared within them, unless another method is asked for.
-    occasions : mapping of name to sequence of hashable, optional
-        The occasion of each run, such as a boot: see `noise_floor`. Left out where each run had one
-        of its own, as then the interval holds what occasions differ by.
+    Samples are array_like of shape (n_runs,): positive finite times in one unit, one a run, in the
+    order in which the runs were made. `threshold` is the smallest relative change worth a word,
+    0.01 is 1 %: at least 1 %, or what two samples of the same thing differ by on this machine,
+    where that is more.
 
-    Returns
-    -------
-    Comparison
-        Its pairs are (other, baseline) in order, or (later, earlier) of all pairs.
+    The module's beginning tells which `method` is picked; another can be asked for. `TUKEY_KRAMER`
+    pools the variance of all samples, on logarithms too. `BLOCKS`, where `blocks` does not tell,
+    takes the runs of one place in each sample to be a block.
 
-    Raises
-    ------
-    BadValue
-        If a sample is empty or holds what is no time, the threshold is not a positive number, the
-        method cannot be had with these samples, or one has not as many blocks as runs.
-    UnknownName
-        If the baseline is not among the samples.
+    `blocks` has the block of each run: runs of one block were made next to each other, so that what
+    disturbed one disturbed the other too. Pairs that share `RUNS_FOR_INTERVAL_MIN` blocks or more
+    are then compared within them, unless another method is asked for. `occasions` has the occasion
+    of each run, such as a boot: see `noise_floor`. It is left out where each run had one of its
+    own, as then the interval holds what occasions differ by.
+
+    Raises UnknownName if the baseline is not among the samples; BadValue if a sample is empty or
+    holds what is no time, the threshold is not a positive number, the method cannot be had with
+    these samples, or one has not as many blocks as runs.
     """
     checked = positives(samples)
     if baseline is not None and baseline not in checked:
         raise UnknownName("sample", baseline, checked, "as the baseline")
     if not (np.isfinite(threshold) and threshold > 0):
         raise BadValue("threshold", threshold, "is not above 0", "0.01 is 1 %")
-    sizes = {name: sample.size for name, sample in checked.items()}
-    large = {n: np.log(checked[n]) for n in checked if sizes[n] >= RUNS_FOR_INTERVAL_MIN}
+    large = {n: np.log(of) for n, of in checked.items() if of.size >= RUNS_FOR_INTERVAL_MIN}
     names = [(later, earlier) for earlier, later in itertools.combinations(checked, 2)]
     if baseline is not None:
         names = [(name, baseline) for name in checked if name != baseline]
     contests = [Contest(a, b, checked[a], checked[b]) for a, b in names]
     find_blocks(contests, checked, method, blocks)
-    series = {name: independence(sample, name) for name, sample in checked.items()}
-    alike = set()
+    series = {name: independence(sample) for name, sample in checked.items()}
     if method is None:
         find_worth(contests, series)
-        alike = {name for name, of in series.items() if of.neighbours_are_alike}
-    picked, why = choose(contests, large, baseline, method, alike)
+    picked, why = choose(contests, large, baseline, method)
     for one in contests:
         one.ratio = _headline(one)
         if occasions is not None and one.blocked is None:
@@ -228,11 +205,10 @@ def compare_groups(
             one.floor = noise_floor(one.of_a, one.of_b, of_a, of_b, centre)
     _find_p_values(contests, large, picked)
     pairs = tuple(_pair(one, threshold) for one in contests)
-    notes = _notes(sizes, series, contests, pairs)
+    notes = _notes(series, contests, pairs)
     tests = {Method.RANKS: variance.kruskal_wallis, Method.TUKEY_KRAMER: variance.pooled}
-    test = tests.get(picked, variance.welch)
     # All of these take runs to be independent of each other.
-    omnibus = None if picked is Method.BLOCKS else test(large)
+    omnibus = None if picked is Method.BLOCKS else tests.get(picked, variance.welch)(large)
     return Comparison(picked, why, pairs, omnibus, series, tuple(notes))
 
 
@@ -288,7 +264,7 @@ def _headline(one: Contest) -> Ratio:
     if one.method is Method.BLOCK_SIGNS:
         return median_within(blocked)
     if one.method is Method.RANKS:
-        return median_ratio(one.of_a, one.of_b)
+        return effects.median_ratio(one.of_a, one.of_b)
     if one.method is Method.WELCH and one.worth is not None:
         return dependent_ratio(one.of_a, one.of_b, *one.worth)
     return estimates.ratio(one.of_a, one.of_b)
@@ -303,23 +279,18 @@ def _find_p_values(
         Method.GAMES_HOWELL: variance.games_howell,
         Method.TUKEY_KRAMER: variance.tukey_kramer,
     }
-    by_names = of_all[picked](large).items() if picked in of_all else ()
-    p_values = {frozenset(names): p_value for names, p_value in by_names}
-    tested = []
-    for one in contests:
-        p_value = one.ratio.p_value
-        if one.method is Method.RANKS:
-            p_value = p_values.get(frozenset((one.a, one.b)))
-        if not one.is_large or picked is Method.NONE:
-            p_value = None
-        one.ratio = replace(one.ratio, p_value=p_value)
-        # Runs that are worth fewer than three have no test.
-        tested += [one] if p_value is not None else []
-    adjusted = estimates.holm([one.ratio.p_value for one in tested])
+    by_names = of_all[picked](large) if picked in of_all else {}
+    joint = [by_names.get((one.a, one.b), by_names.get((one.b, one.a))) for one in contests]
+    for one, p_joint in zip(contests, joint, strict=True):
+        p_value = p_joint if one.method is Method.RANKS else one.ratio.p_value
+        is_tested = {one.a, one.b} <= large.keys()
+        one.ratio = replace(one.ratio, p_value=p_value if is_tested else None)
+    # Runs that are worth fewer than three have no test.
+    adjusted = estimates.adjusted([one.ratio.p_value for one in contests], estimates.holm)
     if picked in (Method.GAMES_HOWELL, Method.TUKEY_KRAMER):
-        adjusted = [p_values[frozenset((one.a, one.b))] for one in tested]
-    for one, p_adjusted in zip(tested, adjusted, strict=True):
-        one.p_adjusted = float(p_adjusted)
+        adjusted = joint
+    for one, p_adjusted in zip(contests, adjusted, strict=True):
+        one.p_adjusted = p_adjusted
 
 
 def _rank_p(large: Mapping[str, Sample]) -> dict[tuple[str, ...], float]:
@@ -329,50 +300,44 @@ def _rank_p(large: Mapping[str, Sample]) -> dict[tuple[str, ...], float]:
 
 
 def _pair(one: Contest, threshold: float) -> Pair:
-    floor = one.floor
+    floor, has_means = one.floor, one.method not in (Method.RANKS, Method.BLOCK_SIGNS)
     floor_change = floor.change if floor else 0.0
-    detectable, needed = _power(one, threshold)
+    detectable, needed = _power(one, threshold) if has_means else (None, None)
     if detectable is not None:
         detectable = max(detectable, floor_change)
     if floor and floor.of is Null.OCCASIONS and floor.change > threshold:
         needed = None  # More runs on the same occasions would not show it.
-    if one.method in (Method.RANKS, Method.BLOCK_SIGNS):
-        medians = one.ratio
-    else:
-        medians = median_within(one.blocked) if one.blocked else median_ratio(one.of_a, one.of_b)
+    both, medians = (one.of_a, one.of_b), one.ratio
+    if has_means:
+        medians = median_within(one.blocked) if one.blocked else effects.median_ratio(*both)
     if one.is_dependent:
-        medians = estimates.without_interval(medians.n_a, medians.n_b, medians.ratio)
+        medians = Ratio(medians.n_a, medians.n_b, medians.ratio)
     same = ("a", "b", "method", "ratio", "exchange_p", "p_adjusted", "floor")
     return Pair(
         **{name: getattr(one, name) for name in same},
         verdict=estimates.verdict(one.ratio, one.p_adjusted, threshold, floor_change),
         medians=medians,
-        resampled=None if one.blocked or one.is_dependent else mean_ratio(one.of_a, one.of_b),
-        hedges_g=hedges_g(one.of_a, one.of_b),
-        cliffs_delta=cliffs_delta(one.of_a, one.of_b),
+        resampled=None if one.blocked or one.is_dependent else effects.mean_ratio(*both),
+        hedges_g=effects.hedges_g(*both),
+        cliffs_delta=effects.cliffs_delta(*both),
         detectable=detectable,
         runs_needed=needed,
     )
 
 
 def _power(one: Contest, threshold: float) -> tuple[float | None, int | None]:
-    """What so many runs would show, and how many would show the threshold; of a t test only."""
-    if one.method in (Method.RANKS, Method.BLOCK_SIGNS):
-        return None, None
+    """What so many runs would show, and how many would show the threshold, by a t test."""
     if one.blocked is not None:
-        noise, nr_blocks = one.blocked.noise, one.blocked.a.size
-        worth = one.blocks_worth or nr_blocks
-        detectable = power.detectable_change(noise, worth)
-        needed, runs_a_worth = power.runs_needed(noise, threshold, True), nr_blocks / worth
+        noise, sizes = one.blocked.noise, (one.blocked.a.size,)
+        worths = sizes if one.blocks_worth is None else (one.blocks_worth,)
     else:
-        noise = power.noise({"a": one.of_a, "b": one.of_b})
-        if noise is None:
-            return None, None
-        sizes = one.of_a.size, one.of_b.size
+        noise, sizes = power.noise({"a": one.of_a, "b": one.of_b}), (one.of_a.size, one.of_b.size)
         worths = one.worth or sizes
-        detectable = power.detectable_change(noise, *worths)
-        needed = power.runs_needed(noise, threshold)
-        runs_a_worth = max(size / worth for size, worth in zip(sizes, worths, strict=True))
+    if noise is None:
+        return None, None
+    needed = power.runs_needed(noise, threshold, in_blocks=one.blocked is not None)
+    runs_a_worth = max(size / worth for size, worth in zip(sizes, worths, strict=True))
+    detectable = power.detectable_change(noise, *worths)
     return detectable, None if needed is None else math.ceil(needed * runs_a_worth)
 
 
@@ -380,15 +345,12 @@ def _power(one: Contest, threshold: float) -> tuple[float | None, int | None]:
 
 
 def _notes(
-    sizes: Mapping[str, int],
-    series: Mapping[str, Independence],
-    contests: Sequence[Contest],
-    pairs: Sequence[Pair],
+    series: Mapping[str, Independence], contests: Sequence[Contest], pairs: Sequence[Pair]
 ) -> list[str]:
     notes = [
-        f"{name}: {size} of the {RUNS_FOR_INTERVAL_MIN} runs that an interval takes"
-        for name, size in sizes.items()
-        if size < RUNS_FOR_INTERVAL_MIN
+        f"{name}: {of.n} of the {RUNS_FOR_INTERVAL_MIN} runs that an interval takes"
+        for name, of in series.items()
+        if of.n < RUNS_FOR_INTERVAL_MIN
     ]
     # What changes with time changes both runs of a block: there it is the ratios that are asked.
     has_blocks = any(one.blocked for one in contests)
@@ -411,15 +373,15 @@ def _notes(
 def _contradictions(pair: Pair) -> list[str]:
     """Where a second way to look at a pair says something else than the first."""
     notes, medians, resampled = [], pair.medians, pair.resampled
-    if medians.low is not None and _direction(pair.ratio) != _direction(medians):
+    if medians.low is not None and pair.ratio.direction != medians.direction:
         notes.append(
-            f"means and medians do not agree, which have {pair.change} and {_change(medians)}"
+            f"means and medians do not agree, which have {pair.change} and {medians.change}"
         )
     is_of_means = resampled and resampled.low is not None and pair.method is not Method.RANKS
-    if is_of_means and _direction(pair.ratio) != _direction(resampled):
+    if is_of_means and pair.ratio.direction != resampled.direction:
         notes.append(
             f"resampling does not agree with the test's interval, {pair.change}: it has"
-            f" {_change(resampled)}"
+            f" {resampled.change}"
         )
     p_value = pair.ratio.p_value
     can_tell = pair.exchange_p is not None and pair.ratio.n_a >= BLOCKS_FOR_EXCHANGES_MIN
@@ -429,14 +391,3 @@ def _contradictions(pair: Pair) -> list[str]:
             f" {p_text(pair.exchange_p)}: more blocks would tell"
         )
     return notes
-
-
-def _change(ratio: Ratio) -> str:
-    return change_percent(ratio.ratio, ratio.low, ratio.high)
-
-
-def _direction(ratio: Ratio) -> int:
-    """-1 or 1 where the interval lies on one side of 1, else 0."""
-    if ratio.low is None or ratio.high is None:
-        return 0
-    return -1 if ratio.high < 1 else int(ratio.low > 1)

@@ -7,15 +7,14 @@ whose neighbours are alike are those of that many runs.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from schedlab.statistics import estimates
 from schedlab.statistics.digits import p_text
-from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio
+from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio, bounded_ratio
 from schedlab.statistics.samples import Sample, does_not_vary, positive
 
 # Of fewer runs nothing can be said: with lag 2 of 7 runs, a test has hardly anything to see.
@@ -30,7 +29,7 @@ STATE_SHARE_MIN = 0.2
 STATE_DISTANCE_MIN = 6.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Independence:
     """What a series of runs, in order of time, shows of drift, memory and states.
 
@@ -39,15 +38,15 @@ class Independence:
     """
 
     n: int
-    drift: float | None
+    drift: float | None = None
     """Spearman's correlation of the values with their order."""
-    drift_p: float | None
-    lag_1: float | None
+    drift_p: float | None = None
+    lag_1: float | None = None
     """Autocorrelation of neighbours."""
-    ljung_box_p: float | None
+    ljung_box_p: float | None = None
     """P value of the autocorrelations of a few lags together."""
     n_effective: float
-    """How many independent runs the series is worth."""
+    """How many independent runs the series is worth, whether that is shown or not."""
     states: tuple[float, float] | None
     """Centres of two groups that the values fall into, in their unit; None where they are one."""
     outliers: tuple[int, ...]
@@ -58,6 +57,11 @@ class Independence:
         """Whether runs are shown to be like those before them, so that they are worth fewer."""
         shown = self.ljung_box_p is not None and self.ljung_box_p < SIGNIFICANT
         return shown and self.lag_1 > 0
+
+    @property
+    def worth(self) -> float:
+        """How many independent runs it counts as: all, unless neighbours are alike."""
+        return self.n_effective if self.neighbours_are_alike else float(self.n)
 
     def notes(self) -> list[str]:
         """What a reader must know, in sentences."""
@@ -92,40 +96,35 @@ class Independence:
         return notes
 
 
-def independence(values: ArrayLike, name: str = "values") -> Independence:
-    """What a series of runs shows of drift, memory and states.
-
-    `values` are positive, in the order in which the runs were made; errors call them `name`.
+def independence(values: ArrayLike) -> Independence:
+    """What positive values of runs, in the order in which they were made, show.
 
     Sources: G. M. Ljung and G. E. P. Box, "On a measure of lack of fit in time series models",
     Biometrika 65, 1978; G. V. Bayley and J. M. Hammersley, "The 'effective' number of independent
     observations in an autocorrelated time series", J. Royal Statistical Society, Supplement 8,
     1946, for a first-order process: n (1 - r) / (1 + r).
     """
-    sample = positive(name, values)
-    logs = np.log(sample)
+    sample = positive("values", values)
+    n, logs = sample.size, np.log(sample)
     states, outliers = two_states(sample), _outliers(sample)
-    if sample.size < RUNS_FOR_INDEPENDENCE_MIN or does_not_vary(logs, 1.0):
-        n = float(sample.size)
-        return Independence(sample.size, None, None, None, None, n, states, outliers)
-    lags = min(LAGS_MAX, sample.size // 4)
+    found = Independence(n=n, n_effective=float(n), states=states, outliers=outliers)
+    if n < RUNS_FOR_INDEPENDENCE_MIN or does_not_vary(logs, 1.0):
+        return found
     # Loading it takes longer than most comparisons need.
     from statsmodels.stats.diagnostic import acorr_ljungbox
     from statsmodels.tsa.stattools import acf
 
-    drift = scipy.stats.spearmanr(np.arange(sample.size), logs)
+    drift = scipy.stats.spearmanr(np.arange(n), logs)
     lag_1 = float(acf(logs, nlags=1)[1])
     # Runs that alternate are worth more than independent ones, which is not relied on.
     known = max(0.0, lag_1)
-    return Independence(
-        n=sample.size,
+    return replace(
+        found,
         drift=float(drift.statistic),
         drift_p=float(drift.pvalue),
         lag_1=lag_1,
-        ljung_box_p=float(acorr_ljungbox(logs, lags=[lags])["lb_pvalue"].iloc[0]),
-        n_effective=sample.size * (1 - known) / (1 + known),
-        states=states,
-        outliers=outliers,
+        ljung_box_p=float(acorr_ljungbox(logs, [min(LAGS_MAX, n // 4)])["lb_pvalue"].iloc[0]),
+        n_effective=n * (1 - known) / (1 + known),
     )
 
 
@@ -151,14 +150,12 @@ def dependent_ratio(a: ArrayLike, b: ArrayLike, n_a: float, n_b: float) -> Ratio
     those of all runs in 48; of 20 runs in 78 and 44, for r is then hard to know; of 12, where what
     is alike is seldom noticed, in 55 and 48 (1,500 pairs each).
     """
-    first, second = np.log(positive("a", a)), np.log(positive("b", b))
-    errors = [float(np.var(of)) / max(n - 1, 1) for of, n in ((first, n_a), (second, n_b))]
-    error = math.sqrt(sum(errors))
-    degrees = sum(errors) ** 2 / sum(
-        e**2 / max(n - 1, 1) for e, n in zip(errors, (n_a, n_b), strict=True)
-    )
-    centre = float(np.mean(first) - np.mean(second))
-    return _student(centre, error, degrees, (first.size, second.size), min(n_a, n_b))
+    log_a, log_b = np.log(positive("a", a)), np.log(positive("b", b))
+    rest_a, rest_b = max(n_a - 1, 1), max(n_b - 1, 1)
+    error_a, error_b = float(np.var(log_a)) / rest_a, float(np.var(log_b)) / rest_b
+    error, centre = math.sqrt(error_a + error_b), float(np.mean(log_a) - np.mean(log_b))
+    degrees = (error_a + error_b) ** 2 / (error_a**2 / rest_a + error_b**2 / rest_b)
+    return _student(centre, error, degrees, (log_a.size, log_b.size), min(n_a, n_b))
 
 
 def dependent_paired_ratio(logs: ArrayLike, n: float) -> Ratio:
@@ -172,11 +169,10 @@ def _student(
     centre: float, error: float, degrees: float, sizes: tuple[int, int], worth: float
 ) -> Ratio:
     if worth < RUNS_FOR_INTERVAL_MIN:
-        return estimates.without_interval(*sizes, math.exp(centre))
-    student = scipy.stats.t(degrees, loc=centre, scale=error)
+        return Ratio(*sizes, math.exp(centre))
+    interval = scipy.stats.t(degrees, loc=centre, scale=error).interval
     p_value = 2 * scipy.stats.t.sf(abs(centre) / error, degrees)
-    errors = estimates.student_quantile(degrees)
-    return estimates.bounded_ratio(sizes, math.exp(centre), student.interval, errors, p_value)
+    return bounded_ratio(sizes, math.exp(centre), interval, degrees, p_value)
 
 
 def log_mad(values: ArrayLike) -> float:

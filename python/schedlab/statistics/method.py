@@ -6,7 +6,6 @@ order of the pick, with its reasons, is told where `evidence` begins.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -103,11 +102,6 @@ class Contest:
     floor: NoiseFloor | None = None
 
     @property
-    def is_large(self) -> bool:
-        """Whether both have the runs that an interval takes."""
-        return min(self.of_a.size, self.of_b.size) >= RUNS_FOR_INTERVAL_MIN
-
-    @property
     def is_dependent(self) -> bool:
         """Whether neighbours of some series of the pair are alike, so that it has no resamples."""
         return self.worth is not None or self.blocks_worth is not None
@@ -119,7 +113,7 @@ class Contest:
 
     def ratios(self) -> Independence:
         """What the ratios within blocks show in their order."""
-        return independence(np.exp(self.blocked.logs), "ratios within blocks")
+        return independence(np.exp(self.blocked.logs))
 
 
 def find_blocks(
@@ -152,14 +146,11 @@ def find_blocks(
 def find_worth(contests: Sequence[Contest], series: Mapping[str, Independence]) -> None:
     """Fills in `worth` and `blocks_worth`, where neighbouring runs or ratios are alike."""
     for one in contests:
-        if any(series[name].neighbours_are_alike for name in (one.a, one.b)):
-            one.worth = (_worth(series[one.a]), _worth(series[one.b]))
+        of_both = series[one.a], series[one.b]
+        if any(of.neighbours_are_alike for of in of_both):
+            one.worth = (of_both[0].worth, of_both[1].worth)
         if one.blocked is not None and (ratios := one.ratios()).neighbours_are_alike:
             one.blocks_worth = ratios.n_effective
-
-
-def _worth(series: Independence) -> float:
-    return series.n_effective if series.neighbours_are_alike else float(series.n)
 
 
 def choose(
@@ -167,19 +158,18 @@ def choose(
     large: Mapping[str, Sample],
     baseline: str | None,
     method: Method | None,
-    alike: AbstractSet[str] = frozenset(),
 ) -> tuple[Method, Why]:
     """Fills in each pair's `method` and `exchange_p`; gives what picks them, and why.
 
     The method is that of all pairs that share no blocks, or `BLOCKS` where there is none. The
-    contests have their blocks, and what dependent runs are worth; `large` are the logarithms of the
-    samples that have runs enough for an interval, `alike` the samples whose neighbouring runs are
-    alike, none if a method is asked for. Raises BadValue if that cannot be had with these samples.
+    contests have their blocks, and what dependent runs are worth unless a method is asked for;
+    `large` are the logarithms of the samples that have runs enough for an interval. Raises BadValue
+    if the method cannot be had with these samples.
     """
     within = [one for one in contests if one.blocked is not None]
     picked, apart = Method.BLOCKS, None
     if len(within) < len(contests) or not within:
-        picked, apart = _pick(large, bool(within), baseline, method, alike)
+        picked, apart = _pick(contests, large, baseline, method)
     able = {
         one.title: one.blocked.logs
         for one in within
@@ -187,61 +177,62 @@ def choose(
     }
     odd = _odd(able) if method is None else []
     for one in contests:
-        one.method = picked if one.blocked is None else Method.BLOCKS
-        if one.blocked is not None and one.title in odd:
-            one.method = Method.BLOCK_SIGNS
+        one.method = picked
+    for one in within:
+        one.method = Method.BLOCK_SIGNS if one.title in odd else Method.BLOCKS
         # Blocks that are like those before them cannot be exchanged one by one.
-        if one.method is Method.BLOCKS and one.blocked and one.blocks_worth is None:
+        if one.method is Method.BLOCKS and one.blocks_worth is None:
             one.exchange_p = exchange_p(one.blocked.logs)
-    parts = _reasons_within(within, len(contests), len(large))
-    if apart is not None:
-        parts.append(replace(apart, test=f"without blocks, {apart.test}") if within else apart)
-    why = Why.joined(parts, ", and ")
-    test = f"{why.test[0].upper()}{why.test[1:]}"
-    return picked, replace(why, test=test, details=(*_exchanges(within), *why.details))
+    return picked, _why(contests, within, apart, len(large))
 
 
-def _reasons_within(within: Sequence[Contest], nr_compared: int, nr_large: int) -> list[Why]:
+def _why(
+    contests: Sequence[Contest], within: Sequence[Contest], apart: Why | None, nr_large: int
+) -> Why:
+    """Of pairs `within` blocks, and of the others, which have theirs."""
     corrected = " with Holm's correction" if nr_large > 2 else ""
-    alike = any(one.blocks_worth is not None for one in within)
-    reasons = []
+    counted = _COUNTED_AS_WORTH * any(one.blocks_worth is not None for one in within)
+    parts, details = [], []
     for method, reason in _REASONS.items():
         titles = [one.title for one in within if one.method is method]
         if titles:
-            which = f" of {' and '.join(titles)}" if len(titles) < nr_compared else ""
-            test = f"{_TESTS[method]}{corrected}{which}{_COUNTED_AS_WORTH * alike}"
-            reasons.append(Why(test, reason))
-    return reasons
-
-
-def _exchanges(within: Sequence[Contest]) -> list[str]:
+            which = f" of {' and '.join(titles)}" if len(titles) < len(contests) else ""
+            parts.append(Why(f"{_TESTS[method]}{corrected}{which}{counted}", reason))
+    if apart is not None:
+        parts.append(replace(apart, test=f"without blocks, {apart.test}") if within else apart)
     exchanged = [one for one in within if one.exchange_p is not None]
-    if not exchanged:
-        return []
-    most = max(one.blocked.a.size for one in exchanged)
-    ways = "every way" if most <= EXACT_BLOCKS_MAX else f"{EXCHANGES:,} random ways"
-    p_texts = ", ".join(f"{one.a} {p_text(one.exchange_p)}" for one in exchanged)
-    return [f"exchanging both within blocks in {ways}: {p_texts}"]
+    if exchanged:
+        most = max(one.blocked.a.size for one in exchanged)
+        ways = "every way" if most <= EXACT_BLOCKS_MAX else f"{EXCHANGES:,} random ways"
+        p_texts = ", ".join(f"{one.a} {p_text(one.exchange_p)}" for one in exchanged)
+        details = [f"exchanging both within blocks in {ways}: {p_texts}"]
+    why = Why.joined(parts, ", and ")
+    test = f"{why.test[0].upper()}{why.test[1:]}"
+    return replace(why, test=test, details=(*details, *why.details))
 
 
 def _pick(
+    contests: Sequence[Contest],
     large: Mapping[str, Sample],
-    has_blocks: bool,
     baseline: str | None,
     method: Method | None,
-    alike: AbstractSet[str],
 ) -> tuple[Method, Why]:
     """For pairs that share no blocks."""
     if len(large) < 2 or (baseline is not None and baseline not in large):
         runs = f"two samples of at least {RUNS_FOR_INTERVAL_MIN} runs, the baseline among them"
         return Method.NONE, Why("no test", f"it takes {runs}")
-    variances = (_variances_text(large),)
+    spread = variance.brown_forsythe(large)
+    variances = ("whether variances differ cannot be tested",)
+    if spread is not None:
+        shows = "shows" if spread.p_value < 1 - CONFIDENCE else "does not show"
+        p_value = p_text(spread.p_value)
+        variances = (f"Brown and Forsythe's test {shows} that variances differ ({p_value})",)
     if method is not None:
         _refuse_impossible(method, large)
         return method, Why(_TESTS[method], "asked for", variances)
     corrected = " with Holm's correction" if len(large) > 2 else ""
     welch = f"{_TESTS[Method.WELCH]}{corrected}"
-    if not alike.isdisjoint(large):
+    if any(one.worth is not None for one in contests):
         # Neither ranks nor resampling know of runs that are worth fewer.
         return Method.WELCH, Why(welch, _OWN_VARIANCES + _COUNTED_AS_WORTH, variances)
     odd = _odd(large)
@@ -250,7 +241,8 @@ def _pick(
         test = f"{ranks} and the ratio of medians with a bootstrap interval"
         shape = f"the logarithms of {' and '.join(odd)} are far from normal (Shapiro-Wilk)"
         return Method.RANKS, Why(test, shape)
-    if baseline is None and len(large) > 2 and variance.each_varies(large, 1.0) and not has_blocks:
+    all_pairs = baseline is None and len(large) > 2 and not any(one.blocked for one in contests)
+    if all_pairs and variance.each_varies(large, 1.0):
         reason = f"all pairs are compared, and {_OWN_VARIANCES}"
         return Method.GAMES_HOWELL, Why(_TESTS[Method.GAMES_HOWELL], reason, variances)
     return Method.WELCH, Why(welch, _OWN_VARIANCES, variances)
@@ -270,14 +262,6 @@ def _refuse_impossible(method: Method, large: Mapping[str, Sample]) -> None:
         why = f"needs {RUNS_FOR_INTERVAL_MIN} blocks in which both samples of each pair have a run"
     if why:
         raise BadValue("method", method.value, why, "leave the method out to have one picked")
-
-
-def _variances_text(large: Mapping[str, Sample]) -> str:
-    test = variance.brown_forsythe(large)
-    if test is None:
-        return "whether variances differ cannot be tested"
-    shows = "shows" if test.p_value < 1 - CONFIDENCE else "does not show"
-    return f"Brown and Forsythe's test {shows} that variances differ ({p_text(test.p_value)})"
 
 
 def _odd(large: Mapping[str, Sample]) -> list[str]:

@@ -4,8 +4,8 @@ Runs that were made in one go have in common what the machine was in then: its m
 heat, what else it did. Between two goes that differs though nothing was changed, and an interval
 that counts runs does not hold it. So the same setup, measured more than once, is compared with
 itself (an A/A test): as a rule by the means of its occasions, which are boots, or sessions within
-one. Where nothing was measured twice the halves of each series stand in, of which the second was
-made after the first: they show drift within a session, and nothing of what another boot would be.
+one. Where nothing was measured twice the halves of each series stand in: they show drift within a
+session, and nothing of what another boot would be.
 
 The floor is the critical difference of two means of so many occasions: two measurements of one
 setup, made as these were, differ by less in 95 of 100 cases. It is known as well as there are
@@ -66,8 +66,7 @@ def noise_floor(
     squares = sum(0.0 if does_not_vary(of, 1.0) else float(np.var(of) * of.size) for of in centres)
     error = math.sqrt(squares / degrees * (1 / len(of_a) + 1 / len(of_b)))
     limit = student_quantile(degrees) * error
-    change = math.expm1(min(limit, math.log(CHANGE_MAX)))
-    return NoiseFloor(change, kind)
+    return NoiseFloor(math.expm1(min(limit, math.log(CHANGE_MAX))), kind)
 
 
 def _parts(name: str, values: ArrayLike, occasions: Sequence[Hashable]) -> list[Sample]:
@@ -75,5 +74,4 @@ def _parts(name: str, values: ArrayLike, occasions: Sequence[Hashable]) -> list[
 
 
 def _halves(logs: Sample) -> list[Sample]:
-    enough = logs.size >= 2 * RUNS_FOR_INTERVAL_MIN
-    return np.array_split(logs, 2) if enough else [logs]
+    return np.array_split(logs, 2) if logs.size >= 2 * RUNS_FOR_INTERVAL_MIN else [logs]

@@ -62,19 +62,14 @@ class Overall:
 
 
 def overall(votes: Mapping[str, Vote]) -> Overall:
-    """What these cells say together, one vote each.
-
-    Raises BadValue if there are fewer than `CELLS_MIN`.
-    """
+    """What these cells say together, one vote each; BadValue for fewer than `CELLS_MIN`."""
     if len(votes) < CELLS_MIN:
         raise BadValue("cells", list(votes), "are too few to vote", f"give {CELLS_MIN} or more")
     ratios = positive("ratios of cells", [vote.ratio for vote in votes.values()])
-    names = list(votes)
-    lowest, highest = int(np.argmin(ratios)), int(np.argmax(ratios))
     return Overall(
         ratio=paired_ratio(ratios, np.ones(ratios.size)),
-        lowest=(names[lowest], votes[names[lowest]]),
-        highest=(names[highest], votes[names[highest]]),
+        lowest=list(votes.items())[np.argmin(ratios)],
+        highest=list(votes.items())[np.argmax(ratios)],
         i_squared=_i_squared(list(votes.values())),
         nr_below=int(np.sum(ratios < 1)),
         nr_above=int(np.sum(ratios > 1)),
@@ -82,11 +77,9 @@ def overall(votes: Mapping[str, Vote]) -> Overall:
 
 
 def shared_vote(votes: Sequence[Vote]) -> Vote:
-    """One vote of several that belong together, such as the cases of one benchmark.
-
-    It is the geometric mean of the ratios. Its error is that of a mean of independent numbers; None
-    where one of theirs is not known.
-    """
+    """One vote of several that belong together, such as the cases of one benchmark: the geometric
+    mean of their ratios. Its error is that of a mean of independent numbers; None where one of
+    theirs is not known."""
     ratios = positive("ratios", [vote.ratio for vote in votes])
     errors = [vote.log_error for vote in votes]
     known = None not in errors

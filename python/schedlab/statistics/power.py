@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue
@@ -26,16 +27,12 @@ RUNS_MAX = 100_000
 
 
 def noise(samples: Mapping[str, ArrayLike]) -> float | None:
-    """The standard deviation of the logarithms within samples, pooled over them.
-
-    0 where nothing varies, None if no sample has two runs.
-    """
+    """The standard deviation of the logarithms within samples, pooled over them; None if no sample
+    has two runs."""
     logs = [np.log(sample) for sample in positives(samples).values()]
     degrees = sum(sample.size - 1 for sample in logs)
-    if degrees < 1:
-        return None
     squares = sum(float(np.sum((sample - np.mean(sample)) ** 2)) for sample in logs)
-    return float(np.sqrt(squares / degrees))
+    return math.sqrt(squares / degrees) if degrees else None
 
 
 def runs_needed(noise_log: float, change: float, in_blocks: bool = False) -> int | None:
@@ -58,9 +55,7 @@ def runs_needed(noise_log: float, change: float, in_blocks: bool = False) -> int
         return RUNS_FOR_INTERVAL_MIN
     if excess(RUNS_MAX) < 0:
         return None
-    from scipy.optimize import brentq
-
-    return math.ceil(brentq(excess, RUNS_FOR_INTERVAL_MIN, RUNS_MAX))
+    return math.ceil(scipy.optimize.brentq(excess, RUNS_FOR_INTERVAL_MIN, RUNS_MAX))
 
 
 def detectable_change(noise_log: float, n_a: float, n_b: float | None = None) -> float | None:
@@ -74,13 +69,14 @@ def detectable_change(noise_log: float, n_a: float, n_b: float | None = None) ->
         return None
     if noise_log == 0:
         return 0.0
-    largest = float(np.log(CHANGE_MAX)) / noise_log
-    if _power(largest, n_a, n_b) < POWER:
-        return None
-    from scipy.optimize import brentq
 
-    effect = brentq(lambda size: _power(size, n_a, n_b) - POWER, 0.0, largest, xtol=1e-12)
-    return float(np.expm1(effect * noise_log))
+    def excess(effect: float) -> float:
+        return _power(effect, n_a, n_b) - POWER
+
+    largest = float(np.log(CHANGE_MAX)) / noise_log
+    if excess(largest) < 0:
+        return None
+    return float(np.expm1(scipy.optimize.brentq(excess, 0.0, largest, xtol=1e-12) * noise_log))
 
 
 def _refuse_bad_noise(noise_log: float) -> None:

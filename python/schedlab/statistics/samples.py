@@ -19,16 +19,13 @@ K, V = TypeVar("K"), TypeVar("V")
 
 
 def finite(name: str, values: ArrayLike) -> Sample:
-    """The finite values of a sample, at least one, one a run, as an array of its own.
-
-    `name` is what the sample is called where it came from.
-    """
-    place = f"sample {name!r}"
+    """The finite values of a sample, at least one, one a run, as an array of its own; `name` is
+    what it is called where it came from."""
+    place, hint = f"sample {name!r}", "give one number a run"
     try:
         sample = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        why = "is not a list of numbers"
-        raise BadValue(place, values, why, "give one number a run") from error
+        raise BadValue(place, values, "is not a list of numbers", hint) from error
     if sample.ndim != 1 or sample.size == 0:
         raise BadValue(place, values, "is not a flat list of at least one run", "measure it first")
     if not np.all(np.isfinite(sample)):
@@ -67,13 +64,16 @@ def does_not_vary(sample: Sample, scale_min: float = 0.0) -> bool:
     return bool(np.ptp(sample) <= _ROUNDING * scale)
 
 
+def ratios_do_not_vary(log_a: Sample, log_b: Sample) -> bool:
+    """Whether pairs of these logarithms have one difference: that is as exact as what it is of."""
+    return does_not_vary(log_a - log_b, max(1.0, float(np.max(np.abs([log_a, log_b])))))
+
+
 def grouped(
     name: str, values: ArrayLike, kind: str, groups: Sequence[Hashable]
 ) -> dict[Hashable, Sample]:
-    """The values of a positive sample by group, such as a block, in order; `groups` has one a run.
-
-    Raises BadValue if there are not as many groups as runs.
-    """
+    """The values of a positive sample by group, such as a block, in order; `groups` has one a run,
+    or BadValue is raised."""
     sample = positive(name, values)
     if sample.size != len(groups):
         why = f"are not as many as its runs, {sample.size}"

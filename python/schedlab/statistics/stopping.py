@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from schedlab.statistics.estimates import CONFIDENCE
-from schedlab.statistics.samples import positive
+from schedlab.statistics.samples import Sample, positive
 
 RUNS_MIN = 10
 LOOK_EVERY = 5
@@ -46,11 +46,17 @@ def width(values: Sequence[float], target: float, runs_max: int) -> Width:
     n = len(values)
     if n < 2:
         return Width(n, None, False, None)
-    sd, level = float(np.std(np.log(positive("values", values)), ddof=1)), _level(runs_max)
-    half_width = _half_width(sd, level, n)
-    if half_width <= target:
-        return Width(n, half_width, True, None)
-    return Width(n, half_width, False, _runs_needed(sd, target, level, n))
+    logs = np.log(positive("values", values))
+
+    def excess(runs: float) -> float:
+        return _half_width(logs, runs, runs_max) - target
+
+    half_width, needed = _half_width(logs, n, runs_max), None
+    if half_width > target:
+        needed = RUNS_TOLD_MAX
+        if excess(RUNS_TOLD_MAX) <= 0:
+            needed = math.ceil(scipy.optimize.brentq(excess, n, RUNS_TOLD_MAX))
+    return Width(n, half_width, half_width <= target, needed)
 
 
 def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
@@ -61,33 +67,13 @@ def settled(values: Sequence[float], target: float, runs_max: int) -> bool:
     """
     if len(values) >= runs_max:
         return True
-    if len(values) < min(looks(runs_max)):
-        return False
+    seen = [n for n in looks(runs_max) if n <= len(values)]
     # Asked before every run, so the runs that are still needed are not computed.
-    logs, level = np.log(positive("values", values)), _level(runs_max)
-    return any(
-        _half_width(float(np.std(logs[:n], ddof=1)), level, n) <= target
-        for n in looks(runs_max)
-        if n <= len(values)
-    )
+    logs = np.log(positive("values", values)) if seen else ()
+    return any(_half_width(logs[:n], n, runs_max) <= target for n in seen)
 
 
-def _level(runs_max: int) -> float:
-    """Of Student's quantile, so that all looks together have the error that is allowed."""
-    return 1 - (1 - CONFIDENCE) / (2 * len(looks(runs_max)))
-
-
-def _half_width(sd: float, level: float, n: float) -> float:
-    return float(np.expm1(scipy.stats.t.ppf(level, n - 1) * sd / np.sqrt(n)))
-
-
-def _runs_needed(sd: float, target: float, level: float, least: int) -> int:
-    """The smallest number of runs with an interval as narrow as the target, this noise given."""
-    from scipy.optimize import brentq
-
-    def excess(n: float) -> float:
-        return _half_width(sd, level, n) - target
-
-    if excess(RUNS_TOLD_MAX) > 0:
-        return RUNS_TOLD_MAX
-    return math.ceil(brentq(excess, least, RUNS_TOLD_MAX))
+def _half_width(logs: Sample, n: float, runs_max: int) -> float:
+    """Of `n` runs that vary as these do; all looks together have the error that is allowed."""
+    level = 1 - (1 - CONFIDENCE) / (2 * len(looks(runs_max)))
+    return float(np.expm1(scipy.stats.t.ppf(level, n - 1) * np.std(logs, ddof=1) / np.sqrt(n)))
