@@ -34,7 +34,17 @@ def merge(store: Store, other: Path, tell: Callable[[str], None]) -> dict[str, T
         unsound = source.unsound()
         sound = f"id NOT IN ({', '.join(map(str, unsound))})"
         _refuse_mismatch(database, store.path, other, sound)
-        taken = _runs(database, sound)
+        # A run that died here, with no result, gives way to one that did not.
+        died = "mine.result_digest = '' AND excluded.result_digest <> ''"
+        taken = {
+            "runs": RUNS.take(database, died, f"WHERE theirs.{sound}"),
+            "experiments": EXPERIMENTS.take(database),
+        }
+        runs = (
+            "JOIN there.runs AS run ON run.id = theirs.run"
+            f" JOIN main.runs AS here ON {_same('run')} WHERE run.{sound}"
+        )
+        PLACES.take(database, rest=runs, instead={"run": "here.id"})
         if source.has(HEATS):
             # As when it is raced again.
             taken["heats"] = HEATS.take(database, "excluded.raced_at > mine.raced_at")
@@ -59,21 +69,6 @@ def _refuse_mismatch(database: sqlite3.Connection, here: Path, other: Path, soun
             f" gave another result in {other} than in {here}",
             f"one of the machines is faulty, or a store damaged: {run['replay']}",
         )
-
-
-def _runs(database: sqlite3.Connection, sound: str) -> dict[str, Taken]:
-    """Runs and experiments; a run that died here, with no result, gives way to one that did not."""
-    died = "mine.result_digest = '' AND excluded.result_digest <> ''"
-    taken = {
-        "runs": RUNS.take(database, died, f"WHERE theirs.{sound}"),
-        "experiments": EXPERIMENTS.take(database),
-    }
-    runs = (
-        f"JOIN there.runs AS run ON run.id = theirs.run JOIN main.runs AS here ON {_same('run')}"
-        f" WHERE run.{sound}"
-    )
-    PLACES.take(database, rest=runs, instead={"run": "here.id"})
-    return taken
 
 
 def _measurements(database: sqlite3.Connection) -> dict[str, Taken]:

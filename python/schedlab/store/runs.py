@@ -123,13 +123,11 @@ EXPERIMENTS = Table("experiments", get_type_hints(StoredExperiment), unique=("id
 PLACES = Table(
     "experiment_runs",
     {
-        "experiment": "TEXT NOT NULL REFERENCES experiments (id)",
-        **dict.fromkeys(("policy", "machine", "varied"), str),
-        "seed": int,
-        "run": "INTEGER NOT NULL REFERENCES runs (id)",
+        "experiment": "TEXT NOT NULL REFERENCES experiments (id)", "policy": str, "machine": str,
+        "varied": str, "seed": int, "run": "INTEGER NOT NULL REFERENCES runs (id)",
     },
     unique=("experiment", "policy", "machine", "varied", "seed"),
-)
+)  # fmt: skip
 # What the seal of a run is over, in this order.
 SEALED_COLUMNS = RUNS.columns[:-1]
 # What a record has besides its manifest.
@@ -303,11 +301,10 @@ class Store(contextlib.ExitStack):
         self._database.row_factory = sqlite3.Row
         # All of one moment: another process may be making the same store, which must be seen
         # without tables or with all.
-        query = (
+        nr_tables, application, version = self._database.execute(
             "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version"
             " FROM pragma_application_id, pragma_user_version"
-        )
-        nr_tables, application, version = self._database.execute(query).fetchone()
+        ).fetchone()
         is_new = application == 0 and nr_tables == 0 and not self.is_read_only
         if application != APPLICATION_ID and not is_new:
             raise StoreError(
@@ -329,10 +326,8 @@ class Store(contextlib.ExitStack):
         self._database.execute("PRAGMA synchronous = FULL")
 
     def _write_ahead(self) -> None:
-        """Lets a report be made from the store while a sweep writes to it.
-
-        SQLite does not wait for other processes here, as it does elsewhere, so this tries again.
-        """
+        """Lets a report be made from the store while a sweep writes to it. SQLite does not wait for
+        other processes here, as it does elsewhere, so this tries again."""
         until = time.monotonic() + faults.BUSY_TIMEOUT_S
         while True:
             try:
