@@ -222,9 +222,8 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     """How many times b the values of a are, pair by pair, by Student's t test on logarithms.
 
     a[i] and b[i], in one unit, met the same random numbers: what chance does to both alike says
-    nothing of their ratio. Pairs are known before anything is measured, by their seeds; pairing
-    what does not belong together only widens the interval. The interval has no width where all
-    pairs have one ratio.
+    nothing of their ratio; pairing what does not belong together only widens the interval. That
+    has no width where all pairs have one ratio.
 
     Common random numbers: A. M. Law, "Simulation Modeling and Analysis", 2015, chapter 11. Not a
     bootstrap over the pairs: of normal samples of 5 pairs a 95 % interval by percentiles or BCa
@@ -364,8 +363,8 @@ def mean_ecdf(
     A histogram is of one run: the largest value and the count of each class, in ascending order.
     Every run weighs the same, however many values it has; one without values has no say.
 
-    Gives every end of a class that any run has, ascending, and the share of values up to it, which
-    ends at 1; both are empty without values. Between two ends the share is that of the lower.
+    Gives every end of a class that any run has, and the share of values up to it; both are empty
+    without values. Between two ends the share is that of the lower.
     """
     runs = [np.asarray(run, dtype=np.float64) for run in histograms if len(run)]
     if not runs:

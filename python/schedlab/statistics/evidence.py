@@ -44,7 +44,7 @@ from schedlab.statistics.independence import (
     dependent_ratio,
     independence,
 )
-from schedlab.statistics.method import Contest, Method, Why, choose, find_blocks, find_worth
+from schedlab.statistics.method import Contest, Method, Why, choose, contests_of
 from schedlab.statistics.noise_floor import NoiseFloor, Null, noise_floor
 from schedlab.statistics.samples import Sample, positives
 from schedlab.statistics.variance import Omnibus
@@ -68,7 +68,8 @@ class Pair:
     """Of the test that exchanges both within blocks; None unless by `BLOCKS`."""
     p_adjusted: float | None
     """For all pairs of the comparison; None where there is no test."""
-    verdict: Verdict
+    threshold: float
+    """Smallest relative change worth a word."""
     medians: Ratio
     """Ratio of medians, or median of the ratios within blocks; no interval below six runs, or
     where neighbouring runs are alike."""
@@ -86,10 +87,11 @@ class Pair:
     floor: NoiseFloor | None
     """None within blocks, and where occasions are not told or too few."""
 
-    def verdict_by(self, p_adjusted: float | None) -> Verdict:
-        """The word, where the p value is adjusted for more pairs than of its comparison."""
+    @property
+    def verdict(self) -> Verdict:
+        """The word for the ratio, which heeds `p_adjusted`, `threshold` and `floor`."""
         floor = self.floor.change if self.floor else 0.0
-        return estimates.verdict(self.ratio, p_adjusted, floor=floor)
+        return estimates.verdict(self.ratio, self.p_adjusted, self.threshold, floor)
 
     @property
     def is_blocked(self) -> bool:
@@ -191,20 +193,10 @@ def compare_groups(
     names = [(later, earlier) for earlier, later in itertools.combinations(checked, 2)]
     if baseline is not None:
         names = [(name, baseline) for name in checked if name != baseline]
-    contests = [Contest(a, b, checked[a], checked[b]) for a, b in names]
-    find_blocks(contests, checked, method, blocks)
     series = {name: independence(sample) for name, sample in checked.items()}
-    if method is None:
-        find_worth(contests, series)
+    contests = contests_of(names, series, checked, method, blocks)
     picked, why = choose(contests, large, baseline, method)
-    for one in contests:
-        one.ratio = _headline(one)
-        if occasions is not None and one.blocked is None:
-            centre = np.median if picked is Method.RANKS else np.mean
-            of_a, of_b = occasions[one.a], occasions[one.b]
-            one.floor = noise_floor(one.of_a, one.of_b, of_a, of_b, centre)
-    _find_p_values(contests, large, picked)
-    pairs = tuple(_pair(one, threshold) for one in contests)
+    pairs = _tested([_pair(one, threshold, occasions) for one in contests], large, picked)
     notes = _notes(series, contests, pairs)
     tests = {Method.RANKS: variance.kruskal_wallis, Method.TUKEY_KRAMER: variance.pooled}
     # All of these take runs to be independent of each other.
@@ -213,11 +205,11 @@ def compare_groups(
 
 
 def merged(comparisons: Sequence[Comparison], order: Sequence[str]) -> Comparison:
-    """Comparisons of other samples with one baseline, as one whose p values are of all its pairs.
+    """One or more comparisons of other samples with one baseline, each by a method that adjusts by
+    Holm's, as one whose p values are of all its pairs; `order` has the samples that are compared.
 
-    For pairs of which a run is not the same thing: boots of some, repetitions of others. There is
-    at least one comparison, each by a method that adjusts by Holm's; `order` has the samples that
-    are compared. `omnibus` takes runs of one kind: it is None where there are several comparisons.
+    For pairs of which a run is not the same thing: boots of some, repetitions of others. `omnibus`
+    takes runs of one kind: it is None where there are several comparisons.
     """
     if len(comparisons) == 1:
         return comparisons[0]
@@ -232,7 +224,7 @@ def merged(comparisons: Sequence[Comparison], order: Sequence[str]) -> Compariso
         method=comparisons[0].method,
         why=Why.joined(reasons, ". "),
         pairs=tuple(
-            replace(pair, p_adjusted=p_value, verdict=pair.verdict_by(p_value))
+            replace(pair, p_adjusted=p_value)
             for pair, p_value in zip(pairs, estimates.adjusted(raw, estimates.holm), strict=True)
         ),
         omnibus=None,
@@ -248,7 +240,8 @@ def over_table(pairs: Sequence[Pair]) -> list[tuple[float | None, Verdict]]:
     Benjamini and Hochberg, and decide the words: a word can only become weaker.
     """
     p_values = estimates.adjusted([pair.p_adjusted for pair in pairs], estimates.benjamini_hochberg)
-    return [(p, pair.verdict_by(p)) for pair, p in zip(pairs, p_values, strict=True)]
+    adjusted = zip(pairs, p_values, strict=True)
+    return [(p_value, replace(pair, p_adjusted=p_value).verdict) for pair, p_value in adjusted]
 
 
 # ---- the pairs ----------------------------------------------------------------------------------
@@ -270,58 +263,65 @@ def _headline(one: Contest) -> Ratio:
     return estimates.ratio(one.of_a, one.of_b)
 
 
-def _find_p_values(
-    contests: Sequence[Contest], large: Mapping[str, Sample], picked: Method
-) -> None:
-    """Fills in the raw and the adjusted p value of each pair that can be tested."""
-    of_all = {
-        Method.RANKS: _rank_p,
-        Method.GAMES_HOWELL: variance.games_howell,
-        Method.TUKEY_KRAMER: variance.tukey_kramer,
-    }
-    by_names = of_all[picked](large) if picked in of_all else {}
-    joint = [by_names.get((one.a, one.b), by_names.get((one.b, one.a))) for one in contests]
-    for one, p_joint in zip(contests, joint, strict=True):
-        p_value = p_joint if one.method is Method.RANKS else one.ratio.p_value
-        is_tested = {one.a, one.b} <= large.keys()
-        one.ratio = replace(one.ratio, p_value=p_value if is_tested else None)
-    # Runs that are worth fewer than three have no test.
-    adjusted = estimates.adjusted([one.ratio.p_value for one in contests], estimates.holm)
-    if picked in (Method.GAMES_HOWELL, Method.TUKEY_KRAMER):
-        adjusted = joint
-    for one, p_adjusted in zip(contests, adjusted, strict=True):
-        one.p_adjusted = p_adjusted
-
-
-def _rank_p(large: Mapping[str, Sample]) -> dict[tuple[str, ...], float]:
-    if len(large) > 2:
-        return variance.dunn(large)
-    return {tuple(large): float(scipy.stats.mannwhitneyu(*large.values()).pvalue)}
-
-
-def _pair(one: Contest, threshold: float) -> Pair:
-    floor, has_means = one.floor, one.method not in (Method.RANKS, Method.BLOCK_SIGNS)
-    floor_change = floor.change if floor else 0.0
+def _pair(
+    one: Contest, threshold: float, occasions: Mapping[str, Sequence[Hashable]] | None
+) -> Pair:
+    """With the p value of its own test, if it has one."""
+    both, ratio, floor = (one.of_a, one.of_b), _headline(one), None
+    has_means = one.method not in (Method.RANKS, Method.BLOCK_SIGNS)
+    if occasions is not None and one.blocked is None:
+        centre = np.mean if has_means else np.median
+        floor = noise_floor(*both, occasions[one.a], occasions[one.b], centre)
     detectable, needed = _power(one, threshold) if has_means else (None, None)
-    if detectable is not None:
-        detectable = max(detectable, floor_change)
+    if detectable is not None and floor:
+        detectable = max(detectable, floor.change)
     if floor and floor.of is Null.OCCASIONS and floor.change > threshold:
         needed = None  # More runs on the same occasions would not show it.
-    both, medians = (one.of_a, one.of_b), one.ratio
+    medians = ratio
     if has_means:
         medians = median_within(one.blocked) if one.blocked else effects.median_ratio(*both)
     if one.is_dependent:
         medians = Ratio(medians.n_a, medians.n_b, medians.ratio)
-    same = ("a", "b", "method", "ratio", "exchange_p", "p_adjusted", "floor")
     return Pair(
-        **{name: getattr(one, name) for name in same},
-        verdict=estimates.verdict(one.ratio, one.p_adjusted, threshold, floor_change),
+        a=one.a,
+        b=one.b,
+        method=one.method,
+        ratio=ratio,
+        exchange_p=one.exchange_p,
+        p_adjusted=None,
+        threshold=threshold,
         medians=medians,
         resampled=None if one.blocked or one.is_dependent else effects.mean_ratio(*both),
         hedges_g=effects.hedges_g(*both),
         cliffs_delta=effects.cliffs_delta(*both),
         detectable=detectable,
         runs_needed=needed,
+        floor=floor,
+    )
+
+
+def _tested(pairs: Sequence[Pair], large: Mapping[str, Sample], picked: Method) -> tuple[Pair, ...]:
+    """With the raw and the adjusted p value of each pair that can be tested."""
+    of_all = {
+        Method.RANKS: variance.dunn,
+        Method.GAMES_HOWELL: variance.games_howell,
+        Method.TUKEY_KRAMER: variance.tukey_kramer,
+    }
+    by_names = {}
+    if picked is Method.RANKS and len(large) == 2:
+        by_names[tuple(large)] = float(scipy.stats.mannwhitneyu(*large.values()).pvalue)
+    elif picked in of_all:
+        by_names = of_all[picked](large)
+    joint = [by_names.get((pair.a, pair.b), by_names.get((pair.b, pair.a))) for pair in pairs]
+    raw = [
+        p_joint if pair.method is Method.RANKS else pair.ratio.p_value
+        for pair, p_joint in zip(pairs, joint, strict=True)
+    ]
+    is_adjusted = picked in (Method.GAMES_HOWELL, Method.TUKEY_KRAMER)
+    adjusted = joint if is_adjusted else estimates.adjusted(raw, estimates.holm)
+    return tuple(
+        replace(pair, ratio=replace(pair.ratio, p_value=p_value), p_adjusted=p_adjusted)
+        for pair, p_value, p_adjusted in zip(pairs, raw, adjusted, strict=True)
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from schedlab.statistics.digits import p_text
 from schedlab.statistics.estimates import RUNS_FOR_INTERVAL_MIN, Ratio, bounded_ratio
-from schedlab.statistics.samples import Sample, does_not_vary, positive
+from schedlab.statistics.samples import does_not_vary, positive
 
 # Of fewer runs nothing can be said: with lag 2 of 7 runs, a test has hardly anything to see.
 RUNS_FOR_INDEPENDENCE_MIN = 8
@@ -102,11 +102,15 @@ def independence(values: ArrayLike) -> Independence:
     Sources: G. M. Ljung and G. E. P. Box, "On a measure of lack of fit in time series models",
     Biometrika 65, 1978; G. V. Bayley and J. M. Hammersley, "The 'effective' number of independent
     observations in an autocorrelated time series", J. Royal Statistical Society, Supplement 8,
-    1946, for a first-order process: n (1 - r) / (1 + r).
+    1946, for a first-order process: n (1 - r) / (1 + r); B. Iglewicz and D. C. Hoaglin, "How to
+    Detect and Handle Outliers", 1993 (a modified z score above 3.5).
     """
     sample = positive("values", values)
     n, logs = sample.size, np.log(sample)
-    states, outliers = two_states(sample), _outliers(sample)
+    states, spread, outliers = two_states(sample), log_mad(sample), ()
+    if spread > 1e-9:  # Where most runs are equal, every other one would be far from them.
+        scores = np.abs(logs - np.median(logs)) / spread
+        outliers = tuple(np.flatnonzero(scores > OUTLIER_SCORE).tolist())
     found = Independence(n=n, n_effective=float(n), states=states, outliers=outliers)
     if n < RUNS_FOR_INDEPENDENCE_MIN or does_not_vary(logs, 1.0):
         return found
@@ -184,19 +188,6 @@ def log_mad(values: ArrayLike) -> float:
     """
     logs = np.log(positive("values", values))
     return float(scipy.stats.median_abs_deviation(logs, scale="normal"))
-
-
-def _outliers(sample: Sample) -> tuple[int, ...]:
-    """Places whose modified z score is above 3.5.
-
-    Source: B. Iglewicz and D. C. Hoaglin, "How to Detect and Handle Outliers", 1993.
-    """
-    logs, spread = np.log(sample), log_mad(sample)
-    # Where most runs are equal, every other one would be far from them.
-    if spread <= 1e-9:
-        return ()
-    scores = np.abs(logs - np.median(logs)) / spread
-    return tuple(int(place) for place in np.flatnonzero(scores > OUTLIER_SCORE))
 
 
 def two_states(values: ArrayLike) -> tuple[float, float] | None:

@@ -17,9 +17,8 @@ from schedlab.statistics import variance
 from schedlab.statistics.blocks import EXACT_BLOCKS_MAX, EXCHANGES, Blocked, exchange_p, matched
 from schedlab.statistics.digits import p_text
 from schedlab.statistics.effects import RUNS_FOR_BOOTSTRAP_MIN
-from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN, Ratio, holm
+from schedlab.statistics.estimates import CONFIDENCE, RUNS_FOR_INTERVAL_MIN, holm
 from schedlab.statistics.independence import Independence, independence
-from schedlab.statistics.noise_floor import NoiseFloor
 from schedlab.statistics.samples import Sample, does_not_vary, grouped
 
 # Of fewer runs a test of normality sees only the grossest deviation.
@@ -96,10 +95,7 @@ class Contest:
     blocks_worth: float | None = None
     """How many independent blocks there are where neighbouring ratios are alike."""
     method: Method = Method.NONE
-    ratio: Ratio | None = None
     exchange_p: float | None = None
-    p_adjusted: float | None = None
-    floor: NoiseFloor | None = None
 
     @property
     def is_dependent(self) -> bool:
@@ -116,41 +112,37 @@ class Contest:
         return independence(np.exp(self.blocked.logs))
 
 
-def find_blocks(
-    contests: Sequence[Contest],
+def contests_of(
+    names: Sequence[tuple[str, str]],
+    series: Mapping[str, Independence],
     samples: Mapping[str, Sample],
     method: Method | None,
     blocks: Mapping[str, Sequence[Hashable]] | None,
-) -> None:
-    """Fills in `blocked`, unless a method without blocks is asked for.
-
-    Without `blocks` and with the method `BLOCKS`, runs of one place in each sample are a block, so
-    that samples of different sizes are refused. Raises BadValue too if runs have not as many
-    blocks.
+) -> list[Contest]:
+    """The pairs of these names; with their blocks, unless a method without blocks is asked for, and
+    with what alike runs and ratios are worth, unless any is. With `BLOCKS` and without `blocks`,
+    runs of one place in each sample are a block, so that samples of different sizes are refused by
+    a BadValue, as are blocks that are not as many as runs.
     """
-    if blocks is None:
-        if method is not Method.BLOCKS:
-            return
+    contests = [Contest(a, b, samples[a], samples[b]) for a, b in names]
+    if blocks is None and method is Method.BLOCKS:
         if len({sample.size for sample in samples.values()}) > 1:
             why = "needs as many runs of one sample as of another"
             raise BadValue("method", method.value, why, "name the block of each run")
         blocks = {name: range(sample.size) for name, sample in samples.items()}
-    for name, sample in samples.items():
-        grouped(name, sample, "blocks", blocks.get(name, ()))
-    if method in (None, Method.BLOCKS):
-        for one in contests:
+    if blocks is not None:
+        for name, sample in samples.items():
+            grouped(name, sample, "blocks", blocks.get(name, ()))
+    for one in contests:
+        if blocks is not None and method in (None, Method.BLOCKS):
             blocked = matched(one.of_a, one.of_b, blocks[one.a], blocks[one.b])
             one.blocked = blocked if blocked.a.size >= RUNS_FOR_INTERVAL_MIN else None
-
-
-def find_worth(contests: Sequence[Contest], series: Mapping[str, Independence]) -> None:
-    """Fills in `worth` and `blocks_worth`, where neighbouring runs or ratios are alike."""
-    for one in contests:
         of_both = series[one.a], series[one.b]
-        if any(of.neighbours_are_alike for of in of_both):
+        if method is None and any(of.neighbours_are_alike for of in of_both):
             one.worth = (of_both[0].worth, of_both[1].worth)
-        if one.blocked is not None and (ratios := one.ratios()).neighbours_are_alike:
+        if method is None and one.blocked and (ratios := one.ratios()).neighbours_are_alike:
             one.blocks_worth = ratios.n_effective
+    return contests
 
 
 def choose(
@@ -159,12 +151,11 @@ def choose(
     baseline: str | None,
     method: Method | None,
 ) -> tuple[Method, Why]:
-    """Fills in each pair's `method` and `exchange_p`; gives what picks them, and why.
+    """Fills in each pair's `method` and `exchange_p`; gives the method of all pairs that share no
+    blocks, or `BLOCKS` where there is none, and why.
 
-    The method is that of all pairs that share no blocks, or `BLOCKS` where there is none. The
-    contests have their blocks, and what dependent runs are worth unless a method is asked for;
     `large` are the logarithms of the samples that have runs enough for an interval. Raises BadValue
-    if the method cannot be had with these samples.
+    if the method that is asked for cannot be had with these samples.
     """
     within = [one for one in contests if one.blocked is not None]
     picked, apart = Method.BLOCKS, None
