@@ -141,10 +141,8 @@ class Comparison:
         groups = [frozenset(names)]
         for pair in self.pairs:
             if pair.p_adjusted is not None and pair.p_adjusted < SIGNIFICANT:
-                parts = [group - {name} for group in groups for name in (pair.a, pair.b)]
-                parts = [part for part in parts if not {pair.a, pair.b} <= part]
+                parts = {group - {name} for group in groups for name in (pair.a, pair.b)}
                 # A group within another one says nothing of its own.
-                parts = list(dict.fromkeys(parts))
                 groups = [part for part in parts if not any(part < other for other in parts)]
         groups.sort(key=lambda group: [name not in group for name in names])
         return {
