@@ -361,7 +361,7 @@ def _notes(
             runs = "run has" if nr_alone == 1 else "runs have"
             alone = f"{nr_alone} {runs} no partner in a block, and no say in the ratio"
             notes.append(f"{one.title}: {alone}")
-        ratios = one.ratios().notes_of_order() if one.blocked else ()
+        ratios = one.ratios.notes_of_order() if one.ratios else ()
         notes += [f"{one.title}, ratios within blocks: {note}" for note in ratios]
     for pair in pairs:
         notes += [f"{pair.a} against {pair.b}: {note}" for note in _contradictions(pair)]

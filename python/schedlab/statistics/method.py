@@ -90,6 +90,8 @@ class Contest:
     of_b: Sample
     blocked: Blocked | None = None
     """Runs of both by block; None where they share fewer than an interval takes."""
+    ratios: Independence | None = None
+    """What the ratios within these blocks show in their order."""
     worth: tuple[float, float] | None = None
     """How many independent runs each is worth where neighbouring runs of one are alike."""
     blocks_worth: float | None = None
@@ -106,10 +108,6 @@ class Contest:
     def title(self) -> str:
         """As notes begin with it."""
         return f"{self.a} against {self.b}"
-
-    def ratios(self) -> Independence:
-        """What the ratios within blocks show in their order."""
-        return independence(np.exp(self.blocked.logs))
 
 
 def contests_of(
@@ -136,12 +134,13 @@ def contests_of(
     for one in contests:
         if blocks is not None and method in (None, Method.BLOCKS):
             blocked = matched(one.of_a, one.of_b, blocks[one.a], blocks[one.b])
-            one.blocked = blocked if blocked.a.size >= RUNS_FOR_INTERVAL_MIN else None
+            if blocked.a.size >= RUNS_FOR_INTERVAL_MIN:
+                one.blocked, one.ratios = blocked, independence(np.exp(blocked.logs))
         of_both = series[one.a], series[one.b]
         if method is None and any(of.neighbours_are_alike for of in of_both):
             one.worth = (of_both[0].worth, of_both[1].worth)
-        if method is None and one.blocked and (ratios := one.ratios()).neighbours_are_alike:
-            one.blocks_worth = ratios.n_effective
+        if method is None and one.ratios and one.ratios.neighbours_are_alike:
+            one.blocks_worth = one.ratios.worth
     return contests
 
 
