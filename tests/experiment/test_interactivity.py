@@ -10,7 +10,6 @@ import re
 import numpy as np
 import pytest
 from made_answers import write_page
-from schedlab.experiment import interactivity_figures
 from schedlab.experiment.fairness import share_errors
 from schedlab.experiment.interactivity import metrics_of, requests, wakeup_latencies
 from schedlab.experiment.study import study_of
@@ -227,7 +226,7 @@ def test_a_run_of_an_older_store_has_percentiles_but_no_curve(run_of, tmp_path):
 def test_a_curve_rises_at_each_value_to_the_share_of_those_at_most_as_long():
     looks = figures.looks_of(["o1"])
     curves = {"o1": ([0, 2_000, 4_000], [0.25, 0.5, 1.0])}
-    figure = interactivity_figures.ecdf_figure(curves, looks, "latency", "wake-ups")
+    figure = figures.ecdf_figure(curves, looks, "latency", "wake-ups")
     curve, marks = figure.data
     assert figure.layout.xaxis.type == "log"
     assert (curve.line.shape, curve.line.dash) == ("hv", looks["o1"].dash)
@@ -245,8 +244,8 @@ def test_a_narrow_screen_has_room_for_the_times_below_a_curve():
     looks = figures.looks_of(["o1"])
     for high_ns in (10**3, 10**6, 10**10):
         curves = {"o1": ([10, high_ns], [0.5, 1.0])}
-        axis = interactivity_figures.ecdf_figure(curves, looks, "x", "y").layout.xaxis
-        assert 1 < sum(map(bool, axis.ticktext)) <= interactivity_figures.TICK_LABELS_MAX
+        axis = figures.ecdf_figure(curves, looks, "x", "y").layout.xaxis
+        assert 1 < sum(map(bool, axis.ticktext)) <= figures.TICK_LABELS_MAX
         assert len(axis.ticktext) == len(axis.tickvals)
 
 
@@ -327,7 +326,7 @@ def test_requests_that_are_never_done_still_miss_their_deadlines(run_of, tmp_pat
 def test_dots_of_a_place_stand_side_by_side_around_it():
     looks = figures.looks_of(["cfs", "o1"])
     series = {"cfs": [Point("0", -1.0, -1.5, -0.5), Point("5", 1.0)], "o1": [Point("5", 3.0)]}
-    figure = interactivity_figures.grouped_figure(series, looks, "nice", "points", about_zero=True)
+    figure = figures.grouped_figure(series, looks, "nice", "points", about_zero=True)
     cfs, o1 = figure.data
     assert [round(x) for x in cfs.x] == [0, 1] and [round(x) for x in o1.x] == [1]
     assert cfs.x[1] < 1 < o1.x[0]

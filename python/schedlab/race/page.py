@@ -146,7 +146,7 @@ def race_figure(curves: Curves, x_title: str, y_title: str) -> go.Figure:
     # All points fit, also those that are drawn later.
     series = {**curves.today, **curves.then}
     xs = [point.x for points in series.values() for point in points]
-    ys = [figures.lowest_of(series), figures.highest_of(series)]
+    ys = figures.bounds_of(series)
     figure.update_layout(figures.layout(x_title, y_title, figures.label_margin(curves.shown)))
     figure.update_xaxes(showgrid=False, **_log_axis(xs, 0.03))
     figure.update_yaxes(**_log_axis(ys, 0.05))

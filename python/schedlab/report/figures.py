@@ -1,9 +1,9 @@
-"""Figures of estimates, one panel a machine.
+"""Figures of estimates, delays and shares, one panel a machine.
 
 Each function takes numbers and returns a Plotly figure; none reads or writes a file. A policy
 keeps its colour, dash and marker in every figure of a report, and is named at the end of its own
-line, so that the figures can be read in grey and without a legend. Figures have no size of their
-own but their height: the page gives the width.
+line, or in a legend where lines end at one height, so that the figures can be read in grey. Figures
+have no size of their own but their height: the page gives the width.
 
 Series are points by policy, in order of x, which is a number, or a word for a scale of categories.
 `looks` are those of `looks_of` for the whole report. Titles say the unit. `y_max` is the highest
@@ -12,11 +12,12 @@ value of the panels that share an axis, in the unit of the points.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.colors import hex_to_rgb
 
 from schedlab.report.forms import tick_text
 
@@ -29,9 +30,16 @@ PANEL_HEIGHT_PX = 320
 LABEL_CHARACTERS_MAX = 20
 # Panels share their y axis until the tallest would press the lowest into its bottom fifth.
 SHARED_Y_FACTOR_MAX = 5.0
+# A log axis over so many times its lowest value has room for powers of ten only.
+CROWDED_FROM = 200.0
+# Where a distribution bears its policy's mark, to be told apart without colour: p50, p90 and p99.
+MARKED_SHARES = (0.5, 0.9, 0.99)
+# Times that a narrow screen has room for below a distribution; the grid shows those between.
+TICK_LABELS_MAX = 5
 
 _MARGIN = {"l": 80, "t": 12, "b": 46}
 _LABEL_GAP_PX = 16
+_DOTS_SPREAD = 0.6
 # What is drawn later is thinner and smaller: of curves that coincide, each can still be seen.
 _LINE_WIDTHS_PX = (3.2, 2.7, 2.2, 1.8, 1.5)
 _MARKER_SIZES_PX = (12.5, 11, 8.5, 7, 5.5)
@@ -68,6 +76,8 @@ class Look:
 
 Series = Mapping[str, Sequence[Point]]
 Looks = Mapping[str, Look]
+Curve = tuple[Sequence[float], Sequence[float]]
+"""Values in ns, ascending, and the share of all that is at most as large, up to 1."""
 
 # M. Okabe and K. Ito, "Color universal design", 2008, without yellow, which white paper swallows.
 # `ink` is the same hue, darkened until text in it has a contrast of 4.5 to 1 on white.
@@ -106,12 +116,10 @@ def curve_figure(
     series: Series, looks: Looks, x_title: str, y_title: str, y_max: float | None = None
 ) -> go.Figure:
     """A curve a policy with its interval as a band, on axes that start at zero."""
-    top = 1.06 * (y_max if y_max is not None else highest_of(series))
+    top = 1.06 * (y_max or max(bounds_of(series)))
     figure = _lines(series, looks, x_title, y_title)
     _label_ends(figure, series, looks, lambda y: y / top)
-    figure.update_yaxes(range=[0, top])
-    _scale_x(figure, series, from_zero=True)
-    return figure
+    return figure.update_yaxes(range=[0, top])
 
 
 def dot_figure(
@@ -121,16 +129,13 @@ def dot_figure(
 
     The x of a point is not looked at: each policy has its own place.
     """
-    series = {name: [Point(name, p.centre, p.low, p.high)] for name, p in points.items()}
-    top = 1.06 * (y_max if y_max is not None else highest_of(series))
+    series = {name: [replace(point, x=name)] for name, point in points.items()}
     figure = _lines(series, looks, "", y_title)
     figure.update_layout(margin_r=16)
-    figure.update_yaxes(range=[0, top])
-    _scale_x(figure, series, from_zero=False)
     figure.update_traces(marker_size=12)
-    names = list(points)
-    figure.update_xaxes(tickvals=[escape(n) for n in names], ticktext=[label(n) for n in names])
-    return figure
+    names = [escape(name) for name in points]
+    figure.update_xaxes(tickvals=names, ticktext=[label(name) for name in points])
+    return figure.update_yaxes(range=[0, 1.06 * (y_max or max(bounds_of(series)))])
 
 
 def ratio_figure(
@@ -149,7 +154,6 @@ def ratio_figure(
     named = {baseline: [Point("", 1.0)], **series}
     figure.update_layout(margin_r=label_margin(named))
     _scale_y_log(figure, named, looks, (low, high), {r: f"{r:g}×" for r in ratio_ticks(low, high)})
-    _scale_x(figure, series, from_zero=True)
     return figure
 
 
@@ -159,12 +163,82 @@ def latency_figure(series: Series, looks: Looks, y_title: str) -> go.Figure:
     x is the name of the percentile. `y_title` says what is delayed; the units stand at the ticks.
     """
     drawn = {name: [_at_least_1_ns(p) for p in points] for name, points in series.items()}
-    low, high = lowest_of(drawn) / 1.5, highest_of(drawn) * 1.5
+    low, high = min(bounds_of(drawn)) / 1.5, max(bounds_of(drawn)) * 1.5
     figure = _lines(drawn, looks, "percentile", y_title)
-    ticks = {tick: tick_text(tick) for tick in latency_ticks(low, high)}
+    ticks = {tick: tick_text(tick) for tick in decade_ticks(low, high)}
     _scale_y_log(figure, drawn, looks, (low, high), ticks)
-    _scale_x(figure, series, from_zero=False)
     return figure
+
+
+def ecdf_figure(curves: Mapping[str, Curve], looks: Looks, x_title: str, y_title: str) -> go.Figure:
+    """A distribution function a policy, on a log axis of time; a delay of 0 is drawn at 1 ns.
+
+    `x_title` says what is delayed, without a unit, which stands at the ticks; `y_title` of what
+    there is a share.
+    """
+    figure = go.Figure()
+    drawn = {
+        name: (np.maximum(values, 1.0), 100 * np.asarray(shares))
+        for name, (values, shares) in curves.items()
+    }
+    low = min(values[0] for values, _ in drawn.values()) / 1.2
+    high = max(values[-1] for values, _ in drawn.values()) * 1.2
+    for name, (values, percents) in drawn.items():
+        # From the first value up, and on to the right end, where all of a policy's delays lie.
+        xs, look = np.concatenate([values[:1], values, [high]]), looks[name]
+        figure.add_scatter(
+            name=f"{look.glyph} {label(name)}", legendgroup=name, mode="lines",
+            x=xs, y=np.round(np.concatenate([[0.0], percents, percents[-1:]]), 3),
+            line={"color": look.colour, "width": 2.2, "dash": look.dash, "shape": "hv"},
+            customdata=[tick_text(x) for x in xs],
+            hovertemplate="%{y:.1f} % within %{customdata}<extra>" + escape(name) + "</extra>",
+        )  # fmt: skip
+    for name, (values, percents) in drawn.items():
+        # Where the curve first reaches a marked share.
+        at = np.searchsorted(percents, 100 * np.array(MARKED_SHARES) - 1e-9)
+        figure.add_scatter(
+            legendgroup=name, showlegend=False, hoverinfo="skip", mode="markers",
+            x=values[at], y=np.round(percents[at], 3), marker=_marker(looks[name], 9),
+        )  # fmt: skip
+    _lay_out_with_legend(figure, x_title, f"{y_title} (%)")
+    ticks = decade_ticks(low, high)
+    step = math.ceil(len(ticks) / TICK_LABELS_MAX)
+    texts = ["" if at % step else tick_text(tick) for at, tick in enumerate(ticks)]
+    limits = [np.log10(low), np.log10(high)]
+    figure.update_xaxes(type="log", range=limits, tickvals=ticks, ticktext=texts, tickangle=0)
+    return figure.update_yaxes(range=[0, 102], tickvals=[0, 25, 50, 75, 90, 100])
+
+
+def grouped_figure(
+    series: Series, looks: Looks, x_title: str, y_title: str, about_zero: bool = False
+) -> go.Figure:
+    """A dot a policy side by side at every place of the x axis, intervals as whiskers.
+
+    x of a point is the word that names the place; a policy may lack some, and no line joins them.
+    With `about_zero`, values are held against a dashed line at zero; else the y axis begins there.
+    """
+    places = list(dict.fromkeys(point.x for points in series.values() for point in points))
+    figure = go.Figure()
+    if about_zero:
+        line = {"color": FAINT_INK, "width": 1.4, "dash": "4px,3px"}
+        figure.add_hline(y=0, line=line, layer="below")
+    for index, (name, points) in enumerate(series.items()):
+        offset = (index - (len(series) - 1) / 2) * _DOTS_SPREAD / len(series)
+        figure.add_scatter(
+            name=label(name), mode="markers",
+            x=[places.index(point.x) + offset for point in points],
+            y=[point.centre for point in points],
+            marker={"color": looks[name].colour, "symbol": looks[name].symbol, "size": 10},
+            error_y=whiskers(points, looks[name]),
+            customdata=[escape(point.x) for point in points],
+            hovertemplate="%{customdata}: %{y:.3f}<extra>" + escape(name) + "</extra>",
+        )  # fmt: skip
+    _lay_out_with_legend(figure, x_title, y_title)
+    figure.update_xaxes(
+        range=[-0.5, len(places) - 0.5], showgrid=False,
+        tickvals=list(range(len(places))), ticktext=[label(place) for place in places],
+    )  # fmt: skip
+    return figure if about_zero else figure.update_yaxes(rangemode="tozero")
 
 
 def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
@@ -206,17 +280,8 @@ def cpu_split_figure(shares: Mapping[str, Mapping[str, float]]) -> go.Figure:
     return figure
 
 
-def highest_of(series: Series) -> float:
-    """The highest value or bound drawn, in the unit of the points."""
-    return max(_values(series))
-
-
-def lowest_of(series: Series) -> float:
-    """The lowest value or bound drawn, in the unit of the points."""
-    return min(_values(series))
-
-
-def _values(series: Series) -> list[float]:
+def bounds_of(series: Series) -> list[float]:
+    """Every value and bound drawn, in the unit of the points."""
     points = [point for points in series.values() for point in points]
     bounds = [bound for point in points for bound in (point.low, point.centre, point.high)]
     return [bound for bound in bounds if bound is not None]
@@ -234,12 +299,7 @@ def ratio_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in candidates if low <= tick <= high]
 
 
-def latency_ticks(low_ns: float, high_ns: float) -> list[float]:
-    """Round delays to label on a log axis between two positive ones, in nanoseconds."""
-    return decade_ticks(low_ns, high_ns, 200)
-
-
-def decade_ticks(low: float, high: float, crowded_from: float) -> list[float]:
+def decade_ticks(low: float, high: float, crowded_from: float = CROWDED_FROM) -> list[float]:
     """Powers of ten between two positive numbers, and 2 and 5 between them where there is room.
 
     There is none where `high` is so many times `low`.
@@ -258,12 +318,29 @@ def legend_above() -> dict:
     }  # fmt: skip
 
 
+def _lay_out_with_legend(figure: go.Figure, x_title: str, y_title: str) -> None:
+    figure.update_layout(layout(x_title, y_title, 24))
+    legend = legend_above()
+    figure.update_layout(showlegend=True, legend=legend, hovermode="closest", margin_t=34)
+
+
+def _marker(look: Look, size: float) -> dict:
+    line = {"color": "#ffffff", "width": 1}
+    return {"color": look.colour, "symbol": look.symbol, "size": size, "line": line}
+
+
 def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figure:
     """Bands first, so that no band lies over a line; words on x get whiskers instead of bands."""
     figure = go.Figure()
     figure.update_layout(layout(x_title, y_title, label_margin(series)))
-    categories = any(isinstance(point.x, str) for points in series.values() for point in points)
-    if not categories:
+    xs = [point.x for points in series.values() for point in points]
+    categories = any(isinstance(x, str) for x in xs)
+    if categories:
+        figure.update_xaxes(type="category", showgrid=False)
+    else:
+        low, high = min(xs), max(xs)
+        start = 0.0 if 0 <= low <= high / 4 else low - 0.04 * (high - low)
+        figure.update_xaxes(range=[start, high + 0.03 * (high - start)], showgrid=False)
         for name, points in series.items():
             _draw_band(figure, points, looks[name])
     for name, points in series.items():
@@ -276,29 +353,24 @@ def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figur
             y=[point.centre for point in points],
             mode="lines+markers",
             line={"color": look.colour, "width": _LINE_WIDTHS_PX[depth], "dash": look.dash},
-            marker={
-                "color": look.colour, "symbol": look.symbol,
-                "size": _MARKER_SIZES_PX[depth] + (2 if "triangle" in look.symbol else 0),
-                "line": {"color": "#ffffff", "width": 1},
-            },
+            marker=_marker(look, _MARKER_SIZES_PX[depth] + 2 * ("triangle" in look.symbol)),
             error_y=whiskers(points, look) if categories else None,
-            customdata=[_interval_text(point) for point in points],
+            customdata=["" if p.low is None else f"[{p.low:.4g}, {p.high:.4g}]" for p in points],
             hovertemplate="%{y:.4g} %{customdata}<extra>" + escape(name) + "</extra>",
         )  # fmt: skip
     return figure
 
 
 def _draw_band(figure: go.Figure, points: Sequence[Point], look: Look) -> None:
-    known = [point for point in points if point.low is not None and point.high is not None]
-    if len(known) < 2:
-        return
-    xs = [point.x for point in known]
-    red, green, blue = (int(look.colour[at : at + 2], 16) for at in (1, 3, 5))
-    figure.add_scatter(
-        x=xs + xs[::-1],
-        y=[point.high for point in known] + [point.low for point in reversed(known)],
-        mode="none", fill="toself", fillcolor=f"rgba({red},{green},{blue},0.18)", hoverinfo="skip",
-    )  # fmt: skip
+    known = [point for point in points if point.low is not None]
+    if len(known) > 1:
+        red, green, blue = hex_to_rgb(look.colour)
+        figure.add_scatter(
+            x=[point.x for point in (*known, *reversed(known))],
+            y=[*(point.high for point in known), *(point.low for point in reversed(known))],
+            mode="none", fill="toself", hoverinfo="skip",
+            fillcolor=f"rgba({red},{green},{blue},0.18)",
+        )  # fmt: skip
 
 
 def whiskers(points: Sequence[Point], look: Look) -> dict:
@@ -384,16 +456,6 @@ def _scale_y_log(
     figure.update_yaxes(type="log", range=[low, high], tickvals=list(ticks), ticktext=texts)
 
 
-def _scale_x(figure: go.Figure, series: Series, from_zero: bool) -> None:
-    xs = [point.x for points in series.values() for point in points]
-    if any(isinstance(x, str) for x in xs):
-        figure.update_xaxes(type="category", showgrid=False)
-        return
-    low, high = min(xs), max(xs)
-    start = 0.0 if from_zero and 0 <= low <= high / 4 else low - 0.04 * (high - low)
-    figure.update_xaxes(range=[start, high + 0.03 * (high - start)], showgrid=False)
-
-
 def label(name: str) -> str:
     """A name as text that is never markup, cut to `LABEL_CHARACTERS_MAX`."""
     is_short = len(name) <= LABEL_CHARACTERS_MAX
@@ -404,12 +466,6 @@ def label_margin(names: Iterable[str]) -> int:
     """The pixels to the right of a plot that its labels take."""
     longest = max((min(len(name), LABEL_CHARACTERS_MAX) for name in names), default=0)
     return 36 + round(7.6 * longest)
-
-
-def _interval_text(point: Point) -> str:
-    if point.low is None or point.high is None:
-        return ""
-    return f"[{point.low:.4g}, {point.high:.4g}]"
 
 
 def _at_least_1_ns(point: Point) -> Point:
