@@ -10,6 +10,7 @@ numbers), any others as independent samples.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,7 @@ from schedlab.experiment.fairness import share_errors
 from schedlab.experiment.study import Study
 from schedlab.report.forms import ratio_text
 from schedlab.statistics.estimates import paired_ratio, ratio
+from schedlab.store.runs import RunRecord
 
 
 class Reproduction(StrEnum):
@@ -51,8 +53,8 @@ class ClaimFinding:
         """By the interval, see the module's beginning."""
         if self.low is None or self.high is None:
             return Reproduction.CANNOT_TELL
-        least = 0.0 if self.at_least is None else self.at_least
-        most = float("inf") if self.at_most is None else self.at_most
+        least = self.at_least or 0.0
+        most = math.inf if self.at_most is None else self.at_most
         if least <= self.low and self.high <= most:
             return Reproduction.REPRODUCED
         if self.high < least or most < self.low:
@@ -101,8 +103,7 @@ def judge(definition: Mapping, study: Study) -> list[Judged]:
             judged.append(Judged(claim["says"], "", 0, (), claim["cannot_tell"]))
             continue
         pairs = [(of, {**of, **over}) for of in claim["of"] for over in claim["over"] or ({},)]
-        findings = [runs.finding(claim, of, over) for of, over in pairs]
-        findings = [finding for finding in findings if finding]
+        findings = [found for of, over in pairs if (found := runs.finding(claim, of, over))]
         why = "" if findings else runs.why_nothing(claim)
         unit = "" if claim["share_of_nice"] is None else "%"
         judged.append(Judged(claim["says"], unit, len(pairs), findings, why))
@@ -115,65 +116,52 @@ class _Runs:
     def __init__(self, definition: Mapping, study: Study):
         published = definition.get("published") or {"times": (), "ideal": ""}
         self.ideal = published["ideal"]
-        self.published_ns = {
-            _key({"policy": time["policy"], "machine": time["machine"], **time["varied"]}): time[
-                "makespan_ns"
-            ]
-            for time in published["times"]
+        self.published_ns = {}
+        for time in published["times"]:
+            place = {**time["varied"], "policy": time["policy"], "machine": time["machine"]}
+            self.published_ns[_key(place)] = time["makespan_ns"]
+        cells = [records for cell in study.cells for records in cell.runs.values()]
+        self.runs = {_place_of(records[0]): records for records in cells}
+        self.shares = {
+            _place_of(row.panel.cells[-1].runs[row.policy][0]): row.shares
+            for row in share_errors(study)
         }
-        self.runs = {
-            _key({"policy": policy, "machine": records[0].machine, **records[0].varied}): records
-            for cell in study.cells
-            for policy, records in cell.runs.items()
-        }
-        self.shares = {}
-        for row in share_errors(study):
-            first = row.panel.cells[-1].runs[row.policy][0]
-            place = _key({"policy": row.policy, "machine": first.machine, **first.varied})
-            self.shares[place] = row.shares
 
     def finding(self, claim: Mapping, of: Mapping, over: Mapping) -> ClaimFinding | None:
-        """The claim in one place; None where that was not run."""
-        if _key(of) not in self.runs:
+        """The claim in one place; None where it was not run, or nothing it could be held against.
+
+        That is the time in the place `over`, times the parts that each CPU has where it is ideal;
+        of a time alone it is the published one of its own place.
+        """
+        records = self.runs.get(_key(of))
+        if not records:
             return None
         if claim["share_of_nice"] is not None:
-            return self._share(claim, of)
+            shares = self.shares.get(_key(of), ())
+            got = [share.got for share in shares if share.nice == claim["share_of_nice"]]
+            if not got:
+                return None
+            return _finding(claim, of, (got[0].mean, got[0].low, got[0].high), claim["published"])
+        parts = 1.0
         if claim["over_ideal"]:
-            nr_cpus = self.runs[_key(of)][0].result["nr_cpus"]
-            parts = max(of[self.ideal] / nr_cpus, 1)
-            return self._over(claim, of, {**of, self.ideal: 1}, parts)
-        if claim["over"]:
-            return self._over(claim, of, over)
-        return self._over_published(claim, of)
-
-    def _over(
-        self, claim: Mapping, of: Mapping, over: Mapping, parts: float = 1.0
-    ) -> ClaimFinding | None:
-        """A time over that of another place, times `parts`; None where that was not run."""
+            over = {**of, self.ideal: 1}
+            parts = max(of[self.ideal] / records[0].result["nr_cpus"], 1)
         sample, base = self._makespans_ns(of), self._makespans_ns(over)
-        if not base:
+        one_ns, other_ns = (self.published_ns.get(_key(place)) for place in (of, over))
+        is_alone = not (claim["over"] or claim["over_ideal"])
+        if not (one_ns if is_alone else base):
             return None
-        is_paired = sample.keys() == base.keys()
+        is_paired = not is_alone and sample.keys() == base.keys()
         if is_paired:
             compared = paired_ratio(list(sample.values()), [base[seed] for seed in sample])
         else:
-            compared = ratio(list(sample.values()), list(base.values()))
-        one_ns, other_ns = (self.published_ns.get(_key(place)) for place in (of, over))
+            others = [one_ns] * len(sample) if is_alone else list(base.values())
+            compared = ratio(list(sample.values()), others)
         published = claim["published"]
         if not published and one_ns and other_ns:
             published = one_ns / (other_ns * parts)
         ends = (None if end is None else end / parts for end in (compared.low, compared.high))
         return _finding(claim, of, (compared.ratio / parts, *ends), published, is_paired)
-
-    def _over_published(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
-        """A time over the published one of the same place; None where there is none."""
-        twin_ns = self.published_ns.get(_key(of))
-        if not twin_ns:
-            return None
-        sample = list(self._makespans_ns(of).values())
-        compared = ratio(sample, [twin_ns] * len(sample))
-        simulated = (compared.ratio, compared.low, compared.high)
-        return _finding(claim, of, simulated, claim["published"] or 1.0)
 
     def why_nothing(self, claim: Mapping) -> str:
         """Why there is no number of a claim that names places."""
@@ -182,13 +170,6 @@ class _Runs:
         if claim["share_of_nice"] is not None:
             return f"no run has a share of CPU time for nice {claim['share_of_nice']}"
         return "there is nothing that it could be held against"
-
-    def _share(self, claim: Mapping, of: Mapping) -> ClaimFinding | None:
-        shares = self.shares.get(_key(of), ())
-        got = next((share.got for share in shares if share.nice == claim["share_of_nice"]), None)
-        if got is None:
-            return None
-        return _finding(claim, of, (got.mean, got.low, got.high), claim["published"])
 
     def _makespans_ns(self, place: Mapping) -> dict[int, float]:
         """By seed; none where that was not run."""
@@ -217,6 +198,10 @@ def _key(place: Mapping) -> tuple:
     return tuple(sorted(place.items()))
 
 
+def _place_of(record: RunRecord) -> tuple:
+    return _key({**record.varied, "policy": record.policy, "machine": record.machine})
+
+
 # --- words and numbers, the same in the terminal and in the report --------------------------------
 
 
@@ -231,7 +216,7 @@ def simulated_text(judged: Judged) -> str:
     text = _span(judged, [finding.simulated for finding in judged.findings])
     lows = [finding.low for finding in judged.findings]
     highs = [finding.high for finding in judged.findings]
-    if not lows or None in lows or lows == highs:
+    if None in lows or lows == highs:
         return text
     low, high = (_form(judged, end).removesuffix(" %") for end in (min(lows), max(highs)))
     return f"{text} [{low}, {high}]"
@@ -273,12 +258,10 @@ def place_text(judged: Judged, finding: ClaimFinding) -> str:
 
 def pairing_text(judged: Sequence[Judged]) -> str:
     """What is to be known of the intervals where some are paired; else empty."""
-    if not any(finding.is_paired for one in judged for finding in one.findings):
-        return ""
     return (
         "a ratio of two simulated times is paired, seed by seed, where both sides ran with the"
         " same seeds"
-    )
+    ) * any(finding.is_paired for one in judged for finding in one.findings)
 
 
 def _span(judged: Judged, values: Sequence[float]) -> str:
