@@ -8,9 +8,8 @@ import re
 
 import pytest
 from made_answers import write_page
-from schedlab.experiment.headline import equal_times, overlap, told_panels
+from schedlab.experiment.headline import equal_times, overlap, panel_sentences, told_panels
 from schedlab.experiment.interactivity import metrics_of
-from schedlab.experiment.page import panel_sentences
 from schedlab.experiment.study import study_of
 from schedlab.statistics.estimates import estimate
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from made_answers import made_answer, write_page
 from schedlab.errors import SchedlabError
-from schedlab.experiment import page as experiment_page
+from schedlab.experiment import headline
 from schedlab.experiment.headline import told_panels
 from schedlab.experiment.interactivity import metrics_of
 from schedlab.experiment.published import Beside
@@ -430,7 +430,7 @@ def test_repetitions_that_are_all_equal_are_not_dressed_up_as_an_interval(tmp_pa
 
 def panel_sentences(study):
     told = told_panels(study, metrics_of(study))
-    return experiment_page.panel_sentences(study, told)
+    return headline.panel_sentences(study, told)
 
 
 def test_the_summary_names_the_lowest_mean_and_how_often():

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from schedlab.experiment.interactivity import PERCENTILES, Delays, Metrics, Requests
-from schedlab.experiment.study import Panel, ScenarioRuns, Study
+from schedlab.experiment.study import Panel, ScenarioRuns, Study, centre_of
 from schedlab.experiment.timeline_figure import timeline_figure
 from schedlab.experiment.timelines import Timelines
 from schedlab.report import figures, forms, pages
@@ -115,8 +115,7 @@ def _series_of_panels(
 
 
 def _point(x: float | str | None, value: Estimate | Ratio) -> Point:
-    centre = value.ratio if isinstance(value, Ratio) else value.mean
-    return Point(x, centre, value.low, value.high)
+    return Point(x, centre_of(value), value.low, value.high)
 
 
 def _ratio_figures(study: Study, looks: Looks) -> Drawn:

@@ -1,20 +1,18 @@
-"""What to say first of a panel whose runs are equally long under every policy.
+"""What to say first of a panel: who has the lowest mean time, unless that is chance.
 
-Many workloads end when their time is up, or wait for a clock; then no policy is faster, and who
-has the lowest mean is chance. What such a workload is about is told instead: missed deadlines,
+Many workloads end when their time is up, or wait for a clock; then runs are equally long under
+every policy and none is faster. What such a workload is about is told instead: missed deadlines,
 else response times, else shares of CPU time, else wake-up latencies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from schedlab.experiment.interactivity import Metrics
-from schedlab.experiment.study import Panel, ScenarioRuns, Study
-from schedlab.report.forms import interval_text, list_text, number_text, time_text
+from schedlab.experiment.study import Panel, ScenarioRuns, Study, bounded, mean
+from schedlab.report.forms import Form, list_text, number_text, ratio_text, time_text
 from schedlab.statistics.estimates import THRESHOLD, Estimate
-
-Form = Callable[[float], str]
 
 
 def equal_times(cell: ScenarioRuns) -> bool:
@@ -44,11 +42,11 @@ def told_panels(study: Study, metrics: Metrics) -> dict[str, str]:
 
 
 def _times(study: Study, panel: Panel) -> str:
-    makespans = list(panel.cells[-1].makespan.values())
+    last = panel.cells[-1]
+    makespans = list(last.makespan.values())
     means = [makespan.mean for makespan in makespans]
     shortest, longest = number_text(min(means)), number_text(max(means))
-    x = panel.cells[-1].x
-    where = ":" if study.axis is None else f" at any {study.axis}; at {study.axis} = {x}"
+    where = ":" if study.axis is None else f" at any {study.axis};{study.at(last)}"
     text = f"no policy is faster{where} all take {shortest}"
     text += f" to {longest}" * (shortest != longest) + f" {study.unit}"
     if overlap(makespans) and any(makespan.low != makespan.high for makespan in makespans):
@@ -60,42 +58,90 @@ def _times(study: Study, panel: Panel) -> str:
 
 def _difference(metrics: Metrics, panel: Panel) -> str:
     """The first metric in which any two policies differ: its best and its worst."""
-    sentences = []
-    missed = [row.missed.mean for row in metrics.requests if row.panel is panel and row.missed]
-    if missed and not any(missed):
-        sentences.append("No deadline was missed")
-    for what, values, form in _metrics(metrics, panel):
-        if len({value.mean for value in values.values()}) > 1:
-            best, worst = (_end(values, choose, form) for choose in (min, max))
-            sentences.append(f"{what}: from {best} to {worst}")
-            break
-    return ". ".join(sentences) or "Nothing else that was measured tells them apart"
-
-
-def _metrics(metrics: Metrics, panel: Panel) -> Iterator[tuple[str, Mapping[str, Estimate], Form]]:
-    """What there is, its value under each policy, and how to write it; in order of their worth."""
-    mine = [row for row in metrics.requests if row.panel is panel]
-    missed = [(row.name, row.policy, row.missed) for row in mine if row.missed]
-    answered = [(row.name, row.policy, row.delays.percentiles["p99"]) for row in mine if row.delays]
+    latencies, requests, shares = (
+        [row for row in rows if row.panel is panel]
+        for rows in (metrics.latencies, metrics.requests, metrics.shares)
+    )
+    missed = [(row.name, row.policy, row.missed) for row in requests if row.missed]
+    answered = [(r.name, r.policy, r.delays.percentiles["p99"]) for r in requests if r.delays]
+    errors = [("", row.policy, row.largest) for row in shares]
+    woken = [("", row.policy, row.percentiles["p99"]) for row in latencies]
+    text = ""
+    if missed and not any(number.mean for _, _, number in missed):
+        text = "No deadline was missed"
     for what, rows, form in (
         ("Missed deadlines", missed, "{:.2f} %".format),
         ("99th percentile of response time", answered, time_text),
+        ("Largest error of a share of CPU time", errors, "{:.2f} points".format),
+        ("99th percentile of wake-up latency", woken, time_text),
     ):
-        if rows:
-            # Policies differ most in what somebody serves worst.
-            worst = max(rows, key=lambda row: row[2].mean)[0]
-            values = {policy: value for name, policy, value in rows if name == worst}
-            yield f"{what} ({worst})", values, form
-    shares = {row.policy: row.largest for row in metrics.shares if row.panel is panel}
-    yield "Largest error of a share of CPU time", shares, "{:.2f} points".format
-    latencies = {
-        row.policy: row.percentiles["p99"] for row in metrics.latencies if row.panel is panel
-    }
-    yield "99th percentile of wake-up latency", latencies, time_text
+        # Policies differ most in what somebody serves worst.
+        worst = max(rows, key=lambda row: row[2].mean, default=("",))[0]
+        values = {policy: number for name, policy, number in rows if name == worst}
+        low, high = (_end(values, choose, form) for choose in (min, max))
+        if low != high:
+            name = f" ({worst})" if worst else ""
+            return f"{text}{'. ' * bool(text)}{what}{name}: from {low} to {high}"
+    return text or "Nothing else that was measured tells them apart"
 
 
 def _end(values: Mapping[str, Estimate], choose: Callable, form: Form) -> str:
     """The lowest or highest number, its interval, and everybody who has it."""
-    end = choose(values.values(), key=lambda value: value.mean)
+    end = choose(values.values(), key=lambda value: value.mean, default=None)
     names = [name for name, value in values.items() if value.mean == end.mean]
-    return f"{interval_text(end.mean, end.low, end.high, form)} under {list_text(names)}"
+    return f"{bounded(end, form=form)} under {list_text(names)}" if names else ""
+
+
+# --- where times tell policies apart --------------------------------------------------------------
+
+
+def panel_sentences(study: Study, equal: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What the data say of each panel, by its name; `equal` is what `told_panels` gives."""
+    return [(p.name, equal.get(p.name) or _panel_sentence(study, p)) for p in study.panels]
+
+
+def _panel_sentence(study: Study, panel: Panel) -> str:
+    """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere."""
+    cells = [cell for cell in panel.cells if cell.makespan]
+    if not cells:
+        return "no run completed."
+    last = cells[-1]
+    best, *others = sorted(last.makespan, key=lambda name: last.makespan[name].mean)
+    at, time = study.at(last), mean(last.makespan[best])
+    text = f"{best} has the lowest mean time{at}: {time} {study.unit}"
+    compared = {
+        policy: f"{bounded(contrast.ratio, form=ratio_text)} times the time of"
+        for policy, contrast in last.comparisons.items()
+    }
+    if best in compared:
+        text += f", {compared[best]} {study.policies[0]}"
+    elif others and others[0] in compared:
+        text += f"; next is {others[0]} with {compared[others[0]]} that"
+    text += f"{_near(last, best, others)}."
+    if len(cells) == 1:
+        return text
+    lowest = [min(cell.makespan, key=lambda name: cell.makespan[name].mean) for cell in cells]
+    leaders = dict.fromkeys([best, *lowest])
+    if len(leaders) == 1:
+        return f"{text} It is lowest at every value of {study.axis}."
+    counts = list_text([f"{name} at {lowest.count(name)}" for name in leaders])
+    return f"{text} Lowest over all {len(cells)} values of {study.axis}: {counts} of them."
+
+
+def _near(cell: ScenarioRuns, best: str, others: Sequence[str]) -> str:
+    """Who is above the lowest mean by so little that it may be chance."""
+    lowest = cell.makespan[best]
+    close, unsure = [], []
+    for name in others:
+        if cell.makespan[name].mean <= (1 + THRESHOLD) * lowest.mean:
+            close.append(name)
+        elif overlap([lowest, cell.makespan[name]]):
+            unsure.append(name)
+    text = ""
+    for names, how in (
+        (close, f"less than {100 * THRESHOLD:g} % above it"),
+        (unsure, "above it by less than the intervals"),
+    ):
+        if names:
+            text += f"; {list_text(names)} {'is' if len(names) == 1 else 'are'} {how}"
+    return text

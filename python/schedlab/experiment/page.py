@@ -7,26 +7,24 @@ The numbers are those of an `Answer`, the figures those of `figures`; both fill
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable
 
 from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.figures import figures_of
-from schedlab.experiment.headline import overlap, told_panels
+from schedlab.experiment.headline import panel_sentences, told_panels
 from schedlab.experiment.interactivity import PERCENTILES
 from schedlab.experiment.published import rank_text
-from schedlab.experiment.study import Panel, ScenarioRuns, Study
+from schedlab.experiment.study import Study, bounded, mean
 from schedlab.experiment.timelines import Timelines
 from schedlab.report import figures, forms, pages
 from schedlab.report.figures import CPU_PARTS
-from schedlab.report.forms import count_text, list_text, mean_text, number_text, ratio_text
+from schedlab.report.forms import count_text, list_text, number_text, ratio_text
 from schedlab.statistics import estimates
 from schedlab.statistics.digits import p_number
-from schedlab.statistics.estimates import THRESHOLD, Estimate, Ratio, estimate
+from schedlab.statistics.estimates import estimate
 from schedlab.store.runs import RunRecord, measured_on
 
-DIGEST_CHARACTERS_SHOWN = 12
 WAY_OUT = "every run is kept: `schedlab report STORE -o OUT.html` makes the report of a store"
 
 
@@ -72,76 +70,12 @@ def render(answer: Answer, timelines: Timelines | None = None) -> str:
         percent_form="{:.2f}".format,
         ratio_form=ratio_text,
         is_time_equal=len(equal) == len(study.panels),
-        digest_characters=DIGEST_CHARACTERS_SHOWN,
         confidence_percent=round(100 * estimates.CONFIDENCE),
-        threshold_percent=f"{100 * THRESHOLD:g}",
+        threshold_percent=f"{100 * estimates.THRESHOLD:g}",
     )  # fmt: skip
 
 
 # --- words and numbers ----------------------------------------------------------------------------
-
-
-def mean(makespan: Estimate) -> str:
-    """A mean and half of its interval."""
-    return mean_text(makespan.mean, makespan.low, makespan.high)
-
-
-def bounded(value: Estimate | Ratio, scale: float = 1.0, form: forms.Form = number_text) -> str:
-    """What lies anywhere in its interval, times `scale`."""
-    centre = value.ratio if isinstance(value, Ratio) else value.mean
-    ends = (None if end is None else end * scale for end in (value.low, value.high))
-    return forms.interval_text(centre * scale, *ends, form)
-
-
-def panel_sentences(study: Study, equal: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What the data say of each panel, by its name; `equal` is what `told_panels` gives."""
-    return [(p.name, equal.get(p.name) or _panel_sentence(study, p)) for p in study.panels]
-
-
-def _panel_sentence(study: Study, panel: Panel) -> str:
-    """Who has the lowest mean in the last cell, how it compares with the first, and elsewhere. For
-    panels that tell policies apart somewhere; of the others see `headline`."""
-    cells = [cell for cell in panel.cells if cell.makespan]
-    if not cells:
-        return "no run completed."
-    last = cells[-1]
-    best, *others = sorted(last.makespan, key=lambda name: last.makespan[name].mean)
-    where = "" if study.axis is None else f" at {study.axis} = {last.x}"
-    text = f"{best} has the lowest mean time{where}: {mean(last.makespan[best])} {study.unit}"
-    compared = {
-        policy: f"{bounded(contrast.ratio, form=ratio_text)} times the time of"
-        for policy, contrast in last.comparisons.items()
-    }
-    if best in compared:
-        text += f", {compared[best]} {study.policies[0]}"
-    elif others and others[0] in compared:
-        text += f"; next is {others[0]} with {compared[others[0]]} that"
-    text += f"{_near(last, best, others)}."
-    if len(cells) == 1:
-        return text
-    lowest = [min(cell.makespan, key=lambda name: cell.makespan[name].mean) for cell in cells]
-    leaders = dict.fromkeys([best, *lowest])
-    if len(leaders) == 1:
-        return f"{text} It is lowest at every value of {study.axis}."
-    counts = list_text([f"{name} at {lowest.count(name)}" for name in leaders])
-    return f"{text} Lowest over all {len(cells)} values of {study.axis}: {counts} of them."
-
-
-def _near(cell: ScenarioRuns, best: str, others: Sequence[str]) -> str:
-    """Who is above the lowest mean by so little that it may be chance."""
-    lowest = cell.makespan[best]
-    close = [name for name in others if cell.makespan[name].mean <= (1 + THRESHOLD) * lowest.mean]
-    unsure = [
-        name for name in others if name not in close and overlap([lowest, cell.makespan[name]])
-    ]
-    text = ""
-    for names, how in (
-        (close, f"less than {100 * THRESHOLD:g} % above it"),
-        (unsure, "above it by less than the intervals"),
-    ):
-        if names:
-            text += f"; {list_text(names)} {'is' if len(names) == 1 else 'are'} {how}"
-    return text
 
 
 def _growth_texts(study: Study) -> list[str]:
@@ -161,9 +95,9 @@ def _growth_texts(study: Study) -> list[str]:
 
 def message_of(record: RunRecord) -> str:
     """Why a run did not complete, in the words of simulator or kernel where it gave any."""
-    error = record.result.get("error") or {}
-    if error.get("message"):
-        return str(error["message"])
+    error = record.result.get("error")
+    if error:
+        return error["message"]
     if record.status == "stopped":
         elapsed_s = number_text(record.result["elapsed_ns"] / 1e9)
         return f"stopped as asked after {elapsed_s} {'s' if record.measured_on else 'simulated s'}"
@@ -198,50 +132,42 @@ def _split_rows(study: Study) -> list[dict]:
 
 def _what_was_run(study: Study) -> dict:
     records = [*study.completed, *study.incomplete]
-    started = sorted(str(r.manifest["started_at"]) for r in records if r.manifest.get("started_at"))
-    wall_ns = sum(record.manifest.get("wall_ns") or 0 for record in records)
+    started = [record.manifest["started_at"] for record in records]
+    policies = []
+    for policy in study.policies:
+        mine = [record for record in records if record.policy == policy]
+        settings = (sorted(record.manifest["tunables"].items()) for record in mine)
+        tunables = {", ".join(f"{name} = {value}" for name, value in of) for of in settings}
+        row = {
+            "label": policy,
+            "names": sorted({record.manifest["policy_name"] for record in mine}),
+            "digests": sorted({record.manifest["policy_source_digest"] for record in mine}),
+            "tunables": sorted(text or "defaults" for text in tunables),
+            "completed": sum(record.status == "completed" for record in mine),
+            "made": len(mine),
+        }
+        policies.append(row)
     return {
-        "policies": [_policy_row(records, policy) for policy in study.policies],
-        "machines": _digests(records, "machine"),
-        "workloads": _digests(records, "workload"),
-        "parameters": _distinct(pair for record in records for pair in _parameters(record)),
+        "policies": policies,
+        "machines": _distinct((r.machine, r.manifest["machine_digest"]) for r in records),
+        # A workload has one digest a parameter set.
+        "workloads": _distinct((r.workload, r.manifest["workload_digest"]) for r in records),
+        "parameters": _distinct(
+            ((record.workload, name), str(value))
+            for record in records
+            for name, value in {**record.varied, **record.manifest["parameters"]}.items()
+        ),
         "seeds": forms.ranges_text(sorted({record.seed for record in records})),
-        "versions": sorted({str(record.manifest.get("version", "unknown")) for record in records}),
-        "started": (started[0], started[-1]) if started else None,
-        "wall_s": wall_ns / 1e9,
+        "versions": sorted({record.manifest["version"] for record in records}),
+        "started": (min(started), max(started)),
+        "wall_s": sum(record.manifest["wall_ns"] for record in records) / 1e9,
         "repetitions": sorted({len(runs) for cell in study.cells for runs in cell.runs.values()}),
     }
 
 
-def _policy_row(records: Sequence[RunRecord], policy: str) -> dict:
-    mine = [record for record in records if record.policy == policy]
-    manifests = [record.manifest for record in mine]
-    settings = [sorted((manifest.get("tunables") or {}).items()) for manifest in manifests]
-    tunables = {", ".join(f"{name} = {value}" for name, value in of_run) for of_run in settings}
-    return {
-        "label": policy,
-        "names": sorted({str(manifest.get("policy_name", policy)) for manifest in manifests}),
-        "digests": sorted({str(m.get("policy_source_digest", "unknown")) for m in manifests}),
-        "tunables": sorted(text or "defaults" for text in tunables),
-        "completed": sum(record.status == "completed" for record in mine),
-        "made": len(mine),
-    }
-
-
-def _digests(records: Sequence[RunRecord], kind: str) -> dict[str, list[str]]:
-    """Those of each machine or workload; a workload has one a parameter set."""
-    key = f"{kind}_digest"
-    return _distinct((getattr(r, kind), str(r.manifest.get(key, "unknown"))) for r in records)
-
-
-def _distinct(pairs: Iterable[tuple[Any, str]]) -> dict[Any, list[str]]:
+def _distinct(pairs: Iterable[tuple[Hashable, str]]) -> dict[Hashable, dict[str, None]]:
     """Every value of each key once, in the order of the pairs."""
-    values: dict[Any, dict[str, None]] = {}
+    values: dict[Hashable, dict[str, None]] = {}
     for key, value in pairs:
         values.setdefault(key, {})[value] = None
-    return {key: list(of_key) for key, of_key in values.items()}
-
-
-def _parameters(record: RunRecord) -> Iterator[tuple[tuple[str, str], str]]:
-    for name, value in {**record.varied, **(record.manifest.get("parameters") or {})}.items():
-        yield (record.workload, name), str(value)
+    return values

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlab.report.forms import TIME_UNITS_NS, mean_text, time_unit
+from schedlab.report import forms
+from schedlab.report.forms import TIME_UNITS_NS
 from schedlab.statistics import estimates
+from schedlab.statistics.estimates import Contrast, Estimate, Growth, Ratio
 from schedlab.store.runs import RunRecord
 
 
@@ -24,17 +26,16 @@ class ScenarioRuns:
 
     x: float | str | None
     runs: Mapping[str, Sequence[RunRecord]]
-    makespan: Mapping[str, estimates.Estimate]
-    comparisons: Mapping[str, estimates.Contrast]
+    makespan: Mapping[str, Estimate]
+    comparisons: Mapping[str, Contrast]
 
     def makespan_text(self, policy: str) -> str:
         """Mean ± half of its interval, and n where a run is missing; "failed" where all are."""
         makespan = self.makespan.get(policy)
         if makespan is None:
             return "failed"
-        text = mean_text(makespan.mean, makespan.low, makespan.high)
         is_missing = makespan.n < max(other.n for other in self.makespan.values())
-        return text + f" (n = {makespan.n})" * is_missing
+        return mean(makespan) + f" (n = {makespan.n})" * is_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Panel:
     name: str
     nr_cpus: int | None
     cells: Sequence[ScenarioRuns]
-    growth: Mapping[str, estimates.Growth]
+    growth: Mapping[str, Growth]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class Study:
     completed: Sequence[RunRecord]
     incomplete: Sequence[RunRecord]
 
+    def at(self, cell: ScenarioRuns) -> str:
+        """What was varied and its value in a cell, as in " at groups = 100"; else empty."""
+        return "" if self.axis is None else f" at {self.axis} = {cell.x}"
+
     @property
     def unit_ns(self) -> float:
         """Nanoseconds of `unit`."""
@@ -72,12 +77,12 @@ class Study:
         return [cell for panel in self.panels for cell in panel.cells]
 
     @property
-    def makespans(self) -> list[estimates.Estimate]:
+    def makespans(self) -> list[Estimate]:
         """Those of all cells and policies."""
         return [makespan for cell in self.cells for makespan in cell.makespan.values()]
 
     @property
-    def contrasts(self) -> list[estimates.Contrast]:
+    def contrasts(self) -> list[Contrast]:
         """Every comparison with the first policy."""
         return [contrast for cell in self.cells for contrast in cell.comparisons.values()]
 
@@ -85,10 +90,9 @@ class Study:
     def last_runs(self) -> list[tuple[Panel, ScenarioRuns, str, Sequence[RunRecord]]]:
         """The runs of each policy where most is asked of it: the last cell of each panel."""
         return [
-            (panel, panel.cells[-1], policy, panel.cells[-1].runs[policy])
+            (panel, panel.cells[-1], policy, runs)
             for panel in self.panels
-            for policy in self.policies
-            if policy in panel.cells[-1].runs
+            for policy, runs in panel.cells[-1].runs.items()
         ]
 
 
@@ -104,16 +108,42 @@ def study_of(records: Sequence[RunRecord]) -> Study:
     policies = list(dict.fromkeys(record.policy for record in records))
     axis = _axis_of(records)
     longest_ns = max((record.result["makespan_ns"] for record in completed), default=0)
-    unit = time_unit(longest_ns)[0] if longest_ns else "s"
+    unit = forms.time_unit(longest_ns)[0] if longest_ns else "s"
     has_several = len({record.workload for record in records}) > 1
-    groups: dict[str, list[RunRecord]] = {}
+    groups: dict[str, dict[float | str | None, dict[str, list[RunRecord]]]] = {}
     for record in records:
         parts = [record.machine, *[record.workload] * has_several]
         parts += [f"{name} = {value}" for name, value in record.varied.items() if name != axis]
-        groups.setdefault(", ".join(parts), []).append(record)
-    panels = [_panel(name, group, policies, axis, unit) for name, group in groups.items()]
+        runs = groups.setdefault(", ".join(parts), {}).setdefault(record.varied.get(axis), {})
+        if record.status == "completed":
+            runs.setdefault(record.policy, []).append(record)
+    panels = []
+    for name, by_x in groups.items():
+        xs = sorted(by_x) if all(map(_is_number, by_x)) else by_x
+        cells = [_cell(x, by_x[x], policies, TIME_UNITS_NS[unit]) for x in xs]
+        done = [records[0] for cell in cells for records in cell.runs.values()]
+        nr_cpus = done[0].result.get("nr_cpus") if done else None
+        panels.append(Panel(name, nr_cpus, cells, _growths(cells, policies)))
     incomplete = [record for record in records if record.status != "completed"]
     return Study(policies, axis, unit, panels, completed, incomplete)
+
+
+def mean(makespan: Estimate) -> str:
+    """A mean and half of its interval."""
+    return forms.mean_text(makespan.mean, makespan.low, makespan.high)
+
+
+def bounded(
+    value: Estimate | Ratio, scale: float = 1.0, form: forms.Form = forms.number_text
+) -> str:
+    """What lies anywhere in its interval, times `scale`."""
+    ends = (None if end is None else end * scale for end in (value.low, value.high))
+    return forms.interval_text(centre_of(value) * scale, *ends, form)
+
+
+def centre_of(value: Estimate | Ratio) -> float:
+    """The number itself, without its interval."""
+    return value.ratio if isinstance(value, Ratio) else value.mean
 
 
 # --- grouping -------------------------------------------------------------------------------------
@@ -126,7 +156,7 @@ def _axis_of(records: Sequence[RunRecord]) -> str | None:
         for name, value in record.varied.items():
             values.setdefault(name, {})[value] = None
     several = [name for name in values if len(values[name]) > 1]
-    numeric = [name for name in several if all(_is_number(value) for value in values[name])]
+    numeric = [name for name in several if all(map(_is_number, values[name]))]
     return next(iter([*numeric, *several]), None)
 
 
@@ -134,40 +164,24 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _panel(
-    name: str, records: Sequence[RunRecord], policies: Sequence[str], axis: str | None, unit: str
-) -> Panel:
-    xs = list(dict.fromkeys(axis and record.varied.get(axis) for record in records))
-    if all(_is_number(x) for x in xs):
-        xs.sort()
-    completed = [record for record in records if record.status == "completed"]
-    cells = []
-    for x in xs:
-        here = [record for record in completed if axis is None or record.varied.get(axis) == x]
-        runs = {policy: [r for r in here if r.policy == policy] for policy in policies}
-        runs = {policy: records for policy, records in runs.items() if records}
-        cells.append(_cell(x, runs, policies[0], TIME_UNITS_NS[unit]))
-    nr_cpus = completed[0].result.get("nr_cpus") if completed else None
-    return Panel(name, nr_cpus, cells, _growths(cells, policies))
-
-
 def _cell(
-    x: float | str | None, runs: Mapping[str, Sequence[RunRecord]], first: str, unit_ns: float
+    x: float | str | None,
+    found: Mapping[str, Sequence[RunRecord]],
+    policies: Sequence[str],
+    unit_ns: float,
 ) -> ScenarioRuns:
+    runs = {policy: found[policy] for policy in policies if policy in found}
     times = {
         policy: [record.result["makespan_ns"] / unit_ns for record in records]
         for policy, records in runs.items()
     }
-    comparable = first in times and min(map(min, times.values())) > 0
-    return ScenarioRuns(
-        x=x,
-        runs=runs,
-        makespan={policy: estimates.estimate(values) for policy, values in times.items()},
-        comparisons=estimates.compare_to_first(times) if comparable else {},
-    )
+    makespan = {policy: estimates.estimate(values) for policy, values in times.items()}
+    comparable = policies[0] in times and min(map(min, times.values())) > 0
+    comparisons = estimates.compare_to_first(times) if comparable else {}
+    return ScenarioRuns(x, runs, makespan, comparisons)
 
 
-def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str, estimates.Growth]:
+def _growths(cells: Sequence[ScenarioRuns], policies: Sequence[str]) -> dict[str, Growth]:
     """One point a cell, because repetitions cannot tell how far a curve is from a power law."""
     growths = {}
     for policy in policies:
