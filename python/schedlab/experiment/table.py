@@ -19,9 +19,9 @@ from schedlab.experiment.fairness import ShareErrors
 from schedlab.experiment.headline import told_panels
 from schedlab.experiment.interactivity import Delays, Metrics, Requests
 from schedlab.experiment.published import Beside, over_first, rank_agreement_of, rank_text
-from schedlab.experiment.study import ScenarioRuns, Study
+from schedlab.experiment.study import ScenarioRuns, Study, bounded
 from schedlab.report import tables
-from schedlab.report.forms import interval_text, number_text, ratio_text, time_text
+from schedlab.report.forms import DASH, number_text, ratio_text, time_text
 from schedlab.shown import print_data
 from schedlab.statistics import estimates
 from schedlab.store.runs import RunRecord, measured_on
@@ -98,46 +98,36 @@ def print_study(answer: Answer) -> None:
 
 def _study_rows(study: Study) -> Rows:
     rows = {}
+    # The first policy has no ratio, and what failed neither that nor a growth.
+    blank = dict.fromkeys(study.policies, "")
     for panel in study.panels:
         of_panel = rows[panel.name] = []
         for cell in panel.cells:
             heading = panel.name if study.axis is None else f"{study.axis} = {cell.x}"
             columns = [(heading, {p: cell.makespan_text(p) for p in study.policies})]
             if cell.comparisons:
-                ratios = {p: _ratio_text(cell, p) for p in study.policies}
-                columns.append((f"× {study.policies[0]}", ratios))
+                ratios = {policy: compared.ratio for policy, compared in cell.comparisons.items()}
+                texts = {p: f"× {ratio_text(r.ratio, r.low, r.high)}" for p, r in ratios.items()}
+                columns.append((f"× {study.policies[0]}", blank | texts))
             of_panel.append(("" if cell.x is None else str(cell.x), columns))
         if panel.growth:
-            growths = {p: ratio_text(g.exponent, g.low, g.high) for p, g in panel.growth.items()}
-            texts = dict.fromkeys(study.policies, "") | growths
-            of_panel.append(("growth", [("growth", texts)]))
+            texts = {p: ratio_text(g.exponent, g.low, g.high) for p, g in panel.growth.items()}
+            of_panel.append(("growth", [("growth", blank | texts)]))
     return rows
-
-
-def _ratio_text(cell: ScenarioRuns, policy: str) -> str:
-    """How many times the makespan of the first policy; empty for that and for what failed."""
-    if policy not in cell.comparisons:
-        return ""
-    ratio = cell.comparisons[policy].ratio
-    return f"× {ratio_text(ratio.ratio, ratio.low, ratio.high)}"
 
 
 def _study_legend(study: Study, where: str) -> str:
     """What the table shows; it promises no interval that is not there. `where` is in which
     direction a ratio stands from its makespan."""
-    first = study.policies[0]
+    first, makespans = study.policies[0], study.makespans
     ratios = [contrast.ratio for contrast in study.contrasts]
     growths = [growth for panel in study.panels for growth in panel.growth.values()]
     lines = [f"makespan in {study.unit}: mean"]
-    if _with_interval(study.makespans):
+    if known := [makespan for makespan in makespans if makespan.low is not None]:
         lines[0] += " ± half of its 95 % interval"
-        if any(
-            makespan.low == makespan.high
-            for makespan in study.makespans
-            if makespan.low is not None
-        ):
+        if any(makespan.low == makespan.high for makespan in known):
             lines[0] += "; ± 0: all repetitions were equal"
-    elif study.makespans:
+    elif makespans:
         lines[0] += f"; an interval needs {estimates.RUNS_FOR_INTERVAL_MIN} repetitions or more"
     if ratios:
         lines.append(f"{where} it: × the makespan of {first}{_with_interval(ratios)}")
@@ -154,18 +144,32 @@ def _with_interval(
     numbers: Sequence[estimates.Estimate | estimates.Ratio | estimates.Growth],
 ) -> str:
     """What a legend adds to a number that has an interval somewhere; nothing if none has."""
-    return " [95 % interval]" if any(number.low is not None for number in numbers) else ""
+    return " [95 % interval]" * any(number.low is not None for number in numbers)
 
 
 # ---- what others published ----------------------------------------------------------------------
 
 
 def _print_published(published: Mapping[str, Beside]) -> None:
-    """A row a number; where it is too wide, ratios stand in a table of their own."""
+    """A row a number: times, and what they are over the ideal, or else how policies stand to each
+    other. Where that is too wide, ratios stand in a table of their own."""
     print_data("what others measured, beside the mean of what was simulated")
     ideals = [row.ideal for row in published.values() if row.ideal]
     ratios = {} if ideals else over_first(published)
-    _print_columns(_published_columns(published, ratios))
+    columns: dict[str, dict[str, str]] = {}
+    for what, row in published.items():
+        error = DASH if row.error_percent is None else f"{row.error_percent:+.1f} %"
+        times = (number_text(row.value), number_text(row.simulated.mean), row.unit, error)
+        texts = dict(zip(OF_TIMES, times, strict=True))
+        if row.ideal:
+            texts["published/ideal"] = ratio_text(row.ideal.published)
+            texts["simulated/ideal"] = ratio_text(row.ideal.simulated)
+        elif ratios:
+            over = map(ratio_text, ratios.get(what, (None, None)))
+            texts |= zip(("published ×", "simulated ×"), over, strict=True)
+        for heading, text in texts.items():
+            columns.setdefault(heading, {})[what] = text
+    _print_columns(list(columns.items()))
     for text in dict.fromkeys(ideal.meaning for ideal in ideals):
         print_data(f"ideal: {text}")
     if ratios:
@@ -175,33 +179,10 @@ def _print_published(published: Mapping[str, Beside]) -> None:
     print_data(f"{rank_text(published)}\n")
 
 
-def _published_columns(
-    published: Mapping[str, Beside], ratios: Mapping[str, tuple[float, float]]
-) -> list[tables.Column]:
-    """Times, and what they are over the ideal, or else how policies stand to each other."""
-    columns: dict[str, dict[str, str]] = {name: {} for name in OF_TIMES}
-    for what, row in published.items():
-        error = "–" if row.error_percent is None else f"{row.error_percent:+.1f} %"
-        texts = (number_text(row.value), number_text(row.simulated.mean), row.unit, error)
-        for name, text in zip(OF_TIMES, texts, strict=True):
-            columns[name][what] = text
-        over = (row.ideal.published, row.ideal.simulated) if row.ideal else ratios.get(what)
-        for side, ratio in zip(("published", "simulated"), over or (None, None), strict=True):
-            if row.ideal or ratios:
-                name = f"{side} ×" if ratios else f"{side}/ideal"
-                columns.setdefault(name, {})[what] = ratio_text(ratio)
-    return list(columns.items())
-
-
 def _print_columns(columns: Sequence[tables.Column]) -> None:
     """Each with a text for what the first column has one for."""
     whats = list(columns[0][1])
-    table = Table(box=box.SIMPLE)
-    table.add_column("what", no_wrap=True)
-    for heading, _ in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for what in whats:
-        table.add_row(*map(escape, (what, *(texts.get(what, "") for _, texts in columns))))
+    table = tables.rows_table(whats, "what", [columns], are_broken=False)
     if tables.fits(table):
         tables.print_table(table)
         return
@@ -219,14 +200,14 @@ def print_verdicts(judged: Sequence[verdicts.Judged]) -> None:
     for column in ("published", "simulated", "claimed"):
         table.add_column(column, justify="right")
     table.add_column("verdict", max_width=SAYS_COLUMNS_MAX)
+    forms = (
+        verdicts.published_text,
+        verdicts.simulated_text,
+        verdicts.bounds_text,
+        verdicts.verdict_text,
+    )
     for one in judged:
-        forms = (
-            verdicts.published_text,
-            verdicts.simulated_text,
-            verdicts.bounds_text,
-            verdicts.verdict_text,
-        )
-        table.add_row(escape(one.says), *(escape(form(one)) for form in forms))
+        table.add_row(*map(escape, (one.says, *(form(one) for form in forms))))
     tables.print_table(table)
     print_data(
         "verdict: reproduced if the 95 % interval [ ] lies within what is claimed, not reproduced"
@@ -260,13 +241,14 @@ def _metric_texts(
 ) -> Iterator[tuple[Delays | Requests | ShareErrors, str, str]]:
     for row in metrics.latencies:
         for name in SHOWN_PERCENTILES:
-            yield row, f"wake-up latency {name}", _bounded(row.percentiles[name])
+            yield row, f"wake-up latency {name}", bounded(row.percentiles[name], form=time_text)
     for row in metrics.requests:
         if row.missed:
-            text = interval_text(row.missed.mean, row.missed.low, row.missed.high, "{:.2f}".format)
+            text = bounded(row.missed, form="{:.2f}".format)
             yield row, f"{row.name}: deadlines missed, %", text
         for name in SHOWN_PERCENTILES if row.delays else ():
-            yield row, f"{row.name}: response {name}", _bounded(row.delays.percentiles[name])
+            text = bounded(row.delays.percentiles[name], form=time_text)
+            yield row, f"{row.name}: response {name}", text
     for row in metrics.shares:
         for what, error in (("largest", row.largest), ("mean", row.mean)):
             half = (error.high - error.low) / 2 if error.low is not None else 0.0
@@ -274,17 +256,20 @@ def _metric_texts(
             yield row, f"share error, {what}", text
 
 
-def _bounded(delay: estimates.Estimate) -> str:
-    return interval_text(delay.mean, delay.low, delay.high, time_text)
-
-
 def _interactivity_legend(study: Study, metrics: Metrics) -> str:
-    where = "" if study.axis is None else f" at {study.axis} = {study.panels[0].cells[-1].x}"
-    fairness = " and fairness" if metrics.shares else ""
-    lines = [f"interactivity{fairness}{where}: means over runs"]
+    fairness = " and fairness" * bool(metrics.shares)
+    at = study.at(study.panels[0].cells[-1])
+    lines = [f"interactivity{fairness}{at}: means over runs"]
     if any("[" in text for _, _, text in _metric_texts(metrics)):
         lines[0] += " [95 % interval]"
-        if reasons := _without_interval(metrics):
+        delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]
+        shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
+        reasons = []
+        if any(delay.low is not None and delay.low == delay.high for delay in shown):
+            reasons.append("equal in all runs")
+        if any(delay.low is None for delay in shown):
+            reasons.append(f"fewer than {estimates.RUNS_FOR_INTERVAL_MIN} runs")
+        if reasons:
             lines.append(f"without [ ]: {', or '.join(reasons)}")
     if metrics.shares:
         lines.append(
@@ -292,18 +277,6 @@ def _interactivity_legend(study: Study, metrics: Metrics) -> str:
             " weights; percentage points"
         )
     return "\n".join(lines)
-
-
-def _without_interval(metrics: Metrics) -> list[str]:
-    """Why some of the delays that are shown stand without an interval."""
-    delays = [*metrics.latencies, *(row.delays for row in metrics.requests if row.delays)]
-    shown = [row.percentiles[name] for row in delays for name in SHOWN_PERCENTILES]
-    reasons = []
-    if any(delay.low is not None and delay.low == delay.high for delay in shown):
-        reasons.append("equal in all runs")
-    if any(delay.low is None for delay in shown):
-        reasons.append(f"fewer than {estimates.RUNS_FOR_INTERVAL_MIN} runs")
-    return reasons
 
 
 # ---- for programs -------------------------------------------------------------------------------
@@ -365,39 +338,29 @@ def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
     def percentiles(delays: Delays) -> dict[str, dict]:
         return {name: asdict(one) for name, one in delays.percentiles.items()}
 
-    return {
-        "wakeup_latency": [
-            {**place(row), "percentiles": percentiles(row)} for row in metrics.latencies
-        ],
-        "requests": [
-            {
-                **place(row),
-                "name": row.name,
-                "deadlines": row.deadlines and asdict(row.deadlines),
-                "missed": row.missed and asdict(row.missed),
-                "response": row.delays and percentiles(row.delays),
-            }
-            for row in metrics.requests
-        ],
-        "shares": [
-            {
-                **place(row),
-                "largest_error": asdict(row.largest),
-                "mean_error": asdict(row.mean),
-                "shares": [asdict(share) for share in row.shares],
-            }
-            for row in metrics.shares
-        ],
-    }
+    latencies = [place(row) | {"percentiles": percentiles(row)} for row in metrics.latencies]
+    requests = [
+        place(row)
+        | {"name": row.name, "deadlines": row.deadlines and asdict(row.deadlines)}
+        | {"missed": row.missed and asdict(row.missed)}
+        | {"response": row.delays and percentiles(row.delays)}
+        for row in metrics.requests
+    ]
+    shares = [
+        place(row)
+        | {"largest_error": asdict(row.largest), "mean_error": asdict(row.mean)}
+        | {"shares": [asdict(share) for share in row.shares]}
+        for row in metrics.shares
+    ]
+    return {"wakeup_latency": latencies, "requests": requests, "shares": shares}
 
 
 def _claim_json(judged: verdicts.Judged) -> dict:
-    places = [asdict(finding) | {"verdict": str(finding.verdict)} for finding in judged.findings]
     return {
         "says": judged.says,
         "unit": judged.unit,
         "verdict": str(judged.verdict),
         "told": verdicts.verdict_text(judged),
         "nr_places": judged.nr_places,
-        "places": places,
+        "places": [asdict(one) | {"verdict": str(one.verdict)} for one in judged.findings],
     }

@@ -20,6 +20,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from schedlab.report.forms import DASH
 from schedlab.shown import in_json, print_data, shown, write_own
 
 # Wide enough for nine policies; a table is only as wide as its contents.
@@ -77,20 +78,23 @@ def print_policy_rows(policies: Sequence[str], blocks: Sequence[Block]) -> None:
     """A row a policy, block by block, each in as many parts as the width asks for."""
     for block in blocks:
         rest = list(block.groups)
-        if not all(fits(_rows(policies, block.name, [group])) for group in rest):
+        if not all(fits(rows_table(policies, block.name, [group])) for group in rest):
             rest = [[column] for group in rest for column in group]
-        print_columns(rest, functools.partial(_rows, policies, block.name))
+        print_columns(rest, functools.partial(rows_table, policies, block.name))
 
 
-def _rows(policies: Sequence[str], name: str, groups: Sequence[Sequence[Column]]) -> Table:
+def rows_table(
+    policies: Sequence[str], name: str, groups: Sequence[Sequence[Column]], are_broken: bool = True
+) -> Table:
+    """A row a policy, whose column is headed by `name`; with headings that may be broken."""
     table = Table(box=box.SIMPLE)
     table.add_column(escape(name), no_wrap=True)
     columns = [column for group in groups for column in group]
     for heading, texts in columns:
-        table.add_column(escape(_broken(heading, texts)), justify="right", no_wrap=True)
+        shown_heading = escape(_broken(heading, texts) if are_broken else heading)
+        table.add_column(shown_heading, justify="right", no_wrap=True)
     for policy in policies:
-        found = (texts.get(policy, "–") for _, texts in columns)
-        table.add_row(escape(policy), *map(escape, found))
+        table.add_row(*map(escape, (policy, *(texts.get(policy, DASH) for _, texts in columns))))
     return table
 
 
@@ -127,23 +131,14 @@ def print_text(text: str) -> None:
     print_data(f"{text}\n")
 
 
-# ---- what there is -------------------------------------------------------------------------------
-
-
 def print_rows(
     rows: Sequence[Mapping], as_json: bool, columns: Sequence[str], detail: str | None = None
 ) -> None:
-    """Rows as JSON with all that they have, or as `catalogue_table`."""
+    """Rows as JSON with all that they have, or as a table: a row an entry; below it the sets that
+    go by a name and, with `detail`, what can be set."""
     if as_json:
         print_json(rows)
-    else:
-        print_table(catalogue_table(rows, columns, detail))
-
-
-def catalogue_table(
-    rows: Sequence[Mapping], columns: Sequence[str], detail: str | None = None
-) -> Table:
-    """A row an entry; below it the sets that go by a name and, with `detail`, what can be set."""
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=column == "name", overflow="fold")
@@ -155,4 +150,4 @@ def catalogue_table(
             table.add_row(name, escape(f"{item['description']}{meant}"))
         for item in row[detail] if detail else ():
             table.add_row(f"  {item['name']}", escape(f"{item['doc']} (default {item['default']})"))
-    return table
+    print_table(table)
