@@ -75,32 +75,22 @@ def _contest(result: Mapping) -> Contest | None:
     groups = result["task_groups"]
     if not groups or any(group["wait_ns"] is None for group in groups):
         return None
-    hogs = [group for group in groups if _never_sleeps(group, result["elapsed_ns"])]
-    if not _compete_alone(hogs, groups, result["nr_cpus"]):
-        return None
+    least_ns = (1 - ASLEEP_MAX) * result["elapsed_ns"]
+    hogs = [g for g in groups if (g["run_ns"] + g["wait_ns"]) / g["count"] >= least_ns > 0]
+    hogs_ns, all_ns = (sum(group["run_ns"] for group in some) for some in (hogs, groups))
     weights = [weight_of(group["nice"]) for group in hogs for _ in range(group["count"])]
+    if (
+        len(set(weights)) < 2
+        or len(weights) <= result["nr_cpus"]
+        or any(group.get("pinned", True) for group in hogs)
+        or all_ns - hogs_ns > OTHERS_MAX * all_ns
+    ):
+        return None
     promised = dict(zip(weights, fair_shares(weights, result["nr_cpus"]), strict=True))
-    all_ns = sum(group["run_ns"] for group in hogs)
     contest = {}
     for nice in sorted({group["nice"] for group in hogs}):
         alike = [group for group in hogs if group["nice"] == nice]
         count = sum(group["count"] for group in alike)
-        got = sum(group["run_ns"] for group in alike) / all_ns
+        got = sum(group["run_ns"] for group in alike) / hogs_ns
         contest[nice] = (count, 100 * count * promised[weight_of(nice)], 100 * got)
     return contest
-
-
-def _compete_alone(hogs: Sequence[Mapping], groups: Sequence[Mapping], nr_cpus: int) -> bool:
-    """Whether tasks that never sleep compete for all CPUs, and nobody else takes much."""
-    hogs_ns, all_ns = (sum(group["run_ns"] for group in some) for some in (hogs, groups))
-    return (
-        len({group["nice"] for group in hogs}) > 1
-        and sum(group["count"] for group in hogs) > nr_cpus
-        and not any(group.get("pinned", True) for group in hogs)
-        and all_ns - hogs_ns <= OTHERS_MAX * all_ns
-    )
-
-
-def _never_sleeps(group: Mapping, elapsed_ns: int) -> bool:
-    there_ns = (group["run_ns"] + group["wait_ns"]) / group["count"]
-    return there_ns >= (1 - ASLEEP_MAX) * elapsed_ns > 0

@@ -65,16 +65,13 @@ def metrics_of(study: Study) -> Metrics:
     return Metrics(wakeup_latencies(study), requests(study), share_errors(study))
 
 
-def sleeps(result: Mapping) -> bool:
-    """Whether a task was woken that had been there before: births are wake-ups too."""
-    return bool(result["wakeups"]) and result["wakeups"] > result["nr_tasks"]
-
-
 def wakeup_latencies(study: Study) -> list[Delays]:
     """From wake-up to running, a row a panel and policy, where tasks sleep and wake."""
     rows = []
     for panel, cell, policy, runs in study.last_runs:
-        of_runs = [record.result["wakeup_latency_ns"] for record in runs if sleeps(record.result)]
+        # Births are wake-ups too, of tasks that had not been there before.
+        woken = [r.result for r in runs if (r.result["wakeups"] or 0) > r.result["nr_tasks"]]
+        of_runs = [result["wakeup_latency_ns"] for result in woken]
         if delays := _delays(panel, cell, policy, of_runs):
             rows.append(delays)
     return rows

@@ -25,10 +25,8 @@ EVIDENCE_LINES_MAX = 30
 
 def report_failures(records: Sequence[RunRecord]) -> None:
     """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
-    by_policy: dict[str, list[RunRecord]] = {}
-    for record in records:
-        by_policy.setdefault(record.policy, []).append(record)
-    for policy, failed in by_policy.items():
+    for policy in dict.fromkeys(record.policy for record in records):
+        failed = [record for record in records if record.policy == policy]
         nr_untried = sum(is_untried(record.result) for record in failed)
         shown = min(failed, key=lambda record: is_untried(record.result))
         print_note(f"error: {_failure_text(shown)}")
@@ -43,21 +41,18 @@ def report_failures(records: Sequence[RunRecord]) -> None:
 
 
 def _failure_text(record: RunRecord) -> str:
-    error = record.result.get("error") or {}
-    at_s = error.get("at_ns", 0) / 1e9
-    is_told = at_s or (error.get("kind") == "crash" and error["cpu"] is not None)
-    when = f" at {at_s:.6f} s" if is_told else ""
+    error, policy, workload = record.result.get("error"), record.policy, record.workload
     place = f"on {record.machine}, seed {record.seed}"
     if not error:
-        return f"policy {record.policy} brought no end to its tasks with {record.workload} {place}"
+        return f"policy {policy} brought no end to its tasks with {workload} {place}"
+    at_s = error.get("at_ns", 0) / 1e9
+    is_told = at_s or (error["kind"] == "crash" and error["cpu"] is not None)
+    when = f" at {at_s:.6f} s" if is_told else ""
     if error["kind"] == "deadlock":
         # What tasks wait for is written in the workload; no policy can end it.
         why = error["message"].removeprefix("deadlock: ")
-        return (
-            f"workload {record.workload} came to a deadlock{when} under {record.policy} {place}:"
-            f" {why}"
-        )
-    return f"policy {record.policy} failed{when} with {record.workload} {place}: {error['message']}"
+        return f"workload {workload} came to a deadlock{when} under {policy} {place}: {why}"
+    return f"policy {policy} failed{when} with {workload} {place}: {error['message']}"
 
 
 def print_evidence(record: RunRecord) -> None:
@@ -73,9 +68,8 @@ def print_evidence(record: RunRecord) -> None:
 def run_title(cell: Cell) -> str:
     """What ran where."""
     parameters = "".join(f" {name}={value}" for name, value in cell.workload.parameters.items())
-    label = catalogue.label_of(cell.policy.given)
-    where = f"{cell.machine.name}, seed {cell.seed}"
-    return f"{label} with {cell.workload.name}{parameters} on {where}"
+    what = f"{catalogue.label_of(cell.policy.given)} with {cell.workload.name}{parameters}"
+    return f"{what} on {cell.machine.name}, seed {cell.seed}"
 
 
 def run_table(record: RunRecord) -> Table:
@@ -93,16 +87,16 @@ def run_table(record: RunRecord) -> Table:
 def _metrics(result: Mapping) -> Iterator[tuple[str, str]]:
     # What it would have taken, and how long tasks waited, nobody knows of a run without an end.
     if result["status"] != "failed":
+        makespan_ns, messages = result["makespan_ns"], result["messages"]
         was_stopped = " (stopped before its end)" * (result["status"] == "stopped")
-        yield "makespan", time_text(result["makespan_ns"]) + was_stopped
-        if messages := result["messages"]:
+        yield "makespan", time_text(makespan_ns) + was_stopped
+        if messages:
             # Whether that is what the workload is about, its reader knows.
-            rate_hz = messages * 1e9 / result["makespan_ns"] if result["makespan_ns"] else 0
-            yield "messages", f"{messages:,}" + f": {rate_hz:,.0f} a second" * bool(rate_hz)
+            rate = f": {messages * 1e9 / makespan_ns:,.0f} a second" if makespan_ns else ""
+            yield "messages", f"{messages:,}{rate}"
     yield "tasks", f"{result['nr_tasks']:,} on {result['nr_cpus']} CPUs"
-    voluntary, involuntary = result["voluntary_switches"], result["involuntary_switches"]
-    split = f"{voluntary:,} voluntary, {involuntary:,} involuntary"
-    yield "switches", f"{_count(result['switches'])}: {split}"
+    split = "{voluntary_switches:,} voluntary, {involuntary_switches:,} involuntary"
+    yield "switches", f"{_count(result['switches'])}: {split.format(**result)}"
     if result.get("restarts"):
         yield "restarts", f"{result['restarts']}: it does not hear of CPUs that come and go"
     yield "migrations", f"{_count(result['migrations'])}; wake-ups {_count(result['wakeups'])}"
@@ -122,7 +116,11 @@ def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
     if result.get("requests"):
         yield "response", _spread(result["response_ns"])
     if result.get("deadlines"):
-        yield "deadlines", _deadlines(result)
+        misses, deadlines = result["deadline_misses"], result["deadlines"]
+        groups = [group for group in result["requests"] if group["deadlines"]]
+        whose = ", ".join("{name} {deadline_misses:,} of {deadlines:,}".format(**g) for g in groups)
+        percent = f"{100 * misses / deadlines:.2f} %"
+        yield "deadlines", f"{misses:,} of {deadlines:,} missed ({percent}): {whose}"
     yield "wait", _spread(result["wait_ns"])
     yield "run", _spread(result["run_ns"])
     if result["cpu_time_ns"] is not None:
@@ -133,17 +131,6 @@ def _waits_and_shares(result: Mapping) -> Iterator[tuple[str, str]]:
         )
         yield "CPU time", ", ".join(shares)
     yield "Jain fairness", f"{result['jain_fairness']:.4f}"
-
-
-def _deadlines(result: Mapping) -> str:
-    """All that were missed, and whose."""
-    misses, deadlines = result["deadline_misses"], result["deadlines"]
-    groups = ", ".join(
-        f"{group['name']} {group['deadline_misses']:,} of {group['deadlines']:,}"
-        for group in result["requests"]
-        if group["deadlines"]
-    )
-    return f"{misses:,} of {deadlines:,} missed ({100 * misses / deadlines:.2f} %): {groups}"
 
 
 def _recording(result: Mapping) -> str:
@@ -165,8 +152,8 @@ def _spread(histogram: Mapping | None) -> str:
         return "not known"
     if not histogram["count"]:
         return "none"
-    parts = (f"{name} {time_text(histogram[name])}" for name in ("p50", "p90", "p99", "max"))
-    return ", ".join(parts)
+    percentiles = ("p50", "p90", "p99", "max")
+    return ", ".join(f"{name} {time_text(histogram[name])}" for name in percentiles)
 
 
 def print_timeline(record: RunRecord) -> None:
@@ -174,11 +161,10 @@ def print_timeline(record: RunRecord) -> None:
     stays, names = record.result["timeline"], record.result["timeline_names"]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("from, ms", "to, ms", "CPU", "pid", "task"):
-        justify = "left" if column == "task" else "right"
-        table.add_column(column, justify=justify, no_wrap=True)
+        table.add_column(column, justify="left" if column == "task" else "right", no_wrap=True)
     for start_ns, end_ns, cpu, pid in sorted(stays)[:TIMELINE_ROWS_MAX]:
-        texts = (f"{start_ns / 1e6:.6f}", f"{end_ns / 1e6:.6f}", str(cpu), str(pid))
-        table.add_row(*texts, escape(names[str(pid)]))
+        times = (f"{start_ns / 1e6:.6f}", f"{end_ns / 1e6:.6f}")
+        table.add_row(*times, str(cpu), str(pid), escape(names[str(pid)]))
     print_data()
     print_table(table)
     if len(stays) > TIMELINE_ROWS_MAX:

@@ -5,12 +5,14 @@ Both runs share one axis of time, so that zooming into one shows the same moment
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
+from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
 from schedlab.report.figures import FAINT_INK, INK, Look, label, layout, legend_above
@@ -50,10 +52,23 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
         vertical_spacing=_HEAD_PX / inside_px if len(runs) > 1 else 0,
     )
     groups = groups_of(runs)
-    _draw_legend(figure, groups)
+    for place in sorted(set(groups.values())):
+        # An entry of the legend, which no stay is drawn with: a trace without stays has none.
+        names = [name for name in groups if groups[name] == place]
+        title = names[0] if len(names) == 1 else f"{OTHERS} ({len(names)} names)"
+        figure.add_bar(
+            name=label(title), legendgroup=str(place), x=[None], y=[None],
+            marker={"color": _FILLS[place], "line_width": 0}, row=1, col=1,
+        )  # fmt: skip
     for row, run in enumerate(runs, start=1):
-        _draw_run(figure, run, row, groups, unit, unit_ns)
-        _name_run(figure, run, row, looks[run.policy])
+        _draw_run(figure, run, row, groups, (unit, unit_ns))
+        look, axis = looks[run.policy], "" if row == 1 else row
+        figure.add_annotation(
+            text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {tick_text(run.makespan_ns)}",
+            xref=f"x{axis} domain", yref=f"y{axis} domain",
+            x=0, y=1, xanchor="left", yanchor="bottom",
+            showarrow=False, font={"size": 14, "color": look.ink},
+        )  # fmt: skip
     style = layout("", "", 16)
     axis = style.pop("xaxis")
     style.pop("yaxis")
@@ -65,22 +80,14 @@ def timeline_figure(timelines: Timelines, looks: Mapping[str, Look]) -> go.Figur
         bargap=0.1,
         height=inside_px + _LEGEND_PX + _FOOT_PX,
         margin={"l": 70, "t": _LEGEND_PX + _HEAD_PX, "b": _FOOT_PX},
-        plot_bgcolor=_IDLE,
-        hovermode="closest",
-        dragmode="zoom",
-        showlegend=True,
+        plot_bgcolor=_IDLE, hovermode="closest", dragmode="zoom", showlegend=True,
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": FAINT_INK, "activecolor": INK},
         legend={**legend_above(), "yref": "container", "y": 1, "yanchor": "top"},
-    )
-    figure.update_xaxes(
-        range=[0, timelines.until_ns / unit_ns],
-        showgrid=False,
-        zeroline=False,
-        tickfont=axis["tickfont"],
-    )
+    )  # fmt: skip
+    limits = [0, timelines.until_ns / unit_ns]
+    figure.update_xaxes(range=limits, showgrid=False, zeroline=False, tickfont=axis["tickfont"])
     title = {**axis["title"], "text": f"simulated time ({unit})"}
-    figure.update_xaxes(title=title, row=len(runs), col=1)
-    return figure
+    return figure.update_xaxes(title=title, row=len(runs), col=1)
 
 
 def groups_of(runs: Sequence[PlayedRun]) -> dict[str, int]:
@@ -93,29 +100,8 @@ def groups_of(runs: Sequence[PlayedRun]) -> dict[str, int]:
     return {name: min(place, GROUPS_MAX - 1) for place, name in enumerate(order)}
 
 
-def _draw_legend(figure: go.Figure, groups: Mapping[str, int]) -> None:
-    """An entry a colour, which no stay is drawn with: a trace without stays has no entry."""
-    for place in sorted(set(groups.values())):
-        names = [name for name in groups if groups[name] == place]
-        title = names[0] if len(names) == 1 else f"{OTHERS} ({len(names)} names)"
-        figure.add_bar(
-            name=label(title),
-            legendgroup=str(place),
-            x=[None],
-            y=[None],
-            marker={"color": _FILLS[place], "line_width": 0},
-            row=1,
-            col=1,
-        )
-
-
 def _draw_run(
-    figure: go.Figure,
-    run: PlayedRun,
-    row: int,
-    groups: Mapping[str, int],
-    unit: str,
-    unit_ns: float,
+    figure: go.Figure, run: PlayedRun, row: int, groups: Mapping[str, int], unit: tuple[str, float]
 ) -> None:
     """Two traces a colour: tasks of one name take turns between a fill and its tint."""
     # The first task of a name has the fill of the legend.
@@ -127,49 +113,26 @@ def _draw_run(
     of_trace: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
     for stay in run.stays:
         of_trace.setdefault((groups[run.names[stay[3]]], turns[stay[3]]), []).append(stay)
+    unit_text, unit_ns = unit
     for (place, odd), stays in sorted(of_trace.items()):
         figure.add_bar(
-            legendgroup=str(place),
-            showlegend=False,
-            orientation="h",
-            base=[start / unit_ns for start, _, _, _ in stays],
-            x=[(end - start) / unit_ns for start, end, _, _ in stays],
+            legendgroup=str(place), showlegend=False, orientation="h", width=0.84, row=row, col=1,
+            base=[start_ns / unit_ns for start_ns, _, _, _ in stays],
+            x=[(end_ns - start_ns) / unit_ns for start_ns, end_ns, _, _ in stays],
             y=[cpu for _, _, cpu, _ in stays],
-            width=0.84,
             customdata=[f"{escape(run.names[pid])}, pid {pid}" for _, _, _, pid in stays],
             marker={"color": fill_of(place, bool(odd)), "line_width": 0},
-            hovertemplate=f"%{{customdata}}<br>CPU %{{y}}, from %{{base:.6~g}} {unit}"
-            f" for %{{x:.4~g}} {unit}<extra></extra>",
-            row=row,
-            col=1,
-        )
-    cpus = list(range(0, run.nr_cpus, -(-run.nr_cpus // _CPU_TICKS_MAX)))
+            hovertemplate=f"%{{customdata}}<br>CPU %{{y}}, from %{{base:.6~g}} {unit_text}"
+            f" for %{{x:.4~g}} {unit_text}<extra></extra>",
+        )  # fmt: skip
+    cpus = list(range(0, run.nr_cpus, math.ceil(run.nr_cpus / _CPU_TICKS_MAX)))
     figure.update_yaxes(
-        range=[run.nr_cpus - 0.5, -0.5],
-        tickvals=cpus,
-        ticktext=[f"CPU {cpu}" for cpu in cpus],
-        ticklabelstandoff=6,
-        fixedrange=True,
-        showgrid=False,
-        zeroline=False,
-        row=row,
-        col=1,
-    )
-
-
-def _name_run(figure: go.Figure, run: PlayedRun, row: int, look: Look) -> None:
-    figure.add_annotation(
-        text=f"{look.glyph} <b>{escape(run.policy)}</b>, makespan {tick_text(run.makespan_ns)}",
-        xref="x domain" if row == 1 else f"x{row} domain",
-        yref="y domain" if row == 1 else f"y{row} domain",
-        x=0, y=1, xanchor="left", yanchor="bottom",
-        showarrow=False, font={"size": 14, "color": look.ink},
+        range=[run.nr_cpus - 0.5, -0.5], tickvals=cpus, ticktext=[f"CPU {cpu}" for cpu in cpus],
+        ticklabelstandoff=6, fixedrange=True, showgrid=False, zeroline=False, row=row, col=1,
     )  # fmt: skip
 
 
 def fill_of(place: int, tint: bool) -> str:
     """A colour of the palette, or the same a step nearer to white, for CSS; see `bargap`."""
-    parts = [int(_FILLS[place][at : at + 2], 16) for at in (1, 3, 5)]
-    if tint:
-        parts = [round(part + _TINT * (255 - part)) for part in parts]
-    return f"rgba({parts[0]},{parts[1]},{parts[2]},{_NEARLY_OPAQUE})"
+    parts = [round(part + _TINT * tint * (255 - part)) for part in hex_to_rgb(_FILLS[place])]
+    return "rgba({},{},{},{})".format(*parts, _NEARLY_OPAQUE)

@@ -6,6 +6,7 @@ somebody wants to look at it: only as much as fits into a figure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -48,19 +49,16 @@ class Wish:
             if policy not in labels:
                 raise UnknownName("policy", policy, labels, "in --timeline")
         if len(set(self.policies)) < len(self.policies):
-            others = [label for label in labels if label not in self.policies]
-            raise BadValue(
-                "--timeline",
-                " ".join(self.policies),
-                "is one policy twice, and a pair is drawn to compare two",
-                f"name another beside it: {', '.join(others)}" if others else None,
-            )
+            why = "is one policy twice, and a pair is drawn to compare two"
+            others = ", ".join(label for label in labels if label not in self.policies)
+            hint = f"name another beside it: {others}" if others else None
+            raise BadValue("--timeline", " ".join(self.policies), why, hint)
         if self.scenario and not any(map(self.fits, places)):
-            valid = dict.fromkeys(
+            valid = [
                 ",".join([machine, *(f"{name}={value}" for name, value in varied.items())])
                 for machine, varied in places
-            )
-            raise UnknownName("scenario", self.scenario, valid, "in --scenario")
+            ]
+            raise UnknownName("scenario", self.scenario, dict.fromkeys(valid), "in --scenario")
 
     def fits(self, place: Place) -> bool:
         """Whether the machine and every value that the scenario names are those of the place."""
@@ -126,7 +124,13 @@ def of_study(
     BadValue as `Wish.refuse_unknown`, and NoTimeline if there is none of what was wished.
     """
     try:
-        return record_timelines(choose(study, wish), _found_here(cells))
+        pair = choose(study, wish)
+        try:
+            asked = cells()
+        # A file that the experiment names is gone, or no longer what it was.
+        except (SchedlabError, catalogue.native().NativeError) as error:
+            raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
+        return record_timelines(pair, asked)
     except NoTimeline as error:
         if wish:
             raise
@@ -134,30 +138,22 @@ def of_study(
         return None
 
 
-def _found_here(cells: Callable[[], Sequence[Cell]]) -> Sequence[Cell]:
-    """Raises NoTimeline if a file that an experiment names is gone, or no longer what it was."""
-    try:
-        return cells()
-    except (SchedlabError, catalogue.native().NativeError) as error:
-        raise NoTimeline(f"no timeline: its runs cannot be repeated here: {error}") from error
-
-
 def choose(study: Study, wish: Wish = ANY) -> RunPair:
     """The runs to look at; raises as `of_study`."""
     cells = [(panel, cell) for panel in study.panels for cell in panel.cells if cell.runs]
-    firsts = {id(cell): next(iter(cell.runs.values()))[0] for _, cell in cells}
-    places = {key: (first.machine, first.varied) for key, first in firsts.items()}
-    wish.refuse_unknown(study.policies, list(places.values()))
-    if wish.scenario:
-        cells = [(panel, cell) for panel, cell in cells if wish.fits(places[id(cell)])]
-    cells = [(panel, cell) for panel, cell in cells if cell.runs.keys() >= set(wish.policies)]
+    firsts = [next(iter(cell.runs.values()))[0] for _, cell in cells]
+    places = [(first.machine, first.varied) for first in firsts]
+    wish.refuse_unknown(study.policies, places)
+    cells = [
+        (panel, cell)
+        for (panel, cell), place in zip(cells, places, strict=True)
+        if (not wish.scenario or wish.fits(place)) and cell.runs.keys() >= set(wish.policies)
+    ]
     if not cells:
         raise NoTimeline("no timeline: these policies have no completed run in one scenario")
     if not wish.scenario:
         # Few policies missing, few CPUs but more than one, then as the experiment orders them.
-        cells.sort(
-            key=lambda pair: (-len(pair[1].runs), pair[0].nr_cpus == 1, pair[0].nr_cpus or 0)
-        )
+        cells.sort(key=lambda two: (-len(two[1].runs), two[0].nr_cpus == 1, two[0].nr_cpus or 0))
     _, cell = cells[0]
     policies, why = wish.policies, "the policies asked for"
     if not policies:
@@ -181,20 +177,19 @@ def record_timelines(pair: RunPair, cells: Sequence[Cell]) -> Timelines:
     changed.
     """
     by_key = {cell.key: cell for cell in cells}
-    cells = [by_key.get(record.key) for record in pair.records]
-    if None in cells:
-        at = pair.records[cells.index(None)]
-        raise NoTimeline(
-            f"no timeline: the run of {at.policy} was made with other files, or by another"
-            " schedlab, than are here now"
-        )
+    for record in pair.records:
+        if record.key not in by_key:
+            raise NoTimeline(
+                f"no timeline: the run of {record.policy} was made with other files, or by another"
+                " schedlab, than are here now"
+            )
+    cells = [by_key[record.key] for record in pair.records]
     results = [_beginning(cell) for cell in cells]
     # In the order in which they began, without those that a figure cannot show.
     of_runs = [sorted(tuple(s) for s in result["timeline"] if s[1] > s[0]) for result in results]
     end_ns = max(record.result["elapsed_ns"] for record in pair.records)
-    until_ns = min(
-        [stays[STAYS_MAX][0] for stays in of_runs if len(stays) > STAYS_MAX], default=end_ns
-    )
+    full_ns = [stays[STAYS_MAX][0] for stays in of_runs if len(stays) > STAYS_MAX]
+    until_ns = min(full_ns, default=end_ns)
     runs = [
         PlayedRun(
             record.policy,
@@ -205,16 +200,11 @@ def record_timelines(pair: RunPair, cells: Sequence[Cell]) -> Timelines:
         )
         for record, result, stays in zip(pair.records, results, of_runs, strict=True)
     ]
-    first, typed_ns = pair.records[0], -(-until_ns // COMMAND_STEP_NS) * COMMAND_STEP_NS
+    first, typed_ns = pair.records[0], math.ceil(until_ns / COMMAND_STEP_NS) * COMMAND_STEP_NS
     varied = [f"{name} = {value}" for name, value in first.varied.items()]
-    return Timelines(
-        ", ".join([f"{first.workload} on {first.machine}", *varied, f"seed {first.seed}"]),
-        pair.why,
-        until_ns,
-        until_ns == end_ns,
-        runs,
-        [f"{cell.replay(typed_ns)} --timeline" for cell in cells],
-    )
+    scenario = ", ".join([f"{first.workload} on {first.machine}", *varied, f"seed {first.seed}"])
+    commands = [f"{cell.replay(typed_ns)} --timeline" for cell in cells]
+    return Timelines(scenario, pair.why, until_ns, until_ns == end_ns, runs, commands)
 
 
 def _beginning(cell: Cell) -> dict:
