@@ -21,7 +21,9 @@ DRAW_EVERY_S = 0.2
 class Progress:
     """A context that draws, for as long as it is open, how much of the work is done.
 
-    `nr_done` is how many things are done by now.
+    `total` things are to be done, 0 if that is unknown, and `unit` is what they are, such as
+    "runs"; `nr_done` are done by now. A bar of what `is_measured` is drawn at updates only: a
+    thread that draws would disturb it. Of what `is_long` a pipe hears now and then.
     """
 
     def __init__(
@@ -30,19 +32,13 @@ class Progress:
         unit: str,
         quiet: bool = False,
         is_measured: bool = False,
-        piped_every_s: float = math.inf,
+        is_long: bool = False,
     ):
-        """Draws nothing yet.
-
-        `total` things are to be done, 0 if that is unknown, and `unit` is what they are, such as
-        "runs". A bar of what `is_measured` is drawn at updates only: a thread that draws would
-        disturb it. Where there is no terminal, a note tells every `piped_every_s` how far it is.
-        """
         self.nr_done = 0
         self._total, self._unit, self._quiet = total, unit, quiet
-        self._is_measured, self._piped_every_s = is_measured, piped_every_s
+        self._is_measured = is_measured
         self._told: set[str] = set()
-        self._next_note_s = -math.inf if math.isfinite(piped_every_s) else math.inf
+        self._next_note_s = -math.inf if is_long else math.inf
         self._bar: Any = None
         self._began_s = time.monotonic()
 
@@ -73,8 +69,7 @@ class Progress:
         `share` is the part of all work that is done, in [0, 1], where things differ in size; `left`
         says how long it still takes, else that is reckoned from `share`; `total` is new.
         """
-        self.nr_done = nr_done
-        self._total = self._total if total is None else total
+        self.nr_done, self._total = nr_done, self._total if total is None else total
         count = f"{nr_done}/{self._total} {self._unit}" if self._total else ""
         if self._bar is not None:
             share = nr_done / max(self._total, 1) if share is None else share
@@ -85,15 +80,14 @@ class Progress:
             if self._is_measured:
                 self._bar.refresh()
         elif not self._quiet and time.monotonic() >= self._next_note_s:
-            self._next_note_s = time.monotonic() + self._piped_every_s
+            self._next_note_s = time.monotonic() + TELL_EVERY_S
             left = f", {left}" if left else ""
             shown.print_note(f"{count}{left}: {doing}")
 
     def note(self, text: str, key: str | None = None) -> None:
         """Says something above the line unless quiet, once for each `key`, else for each text."""
-        key = text if key is None else key
-        if not self._quiet and key not in self._told:
-            self._told.add(key)
+        if not self._quiet and (key or text) not in self._told:
+            self._told.add(key or text)
             self.tell(text)
 
     def tell(self, text: str) -> None:
@@ -159,7 +153,7 @@ def _cell() -> _Cell | None:
 
 def measuring(nr_planned: int, quiet: bool) -> Progress:
     """The progress of repetitions that take minutes to hours, and that nothing may disturb."""
-    return Progress(nr_planned, "repetitions", quiet, True, TELL_EVERY_S)
+    return Progress(nr_planned, "repetitions", quiet, is_measured=True, is_long=True)
 
 
 def left_text(left_s: float | None, is_whole: bool = True) -> str | None:
