@@ -9,7 +9,7 @@ import re
 import pytest
 from made_answers import write_page
 from schedlab.experiment.headline import equal_times, overlap, panel_sentences, told_panels
-from schedlab.experiment.interactivity import metrics_of
+from schedlab.experiment.metrics import metrics_of
 from schedlab.experiment.study import study_of
 from schedlab.statistics.estimates import estimate
 

@@ -10,8 +10,7 @@ import re
 import numpy as np
 import pytest
 from made_answers import write_page
-from schedlab.experiment.fairness import share_errors
-from schedlab.experiment.interactivity import metrics_of, requests, wakeup_latencies
+from schedlab.experiment.metrics import metrics_of, requests, share_errors, wakeup_latencies
 from schedlab.experiment.study import study_of
 from schedlab.experiment.table import print_interactivity
 from schedlab.nice import fair_shares, weight_of

@@ -19,7 +19,7 @@ from made_answers import made_answer, write_page
 from schedlab.errors import SchedlabError
 from schedlab.experiment import headline
 from schedlab.experiment.headline import told_panels
-from schedlab.experiment.interactivity import metrics_of
+from schedlab.experiment.metrics import metrics_of
 from schedlab.experiment.published import Beside
 from schedlab.experiment.study import study_of
 from schedlab.report.forms import mean_text, ratio_text

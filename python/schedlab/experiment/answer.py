@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab.experiment.definition import told_sets
-from schedlab.experiment.interactivity import Metrics, metrics_of
+from schedlab.experiment.metrics import Metrics, metrics_of
 from schedlab.experiment.published import Beside, published_beside
 from schedlab.experiment.stored import title_of
 from schedlab.experiment.study import Study, study_of

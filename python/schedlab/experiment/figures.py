@@ -14,7 +14,7 @@ from typing import Any
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from schedlab.experiment.interactivity import PERCENTILES, Delays, Metrics, Requests
+from schedlab.experiment.metrics import PERCENTILES, Delays, Metrics, Requests
 from schedlab.experiment.study import Panel, ScenarioRuns, Study, centre_of
 from schedlab.experiment.timeline_figure import timeline_figure
 from schedlab.experiment.timelines import Timelines

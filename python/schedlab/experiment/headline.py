@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from schedlab.experiment.interactivity import Metrics
+from schedlab.experiment.metrics import Metrics
 from schedlab.experiment.study import Panel, ScenarioRuns, Study, bounded, mean
 from schedlab.report.forms import Form, list_text, number_text, ratio_text, time_text
 from schedlab.statistics.estimates import THRESHOLD, Estimate

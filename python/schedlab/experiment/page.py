@@ -13,7 +13,7 @@ from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.figures import figures_of
 from schedlab.experiment.headline import panel_sentences, told_panels
-from schedlab.experiment.interactivity import PERCENTILES
+from schedlab.experiment.metrics import PERCENTILES
 from schedlab.experiment.published import rank_text
 from schedlab.experiment.study import Study, bounded, mean
 from schedlab.experiment.timelines import Timelines
@@ -109,7 +109,7 @@ def message_of(record: RunRecord) -> str:
 
 def _split_rows(study: Study) -> list[dict]:
     rows = []
-    for panel, cell, policy, runs in study.last_runs:
+    for panel, x, policy, runs in study.last_runs:
         # A recording that lost events has no counts, and a real kernel no split.
         results = [record.result for record in runs if record.result["switches"] is not None]
         if not results:
@@ -118,7 +118,7 @@ def _split_rows(study: Study) -> list[dict]:
             name: estimate([result[name] for result in results])
             for name in ("switches", "involuntary_switches", "migrations", "jain_fairness")
         }
-        row |= {"panel": panel, "x": cell.x, "policy": policy, "shares": None}
+        row |= {"panel": panel, "x": x, "policy": policy, "shares": None}
         if all(result["cpu_time_ns"] for result in results):
             splits = [result["cpu_time_ns"] for result in results]
             all_ns = [max(sum(split[part] for part in CPU_PARTS), 1) for split in splits]

@@ -87,10 +87,10 @@ class Study:
         return [contrast for cell in self.cells for contrast in cell.comparisons.values()]
 
     @property
-    def last_runs(self) -> list[tuple[Panel, ScenarioRuns, str, Sequence[RunRecord]]]:
+    def last_runs(self) -> list[tuple[Panel, float | str | None, str, Sequence[RunRecord]]]:
         """The runs of each policy where most is asked of it: the last cell of each panel."""
         return [
-            (panel, panel.cells[-1], policy, runs)
+            (panel, panel.cells[-1].x, policy, runs)
             for panel in self.panels
             for policy, runs in panel.cells[-1].runs.items()
         ]

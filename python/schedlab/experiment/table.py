@@ -15,9 +15,8 @@ from rich.table import Table
 from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.definition import id_of, told_sets
-from schedlab.experiment.fairness import ShareErrors
 from schedlab.experiment.headline import told_panels
-from schedlab.experiment.interactivity import Delays, Metrics, Requests
+from schedlab.experiment.metrics import Delays, Metrics, OfPolicy
 from schedlab.experiment.published import Beside, over_first, rank_agreement_of, rank_text
 from schedlab.experiment.study import ScenarioRuns, Study, bounded
 from schedlab.report import tables
@@ -238,7 +237,7 @@ def print_interactivity(study: Study, metrics: Metrics) -> None:
 
 def _metric_texts(
     metrics: Metrics,
-) -> Iterator[tuple[Delays | Requests | ShareErrors, str, str]]:
+) -> Iterator[tuple[OfPolicy, str, str]]:
     for row in metrics.latencies:
         for name in SHOWN_PERCENTILES:
             yield row, f"wake-up latency {name}", bounded(row.percentiles[name], form=time_text)
@@ -332,7 +331,7 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
 
 
 def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
-    def place(row: Delays | Requests | ShareErrors) -> dict:
+    def place(row: OfPolicy) -> dict:
         return {"panel": row.panel.name, "x": row.x, "policy": row.policy}
 
     def percentiles(delays: Delays) -> dict[str, dict]:

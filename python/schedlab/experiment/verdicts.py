@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from schedlab.experiment.fairness import share_errors
+from schedlab.experiment.metrics import share_errors
 from schedlab.experiment.study import Study
 from schedlab.report.forms import ratio_text
 from schedlab.statistics.estimates import paired_ratio, ratio

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from schedlab.experiment.answer import Answer
-    from schedlab.experiment.interactivity import Delays
+    from schedlab.experiment.metrics import Delays, OfPolicy
     from schedlab.experiment.study import Study
     from schedlab.statistics import evidence
 
@@ -181,7 +181,7 @@ class Comparison(Paged):
 
         A row a machine, policy and nice value, at the last value of what was varied: count of
         tasks, promised and got (with its 95 % interval) in percent of the CPU time of all of them,
-        error in percentage points. See `schedlab.experiment.fairness` for when there is a closed
+        error in percentage points. See `schedlab.experiment.metrics` for when there is a closed
         form to hold them against.
         """
         rows = []
@@ -255,7 +255,7 @@ class Comparison(Paged):
 
         page.write(path, self.answer, timelines.of_study(self.study, lambda: expand(self.asked)))
 
-    def _place(self, row: Any) -> dict[str, Any]:
+    def _place(self, row: OfPolicy) -> dict[str, Any]:
         axis = self.study.axis
         varied = {} if axis is None else parameters({axis: row.x})
         return {"machine": row.panel.name, **varied, "policy": row.policy}
