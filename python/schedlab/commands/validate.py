@@ -26,7 +26,7 @@ def _print(times: Sequence[DuelTimes], machine: str) -> None:
     columns = [(head, {name: row[head] for name, row in rows.items()}) for head in heads]
     groups = [columns[at : at + 2] for at in range(0, len(columns), 2)]
     click.echo(f"{POLICY} on {machine}: simulated beside measured here")
-    tables.print_policy_rows(list(rows), [tables.Block("benchmark", groups)])
+    tables.print_policy_rows(list(rows), "benchmark", groups)
 
 
 def _cells(one: DuelTimes) -> dict[str, str]:

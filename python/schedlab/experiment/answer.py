@@ -42,11 +42,5 @@ def answer_of(definition: Mapping, command: str, records: Sequence[RunRecord]) -
     """The answer that runs give; ValueError if there is none. `definition` is that of an
     `Experiment`, or what a store has of it. Who types `command` makes the same runs again."""
     study = study_of(records)
-    return Answer(
-        definition,
-        command,
-        study,
-        metrics_of(study),
-        published_beside(definition, study),
-        judge(definition, study),
-    )
+    published, judged = published_beside(definition, study), judge(definition, study)
+    return Answer(definition, command, study, metrics_of(study), published, judged)

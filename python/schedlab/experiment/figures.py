@@ -6,7 +6,6 @@ metric the runs do not have is left out.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,6 +23,7 @@ from schedlab.statistics.estimates import Estimate, Ratio
 
 # A workload with more kinds of requests is told without a figure for each.
 REQUEST_GROUPS_MAX = 8
+SHARE_TITLES = ("nice value of the tasks", "error of share (percentage points)")
 
 Drawn = list[tuple[Panel, go.Figure]]
 
@@ -40,8 +40,6 @@ def figures_of(
     `looks` has one for every policy of the study; `split_rows` are the rows of the table of CPU
     time, with `panel`, `policy` and `shares`.
     """
-    missed = [row for row in metrics.requests if row.missed]
-    grouped = functools.partial(figures.grouped_figure, looks=looks)
     drawn = {
         "curve_figures": makespan_figures(study, looks),
         "ratio_figures": _ratio_figures(study, looks),
@@ -50,23 +48,20 @@ def figures_of(
         "latency_figures": _figures_of_rows(
             metrics.latencies,
             lambda row: [_point(name, row.percentiles[name]) for name in PERCENTILES],
-            functools.partial(figures.latency_figure, looks=looks, y_title="wake-up latency"),
+            lambda series: figures.latency_figure(series, looks, "wake-up latency"),
         ),
         "response_figures": _response_figures(metrics.requests, looks),
         "deadline_figures": _figures_of_rows(
-            missed,
+            [row for row in metrics.requests if row.missed],
             lambda row: [_point(row.name, row.missed)],
-            functools.partial(grouped, x_title="requests of", y_title="deadlines missed (%)"),
+            lambda series: figures.grouped_figure(
+                series, looks, "requests of", "deadlines missed (%)"
+            ),
         ),
         "share_figures": _figures_of_rows(
             metrics.shares,
             lambda row: [_point(str(share.nice), share.error) for share in row.shares],
-            functools.partial(
-                grouped,
-                x_title="nice value of the tasks",
-                y_title="error of share (percentage points)",
-                about_zero=True,
-            ),
+            lambda series: figures.grouped_figure(series, looks, *SHARE_TITLES, about_zero=True),
         ),
     }
     scripts: dict[str, Any] = {

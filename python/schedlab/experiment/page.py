@@ -98,10 +98,8 @@ def message_of(record: RunRecord) -> str:
     error = record.result.get("error")
     if error:
         return error["message"]
-    if record.status == "stopped":
-        elapsed_s = number_text(record.result["elapsed_ns"] / 1e9)
-        return f"stopped as asked after {elapsed_s} {'s' if record.measured_on else 'simulated s'}"
-    return "no message"
+    elapsed_s = number_text(record.result["elapsed_ns"] / 1e9)
+    return f"stopped as asked after {elapsed_s} {'s' if record.measured_on else 'simulated s'}"
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -59,11 +59,8 @@ def _print_by_policy(policies: Sequence[str], wide: Table, rows: Rows) -> None:
     if tables.fits(wide):
         tables.print_table(wide)
         return
-    blocks = [
-        tables.Block(panel, [columns for _, columns in of_panel])
-        for panel, of_panel in rows.items()
-    ]
-    tables.print_policy_rows(policies, blocks)
+    for panel, of_panel in rows.items():
+        tables.print_policy_rows(policies, panel, [columns for _, columns in of_panel])
 
 
 # ---- times --------------------------------------------------------------------------------------
@@ -186,7 +183,7 @@ def _print_columns(columns: Sequence[tables.Column]) -> None:
         tables.print_table(table)
         return
     groups = [columns[: len(OF_TIMES)], columns[len(OF_TIMES) :]]
-    tables.print_policy_rows(whats, [tables.Block("what", list(filter(None, groups)))])
+    tables.print_policy_rows(whats, "what", list(filter(None, groups)))
 
 
 def print_verdicts(judged: Sequence[verdicts.Judged]) -> None:
@@ -235,9 +232,7 @@ def print_interactivity(study: Study, metrics: Metrics) -> None:
         _print_by_policy(study.policies, _wide_table(study.policies, rows), rows)
 
 
-def _metric_texts(
-    metrics: Metrics,
-) -> Iterator[tuple[OfPolicy, str, str]]:
+def _metric_texts(metrics: Metrics) -> Iterator[tuple[OfPolicy, str, str]]:
     for row in metrics.latencies:
         for name in SHOWN_PERCENTILES:
             yield row, f"wake-up latency {name}", bounded(row.percentiles[name], form=time_text)

@@ -1,13 +1,10 @@
-"""Figures of estimates, delays and shares, one panel a machine.
+"""Figures of estimates, delays and shares, one panel a machine: numbers in, a Plotly figure out.
 
-Each function takes numbers and returns a Plotly figure; none reads or writes a file. A policy
-keeps its colour, dash and marker in every figure of a report, and is named at the end of its own
-line, or in a legend where lines end at one height, so that the figures can be read in grey. Figures
-have no size of their own but their height: the page gives the width.
-
-Series are points by policy, in order of x, which is a number, or a word for a scale of categories.
-`looks` are those of `looks_of` for the whole report. Titles say the unit. `y_max` is the highest
-value of the panels that share an axis, in the unit of the points.
+A policy keeps its colour, dash and marker in every figure of a report, and is named at the end of
+its own line, or in a legend where lines end at one height, so that figures can be read in grey.
+They have a height and no width. Series are points by policy, in order of x, which is a number, or a
+word for a scale of categories. `looks` are those of `looks_of` for the whole report. Titles say the
+unit. `y_max` is the highest value of the panels that share an axis, in the unit of the points.
 """
 
 import math
@@ -30,8 +27,6 @@ PANEL_HEIGHT_PX = 320
 LABEL_CHARACTERS_MAX = 20
 # Panels share their y axis until the tallest would press the lowest into its bottom fifth.
 SHARED_Y_FACTOR_MAX = 5.0
-# A log axis over so many times its lowest value has room for powers of ten only.
-CROWDED_FROM = 200.0
 # Where a distribution bears its policy's mark, to be told apart without colour: p50, p90 and p99.
 MARKED_SHARES = (0.5, 0.9, 0.99)
 # Times that a narrow screen has room for below a distribution; the grid shows those between.
@@ -103,10 +98,8 @@ def looks_of(names: Sequence[str]) -> dict[str, Look]:
 
 
 def shared_y_max(highest: Sequence[float]) -> float | None:
-    """One top for the y axes of panels whose highest values are given, or None to let each its own.
-
-    Panels are compared at a glance on one scale, unless that flattens one of them.
-    """
+    """One top for the y axes of panels whose highest values are given, so that they are compared at
+    a glance; None, each its own, where one scale would flatten one of them."""
     if not highest or max(highest) > SHARED_Y_FACTOR_MAX * min(highest):
         return None
     return max(highest)
@@ -220,8 +213,8 @@ def grouped_figure(
     places = list(dict.fromkeys(point.x for points in series.values() for point in points))
     figure = go.Figure()
     if about_zero:
-        line = {"color": FAINT_INK, "width": 1.4, "dash": "4px,3px"}
-        figure.add_hline(y=0, line=line, layer="below")
+        dashed = {"color": FAINT_INK, "width": 1.4, "dash": "4px,3px"}
+        figure.add_hline(y=0, line=dashed, layer="below")
     for index, (name, points) in enumerate(series.items()):
         offset = (index - (len(series) - 1) / 2) * _DOTS_SPREAD / len(series)
         figure.add_scatter(
@@ -299,11 +292,9 @@ def ratio_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in candidates if low <= tick <= high]
 
 
-def decade_ticks(low: float, high: float, crowded_from: float = CROWDED_FROM) -> list[float]:
-    """Powers of ten between two positive numbers, and 2 and 5 between them where there is room.
-
-    There is none where `high` is so many times `low`.
-    """
+def decade_ticks(low: float, high: float, crowded_from: float = 200.0) -> list[float]:
+    """Powers of ten between two positive numbers, and 2 and 5 between them where there is room:
+    not where `high` is so many times `low`."""
     steps = (1,) if high / low > crowded_from else (1, 2, 5)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
@@ -364,12 +355,11 @@ def _lines(series: Series, looks: Looks, x_title: str, y_title: str) -> go.Figur
 def _draw_band(figure: go.Figure, points: Sequence[Point], look: Look) -> None:
     known = [point for point in points if point.low is not None]
     if len(known) > 1:
-        red, green, blue = hex_to_rgb(look.colour)
         figure.add_scatter(
             x=[point.x for point in (*known, *reversed(known))],
             y=[*(point.high for point in known), *(point.low for point in reversed(known))],
             mode="none", fill="toself", hoverinfo="skip",
-            fillcolor=f"rgba({red},{green},{blue},0.18)",
+            fillcolor="rgba({},{},{},0.18)".format(*hex_to_rgb(look.colour)),
         )  # fmt: skip
 
 
@@ -401,10 +391,8 @@ def _label_ends(
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending places in [0, 1], moved as little as it takes to be `gap` apart and stay inside.
-
-    Where there is no room for all, they are evenly spread over the whole.
-    """
+    """Ascending places in [0, 1], moved as little as it takes to be `gap` apart and stay inside;
+    evenly spread over the whole where there is no room for all."""
     if not places:
         return []
     if len(places) > 1 and gap * (len(places) - 1) >= 1:
@@ -413,11 +401,9 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     from scipy.optimize import isotonic_regression
 
     ranks = gap * np.arange(len(places))
-    targets = np.asarray(places, dtype=np.float64) - ranks
     # Neighbours that are too near share one shift.
-    shifts = isotonic_regression(targets).x
-    room = 1 - gap * (len(places) - 1)
-    return [float(place) for place in np.clip(shifts, 0, room) + ranks]
+    shifts = isotonic_regression(np.asarray(places, dtype=np.float64) - ranks).x
+    return [float(place) for place in np.clip(shifts, 0, 1 - ranks[-1]) + ranks]
 
 
 def layout(x_title: str, y_title: str | None, right_px: int) -> dict:

@@ -66,10 +66,8 @@ def mean_count_text(value: float) -> str:
 def mean_text(
     mean: float, low: float | None = None, high: float | None = None, unit: str = ""
 ) -> str:
-    """A mean and half the width of its symmetrical interval: 12.34 ± 0.12 s.
-
-    A mean that stands alone has no interval; equal runs have one of ± 0.
-    """
+    """A mean and half the width of its symmetrical interval: 12.34 ± 0.12 s. A mean that stands
+    alone has no interval; equal runs have one of ± 0."""
     text = number_text(mean)
     if low is not None and high is not None:
         text += f" ± {_half_text((high - low) / 2, text)}"
@@ -97,11 +95,11 @@ def interval_text(
     if low is None or high is None or form(low) == form(high):
         return form(value)
     texts = [form(each) for each in (value, low, high)]
-    units = {text.partition(" ")[2] for text in texts}
-    if len(units) == 1 and (unit := units.pop()):
-        texts = [text.partition(" ")[0] for text in texts]
-        return "{} [{}, {}] {}".format(*texts, unit)
-    return "{} [{}, {}]".format(*texts)
+    unit = texts[0].partition(" ")[2]
+    if {text.partition(" ")[2] for text in texts} != {unit}:
+        return "{} [{}, {}]".format(*texts)
+    numbers = [text.partition(" ")[0] for text in texts]
+    return "{} [{}, {}] {}".format(*numbers, unit).rstrip()
 
 
 def ratio_text(ratio: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -109,12 +107,8 @@ def ratio_text(ratio: float | None, low: float | None = None, high: float | None
     if ratio is None:
         return DASH
     if low is None or high is None:
-        return _ratio_form(ratio)
-    return f"{_ratio_form(ratio)} [{_ratio_form(low)}, {_ratio_form(high)}]"
-
-
-def _ratio_form(ratio: float) -> str:
-    return f"{ratio:.3f}" if ratio < 10 else f"{ratio:#.3g}".rstrip(".")
+        return f"{ratio:.3f}" if ratio < 10 else f"{ratio:#.3g}".rstrip(".")
+    return f"{ratio_text(ratio)} [{ratio_text(low)}, {ratio_text(high)}]"
 
 
 def points_text(value: float) -> str:

@@ -10,7 +10,6 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -29,18 +28,6 @@ UNBOUNDED_COLUMNS = 10_000
 
 Column = tuple[str, Mapping[str, str]]
 """A heading, and a text for each policy that has one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What belongs together, such as all of one machine, for a table with policies as rows.
-
-    `name` heads the column of the policies. Columns of one of `groups` are torn apart only where
-    some group is too wide by itself.
-    """
-
-    name: str
-    groups: Sequence[Sequence[Column]]
 
 
 def print_table(table: Table) -> None:
@@ -74,13 +61,14 @@ def print_columns(columns: Sequence, build: Callable[[Sequence], Table]) -> None
         rest = rest[nr:]
 
 
-def print_policy_rows(policies: Sequence[str], blocks: Sequence[Block]) -> None:
-    """A row a policy, block by block, each in as many parts as the width asks for."""
-    for block in blocks:
-        rest = list(block.groups)
-        if not all(fits(rows_table(policies, block.name, [group])) for group in rest):
-            rest = [[column] for group in rest for column in group]
-        print_columns(rest, functools.partial(rows_table, policies, block.name))
+def print_policy_rows(
+    policies: Sequence[str], name: str, groups: Sequence[Sequence[Column]]
+) -> None:
+    """A row a policy, below `name`, in as many parts as the width asks for. Columns of one of
+    `groups` are torn apart only where some group is too wide by itself."""
+    if not all(fits(rows_table(policies, name, [group])) for group in groups):
+        groups = [[column] for group in groups for column in group]
+    print_columns(groups, functools.partial(rows_table, policies, name))
 
 
 def rows_table(
