@@ -8,9 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use bytecode::{
-    Addresses, FaultKind, Host, Memory, Object, Program, Run, Stop, Translation, World,
-};
+use bytecode::{Addresses, FaultKind, Host, Machine, Memory, Object, Program, Run, Stop, World};
 
 const TURNS: usize = 15;
 /// A turn's length; the number of calls follows from it.
@@ -44,19 +42,24 @@ fn measure(source: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let bytes = object.data.iter().map(|data| data.bytes.len() + 16).sum();
     let mut memory = Memory::new(0, bytes);
     let added = object.data.iter().map(|data| memory.add_writable(data.bytes.len(), 16));
-    let addresses = Addresses { data: added.collect::<Result<_, _>>()?, maps: vec![] };
+    let data = added.collect::<Result<_, _>>()?;
+    let addresses = Addresses { data, ..Addresses::default() };
     let roots: Vec<_> = (0..object.functions.len()).collect();
     let program = Program::link(&object, &roots, &World::default(), &addresses)?;
+    let interpreted = Machine::new(program.clone(), Box::new(memory.clone()), u64::MAX >> 1);
+    let mut translated = Machine::new(program.clone(), Box::new(memory), u64::MAX >> 1);
     let began = Instant::now();
-    let translation = Translation::new(&program, memory.layout()).ok_or("no translation here")?;
+    if !translated.translate() {
+        return Err("no translation here".into());
+    }
     let (slots, ms) = (program.instructions().len(), began.elapsed().as_secs_f64() * 1e3);
     println!("translated {slots} instructions in {ms:.2} ms");
     println!("          cc -O2 ns  translated   ratio interpreted   ratio");
-    let mut ours = Ours { program, translation, memory };
+    let mut ours = Ours { translated, interpreted };
     let mut product = 1.0;
     for name in FUNCTIONS {
         let function = object.functions.iter().position(|one| one.name == name).ok_or(name)?;
-        let number = ours.program.function(function).ok_or(name)?;
+        let number = program.function(function).ok_or(name)?;
         let [ns, translated, interpreted] = ours.fastest(&native, name, number)?;
         let (ratio, slow) = (translated / ns, interpreted / ns);
         product *= ratio;
@@ -68,9 +71,8 @@ fn measure(source: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 struct Ours {
-    program: Program,
-    translation: Translation,
-    memory: Memory,
+    translated: Machine,
+    interpreted: Machine,
 }
 
 impl Ours {
@@ -100,15 +102,11 @@ impl Ours {
     }
 
     fn turn(&mut self, number: usize, calls: u64, is_translated: bool) -> Result<f64, String> {
+        let machine = if is_translated { &mut self.translated } else { &mut self.interpreted };
         let began = Instant::now();
-        let mut host = Nobody;
-        let mut run = Run::new(&self.program, &mut self.memory, &mut host, u64::MAX >> 1);
-        if is_translated {
-            run = run.translated(&self.translation);
-        }
         for n in 0..calls {
-            let answer = run.function(number, [n, 0, 0, 0, 0]);
-            std::hint::black_box(answer.map_err(|fault| fault.told(&self.program))?);
+            let answer = machine.call(&mut Nobody, number, [n, 0, 0, 0, 0]);
+            std::hint::black_box(answer.map_err(|fault| fault.told(machine.program()))?);
         }
         Ok(began.elapsed().as_nanos() as f64 / calls as f64)
     }

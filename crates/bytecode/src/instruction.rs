@@ -15,6 +15,10 @@ pub struct Register(u8);
 impl Register {
     /// The register that answers stand in.
     pub const ANSWER: Register = Register(0);
+    /// A call's first argument.
+    pub const FIRST: Register = Register(1);
+    /// A call's second argument.
+    pub const SECOND: Register = Register(2);
     /// The end of the frame, which no instruction may write.
     pub const FRAME: Register = Register(10);
 

@@ -1,8 +1,8 @@
 //! BPF objects, read, linked and run. Nothing here knows what scheduling is.
 //!
 //! [`Object::read`] takes apart what clang built. [`Program::link`] joins it with a [`World`]: its
-//! structures, its calls, its variables. [`Run`] runs its functions in a [`Memory`], beyond which
-//! no program reaches: what it does wrong is a [`Fault`] with file and line.
+//! structures, its calls, its variables. A [`Machine`] runs its functions in a [`Memory`], beyond
+//! which no program reaches: what it does wrong is a [`Fault`] with file and line.
 
 // Some is for translations alone.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
@@ -34,6 +34,6 @@ pub use notes::{FieldRelocation, Line, Notes, Question};
 pub use object_file::{
     Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
 };
-pub use program::{FUNCTIONS_BEGIN, Program, Rows, Shortcut};
-pub use run::{Host, Run, Translation};
+pub use program::{Elements, FUNCTIONS_BEGIN, Program, Rows, Shortcut, Walks};
+pub use run::{Host, Machine, Run};
 pub use structures::{Field, Shape, Structure, Structures};

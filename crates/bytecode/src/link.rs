@@ -15,7 +15,7 @@ use crate::instruction::{
 };
 use crate::notes::{FieldRelocation, Question};
 use crate::object_file::{Object, Reference};
-use crate::program::{FUNCTIONS_BEGIN, LinkedFunction, Program, Shortcut};
+use crate::program::{Elements, FUNCTIONS_BEGIN, LinkedFunction, Program, Rows, Shortcut};
 use crate::structures::{Answer, Structures, Widths};
 
 /// Instructions that a program may have, as in the kernel (include/linux/bpf.h,
@@ -33,6 +33,9 @@ pub struct World {
     pub functions: BTreeMap<String, usize>,
     /// Calls whose answer lies in the memory.
     pub shortcuts: BTreeMap<usize, Shortcut>,
+    /// Fields of 8 bytes, by their offsets in these rows, that programs may write although the
+    /// rows lie where they may only read.
+    pub written_fields: Vec<(Rows, u32)>,
     /// Addresses of variables by name, those of the kernel's configuration included.
     pub variables: BTreeMap<String, u64>,
 }
@@ -44,6 +47,9 @@ pub struct Addresses {
     pub data: Vec<u64>,
     /// What stands for each map, as an address or otherwise.
     pub maps: Vec<u64>,
+    /// The values of maps, by what stands for the map, that [`Shortcut::Element`] finds. All of
+    /// them lie in the memory.
+    pub elements: BTreeMap<u64, Elements>,
 }
 
 impl Program {
@@ -63,7 +69,12 @@ impl Program {
             object,
             world,
             addresses,
-            program: Program { shortcuts: world.shortcuts.clone(), ..Program::default() },
+            program: Program {
+                shortcuts: world.shortcuts.clone(),
+                elements: addresses.elements.clone(),
+                written_fields: world.written_fields.clone(),
+                ..Program::default()
+            },
             numbers: BTreeMap::new(),
             missing: BTreeMap::new(),
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Place;
 use crate::instruction::{Instruction, Size};
+use crate::memory::Memory;
 use crate::notes::Line;
 
 /// What a program takes for the address of its first function. Nobody can read there.
@@ -18,6 +19,53 @@ pub struct Rows {
     pub bytes: u64,
     /// The address of their number, 8 bytes.
     pub count_at: u64,
+}
+
+impl Rows {
+    /// Whether a row begins at this address.
+    pub(crate) fn has(self, memory: &Memory, address: u64) -> bool {
+        let count = memory.load(self.count_at, Size::Double).unwrap_or(0);
+        let offset = address.wrapping_sub(self.begin);
+        offset.is_multiple_of(self.bytes) && offset / self.bytes < count
+    }
+}
+
+/// Values of a map, one behind the other, in the order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// The address of the first.
+    pub begin: u64,
+    /// From one to the next.
+    pub bytes: u32,
+    /// How many there are.
+    pub count: u32,
+    /// For values of which there are several copies: the address of the number, 4 bytes, of the
+    /// one that is meant, and how far apart they are.
+    pub copies: Option<(u64, u32)>,
+}
+
+/// Walks over items, of which each holds the addresses of some. All places but the first are
+/// offsets in a walk or an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walks {
+    /// The address of the first walk.
+    pub begin: u64,
+    /// From one to the next.
+    pub bytes: u32,
+    /// How many there are.
+    pub count: u32,
+    /// The number of the item that is next, 4 bytes.
+    pub next: u32,
+    /// How many items a walk holds, 4 bytes.
+    pub filled: u32,
+    /// How many were passed, 8 bytes.
+    pub steps: u32,
+    /// Where the addresses of items begin.
+    pub items: u32,
+    /// A word of an item, and one of the walk; where they differ the item is passed over.
+    pub same: (u32, u32),
+    /// A word of an item, and one of the walk; where the first is larger, too.
+    pub last: (u32, u32),
 }
 
 /// A call whose answer lies in the memory: whoever makes it and whoever looks there get the same.
@@ -59,6 +107,16 @@ pub enum Shortcut {
         /// Where the first column is in its row.
         offset: u32,
     },
+    /// The value in a map of the first argument's that has the number at the second argument; if
+    /// these [`Elements`] are not known, or have no such value, the call is made.
+    Element,
+    /// 1 if a bit is set, of so many that begin at the second argument, an address that is a
+    /// multiple of 8; the lower half of the first is its number. If there is no such bit, the call
+    /// is made.
+    Bit(u32),
+    /// The next item of the walk whose number, the first being 1, is at the first argument. If
+    /// there is none, the call is made.
+    NextItem(Walks),
     /// `bpf_iter_num_next` of a pair of numbers, the present one and the end, at the first
     /// argument. At the end the call is made.
     NextNumber,
@@ -81,6 +139,10 @@ pub struct Program {
     pub(crate) loop_heads: Vec<bool>,
     /// Calls whose answer lies in the memory.
     pub(crate) shortcuts: BTreeMap<usize, Shortcut>,
+    /// The values of maps, by what stands for the map.
+    pub(crate) elements: BTreeMap<u64, Elements>,
+    /// Fields of 8 bytes that programs may write though they lie where others may not.
+    pub(crate) written_fields: Vec<(Rows, u32)>,
     /// Beginnings of lines.
     pub(crate) lines: BTreeMap<usize, Line>,
 }
@@ -112,6 +174,13 @@ impl Program {
     /// Its instructions, with the second halves of loads of 64 bits.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
+    }
+
+    /// Whether a write is one of a field that programs may write.
+    pub(crate) fn may_write_field(&self, memory: &Memory, address: u64, size: Size) -> bool {
+        let is_field =
+            |&(rows, offset): &(Rows, u32)| rows.has(memory, address.wrapping_sub(offset.into()));
+        size == Size::Double && self.written_fields.iter().any(is_field)
     }
 
     /// Where in the source an instruction comes from.

@@ -7,13 +7,16 @@ mod interpreter;
 #[cfg_attr(not(target_arch = "x86_64"), path = "run/no_translation.rs")]
 mod translation;
 
+use std::any::Any;
+use std::mem::MaybeUninit;
+
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::instruction::Size;
 use crate::memory::{FRAME_BYTES, Memory};
 use crate::program::Program;
 use interpreter::Frame;
 
-pub use translation::Translation;
+use translation::Translation;
 
 /// How often a function's `may_goto` are passed before they jump. Source: Linux,
 /// include/linux/bpf.h, `BPF_MAX_LOOPS`.
@@ -28,61 +31,141 @@ pub trait Host: Sized {
     /// What ends the program.
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop>;
 
-    /// Writes to what programs may only read, where that is allowed after all. `false` if not.
-    fn write(&mut self, _memory: &mut Memory, _address: u64, _size: Size, _value: u64) -> bool {
+    /// Whether a program may write to what programs may only read.
+    fn may_write(&self, _address: u64, _size: Size) -> bool {
         false
     }
 }
 
-/// A program that runs.
-pub struct Run<'a, H> {
-    /// What it runs.
-    pub program: &'a Program,
-    /// What it may touch.
-    pub memory: &'a mut Memory,
-    /// Whom it calls.
-    pub host: &'a mut H,
-    /// Instructions so far.
-    pub instructions: u64,
-    /// Most instructions.
-    pub instructions_max: u64,
+/// What translated code reaches besides the memory: it knows where each of these is.
+#[repr(C)]
+struct Reach {
+    /// The memory's first byte.
+    first: *mut u8,
+    /// How many instructions may still run; fewer than 0 if there were too many.
+    left: i64,
     /// The end of the frame of the innermost function.
     frame_end: u64,
-    translation: Option<&'a Translation>,
+    /// Not 0: a fault ends the run, and every function returns at once.
+    ended: u32,
+    /// Which call the host is to answer, of those that have no code of their own.
+    call: u32,
+    /// The instruction that called the host.
+    place: u64,
+    /// What answers calls, by their numbers, and what goes on in the interpreter.
+    calls: *const (),
+    resume: *const (),
+    /// Whom the program calls.
+    host: *mut (),
+    /// What the registers hold where the interpreter goes on.
+    registers: MaybeUninit<[u64; 11]>,
 }
 
-impl<'a, H: Host> Run<'a, H> {
-    /// A run that has not begun.
-    pub fn new(
-        program: &'a Program,
-        memory: &'a mut Memory,
-        host: &'a mut H,
-        instructions_max: u64,
-    ) -> Run<'a, H> {
-        let frame_end = memory.frames_begin();
-        Run {
+/// A program in a memory, whose functions can be called.
+#[repr(C)]
+pub struct Machine {
+    reach: Reach,
+    program: Program,
+    /// Translated code has its address: whoever exchanges it says so there.
+    memory: Box<Memory>,
+    /// Most instructions of a call.
+    instructions_max: u64,
+    /// Where the last frame ends that there may be.
+    deepest_frame: u64,
+    translation: Option<Translation>,
+    /// What ended translated code.
+    fault: Option<Box<Fault>>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Machine {
+    /// A machine that interprets its program, so many instructions a call at the most.
+    pub fn new(program: Program, mut memory: Box<Memory>, instructions_max: u64) -> Machine {
+        let reach = Reach {
+            first: memory.first(),
+            left: instructions_max as i64,
+            frame_end: memory.frames_begin(),
+            ended: 0,
+            call: 0,
+            place: 0,
+            calls: std::ptr::null(),
+            resume: std::ptr::null(),
+            host: std::ptr::null_mut(),
+            registers: MaybeUninit::uninit(),
+        };
+        Machine {
+            reach,
             program,
+            deepest_frame: memory.layout().deepest_frame(),
             memory,
-            host,
-            instructions: 0,
             instructions_max,
-            frame_end,
             translation: None,
+            fault: None,
+            panic: None,
         }
     }
 
-    /// The same, by this program's translation for the memory's layout.
-    pub fn translated(self, translation: &'a Translation) -> Run<'a, H> {
-        Run { translation: Some(translation), ..self }
+    /// Translates the program, which runs so from here on. `false` where this machine's
+    /// instructions are not known, or have no room for the memory: it is interpreted there.
+    pub fn translate(&mut self) -> bool {
+        self.translation = Translation::new(&self.program, self.memory.layout());
+        self.translation.is_some()
     }
 
-    /// Instructions that are left; fewer than 0 if there were too many.
-    fn left(&self) -> i64 {
-        self.instructions_max.wrapping_sub(self.instructions) as i64
+    /// What it runs.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
-    fn set_left(&mut self, left: i64) {
-        self.instructions = self.instructions_max.wrapping_sub(left as u64);
+    /// What its program may touch.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The memory, for another machine.
+    pub fn into_memory(self) -> Box<Memory> {
+        self.memory
+    }
+
+    /// Instructions of the last call.
+    pub fn instructions(&self) -> u64 {
+        self.instructions_max.wrapping_sub(self.reach.left as u64)
+    }
+
+    /// Calls a function of the program and gives R0.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] says what ended it, and where.
+    #[inline]
+    pub fn call<H: Host>(
+        &mut self,
+        host: &mut H,
+        function: usize,
+        arguments: [u64; 5],
+    ) -> Result<u64, Box<Fault>> {
+        self.reach.left = self.instructions_max as i64;
+        Run { machine: self, host }.function(function, arguments)
+    }
+}
+
+/// A program that runs, as its host sees it.
+pub struct Run<'a, H> {
+    machine: &'a mut Machine,
+    /// Whom it calls.
+    pub host: &'a mut H,
+}
+
+impl<H: Host> Run<'_, H> {
+    /// What runs.
+    pub fn program(&self) -> &Program {
+        &self.machine.program
+    }
+
+    /// Counts what a call does as so many instructions.
+    pub fn count(&mut self, instructions: u64) {
+        let left = &mut self.machine.reach.left;
+        *left = left.saturating_sub_unsigned(instructions);
     }
 
     /// Goes on with a function at an instruction, to the function's end.
@@ -92,38 +175,44 @@ impl<'a, H: Host> Run<'a, H> {
         registers: [u64; 11],
         loops_left: u64,
     ) -> Result<u64, Box<Fault>> {
-        let frame_end = self.frame_end;
-        self.frame_end = registers[10];
-        let answer = Frame { run: self, registers, loops_left }.run(at);
-        self.frame_end = frame_end;
-        answer
+        self.machine.reach.frame_end = registers[10];
+        Frame { run: self, registers, loops_left }.run(at)
     }
 
-    /// Calls a function of the program, also from within a call that it made, and gives R0.
+    /// Calls a function of the program, from within a call that it made, and gives R0.
     ///
     /// # Errors
     ///
     /// [`Fault`] says what ended it, and where.
+    #[inline]
     pub fn function(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
-        let first = self.program.functions[number].first;
-        let outer = self.frame_end;
+        let machine = &mut *self.machine;
+        let outer = machine.reach.frame_end;
         let frame_end = outer + FRAME_BYTES;
-        if frame_end > self.memory.layout().deepest_frame() {
-            return Err(Stop::from(FaultKind::Depth).at(first));
-        }
         // A host that calls back for ever is a program that does not return.
-        if self.instructions > self.instructions_max {
-            return Err(Stop::from(FaultKind::Endless(self.instructions_max)).at(first));
+        if frame_end > machine.deepest_frame || machine.reach.left < 0 {
+            return Err(machine.refused(number, frame_end));
         }
-        self.frame_end = frame_end;
-        let answer = if let Some(translation) = self.translation {
-            translation.call(self, number, arguments, frame_end)
+        machine.reach.frame_end = frame_end;
+        let answer = if machine.translation.is_some() {
+            translation::call(self, number, arguments)
         } else {
             let [a, b, c, d, e] = arguments;
             let registers = [0, a, b, c, d, e, 0, 0, 0, 0, frame_end];
+            let first = machine.program.functions[number].first;
             Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first)
         };
-        self.frame_end = outer;
+        self.machine.reach.frame_end = outer;
         answer
+    }
+}
+
+impl Machine {
+    /// Why a function is not called at all.
+    #[cold]
+    fn refused(&self, number: usize, frame_end: u64) -> Box<Fault> {
+        let endless = FaultKind::Endless(self.instructions_max);
+        let kind = if frame_end > self.deepest_frame { FaultKind::Depth } else { endless };
+        Stop::from(kind).at(self.program.functions[number].first)
     }
 }

@@ -1,6 +1,6 @@
 //! Goal: what a program does wrong ends it, with the line, and nothing else happens.
 
-use bytecode::{Field, Object, Run, Shape};
+use bytecode::{Field, Object, Shape};
 
 use crate::support::{Answers, Loaded, built_of, world};
 
@@ -146,9 +146,7 @@ fn a_panic_of_the_host_comes_out_of_translated_code() {
     let function = sound.object.functions.iter().position(|one| one.name == "breaks");
     let number = sound.program.function(function.expect("breaks")).expect("linked");
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let (mut memory, mut host) = (sound.memory.clone(), Answers);
-        let run = Run::new(&sound.program, &mut memory, &mut host, 100);
-        run.translated(&sound.translation).function(number, [0; 5])
+        sound.machine(true).call(&mut Answers, number, [0; 5])
     }));
     let panic = caught.expect_err("a panic");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"the host is broken"));

@@ -33,6 +33,13 @@ pub enum Loaded {
     Object(ObjectCopy),
 }
 
+impl Loaded {
+    /// Whether it is this machine's own code.
+    pub fn is_native(&self) -> bool {
+        matches!(self, Loaded::Native(_))
+    }
+}
+
 /// One private copy of a policy in this process, until it is dropped.
 ///
 /// It may move to another thread, but only one thread may use it at a time.

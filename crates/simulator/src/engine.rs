@@ -48,10 +48,10 @@ impl<'a> Kernel<'a> {
         name: &str,
         options: &Options,
     ) -> Result<Box<Self>, Refusal> {
-        let nr_cpus = machine.cpus.len();
-        let (natively, hz) = (matches!(policy, policy::Loaded::Native(_)), machine.hz_for(name));
-        let mut visible = Visible::new(natively, hz, nr_cpus as u32);
-        let Adopted { code, ops, maps } = Adopted::new(policy, &mut visible, world(), nr_cpus)?;
+        let (nr_cpus, hz) = (machine.cpus.len(), machine.hz_for(name));
+        let mut visible = Visible::new(policy.is_native(), hz, nr_cpus as u32);
+        let adopted = Adopted::new(policy, &mut visible, world(), nr_cpus, options.interpreted)?;
+        let Adopted { code, ops, maps } = adopted;
         let mut kernel = Box::new(Kernel {
             host: empty_host(nr_cpus, hz),
             tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,

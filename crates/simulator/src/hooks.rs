@@ -6,7 +6,7 @@
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
-use crate::linked::Code;
+use crate::linked::{ARGUMENTS_MAX, Code};
 use crate::operations::Function;
 use crate::place::TaskId;
 use crate::policy_maps::{TimerCall, array_token};
@@ -23,7 +23,7 @@ impl Kernel<'_> {
             for index in std::mem::take(&mut self.walked) {
                 self.queues.get_mut(index).walks -= 1;
             }
-            self.given.walks.clear();
+            self.visible.walks.clear();
             let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
             self.fail(FailureKind::BadCall, message);
         }
@@ -43,20 +43,18 @@ impl Kernel<'_> {
 
     /// Calls a function of the policy's with these words; what it gives, of which as many bits
     /// count as its type has.
-    fn call(&mut self, operation: Function, words: &[u64]) -> u64 {
+    fn call(&mut self, operation: Function, words: [u64; ARGUMENTS_MAX]) -> u64 {
         if matches!(self.code, Code::Object(_)) {
             return self.run_operation(operation, words);
         }
-        let word = |at: usize| words.get(at).copied().unwrap_or(0);
+        let [first, second, third] = words;
         // SAFETY: the host pointer is set; the policy was compiled against the same layout, and
         // gives its operations' addresses. Each argument has a register of its own, of which a
         // function takes as many bits as its type has, and leaves those that it does not have.
         unsafe {
             let address = operation.0 as *const ();
             std::mem::transmute::<*const (), unsafe extern "C" fn(u64, u64, u64) -> u64>(address)(
-                word(0),
-                word(1),
-                word(2),
+                first, second, third,
             )
         }
     }
@@ -74,7 +72,7 @@ impl Kernel<'_> {
     pub fn call_init(&mut self) -> i32 {
         let Some(init) = self.ops.init else { return 0 };
         self.open(Operation::Init, None);
-        self.call(init, &[]) as i32
+        self.call(init, [0; 3]) as i32
     }
 
     /// `ops.exit`
@@ -89,7 +87,7 @@ impl Kernel<'_> {
         let info = visible.place(ExitInfo { kind, exit_code, reason, msg, dump });
         let info = self.shown(info.address());
         self.open(Operation::Exit, None);
-        self.call(exit, &[info]);
+        self.call(exit, [info, 0, 0]);
     }
 
     /// `ops.select_cpu`; the caller has checked that there is one.
@@ -97,7 +95,7 @@ impl Kernel<'_> {
         let select_cpu = self.ops.select_cpu.expect("checked by the caller");
         let p = self.shown_task(task);
         self.open(Operation::SelectCpu, Some(task));
-        self.call(select_cpu, &[p, prev_cpu as u64, flags]) as i32
+        self.call(select_cpu, [p, prev_cpu as u64, flags]) as i32
     }
 
     /// `ops.dispatch`
@@ -105,7 +103,7 @@ impl Kernel<'_> {
         let Some(dispatch) = self.ops.dispatch else { return };
         let p = prev.map_or(0, |task| self.shown_task(task));
         self.open(Operation::Dispatch, prev);
-        self.call(dispatch, &[cpu as u64, p]);
+        self.call(dispatch, [cpu as u64, p, 0]);
     }
 
     /// `ops.init_task`; its return value, 0 if there is none.
@@ -115,7 +113,7 @@ impl Kernel<'_> {
         let arguments = self.shown(self.given.init_task.address());
         let p = self.shown_task(task);
         self.open(Operation::InitTask, Some(task));
-        self.call(init_task, &[p, arguments]) as i32
+        self.call(init_task, [p, arguments, 0]) as i32
     }
 
     /// `ops.exit_task`
@@ -124,7 +122,7 @@ impl Kernel<'_> {
         let arguments = self.shown(self.given.exit_task.address());
         let p = self.shown_task(task);
         self.open(Operation::ExitTask, Some(task));
-        self.call(exit_task, &[p, arguments]);
+        self.call(exit_task, [p, arguments, 0]);
     }
 
     /// `ops.stopping`
@@ -158,7 +156,7 @@ impl Kernel<'_> {
         self.context = Context::Unlocked;
         let which = if online { Operation::CpuOnline } else { Operation::CpuOffline };
         self.open(which, None);
-        self.call(operation, &[cpu as u64]);
+        self.call(operation, [cpu as u64, 0, 0]);
         self.context = Context::Plain;
         self.push_stranded();
         true
@@ -168,7 +166,7 @@ impl Kernel<'_> {
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
         let Some(update_idle) = self.ops.update_idle else { return };
         self.open(Operation::UpdateIdle, None);
-        self.call(update_idle, &[cpu as u64, idle.into()]);
+        self.call(update_idle, [cpu as u64, idle.into(), 0]);
     }
 
     /// An operation that takes a task and a word, and which one it is.
@@ -182,7 +180,7 @@ impl Kernel<'_> {
         let Some(operation) = operation else { return };
         let p = self.shown_task(task);
         self.open(which, Some(task));
-        self.call(operation, &[p, flags]);
+        self.call(operation, [p, flags, 0]);
     }
 
     /// An operation that takes a task, and which one it is.
@@ -201,7 +199,7 @@ impl Kernel<'_> {
         if matches!(self.code, Code::Native(_)) {
             let key = (&raw mut key).expose_provenance() as u64;
             let map = map.1.expose_provenance() as u64;
-            self.call(Function(code), &[map, key, value.expose_provenance() as u64]);
+            self.call(Function(code), [map, key, value.expose_provenance() as u64]);
         } else {
             let value = self.shown(value);
             self.run_callback(code, array_token(map.0), key, value);

@@ -3,18 +3,18 @@
 use crate::operations::Operations;
 use crate::policy_maps::{PolicyMaps, UnknownMap, tokens};
 use crate::visible::{Placed, Visible};
-use bytecode::{Addresses, Program, Translation, World};
+use bytecode::{Addresses, Machine, Program, World};
 use policy::{Loaded, LoadedMap, ObjectCopy};
 
 /// Most arguments of an operation.
-const ARGUMENTS_MAX: usize = 4;
+pub const ARGUMENTS_MAX: usize = 3;
+/// Instructions after which an operation is taken to be one that does not return.
+const INSTRUCTIONS_MAX: u64 = 1 << 30;
 
 /// An object that can be run.
 pub struct Linked {
-    /// Its operations and all that they call.
-    pub program: Program,
-    /// The same in this machine's own instructions, where they are known.
-    pub translation: Option<Translation>,
+    /// Its operations and all that they call, in the memory that the policy sees.
+    pub machine: Machine,
     /// Where operations find their arguments.
     pub arguments: Placed<[u64; ARGUMENTS_MAX]>,
     /// The key that a timer's callback is given.
@@ -30,7 +30,9 @@ impl Linked {
     pub fn new(
         copy: &ObjectCopy,
         visible: &mut Visible,
+        known: &PolicyMaps,
         world: &World,
+        interpreted: bool,
     ) -> Result<(Linked, Operations), String> {
         let arguments = visible.place([0; ARGUMENTS_MAX]);
         let key = visible.place(0);
@@ -42,14 +44,17 @@ impl Linked {
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
         let roots: Vec<usize> = table.functions.values().copied().collect();
-        let addresses = Addresses { data, maps };
+        let addresses = Addresses { data, maps, elements: known.elements(visible) };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| error.to_string())?;
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);
         let operations = Operations::of_object(copy, number)
             .map_err(|name| format!("the simulator does not know the operation {name}"))?;
-        let translation = Translation::new(&program, visible.memory().layout());
-        Ok((Linked { program, translation, arguments, key }, operations))
+        let mut machine = Machine::new(program, visible.lend(), INSTRUCTIONS_MAX);
+        if !interpreted {
+            machine.translate();
+        }
+        Ok((Linked { machine, arguments, key }, operations))
     }
 }
 
@@ -97,6 +102,7 @@ impl Adopted {
         visible: &mut Visible,
         world: &World,
         nr_cpus: usize,
+        interpreted: bool,
     ) -> Result<Self, Refusal> {
         match loaded {
             Loaded::Native(native) => {
@@ -105,9 +111,10 @@ impl Adopted {
                 Ok(Adopted { code: Code::Native(native), ops, maps })
             }
             Loaded::Object(copy) => {
-                let (linked, ops) = Linked::new(&copy, visible, world).map_err(Refusal::Object)?;
                 let declared: Vec<_> = copy.object.maps.iter().map(declaration).collect();
                 let maps = PolicyMaps::new(visible, &declared, nr_cpus).map_err(Refusal::Map)?;
+                let linked = Linked::new(&copy, visible, &maps, world, interpreted);
+                let (linked, ops) = linked.map_err(Refusal::Object)?;
                 let code = Code::Object(Some(Box::new(linked)));
                 Ok(Adopted { code, ops, maps })
             }

@@ -5,7 +5,8 @@
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
-use crate::visible::{Shift, Visible};
+use crate::visible::{CPU_AT, Shift, Visible};
+use bytecode::Elements;
 use policy::abi;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -189,6 +190,24 @@ impl PolicyMaps {
             maps.maps.push(map);
         }
         Ok(maps)
+    }
+
+    /// The values of arrays, which never move, by what stands for each.
+    pub fn elements(&self, visible: &Visible) -> BTreeMap<u64, Elements> {
+        let elements = |(number, map): (usize, &PolicyMap)| {
+            let view = &*map.view;
+            let apart = i32::try_from(view.cpu_stride).ok()? as u32;
+            let is_array = [kind::ARRAY, kind::PERCPU_ARRAY].contains(&view.kind);
+            let copies = (view.kind == kind::PERCPU_ARRAY).then_some((CPU_AT, apart));
+            let elements = Elements {
+                begin: visible.address(view.values),
+                bytes: view.value_stride,
+                count: view.max_entries,
+                copies,
+            };
+            is_array.then_some((array_token(number), elements))
+        };
+        self.maps.iter().enumerate().filter_map(elements).collect()
     }
 
     /// What describes the map that a number stands for.

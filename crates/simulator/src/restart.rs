@@ -9,7 +9,8 @@
 use crate::failure::FailureKind;
 use crate::flags;
 use crate::kernel::Kernel;
-use crate::linked::Adopted;
+use crate::linked::{Adopted, Code};
+use crate::operations::Operations;
 use crate::place::{Place, TaskId};
 use crate::progress::Operation;
 use crate::scheduling::SLICE_DFL_NS;
@@ -107,8 +108,16 @@ impl Kernel<'_> {
                 return false;
             }
         };
-        let adopted = Adopted::new(loaded, &mut self.visible, world(), self.cpus.len());
+        if let Code::Object(linked) = &mut self.code
+            && let Some(linked) = linked.take()
+        {
+            self.visible.give_back(linked.machine.into_memory());
+        }
+        let (nr_cpus, interpreted) = (self.cpus.len(), self.given.interpreted);
+        let adopted = Adopted::new(loaded, &mut self.visible, world(), nr_cpus, interpreted);
         let Ok(Adopted { code, ops, maps }) = adopted else {
+            // Nothing of it is called any more.
+            self.ops = Operations::default();
             let message = "there is no room to load it again".to_owned();
             self.fail(FailureKind::Limit, message);
             return false;

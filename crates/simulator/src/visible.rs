@@ -40,9 +40,16 @@ pub struct Facts {
 
 /// Where the [`Facts`] are.
 pub const FACTS: u64 = MEMORY_BEGIN;
+/// Where the number of the CPU is whose operation runs.
+pub const CPU_AT: u64 = FACTS + offset_of!(Facts, cpu) as u64;
+/// Where walks over dispatch queues are, and how many may be open at once.
+pub const WALKS: u64 = (FACTS + size_of::<Facts>() as u64).next_multiple_of(LINE_BYTES as u64);
+/// See [`WALKS`].
+pub const WALKS_MAX: usize = 64;
+const WALKS_END: u64 = WALKS + (WALKS_MAX * size_of::<abi::DsqIterator>()) as u64;
 /// Where tasks are, one after the other.
 pub const TASKS: Rows = Rows {
-    begin: (FACTS + size_of::<Facts>() as u64).next_multiple_of(LINE_BYTES as u64),
+    begin: WALKS_END.next_multiple_of(LINE_BYTES as u64),
     bytes: TASK_BYTES as u64,
     count_at: FACTS + offset_of!(Facts, nr_tasks) as u64,
 };
@@ -50,13 +57,15 @@ pub const TASKS: Rows = Rows {
 /// The memory that a policy sees, as long as its machine.
 #[derive(Debug)]
 pub struct Visible {
-    /// The memory itself, unless a program runs in it.
+    /// The memory itself, unless a machine has it.
     memory: Option<Box<Memory>>,
     first: *mut u8,
     /// What of it is not taken, the part that is only read first.
     free: [Range<u64>; 2],
     /// What lies at its begin.
     pub facts: Placed<Facts>,
+    /// Walks over dispatch queues that are open, or may be opened.
+    pub walks: Walks,
     /// How addresses are shown.
     pub shift: Shift,
 }
@@ -107,6 +116,56 @@ impl<T> DerefMut for Placed<T> {
     }
 }
 
+/// Walks over dispatch queues of an object's, by their numbers less one.
+#[derive(Debug)]
+pub struct Walks {
+    places: Placed<[abi::DsqIterator; WALKS_MAX]>,
+    /// Which of them are open, by bits.
+    open: u64,
+}
+
+/// A walk that is not open, and so has no next task.
+pub const NO_WALK: abi::DsqIterator = abi::DsqIterator {
+    dsq: std::ptr::null_mut(),
+    seq: 0,
+    steps: 0,
+    flags: 0,
+    cursor: [0; 2],
+    pending_slice: 0,
+    pending_vtime: 0,
+    next: 0,
+    filled: 0,
+    chunk: [std::ptr::null_mut(); abi::ITERATOR_CHUNK],
+};
+
+impl Walks {
+    /// Ends all of them.
+    pub fn clear(&mut self) {
+        (0..WALKS_MAX).for_each(|at| self.end(at));
+    }
+
+    /// The walk with this number less one, if it is open.
+    pub fn get(&mut self, at: usize) -> Option<&mut abi::DsqIterator> {
+        let is_open = at < WALKS_MAX && self.open >> at & 1 == 1;
+        is_open.then(|| &mut self.places[at])
+    }
+
+    /// Opens a walk; its number less one, and the walk, which has not begun.
+    pub fn open(&mut self) -> Option<(usize, &mut abi::DsqIterator)> {
+        let at = self.open.trailing_ones() as usize;
+        let walk = self.places.get_mut(at)?;
+        self.open |= 1 << at;
+        Some((at, walk))
+    }
+
+    /// Ends the walk with this number less one.
+    pub fn end(&mut self, at: usize) {
+        self.open &= !(1 << at);
+        let walk = &mut self.places[at];
+        (walk.next, walk.filled) = (0, 0);
+    }
+}
+
 impl Visible {
     /// Memory that holds nothing but the number of ticks a second, at its first address;
     /// `natively` for a policy of this machine's own code.
@@ -123,27 +182,28 @@ impl Visible {
         ];
         let facts = NonNull::new(first.cast()).expect("memory is not at 0");
         let (shift, facts) = (Shift(shift), Placed(facts));
-        let mut visible = Visible { memory: Some(memory), first, free, facts, shift };
+        let at = first.wrapping_add((WALKS - MEMORY_BEGIN) as usize).cast();
+        let walks = Placed(NonNull::new(at).expect("memory is not at 0"));
+        let walks = Walks { places: walks, open: 0 };
+        let mut visible = Visible { memory: Some(memory), first, free, facts, walks, shift };
         let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
+        visible.bump(0, LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1);
+        let none = visible.place([NO_WALK; WALKS_MAX]);
+        assert_eq!(visible.address(none.address()), WALKS);
         let tasks = visible.bump(0, (TASKS_MAX + 1) * TASK_BYTES, LINE_BYTES);
         let tasks = visible.address(tasks.expect("room for all"));
         assert_eq!((visible.address(placed.address()), tasks), (FACTS, TASKS.begin));
         visible
     }
 
-    /// The memory, which must be [given back](Visible::give_back), for a program to run in.
+    /// The memory, for a machine that runs programs in it.
     pub fn lend(&mut self) -> Box<Memory> {
-        self.memory.take().expect("one program runs at a time")
+        self.memory.take().expect("one machine at a time")
     }
 
-    /// The end of a program's run.
+    /// The memory of a machine that is gone.
     pub fn give_back(&mut self, memory: Box<Memory>) {
         self.memory = Some(memory);
-    }
-
-    /// The memory, while no program runs in it.
-    pub fn memory(&self) -> &Memory {
-        self.memory.as_ref().expect("no program runs")
     }
 
     fn pointer(&self, address: u64) -> *mut u8 {

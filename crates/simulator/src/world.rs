@@ -2,8 +2,8 @@
 
 use crate::object_calls::{CALLS, HELPERS};
 use crate::policy_maps::STORAGES_BEGIN;
-use crate::visible::{FACTS, Facts, TASKS};
-use bytecode::{Field, Shape, Shortcut, Size, Structures, World};
+use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
+use bytecode::{Field, Shape, Shortcut, Size, Structures, Walks, World};
 use policy::abi;
 use std::mem::offset_of;
 use std::sync::OnceLock;
@@ -32,13 +32,20 @@ pub fn world() -> &'static World {
             functions: functions.collect(),
             helpers: HELPERS.iter().map(helper).collect(),
             shortcuts: shortcuts().into_iter().filter_map(|(n, s)| Some((number(n)?, s))).collect(),
+            written_fields: written_fields().map(|offset| (TASKS, offset as u32)).to_vec(),
             variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
         }
     })
 }
 
+/// The fields of a task that a policy may write (Linux kernel/sched/ext.c,
+/// `bpf_scx_btf_struct_access`).
+pub fn written_fields() -> [usize; 2] {
+    [offset_of!(abi::Task, scx.slice), offset_of!(abi::Task, scx.dsq_vtime)]
+}
+
 /// Calls whose answers policies find themselves: what is called most, by what was counted.
-fn shortcuts() -> [(&'static str, Shortcut); 13] {
+fn shortcuts() -> [(&'static str, Shortcut); 16] {
     let fact = |offset: usize, size| Shortcut::Load {
         address: FACTS + offset as u64,
         size,
@@ -62,6 +69,9 @@ fn shortcuts() -> [(&'static str, Shortcut); 13] {
         ("bpf_rcu_read_lock", Shortcut::Zero),
         ("bpf_rcu_read_unlock", Shortcut::Zero),
         ("bpf_iter_num_next", Shortcut::NextNumber),
+        ("bpf_map_lookup_elem", Shortcut::Element),
+        ("bpf_cpumask_test_cpu", Shortcut::Bit(abi::CPUS_MAX as u32)),
+        ("bpf_iter_scx_dsq_next", Shortcut::NextItem(walks())),
         (
             "bpf_task_storage_get",
             Shortcut::Cell {
@@ -72,6 +82,21 @@ fn shortcuts() -> [(&'static str, Shortcut); 13] {
             },
         ),
     ]
+}
+
+/// A walk passes over tasks that left the queue, or came since it began.
+fn walks() -> Walks {
+    Walks {
+        begin: WALKS,
+        bytes: size_of::<abi::DsqIterator>() as u32,
+        count: WALKS_MAX as u32,
+        next: offset_of!(abi::DsqIterator, next) as u32,
+        filled: offset_of!(abi::DsqIterator, filled) as u32,
+        steps: offset_of!(abi::DsqIterator, steps) as u32,
+        items: offset_of!(abi::DsqIterator, chunk) as u32,
+        same: (offset_of!(abi::Task, scx.dsq) as u32, offset_of!(abi::DsqIterator, dsq) as u32),
+        last: (offset_of!(abi::Task, scx.dsq_seq) as u32, offset_of!(abi::DsqIterator, seq) as u32),
+    }
 }
 
 fn unsigned(bytes: u32) -> Shape {

@@ -22,11 +22,11 @@ impl<H: Host> Frame<'_, '_, H> {
     pub(super) fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
         let mut at = first;
         loop {
-            if self.run.program.loop_heads[at] {
+            if self.run.machine.program.loop_heads[at] {
                 self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
             }
-            self.run.instructions += 1;
-            let of = self.run.program.instructions[at];
+            self.run.machine.reach.left -= 1;
+            let of = self.run.machine.program.instructions[at];
             match self.step(at, of).map_err(|stop| stop.at(at))? {
                 Next::Slot(next) => at = next,
                 Next::Function(number) => {
@@ -42,8 +42,8 @@ impl<H: Host> Frame<'_, '_, H> {
     }
 
     fn check_instructions(&self) -> Result<(), FaultKind> {
-        let max = self.run.instructions_max;
-        if self.run.instructions > max { Err(FaultKind::Endless(max)) } else { Ok(()) }
+        let max = self.run.machine.instructions_max;
+        if self.run.machine.reach.left < 0 { Err(FaultKind::Endless(max)) } else { Ok(()) }
     }
 
     fn arguments(&self) -> [u64; 5] {
@@ -130,22 +130,20 @@ impl<H: Host> Frame<'_, '_, H> {
     fn load(&self, address: u64, size: Size) -> Result<u64, FaultKind> {
         let bytes = size.bytes();
         let refused = || FaultKind::Memory { address, bytes, write: false };
-        self.run.memory.load(address, size).ok_or_else(refused)
+        self.run.machine.memory.load(address, size).ok_or_else(refused)
     }
 
     fn store(&mut self, address: u64, size: Size, value: u64) -> Result<(), FaultKind> {
-        let bytes = size.bytes();
-        let memory = &mut *self.run.memory;
-        if memory.is_writable(address, bytes) {
-            memory.store(address, size, value);
-            Ok(())
-        } else if memory.bytes(address, bytes).is_none() {
-            Err(FaultKind::Memory { address, bytes, write: true })
-        } else if self.run.host.write(memory, address, size, value) {
-            Ok(())
-        } else {
-            Err(FaultKind::ReadOnly { address, bytes })
+        let (bytes, machine) = (size.bytes(), &mut *self.run.machine);
+        let is_open = machine.memory.is_writable(address, bytes)
+            || machine.program.may_write_field(&machine.memory, address, size)
+            || self.run.host.may_write(address, size);
+        let is_there = machine.memory.bytes(address, bytes).is_some();
+        if is_there && !is_open {
+            return Err(FaultKind::ReadOnly { address, bytes });
         }
+        let outside = FaultKind::Memory { address, bytes, write: true };
+        machine.memory.store(address, size, value).ok_or(outside)
     }
 
     fn atomic(

@@ -6,21 +6,19 @@ use crate::memory::Layout;
 use crate::program::Program;
 
 /// A program's code for this machine, which none can have.
-pub enum Translation {}
+pub(super) enum Translation {}
 
 impl Translation {
     /// `None`: the interpreter runs everywhere.
-    pub fn new(_: &Program, _: Layout) -> Option<Translation> {
+    pub(super) fn new(_: &Program, _: Layout) -> Option<Translation> {
         None
     }
+}
 
-    pub(crate) fn call<H: Host>(
-        &self,
-        _: &mut Run<'_, H>,
-        _: usize,
-        _: [u64; 5],
-        _: u64,
-    ) -> Result<u64, Box<Fault>> {
-        match *self {}
-    }
+pub(super) fn call<H: Host>(
+    run: &mut Run<'_, H>,
+    _: usize,
+    _: [u64; 5],
+) -> Result<u64, Box<Fault>> {
+    match *run.machine.translation.as_ref().expect("asked before") {}
 }

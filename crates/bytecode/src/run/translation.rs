@@ -12,6 +12,7 @@
 
 #![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
 
+mod known;
 mod memory;
 mod shortcuts;
 mod values;
@@ -19,18 +20,20 @@ mod values;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 
 use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer, dynasm};
 
-use super::{Host, MAY_GOTO_MAX, Run};
-use crate::fault::{Fault, FaultKind, Stop};
+use known::Known;
+
+use super::{Host, MAY_GOTO_MAX, Machine, Reach, Run};
+use crate::fault::{Fault, Stop};
 use crate::instruction::{Callee, Condition, Instruction, Operand, Register, Width, wide_number};
 use crate::memory::{FRAME_BYTES, Layout};
-use crate::program::Program;
+use crate::program::{Program, Shortcut};
 
 /// The machine's registers by those of BPF: those of arguments and of the answer are where the
 /// System V calling convention has them, and R6 to R10 are kept by functions that are called.
@@ -43,52 +46,21 @@ const RBP: u8 = 5;
 const RSI: u8 = 6;
 const RDI: u8 = 7;
 
-/// What code that runs can reach besides the memory. R12 holds its address, R11 that of the
-/// memory, R9 how many instructions are left.
-#[repr(C)]
-struct Context {
-    memory: *mut u8,
-    left: i64,
-    /// Not 0: a fault ends the run, and every function returns at once.
-    ended: u32,
-    /// Which call the host is to answer.
-    call: u32,
-    /// The code of the function that is called first, and the end of its frame.
-    function: *const u8,
-    frame_end: u64,
-    /// What the registers hold where the interpreter goes on, and the place of a call.
-    registers: MaybeUninit<[u64; 11]>,
-    /// What answers calls, by their numbers, and goes on in the interpreter.
-    calls: *const CallShim,
-    resume: ResumeShim,
-    layout: Layout,
-    panic: Option<Box<dyn Any + Send>>,
-    /// The `Run` that called, whose type the shims know.
-    run: *mut (),
-    fault: Option<Box<Fault>>,
-}
+/// Where the parts of [`Reach`] are. R12 holds the address of the machine, which begins with it,
+/// R11 that of the memory, R9 how many instructions are left.
+const FIRST: i32 = offset_of!(Reach, first) as i32;
+const LEFT: i32 = offset_of!(Reach, left) as i32;
+const ENDED: i32 = offset_of!(Reach, ended) as i32;
+const CALL: i32 = offset_of!(Reach, call) as i32;
+const FRAME_END: i32 = offset_of!(Reach, frame_end) as i32;
+const PLACE: i32 = offset_of!(Reach, place) as i32;
+const CALLS: i32 = offset_of!(Reach, calls) as i32;
+const RESUME: i32 = offset_of!(Reach, resume) as i32;
+const REGISTERS_AT: i32 = offset_of!(Reach, registers) as i32;
 
-impl Context {
-    /// The instruction that calls the host.
-    fn place(&self) -> usize {
-        // SAFETY: every call writes its place there before.
-        unsafe { self.registers.as_ptr().cast::<u64>().read() as usize }
-    }
-}
-
-/// Where the fields of a [`Context`] are, behind each other.
-const MEMORY: i32 = 0;
-const LEFT: i32 = 8;
-const ENDED: i32 = 16;
-const CALL: i32 = 20;
-const FUNCTION: i32 = 24;
-const FRAME_END: i32 = 32;
-const SAVED: i32 = 40;
-const CALLS: i32 = SAVED + 88;
-const RESUME: i32 = CALLS + 8;
-
-type CallShim = extern "sysv64" fn(u64, u64, u64, u64, u64, *mut Context) -> u64;
-type ResumeShim = extern "sysv64" fn(*mut Context, u64, u64) -> u64;
+/// Code as it is entered: a function's arguments, and the machine.
+type Enter = extern "sysv64" fn(u64, u64, u64, u64, u64, *mut ()) -> u64;
+type CallShim = Enter;
 
 /// Calls that have code of their own, so that each is known where it is compiled and each place
 /// in a program always jumps to the same: half the time of a call was the search for it.
@@ -114,11 +86,10 @@ impl<H: Host> Shims<H> {
 }
 
 /// A program's code for this machine.
-pub struct Translation {
-    code: ExecutableBuffer,
-    entry: AssemblyOffset,
-    functions: Vec<AssemblyOffset>,
-    layout: Layout,
+pub(super) struct Translation {
+    /// How each function is entered. They lie in the code.
+    entries: Vec<Enter>,
+    _code: ExecutableBuffer,
 }
 
 impl Translation {
@@ -126,7 +97,7 @@ impl Translation {
     ///
     /// `None` where this machine's instructions are not known, or have no room for the layout: the
     /// interpreter runs everywhere.
-    pub fn new(program: &Program, layout: Layout) -> Option<Translation> {
+    pub(super) fn new(program: &Program, layout: Layout) -> Option<Translation> {
         // Displacements of 32 bits must hold the layout, the first address and any offset.
         if layout.bytes > i32::MAX as u64 - (1 << 17) {
             return None;
@@ -135,8 +106,6 @@ impl Translation {
         let labels = program.instructions.iter().map(|_| to.new_dynamic_label()).collect();
         let functions = program.functions.iter().map(|_| to.new_dynamic_label()).collect();
         let (leave, resume) = (to.new_dynamic_label(), to.new_dynamic_label());
-        let entry = to.offset();
-        enter(&mut to);
         let mut translator = Translator {
             to,
             program,
@@ -146,56 +115,54 @@ impl Translation {
             leave,
             resume,
             stubs: vec![],
+            constants: BTreeMap::new(),
+            kept: vec![],
             leaders: vec![false; program.instructions.len()],
             targets: vec![false; program.instructions.len()],
             checked: Checked::default(),
+            known: Known::default(),
         };
         translator.leave_and_resume();
-        let functions = (0..program.functions.len()).map(|one| translator.function(one)).collect();
+        (0..program.functions.len()).for_each(|one| translator.function(one));
+        let entries: Vec<_> = (0..program.functions.len()).map(|n| translator.entry(n)).collect();
+        translator.constants();
         let code = translator.to.finalize().ok()?;
-        Some(Translation { code, entry, functions, layout })
+        // SAFETY: an entry is code that takes these arguments, keeps the registers that its caller
+        // needs, and lives as long as the buffer.
+        let entry = |at| unsafe { std::mem::transmute::<*const u8, Enter>(code.ptr(at)) };
+        Some(Translation { entries: entries.into_iter().map(entry).collect(), _code: code })
     }
+}
 
-    /// Calls a function, whose frame ends at `frame_end`.
-    pub(crate) fn call<H: Host>(
-        &self,
-        run: &mut Run<'_, H>,
-        number: usize,
-        [a, b, c, d, e]: [u64; 5],
-        frame_end: u64,
-    ) -> Result<u64, Box<Fault>> {
-        assert_eq!(run.memory.layout(), self.layout, "a memory of another layout");
-        let mut context = Context {
-            memory: run.memory.first(),
-            left: run.left(),
-            ended: 0,
-            call: 0,
-            function: self.code.ptr(self.functions[number]),
-            frame_end,
-            registers: MaybeUninit::uninit(),
-            layout: self.layout,
-            panic: None,
-            calls: Shims::<H>::CALLS.as_ptr(),
-            resume: resume::<H>,
-            run: ptr::from_mut(run).cast(),
-            fault: None,
-        };
-        let code = self.code.ptr(self.entry);
-        // SAFETY: `entry` is a function of these arguments, which keeps the registers that its
-        // caller needs. What it runs was translated from a program that was checked when it was
-        // linked: every access is compared with the borders of this layout, which the memory has,
-        // and the context lives until it returns.
-        let answer = unsafe {
-            let enter: extern "sysv64" fn(u64, u64, u64, u64, u64, *mut Context) -> u64 =
-                std::mem::transmute(code);
-            enter(a, b, c, d, e, &raw mut context)
-        };
-        run.set_left(context.left);
-        if let Some(panic) = context.panic {
-            resume_unwind(panic);
-        }
-        context.fault.map_or(Ok(answer), Err)
+/// Calls a function of a machine that has a translation; its frame ends where the machine says.
+#[inline]
+pub(super) fn call<H: Host>(
+    run: &mut Run<'_, H>,
+    number: usize,
+    [a, b, c, d, e]: [u64; 5],
+) -> Result<u64, Box<Fault>> {
+    let machine = &mut *run.machine;
+    let enter = machine.translation.as_ref().expect("asked before").entries[number];
+    let outer = (machine.reach.place, machine.reach.host);
+    machine.reach.host = ptr::from_mut(&mut *run.host).cast();
+    machine.reach.calls = Shims::<H>::CALLS.as_ptr().cast();
+    machine.reach.resume = resume::<H> as *const ();
+    // What runs was translated from a program that was checked when it was linked: every access
+    // is compared with the borders of the machine's memory. Nobody else uses the machine or the
+    // host until it returns.
+    let answer = enter(a, b, c, d, e, ptr::from_mut(machine).cast());
+    (machine.reach.place, machine.reach.host) = outer;
+    if machine.reach.ended == 0 { Ok(answer) } else { Err(ended(machine)) }
+}
+
+/// What ended a run; a panic of the host goes on.
+#[cold]
+fn ended(machine: &mut Machine) -> Box<Fault> {
+    machine.reach.ended = 0;
+    if let Some(panic) = machine.panic.take() {
+        resume_unwind(panic);
     }
+    machine.fault.take().expect("what ended a run is kept")
 }
 
 /// Answers a call of the host.
@@ -205,76 +172,54 @@ extern "sysv64" fn answer<H: Host, const NUMBER: usize>(
     c: u64,
     d: u64,
     e: u64,
-    context: *mut Context,
+    machine: *mut (),
 ) -> u64 {
-    in_run::<H>(context, |run, context| {
-        run.frame_end = context.frame_end;
-        let number = if NUMBER == ANY_CALL { context.call as usize } else { NUMBER };
+    in_run::<H>(machine, |run| {
+        let number = if NUMBER == ANY_CALL { run.machine.reach.call as usize } else { NUMBER };
+        let place = run.machine.reach.place as usize;
         H::call(run, number, [a, b, c, d, e]).map_err(|stop| match stop {
-            // The place of the call stands in the register that has no other use.
-            Stop::Call(_) => stop.at(context.place()),
+            Stop::Call(_) => stop.at(place),
             Stop::Inside(fault) => fault,
         })
     })
 }
 
 /// Goes on with a function in the interpreter, from instruction `at` to its end.
-extern "sysv64" fn resume<H: Host>(context: *mut Context, at: u64, loops_left: u64) -> u64 {
-    in_run::<H>(context, |run, context| {
+extern "sysv64" fn resume<H: Host>(machine: *mut (), at: u64, loops_left: u64) -> u64 {
+    in_run::<H>(machine, |run| {
         // SAFETY: all of them were written on the way here.
-        let registers = unsafe { context.registers.assume_init() };
+        let registers = unsafe { run.machine.reach.registers.assume_init() };
         run.resume(at as usize, registers, loops_left)
     })
 }
 
+#[inline]
 fn in_run<H: Host>(
-    context: *mut Context,
-    go_on: impl FnOnce(&mut Run<'_, H>, &Context) -> Result<u64, Box<Fault>>,
+    machine: *mut (),
+    go_on: impl FnOnce(&mut Run<'_, H>) -> Result<u64, Box<Fault>>,
 ) -> u64 {
-    // SAFETY: code gives the context that it was called with, which lives as long as the call;
-    // nobody else uses it or its run meanwhile.
-    let context = unsafe { &mut *context };
-    // SAFETY: as above. The run outlives the call, whatever its own lifetime was called.
-    let run = unsafe { &mut *context.run.cast::<Run<'_, H>>() };
-    let frame_end = run.frame_end;
-    run.set_left(context.left);
+    // SAFETY: code gives the machine that it was called with; nobody else uses it meanwhile.
+    let machine = unsafe { &mut *machine.cast::<Machine>() };
+    // SAFETY: `call` put it there, for shims of the same type, and waits.
+    let host = unsafe { &mut *machine.reach.host.cast::<H>() };
+    let mut run = Run { machine, host };
     // No panic may cross the code; it goes on where the code was called.
-    let answer = catch_unwind(AssertUnwindSafe(|| go_on(run, context)));
-    run.frame_end = frame_end;
-    context.left = run.left();
-    context.memory = run.memory.first();
-    let exchanged = run.memory.layout() != context.layout;
-    match answer {
-        Ok(Ok(answer)) if !exchanged => return answer,
-        Ok(Ok(_)) => {
-            let told = "its memory was exchanged while it ran".to_owned();
-            context.fault = Some(Stop::from(FaultKind::Refused(told)).at(0));
-        }
-        Ok(Err(fault)) => context.fault = Some(fault),
-        Err(panic) => context.panic = Some(panic),
+    match catch_unwind(AssertUnwindSafe(|| go_on(&mut run))) {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(fault)) => end(run.machine, Some(fault), None),
+        Err(panic) => end(run.machine, None, Some(panic)),
     }
-    context.ended = 1;
-    0
 }
 
-/// From Rust to a function: its arguments are where it expects them, and the context is the sixth.
-fn enter(to: &mut Assembler) {
-    dynasm!(to
-        ; .arch x64
-        ; push rbp
-        ; push rbx
-        ; push r12
-        ; mov r12, r9
-        ; mov r11, [r12 + MEMORY]
-        ; mov r9, [r12 + LEFT]
-        ; mov rbp, [r12 + FRAME_END]
-        ; call QWORD [r12 + FUNCTION]
-        ; mov [r12 + LEFT], r9
-        ; pop r12
-        ; pop rbx
-        ; pop rbp
-        ; ret
-    );
+#[cold]
+fn end(
+    machine: &mut Machine,
+    fault: Option<Box<Fault>>,
+    panic: Option<Box<dyn Any + Send>>,
+) -> u64 {
+    (machine.fault, machine.panic) = (fault, panic);
+    machine.reach.ended = 1;
+    0
 }
 
 /// A way out of a block, to the interpreter.
@@ -316,11 +261,16 @@ struct Translator<'a> {
     leave: DynamicLabel,
     resume: DynamicLabel,
     stubs: Vec<Stub>,
+    /// Numbers of 64 bits that lie behind the code.
+    constants: BTreeMap<u64, DynamicLabel>,
+    /// Registers that calls of functions must keep for the present one.
+    kept: Vec<u8>,
     /// Whether a block begins, by instruction.
     leaders: Vec<bool>,
     /// Whether a jump leads to an instruction. What was compared before is not known there.
     targets: Vec<bool>,
     checked: Checked,
+    known: Known,
 }
 
 fn native(register: Register) -> u8 {
@@ -328,9 +278,10 @@ fn native(register: Register) -> u8 {
 }
 
 impl Translator<'_> {
-    /// The end of every function, and the way there through the interpreter.
+    /// The end of every function, and the way there through the interpreter. A function has one
+    /// word on the stack, which also aligns it for calls: how often it may pass `may_goto`.
     fn leave_and_resume(&mut self) {
-        let saved = |number: usize| SAVED + 8 * number as i32;
+        let saved = |number: usize| REGISTERS_AT + 8 * number as i32;
         let (leave, resume) = (self.leave, self.resume);
         dynasm!(self.to ; .arch x64 ; =>resume);
         for (number, register) in REGISTERS.into_iter().enumerate() {
@@ -343,35 +294,57 @@ impl Translator<'_> {
             ; mov rsi, r10
             ; mov rdx, [rsp]
             ; call QWORD [r12 + RESUME]
-            ; mov r11, [r12 + MEMORY]
+            ; mov r11, [r12 + FIRST]
             ; mov r9, [r12 + LEFT]
             ; =>leave
             ; add rsp, 8
-            ; pop r15
-            ; pop r14
-            ; pop r13
-            ; pop rbx
             ; ret
         );
     }
 
-    fn function(&mut self, number: usize) -> AssemblyOffset {
-        let (first, end) =
-            (self.program.functions[number].first, self.program.functions[number].end);
+    /// From Rust to a function: its arguments are where it expects them, and the machine is the
+    /// sixth. All registers that Rust wants kept are, so functions keep none.
+    fn entry(&mut self, number: usize) -> AssemblyOffset {
         let offset = self.to.offset();
-        self.find_leaders(first, end);
         let function = self.functions[number];
         dynasm!(self.to
             ; .arch x64
-            ; =>function
+            ; push rbp
             ; push rbx
+            ; push r12
             ; push r13
             ; push r14
             ; push r15
             ; sub rsp, 8
-            ; mov QWORD [rsp], MAY_GOTO_MAX as i32
-            ; xor eax, eax
+            ; mov r12, r9
+            ; mov r11, [r12 + FIRST]
+            ; mov r9, [r12 + LEFT]
+            ; mov rbp, [r12 + FRAME_END]
+            ; call =>function
+            ; mov [r12 + LEFT], r9
+            ; add rsp, 8
+            ; pop r15
+            ; pop r14
+            ; pop r13
+            ; pop r12
+            ; pop rbx
+            ; pop rbp
+            ; ret
         );
+        offset
+    }
+
+    fn function(&mut self, number: usize) {
+        let (first, end) =
+            (self.program.functions[number].first, self.program.functions[number].end);
+        self.find_leaders(first, end);
+        self.kept = self.kept_registers(first, end);
+        let function = self.functions[number];
+        dynasm!(self.to ; .arch x64 ; =>function ; sub rsp, 8 ; xor eax, eax);
+        let instructions = &self.program.instructions[first..end];
+        if instructions.iter().any(|of| matches!(of, Instruction::MayGoto { .. })) {
+            dynasm!(self.to ; .arch x64 ; mov QWORD [rsp], MAY_GOTO_MAX as i32);
+        }
         let mut uncounted = 0;
         let mut at = first;
         while at < end {
@@ -382,6 +355,7 @@ impl Translator<'_> {
                 dynasm!(self.to ; .arch x64 ; =>label);
                 if self.targets[at] {
                     self.checked = Checked::default();
+                    self.known = Known::default();
                 }
                 if self.program.loop_heads[at] {
                     let out = self.stub(at, 0);
@@ -390,6 +364,7 @@ impl Translator<'_> {
             }
             let of = self.program.instructions[at];
             uncounted = self.instruction(at, of, uncounted);
+            self.known.after(&of);
             at += of.slots();
         }
         for Stub { label, at, uncounted } in std::mem::take(&mut self.stubs) {
@@ -402,7 +377,19 @@ impl Translator<'_> {
                 ; jmp =>resume
             );
         }
-        offset
+    }
+
+    /// Those of R6 to R9 that a function writes: a function that it calls may change them.
+    fn kept_registers(&self, first: usize, end: usize) -> Vec<u8> {
+        let mut written: Vec<_> = self.program.instructions[first..end]
+            .iter()
+            .filter_map(Instruction::writes)
+            .filter(|register| (6..10).contains(&register.number()))
+            .map(native)
+            .collect();
+        written.sort_unstable();
+        written.dedup();
+        written
     }
 
     fn find_leaders(&mut self, first: usize, end: usize) {
@@ -420,6 +407,17 @@ impl Translator<'_> {
             if let Some(target) = target {
                 self.targets[target] = true;
             }
+        }
+    }
+
+    /// Where a number of 64 bits will lie.
+    fn constant(&mut self, number: u64) -> DynamicLabel {
+        *self.constants.entry(number).or_insert_with(|| self.to.new_dynamic_label())
+    }
+
+    fn constants(&mut self) {
+        for (number, label) in std::mem::take(&mut self.constants) {
+            dynasm!(self.to ; .arch x64 ; .align 8 ; =>label ; .u64 number);
         }
     }
 
@@ -573,6 +571,9 @@ impl Translator<'_> {
         let Some(&shortcut) = self.program.shortcuts.get(&call) else {
             return self.make_call(at, call);
         };
+        if shortcut == Shortcut::Element && self.elements().is_none() {
+            return self.make_call(at, call);
+        }
         let (made, done) = (self.to.new_dynamic_label(), self.to.new_dynamic_label());
         self.shortcut(shortcut, made);
         if shortcut.is_always() {
@@ -591,13 +592,13 @@ impl Translator<'_> {
         }
         dynasm!(self.to
             ; .arch x64
-            ; mov QWORD [r12 + SAVED], at as i32
+            ; mov QWORD [r12 + PLACE], at as i32
             ; mov [r12 + LEFT], r9
             ; mov [r12 + FRAME_END], rbp
             ; mov r9, r12
             ; mov rax, [r12 + CALLS]
             ; call QWORD [rax + 8 * shim as i32]
-            ; mov r11, [r12 + MEMORY]
+            ; mov r11, [r12 + FIRST]
             ; mov r9, [r12 + LEFT]
             ; cmp DWORD [r12 + ENDED], 0
             ; jne =>leave
@@ -630,11 +631,19 @@ impl Translator<'_> {
             ; cmp rbp, deepest
             ; jae =>out
             ; add rbp, FRAME_BYTES as i32
-            ; call =>target
-            ; sub rbp, FRAME_BYTES as i32
-            ; cmp DWORD [r12 + ENDED], 0
-            ; jne =>leave
         );
+        let kept = self.kept.clone();
+        let padding = 8 * (kept.len() % 2) as i32;
+        kept.iter().for_each(|&one| dynasm!(self.to ; .arch x64 ; push Rq(one)));
+        if padding != 0 {
+            dynasm!(self.to ; .arch x64 ; sub rsp, padding);
+        }
+        dynasm!(self.to ; .arch x64 ; call =>target ; sub rbp, FRAME_BYTES as i32);
+        if padding != 0 {
+            dynasm!(self.to ; .arch x64 ; add rsp, padding);
+        }
+        kept.iter().rev().for_each(|&one| dynasm!(self.to ; .arch x64 ; pop Rq(one)));
+        dynasm!(self.to ; .arch x64 ; cmp DWORD [r12 + ENDED], 0 ; jne =>leave);
         self.clear_arguments();
     }
 }

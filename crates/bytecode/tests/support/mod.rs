@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bytecode::{
-    Addresses, Data, Fault, FaultKind, Full, Host, Memory, Object, Program, Run, Stop, Structures,
-    Translation, World,
+    Addresses, Data, Fault, FaultKind, Full, Host, Machine, Memory, Object, Program, Run, Stop,
+    Structures, World,
 };
 
 /// Room beside an object's own variables, in each part of the memory.
@@ -43,7 +43,6 @@ pub fn built_of(text: &str) -> Vec<u8> {
 pub struct Loaded {
     pub object: Object,
     pub program: Program,
-    pub translation: Translation,
     pub memory: Memory,
     pub addresses: Addresses,
 }
@@ -57,12 +56,12 @@ impl Host for Answers {
         match number {
             0 => Ok(given.iter().fold(0, |sum, one| sum.wrapping_add(*one))),
             1 => {
-                let function = run.program.function_at(given[0]);
+                let function = run.program().function_at(given[0]);
                 let function = function.ok_or_else(|| FaultKind::Refused("no function".into()))?;
                 Ok(run.function(function, [given[1], given[2], given[3], given[4], 0])?)
             }
             3 => {
-                let function = run.program.function_at(given[0]).expect("a function");
+                let function = run.program().function_at(given[0]).expect("a function");
                 loop {
                     run.function(function, [0; 5])?;
                 }
@@ -102,11 +101,11 @@ impl Loaded {
         let mut memory = Memory::new(room(true), room(false));
         let data = object.data.iter().map(|data| placed(&mut memory, data));
         let data = data.collect::<Result<_, _>>().map_err(|full| full.to_string())?;
-        let addresses = Addresses { data, maps: vec![0xaaaa; object.maps.len()] };
+        let maps = vec![0xaaaa; object.maps.len()];
+        let addresses = Addresses { data, maps, ..Addresses::default() };
         let program = Program::link(&object, roots, world, &addresses);
         let program = program.map_err(|error| error.to_string())?;
-        let translation = Translation::new(&program, memory.layout()).expect("this machine");
-        Ok(Loaded { object, program, translation, memory, addresses })
+        Ok(Loaded { object, program, memory, addresses })
     }
 
     /// Calls a function twice, interpreted and translated, which must be the same: the answer or
@@ -116,16 +115,24 @@ impl Loaded {
         let number = self.program.function(function.expect(name)).expect(name);
         let mut given = [0; 5];
         given[..arguments.len()].copy_from_slice(arguments);
-        let mut copy = self.memory.clone();
-        let (mut one, mut other) = (Answers, Answers);
-        let mut run = Run::new(&self.program, &mut self.memory, &mut one, INSTRUCTIONS_MAX);
-        let interpreted = (run.function(number, given), run.instructions);
-        let mut run = Run::new(&self.program, &mut copy, &mut other, INSTRUCTIONS_MAX)
-            .translated(&self.translation);
-        let translated = (run.function(number, given), run.instructions);
+        let mut machines = [false, true].map(|translated| self.machine(translated));
+        let [interpreted, translated] = machines.each_mut().map(|machine| {
+            let answer = machine.call(&mut Answers, number, given);
+            (answer, machine.instructions())
+        });
         assert_eq!(interpreted, translated, "{name}{arguments:x?}");
-        assert!(self.memory == copy, "{name}{arguments:x?} leaves other bytes");
+        let [one, other] = machines.map(Machine::into_memory);
+        assert!(one == other, "{name}{arguments:x?} leaves other bytes");
+        self.memory = *one;
         interpreted.0
+    }
+
+    /// A machine of its own for the program, in a memory like this one.
+    pub fn machine(&self, translated: bool) -> Machine {
+        let memory = Box::new(self.memory.clone());
+        let mut machine = Machine::new(self.program.clone(), memory, INSTRUCTIONS_MAX);
+        assert!(!translated || machine.translate(), "this machine");
+        machine
     }
 
     /// What a call ended with, as a person reads it.

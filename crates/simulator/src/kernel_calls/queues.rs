@@ -7,12 +7,11 @@ use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::place::{Place, TaskId};
 use crate::policy_maps::errno;
+use crate::visible::WALKS_MAX;
 use policy::abi::{DsqIterator, Host, ITERATOR_CHUNK, Task};
 
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
-/// Walks that a policy may have open at once.
-const WALKS_MAX: usize = 64;
 /// An iterator that has not fetched anything asks for few tasks first: most walks are short.
 const FIRST_CHUNK: usize = 4;
 
@@ -85,7 +84,8 @@ impl Kernel<'_> {
 
     /// Place in `walked` of the queue that an open walk goes over.
     fn place_of(&self, walk: &DsqIterator) -> Option<usize> {
-        let goes_over = |&index: &u32| std::ptr::eq(self.queues.get(index).address(), walk.dsq);
+        let dsq = self.visible.shift.find(walk.dsq);
+        let goes_over = |&index: &u32| std::ptr::eq(self.queues.get(index).address(), dsq);
         self.walked.iter().rposition(goes_over)
     }
 
@@ -290,7 +290,7 @@ pub(crate) unsafe extern "C" fn iter_new(
     let seq = k.next_seq;
     let queue = k.queues.get_mut(index);
     queue.walks += 1;
-    walk.dsq = queue.address();
+    walk.dsq = k.visible.shift.show(queue.address());
     walk.seq = seq;
     walk.cursor = Cursor::START.0;
     0
@@ -312,7 +312,7 @@ pub(crate) unsafe extern "C" fn iter_fill(host: *mut Host, walk: *mut DsqIterato
     let backwards = walk.flags & BACKWARDS != 0;
     let filled = k.queues.get(index).walk(&mut cursor, backwards, &mut ids[..wanted]);
     for (place, &id) in walk.chunk.iter_mut().zip(&ids[..filled]) {
-        *place = k.tasks.address(id);
+        *place = k.visible.shift.show(k.tasks.address(id));
     }
     walk.cursor = cursor.0;
     walk.next = 0;

@@ -117,7 +117,7 @@ pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64
 
 /// Counts what a call does byte by byte as instructions, so that no policy computes for free.
 fn count(run: &mut Calling<'_, '_>, bytes: usize) {
-    run.instructions += bytes as u64 / 8;
+    run.count(bytes as u64 / 8);
 }
 
 /// `bpf_probe_read_kernel`: zeros for what cannot be read.
@@ -168,7 +168,7 @@ pub(super) fn timer_init(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u
 
 pub(super) fn timer_set_callback(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let timer = writable::<Timer>(run, given[0])?;
-    if run.program.function_at(given[1]).is_none() {
+    if run.program().function_at(given[1]).is_none() {
         return Err(refused(format!("{:#x} is given for a callback and is none", given[1])));
     }
     let callback = std::ptr::without_provenance_mut(given[1] as usize);

@@ -6,6 +6,7 @@ use super::{Calling, kernel, shown, task, writable};
 use crate::kernel::Kernel;
 use crate::kernel_calls::queues;
 use crate::policy_maps::errno;
+use crate::visible::NO_WALK;
 use bytecode::Stop;
 use policy::abi::DsqIterator;
 
@@ -17,22 +18,33 @@ fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<*mut DsqItera
     let number = writable::<u64>(run, iterator)?;
     // SAFETY: a word of the policy's own.
     let at = unsafe { *number }.wrapping_sub(1) as usize;
-    let walk = run.host.given.walks.get(at);
+    let walk = run.host.visible.walks.get(at);
     Ok(walk.map(std::ptr::from_mut))
 }
 
 pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [iterator, dsq, flags, ..] = given;
     let words = writable::<[u64; 6]>(run, iterator)?;
-    let mut walk = run.host.given.walks.take();
+    // Where all are open, one more is refused all the same, and said why.
+    let mut refused = NO_WALK;
+    let (at, walk) = match run.host.visible.walks.open() {
+        Some((at, walk)) => (Some(at), std::ptr::from_mut(walk)),
+        None => (None, &raw mut refused),
+    };
     // SAFETY: as in `kernel`; an iterator.
-    let answer = unsafe { queues::iter_new(kernel(run), &raw mut *walk, dsq, flags) };
-    let walks = &mut run.host.given.walks;
-    let number = if answer == 0 {
-        walks.add(walk)
-    } else {
-        walks.give_back(walk);
-        0
+    let answer = unsafe { queues::iter_new(kernel(run), walk, dsq, flags) };
+    let number = match at {
+        Some(at) if answer == 0 => {
+            // So that the first task is found without a call.
+            // SAFETY: as in `kernel`; an iterator that has just begun.
+            unsafe { queues::iter_fill(kernel(run), walk) };
+            at as u64 + 1
+        }
+        Some(at) => {
+            run.host.visible.walks.end(at);
+            0
+        }
+        None => 0,
     };
     // SAFETY: words of the policy's own.
     unsafe { *words = [number, 0, 0, 0, 0, 0] };
@@ -45,12 +57,12 @@ pub(super) fn next(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Resul
         // SAFETY: the walk is open, and nobody else uses it meanwhile.
         let it = unsafe { &mut *walk };
         while it.next < it.filled {
-            let p = it.chunk[it.next as usize];
+            let p = run.host.visible.shift.find(it.chunk[it.next as usize]);
             it.next += 1;
             it.steps += 1;
             // SAFETY: tasks in a walk's chunk are the simulator's.
             let entity = unsafe { &(*p).scx };
-            if entity.dsq == run.host.visible.shift.show(it.dsq) && entity.dsq_seq <= it.seq {
+            if entity.dsq == it.dsq && entity.dsq_seq <= it.seq {
                 return Ok(shown(run, p));
             }
         }
@@ -68,7 +80,7 @@ pub(super) fn end(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result
         let number = writable::<u64>(run, iterator)?;
         // SAFETY: a word of the policy's own, which names an open walk.
         let at = unsafe { std::mem::take(&mut *number) } as usize - 1;
-        run.host.given.walks.end(at);
+        run.host.visible.walks.end(at);
     }
     Ok(0)
 }

@@ -4,15 +4,17 @@
 
 use dynasmrt::{DynasmApi, DynasmLabelApi, dynasm};
 
+use super::known::Value;
 use super::{Translator, native};
 use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size};
 use crate::memory::{FRAME_BYTES, MEMORY_BEGIN};
+use crate::program::Rows;
 
 impl Translator<'_> {
     /// Compares all that is read or written by a register from here on with the borders, at once.
     /// The interpreter goes on where that is too much, also if only a later access would be.
     pub(super) fn check(&mut self, at: usize, base: Register, write: bool, uncounted: i32) {
-        if base == Register::FRAME && self.frame_accesses_are_inside(at) {
+        if self.is_known_to_be_inside(at, base, write) {
             return;
         }
         let number = base.number();
@@ -25,6 +27,9 @@ impl Translator<'_> {
                 || !write && covers(self.checked.reads.get(&number), own))
         {
             return;
+        }
+        if let Some(rows) = self.written_rows(&self.program.instructions[at]) {
+            return self.check_field(at, base, rows, uncounted);
         }
         let (reach, write) = self.reach(at, base, write);
         let (begin, size) = if write {
@@ -61,6 +66,7 @@ impl Translator<'_> {
             };
             if let Some((_, writes)) = access.filter(|access| access.0 == base)
                 && let Some((low, high)) = own_reach(of)
+                && self.written_rows(of).is_none()
             {
                 reach = Some(reach.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
                 any_write |= writes;
@@ -74,9 +80,47 @@ impl Translator<'_> {
         (reach.unwrap_or((0, 0)), any_write)
     }
 
-    fn frame_accesses_are_inside(&self, at: usize) -> bool {
-        own_reach(&self.program.instructions[at])
-            .is_some_and(|(low, high)| low >= -(FRAME_BYTES as i64) && high <= 0)
+    /// The rows in which this may write a field, if its base is where a row begins.
+    fn written_rows(&self, of: &Instruction) -> Option<Rows> {
+        let Instruction::Store { size: Size::Double, base, offset, .. } = *of else { return None };
+        let is_field = |&&(_, field): &&(Rows, u32)| field == offset as u32 && offset >= 0;
+        let fields = &self.program.written_fields;
+        fields.iter().find(is_field).map(|&(rows, _)| rows).filter(|_| base != Register::FRAME)
+    }
+
+    /// Lets a field of a row be written, or what the program may write anyway.
+    fn check_field(&mut self, at: usize, base: Register, rows: Rows, uncounted: i32) {
+        let Some((low, high)) = own_reach(&self.program.instructions[at]) else { return };
+        let begin = MEMORY_BEGIN + self.layout.writable;
+        let last = (self.layout.bytes - self.layout.writable) - (high - low) as u64;
+        let inside = self.to.new_dynamic_label();
+        dynasm!(self.to
+            ; .arch x64
+            ; lea r10, [Rq(native(base)) + (low - begin as i64) as i32]
+            ; cmp r10, last as i32
+            ; jbe =>inside
+        );
+        let out = self.stub(at, uncounted);
+        self.check_row(native(base), rows, out);
+        dynasm!(self.to ; .arch x64 ; =>inside);
+    }
+
+    /// Whether an access is inside, whatever the program did before.
+    fn is_known_to_be_inside(&self, at: usize, base: Register, write: bool) -> bool {
+        let Some((low, high)) = own_reach(&self.program.instructions[at]) else { return false };
+        match self.known.of(base) {
+            Value::Any => false,
+            Value::Frame(offset) => {
+                let reach = offset.saturating_add(low)..offset.saturating_add(high);
+                reach.start >= -(FRAME_BYTES as i64) && reach.end <= 0
+            }
+            Value::Number(number) => {
+                let begin = MEMORY_BEGIN + if write { self.layout.writable } else { 0 };
+                let end = MEMORY_BEGIN + self.layout.bytes;
+                let (low, high) = (number.checked_add_signed(low), number.checked_add_signed(high));
+                low.is_some_and(|low| low >= begin) && high.is_some_and(|high| high <= end)
+            }
+        }
     }
 
     fn displacement(offset: i16) -> i32 {

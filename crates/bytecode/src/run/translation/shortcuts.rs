@@ -4,10 +4,11 @@
 
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
 
+use super::known::Value;
 use super::{RDI, RSI, Translator};
-use crate::instruction::Size;
-use crate::memory::MEMORY_BEGIN;
-use crate::program::{Rows, Shortcut};
+use crate::instruction::{Register, Size};
+use crate::memory::{FRAME_BYTES, MEMORY_BEGIN};
+use crate::program::{Elements, Rows, Shortcut, Walks};
 
 /// From an address to where it lies, behind the memory's first byte.
 fn behind(address: u64) -> i32 {
@@ -57,16 +58,13 @@ impl Translator<'_> {
                     ; jz =>call
                 );
             }
+            Shortcut::Element => self.element(call),
+            Shortcut::Bit(bits) => self.bit(bits, call),
+            Shortcut::NextItem(walks) => self.next_item(walks, call),
             Shortcut::NextNumber => {
-                let begin = (MEMORY_BEGIN + self.layout.writable) as i32;
-                let last = (self.layout.bytes - self.layout.writable) as i32 - 8;
+                self.check_iterator(4, call);
                 dynasm!(self.to
                     ; .arch x64
-                    ; lea r10, [rdi - begin]
-                    ; cmp r10, last
-                    ; ja =>call
-                    ; test rdi, 3
-                    ; jnz =>call
                     ; mov r10d, [r11 + rdi + behind_row(0)]
                     ; add r10d, 1
                     ; cmp r10d, [r11 + rdi + behind_row(4)]
@@ -78,16 +76,118 @@ impl Translator<'_> {
         }
     }
 
-    /// A number is a multiple of a row's bytes, and not too large, exactly if the product with the
-    /// inverse of its odd part, turned by the even part, is the row's number.
-    fn check_row(&mut self, address: u8, rows: Rows, call: DynamicLabel) {
-        let even = rows.bytes.trailing_zeros();
-        let inverse = inverse(rows.bytes >> even);
+    /// 8 bytes at the first argument, which the program may write and which are so aligned.
+    fn check_iterator(&mut self, alignment: i32, call: DynamicLabel) {
+        let begin = (MEMORY_BEGIN + self.layout.writable) as i32;
+        let last = (self.layout.bytes - self.layout.writable) as i32 - 8;
         dynasm!(self.to
             ; .arch x64
-            ; mov rax, QWORD inverse as i64
+            ; lea r10, [rdi - begin]
+            ; cmp r10, last
+            ; ja =>call
+            ; test rdi, alignment - 1
+            ; jnz =>call
+        );
+    }
+
+    fn bit(&mut self, bits: u32, call: DynamicLabel) {
+        let last = self.layout.bytes as i32 - (bits / 8) as i32;
+        dynasm!(self.to
+            ; .arch x64
+            ; lea r10, [rsi - MEMORY_BEGIN as i32]
+            ; cmp r10, last
+            ; ja =>call
+            ; test rsi, 7
+            ; jnz =>call
+            ; cmp edi, bits as i32
+            ; jae =>call
+            ; mov eax, edi
+            ; shr eax, 6
+            ; lea r10, [r11 + rsi + behind_row(0)]
+            ; mov rax, [r10 + 8 * rax]
+            ; bt rax, rdi
+            ; setc al
+            ; movzx eax, al
+        );
+    }
+
+    fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
+        let Walks { begin, bytes, count, next, filled, steps, items, same, last } = walks;
+        let again = self.to.new_dynamic_label();
+        self.check_iterator(8, call);
+        dynasm!(self.to
+            ; .arch x64
+            ; mov r10, [r11 + rdi + behind_row(0)]
+            ; sub r10, 1
+            ; cmp r10, count as i32
+            ; jae =>call
+            ; imul r10, r10, bytes as i32
+            ; lea r10, [r11 + r10 + behind(begin)]
+            ; =>again
+            ; mov eax, [r10 + next as i32]
+            ; cmp eax, [r10 + filled as i32]
+            ; jae =>call
+            ; add DWORD [r10 + next as i32], 1
+            ; add QWORD [r10 + steps as i32], 1
+            ; mov rax, [r10 + 8 * rax + items as i32]
+            ; mov rdx, [r11 + rax + behind_row(same.0)]
+            ; cmp rdx, [r10 + same.1 as i32]
+            ; jne =>again
+            ; mov rdx, [r11 + rax + behind_row(last.0)]
+            ; cmp rdx, [r10 + last.1 as i32]
+            ; ja =>again
+        );
+    }
+
+    /// The map of the first argument, if that is known here.
+    pub(super) fn elements(&self) -> Option<Elements> {
+        match self.known.of(Register::FIRST) {
+            Value::Number(map) => self.program.elements.get(&map).copied(),
+            _ => None,
+        }
+    }
+
+    fn element(&mut self, call: DynamicLabel) {
+        let Some(Elements { begin, bytes, count, copies }) = self.elements() else { return };
+        let key_bytes = Size::Word.bytes() as i64;
+        let is_inside = matches!(self.known.of(Register::SECOND), Value::Frame(offset)
+            if (-(FRAME_BYTES as i64)..=-key_bytes).contains(&offset));
+        if !is_inside {
+            let last = self.layout.bytes as i32 - key_bytes as i32;
+            dynasm!(self.to
+                ; .arch x64
+                ; lea r10, [rsi - MEMORY_BEGIN as i32]
+                ; cmp r10, last
+                ; ja =>call
+            );
+        }
+        dynasm!(self.to
+            ; .arch x64
+            ; mov eax, [r11 + rsi + behind_row(0)]
+            ; cmp eax, count as i32
+            ; jae =>call
+            ; imul rax, rax, bytes as i32
+            ; add rax, begin as i32
+        );
+        if let Some((number_at, apart)) = copies {
+            dynasm!(self.to
+                ; .arch x64
+                ; mov r10d, [r11 + behind(number_at)]
+                ; imul r10, r10, apart as i32
+                ; add rax, r10
+            );
+        }
+    }
+
+    /// A number is a multiple of a row's bytes, and not too large, exactly if the product with the
+    /// inverse of its odd part, turned by the even part, is the row's number.
+    pub(super) fn check_row(&mut self, address: u8, rows: Rows, call: DynamicLabel) {
+        let even = rows.bytes.trailing_zeros();
+        let inverse = self.constant(inverse(rows.bytes >> even));
+        dynasm!(self.to
+            ; .arch x64
             ; lea r10, [Rq(address) - rows.begin as i32]
-            ; imul r10, rax
+            ; imul r10, QWORD [=>inverse]
             ; ror r10, even as i8
             ; cmp r10, [r11 + behind(rows.count_at)]
             ; jae =>call
