@@ -70,7 +70,8 @@ pub struct Machine {
     memory: Box<Memory>,
     /// Most instructions of a call.
     instructions_max: u64,
-    /// Where the last frame ends that there may be.
+    /// Where the first frame ends, and the last that there may be.
+    outermost_frame: u64,
     deepest_frame: u64,
     translation: Option<Translation>,
     /// What ended translated code.
@@ -96,6 +97,7 @@ impl Machine {
         Machine {
             reach,
             program,
+            outermost_frame: memory.frames_begin() + FRAME_BYTES,
             deepest_frame: memory.layout().deepest_frame(),
             memory,
             instructions_max,
@@ -145,7 +147,8 @@ impl Machine {
         arguments: [u64; 5],
     ) -> Result<u64, Box<Fault>> {
         self.reach.left = self.instructions_max as i64;
-        Run { machine: self, host }.function(function, arguments)
+        self.reach.frame_end = self.outermost_frame;
+        Run { machine: self, host }.enter(function, arguments)
     }
 }
 
@@ -184,7 +187,6 @@ impl<H: Host> Run<'_, H> {
     /// # Errors
     ///
     /// [`Fault`] says what ended it, and where.
-    #[inline]
     pub fn function(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
         let machine = &mut *self.machine;
         let outer = machine.reach.frame_end;
@@ -193,17 +195,24 @@ impl<H: Host> Run<'_, H> {
         if frame_end > machine.deepest_frame || machine.reach.left < 0 {
             return Err(machine.refused(number, frame_end));
         }
+        // What runs calls the host, too, and each call is known by its place.
+        let place = machine.reach.place;
         machine.reach.frame_end = frame_end;
-        let answer = if machine.translation.is_some() {
-            translation::call(self, number, arguments)
-        } else {
-            let [a, b, c, d, e] = arguments;
-            let registers = [0, a, b, c, d, e, 0, 0, 0, 0, frame_end];
-            let first = machine.program.functions[number].first;
-            Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first)
-        };
-        self.machine.reach.frame_end = outer;
+        let answer = self.enter(number, arguments);
+        (self.machine.reach.frame_end, self.machine.reach.place) = (outer, place);
         answer
+    }
+
+    /// Runs a function, whose frame is there.
+    #[inline]
+    fn enter(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
+        if self.machine.translation.is_some() {
+            return translation::call(self, number, arguments);
+        }
+        let [a, b, c, d, e] = arguments;
+        let registers = [0, a, b, c, d, e, 0, 0, 0, 0, self.machine.reach.frame_end];
+        let first = self.machine.program.functions[number].first;
+        Frame { run: self, registers, loops_left: MAY_GOTO_MAX }.run(first)
     }
 }
 

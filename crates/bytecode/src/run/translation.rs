@@ -27,7 +27,7 @@ use std::ptr;
 use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer, dynasm};
 
-use known::Known;
+use known::{Known, Value};
 
 use super::{Host, MAY_GOTO_MAX, Machine, Reach, Run};
 use crate::fault::{Fault, Stop};
@@ -119,8 +119,8 @@ impl Translation {
             kept: vec![],
             leaders: vec![false; program.instructions.len()],
             targets: vec![false; program.instructions.len()],
-            checked: Checked::default(),
-            known: Known::default(),
+            state: None,
+            ahead: BTreeMap::new(),
         };
         translator.leave_and_resume();
         (0..program.functions.len()).for_each(|one| translator.function(one));
@@ -143,7 +143,6 @@ pub(super) fn call<H: Host>(
 ) -> Result<u64, Box<Fault>> {
     let machine = &mut *run.machine;
     let enter = machine.translation.as_ref().expect("asked before").entries[number];
-    let outer = (machine.reach.place, machine.reach.host);
     machine.reach.host = ptr::from_mut(&mut *run.host).cast();
     machine.reach.calls = Shims::<H>::CALLS.as_ptr().cast();
     machine.reach.resume = resume::<H> as *const ();
@@ -151,7 +150,6 @@ pub(super) fn call<H: Host>(
     // is compared with the borders of the machine's memory. Nobody else uses the machine or the
     // host until it returns.
     let answer = enter(a, b, c, d, e, ptr::from_mut(machine).cast());
-    (machine.reach.place, machine.reach.host) = outer;
     if machine.reach.ended == 0 { Ok(answer) } else { Err(ended(machine)) }
 }
 
@@ -230,24 +228,44 @@ struct Stub {
     uncounted: i32,
 }
 
-/// Accesses that were compared with the borders: by which register, how far.
-#[derive(Default)]
+/// How far accesses by a register were compared with the borders: the lowest offset, and the end of
+/// the highest.
+type Reached = Option<(i64, i64)>;
+
+/// Accesses that were compared with the borders, by register.
+#[derive(Clone, Copy, Default)]
 struct Checked {
-    /// Lowest offset, end of the highest, by register.
-    reads: BTreeMap<usize, (i64, i64)>,
-    writes: BTreeMap<usize, (i64, i64)>,
+    reads: [Reached; 11],
+    writes: [Reached; 11],
 }
 
 impl Checked {
     fn forget(&mut self, register: usize) {
-        self.reads.remove(&register);
-        self.writes.remove(&register);
+        (self.reads[register], self.writes[register]) = (None, None);
     }
 
     /// After a call, the borders are what they were, and so are R6 to R9.
     fn forget_arguments(&mut self) {
         (0..6).for_each(|register| self.forget(register));
     }
+
+    /// What was compared on both of two ways.
+    fn join(&mut self, other: &Checked) {
+        let both = |one: &mut [Reached; 11], other: &[Reached; 11]| {
+            for (one, other) in one.iter_mut().zip(other) {
+                *one = one.zip(*other).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1)));
+            }
+        };
+        both(&mut self.reads, &other.reads);
+        both(&mut self.writes, &other.writes);
+    }
+}
+
+/// What is known where an instruction begins.
+#[derive(Clone, Copy, Default)]
+struct State {
+    checked: Checked,
+    known: Known,
 }
 
 struct Translator<'a> {
@@ -269,8 +287,10 @@ struct Translator<'a> {
     leaders: Vec<bool>,
     /// Whether a jump leads to an instruction. What was compared before is not known there.
     targets: Vec<bool>,
-    checked: Checked,
-    known: Known,
+    /// What is known here; `None` where no way leads.
+    state: Option<State>,
+    /// What is known where jumps lead that were met.
+    ahead: BTreeMap<usize, State>,
 }
 
 fn native(register: Register) -> u8 {
@@ -345,6 +365,7 @@ impl Translator<'_> {
         if instructions.iter().any(|of| matches!(of, Instruction::MayGoto { .. })) {
             dynasm!(self.to ; .arch x64 ; mov QWORD [rsp], MAY_GOTO_MAX as i32);
         }
+        self.state = Some(State::default());
         let mut uncounted = 0;
         let mut at = first;
         while at < end {
@@ -354,8 +375,7 @@ impl Translator<'_> {
                 let label = self.labels[at];
                 dynasm!(self.to ; .arch x64 ; =>label);
                 if self.targets[at] {
-                    self.checked = Checked::default();
-                    self.known = Known::default();
+                    self.arrive(at);
                 }
                 if self.program.loop_heads[at] {
                     let out = self.stub(at, 0);
@@ -364,7 +384,7 @@ impl Translator<'_> {
             }
             let of = self.program.instructions[at];
             uncounted = self.instruction(at, of, uncounted);
-            self.known.after(&of);
+            self.after(&of);
             at += of.slots();
         }
         for Stub { label, at, uncounted } in std::mem::take(&mut self.stubs) {
@@ -390,6 +410,48 @@ impl Translator<'_> {
         written.sort_unstable();
         written.dedup();
         written
+    }
+
+    /// What is known where jumps lead in: what is known on each way, of which those that lead back
+    /// were not looked at yet.
+    fn arrive(&mut self, at: usize) {
+        let ahead = self.ahead.remove(&at);
+        self.state = match (self.state, ahead) {
+            _ if self.program.loop_heads[at] => Some(State::default()),
+            (Some(mut state), Some(other)) => {
+                state.checked.join(&other.checked);
+                state.known.join(&other.known);
+                Some(state)
+            }
+            (here, ahead) => here.or(ahead),
+        };
+    }
+
+    /// What is known after an instruction that has not jumped.
+    fn after(&mut self, of: &Instruction) {
+        self.state().known.after(of);
+        if of.leaves() {
+            self.state = None;
+        }
+    }
+
+    /// What is known here. Nothing is where no way leads.
+    fn state(&mut self) -> &mut State {
+        self.state.get_or_insert_default()
+    }
+
+    fn known(&self, register: Register) -> Value {
+        self.state.map_or(Value::Any, |state| state.known.of(register))
+    }
+
+    /// Keeps what is known for where a jump leads.
+    fn look_ahead(&mut self, at: usize, target: usize) {
+        if target > at {
+            let state = *self.state();
+            let ahead = self.ahead.entry(target).or_insert(state);
+            ahead.checked.join(&state.checked);
+            ahead.known.join(&state.known);
+        }
     }
 
     fn find_leaders(&mut self, first: usize, end: usize) {
@@ -481,13 +543,13 @@ impl Translator<'_> {
             Instruction::Call(Callee::Offered(call)) => {
                 self.count(after);
                 self.call_host(at, call);
-                self.checked.forget_arguments();
+                self.state().checked.forget_arguments();
                 return 0;
             }
             Instruction::Call(Callee::Function(number)) => {
                 self.count(after);
                 self.call_function(at, number as usize);
-                self.checked.forget_arguments();
+                self.state().checked.forget_arguments();
                 return 0;
             }
             Instruction::Exit => {
@@ -502,13 +564,15 @@ impl Translator<'_> {
             }
         }
         if let Some(written) = of.writes() {
-            self.checked.forget(written.number());
+            self.state().checked.forget(written.number());
         }
         after
     }
 
     fn jump(&mut self, at: usize, of: Instruction) {
-        let Some(target) = of.target(at).map(|target| self.labels[target]) else { return };
+        let Some(target) = of.target(at) else { return };
+        self.look_ahead(at, target);
+        let target = self.labels[target];
         match of {
             Instruction::Branch { condition, width, left, right, .. } => {
                 self.compare(condition, width, native(left), right);

@@ -1,6 +1,6 @@
 //! What registers are known to hold, from one instruction to the next.
 //!
-//! Nothing is known where a jump leads in, and of memory nothing is known at all: so a program
+//! Nothing is known where a jump leads back to, and of memory nothing is known at all: so a program
 //! cannot make any of it untrue.
 
 use crate::compute;
@@ -33,6 +33,15 @@ impl Default for Known {
 impl Known {
     pub(super) fn of(&self, register: Register) -> Value {
         self.0[register.number()]
+    }
+
+    /// What holds on both of two ways.
+    pub(super) fn join(&mut self, other: &Known) {
+        for (one, other) in self.0.iter_mut().zip(other.0) {
+            if *one != other {
+                *one = Value::Any;
+            }
+        }
     }
 
     /// What holds after an instruction that has not jumped.

@@ -5,7 +5,7 @@
 use dynasmrt::{DynasmApi, DynasmLabelApi, dynasm};
 
 use super::known::Value;
-use super::{Translator, native};
+use super::{Reached, Translator, native};
 use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size};
 use crate::memory::{FRAME_BYTES, MEMORY_BEGIN};
 use crate::program::Rows;
@@ -18,13 +18,13 @@ impl Translator<'_> {
             return;
         }
         let number = base.number();
-        let covers = |known: Option<&(i64, i64)>, reach: (i64, i64)| {
+        let covers = |known: Reached, reach: (i64, i64)| {
             known.is_some_and(|known| known.0 <= reach.0 && reach.1 <= known.1)
         };
+        let checked = self.state().checked;
         // What may be written may be read. No access is looked at twice.
         if let Some(own) = own_reach(&self.program.instructions[at])
-            && (covers(self.checked.writes.get(&number), own)
-                || !write && covers(self.checked.reads.get(&number), own))
+            && (covers(checked.writes[number], own) || !write && covers(checked.reads[number], own))
         {
             return;
         }
@@ -47,8 +47,9 @@ impl Translator<'_> {
                 ; ja =>out
             ),
         }
-        let of = if write { &mut self.checked.writes } else { &mut self.checked.reads };
-        of.insert(number, reach);
+        let checked = &mut self.state().checked;
+        let of = if write { &mut checked.writes } else { &mut checked.reads };
+        of[number] = Some(reach);
     }
 
     /// The lowest byte and the end of the highest that are read or written by this register until
@@ -108,7 +109,7 @@ impl Translator<'_> {
     /// Whether an access is inside, whatever the program did before.
     fn is_known_to_be_inside(&self, at: usize, base: Register, write: bool) -> bool {
         let Some((low, high)) = own_reach(&self.program.instructions[at]) else { return false };
-        match self.known.of(base) {
+        match self.known(base) {
             Value::Any => false,
             Value::Frame(offset) => {
                 let reach = offset.saturating_add(low)..offset.saturating_add(high);

@@ -43,20 +43,7 @@ impl Translator<'_> {
             }
             Shortcut::Cell { columns_begin, columns, rows, offset } => {
                 self.check_row(RSI, rows, call);
-                dynasm!(self.to
-                    ; .arch x64
-                    ; mov rax, QWORD columns_begin as i64
-                    ; mov r10, rdi
-                    ; sub r10, rax
-                    ; cmp r10, 8 * columns as i32
-                    ; jae =>call
-                    ; test r10, 7
-                    ; jnz =>call
-                    ; add r10, rsi
-                    ; mov rax, [r11 + r10 + behind_row(offset)]
-                    ; test rax, rax
-                    ; jz =>call
-                );
+                self.cell(columns_begin, columns, offset, call);
             }
             Shortcut::Element => self.element(call),
             Shortcut::Bit(bits) => self.bit(bits, call),
@@ -88,6 +75,31 @@ impl Translator<'_> {
             ; test rdi, alignment - 1
             ; jnz =>call
         );
+    }
+
+    /// A word of the row at the second argument, if it is not 0.
+    fn cell(&mut self, columns_begin: u64, columns: u32, offset: u32, call: DynamicLabel) {
+        let column = match self.known(Register::FIRST) {
+            Value::Number(number) => number.checked_sub(columns_begin),
+            _ => None,
+        };
+        if let Some(at) = column.filter(|at| at % 8 == 0 && *at < 8 * u64::from(columns)) {
+            dynasm!(self.to ; .arch x64 ; mov rax, [r11 + rsi + behind_row(offset + at as u32)]);
+        } else {
+            dynasm!(self.to
+                ; .arch x64
+                ; mov rax, QWORD columns_begin as i64
+                ; mov r10, rdi
+                ; sub r10, rax
+                ; cmp r10, 8 * columns as i32
+                ; jae =>call
+                ; test r10, 7
+                ; jnz =>call
+                ; add r10, rsi
+                ; mov rax, [r11 + r10 + behind_row(offset)]
+            );
+        }
+        dynasm!(self.to ; .arch x64 ; test rax, rax ; jz =>call);
     }
 
     fn bit(&mut self, bits: u32, call: DynamicLabel) {
@@ -141,7 +153,7 @@ impl Translator<'_> {
 
     /// The map of the first argument, if that is known here.
     pub(super) fn elements(&self) -> Option<Elements> {
-        match self.known.of(Register::FIRST) {
+        match self.known(Register::FIRST) {
             Value::Number(map) => self.program.elements.get(&map).copied(),
             _ => None,
         }
@@ -150,7 +162,7 @@ impl Translator<'_> {
     fn element(&mut self, call: DynamicLabel) {
         let Some(Elements { begin, bytes, count, copies }) = self.elements() else { return };
         let key_bytes = Size::Word.bytes() as i64;
-        let is_inside = matches!(self.known.of(Register::SECOND), Value::Frame(offset)
+        let is_inside = matches!(self.known(Register::SECOND), Value::Frame(offset)
             if (-(FRAME_BYTES as i64)..=-key_bytes).contains(&offset));
         if !is_inside {
             let last = self.layout.bytes as i32 - key_bytes as i32;
