@@ -323,18 +323,25 @@ impl Link<'_> {
     }
 
     /// No way leads to a read of a register that nothing was written to, as in a kernel. After a
-    /// call nothing stands in R1 to R5.
-    fn check_registers(&self, of: usize, first: usize) -> Result<(), LinkError> {
+    /// call nothing stands in R1 to R5; how many of them the next one takes is not known here, so
+    /// that it is given 0 for those that nothing was written to.
+    fn check_registers(&mut self, of: usize, first: usize) -> Result<(), LinkError> {
+        let mut unwritten = BTreeMap::new();
         each_way(first, Written::AT_ENTRY, Written::join, |at, state| {
             let instruction = &self.program.instructions[at];
             if let Some(register) = instruction.reads().find(|&one| !state.has(one)) {
                 let place = self.place_at(of, first, at);
                 return Err(LinkError::Unwritten { place, register });
             }
+            if matches!(instruction, Instruction::Call(_)) {
+                unwritten.insert(at, state.unwritten_arguments());
+            }
             state.after(instruction);
             let next = (!instruction.leaves()).then_some(at + instruction.slots());
             Ok((next, instruction.target(at)))
-        })
+        })?;
+        self.program.unwritten.extend(unwritten);
+        Ok(())
     }
 
     /// Goes every way that constants leave open, and refuses what is missing there.
@@ -448,6 +455,11 @@ impl Written {
 
     fn has(self, register: Register) -> bool {
         self.0 >> register.number() & 1 == 1
+    }
+
+    /// Those of R1 to R5 that nothing was written to, by bits.
+    fn unwritten_arguments(self) -> u8 {
+        (!self.0 & 0b11_1110) as u8
     }
 
     fn join(self, other: Written) -> Written {

@@ -137,6 +137,8 @@ pub struct Program {
     pub(crate) functions: Vec<LinkedFunction>,
     /// Whether a jump back leads to an instruction: there it is asked whether there were too many.
     pub(crate) loop_heads: Vec<bool>,
+    /// Registers of arguments that nothing was written to, by bits, of each call.
+    pub(crate) unwritten: BTreeMap<usize, u8>,
     /// Calls whose answer lies in the memory.
     pub(crate) shortcuts: BTreeMap<usize, Shortcut>,
     /// The values of maps, by what stands for the map.
@@ -174,6 +176,12 @@ impl Program {
     /// Its instructions, with the second halves of loads of 64 bits.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
+    }
+
+    /// The registers of arguments that nothing was written to before this call.
+    pub(crate) fn unwritten_at(&self, call: usize) -> impl Iterator<Item = usize> {
+        let bits = self.unwritten.get(&call).copied().unwrap_or(0);
+        (1..6).filter(move |register| bits >> register & 1 == 1)
     }
 
     /// Whether a write is one of a field that programs may write.

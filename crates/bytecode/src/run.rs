@@ -165,6 +165,16 @@ impl<H: Host> Run<'_, H> {
         &self.machine.program
     }
 
+    /// What the program may touch.
+    pub fn memory(&self) -> &Memory {
+        &self.machine.memory
+    }
+
+    /// Writes the lower bytes of a number for the program; `None` if it has no such bytes.
+    pub fn store(&mut self, address: u64, size: Size, value: u64) -> Option<()> {
+        self.machine.memory.store(address, size, value)
+    }
+
     /// Counts what a call does as so many instructions.
     pub fn count(&mut self, instructions: u64) {
         let left = &mut self.machine.reach.left;

@@ -119,6 +119,15 @@ fn what_no_program_may_do_ends_the_run_and_names_its_line() {
         ("", "bpf_task_storage_get(&total, p, 0, 0);", "is given for a map and is none"),
         ("", "bpf_timer_start((void *)p, 1, 0);", "writes 16 bytes"),
         ("", "bpf_spin_lock((void *)8);", "next to NULL"),
+        ("", "total = bpf_cpumask_test_cpu(0, (void *)8);", "it reads 128 bytes at 0x8"),
+        ("", "bpf_iter_scx_dsq_next((void *)p);", "writes 8 bytes"),
+        ("", "((struct task_struct *)((void *)p + 8))->scx.slice = 1;", "which it may only read"),
+        ("", "((struct task_struct *)((void *)p + 64))->scx.dsq_vtime = 1;", "only read"),
+        (
+            "",
+            "((struct task_struct *)((void *)p - (1 << 20)))->scx.slice = 1;",
+            "nothing of its own",
+        ),
         (
             "char text[1 << 20];",
             "for (;;) bpf_probe_read_kernel(text, sizeof(text), text);",
@@ -144,6 +153,8 @@ fn what_is_allowed_is_no_mistake() {
     let fine = [
         "p->scx.slice = 5; p->scx.dsq_vtime = 7; total = p->scx.dsq_vtime;",
         "total = 100 / total; total = 5 % total;",
+        "total = bpf_cpumask_test_cpu(5000, p->cpus_ptr) + bpf_cpumask_test_cpu(-1, p->cpus_ptr);",
+        "struct bpf_iter_scx_dsq it; *(volatile u64 *)&it = 3; bpf_iter_scx_dsq_next(&it);",
         "struct task_struct *q = bpf_task_from_pid(p->pid); if (q) bpf_task_release(q);",
         "total = bpf_cpumask_weight(p->cpus_ptr) + bpf_cpumask_first(&p->cpus_mask);",
         "struct bpf_cpumask *m = bpf_cpumask_create(); if (m) bpf_cpumask_release(m);",

@@ -31,9 +31,8 @@ impl<H: Host> Frame<'_, '_, H> {
                 Next::Slot(next) => at = next,
                 Next::Function(number) => {
                     self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
-                    let arguments = self.arguments();
+                    let arguments = self.arguments(at);
                     self.registers[0] = self.run.function(number, arguments)?;
-                    self.registers[1..6].fill(0);
                     at += 1;
                 }
                 Next::Exit => return Ok(self.registers[0]),
@@ -46,7 +45,11 @@ impl<H: Host> Frame<'_, '_, H> {
         if self.run.machine.reach.left < 0 { Err(FaultKind::Endless(max)) } else { Ok(()) }
     }
 
-    fn arguments(&self) -> [u64; 5] {
+    /// What a call is given: 0 where nothing was written to.
+    fn arguments(&mut self, call: usize) -> [u64; 5] {
+        for register in self.run.machine.program.unwritten_at(call) {
+            self.registers[register] = 0;
+        }
         std::array::from_fn(|n| self.registers[n + 1])
     }
 
@@ -112,9 +115,8 @@ impl<H: Host> Frame<'_, '_, H> {
                 self.loops_left -= 1;
             }
             Instruction::Call(Callee::Offered(number)) => {
-                let arguments = self.arguments();
+                let arguments = self.arguments(at);
                 self.registers[0] = H::call(self.run, number, arguments)?;
-                self.registers[1..6].fill(0);
             }
             Instruction::Call(Callee::Function(number)) => {
                 return Ok(Next::Function(number as usize));

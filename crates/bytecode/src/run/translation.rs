@@ -632,6 +632,7 @@ impl Translator<'_> {
     }
 
     fn call_host(&mut self, at: usize, call: usize) {
+        self.clear_unwritten(at);
         let Some(&shortcut) = self.program.shortcuts.get(&call) else {
             return self.make_call(at, call);
         };
@@ -667,19 +668,15 @@ impl Translator<'_> {
             ; cmp DWORD [r12 + ENDED], 0
             ; jne =>leave
         );
-        self.clear_arguments();
     }
 
-    /// What a call leaves in R1 to R5 is this process's, and no program's business.
-    fn clear_arguments(&mut self) {
-        dynasm!(self.to
-            ; .arch x64
-            ; xor edi, edi
-            ; xor esi, esi
-            ; xor edx, edx
-            ; xor ecx, ecx
-            ; xor r8d, r8d
-        );
+    /// What a call leaves in R1 to R5 may be this process's, and no program's business: it cannot
+    /// read it, and no other call is given it.
+    fn clear_unwritten(&mut self, call: usize) {
+        for register in self.program.unwritten_at(call) {
+            let register = REGISTERS[register];
+            dynasm!(self.to ; .arch x64 ; xor Rd(register), Rd(register));
+        }
     }
 
     /// The instruction was counted already; the interpreter, which refuses the call, counts again.
@@ -696,6 +693,7 @@ impl Translator<'_> {
             ; jae =>out
             ; add rbp, FRAME_BYTES as i32
         );
+        self.clear_unwritten(at);
         let kept = self.kept.clone();
         let padding = 8 * (kept.len() % 2) as i32;
         kept.iter().for_each(|&one| dynasm!(self.to ; .arch x64 ; push Rq(one)));
@@ -708,6 +706,5 @@ impl Translator<'_> {
         }
         kept.iter().rev().for_each(|&one| dynasm!(self.to ; .arch x64 ; pop Rq(one)));
         dynasm!(self.to ; .arch x64 ; cmp DWORD [r12 + ENDED], 0 ; jne =>leave);
-        self.clear_arguments();
     }
 }
