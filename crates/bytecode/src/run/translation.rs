@@ -15,6 +15,7 @@
 mod known;
 mod memory;
 mod shortcuts;
+mod states;
 mod values;
 
 use std::any::Any;
@@ -27,7 +28,7 @@ use std::ptr;
 use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer, dynasm};
 
-use known::{Known, Value};
+use states::State;
 
 use super::{Host, MAY_GOTO_MAX, Machine, Reach, Run};
 use crate::fault::{Fault, Stop};
@@ -228,46 +229,6 @@ struct Stub {
     uncounted: i32,
 }
 
-/// How far accesses by a register were compared with the borders: the lowest offset, and the end of
-/// the highest.
-type Reached = Option<(i64, i64)>;
-
-/// Accesses that were compared with the borders, by register.
-#[derive(Clone, Copy, Default)]
-struct Checked {
-    reads: [Reached; 11],
-    writes: [Reached; 11],
-}
-
-impl Checked {
-    fn forget(&mut self, register: usize) {
-        (self.reads[register], self.writes[register]) = (None, None);
-    }
-
-    /// After a call, the borders are what they were, and so are R6 to R9.
-    fn forget_arguments(&mut self) {
-        (0..6).for_each(|register| self.forget(register));
-    }
-
-    /// What was compared on both of two ways.
-    fn join(&mut self, other: &Checked) {
-        let both = |one: &mut [Reached; 11], other: &[Reached; 11]| {
-            for (one, other) in one.iter_mut().zip(other) {
-                *one = one.zip(*other).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1)));
-            }
-        };
-        both(&mut self.reads, &other.reads);
-        both(&mut self.writes, &other.writes);
-    }
-}
-
-/// What is known where an instruction begins.
-#[derive(Clone, Copy, Default)]
-struct State {
-    checked: Checked,
-    known: Known,
-}
-
 struct Translator<'a> {
     to: Assembler,
     program: &'a Program,
@@ -410,48 +371,6 @@ impl Translator<'_> {
         written.sort_unstable();
         written.dedup();
         written
-    }
-
-    /// What is known where jumps lead in: what is known on each way, of which those that lead back
-    /// were not looked at yet.
-    fn arrive(&mut self, at: usize) {
-        let ahead = self.ahead.remove(&at);
-        self.state = match (self.state, ahead) {
-            _ if self.program.loop_heads[at] => Some(State::default()),
-            (Some(mut state), Some(other)) => {
-                state.checked.join(&other.checked);
-                state.known.join(&other.known);
-                Some(state)
-            }
-            (here, ahead) => here.or(ahead),
-        };
-    }
-
-    /// What is known after an instruction that has not jumped.
-    fn after(&mut self, of: &Instruction) {
-        self.state().known.after(of);
-        if of.leaves() {
-            self.state = None;
-        }
-    }
-
-    /// What is known here. Nothing is where no way leads.
-    fn state(&mut self) -> &mut State {
-        self.state.get_or_insert_default()
-    }
-
-    fn known(&self, register: Register) -> Value {
-        self.state.map_or(Value::Any, |state| state.known.of(register))
-    }
-
-    /// Keeps what is known for where a jump leads.
-    fn look_ahead(&mut self, at: usize, target: usize) {
-        if target > at {
-            let state = *self.state();
-            let ahead = self.ahead.entry(target).or_insert(state);
-            ahead.checked.join(&state.checked);
-            ahead.known.join(&state.known);
-        }
     }
 
     fn find_leaders(&mut self, first: usize, end: usize) {

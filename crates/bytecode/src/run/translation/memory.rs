@@ -5,7 +5,8 @@
 use dynasmrt::{DynasmApi, DynasmLabelApi, dynasm};
 
 use super::known::Value;
-use super::{Reached, Translator, native};
+use super::states::Reached;
+use super::{Translator, native};
 use crate::instruction::{AtomicKind, Instruction, Operand, Register, Size};
 use crate::memory::{FRAME_BYTES, MEMORY_BEGIN};
 use crate::program::Rows;

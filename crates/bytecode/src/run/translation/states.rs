@@ -1,0 +1,92 @@
+//! What is known where an instruction begins, on every way that leads there.
+//!
+//! Jumps forwards are met before their target is, so what is known on all of them is joined there.
+//! Where a jump leads back to, nothing is known.
+
+use super::Translator;
+use super::known::{Known, Value};
+use crate::instruction::{Instruction, Register};
+
+/// How far accesses by a register were compared with the borders: the lowest offset, and the end of
+/// the highest.
+pub(super) type Reached = Option<(i64, i64)>;
+
+/// Accesses that were compared with the borders, by register.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Checked {
+    pub(super) reads: [Reached; 11],
+    pub(super) writes: [Reached; 11],
+}
+
+impl Checked {
+    pub(super) fn forget(&mut self, register: usize) {
+        (self.reads[register], self.writes[register]) = (None, None);
+    }
+
+    /// After a call, the borders are what they were, and so are R6 to R9.
+    pub(super) fn forget_arguments(&mut self) {
+        (0..6).for_each(|register| self.forget(register));
+    }
+
+    /// What was compared on both of two ways.
+    fn join(&mut self, other: &Checked) {
+        let both = |one: &mut [Reached; 11], other: &[Reached; 11]| {
+            for (one, other) in one.iter_mut().zip(other) {
+                *one = one.zip(*other).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1)));
+            }
+        };
+        both(&mut self.reads, &other.reads);
+        both(&mut self.writes, &other.writes);
+    }
+}
+
+/// What is known where an instruction begins.
+#[derive(Clone, Copy, Default)]
+pub(super) struct State {
+    pub(super) checked: Checked,
+    pub(super) known: Known,
+}
+
+impl Translator<'_> {
+    /// What is known where jumps lead in: what is known on each way, of which those that lead back
+    /// were not looked at yet.
+    pub(super) fn arrive(&mut self, at: usize) {
+        let ahead = self.ahead.remove(&at);
+        self.state = match (self.state, ahead) {
+            _ if self.program.loop_heads[at] => Some(State::default()),
+            (Some(mut state), Some(other)) => {
+                state.checked.join(&other.checked);
+                state.known.join(&other.known);
+                Some(state)
+            }
+            (here, ahead) => here.or(ahead),
+        };
+    }
+
+    /// What is known after an instruction that has not jumped.
+    pub(super) fn after(&mut self, of: &Instruction) {
+        self.state().known.after(of);
+        if of.leaves() {
+            self.state = None;
+        }
+    }
+
+    /// What is known here. Nothing is where no way leads.
+    pub(super) fn state(&mut self) -> &mut State {
+        self.state.get_or_insert_default()
+    }
+
+    pub(super) fn known(&self, register: Register) -> Value {
+        self.state.map_or(Value::Any, |state| state.known.of(register))
+    }
+
+    /// Keeps what is known for where a jump leads.
+    pub(super) fn look_ahead(&mut self, at: usize, target: usize) {
+        if target > at {
+            let state = *self.state();
+            let ahead = self.ahead.entry(target).or_insert(state);
+            ahead.checked.join(&state.checked);
+            ahead.known.join(&state.known);
+        }
+    }
+}
