@@ -241,19 +241,31 @@ test-sanitized: memory-programs ## The run queues' tests under the address sanit
 # libFuzzer's counters, and the address sanitizer, which is no stable flag; the compiler is.
 FUZZ_SECONDS ?= 600
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-FUZZ_TARGET = target/fuzz/$(FUZZ_HOST)/release/exact_order
+FUZZ_TARGETS = target/fuzz/$(FUZZ_HOST)/release
 FUZZ_FLAGS := -Zsanitizer=address -Cpasses=sancov-module --cfg fuzzing \
 	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-pc-table \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-trace-compares
 
 .PHONY: fuzz
-fuzz: ## Programs of queue operations that reach new code, against a sorted list, for FUZZ_SECONDS
+fuzz: fuzz-targets ## Programs of queue operations that reach new code, against a sorted list, for FUZZ_SECONDS
+	mkdir -p target/fuzz/corpus
+	nice -n 15 $(FUZZ_TARGETS)/exact_order -max_total_time=$(FUZZ_SECONDS) -max_len=1000 -len_control=1 \
+		-print_final_stats=1 -artifact_prefix=target/fuzz/ target/fuzz/corpus fuzz/found
+
+.PHONY: fuzz-bytecode
+fuzz-bytecode: test-programs fuzz-targets ## Objects and programs of BPF that reach new code, interpreted and translated, FUZZ_SECONDS each
+	mkdir -p target/fuzz/bpf_object target/fuzz/bpf_program
+	clang-19 -O2 -g -target bpf -mcpu=v3 -c crates/bytecode/tests/programs/fuzz_seed.c \
+		-o target/fuzz/bpf_object/seed.o
+	for target in bpf_object bpf_program; do nice -n 15 $(FUZZ_TARGETS)/$$target \
+		-max_total_time=$(FUZZ_SECONDS) -max_len=20000 -len_control=0 -timeout=30 \
+		-print_final_stats=1 -artifact_prefix=target/fuzz/ target/fuzz/$$target; done
+
+.PHONY: fuzz-targets
+fuzz-targets:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --release --locked \
 		--manifest-path fuzz/Cargo.toml --target-dir target/fuzz --target $(FUZZ_HOST)
-	mkdir -p target/fuzz/corpus
-	nice -n 15 $(FUZZ_TARGET) -max_total_time=$(FUZZ_SECONDS) -max_len=1000 -len_control=1 \
-		-print_final_stats=1 -artifact_prefix=target/fuzz/ target/fuzz/corpus fuzz/found
 
 .PHONY: check
 check: test-programs setup ## Formats, lints and the layout rules; changes nothing
