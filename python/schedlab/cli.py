@@ -40,13 +40,13 @@ class Terminated(KeyboardInterrupt):
 
 def main() -> None:
     """Runs the command line and exits; no error of the world ends in a traceback."""
+    _handle_signals(interrupt=_leave, terminate=_leave)
     _fill_closed_streams()
     if sys.stdout is None:
         hint = "leave out >&-, or write >/dev/null for an answer that nobody is to see"
         sys.exit(_report_error("standard output is closed, so there is nowhere to answer", hint))
     shown.install()
     try:
-        _handle_signals(interrupt=_leave, terminate=_leave)
         code = _silenced(_run())
         _ignore_signals()
     except KeyboardInterrupt as error:
@@ -79,7 +79,8 @@ def _handle_signals(interrupt: Callable, terminate: Callable) -> None:
 
 def _leave(signal_number: int, _frame: object) -> None:
     """While modules load there is nothing to end, and importlib would swallow an exception."""
-    os.write(sys.stderr.fileno(), b"interrupted\n")
+    if sys.stderr is not None:
+        os.write(sys.stderr.fileno(), b"interrupted\n")
     os._exit(EXIT_INTERRUPTED if signal_number == signal.SIGINT else EXIT_TERMINATED)
 
 

@@ -287,10 +287,11 @@ def test_an_interrupted_run_ends_at_once_and_quietly(tmp_path, environment):
 
 @pytest.mark.parametrize("delay_s", [0.03, 0.06, 0.1, 0.15, 0.25])
 def test_an_interrupt_while_the_command_loads_is_told_in_a_word(environment, delay_s):
-    # Before Python has loaded its own site no program can answer; importing cli marks that moment.
+    # Before Python has loaded its own site no program can answer, nor has main's first statement.
     program = (
-        "import sys, schedlab.cli; print(flush=True); sys.argv[1:] = ['list', 'policies'];"
-        " schedlab.cli.main()"
+        "import sys; from schedlab import cli; first = cli._fill_closed_streams\n"
+        "cli._fill_closed_streams = lambda: (print(flush=True), first())\n"
+        "sys.argv[1:] = ['list', 'policies']; cli.main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],
