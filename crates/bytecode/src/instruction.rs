@@ -403,6 +403,20 @@ impl Instruction {
         matches!(self, Instruction::Exit | Instruction::Jump { .. } | Instruction::Missing)
     }
 
+    /// Whether it is a branch that compares all bits of a register with 0, and how.
+    pub(crate) fn asks_for_zero(&self) -> Option<(Condition, Register)> {
+        match *self {
+            Instruction::Branch {
+                condition,
+                width: Width::Bits64,
+                left,
+                right: Operand::Number(0),
+                ..
+            } => Some((condition, left)),
+            _ => None,
+        }
+    }
+
     /// The register that it writes.
     pub(crate) fn writes(&self) -> Option<Register> {
         match *self {

@@ -48,8 +48,11 @@ pub struct Addresses {
     /// What stands for each map, as an address or otherwise.
     pub maps: Vec<u64>,
     /// The values of maps, by what stands for the map, that [`Shortcut::Element`] finds. All of
-    /// them lie in the memory.
+    /// them lie where programs may write, and such a call gives the address of one, or 0.
     pub elements: BTreeMap<u64, Elements>,
+    /// How many bytes a program may write where calls with [`Shortcut::Cell`] lead, by what stands
+    /// for the column, which is the first argument. They give an address of as many, or 0.
+    pub cells: BTreeMap<u64, u32>,
 }
 
 impl Program {
@@ -72,6 +75,7 @@ impl Program {
             program: Program {
                 shortcuts: world.shortcuts.clone(),
                 elements: addresses.elements.clone(),
+                cells: addresses.cells.clone(),
                 written_fields: world.written_fields.clone(),
                 ..Program::default()
             },

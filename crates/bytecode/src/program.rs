@@ -143,6 +143,8 @@ pub struct Program {
     pub(crate) shortcuts: BTreeMap<usize, Shortcut>,
     /// The values of maps, by what stands for the map.
     pub(crate) elements: BTreeMap<u64, Elements>,
+    /// How many bytes there are where cells lead, by the column.
+    pub(crate) cells: BTreeMap<u64, u32>,
     /// Fields of 8 bytes that programs may write though they lie where others may not.
     pub(crate) written_fields: Vec<(Rows, u32)>,
     /// Beginnings of lines.

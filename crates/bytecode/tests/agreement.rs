@@ -107,9 +107,9 @@ const WALKS_COUNT: u32 = 2;
 /// Which copy of the map's values is meant.
 const COPY: u64 = WALKS + (WALKS_COUNT * WALK_BYTES) as u64;
 
-/// The map's values, behind the frames.
+/// The map's values, behind which nothing is.
 fn elements(memory: &Memory) -> Elements {
-    let begin = memory_end(memory) - WRITABLE_BYTES as u64;
+    let begin = memory_end(memory) - 32;
     Elements { begin, bytes: 8, count: 2, copies: Some((COPY, 16)) }
 }
 
@@ -187,7 +187,8 @@ fn looked_up(run: &mut Run<'_, Asked>, shortcut: Shortcut, given: [u64; 5]) -> O
         Shortcut::Element => {
             let key = memory.load(given[1], Size::Word)?;
             let copy = memory.load(COPY, Size::Word)?;
-            (given[0] == MAP && key < 2).then(|| elements(memory).begin + 8 * key + 16 * copy)
+            let place = elements(memory).begin + 8 * key + 16 * copy;
+            Some(if given[0] == MAP && key < 2 { place } else { 0 })
         }
         Shortcut::Bit(bits) => {
             let (at, number) = (given[1], given[0] as u32);
@@ -287,7 +288,19 @@ fn asked(numbers: &mut Numbers) -> Vec<[u8; 8]> {
     let row = ROWS.begin + ROWS.bytes * numbers.below(3);
     let number = numbers.below(4) as i32;
     let mut all = vec![slot(0x7a, 10, 0, -8, number)];
-    let given = [MAP, MAP, COLUMNS, COLUMNS + 8, COLUMNS + 4, row, row + 8, numbers.below(80)];
+    let given = [
+        MAP,
+        MAP,
+        MAP,
+        MAP,
+        MAP,
+        COLUMNS,
+        COLUMNS + 8,
+        COLUMNS + 4,
+        row,
+        row + 8,
+        numbers.below(80),
+    ];
     let frame = |register| [slot(0xbf, register, 10, 0, 0), slot(0x07, register, 0, 0, -8)];
     match numbers.below(3) {
         0 => all.extend(frame(1)),
@@ -299,7 +312,25 @@ fn asked(numbers: &mut Numbers) -> Vec<[u8; 8]> {
         1 => all.extend(load_wide(2, row)),
         _ => {}
     }
-    all.push(slot(0x85, 0, 0, 0, 20 + numbers.below(8) as i32));
+    let helper = numbers.of(&[20, 21, 22, 23, 24, 25, 25, 25, 25, 26, 27]);
+    all.push(slot(0x85, 0, 0, 0, helper));
+    if numbers.one_in(2) {
+        // What it gave is used, mostly after a look whether it gave anything.
+        let base = numbers.of(&[0, 0, 6]);
+        let offset = numbers.of(&[0, 0, 1, 4, 8, -1, 24]);
+        all.push(slot(0xbf, 6, 0, 0, 0));
+        match numbers.below(4) {
+            0 => all.push(slot(0x55, 0, 0, 1, 0)),
+            1 => {}
+            _ => all.push(slot(0x15, 0, 0, 2, 0)),
+        }
+        all.push(slot(0x07, 6, 0, 0, numbers.of(&[0, 0, 4, -8])));
+        all.push(match numbers.below(3) {
+            0 => slot(0x79, 7, base, offset, 0),
+            1 => slot(0x61, 7, base, offset, 0),
+            _ => slot(0x7a, base, 0, offset, number),
+        });
+    }
     all
 }
 

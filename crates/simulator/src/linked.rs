@@ -44,7 +44,8 @@ impl Linked {
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
         let roots: Vec<usize> = table.functions.values().copied().collect();
-        let addresses = Addresses { data, maps, elements: known.elements(visible) };
+        let (elements, cells) = (known.elements(visible), known.cells());
+        let addresses = Addresses { data, maps, elements, cells };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| error.to_string())?;
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);

@@ -210,6 +210,13 @@ impl PolicyMaps {
         self.maps.iter().enumerate().filter_map(elements).collect()
     }
 
+    /// How many bytes the values of task storage have, by what stands for each.
+    pub fn cells(&self) -> BTreeMap<u64, u32> {
+        let bytes = |&at: &usize| self.maps[at].view.value_stride;
+        let tokens = (0..).map(|at| STORAGES_BEGIN + at * TOKEN_STEP);
+        tokens.zip(self.storages.iter().map(bytes)).collect()
+    }
+
     /// What describes the map that a number stands for.
     pub fn view(&self, token: u64) -> Option<*mut abi::Map> {
         let number = if token >= STORAGES_BEGIN {

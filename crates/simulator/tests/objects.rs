@@ -95,6 +95,9 @@ fn said_when(policy: &Policy, interpreted: bool) -> String {
 
 #[test]
 fn what_no_program_may_do_ends_the_run_and_names_its_line() {
+    let on_one_line = |map: String| map.replace('\n', " ");
+    let two = on_one_line(map_of("ARRAY", 4, 8, 2));
+    let own = on_one_line(map_of("TASK_STORAGE", 4, 8, 0));
     let mistakes = [
         ("", "total += ((struct task_struct *)total)->pid;", "next to NULL"),
         ("", "*(volatile u64 *)(total + 8) = 1;", "it writes 8 bytes at 0x8, next to NULL"),
@@ -120,6 +123,16 @@ fn what_no_program_may_do_ends_the_run_and_names_its_line() {
         ("", "bpf_timer_start((void *)p, 1, 0);", "writes 16 bytes"),
         ("", "bpf_spin_lock((void *)8);", "next to NULL"),
         ("", "total = bpf_cpumask_test_cpu(0, (void *)8);", "it reads 128 bytes at 0x8"),
+        (
+            &two,
+            "u32 n = 2; *(u64 *)bpf_map_lookup_elem(&odd, &n) = 1;",
+            "it writes 8 bytes at 0x0, next to NULL",
+        ),
+        (
+            &own,
+            "total += *(u64 *)bpf_task_storage_get(&odd, p, 0, 0);",
+            "it reads 8 bytes at 0x0, next to NULL",
+        ),
         ("", "bpf_iter_scx_dsq_next((void *)p);", "writes 8 bytes"),
         ("", "((struct task_struct *)((void *)p + 8))->scx.slice = 1;", "which it may only read"),
         ("", "((struct task_struct *)((void *)p + 64))->scx.dsq_vtime = 1;", "only read"),

@@ -345,7 +345,7 @@ impl Translator<'_> {
             }
             let of = self.program.instructions[at];
             uncounted = self.instruction(at, of, uncounted);
-            self.after(&of);
+            self.after(at, &of);
             at += of.slots();
         }
         for Stub { label, at, uncounted } in std::mem::take(&mut self.stubs) {

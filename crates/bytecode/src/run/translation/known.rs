@@ -16,6 +16,21 @@ pub(super) enum Value {
     Number(u64),
     /// An address so far from the end of the function's frame.
     Frame(i64),
+    /// What a call gave, or an address so far from it.
+    Given(Given),
+}
+
+/// What a call gave: where there are bytes that may be written, or 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    /// The call. It is not made twice before a jump leads back, where nothing is known any more.
+    pub(super) call: usize,
+    /// From what it gave.
+    pub(super) offset: i64,
+    /// How many bytes there are.
+    pub(super) bytes: u32,
+    /// Whether it is known not to be 0.
+    pub(super) is_there: bool,
 }
 
 /// What each register holds.
@@ -62,6 +77,24 @@ impl Known {
         }
     }
 
+    /// What holds of R0 after a call that gives so many bytes, or 0.
+    pub(super) fn gave(&mut self, call: usize, bytes: u32) {
+        let given = Given { call, offset: 0, bytes, is_there: false };
+        self.0[Register::ANSWER.number()] = Value::Given(given);
+    }
+
+    /// What holds where this register is not 0.
+    pub(super) fn is_there(&mut self, register: Register) {
+        let Value::Given(Given { call, offset: 0, .. }) = self.of(register) else { return };
+        for value in &mut self.0 {
+            if let Value::Given(given) = value
+                && given.call == call
+            {
+                given.is_there = true;
+            }
+        }
+    }
+
     fn computed(&self, operation: Arithmetic, width: Width, to: Register, by: Operand) -> Value {
         let by = match by {
             Operand::Register(register) => self.of(register),
@@ -77,6 +110,10 @@ impl Known {
             }
             (Arithmetic::Add, Width::Bits64, Value::Frame(to), Value::Number(by)) => {
                 to.checked_add(by as i64).map_or(Value::Any, Value::Frame)
+            }
+            (Arithmetic::Add, Width::Bits64, Value::Given(to), Value::Number(by)) => {
+                let moved = to.offset.checked_add(by as i64);
+                moved.map_or(Value::Any, |offset| Value::Given(Given { offset, ..to }))
             }
             _ => Value::Any,
         }

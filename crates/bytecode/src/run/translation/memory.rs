@@ -116,6 +116,10 @@ impl Translator<'_> {
                 let reach = offset.saturating_add(low)..offset.saturating_add(high);
                 reach.start >= -(FRAME_BYTES as i64) && reach.end <= 0
             }
+            Value::Given(given) => {
+                let reach = given.offset.saturating_add(low)..given.offset.saturating_add(high);
+                given.is_there && reach.start >= 0 && reach.end <= given.bytes.into()
+            }
             Value::Number(number) => {
                 let begin = MEMORY_BEGIN + if write { self.layout.writable } else { 0 };
                 let end = MEMORY_BEGIN + self.layout.bytes;

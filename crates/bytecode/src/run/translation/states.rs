@@ -5,7 +5,8 @@
 
 use super::Translator;
 use super::known::{Known, Value};
-use crate::instruction::{Instruction, Register};
+use crate::instruction::{Callee, Condition, Instruction, Register};
+use crate::program::Shortcut;
 
 /// How far accesses by a register were compared with the borders: the lowest offset, and the end of
 /// the highest.
@@ -64,10 +65,29 @@ impl Translator<'_> {
     }
 
     /// What is known after an instruction that has not jumped.
-    pub(super) fn after(&mut self, of: &Instruction) {
-        self.state().known.after(of);
+    pub(super) fn after(&mut self, at: usize, of: &Instruction) {
+        let given = self.given_bytes(of);
+        let known = &mut self.state().known;
+        known.after(of);
+        if let Some(bytes) = given {
+            known.gave(at, bytes);
+        }
+        if let Some((Condition::Equal, register)) = of.asks_for_zero() {
+            known.is_there(register);
+        }
         if of.leaves() {
             self.state = None;
+        }
+    }
+
+    /// How many bytes there are where a call leads, if not to 0.
+    fn given_bytes(&self, of: &Instruction) -> Option<u32> {
+        let &Instruction::Call(Callee::Offered(call)) = of else { return None };
+        let Value::Number(map) = self.known(Register::FIRST) else { return None };
+        match self.program.shortcuts.get(&call)? {
+            Shortcut::Element => self.program.elements.get(&map).map(|elements| elements.bytes),
+            Shortcut::Cell { .. } => self.program.cells.get(&map).copied(),
+            _ => None,
         }
     }
 
@@ -83,7 +103,12 @@ impl Translator<'_> {
     /// Keeps what is known for where a jump leads.
     pub(super) fn look_ahead(&mut self, at: usize, target: usize) {
         if target > at {
-            let state = *self.state();
+            let mut state = *self.state();
+            if let Some((Condition::NotEqual, register)) =
+                self.program.instructions[at].asks_for_zero()
+            {
+                state.known.is_there(register);
+            }
             let ahead = self.ahead.entry(target).or_insert(state);
             ahead.checked.join(&state.checked);
             ahead.known.join(&state.known);
