@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab import catalogue, values
-from schedlab.errors import BadValue, UnknownName
+from schedlab.errors import BadValue, refuse_unknown
 from schedlab.experiment import conformance, definition, making, run_table
 from schedlab.experiment import vm as machines_of_vm
 from schedlab.experiment.cells import expand
@@ -352,7 +352,6 @@ def compare_groups(
     samples = {str(name): [float(value) for value in sample] for name, sample in pairs}
     if method is not None:
         known = {str(one): one for one in evidence.Method}
-        if method not in known:
-            raise UnknownName("method", method, known)
+        refuse_unknown("method", [method], known)
         options["method"] = known[method]
     return Groups(samples, evidence.compare_groups(samples, baseline=baseline, **options))

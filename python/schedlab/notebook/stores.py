@@ -14,7 +14,7 @@ from schedlab.bench import measuring
 from schedlab.bench import suite as suites
 from schedlab.bench.request import Request
 from schedlab.bench.stored import choose_suite, repetition_rows, write_page
-from schedlab.errors import BadValue, UnknownName
+from schedlab.errors import BadValue, refuse_unknown
 from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
 from schedlab.notebook.answers import (
@@ -286,10 +286,8 @@ def race_queues(
     KeyboardInterrupt as it comes, once standard error has what is kept; the same call goes on from
     there.
     """
-    known = set(meeting.Options.__dataclass_fields__)
+    refuse_unknown("keyword", options, meeting.Options.__dataclass_fields__)
     for name, value in options.items():
-        if name not in known:
-            raise UnknownName("keyword", name, known)
         is_left_out = value is None and name in ("cpu", "loops")
         is_number = isinstance(value, Integral) and value >= LEAST.get(name, value)
         if name in LEAST and not is_left_out and not is_number:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from schedlab import catalogue
 from schedlab.digests import timestamp
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import SchedlabError, refuse_unknown
 from schedlab.race import plan, plugins, trace
 from schedlab.race.plan import Heat, HeatSpec
 from schedlab.race.plugins import Tell
@@ -80,9 +80,9 @@ def race(
 
 
 def _specs_of(options: Options, tell: Tell, quiet: bool) -> list[HeatSpec]:
-    _refuse_unknown("workload", options.workloads, plan.WORKLOADS)
-    _refuse_unknown("distribution of keys", options.keys, plan.KEYS)
-    _refuse_unknown("order", [options.order], plan.ORDERS)
+    refuse_unknown("workload", options.workloads, plan.WORKLOADS)
+    refuse_unknown("distribution of keys", options.keys, plan.KEYS)
+    refuse_unknown("order", [options.order], plan.ORDERS)
     sizes = plan.parse_sizes("-n", map(str, options.sizes))
     heats = plan.plan(options.workloads, options.keys, sizes, options.full, options.trace)
     traced = {}
@@ -100,17 +100,11 @@ def _specs_of(options: Options, tell: Tell, quiet: bool) -> list[HeatSpec]:
     if options.structures:
         entrants = plugins.entrants([guest.path for guest in guests], tell)
         sources = {entrant["structure"]: entrant["source"] for entrant in entrants}
-        _refuse_unknown("structure", options.structures, list(sources))
+        refuse_unknown("structure", options.structures, sources)
         # A plug-in was named by its file, so its queues take part whoever else is named.
         theirs = [name for name in sources if sources[name].startswith(plugins.SOURCE_PREFIX)]
         same["structures"] = tuple(dict.fromkeys([*options.structures, *theirs]))
     return [replace(heat, **same, **(traced if heat.workload == "trace" else {})) for heat in heats]
-
-
-def _refuse_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise UnknownName(kind, name, known)
 
 
 class Meeting:
