@@ -8,8 +8,6 @@ from schedlab.commands import options
 from schedlab.kernel.obstacles import SIMULATOR, examine
 from schedlab.report import tables
 
-COLUMNS = ("needed_for", "what", "state", "found", "to_do")
-
 
 @click.command("doctor")
 @options.json_option
@@ -20,5 +18,6 @@ def doctor_verb(as_json) -> bool:
     the simulator works.
     """
     findings = list(examine())
-    tables.print_rows([asdict(finding) for finding in findings], as_json, COLUMNS)
+    columns = ("needed_for", "what", "state", "found", "to_do")
+    tables.print_rows([asdict(finding) for finding in findings], as_json, columns)
     return any(one.needed_for == SIMULATOR and one.state == "missing" for one in findings)

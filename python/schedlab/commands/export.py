@@ -25,7 +25,6 @@ from schedlab.store.runs import RUNS, RunRecord, Store
 # What a spreadsheet takes for a formula, also as wide letters; and what is a number all the same.
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
-WHAT = ("runs", "repetitions", "comparisons", "heats")
 
 
 @click.command("export")
@@ -34,7 +33,7 @@ WHAT = ("runs", "repetitions", "comparisons", "heats")
               help="The file: *.csv or *.parquet with a row each, *.tex with a table.")  # fmt: skip
 @click.option("--experiment", "wanted", metavar="NAME|ID",
               help="Which experiment.  [default: all runs; for *.tex the latest]")  # fmt: skip
-@click.option("--what", type=click.Choice(WHAT),
+@click.option("--what", type=click.Choice(("runs", "repetitions", "comparisons", "heats")),
               help="Runs of experiments, repetitions or comparisons of measurements, or heats of"
                    " races.  [default: runs, else repetitions, else heats]")  # fmt: skip
 @click.option("--suite", metavar="NAME", help="Measurements of this suite.  [default: of all]")

@@ -1,8 +1,4 @@
-"""The verb `schedlab race`: which run queue is fastest at your size?
-
-Heats are raced one after the other by the core, each is kept in the store the moment it ends, and
-the same command goes on where it was stopped.
-"""
+"""The verb `schedlab race`: which run queue is fastest at your size?"""
 
 import click
 

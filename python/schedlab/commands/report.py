@@ -1,8 +1,5 @@
-"""`schedlab report`, and the file that it and `compare` write: how, where, and with which timeline.
-
-A report is made of runs or measurements that are kept; only the timeline of a pair is simulated
-again for it.
-"""
+"""`schedlab report`: a page of runs or measurements that are kept; only the timeline of a pair is
+simulated again for it."""
 
 from pathlib import Path
 

@@ -1,7 +1,6 @@
 """`schedlab size`: how much code and data policies and kernels are, beside what was announced.
 
-Both of a policy's objects are measured: the one that a kernel loads and the one that the simulator
-loads. Maps that a kernel makes when it loads an object take no place in the file, and none here.
+Maps that a kernel makes when it loads a policy's object take no place in the file, and none here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """The page of a race: one HTML file with its figures, all its rows, and 2007 beside it.
 
-A figure is time over size, both logarithmic, a curve a structure. Who may win is drawn at once and
-named at the end of its curve; the others, and the machines of 2007, are in the legend and appear
-when they are clicked. Bands show where the items of a queue stop fitting into each cache.
+Who may win is drawn at once and named at the end of its curve; the others, and the machines of
+2007, are in the legend and appear when they are clicked.
 """
 
 import math

@@ -1,7 +1,6 @@
 """What a race prints: who wins at each size, every structure's times, and 2007 beside it.
 
-The first table answers the question, the second holds all rows, lost ones included. Every table
-fits 80 columns or is cut into several.
+Every table fits 80 columns or is cut into several.
 """
 
 import textwrap
