@@ -121,8 +121,7 @@ def _are_identical(records: Sequence[RunRecord]) -> bool:
 
 def _merge(file: str | None, given: Mapping) -> dict:
     """What an experiment file says, overridden by what the options say."""
-    path = file and catalogue.find(catalogue.EXPERIMENTS, file)
-    of_file = definition.read_options(path) if path else {}
+    of_file = definition.read_options(catalogue.find(catalogue.EXPERIMENTS, file)) if file else {}
     merged = {"repeat": definition.REPEATS, "vary": {}, "with": {}, "set": {}}
     merged |= copy.deepcopy(of_file)
     for key, value in given.items():
