@@ -66,7 +66,7 @@ struct Reach {
 pub struct Machine {
     reach: Reach,
     program: Program,
-    /// Translated code has its address: whoever exchanges it says so there.
+    /// Translated code has its address, so nobody exchanges it.
     memory: Box<Memory>,
     /// Most instructions of a call.
     instructions_max: u64,

@@ -5,8 +5,8 @@
 //! operation that is rare. So there is one place that says what is wrong, and it is never fast.
 //!
 //! Each register of BPF has one of the machine. A register is compared with the memory's borders
-//! once for all accesses by it until it changes or a jump leads in; those by R10 need no
-//! comparison, since their offsets are known. Instructions are counted once a block.
+//! once for all accesses by it, until it changes or a jump leads back; what is known of a register,
+//! as that it is so far from R10, needs no comparison. Instructions are counted once a block.
 //!
 //! All unsafe code of the crate is here.
 
@@ -61,7 +61,6 @@ const REGISTERS_AT: i32 = offset_of!(Reach, registers) as i32;
 
 /// Code as it is entered: a function's arguments, and the machine.
 type Enter = extern "sysv64" fn(u64, u64, u64, u64, u64, *mut ()) -> u64;
-type CallShim = Enter;
 
 /// Calls that have code of their own, so that each is known where it is compiled and each place
 /// in a program always jumps to the same: half the time of a call was the search for it.
@@ -83,7 +82,7 @@ macro_rules! shims {
 }
 
 impl<H: Host> Shims<H> {
-    const CALLS: &[CallShim; OWN_CALLS + 1] = shims!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    const CALLS: &[Enter; OWN_CALLS + 1] = shims!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 }
 
 /// A program's code for this machine.
@@ -246,7 +245,7 @@ struct Translator<'a> {
     kept: Vec<u8>,
     /// Whether a block begins, by instruction.
     leaders: Vec<bool>,
-    /// Whether a jump leads to an instruction. What was compared before is not known there.
+    /// Whether a jump leads to an instruction, where ways meet.
     targets: Vec<bool>,
     /// What is known here; `None` where no way leads.
     state: Option<State>,
