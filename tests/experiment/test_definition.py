@@ -266,6 +266,18 @@ def test_a_wrong_file_is_refused_with_its_path(tmp_path, text, message):
     assert str(path) in str(raised.value)
 
 
+def test_paths_with_equals_signs_lie_beside_the_file_that_names_them(tmp_path):
+    text = """policies = ["b=./x=y.bpf.c", "./x=y.bpf.c", "o=fifo"]
+workload = "./n=1/w.toml"
+machine = "./m=2.toml"
+"""
+    options = definition.read_options(write(tmp_path, text))
+    path = str(tmp_path / "x=y.bpf.c")
+    assert options["policies"] == [f"b={path}", path, "o=fifo"]
+    assert options["workload"] == str(tmp_path / "n=1/w.toml")
+    assert options["machine"] == [str(tmp_path / "m=2.toml")]
+
+
 def test_a_file_that_is_not_text_is_refused(tmp_path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")

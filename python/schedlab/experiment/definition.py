@@ -150,9 +150,14 @@ def of_definition(definition: Mapping) -> Experiment:
 
 
 def _policy_choice(text: str) -> PolicyChoice:
+    label, policy = _split_label(text)
+    return PolicyChoice(label or catalogue.label_of(policy), catalogue.with_set(policy))
+
+
+def _split_label(text: str) -> tuple[str, str]:
+    """The label, empty if none is given, and the policy: a path may hold `=` too."""
     labelled = LABELLED.fullmatch(text)
-    label, policy = labelled.groups() if labelled else (catalogue.label_of(text), text)
-    return PolicyChoice(label, catalogue.with_set(policy))
+    return labelled.groups() if labelled else ("", text)
 
 
 def name_of(text: str) -> str:
@@ -296,6 +301,7 @@ def _beside(file: Path, shelf: catalogue.Shelf, given: str | list[str]) -> str |
     """Names as they are, and paths from where the file lies."""
     if isinstance(given, list):
         return [_beside(file, shelf, text) for text in given]
-    label, equals, target = given.rpartition("=")
-    is_path = catalogue.is_path(shelf, target)
-    return f"{label}{equals}{file.parent.absolute() / target}" if is_path else given
+    label, target = _split_label(given) if shelf is catalogue.POLICIES else ("", given)
+    if not catalogue.is_path(shelf, target):
+        return given
+    return f"{label}{'=' * bool(label)}{file.parent.absolute() / target}"
