@@ -10,6 +10,7 @@ import re
 import shutil
 import statistics
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -325,6 +326,11 @@ def test_the_first_line_counts_every_run_and_says_how_many_gave_no_number(tmp_pa
         in page_of(tmp_path, [record_of(), stopped]).text
     )
     assert "2 simulated runs of o1 on" in page_of(tmp_path, [record_of(), record_of(seed=2)]).text
+
+
+def test_machines_whose_names_differ_only_in_case_are_two(tmp_path):
+    records = [replace(record_of(), machine=name) for name in ("osdl-1", "OSDL-1")]
+    assert "2 simulated runs of o1 on 2 machines." in page_of(tmp_path, records).text
 
 
 def test_a_run_stopped_by_request_says_so(tmp_path):
