@@ -13,7 +13,7 @@ from schedlab.bench.environment import KERNEL_OWN
 from schedlab.bench.plan import Plan
 from schedlab.bench.suite import REPETITIONS_MAX, SIZES, Case, Suite
 from schedlab.digests import digest_of, timestamp
-from schedlab.errors import BadValue, SchedlabError, UnknownName
+from schedlab.errors import BadValue, SchedlabError, refuse_unknown
 from schedlab.kernel import platform
 from schedlab.store.measurements import Campaign, Measurements
 from schedlab.values import refuse_duplicates
@@ -66,9 +66,8 @@ class Request:
     """Where programs work; None for the user's cache."""
 
     def __post_init__(self) -> None:
-        for kind, name, valid in (("size", self.size, SIZES), ("place", self.on, (HERE, "vm"))):
-            if name not in valid:
-                raise UnknownName(kind, name, valid)
+        refuse_unknown("size", [self.size], SIZES)
+        refuse_unknown("place", [self.on], (HERE, platform.VM))
         for name, (option, least, most) in BOUNDS.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or not least <= value <= most):

@@ -8,7 +8,7 @@ from typing import Any
 from schedlab import catalogue
 from schedlab.bench import suite as suites
 from schedlab.digests import flat
-from schedlab.errors import SchedlabError, UnknownName
+from schedlab.errors import SchedlabError, refuse_unknown
 from schedlab.store.measurements import Campaign, Measurements, Repetition
 from schedlab.store.runs import Store
 
@@ -29,8 +29,7 @@ def choose_suite(
         raise SchedlabError(f"{where} holds no measurement", "`schedlab bench` makes some")
     known = list(dict.fromkeys(campaign.suite for campaign in campaigns))
     chosen = campaigns[-1].suite if suite is None else suite
-    if chosen not in known:
-        raise UnknownName("suite", chosen, known, f"in {where}")
+    refuse_unknown("suite", [chosen], known, f"in {where}")
     others = [name for name in known if name != chosen]
     if others and suite is None:
         tell(f"this is the latest suite; the others of {where}, for --suite: {', '.join(others)}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from schedlab import user_file
 from schedlab.digests import digest_of
-from schedlab.errors import BadValue, UnknownName
+from schedlab.errors import BadValue, refuse_unknown
 from schedlab.values import Table
 
 SIZES = ("quick", "full")
@@ -139,10 +139,7 @@ def cases(suite: Suite, size: str) -> list[Case]:
 
 def only(made: Sequence[Case], wanted: Sequence[str]) -> list[Case]:
     """The cases of the benchmarks with these names, all if none is given."""
-    known = dict.fromkeys(case.benchmark.name for case in made)
-    for name in wanted:
-        if name not in known:
-            raise UnknownName("benchmark", name, known, "in --only")
+    refuse_unknown("benchmark", wanted, {case.benchmark.name for case in made}, "in --only")
     return [case for case in made if not wanted or case.benchmark.name in wanted]
 
 
@@ -226,9 +223,7 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
     if made.ended_by and record.how != "json":
         hint = 'write record = { json = "…" }, too'
         table.refuse("ended_by", made.ended_by, "is of no JSON", hint)
-    for name in made.inputs:
-        if name not in inputs:
-            raise UnknownName("input", name, inputs, f"in inputs of {table.place}")
+    refuse_unknown("input", made.inputs, inputs, f"in inputs of {table.place}")
     _refuse_unknown_names(table, made, (*GIVEN, *made.inputs, *made.sweep))
     return made
 
@@ -236,11 +231,9 @@ def _benchmark(table: Table, defaults: Mapping[str, Any], inputs: Sequence[str])
 def _refuse_unknown_names(table: Table, made: Input | Benchmark, known: Sequence[str]) -> None:
     """A `{name}` must have a value in both sizes, or a typing error would be run."""
     for key, size in itertools.product(COMMANDS, SIZES):
-        names = {*known, *made.sizes.get(size, {})}
-        for name in PLACEHOLDER.findall(str(getattr(made, key, ""))):
-            if name not in names:
-                where = f"in {key} of {table.place}, size {size}"
-                raise UnknownName("placeholder", name, names, where)
+        written = PLACEHOLDER.findall(str(getattr(made, key, "")))
+        valid, where = {*known, *made.sizes.get(size, {})}, f"{key} of {table.place}, size {size}"
+        refuse_unknown("placeholder", written, valid, f"in {where}")
 
 
 def _name(table: Table) -> str:
@@ -286,9 +279,8 @@ def _record(table: Table) -> Record:
 
 def _sizes(table: Table) -> Mapping[str, Mapping[str, Any]]:
     sizes = table.table("sizes", "write sizes.quick = { loops = 100 }")
+    refuse_unknown("size", sizes.given, SIZES, f"in {sizes.place}")
     for size in sizes.given:
-        if size not in SIZES:
-            raise UnknownName("size", size, SIZES, f"in {sizes.place}")
         parameters = sizes.table(size, "write { loops = 100 }")
         for name, value in parameters.given.items():
             _refuse_bad_parameter(parameters, name, value)
