@@ -40,15 +40,11 @@ class Measured:
         own = {case[0] for case in self.campaign.definition["cases"]}
         return [
             one
-            for one in campaigns_of(kept, self.campaign.suite)
-            if one.condition["machine"] == self.campaign.condition["machine"]
+            for one in kept.campaigns()
+            if one.suite == self.campaign.suite
+            and one.condition["machine"] == self.campaign.condition["machine"]
             and any(case[0] in own for case in one.definition["cases"])
         ]
-
-
-def campaigns_of(kept: Measurements, suite: str) -> list[Campaign]:
-    """All that a store has of a suite, the latest last."""
-    return [campaign for campaign in kept.campaigns() if campaign.suite == suite]
 
 
 @contextlib.contextmanager
@@ -65,8 +61,7 @@ def measured(
 
     `command` asks for the same on the command line and `as_root` is what sudo takes, both to be
     told. With `quiet` standard error has failures only. Raises SchedlabError or NativeError if
-    something is missing or somebody measures already, KeyboardInterrupt once it is told how to go
-    on.
+    something is missing or somebody measures already, KeyboardInterrupt once told how to go on.
     """
     if request.policies is not None and not request.is_vm:
         loading.require_kernel(command=as_root)
