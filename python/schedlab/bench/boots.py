@@ -1,13 +1,10 @@
 """Measures the cases of a suite in virtual machines, one boot after the other.
 
-Two kernels are told apart by their boots: repetitions within one share its memory layout and all
-else that was settled when it was switched on. So each kernel, under each policy, is booted several
-times, in turn with the others and in an order that follows from the seed; and each of these boots
-is a campaign of its own, whose series is its number. A boot that broke off is made up for by
-another, which measures what is missing.
-
-With `--until-ci` a boot is one run. A case ends in all guests at once, when the last of them is
-known: were one guest booted on alone, what changes with time would look like what sets it apart.
+Repetitions within a boot share its memory layout and all else that is settled at its begin. So each
+kernel, under each policy, is booted several times, in turn with the others; each boot is a campaign
+of its own, whose series is its number, and one that broke off is made up for by another. With
+`--until-ci` a boot is one run, and a case ends in all guests at once, when the last of them is
+known: were one booted on alone, what changes with time would look like what sets it apart.
 """
 
 from __future__ import annotations

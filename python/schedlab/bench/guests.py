@@ -1,8 +1,7 @@
 """Guests, the virtual machines that measure: what can be measured in one, and what one is.
 
-Everything that can be missing is found here, before anything is booted. In a guest there is neither
-a shell nor a package, only `schedlab-bench`. Its facts are those that `environment.capture` has of
-a real machine, so that tables and pages need not know the difference.
+Whatever may be missing is found here, before anything is booted. A guest has no shell and no
+package, only `schedlab-bench`; its facts are a real machine's, so that no page tells them apart.
 """
 
 import hashlib

@@ -1,11 +1,8 @@
 """Runs one program to its end, or to the end of its time, and tells what it took.
 
-The program gets a session of its own, so that a time limit, Ctrl-C and our own death end it with
-everything that it started. The end of its output is kept, up to a bound.
-
-Nothing of ours runs between fork and exec: for that, Python would have to copy itself, which takes
-longer than many a program that is measured. So the program cannot ask the kernel to end it with us,
-and a watcher does that.
+It gets a session of its own, so that a time limit, Ctrl-C and our own death end it with everything
+that it started. Nothing of ours runs between fork and exec: Python would have to copy itself, which
+takes longer than many a program that is measured. So a watcher ends it with us, not the kernel.
 """
 
 import contextlib

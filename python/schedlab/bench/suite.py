@@ -39,11 +39,9 @@ Command = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Record:
-    """What a repetition gives: `how` is "elapsed" (seconds), "json" or "regex"; `what` its detail.
-
-    `json` is a path into the last line of the output, as in `figure.value`; `regex` has one group,
-    and the last place that it is found at counts.
-    """
+    """What a repetition gives: `how` is "elapsed" (seconds), "json" or "regex"; `what` is a
+    path into the last line of the output, as in `figure.value`, or a pattern with one group, of
+    which the last place that it is found at counts."""
 
     how: str
     what: str = ""
@@ -65,11 +63,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One command and how it is measured; `needs` are Debian's packages that it takes.
-
-    Where it searches for a limit, `ended_by` is the path to what ended the search, in the line of
-    JSON that has the value.
-    """
+    """One command and how it is measured; `needs` are Debian's packages that it takes. Where it
+    searches for a limit, `ended_by` is the path to what ended that, in the value's line of JSON."""
 
     name: str
     command: Command

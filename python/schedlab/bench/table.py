@@ -1,8 +1,5 @@
 """Measurements as the terminal has them, a row a benchmark and what is compared below it; as data;
-and as texts that the page has too.
-
-Where a table is too wide, the columns of its numbers come in several parts, below each other.
-"""
+and as texts that the page has too."""
 
 from collections.abc import Sequence
 from typing import Any

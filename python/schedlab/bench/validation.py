@@ -1,10 +1,9 @@
 """`schedlab validate`: the same benchmarks for real on this machine and simulated, and the error.
 
-Real ones are `schedlab-bench`'s, under the kernel's own scheduler; simulated ones run policy
-`eevdf` on a calibrated machine. The one number that a real run lends to a simulated one is how long
-counting takes alone. A machine in a cloud changes its speed within minutes: so each turn measures
-the machine's costs, runs the benchmarks, and simulates them at these costs; what is compared is the
-median of the turns' ratios. With `--machine` the costs are those of its file.
+Real ones are `schedlab-bench`'s, under the kernel's own scheduler; all that they lend to simulated
+ones is how long counting takes alone. A machine in a cloud changes its speed within minutes: so
+each turn measures the machine's costs, unless `--machine` names a file of them, runs the benchmarks
+and simulates them at these costs; what is compared is the median of the turns' ratios.
 """
 
 from __future__ import annotations
