@@ -1,10 +1,8 @@
 """Runs that were made next to each other, in blocks: how many times the one the other takes.
 
-A block holds every sample once, one run soon after the other, so that what else the machine does
-meets them alike. The ratio is taken within each block, where that cancels, and the block is the
-unit of replication: n blocks leave n - 1 degrees of freedom. A test that asks nothing of their
-distribution stands beside `estimates.paired_ratio`: if the two samples do not differ, their runs
-might as well be exchanged within any block.
+What else the machine does meets the runs of a block alike, and cancels in their ratio. The block is
+the unit of replication: n blocks leave n - 1 degrees of freedom. A test that asks nothing of their
+distribution, `exchange_p`, stands beside `estimates.paired_ratio`.
 
 Sources: R. A. Fisher, "The Design of Experiments", 1935, sections 17 to 21 (pairs, and the test
 that exchanges them); G. E. P. Box, J. S. Hunter and W. G. Hunter, "Statistics for Experimenters",
@@ -59,11 +57,8 @@ class Blocked:
 def matched(
     a: ArrayLike, b: ArrayLike, blocks_a: Sequence[Hashable], blocks_b: Sequence[Hashable]
 ) -> Blocked:
-    """The runs of two samples, positive times in one unit, that have a partner in their block.
-
-    `blocks_a` and `blocks_b` tell the block of each run. Of two runs of one sample in a block the
-    later one counts.
-    """
+    """The runs of two samples, positive times in one unit, that have a partner in their block; of
+    two runs of one sample in a block the later one counts."""
     of_a, of_b = grouped("a", a, "blocks", blocks_a), grouped("b", b, "blocks", blocks_b)
     shared = [block for block in of_a if block in of_b]
     return Blocked(

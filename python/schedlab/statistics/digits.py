@@ -1,8 +1,7 @@
 """Numbers written with no more digits than their interval carries.
 
-Half the width of an interval is its uncertainty. That is written with two digits where the second
-still says something and with one where it does not, and the number to the same place: 1.1186 in
-[1.0561, 1.1848] is 1.12 [1.06, 1.18].
+Half the width of an interval is its uncertainty. That is written with one digit or two, and the
+number to the same place: 1.1186 in [1.0561, 1.1848] is 1.12 [1.06, 1.18].
 
 Source of the rule: Particle Data Group, "Review of Particle Physics", section "Rounding": of the
 three leading digits of the uncertainty, 100 to 354 keep two, 355 to 949 one, and 950 to 999 are

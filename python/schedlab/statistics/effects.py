@@ -1,8 +1,7 @@
 """How large a difference between two samples of times is, in ways that do not rest on a mean.
 
-The ratio of geometric means with Welch's interval (`estimates.ratio`) comes first everywhere.
-These stand beside it: a ratio whose interval is found by resampling, and two sizes without a unit.
-Samples have positive times in one unit; b is what a is compared with.
+These stand beside the ratio of geometric means with Welch's interval (`estimates.ratio`). Samples
+have positive times in one unit; b is what a is compared with.
 """
 
 import functools

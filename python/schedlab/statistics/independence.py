@@ -1,9 +1,8 @@
 """Whether the runs of a series stand for themselves: no drift, no memory, one state.
 
-Every interval takes runs to be independent of each other. A machine that warms up, a disk that
-fills or a governor with two frequencies makes them less than that; what is found here says so
-beside the comparison, and how many independent runs the series is worth. The intervals of series
-whose neighbours are alike are those of that many runs.
+Every interval takes runs to be independent. Of a machine that warms up, a disk that fills or a
+governor with two frequencies they are not; a series whose neighbours are alike gets the interval of
+as many independent runs as it is worth.
 """
 
 import math

@@ -1,8 +1,6 @@
 """How pairs of samples are tested: the methods, which is picked for which samples, and why.
 
-How runs were made decides first: pairs whose runs took turns in blocks are compared within them.
-What the samples look like decides only between a test of means and one of ranks or signs. The
-order of the pick, with its reasons, is told where `evidence` begins.
+The order of the pick, with its reasons, is told where `evidence` begins.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

@@ -1,11 +1,10 @@
 """What a machine differs from itself by: the noise floor of a comparison.
 
-Runs that were made in one go have in common what the machine was in then: its memory layout, its
-heat, what else it did. Between two goes that differs though nothing was changed, and an interval
-that counts runs does not hold it. So the same setup, measured more than once, is compared with
-itself (an A/A test): as a rule by the means of its occasions, which are boots, or sessions within
-one. Where nothing was measured twice the halves of each series stand in: they show drift within a
-session, and nothing of what another boot would be.
+Between two occasions, boots or sessions, memory layout, heat and what else a machine does differ
+though nothing was changed, and an interval that counts runs does not hold that. So the same setup
+is compared with itself (an A/A test) by the means of its occasions. Where nothing was measured
+twice the halves of each series stand in: they show drift within a session, and nothing of what
+another boot would be.
 
 The floor is the critical difference of two means of so many occasions: two measurements of one
 setup, made as these were, differ by less in 95 of 100 cases. It is known as well as there are

@@ -2,10 +2,8 @@
 
 Each cell, a benchmark or a machine, has one vote: its ratio, however many runs that is of. The
 number is the geometric mean of the votes, and its interval Student's over them, as cells are a
-sample of the benchmarks or machines there might have been (random effects). Runs are never pooled:
-more of them make a cell surer and not the number of cells larger, and three machines leave 2
-degrees of freedom. What is said of their mean says little of a cell where cells differ, so range,
-I² and the count of signs always come with it.
+sample of those there might have been (random effects): three machines leave 2 degrees of freedom.
+Such a mean says little of a cell where cells differ, so range, I² and the count of signs come too.
 
 Sources: P. J. Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to
 summarize benchmark results", Communications of the ACM 29, 1986 (the geometric mean of ratios);

@@ -1,9 +1,8 @@
 """How many runs a comparison needs, and how small a change it can show.
 
-For two samples of equal size compared on logarithms, so that a change is a ratio: 0.01 is 1 %
-longer, or as much shorter as that is a factor. The noise is the standard deviation of the natural
-logarithm of a run's time: 0.02 is about 2 %. For runs made in blocks it is that of the logarithm of
-the ratio within a block, and a block is what is counted.
+Samples are compared on logarithms, so that a change is a ratio: 0.01 is 1 % longer, or as much
+shorter as that is a factor. The noise is the standard deviation of the natural logarithm of a run's
+time, or of the ratio within a block, which then is what is counted: 0.02 is about 2 %.
 
 Source: J. Cohen, "Statistical Power Analysis for the Behavioral Sciences", 2nd edition 1988,
 chapter 2; the exact power of Student's t test, by statsmodels.

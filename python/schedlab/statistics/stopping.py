@@ -1,9 +1,8 @@
 """When to stop measuring, by a rule that is not swayed by what is found.
 
-Stopping at the first "significant" difference finds differences where there are none. Allowed is to
-stop when an interval is narrow enough, whatever it says; and since the question is asked several
-times, each look gets its share of the 5 % that may go wrong (Bonferroni's bound). So the interval
-at which one stops holds its 95 % however many looks there were.
+Stopping at the first "significant" difference finds differences where there are none; stopping
+when an interval is narrow enough, whatever it says, does not. Each look gets its share of the 5 %
+that may go wrong (Bonferroni's bound), so that the last interval holds its 95 %.
 
 Values are positive and finite; a target is half the relative width of the interval of their mean
 logarithm, 0.01 is 1 % either way; `runs_max` is how many runs there may be, and so how many looks.

@@ -1,8 +1,7 @@
 """Whether several samples have one mean, and which pairs of them do not.
 
-Each test is that of a library, with an answer where the library has none: None where nothing
-varies or a sample is too small, never a warning or a number that is not one. Samples are finite
-values in one unit, by their names; who compares ratios hands over logarithms. Pairs are in order.
+A test gives None where nothing varies or a sample is too small, never a warning or NaN. Samples are
+finite values in one unit, by their names; who compares ratios hands over logarithms.
 
 Sources: R. A. Fisher, "Statistical Methods for Research Workers", 1925 (analysis of variance);
 B. L. Welch, "On the comparison of several mean values", Biometrika 38, 1951; M. B. Brown and
@@ -55,10 +54,8 @@ class Circle:
 
 
 def pooled(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
-    """The analysis of variance, which takes all samples to have one variance.
-
-    None for fewer than two samples, if no sample has two values, or if nothing varies within.
-    """
+    """The analysis of variance, which takes all samples to have one variance. None for fewer than
+    two samples, if no sample has two values, or if nothing varies within."""
     groups = list(finites(samples).values())
     df, df_within = len(groups) - 1.0, float(sum(group.size - 1 for group in groups))
     if len(groups) < 2 or df_within < 1 or all(map(does_not_vary, groups)):
@@ -71,10 +68,8 @@ def pooled(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
 
 
 def welch(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
-    """The analysis of variance that lets each sample have its own variance.
-
-    None for fewer than two samples, or if one has fewer than two values or does not vary.
-    """
+    """The analysis of variance that lets each sample have its own variance. None for fewer than two
+    samples, or if one has fewer than two values or does not vary."""
     checked = finites(samples)
     if len(checked) < 2 or not each_varies(checked):
         return None
@@ -85,11 +80,8 @@ def welch(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
 
 
 def brown_forsythe(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
-    """Whether the samples' variances differ: the analysis of distances from their medians.
-
-    None for fewer than two samples, if one has fewer than two values, or if these distances do not
-    vary within any sample.
-    """
+    """Whether the samples' variances differ: the analysis of distances from their medians. None as
+    `pooled` of these distances, or if a sample has fewer than two values."""
     checked = finites(samples)
     if min((group.size for group in checked.values()), default=0) < RUNS_FOR_VARIANCE_MIN:
         return None
@@ -98,10 +90,8 @@ def brown_forsythe(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
 
 
 def kruskal_wallis(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
-    """Whether the samples' values rank alike, whatever their distribution.
-
-    None for fewer than two samples, or if all values of all samples are equal.
-    """
+    """Whether the samples' values rank alike, whatever their distribution. None for fewer than two
+    samples, or if all values of all samples are equal."""
     groups = list(finites(samples).values())
     if len(groups) < 2 or np.ptp(np.concatenate(groups)) == 0:
         return None
@@ -110,10 +100,8 @@ def kruskal_wallis(samples: Mapping[str, ArrayLike]) -> Omnibus | None:
 
 
 def tukey_kramer(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
-    """The adjusted p value of each pair of means, which are taken to share one variance.
-
-    Empty where there is no pooled variance, see `pooled`, or a sample has a single value.
-    """
+    """The adjusted p value of each pair of means, which are taken to share one variance; empty
+    where `pooled` gives None, or a sample has a single value."""
     checked = finites(samples)
     smallest = min(sample.size for sample in checked.values())
     if pooled(checked) is None or smallest < RUNS_FOR_VARIANCE_MIN:
@@ -122,10 +110,8 @@ def tukey_kramer(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
 
 
 def games_howell(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
-    """The adjusted p value of each pair of means, each sample with its own variance.
-
-    Empty for fewer than two samples, or if one has fewer than two values or does not vary.
-    """
+    """The adjusted p value of each pair of means, each sample with its own variance; empty for
+    fewer than two samples, or if one has fewer than two values or does not vary."""
     checked = finites(samples)
     if len(checked) < 2 or not each_varies(checked):
         return {}
@@ -133,10 +119,8 @@ def games_howell(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
 
 
 def dunn(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
-    """The p value of each pair by Dunn's test on ranks among all samples, not yet adjusted.
-
-    Empty for fewer than two samples, or if all values of all samples are equal.
-    """
+    """The p value of each pair by Dunn's test on ranks among all samples, not yet adjusted; empty
+    where `kruskal_wallis` gives None."""
     checked = finites(samples)
     if kruskal_wallis(checked) is None:
         return {}
@@ -148,11 +132,8 @@ def dunn(samples: Mapping[str, ArrayLike]) -> dict[Pair, float]:
 
 
 def quantile_table(samples: Mapping[str, ArrayLike]) -> dict[str, tuple[float, ...]]:
-    """Quantiles at `QUANTILE_LEVELS` as the study of 2012 printed them, at rank p (n + 1).
-
-    That is Hyndman and Fan's type 6, which is wider than the type 7 of `estimates.estimate`, and
-    never outside the sample.
-    """
+    """Quantiles at `QUANTILE_LEVELS` as the study of 2012 printed them, at rank p (n + 1): Hyndman
+    and Fan's type 6, wider than the type 7 of `estimates.estimate`, never outside the sample."""
     return {
         name: tuple(np.quantile(sample, QUANTILE_LEVELS, method="weibull").tolist())
         for name, sample in finites(samples).items()
