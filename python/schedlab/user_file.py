@@ -1,8 +1,7 @@
 """Files that users name: what each is, and never more of one than a bound.
 
-A name may lead to a pipe that nobody writes into, a device that never ends, a file larger than
-memory, or a text nested too deeply for its parser. Whoever reads what a user names does so here, or
-asks here first. What is refused is called what it is, by a SchedlabError.
+A name may lead to a pipe that nobody writes into, a device that never ends, or a file larger than
+memory. Whoever reads what a user names does so here, or asks here first.
 """
 
 import csv

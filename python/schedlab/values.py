@@ -1,7 +1,6 @@
 """Texts of options and files as values: numbers, times, ranges, tunables; and tables of TOML.
 
-`Table` reads strictly: a misspelt key would otherwise change what is done without a word. An error
-names the file, the place, the value and a way out.
+`Table` reads strictly: a misspelt key would otherwise change what is done without a word.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Processes that do one piece of work after another for whoever has many.
 
-A policy is native code: it may end its process, never return, start others, and print. So each
-piece is given to one worker at a time, and whoever waits is told of an answer, a death or a loop
-alike, and of what was printed. A worker is ended with all that it has started.
+A policy is native code: it may end its process, never return, start others, and print. Whoever
+waits is told of an answer, a death or a loop alike, and a worker ends with all that it has started.
 """
 
 import contextlib
@@ -235,7 +234,6 @@ class _Worker:
         return position and Place(*position)
 
     def _listen(self) -> None:
-        """Reads what was printed."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(0 if self.output.closed else PIPES_AT_ONCE):
                 said = os.read(self.output.fileno(), PIPE_BYTES)
@@ -303,7 +301,6 @@ def printed_text(who: str, printed: str) -> str:
 def _serve(
     link: connection.Connection, printing: connection.Connection, board: ctypes.Array, work: Work
 ) -> None:
-    """Life of a worker: does what it is sent until nobody sends any more."""
     # A group of its own, which ends with it; and no terminal, which could stop it.
     os.setsid()
     libc = ctypes.CDLL(None)

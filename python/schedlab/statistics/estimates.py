@@ -126,11 +126,11 @@ def estimate(values: ArrayLike) -> Estimate:
 
 
 def median_estimate(values: ArrayLike) -> Estimate:
-    """As `estimate`, but `low` and `high` bound the median, whatever the distribution is.
+    """As `estimate`, but `low` and `high` bound the median, whatever the distribution is: values of
+    the sample, by the sign test, and None for fewer than six, of which not even all make 95 %.
 
     For measurements on real hardware, which a neighbour or an interrupt makes longer and nothing
-    makes shorter: their mean tells of the neighbour. The bounds are values of the sample, by the
-    sign test, and None for fewer than six values, of which not even all make an interval of 95 %.
+    makes shorter: their mean tells of the neighbour.
 
     Source: W. R. Thompson, "On confidence ranges for the median and other expectation
     distributions for populations of unknown distribution form", Annals of Mathematical
@@ -325,9 +325,8 @@ def compare_to_first(samples: Mapping[str, ArrayLike]) -> dict[str, Contrast]:
 def growth_exponent(x: ArrayLike, y: ArrayLike) -> Growth:
     """The power k with which y grows: the least-squares slope of log y on log x.
 
-    Give one point for each x, such as the mean of its runs. The interval then shows how far the
-    points are from one power law, which repetitions at the same x cannot tell; there is none for
-    fewer than three points. 1 is linear, 2 quadratic. Raises BadValue also if all x are the same.
+    Give one point for each x, such as the mean of its runs: the interval shows how far the points
+    are from one power law. Raises BadValue also if all x are the same.
     """
     log_x, log_y = np.log(_paired(positive, x=x, y=y))
     if does_not_vary(log_x, 1.0):
@@ -358,13 +357,10 @@ def rank_agreement(a: ArrayLike, b: ArrayLike) -> float | None:
 def mean_ecdf(
     histograms: Sequence[Sequence[tuple[int, int]]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The empirical distribution function of values inside runs, as a mean over the runs.
+    """The empirical distribution function of values inside runs, as a mean over the runs that have
+    values: every end of a class, and the share of values up to it.
 
     A histogram is of one run: the largest value and the count of each class, in ascending order.
-    Every run weighs the same, however many values it has; one without values has no say.
-
-    Gives every end of a class that any run has, and the share of values up to it; both are empty
-    without values. Between two ends the share is that of the lower.
     """
     runs = [np.asarray(run, dtype=np.float64) for run in histograms if len(run)]
     if not runs:
@@ -385,10 +381,7 @@ def bounded_ratio(
     p_value: float | None,
 ) -> Ratio:
     """A ratio by a test on logarithms, of `sizes` runs of a and b; `centre` is the ratio itself.
-
-    `interval` gives the bounds of its logarithm by their confidence; half of it is as many standard
-    errors wide as that of Student's distribution with so many `degrees` of freedom.
-    """
+    `interval` gives the bounds of its logarithm by their confidence, with `degrees` of freedom."""
     low, high = interval(CONFIDENCE)
     return Ratio(
         *sizes,

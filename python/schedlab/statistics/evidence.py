@@ -165,12 +165,9 @@ def compare_groups(
 
     Samples are array_like of shape (n_runs,): positive finite times in one unit, one a run, in the
     order in which the runs were made. `threshold` is the smallest relative change worth a word,
-    0.01 is 1 %: at least 1 %, or what two samples of the same thing differ by on this machine,
-    where that is more.
-
-    The module's beginning tells which `method` is picked; another can be asked for. `TUKEY_KRAMER`
-    pools the variance of all samples, on logarithms too. `BLOCKS`, where `blocks` does not tell,
-    takes the runs of one place in each sample to be a block.
+    0.01 is 1 %: at least 1 %, or what two samples of one thing differ by on this machine, where
+    that is more. The module's beginning tells which `method` is picked; another can be asked for.
+    `BLOCKS`, where `blocks` does not tell, takes runs of one place in each sample to be a block.
 
     `blocks` has the block of each run: runs of one block were made next to each other, so that what
     disturbed one disturbed the other too. Pairs that share `RUNS_FOR_INTERVAL_MIN` blocks or more

@@ -1,7 +1,6 @@
 """What a sample of runs must be before anything is computed of it.
 
-Measurements come from files and programs, so a bad value is the world's doing and not a bug: a
-BadValue names the sample, the value and a way out.
+Measurements come from files and programs: a bad value is the world's doing, and a BadValue.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -1,9 +1,5 @@
 """What can be wrong with a store: SQLite's errors in words, rows that are not what was kept, and
-places in which nothing can be written.
-
-A run is sealed when it is kept: a digest over all of its row. A row whose seal does not match, or
-whose JSON is damaged, is an error that names it; the other rows stay as they are.
-"""
+places in which nothing can be written."""
 
 import contextlib
 import json

@@ -1,7 +1,6 @@
 """Keeps every heat of a race in the store of runs, under the key of what was asked.
 
-A heat is committed the moment it ends: a race that is stopped goes on where it was. A heat that is
-raced again takes the place of the old one.
+A heat is committed the moment it ends: a race that is stopped goes on where it was.
 """
 
 from collections.abc import Iterator, Mapping

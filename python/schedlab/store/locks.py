@@ -1,9 +1,8 @@
 """Which runs the processes that share a store are making at this moment.
 
 A lock is the operating system's, on one byte of a file beside the store, at a place that the run's
-key decides. The system releases it when its process ends, however that ends. Locks only save work:
-a run that is made twice is kept once all the same, because the store goes by its key. So where
-there can be no locks, such as beside a store of another user's, every run may start.
+key decides: it ends with its process. Locks only save work, as the store goes by keys. So where
+there can be none, such as beside a store of another user's, every run may start.
 
 The file is empty and stays: who removed it could not know that nobody is about to lock it. Its name
 begins with a dot, because it holds nothing that a user should look at.

@@ -1,8 +1,7 @@
 """Keeps every repetition of a benchmark in the store of runs, the moment it ends.
 
-Three tables: `campaigns` (what is measured, where and under what), `surroundings` (the environment,
-once for each time that a campaign was started or went on), and `repetitions`. A repetition's place
-is unique, so that a campaign that is killed goes on where it was, and nothing is kept twice.
+A repetition's place is unique, so that a campaign that is killed goes on where it was, and nothing
+is kept twice.
 """
 
 import re

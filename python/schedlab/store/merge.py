@@ -1,8 +1,7 @@
 """What several stores hold, in one.
 
-Each table is taken over by what makes its rows unique: merging twice changes nothing. Of two
-simulations of the same thing both must have found the same; a measurement that is there already
-stays as it is. A store is taken over whole or not at all.
+Each table is taken over by what makes its rows unique: merging twice changes nothing. A measurement
+that is there already stays as it is.
 """
 
 import sqlite3

@@ -1,7 +1,6 @@
 """Tables of a store: a column a field of a record, a row a record.
 
-A table's columns are named once, by the fields and their types. What makes the table, writes its
-rows, reads them and takes them over from another store follows from that. A field that is no text,
+All that is done with a table follows from its fields and their types. A field that is no text,
 number or truth is JSON.
 """
 

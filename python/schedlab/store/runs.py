@@ -1,13 +1,9 @@
 """Keeps every finished repetition, with all that is needed to run it again, in one SQLite file.
 
-A repetition is committed the moment it ends, so a sweep that is killed loses at most the runs in
-flight. What decides a result (`RunKey`) is unique: the same run is never kept twice, and a
-simulation that gives another digest than its stored twin is an error (`DigestMismatch`).
-
-Three tables: `runs` (what ran and what came of it), `experiments` (the questions asked), and
-`experiment_runs` (which run fills which place of which experiment, so that experiments share
-runs, and a run of an edited policy takes the place of the old one without deleting it). `heats` and
-`measurements` add tables of their own.
+What decides a result (`RunKey`) is unique: the same run is never kept twice. Three tables: `runs`
+(what ran and what came of it), `experiments` (the questions asked), and `experiment_runs` (which
+run fills which place of which experiment, so that experiments share runs, and a run of an edited
+policy takes the place of the old one without deleting it). `heats` and `measurements` add theirs.
 """
 
 import contextlib
