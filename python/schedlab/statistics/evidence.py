@@ -46,7 +46,7 @@ from schedlab.statistics.independence import (
 )
 from schedlab.statistics.method import Contest, Method, Why, choose, contests_of
 from schedlab.statistics.noise_floor import NoiseFloor, Null, noise_floor
-from schedlab.statistics.samples import Sample, positives
+from schedlab.statistics.samples import Sample, positive
 from schedlab.statistics.variance import Omnibus
 
 SIGNIFICANT = 1 - estimates.CONFIDENCE
@@ -179,7 +179,7 @@ def compare_groups(
     holds what is no time, the threshold is not a positive number, the method cannot be had with
     these samples, or one has not as many blocks as runs.
     """
-    checked = positives(samples)
+    checked = {name: positive(name, values) for name, values in samples.items()}
     if baseline is not None and baseline not in checked:
         raise UnknownName("sample", baseline, checked, "as the baseline")
     if not (np.isfinite(threshold) and threshold > 0):

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from schedlab.errors import BadValue
 from schedlab.statistics.estimates import CHANGE_MAX, CONFIDENCE, RUNS_FOR_INTERVAL_MIN
-from schedlab.statistics.samples import positives
+from schedlab.statistics.samples import positive
 
 # The share of experiments that show a change that is there, by convention.
 POWER = 0.8
@@ -28,7 +28,7 @@ RUNS_MAX = 100_000
 def noise(samples: Mapping[str, ArrayLike]) -> float | None:
     """The standard deviation of the logarithms within samples, pooled over them; None if no sample
     has two runs."""
-    logs = [np.log(sample) for sample in positives(samples).values()]
+    logs = [np.log(positive(name, values)) for name, values in samples.items()]
     degrees = sum(sample.size - 1 for sample in logs)
     squares = sum(float(np.sum((sample - np.mean(sample)) ** 2)) for sample in logs)
     return math.sqrt(squares / degrees) if degrees else None

@@ -43,11 +43,6 @@ def positive(name: str, values: ArrayLike) -> Sample:
     return sample
 
 
-def positives(samples: Mapping[str, ArrayLike]) -> dict[str, Sample]:
-    """`positive` for each of some samples, in order."""
-    return {name: positive(name, values) for name, values in samples.items()}
-
-
 def finites(samples: Mapping[str, ArrayLike]) -> dict[str, Sample]:
     """`finite` for each of some samples, in order."""
     return {name: finite(name, values) for name, values in samples.items()}
