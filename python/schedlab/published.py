@@ -70,16 +70,13 @@ def rows(table: str) -> list[dict[str, str]]:
 
 def errata() -> list[Erratum]:
     """All that is known to be wrong with the published figures, or worth knowing."""
-    return [Erratum(**_fields(Erratum, row)) for row in rows("errata")]
+    names = [field.name for field in fields(Erratum)]
+    return [Erratum(*(row[name] for name in names)) for row in rows("errata")]
 
 
 def originals() -> list[Original]:
     """All that can be reproduced, in the order in which it was published."""
-    return [Original(**_fields(Original, row)) for row in rows("originals")]
-
-
-def _fields(kind: type, row: dict[str, str]) -> dict[str, str]:
-    return {field.name: row[field.name] for field in fields(kind)}
+    return [Original(**row) for row in rows("originals")]
 
 
 def original(name: str) -> Original:
