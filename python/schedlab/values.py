@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from schedlab.errors import BadValue, ExperimentError, UnknownName
+from schedlab.errors import BadValue, ExperimentError, refuse_unknown
 
 VARIED_VALUES_MAX = 1_000
 
@@ -177,9 +177,7 @@ class Table:
     def refuse_others(self, known: Iterable[str] = ()) -> None:
         """Raises UnknownName for the first key that is not `known`, nor was asked for before."""
         self._known.update(known)
-        for key in self.given:
-            if key not in self._known:
-                raise UnknownName("key", key, self._known, f"in {self.place}")
+        refuse_unknown("key", self.given, self._known, f"in {self.place}")
 
     def refuse(self, key: str, value: Any, why: str, hint: str | None = None) -> NoReturn:
         """Raises BadValue for the value of a key."""
