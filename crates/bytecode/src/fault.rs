@@ -24,6 +24,46 @@ pub enum FaultKind {
         /// How many bytes.
         bytes: u64,
     },
+    /// An access by a pointer out of the object that it was derived from.
+    #[error("{}", beyond(*address, *bytes, *write, (*begin, *size), name))]
+    Beyond {
+        /// The first byte.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+        /// Whether they should be written.
+        write: bool,
+        /// The object's first byte.
+        begin: u64,
+        /// The object's size in bytes.
+        size: u64,
+        /// What a reader calls the object.
+        name: String,
+    },
+    /// An access by a number that was derived from no pointer.
+    #[error(
+        "it {} {} at {address:#x}, through a number that is no pointer",
+        verb(*write), counted(*bytes)
+    )]
+    NoPointer {
+        /// The first byte.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+        /// Whether they should be written.
+        write: bool,
+    },
+    /// A read of bytes of its stack to which nothing was written.
+    #[error("it reads {} of its stack, {}", counted(*bytes), unwritten(*bytes, *written))]
+    Unwritten {
+        /// How many bytes.
+        bytes: u64,
+        /// How many of them were written.
+        written: u64,
+    },
+    /// A mistake with what is to be given back.
+    #[error("{0}")]
+    Holding(&'static str),
     /// A function calls others too deep.
     #[error("more than 8 functions are in each other")]
     Depth,
@@ -91,6 +131,40 @@ fn verb(write: bool) -> &'static str {
 
 fn counted(bytes: u64) -> String {
     if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
+}
+
+/// An access, and where it lies beside an object.
+fn beyond(
+    address: u64,
+    bytes: u64,
+    write: bool,
+    (begin, size): (u64, u64),
+    name: &str,
+) -> String {
+    let what = format!("it {} {}", verb(write), counted(bytes));
+    let end = begin.saturating_add(size);
+    let object = format!("{name}, which has {}", counted(size));
+    if address >= end {
+        match address - end {
+            0 => format!("{what} right behind the end of {object}"),
+            distance => format!("{what}, {} behind the end of {object}", counted(distance)),
+        }
+    } else if address < begin {
+        format!("{what}, {} before the beginning of {object}", counted(begin - address))
+    } else {
+        format!("{what}, of which only {} in {object}", lie(end - address))
+    }
+}
+
+fn lie(bytes: u64) -> String {
+    format!("{bytes} {}", if bytes == 1 { "lies" } else { "lie" })
+}
+
+fn unwritten(bytes: u64, written: u64) -> String {
+    match written {
+        0 => "which nobody wrote".to_owned(),
+        _ => format!("of which nobody wrote {}", bytes - written),
+    }
 }
 
 fn where_is(address: u64) -> &'static str {

@@ -34,6 +34,6 @@ pub use notes::{FieldRelocation, Line, Notes, Question};
 pub use object_file::{
     Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
 };
-pub use program::{Elements, FUNCTIONS_BEGIN, Program, Rows, Shortcut, Walks};
-pub use run::{Host, Machine, Run};
+pub use program::{Elements, FUNCTIONS_BEGIN, Holding, Program, Rows, Shortcut, Walks};
+pub use run::{Host, Machine, Run, Touch};
 pub use structures::{Field, Shape, Structure, Structures};

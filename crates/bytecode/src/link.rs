@@ -15,7 +15,7 @@ use crate::instruction::{
 };
 use crate::notes::{FieldRelocation, Question};
 use crate::object_file::{Object, Reference};
-use crate::program::{Elements, FUNCTIONS_BEGIN, LinkedFunction, Program, Rows, Shortcut};
+use crate::program::{Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut};
 use crate::structures::{Answer, Structures, Widths};
 
 /// Instructions that a program may have, as in the kernel (include/linux/bpf.h,
@@ -33,6 +33,8 @@ pub struct World {
     pub functions: BTreeMap<String, usize>,
     /// Calls whose answer lies in the memory.
     pub shortcuts: BTreeMap<usize, Shortcut>,
+    /// What calls do to what a program holds, which strict runs follow.
+    pub holdings: BTreeMap<usize, Holding>,
     /// Fields of 8 bytes, by their offsets in these rows, that programs may write although the
     /// rows lie where they may only read.
     pub written_fields: Vec<(Rows, u32)>,
@@ -77,6 +79,8 @@ impl Program {
                 elements: addresses.elements.clone(),
                 cells: addresses.cells.clone(),
                 written_fields: world.written_fields.clone(),
+                variables: variables(object, addresses),
+                holdings: world.holdings.clone(),
                 ..Program::default()
             },
             numbers: BTreeMap::new(),
@@ -93,6 +97,23 @@ impl Program {
         }
         Ok(link.program)
     }
+}
+
+/// The variables of an object by their addresses. A section without any, such as one of texts, is
+/// one.
+fn variables(object: &Object, addresses: &Addresses) -> BTreeMap<u64, Extent> {
+    let mut found = BTreeMap::new();
+    for (data, &begin) in object.data.iter().zip(&addresses.data) {
+        for (name, variable) in &data.variables {
+            let extent = Extent { bytes: variable.bytes, name: name.clone() };
+            found.insert(begin + variable.offset, extent);
+        }
+        if data.variables.is_empty() {
+            let extent = Extent { bytes: data.bytes.len() as u64, name: data.name.clone() };
+            found.insert(begin, extent);
+        }
+    }
+    found
 }
 
 struct Link<'a> {

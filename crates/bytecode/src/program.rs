@@ -129,6 +129,43 @@ impl Shortcut {
     }
 }
 
+/// What a call does to what a program holds, which a strict run follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// What it gives, unless 0, is to be given back.
+    Gives,
+    /// Its first argument is given back.
+    Takes,
+    /// Its second argument, unless 0, is given back, to stay where the first one leads. What stood
+    /// there is the answer and to be given back, unless 0.
+    Exchanges,
+    /// Begins the iterator at its first argument.
+    Begins,
+    /// Needs an iterator there that was begun.
+    Goes,
+    /// Ends the iterator there.
+    Ends,
+    /// Takes the lock at its first argument.
+    Locks,
+    /// Gives up the lock there.
+    Unlocks,
+}
+
+impl Holding {
+    /// Whether such a call may be made by whoever holds a lock. Source: Linux,
+    /// kernel/bpf/verifier.c, `kfunc_spin_allowed`, which says so of iterators over numbers.
+    pub(crate) fn is_allowed_with_lock(self) -> bool {
+        matches!(self, Holding::Unlocks | Holding::Begins | Holding::Goes | Holding::Ends)
+    }
+}
+
+/// A variable of a program, or a section without names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) bytes: u64,
+    pub(crate) name: String,
+}
+
 /// A linked object.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -149,6 +186,10 @@ pub struct Program {
     pub(crate) written_fields: Vec<(Rows, u32)>,
     /// Beginnings of lines.
     pub(crate) lines: BTreeMap<usize, Line>,
+    /// Variables by their addresses.
+    pub(crate) variables: BTreeMap<u64, Extent>,
+    /// What calls do to what a program holds.
+    pub(crate) holdings: BTreeMap<usize, Holding>,
 }
 
 /// A function of a program.
@@ -191,6 +232,22 @@ impl Program {
         let is_field =
             |&(rows, offset): &(Rows, u32)| rows.has(memory, address.wrapping_sub(offset.into()));
         size == Size::Double && self.written_fields.iter().any(is_field)
+    }
+
+    /// How many bytes the variable has that begins at an address.
+    pub(crate) fn variable_at(&self, address: u64) -> Option<u64> {
+        self.variables.get(&address).map(|variable| variable.bytes)
+    }
+
+    /// Begin and size of the variable that has the byte at an address.
+    pub(crate) fn variable_with(&self, address: u64) -> Option<(u64, u64)> {
+        let (&begin, variable) = self.variables.range(..=address).next_back()?;
+        (address - begin < variable.bytes).then_some((begin, variable.bytes))
+    }
+
+    /// The name of the variable that begins at an address.
+    pub(crate) fn variable_name(&self, address: u64) -> Option<&str> {
+        self.variables.get(&address).map(|variable| &*variable.name)
     }
 
     /// Where in the source an instruction comes from.

@@ -4,18 +4,23 @@
 //! repeat itself: where jumps back lead to, and at calls of its functions.
 
 mod interpreter;
+mod shadow;
+mod strict;
 #[cfg_attr(not(target_arch = "x86_64"), path = "run/no_translation.rs")]
 mod translation;
 
 use std::any::Any;
 use std::mem::MaybeUninit;
 
+use crate::error::Place;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::instruction::Size;
 use crate::memory::{FRAME_BYTES, Memory};
 use crate::program::Program;
 use interpreter::Frame;
+use shadow::Shadow;
 
+pub use shadow::Touch;
 use translation::Translation;
 
 /// How often a function's `may_goto` are passed before they jump. Source: Linux,
@@ -34,6 +39,17 @@ pub trait Host: Sized {
     /// Whether a program may write to what programs may only read.
     fn may_write(&self, _address: u64, _size: Size) -> bool {
         false
+    }
+
+    /// How many bytes the object has that begins at an address, for strict runs. The program's own
+    /// variables and its stack are known.
+    fn object_at(&self, _address: u64) -> Option<u64> {
+        None
+    }
+
+    /// What a reader calls the object that begins at an address.
+    fn object_name(&self, _address: u64) -> String {
+        "an object".to_owned()
     }
 }
 
@@ -74,6 +90,8 @@ pub struct Machine {
     outermost_frame: u64,
     deepest_frame: u64,
     translation: Option<Translation>,
+    /// What a strict run knows beside its values.
+    shadow: Option<Box<Shadow>>,
     /// What ended translated code.
     fault: Option<Box<Fault>>,
     panic: Option<Box<dyn Any + Send>>,
@@ -102,6 +120,7 @@ impl Machine {
             memory,
             instructions_max,
             translation: None,
+            shadow: None,
             fault: None,
             panic: None,
         }
@@ -112,6 +131,14 @@ impl Machine {
     pub fn translate(&mut self) -> bool {
         self.translation = Translation::new(&self.program, self.memory.layout());
         self.translation.is_some()
+    }
+
+    /// Interprets the program from here on, and ends it where a pointer leads out of the object that
+    /// it was derived from, where it reads what nobody wrote to its stack, and where it does not
+    /// give back what it must. Several times slower than the interpreter alone.
+    pub fn watch(&mut self) {
+        self.translation = None;
+        self.shadow = Some(Box::new(Shadow::new(self.memory.frames_begin())));
     }
 
     /// What it runs.
@@ -170,6 +197,11 @@ impl<H: Host> Run<'_, H> {
         &self.machine.memory
     }
 
+    /// Where the call is in the source that is answered now; only strict runs say.
+    pub fn place(&self) -> Place {
+        self.program().place(self.machine.reach.place as usize)
+    }
+
     /// Writes the lower bytes of a number for the program; `None` if it has no such bytes.
     pub fn store(&mut self, address: u64, size: Size, value: u64) -> Option<()> {
         self.machine.memory.store(address, size, value)
@@ -218,6 +250,9 @@ impl<H: Host> Run<'_, H> {
     fn enter(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
         if self.machine.translation.is_some() {
             return translation::call(self, number, arguments);
+        }
+        if self.machine.shadow.is_some() {
+            return strict::call(self, number, arguments);
         }
         let [a, b, c, d, e] = arguments;
         let registers = [0, a, b, c, d, e, 0, 0, 0, 0, self.machine.reach.frame_end];

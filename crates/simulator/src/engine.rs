@@ -11,7 +11,7 @@ use crate::failure::FailureKind;
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::{Context, Kernel, Masks, idle_task};
 use crate::kernel_calls::CALLS;
-use crate::linked::{Adopted, Refusal};
+use crate::linked::{Adopted, Mode, Refusal};
 use crate::metrics::{Metrics, RunResult, Status};
 use crate::neighbours::Neighbours;
 use crate::observation::Event;
@@ -50,7 +50,7 @@ impl<'a> Kernel<'a> {
     ) -> Result<Box<Self>, Refusal> {
         let (nr_cpus, hz) = (machine.cpus.len(), machine.hz_for(name));
         let mut visible = Visible::new(policy.is_native(), hz, nr_cpus as u32);
-        let adopted = Adopted::new(policy, &mut visible, world(), nr_cpus, options.interpreted)?;
+        let adopted = Adopted::new(policy, &mut visible, world(), nr_cpus, Mode::of(options))?;
         let Adopted { code, ops, maps } = adopted;
         let mut kernel = Box::new(Kernel {
             host: empty_host(nr_cpus, hz),
@@ -104,7 +104,7 @@ impl<'a> Kernel<'a> {
             failure: None,
             alive: 0,
             nr_runnable: 0,
-            given: Given::new(&mut visible, options.interpreted),
+            given: Given::new(&mut visible, Mode::of(options)),
             visible,
         });
         kernel.show_masks_and_task();

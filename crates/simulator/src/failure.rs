@@ -27,6 +27,13 @@ pub enum FailureKind {
     Limit,
 }
 
+impl FailureKind {
+    /// Whether a call of the policy's is what was wrong, where a call noticed it.
+    pub(crate) fn is_of_calls(self) -> bool {
+        matches!(self, FailureKind::BadQueue | FailureKind::BadCpu | FailureKind::BadCall)
+    }
+}
+
 /// A failure as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {

@@ -19,6 +19,7 @@ impl Kernel<'_> {
     /// policy.
     fn open(&mut self, operation: Operation, task: Option<TaskId>) {
         self.charge(Spent::Scheduler, self.costs.hook_ns);
+        self.given.operation = operation;
         if !self.walked.is_empty() {
             for index in std::mem::take(&mut self.walked) {
                 self.queues.get_mut(index).walks -= 1;

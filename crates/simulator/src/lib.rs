@@ -43,6 +43,7 @@ mod queueing;
 mod requests;
 mod restart;
 mod scheduling;
+mod shown;
 mod task;
 mod timer;
 mod times;
@@ -90,6 +91,11 @@ pub struct Options {
     /// Take an object's instructions one by one, as where none of this machine are known for them:
     /// the same, some fifty times slower.
     pub interpreted: bool,
+    /// Interpret an object, and end the run where a kernel's verifier could have said that something
+    /// is wrong: a pointer that leads out of the object that it was derived from, a byte of the
+    /// stack that nobody wrote, a call where the kernel forbids it, what is not given back. Whoever
+    /// does nothing of that runs the same, some hundred times slower than without.
+    pub strict: bool,
     /// Where to say how far the run is and what the policy prints, for whoever watches it.
     pub progress: Option<Arc<Progress>>,
 }

@@ -1,5 +1,6 @@
 //! A copy of a policy that a machine has taken, in this machine's own code or as an object.
 
+use crate::Options;
 use crate::operations::Operations;
 use crate::policy_maps::{PolicyMaps, UnknownMap, tokens};
 use crate::visible::{Placed, Visible};
@@ -11,6 +12,33 @@ pub const ARGUMENTS_MAX: usize = 3;
 /// Instructions after which an operation is taken to be one that does not return.
 const INSTRUCTIONS_MAX: u64 = 1 << 30;
 
+/// Most instructions where each is looked at: more than an operation has time for.
+const STRICT_INSTRUCTIONS_MAX: u64 = 1 << 26;
+/// How the sections are called whose programs may sleep.
+const SLEEPABLE: &str = "struct_ops.s";
+
+/// How an object is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As instructions of this machine.
+    Translated,
+    /// One instruction after the other.
+    Interpreted,
+    /// So that it is told what a kernel's verifier could have found.
+    Strict,
+}
+
+impl Mode {
+    /// The one that is asked for.
+    pub fn of(options: &Options) -> Mode {
+        match (options.strict, options.interpreted) {
+            (true, _) => Mode::Strict,
+            (false, true) => Mode::Interpreted,
+            (false, false) => Mode::Translated,
+        }
+    }
+}
+
 /// An object that can be run.
 pub struct Linked {
     /// Its operations and all that they call, in the memory that the policy sees.
@@ -19,6 +47,8 @@ pub struct Linked {
     pub arguments: Placed<[u64; ARGUMENTS_MAX]>,
     /// The key that a timer's callback is given.
     pub key: Placed<u32>,
+    /// Operations that may sleep, by their numbers.
+    pub sleepable: Vec<u64>,
 }
 
 impl Linked {
@@ -32,7 +62,7 @@ impl Linked {
         visible: &mut Visible,
         known: &PolicyMaps,
         world: &World,
-        interpreted: bool,
+        mode: Mode,
     ) -> Result<(Linked, Operations), String> {
         let arguments = visible.place([0; ARGUMENTS_MAX]);
         let key = visible.place(0);
@@ -51,11 +81,20 @@ impl Linked {
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);
         let operations = Operations::of_object(copy, number)
             .map_err(|name| format!("the simulator does not know the operation {name}"))?;
-        let mut machine = Machine::new(program, visible.lend(), INSTRUCTIONS_MAX);
-        if !interpreted {
-            machine.translate();
+        let may_sleep = |&&function: &&usize| {
+            let code = copy.object.functions[function].code;
+            copy.object.code[code].name.starts_with(SLEEPABLE)
+        };
+        let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
+        let instructions_max =
+            if mode == Mode::Strict { STRICT_INSTRUCTIONS_MAX } else { INSTRUCTIONS_MAX };
+        let mut machine = Machine::new(program, visible.lend(), instructions_max);
+        match mode {
+            Mode::Translated => drop(machine.translate()),
+            Mode::Interpreted => {}
+            Mode::Strict => machine.watch(),
         }
-        Ok((Linked { machine, arguments, key }, operations))
+        Ok((Linked { machine, arguments, key, sleepable }, operations))
     }
 }
 
@@ -103,7 +142,7 @@ impl Adopted {
         visible: &mut Visible,
         world: &World,
         nr_cpus: usize,
-        interpreted: bool,
+        mode: Mode,
     ) -> Result<Self, Refusal> {
         match loaded {
             Loaded::Native(native) => {
@@ -114,7 +153,7 @@ impl Adopted {
             Loaded::Object(copy) => {
                 let declared: Vec<_> = copy.object.maps.iter().map(declaration).collect();
                 let maps = PolicyMaps::new(visible, &declared, nr_cpus).map_err(Refusal::Map)?;
-                let linked = Linked::new(&copy, visible, &maps, world, interpreted);
+                let linked = Linked::new(&copy, visible, &maps, world, mode);
                 let (linked, ops) = linked.map_err(Refusal::Object)?;
                 let code = Code::Object(Some(Box::new(linked)));
                 Ok(Adopted { code, ops, maps })

@@ -5,18 +5,20 @@
 
 mod masks;
 mod messages;
+mod rules;
 mod values;
 mod walks;
 
 use crate::kernel::Kernel;
 use crate::kernel_calls::{cpus, queues};
-use bytecode::{FaultKind, Run, Stop};
+use bytecode::{FaultKind, Run, Stop, Touch};
 use policy::abi::{CpuMask, Host, Task};
+pub use rules::HOLDINGS;
 
 /// A program of a policy that runs.
-type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
+pub type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
 /// What answers a call.
-type Call = fn(&mut Calling<'_, '_>, [u64; 5]) -> Result<u64, Stop>;
+pub type Call = fn(&mut Calling<'_, '_>, [u64; 5]) -> Result<u64, Stop>;
 
 /// Helpers by their numbers. Source: Linux, include/uapi/linux/bpf.h, `___BPF_FUNC_MAPPER`.
 pub const HELPERS: &[(i32, &str)] = &[
@@ -249,48 +251,53 @@ fn refused(why: String) -> Stop {
 }
 
 /// The task at an address; null for NULL, which the calls themselves refuse.
-fn task(run: &Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop> {
+fn task(run: &mut Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop> {
     if address == 0 {
         return Ok(std::ptr::null_mut());
     }
-    let found = run.host.task_at(address);
-    found.ok_or_else(|| refused(format!("{address:#x} is given for a task and is none")))
+    some_task(run, address)
 }
 
-fn some_task(run: &Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop> {
+fn some_task(run: &mut Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop> {
     let found = run.host.task_at(address);
-    found.ok_or_else(|| refused(format!("{address:#x} is given for a task and is none")))
+    let none = || refused(format!("{address:#x} is given for a task and is none"));
+    let found = found.ok_or_else(none)?;
+    run.check(address, 0, size_of::<Task>() as u64, Touch::Read)?;
+    Ok(found)
 }
 
 /// Bytes that a call reads.
-fn readable<T>(run: &Calling<'_, '_>, address: u64) -> Result<*const T, Stop> {
-    let at = at(run, address, size_of::<T>(), align_of::<T>(), false)?;
+fn readable<T>(run: &mut Calling<'_, '_>, address: u64) -> Result<*const T, Stop> {
+    let at = at(run, address, size_of::<T>(), align_of::<T>(), Touch::Read)?;
     Ok(at.cast_const().cast())
 }
 
 /// Bytes that a call writes.
-fn writable<T>(run: &Calling<'_, '_>, address: u64) -> Result<*mut T, Stop> {
-    Ok(at(run, address, size_of::<T>(), align_of::<T>(), true)?.cast())
+fn writable<T>(run: &mut Calling<'_, '_>, address: u64) -> Result<*mut T, Stop> {
+    Ok(at(run, address, size_of::<T>(), align_of::<T>(), Touch::Write)?.cast())
 }
 
 fn at(
-    run: &Calling<'_, '_>,
+    run: &mut Calling<'_, '_>,
     address: u64,
     bytes: usize,
     alignment: usize,
-    write: bool,
+    touch: Touch,
 ) -> Result<*mut u8, Stop> {
-    let found = run.host.visible.find(address, bytes, write);
+    let found = run.host.visible.find(address, bytes, touch == Touch::Write);
     let found = found.filter(|_| address.is_multiple_of(alignment as u64));
-    found.ok_or_else(|| FaultKind::Memory { address, bytes: bytes as u64, write }.into())
+    let refused = FaultKind::Memory { address, bytes: bytes as u64, write: touch == Touch::Write };
+    let found = found.ok_or(refused)?;
+    run.check(address, 0, bytes as u64, touch)?;
+    Ok(found)
 }
 
-fn mask(run: &Calling<'_, '_>, address: u64) -> Result<*const CpuMask, Stop> {
+fn mask(run: &mut Calling<'_, '_>, address: u64) -> Result<*const CpuMask, Stop> {
     readable(run, address)
 }
 
 /// Words that a call takes in a structure.
-fn words<const COUNT: usize>(run: &Calling<'_, '_>, address: u64) -> Result<[u64; COUNT], Stop> {
+fn words<const COUNT: usize>(run: &mut Calling<'_, '_>, address: u64) -> Result<[u64; COUNT], Stop> {
     // SAFETY: so many words are there.
     Ok(unsafe { readable::<[u64; COUNT]>(run, address)?.read_unaligned() })
 }

@@ -3,11 +3,13 @@
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
 use crate::linked::ARGUMENTS_MAX;
-use crate::object_calls::CALLS;
+use crate::object_calls::{CALLS, Call};
 use crate::operations::Function;
+use crate::place::TaskId;
+use crate::shown::TASK_MASK;
 use crate::visible::Placed;
 use crate::world::written_fields;
-use bytecode::{Host, Run, Size, Stop};
+use bytecode::{FaultKind, Host, Run, Size, Stop};
 use policy::abi;
 
 /// What is no policy's fault.
@@ -19,6 +21,7 @@ impl Kernel<'_> {
         let linked = self.code.linked().as_mut().expect(ONE_AT_A_TIME);
         *linked.arguments = arguments;
         let at = self.visible.address(linked.arguments.address());
+        self.given.may_sleep = linked.sleepable.contains(&function.0);
         self.run_function(function.0 as usize, [at, 0, 0, 0, 0])
     }
 
@@ -27,6 +30,7 @@ impl Kernel<'_> {
         let linked = self.code.linked().as_mut().expect(ONE_AT_A_TIME);
         *linked.key = key;
         let at = self.visible.address(linked.key.address());
+        self.given.may_sleep = false;
         match linked.machine.program().function_at(callback) {
             Some(number) => drop(self.run_function(number, [map, at, value, 0, 0])),
             None => self.fail(FailureKind::BadCall, "a timer's callback is no function".to_owned()),
@@ -53,9 +57,70 @@ impl Kernel<'_> {
     }
 }
 
+/// Makes a call that the kernel may forbid, and names the line where it ends the run.
+fn strictly(
+    run: &mut Run<'_, Kernel<'_>>,
+    name: &str,
+    answer: Call,
+    arguments: [u64; 5],
+) -> Result<u64, Stop> {
+    if let Some(why) = run.host.forbidden(name) {
+        return Err(FaultKind::Refused(why).into());
+    }
+    let had_failed = run.host.failure.is_some();
+    let answer = answer(run, arguments)?;
+    let place = run.place();
+    match &mut run.host.failure {
+        Some(failure) if !had_failed && failure.kind.is_of_calls() => {
+            failure.message = format!("{place}: {}", failure.message);
+        }
+        _ => {}
+    }
+    Ok(answer)
+}
+
+impl Kernel<'_> {
+    /// The task to which an address belongs, and how many bytes of it begin there: all, or its
+    /// mask.
+    fn of_task(&self, address: u64) -> Option<(TaskId, u64)> {
+        let mask = address.wrapping_sub(TASK_MASK.offset as u64);
+        let whole = self.visible.task_number(address).map(|task| (task, size_of::<abi::Task>()));
+        let found = whole.or_else(|| Some((self.visible.task_number(mask)?, TASK_MASK.bytes)));
+        found.map(|(task, bytes)| (task as TaskId, bytes as u64))
+    }
+}
+
 impl Host for Kernel<'_> {
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
-        CALLS[number].1(run, arguments)
+        let (name, answer) = CALLS[number];
+        if run.host.is_strict() { strictly(run, name, answer, arguments) } else { answer(run, arguments) }
+    }
+
+    fn object_at(&self, address: u64) -> Option<u64> {
+        if !self.visible.has(address) {
+            return None;
+        }
+        if let Some((_, part)) = self.of_task(address) {
+            return Some(part);
+        }
+        if let Some(part) = self.visible.part_at(address) {
+            return Some(part.bytes as u64);
+        }
+        let value = self.maps.value_at(self.visible.place_of(address))?;
+        Some(value.1.into())
+    }
+
+    fn object_name(&self, address: u64) -> String {
+        if let Some((task, _)) = self.of_task(address) {
+            return format!("task {}", self.tasks.label(task));
+        }
+        if let Some(part) = self.visible.part_at(address) {
+            return part.name.to_owned();
+        }
+        match self.maps.value_at(self.visible.place_of(address)) {
+            Some((map, _)) => format!("a value of map {map}"),
+            None => "an object".to_owned(),
+        }
     }
 
     /// The fields of an idle task, which is in no row.

@@ -96,7 +96,10 @@ const LINE_BYTES: usize = 64;
 
 #[derive(Debug)]
 struct PolicyMap {
+    name: String,
     view: Box<abi::Map>,
+    /// Where values lie one behind the other, and how many.
+    chunks: BTreeMap<usize, usize>,
     /// The variable that describes the map: the address a timer's callback gets.
     variable: *mut c_void,
     /// Task-storage values that no task uses.
@@ -226,6 +229,12 @@ impl PolicyMaps {
         };
         let map = self.maps.get(number).filter(|_| token.is_multiple_of(TOKEN_STEP))?;
         Some((&raw const *map.view).cast_mut())
+    }
+
+    /// The name of the map that has a value there, and the size of its values.
+    pub fn value_at(&self, place: usize) -> Option<(&str, u32)> {
+        let map = self.maps.iter().find(|map| map.has_value_at(place))?;
+        Some((&map.name, map.view.value_size))
     }
 
     fn position(&self, map: *const abi::Map) -> Option<usize> {
@@ -471,6 +480,7 @@ impl PolicyMap {
         let values = values.ok_or_else(|| {
             refused(format!("no room for {entries} values of {stride} bytes, {copies} times"))
         })?;
+        let chunks = (copies > 0).then(|| (values.addr(), entries * copies));
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
         let values = if copies == 0 { std::ptr::null_mut() } else { values };
         let view = abi::Map {
@@ -484,7 +494,9 @@ impl PolicyMap {
             values,
         };
         Ok(PolicyMap {
+            name: declaration.name.clone(),
             view: Box::new(view),
+            chunks: chunks.into_iter().collect(),
             variable: declaration.variable.cast(),
             free: Vec::new(),
             entries: BTreeMap::new(),
@@ -498,6 +510,7 @@ impl PolicyMap {
         if self.free.is_empty()
             && let Some(start) = visible.take(stride * STORAGE_CHUNK, LINE_BYTES)
         {
+            self.chunks.insert(start.addr(), STORAGE_CHUNK);
             self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * stride)));
         }
         let Some(value) = self.free.pop() else { return std::ptr::null_mut() };
@@ -533,10 +546,18 @@ impl PolicyMap {
         let Some(value) = oldest.or_else(|| visible.take(room, 8)) else {
             return std::ptr::null_mut();
         };
+        self.chunks.insert(value.addr(), 1);
         // SAFETY: a value of this map that no key has.
         unsafe { value.write_bytes(0, bytes) };
         self.entries.insert(key.to_vec(), value);
         value
+    }
+
+    /// Whether a value begins there.
+    fn has_value_at(&self, place: usize) -> bool {
+        let Some((&begin, &count)) = self.chunks.range(..=place).next_back() else { return false };
+        let (distance, stride) = (place - begin, self.view.value_stride as usize);
+        distance.is_multiple_of(stride) && distance / stride < count
     }
 
     fn array_value(&mut self, key: u32, cpu: usize) -> *mut u8 {

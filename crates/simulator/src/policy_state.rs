@@ -1,5 +1,7 @@
 //! What a policy was given and holds: arguments, sets of CPUs.
 
+use crate::linked::Mode;
+use crate::progress::Operation;
 use crate::visible::{Placed, Visible};
 use policy::abi::{CpuMask, ExitTaskArgs, InitTaskArgs};
 use std::collections::BTreeMap;
@@ -13,20 +15,26 @@ pub struct Given {
     pub exit_task: Placed<ExitTaskArgs>,
     /// What stands for a run queue: its task.
     pub rq: Placed<u64>,
-    /// Whether an object is interpreted.
-    pub interpreted: bool,
+    /// How an object is run.
+    pub mode: Mode,
+    /// What of it runs, or ran last.
+    pub operation: Operation,
+    /// Whether that may sleep.
+    pub may_sleep: bool,
     /// Sets of CPUs of an object's.
     pub masks: OwnMasks,
 }
 
 impl Given {
     /// Nothing yet.
-    pub fn new(visible: &mut Visible, interpreted: bool) -> Given {
+    pub fn new(visible: &mut Visible, mode: Mode) -> Given {
         Given {
             init_task: visible.place(InitTaskArgs { fork: false, cgroup: std::ptr::null_mut() }),
             exit_task: visible.place(ExitTaskArgs { cancelled: false }),
             rq: visible.place(0),
-            interpreted,
+            mode,
+            operation: Operation::None,
+            may_sleep: false,
             masks: OwnMasks::default(),
         }
     }

@@ -113,8 +113,8 @@ impl Kernel<'_> {
         {
             self.visible.give_back(linked.machine.into_memory());
         }
-        let (nr_cpus, interpreted) = (self.cpus.len(), self.given.interpreted);
-        let adopted = Adopted::new(loaded, &mut self.visible, world(), nr_cpus, interpreted);
+        let (nr_cpus, mode) = (self.cpus.len(), self.given.mode);
+        let adopted = Adopted::new(loaded, &mut self.visible, world(), nr_cpus, mode);
         let Ok(Adopted { code, ops, maps }) = adopted else {
             // Nothing of it is called any more.
             self.ops = Operations::default();

@@ -1,7 +1,9 @@
 //! What the policy sees: structures and values in one memory, at places that never change.
 
+use crate::shown::{Part, Shown};
 use bytecode::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory, Rows};
 use policy::abi;
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -62,6 +64,8 @@ pub struct Visible {
     first: *mut u8,
     /// What of it is not taken, the part that is only read first.
     free: [Range<u64>; 2],
+    /// What the policy may have addresses of, except tasks and values of maps.
+    parts: BTreeMap<u64, Part>,
     /// What lies at its begin.
     pub facts: Placed<Facts>,
     /// Walks over dispatch queues that are open, or may be opened.
@@ -185,7 +189,8 @@ impl Visible {
         let at = first.wrapping_add((WALKS - MEMORY_BEGIN) as usize).cast();
         let walks = Placed(NonNull::new(at).expect("memory is not at 0"));
         let walks = Walks { places: walks, open: 0 };
-        let mut visible = Visible { memory: Some(memory), first, free, facts, walks, shift };
+        let parts = BTreeMap::new();
+        let mut visible = Visible { memory: Some(memory), first, free, parts, facts, walks, shift };
         let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
         visible.bump(0, LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1);
         let none = visible.place([NO_WALK; WALKS_MAX]);
@@ -242,9 +247,11 @@ impl Visible {
     /// # Panics
     ///
     /// If there is no room; all that is placed so is limited in number.
-    pub fn place<T: Copy>(&mut self, value: T) -> Placed<T> {
+    pub fn place<T: Shown>(&mut self, value: T) -> Placed<T> {
         let place = self.bump(0, size_of::<T>(), align_of::<T>());
         let place = place.expect("room for what is limited").cast::<T>();
+        let begin = self.address(place);
+        self.parts.extend(T::PARTS.iter().map(|part| (begin + part.offset as u64, *part)));
         // SAFETY: the room was just taken, is large enough and aligned, since the memory begins
         // with a page and its first address too.
         unsafe { place.write(value) };
@@ -288,6 +295,23 @@ impl Visible {
         let place = self.bump(usize::from(!read_only), bytes.len(), LINE_BYTES)?;
         // SAFETY: the room was just taken and is large enough.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        Some(self.address(place))
+        let begin = self.address(place);
+        self.parts.insert(begin, Part { offset: 0, bytes: bytes.len(), name: "a text" });
+        Some(begin)
+    }
+
+    /// Whether an address is one of the memory.
+    pub fn has(&self, address: u64) -> bool {
+        self.find(address, 1, false).is_some()
+    }
+
+    /// What begins at an address, of all but tasks and values of maps.
+    pub fn part_at(&self, address: u64) -> Option<&Part> {
+        self.parts.get(&address)
+    }
+
+    /// Where what a policy has by this address lies in this process.
+    pub fn place_of(&self, address: u64) -> usize {
+        self.first.addr().wrapping_add(address.wrapping_sub(MEMORY_BEGIN) as usize)
     }
 }

@@ -1,6 +1,6 @@
 //! What a policy's object finds here: structures by name, calls, variables.
 
-use crate::object_calls::{CALLS, HELPERS};
+use crate::object_calls::{CALLS, HELPERS, HOLDINGS};
 use crate::policy_maps::STORAGES_BEGIN;
 use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
 use bytecode::{Field, Shape, Shortcut, Size, Structures, Walks, World};
@@ -32,6 +32,7 @@ pub fn world() -> &'static World {
             functions: functions.collect(),
             helpers: HELPERS.iter().map(helper).collect(),
             shortcuts: shortcuts().into_iter().filter_map(|(n, s)| Some((number(n)?, s))).collect(),
+            holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
             written_fields: written_fields().map(|offset| (TASKS, offset as u32)).to_vec(),
             variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
         }

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const INTERPRETED: u64 = 2;
 /// Random scenarios for each policy and each of its sets; `OBJECTS_SCENARIOS` says another number.
 const SCENARIOS: u64 = 12;
+/// Of those that run strictly; `STRICT_SCENARIOS` says another number.
+const STRICT_SCENARIOS: u64 = 4;
 
 #[test]
 fn every_policy_and_set_does_the_same_as_an_object_in_random_scenarios() {
@@ -49,6 +51,27 @@ fn every_policy_and_set_does_the_same_as_an_object_in_random_scenarios() {
                 });
             }
         });
+    }
+}
+
+#[test]
+fn every_policy_and_set_does_the_same_strictly_in_random_scenarios() {
+    let given = std::env::var("STRICT_SCENARIOS").ok().and_then(|text| text.parse().ok());
+    let scenarios: u64 = given.unwrap_or(STRICT_SCENARIOS);
+    for name in POLICIES {
+        let policy = compile_object(&format!("policies/{name}.bpf.c"));
+        let sets = policy.sets.iter().map(|set| set.values.clone());
+        let tunables: Vec<_> = std::iter::once(Default::default()).chain(sets).collect();
+        for seed in 0..scenarios {
+            let (machine, workload) = random_scenario(seed);
+            let tunables = tunables[seed as usize % tunables.len()].clone();
+            let plain = Options { seed, tunables, ..Options::default() };
+            let strict = Options { strict: true, ..plain.clone() };
+            let run = |options| simulate(&policy, &machine, &workload, options).expect("it runs");
+            let (plain, strict) = (run(&plain), run(&strict));
+            assert_eq!(plain.error, strict.error, "{name}, seed {seed}");
+            assert_eq!(plain.digest, strict.digest, "{name}, seed {seed}");
+        }
     }
 }
 

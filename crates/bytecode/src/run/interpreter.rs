@@ -22,16 +22,12 @@ impl<H: Host> Frame<'_, '_, H> {
     pub(super) fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
         let mut at = first;
         loop {
-            if self.run.machine.program.loop_heads[at] {
-                self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
-            }
-            self.run.machine.reach.left -= 1;
+            self.check_loop(at)?;
             let of = self.run.machine.program.instructions[at];
             match self.step(at, of).map_err(|stop| stop.at(at))? {
                 Next::Slot(next) => at = next,
                 Next::Function(number) => {
-                    self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
-                    let arguments = self.arguments(at);
+                    let arguments = self.arguments_of_function(at)?;
                     self.registers[0] = self.run.function(number, arguments)?;
                     at += 1;
                 }
@@ -40,20 +36,35 @@ impl<H: Host> Frame<'_, '_, H> {
         }
     }
 
+    /// Counts an instruction, and asks whether there were too many where a jump back leads to.
+    pub(super) fn check_loop(&mut self, at: usize) -> Result<(), Box<Fault>> {
+        if self.run.machine.program.loop_heads[at] {
+            self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
+        }
+        self.run.machine.reach.left -= 1;
+        Ok(())
+    }
+
+    /// What a function is given, if there were not too many instructions before it.
+    pub(super) fn arguments_of_function(&mut self, call: usize) -> Result<[u64; 5], Box<Fault>> {
+        self.check_instructions().map_err(|kind| Stop::from(kind).at(call))?;
+        Ok(self.arguments(call))
+    }
+
     fn check_instructions(&self) -> Result<(), FaultKind> {
         let max = self.run.machine.instructions_max;
         if self.run.machine.reach.left < 0 { Err(FaultKind::Endless(max)) } else { Ok(()) }
     }
 
     /// What a call is given: 0 where nothing was written to.
-    fn arguments(&mut self, call: usize) -> [u64; 5] {
+    pub(super) fn arguments(&mut self, call: usize) -> [u64; 5] {
         for register in self.run.machine.program.unwritten_at(call) {
             self.registers[register] = 0;
         }
         std::array::from_fn(|n| self.registers[n + 1])
     }
 
-    fn get(&self, register: Register) -> u64 {
+    pub(super) fn get(&self, register: Register) -> u64 {
         self.registers[register.number()]
     }
 
@@ -68,7 +79,8 @@ impl<H: Host> Frame<'_, '_, H> {
         }
     }
 
-    fn step(&mut self, at: usize, of: Instruction) -> Result<Next, Stop> {
+    /// Takes one instruction, and says where to go on.
+    pub(super) fn step(&mut self, at: usize, of: Instruction) -> Result<Next, Stop> {
         match of {
             Instruction::Arithmetic { operation, width, to, by } => {
                 let (a, b) = (self.get(to), self.operand(by));
@@ -169,7 +181,8 @@ impl<H: Host> Frame<'_, '_, H> {
     }
 }
 
-enum Next {
+/// Where a function goes on.
+pub(super) enum Next {
     Slot(usize),
     Function(usize),
     Exit,

@@ -8,7 +8,7 @@ use policy::abi::CpuMask;
 const MASKS_MAX: usize = 1 << 16;
 
 /// A copy of a set, as far as the machine has CPUs.
-fn read(run: &Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
+fn read(run: &mut Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
     // SAFETY: a mask, which is copied.
     Ok(unsafe { *mask(run, address)? })
 }

@@ -2,7 +2,7 @@
 
 use super::{Calling, at};
 use crate::failure::FailureKind;
-use bytecode::Stop;
+use bytecode::{Stop, Touch};
 
 /// Most bytes of a message. Source: Linux, kernel/sched/ext.c (`SCX_EXIT_MSG_LEN`).
 const MESSAGE_MAX: usize = 1024;
@@ -28,11 +28,13 @@ pub(super) fn print(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, S
 }
 
 /// The bytes up to a zero, at most so many.
-fn text(run: &Calling<'_, '_>, address: u64) -> Result<Vec<u8>, Stop> {
+fn text(run: &mut Calling<'_, '_>, address: u64) -> Result<Vec<u8>, Stop> {
     let mut text = Vec::new();
     while text.len() < MESSAGE_MAX {
+        let next = text.len() as u64;
+        run.check(address, next, 1, Touch::Read)?;
         // SAFETY: a byte that is there.
-        match unsafe { *at(run, address.wrapping_add(text.len() as u64), 1, 1, false)? } {
+        match unsafe { *at(run, address.wrapping_add(next), 1, 1, Touch::Read)? } {
             0 => break,
             byte => text.push(byte),
         }
@@ -41,7 +43,7 @@ fn text(run: &Calling<'_, '_>, address: u64) -> Result<Vec<u8>, Stop> {
 }
 
 /// The text that a format makes of words.
-fn message(run: &Calling<'_, '_>, format: u64, words: u64, bytes: u64) -> Result<String, Stop> {
+fn message(run: &mut Calling<'_, '_>, format: u64, words: u64, bytes: u64) -> Result<String, Stop> {
     let format = text(run, format)?;
     let mut address = words;
     let end = words.saturating_add(u64::from(bytes as u32));
@@ -62,8 +64,9 @@ fn message(run: &Calling<'_, '_>, format: u64, words: u64, bytes: u64) -> Result
         if address >= end {
             break;
         }
+        run.check(words, address - words, 8, Touch::ReadAll)?;
         // SAFETY: a word that is there.
-        let word = unsafe { at(run, address, 8, 1, false)?.cast::<u64>().read_unaligned() };
+        let word = unsafe { at(run, address, 8, 1, Touch::Read)?.cast::<u64>().read_unaligned() };
         address += 8;
         let is_text = specification.conversion == b's';
         let shown = if is_text { text(run, word)? } else { specification.number(word).into() };

@@ -3,7 +3,7 @@
 use super::{Calling, at, kernel, refused, shown, some_task, task, writable};
 use crate::kernel_calls::memory;
 use crate::policy_maps::{errno, kind};
-use bytecode::Stop;
+use bytecode::{Stop, Touch};
 use policy::abi::{Map, SpinLock, Timer};
 
 /// `BPF_LOCAL_STORAGE_GET_F_CREATE`
@@ -41,7 +41,7 @@ pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     let value = unsafe { memory::task_storage_create(kernel(run), map, p) };
     if !value.is_null() && initial != 0 {
         let bytes = view(map).value_size as usize;
-        let from = at(run, initial, bytes, 1, false)?;
+        let from = at(run, initial, bytes, 1, Touch::Read)?;
         // SAFETY: both are as long; a value may be given for itself.
         unsafe { value.copy_from(from, bytes) };
     }
@@ -56,11 +56,16 @@ pub(super) fn storage_delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Resu
 }
 
 /// The key of a map at an address.
-fn key(run: &Calling<'_, '_>, map: *mut Map, address: u64) -> Result<*mut u8, Stop> {
-    at(run, address, view(map).key_size as usize, 1, false)
+fn key(run: &mut Calling<'_, '_>, map: *mut Map, address: u64) -> Result<*mut u8, Stop> {
+    at(run, address, view(map).key_size as usize, 1, Touch::ReadAll)
 }
 
-fn value_of_cpu(run: &Calling<'_, '_>, map: *mut Map, address: u64, cpu: u64) -> Result<u64, Stop> {
+fn value_of_cpu(
+    run: &mut Calling<'_, '_>,
+    map: *mut Map,
+    address: u64,
+    cpu: u64,
+) -> Result<u64, Stop> {
     let key = key(run, map, address)?;
     let map = view(map);
     if map.key_size != 4 {
@@ -96,7 +101,7 @@ pub(super) fn update(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     let [token, key_at, value, flags, _] = given;
     let map = map(run, token)?;
     let key = key(run, map, key_at)?;
-    let value = at(run, value, view(map).value_size as usize, 1, false)?;
+    let value = at(run, value, view(map).value_size as usize, 1, Touch::Read)?;
     count(run, view(map).value_size as usize);
     // SAFETY: as in `kernel`; a key and a value of the map's.
     Ok(unsafe { memory::map_update(kernel(run), map, key, value, flags) } as u64)
@@ -111,6 +116,7 @@ pub(super) fn delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
 
 pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let slot = writable::<u64>(run, given[0])?;
+    run.keep_pointer(given[0]);
     // SAFETY: a word of the policy's own.
     Ok(unsafe { std::mem::replace(&mut *slot, given[1]) })
 }
@@ -123,7 +129,7 @@ fn count(run: &mut Calling<'_, '_>, bytes: usize) {
 /// `bpf_probe_read_kernel`: zeros for what cannot be read.
 pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let bytes = given[1] as u32 as usize;
-    let to = at(run, given[0], bytes, 1, true)?;
+    let to = at(run, given[0], bytes, 1, Touch::Write)?;
     count(run, bytes);
     let Some(from) = run.host.visible.find(given[2], bytes, false) else {
         // SAFETY: so many bytes of the policy's own.
@@ -138,7 +144,7 @@ pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
 /// `bpf_probe_read_kernel_str`: bytes copied, the closing zero included.
 pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let bytes = given[1] as u32 as usize;
-    let to = at(run, given[0], bytes, 1, true)?;
+    let to = at(run, given[0], bytes, 1, Touch::Write)?;
     count(run, 8 * bytes);
     for copied in 0..bytes {
         let from = given[2].checked_add(copied as u64);

@@ -1,0 +1,348 @@
+//! A run in which every pointer may lead only into the object that it was derived from.
+//!
+//! The interpreter takes each instruction, and this module looks at it before and behind: what a
+//! pointer was derived from travels beside the value, through registers, the stack and arguments.
+//! What is right here is what a kernel's verifier can see to be right, as far as values that do
+//! occur show it.
+
+use super::interpreter::{Frame, Next};
+use super::shadow::{Origin, Shadow, Touch};
+use super::{Host, MAY_GOTO_MAX, Run};
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::instruction::{
+    Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size, Width, wide_number,
+};
+use crate::memory::FRAME_BYTES;
+use crate::program::Holding;
+
+/// A function that is being run, with the origins of what its registers hold.
+struct StrictFrame<'r, 'a, H> {
+    frame: Frame<'r, 'a, H>,
+    origins: [Option<Origin>; 11],
+}
+
+/// Runs a function of a strict machine, whose frame is there.
+pub(super) fn call<H: Host>(
+    run: &mut Run<'_, H>,
+    number: usize,
+    arguments: [u64; 5],
+) -> Result<u64, Box<Fault>> {
+    let frame_end = run.machine.reach.frame_end;
+    let is_outermost = frame_end == run.machine.outermost_frame;
+    let shadow = run.shadow();
+    if is_outermost {
+        shadow.begin_run();
+    }
+    shadow.begin_frame(frame_end);
+    // A call during which this one is made goes on with its own arguments.
+    let outer = (shadow.given, shadow.given_origins);
+    let passed = shadow.passed.take();
+    let passed = passed.unwrap_or_else(|| arguments.map(|value| run.object_at(value)));
+    let [a, b, c, d, e] = arguments;
+    let registers = [0, a, b, c, d, e, 0, 0, 0, 0, frame_end];
+    let first = run.machine.program.functions[number].first;
+    let mut origins = [None; 11];
+    origins[1..6].copy_from_slice(&passed);
+    let begin = frame_end - FRAME_BYTES;
+    origins[10] = Some(Origin { begin, bytes: FRAME_BYTES, held: 0 });
+    let frame = Frame { run, registers, loops_left: MAY_GOTO_MAX };
+    let mut frame = StrictFrame { frame, origins };
+    let answer = frame.run(first)?;
+    let origin = frame.origins[0];
+    let shadow = run.shadow();
+    shadow.answer = origin;
+    (shadow.given, shadow.given_origins) = outer;
+    match shadow.left().filter(|_| is_outermost) {
+        Some((why, at)) => Err(Stop::from(FaultKind::Holding(why)).at(at)),
+        None => Ok(answer),
+    }
+}
+
+impl<H: Host> Run<'_, H> {
+    fn shadow(&mut self) -> &mut Shadow {
+        self.machine.shadow.as_mut().expect("of a strict machine")
+    }
+
+    /// The object that begins at an address.
+    fn object_at(&self, address: u64) -> Option<Origin> {
+        let bytes = self.machine.program.variable_at(address);
+        let bytes = bytes.or_else(|| self.host.object_at(address))?;
+        Some(Origin { begin: address, bytes, held: 0 })
+    }
+
+    /// Whether these bytes, so far from a pointer, may be touched.
+    fn check_origin(
+        &self,
+        origin: Option<Origin>,
+        address: u64,
+        bytes: u64,
+        write: bool,
+    ) -> Result<(), FaultKind> {
+        let machine = &*self.machine;
+        let Some(origin) = origin else {
+            // What lies outside is told by whoever touches it.
+            let is_there = machine.memory.bytes(address, bytes).is_some();
+            let refused = FaultKind::NoPointer { address, bytes, write };
+            return if is_there { Err(refused) } else { Ok(()) };
+        };
+        let shadow = machine.shadow.as_ref().expect("of a strict machine");
+        let is_stack = shadow.has_on_stack(origin.begin);
+        if is_stack && origin.begin >= machine.reach.frame_end {
+            return Err(FaultKind::Holding("it uses the stack of a function that has returned"));
+        }
+        if !shadow.is_held(origin) {
+            return Err(FaultKind::Holding("it uses what it has given back"));
+        }
+        let before = address.checked_sub(origin.begin);
+        if before.is_some_and(|before| before <= origin.bytes && origin.bytes - before >= bytes) {
+            return Ok(());
+        }
+        let name = match machine.program.variable_name(origin.begin) {
+            Some(name) => format!("variable {name}"),
+            None if is_stack => "a frame of its stack".to_owned(),
+            None => self.host.object_name(origin.begin),
+        };
+        let Origin { begin, bytes: size, .. } = origin;
+        Err(FaultKind::Beyond { address, bytes, write, begin, size, name })
+    }
+
+    /// Whether a call may touch bytes so far from a pointer, which the program gave it or which it
+    /// found. Where nothing is strict, all may be.
+    ///
+    /// # Errors
+    ///
+    /// [`FaultKind`] says what is wrong with the access.
+    #[inline]
+    pub fn check(
+        &mut self,
+        pointer: u64,
+        offset: u64,
+        bytes: u64,
+        touch: Touch,
+    ) -> Result<(), FaultKind> {
+        if self.machine.shadow.is_none() {
+            return Ok(());
+        }
+        self.check_strictly(pointer, offset, bytes, touch)
+    }
+
+    #[cold]
+    fn check_strictly(
+        &mut self,
+        pointer: u64,
+        offset: u64,
+        bytes: u64,
+        touch: Touch,
+    ) -> Result<(), FaultKind> {
+        let shadow = self.shadow();
+        let mut given = shadow.given.iter().zip(shadow.given_origins);
+        let given = given.find(|(value, _)| **value == pointer).map(|(_, origin)| origin);
+        let address = pointer.wrapping_add(offset);
+        let is_write = touch == Touch::Write;
+        match given {
+            Some(origin) => self.check_origin(origin, address, bytes, is_write)?,
+            // A pointer that the call found in memory has no origin that is known.
+            None => match self.object_at(pointer) {
+                None => {}
+                origin => self.check_origin(origin, address, bytes, is_write)?,
+            },
+        }
+        if is_write {
+            self.shadow().note_write(address, bytes);
+        }
+        self.shadow().check_written(address, bytes, touch)
+    }
+
+    /// A call put a pointer in a word of the program's own memory.
+    pub fn keep_pointer(&mut self, address: u64) {
+        if let Some(shadow) = &mut self.machine.shadow {
+            shadow.keep(address);
+        }
+    }
+}
+
+impl<H: Host> StrictFrame<'_, '_, H> {
+    /// Runs it from an instruction to its end, and gives R0.
+    fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
+        let mut at = first;
+        loop {
+            self.frame.check_loop(at)?;
+            let of = self.frame.run.machine.program.instructions[at];
+            self.before(at, of).map_err(|kind| Stop::from(kind).at(at))?;
+            let left = self.frame.registers;
+            match self.frame.step(at, of).map_err(|stop| stop.at(at))? {
+                Next::Slot(next) => {
+                    self.behind(at, of, left);
+                    at = next;
+                }
+                Next::Function(number) => {
+                    let arguments = self.frame.arguments_of_function(at)?;
+                    let shadow = self.frame.run.shadow();
+                    shadow.passed = Some(std::array::from_fn(|n| self.origins[n + 1]));
+                    self.frame.registers[0] = self.frame.run.function(number, arguments)?;
+                    self.origins[1..6].fill(None);
+                    self.origins[0] = self.frame.run.shadow().answer;
+                    at += 1;
+                }
+                Next::Exit => return Ok(self.frame.registers[0]),
+            }
+        }
+    }
+
+    fn origin(&self, register: Register) -> Option<Origin> {
+        self.origins[register.number()]
+    }
+
+    fn origin_of(&self, operand: Operand) -> Option<Origin> {
+        match operand {
+            Operand::Register(register) => self.origin(register),
+            Operand::Number(_) => None,
+        }
+    }
+
+    /// What is wrong with an instruction that comes next.
+    fn before(&mut self, at: usize, of: Instruction) -> Result<(), FaultKind> {
+        match of {
+            Instruction::Load { size, base, offset, .. } => {
+                let address = self.checked(base, offset, size, false)?;
+                self.frame.run.shadow().check_written(address, size.bytes(), Touch::Read)
+            }
+            Instruction::Store { size, base, offset, .. } => {
+                self.checked(base, offset, size, true).map(|_| ())
+            }
+            Instruction::Atomic { size, base, offset, .. } => {
+                let address = self.checked(base, offset, size, true)?;
+                self.frame.run.shadow().check_written(address, size.bytes(), Touch::Read)
+            }
+            Instruction::Call(Callee::Offered(number)) => {
+                let given = self.frame.arguments(at);
+                self.frame.run.machine.reach.place = at as u64;
+                let holding = self.frame.run.machine.program.holdings.get(&number).copied();
+                let shadow = self.frame.run.shadow();
+                shadow.given = given;
+                // A register that nothing was written to holds what it held before a call.
+                let origin = |n: usize| self.origins[n + 1].filter(|_| given[n] != 0);
+                shadow.given_origins = std::array::from_fn(origin);
+                shadow.before_call(at, holding)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The address of an access that may be made.
+    fn checked(
+        &self,
+        base: Register,
+        offset: i16,
+        size: Size,
+        write: bool,
+    ) -> Result<u64, FaultKind> {
+        let address = self.frame.get(base).wrapping_add_signed(offset.into());
+        self.frame.run.check_origin(self.origin(base), address, size.bytes(), write)?;
+        Ok(address)
+    }
+
+    /// Moves origins as an instruction that was taken moved values; `left` is what registers held
+    /// before it.
+    fn behind(&mut self, at: usize, of: Instruction, left: [u64; 11]) {
+        let address =
+            |base: Register, offset: i16| left[base.number()].wrapping_add_signed(offset.into());
+        match of {
+            Instruction::Arithmetic { operation, width, to, by } => {
+                self.origins[to.number()] = self.computed(operation, width, to, by);
+            }
+            Instruction::Load { size, to, base, offset, .. } => {
+                self.origins[to.number()] = self.loaded(size, to, address(base, offset));
+            }
+            Instruction::Store { size: Size::Double, base, offset, value } => {
+                let origin = self.origin_of(value);
+                self.frame.run.shadow().note_word(address(base, offset), origin);
+            }
+            Instruction::Store { size, base, offset, .. } => {
+                self.frame.run.shadow().note_write(address(base, offset), size.bytes());
+            }
+            Instruction::Atomic { kind, size, base, offset, value, fetch } => {
+                let address = address(base, offset);
+                let fetched = match kind {
+                    AtomicKind::CompareExchange => Some(Register::ANSWER),
+                    _ => fetch.then_some(value),
+                };
+                if let Some(to) = fetched {
+                    self.origins[to.number()] = self.loaded(size, to, address);
+                }
+                self.frame.run.shadow().note_write(address, size.bytes());
+            }
+            Instruction::LoadWide { to, low, high, .. } => {
+                let value = wide_number(low, high);
+                let run = &*self.frame.run;
+                let within = run.machine.program.variable_with(value);
+                let within = within.map(|(begin, bytes)| Origin { begin, bytes, held: 0 });
+                self.origins[to.number()] = within.or_else(|| run.object_at(value));
+            }
+            Instruction::Negate { to, .. }
+            | Instruction::MoveSigned { to, .. }
+            | Instruction::Reorder { to, .. } => self.origins[to.number()] = None,
+            Instruction::Call(Callee::Offered(number)) => self.behind_call(at, number),
+            _ => {}
+        }
+    }
+
+    /// The origin of what an operation gave.
+    fn computed(
+        &self,
+        operation: Arithmetic,
+        width: Width,
+        to: Register,
+        by: Operand,
+    ) -> Option<Origin> {
+        let (left, right) = (self.origin(to), self.origin_of(by));
+        match (operation, width) {
+            // Half of a pointer is none.
+            (_, Width::Bits32) => None,
+            (Arithmetic::Move, _) => right,
+            (Arithmetic::Add | Arithmetic::Or | Arithmetic::And, _) => match (left, right) {
+                (Some(_), Some(_)) => None,
+                _ => left.or(right),
+            },
+            (Arithmetic::Subtract, _) if right.is_none() => left,
+            _ => None,
+        }
+    }
+
+    /// The origin of what was loaded from an address, and stands in a register.
+    fn loaded(&mut self, size: Size, to: Register, address: u64) -> Option<Origin> {
+        if size != Size::Double {
+            return None;
+        }
+        let value = self.frame.get(to);
+        let run = &mut *self.frame.run;
+        let shadow = run.shadow();
+        if shadow.has_on_stack(address) {
+            return shadow.word(address);
+        }
+        // What a program writes to its own memory is a number for the kernel, unless a call put it
+        // there.
+        let is_own = run.machine.memory.is_writable(address, 8);
+        if is_own && !run.shadow().keeps(address) {
+            return None;
+        }
+        run.object_at(value)
+    }
+
+    fn behind_call(&mut self, at: usize, number: usize) {
+        let answer = self.frame.registers[0];
+        let run = &mut *self.frame.run;
+        let holding = run.machine.program.holdings.get(&number).copied();
+        let shadow = run.shadow();
+        let mut given = shadow.given.iter().zip(shadow.given_origins);
+        let same = given.find(|(value, origin)| **value == answer && origin.is_some());
+        let mut origin = same.and_then(|(_, origin)| origin).or_else(|| run.object_at(answer));
+        if holding.is_some_and(|holding| matches!(holding, Holding::Gives | Holding::Exchanges))
+            && let Some(origin) = &mut origin
+        {
+            origin.held = run.shadow().hold(at);
+        }
+        self.origins[1..6].fill(None);
+        self.origins[0] = origin;
+    }
+}

@@ -1,0 +1,82 @@
+//! What the kernel refuses of calls before it runs a program, which only strict runs ask.
+
+use crate::kernel::Kernel;
+use crate::linked::Mode;
+use crate::progress::Operation;
+use bytecode::Holding;
+
+/// What calls do to what a policy holds. Source: the flags of kfuncs (`KF_ACQUIRE`, `KF_RELEASE`,
+/// `KF_ITER_NEW` and so on) in Linux, kernel/bpf/cpumask.c, kernel/bpf/helpers.c,
+/// kernel/sched/ext.c, kernel/sched/ext_idle.c; for helpers kernel/bpf/verifier.c.
+pub const HOLDINGS: &[(&str, Holding)] = &[
+    ("bpf_cpumask_create", Holding::Gives),
+    ("bpf_cpumask_acquire", Holding::Gives),
+    ("bpf_cpumask_release", Holding::Takes),
+    ("bpf_task_acquire", Holding::Gives),
+    ("bpf_task_from_pid", Holding::Gives),
+    ("bpf_task_release", Holding::Takes),
+    ("scx_bpf_get_idle_cpumask", Holding::Gives),
+    ("scx_bpf_get_idle_smtmask", Holding::Gives),
+    ("scx_bpf_put_idle_cpumask", Holding::Takes),
+    ("scx_bpf_get_online_cpumask", Holding::Gives),
+    ("scx_bpf_get_possible_cpumask", Holding::Gives),
+    ("scx_bpf_put_cpumask", Holding::Takes),
+    ("bpf_kptr_xchg", Holding::Exchanges),
+    ("bpf_iter_scx_dsq_new", Holding::Begins),
+    ("bpf_iter_scx_dsq_next", Holding::Goes),
+    ("bpf_iter_scx_dsq_destroy", Holding::Ends),
+    ("scx_bpf_dsq_move", Holding::Goes),
+    ("scx_bpf_dsq_move_vtime", Holding::Goes),
+    ("scx_bpf_dsq_move_set_slice", Holding::Goes),
+    ("scx_bpf_dsq_move_set_vtime", Holding::Goes),
+    ("scx_bpf_dispatch_from_dsq", Holding::Goes),
+    ("scx_bpf_dispatch_vtime_from_dsq", Holding::Goes),
+    ("scx_bpf_dispatch_from_dsq_set_slice", Holding::Goes),
+    ("scx_bpf_dispatch_from_dsq_set_vtime", Holding::Goes),
+    ("bpf_iter_num_new", Holding::Begins),
+    ("bpf_iter_num_next", Holding::Goes),
+    ("bpf_iter_num_destroy", Holding::Ends),
+    ("bpf_spin_lock", Holding::Locks),
+    ("bpf_spin_unlock", Holding::Unlocks),
+];
+
+impl Kernel<'_> {
+    /// Whether a policy's object is run strictly.
+    pub fn is_strict(&self) -> bool {
+        self.given.mode == Mode::Strict
+    }
+
+    /// Why the operation that runs may not make this call. Source: Linux, kernel/sched/ext.c and
+    /// ext_idle.c, the sets of kfuncs and `scx_kf_allowed`, in the most permissive of 6.12 to 7.3.
+    /// What is not here is refused by the calls themselves, in every run.
+    pub fn forbidden(&self, call: &str) -> Option<String> {
+        let operation = self.given.operation;
+        let (is_allowed, where_it_is) = match call {
+            "scx_bpf_create_dsq" => (self.given.may_sleep, "operations that may sleep"),
+            "scx_bpf_select_cpu_dfl" | "__scx_bpf_select_cpu_and" | "scx_bpf_select_cpu_and" => {
+                (may_select(operation), "select_cpu, enqueue, timers and init")
+            }
+            "scx_bpf_dispatch_nr_slots" | "scx_bpf_dispatch_cancel" => {
+                (operation == Operation::Dispatch, "dispatch")
+            }
+            _ => return None,
+        };
+        let name = operation.name();
+        (!is_allowed).then(|| format!("{call}() is called in {name}; it is for {where_it_is}"))
+    }
+}
+
+/// Whether an operation may look for an idle CPU: it holds no run queue, or the task's own.
+fn may_select(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::SelectCpu
+            | Operation::Enqueue
+            | Operation::Init
+            | Operation::Exit
+            | Operation::InitTask
+            | Operation::CpuOnline
+            | Operation::CpuOffline
+            | Operation::Timer
+    )
+}
