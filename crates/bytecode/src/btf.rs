@@ -13,6 +13,10 @@ const NAME_BYTES_MAX: usize = 4096;
 const CHAIN_MAX: usize = 64;
 /// Deepest nesting of arrays and structures whose size is asked for.
 const NESTING_MAX: usize = 32;
+/// Types that are looked at for what a value holds.
+const SCALARS_MAX: usize = 4096;
+/// Structures in a policy's own that the kernel writes.
+const KERNELS_OWN: [&str; 2] = ["bpf_timer", "bpf_spin_lock"];
 
 /// The number of a type; 0 is `void`.
 pub type TypeId = u32;
@@ -320,6 +324,52 @@ impl Btf {
             }
         }
         Err(BtfError::Endless(id))
+    }
+
+    /// Offset and size in bytes of each number and pointer in a value of this type: what is between
+    /// them is padding. Without what is in unions and bit fields, and what only the kernel writes;
+    /// of a very large type not all of them.
+    pub fn scalars(&self, of: TypeId) -> Vec<(u64, u64)> {
+        let (mut found, mut left) = (Vec::new(), SCALARS_MAX);
+        self.add_scalars(of, 0, NESTING_MAX, &mut left, &mut found);
+        found
+    }
+
+    fn add_scalars(
+        &self,
+        of: TypeId,
+        at: u64,
+        deeper: usize,
+        left: &mut usize,
+        found: &mut Vec<(u64, u64)>,
+    ) {
+        let Ok((_, resolved)) = self.resolve(of) else { return };
+        if deeper == 0 || *left == 0 {
+            return;
+        }
+        *left -= 1;
+        match resolved {
+            Type::Structure { union: false, name, members, .. }
+                if !KERNELS_OWN.contains(&name.as_str()) =>
+            {
+                for member in members.iter().filter(|member| member.bits == 0) {
+                    let at = at.saturating_add(u64::from(member.bit_offset / 8));
+                    self.add_scalars(member.of, at, deeper - 1, left, found);
+                }
+            }
+            Type::Array { element, count } => {
+                let bytes = self.bytes_of(*element).unwrap_or(0);
+                for number in (0..u64::from(*count)).take(SCALARS_MAX) {
+                    let at = at.saturating_add(number.saturating_mul(bytes));
+                    self.add_scalars(*element, at, deeper - 1, left, found);
+                }
+            }
+            Type::Integer { .. }
+            | Type::Float { .. }
+            | Type::Pointer { .. }
+            | Type::Enumeration { .. } => found.extend(self.bytes_of(of).map(|bytes| (at, bytes))),
+            _ => {}
+        }
     }
 
     /// The size of a value of this type in bytes.

@@ -85,12 +85,15 @@ pub struct Fault {
     pub kind: FaultKind,
     /// The instruction's number in the program.
     pub at: usize,
+    /// Where that is in an inlined function of a header: the instruction of the function's own file
+    /// from which it came there. Only strict runs know.
+    pub own: Option<usize>,
 }
 
 impl Fault {
     /// The fault as a sentence that begins with file, line and function.
     pub fn told(&self, program: &Program) -> String {
-        format!("{}: {}", program.place(self.at), self.kind)
+        program.told(self.at, self.own, &self.kind.to_string())
     }
 }
 
@@ -119,7 +122,7 @@ impl Stop {
     /// The fault, for a call at this place.
     pub(crate) fn at(self, at: usize) -> Box<Fault> {
         match self {
-            Stop::Call(kind) => Box::new(Fault { kind, at }),
+            Stop::Call(kind) => Box::new(Fault { kind, at, own: None }),
             Stop::Inside(fault) => fault,
         }
     }

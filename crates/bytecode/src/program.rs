@@ -250,6 +250,32 @@ impl Program {
         self.variables.get(&address).map(|variable| &*variable.name)
     }
 
+    /// What is said of an instruction, with its place before it. For one of an inlined function
+    /// that is where `own` is, from which it came there.
+    pub(crate) fn told(&self, at: usize, own: Option<usize>, said: &str) -> String {
+        let inner = self.place(at);
+        let Some(own) = own else { return format!("{inner}: {said}") };
+        let within = inner.line.map_or(String::new(), |line| {
+            let name = line.file.rsplit('/').next().unwrap_or_default();
+            format!(" (in {name}:{})", line.line)
+        });
+        format!("{}: {said}{within}", self.place(own))
+    }
+
+    /// Whether each instruction is of the file in which its function begins.
+    pub(crate) fn own_lines(&self) -> Vec<bool> {
+        let mut own = vec![true; self.instructions.len()];
+        for function in &self.functions {
+            let mut lines = self.lines.range(function.first..function.end).peekable();
+            let file = lines.peek().map(|(_, line)| line.file.clone());
+            while let Some((&first, line)) = lines.next() {
+                let end = lines.peek().map_or(function.end, |(next, _)| **next);
+                own[first..end].fill(Some(&line.file) == file.as_ref());
+            }
+        }
+        own
+    }
+
     /// Where in the source an instruction comes from.
     pub fn place(&self, at: usize) -> Place {
         let function = self.functions.iter().find(|one| (one.first..one.end).contains(&at));

@@ -12,7 +12,6 @@ mod translation;
 use std::any::Any;
 use std::mem::MaybeUninit;
 
-use crate::error::Place;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::instruction::Size;
 use crate::memory::{FRAME_BYTES, Memory};
@@ -138,7 +137,8 @@ impl Machine {
     /// give back what it must. Several times slower than the interpreter alone.
     pub fn watch(&mut self) {
         self.translation = None;
-        self.shadow = Some(Box::new(Shadow::new(self.memory.frames_begin())));
+        let own_lines = self.program.own_lines();
+        self.shadow = Some(Box::new(Shadow::new(self.memory.frames_begin(), own_lines)));
     }
 
     /// What it runs.
@@ -197,9 +197,11 @@ impl<H: Host> Run<'_, H> {
         &self.machine.memory
     }
 
-    /// Where the call is in the source that is answered now; only strict runs say.
-    pub fn place(&self) -> Place {
-        self.program().place(self.machine.reach.place as usize)
+    /// What is said of the call that is answered now, with its place before it; only strict runs
+    /// know that.
+    pub fn told(&self, said: &str) -> String {
+        let own = self.machine.shadow.as_ref().and_then(|shadow| shadow.calls_own);
+        self.program().told(self.machine.reach.place as usize, own, said)
     }
 
     /// Writes the lower bytes of a number for the program; `None` if it has no such bytes.
@@ -262,6 +264,11 @@ impl<H: Host> Run<'_, H> {
 }
 
 impl Machine {
+    /// Whether no function may be called from the innermost one.
+    fn is_deepest(&self) -> bool {
+        self.reach.frame_end + FRAME_BYTES > self.deepest_frame
+    }
+
     /// Why a function is not called at all.
     #[cold]
     fn refused(&self, number: usize, frame_end: u64) -> Box<Fault> {

@@ -152,7 +152,13 @@ impl Adopted {
             }
             Loaded::Object(copy) => {
                 let declared: Vec<_> = copy.object.maps.iter().map(declaration).collect();
-                let maps = PolicyMaps::new(visible, &declared, nr_cpus).map_err(Refusal::Map)?;
+                let mut maps =
+                    PolicyMaps::new(visible, &declared, nr_cpus).map_err(Refusal::Map)?;
+                if mode == Mode::Strict {
+                    for (number, map) in copy.object.maps.iter().enumerate() {
+                        maps.set_members(number, copy.object.btf.scalars(map.value_type));
+                    }
+                }
                 let linked = Linked::new(&copy, visible, &maps, world, mode);
                 let (linked, ops) = linked.map_err(Refusal::Object)?;
                 let code = Code::Object(Some(Box::new(linked)));

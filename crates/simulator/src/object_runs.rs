@@ -1,6 +1,6 @@
 //! Operations of a policy's object, run.
 
-use crate::failure::FailureKind;
+use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
 use crate::linked::ARGUMENTS_MAX;
 use crate::object_calls::{CALLS, Call};
@@ -69,12 +69,10 @@ fn strictly(
     }
     let had_failed = run.host.failure.is_some();
     let answer = answer(run, arguments)?;
-    let place = run.place();
-    match &mut run.host.failure {
-        Some(failure) if !had_failed && failure.kind.is_of_calls() => {
-            failure.message = format!("{place}: {}", failure.message);
-        }
-        _ => {}
+    if let Some(failure) = run.host.failure.take() {
+        let is_new = !had_failed && failure.kind.is_of_calls();
+        let message = if is_new { run.told(&failure.message) } else { failure.message };
+        run.host.failure = Some(Failure { message, ..failure });
     }
     Ok(answer)
 }

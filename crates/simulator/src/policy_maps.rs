@@ -100,6 +100,8 @@ struct PolicyMap {
     view: Box<abi::Map>,
     /// Where values lie one behind the other, and how many.
     chunks: BTreeMap<usize, usize>,
+    /// What of a value a policy writes, in bytes, where that is asked.
+    members: Vec<(u64, u64)>,
     /// The variable that describes the map: the address a timer's callback gets.
     variable: *mut c_void,
     /// Task-storage values that no task uses.
@@ -235,6 +237,16 @@ impl PolicyMaps {
     pub fn value_at(&self, place: usize) -> Option<(&str, u32)> {
         let map = self.maps.iter().find(|map| map.has_value_at(place))?;
         Some((&map.name, map.view.value_size))
+    }
+
+    /// Says where the members of a map's values are, by the map's number: offsets and sizes.
+    pub fn set_members(&mut self, number: usize, members: Vec<(u64, u64)>) {
+        self.maps[number].members = members;
+    }
+
+    /// The member of a map's values with this number, if there is one and members are known.
+    pub fn member(&self, map: *const abi::Map, number: usize) -> Option<(u64, u64)> {
+        self.maps[self.position(map)?].members.get(number).copied()
     }
 
     fn position(&self, map: *const abi::Map) -> Option<usize> {
@@ -496,6 +508,7 @@ impl PolicyMap {
         Ok(PolicyMap {
             name: declaration.name.clone(),
             view: Box::new(view),
+            members: Vec::new(),
             chunks: chunks.into_iter().collect(),
             variable: declaration.variable.cast(),
             free: Vec::new(),

@@ -22,12 +22,13 @@ impl<H: Host> Frame<'_, '_, H> {
     pub(super) fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
         let mut at = first;
         loop {
-            self.check_loop(at)?;
+            self.check_loop(at).map_err(|kind| Stop::from(kind).at(at))?;
             let of = self.run.machine.program.instructions[at];
             match self.step(at, of).map_err(|stop| stop.at(at))? {
                 Next::Slot(next) => at = next,
                 Next::Function(number) => {
-                    let arguments = self.arguments_of_function(at)?;
+                    let arguments = self.arguments_of_function(at);
+                    let arguments = arguments.map_err(|kind| Stop::from(kind).at(at))?;
                     self.registers[0] = self.run.function(number, arguments)?;
                     at += 1;
                 }
@@ -37,17 +38,20 @@ impl<H: Host> Frame<'_, '_, H> {
     }
 
     /// Counts an instruction, and asks whether there were too many where a jump back leads to.
-    pub(super) fn check_loop(&mut self, at: usize) -> Result<(), Box<Fault>> {
+    pub(super) fn check_loop(&mut self, at: usize) -> Result<(), FaultKind> {
         if self.run.machine.program.loop_heads[at] {
-            self.check_instructions().map_err(|kind| Stop::from(kind).at(at))?;
+            self.check_instructions()?;
         }
         self.run.machine.reach.left -= 1;
         Ok(())
     }
 
-    /// What a function is given, if there were not too many instructions before it.
-    pub(super) fn arguments_of_function(&mut self, call: usize) -> Result<[u64; 5], Box<Fault>> {
-        self.check_instructions().map_err(|kind| Stop::from(kind).at(call))?;
+    /// What a function is given, if it may be called here.
+    pub(super) fn arguments_of_function(&mut self, call: usize) -> Result<[u64; 5], FaultKind> {
+        if self.run.machine.is_deepest() {
+            return Err(FaultKind::Depth);
+        }
+        self.check_instructions()?;
         Ok(self.arguments(call))
     }
 

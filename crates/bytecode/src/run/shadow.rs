@@ -37,6 +37,10 @@ pub enum Touch {
 #[derive(Debug)]
 pub(super) struct Shadow {
     stack_begin: u64,
+    /// Whether instructions are of their functions' own files.
+    pub(super) own_lines: Vec<bool>,
+    /// Where the present call came from, see [`Fault::own`](crate::Fault::own).
+    pub(super) calls_own: Option<usize>,
     /// Origins of words of the stack.
     words: Box<[Option<Origin>; STACK_WORDS]>,
     /// Bytes of the stack that were written.
@@ -61,9 +65,11 @@ pub(super) struct Shadow {
 
 impl Shadow {
     /// Of a machine whose first frame begins there.
-    pub(super) fn new(stack_begin: u64) -> Shadow {
+    pub(super) fn new(stack_begin: u64, own_lines: Vec<bool>) -> Shadow {
         Shadow {
             stack_begin,
+            own_lines,
+            calls_own: None,
             words: Box::new([None; STACK_WORDS]),
             written: Box::new([false; STACK_BYTES]),
             kept: BTreeSet::new(),

@@ -19,6 +19,8 @@ use crate::program::Holding;
 struct StrictFrame<'r, 'a, H> {
     frame: Frame<'r, 'a, H>,
     origins: [Option<Origin>; 11],
+    /// The instruction of the function's own file that was taken last.
+    own: usize,
 }
 
 /// Runs a function of a strict machine, whose frame is there.
@@ -46,7 +48,7 @@ pub(super) fn call<H: Host>(
     let begin = frame_end - FRAME_BYTES;
     origins[10] = Some(Origin { begin, bytes: FRAME_BYTES, held: 0 });
     let frame = Frame { run, registers, loops_left: MAY_GOTO_MAX };
-    let mut frame = StrictFrame { frame, origins };
+    let mut frame = StrictFrame { frame, origins, own: first };
     let answer = frame.run(first)?;
     let origin = frame.origins[0];
     let shadow = run.shadow();
@@ -166,17 +168,21 @@ impl<H: Host> StrictFrame<'_, '_, H> {
     fn run(&mut self, first: usize) -> Result<u64, Box<Fault>> {
         let mut at = first;
         loop {
-            self.frame.check_loop(at)?;
+            if self.frame.run.shadow().own_lines[at] {
+                self.own = at;
+            }
+            self.frame.check_loop(at).map_err(|kind| self.fault(kind, at))?;
             let of = self.frame.run.machine.program.instructions[at];
-            self.before(at, of).map_err(|kind| Stop::from(kind).at(at))?;
+            self.before(at, of).map_err(|kind| self.fault(kind, at))?;
             let left = self.frame.registers;
-            match self.frame.step(at, of).map_err(|stop| stop.at(at))? {
+            match self.frame.step(at, of).map_err(|stop| self.fault(stop, at))? {
                 Next::Slot(next) => {
                     self.behind(at, of, left);
                     at = next;
                 }
                 Next::Function(number) => {
-                    let arguments = self.frame.arguments_of_function(at)?;
+                    let arguments = self.frame.arguments_of_function(at);
+                    let arguments = arguments.map_err(|kind| self.fault(kind, at))?;
                     let shadow = self.frame.run.shadow();
                     shadow.passed = Some(std::array::from_fn(|n| self.origins[n + 1]));
                     self.frame.registers[0] = self.frame.run.function(number, arguments)?;
@@ -187,6 +193,18 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 Next::Exit => return Ok(self.frame.registers[0]),
             }
         }
+    }
+
+    fn fault(&self, why: impl Into<Stop>, at: usize) -> Box<Fault> {
+        match why.into() {
+            Stop::Call(kind) => Box::new(Fault { kind, at, own: self.own_of(at) }),
+            Stop::Inside(fault) => fault,
+        }
+    }
+
+    /// Where an instruction that is not of the function's own file came from.
+    fn own_of(&self, at: usize) -> Option<usize> {
+        (self.own != at).then_some(self.own)
     }
 
     fn origin(&self, register: Register) -> Option<Origin> {
@@ -217,9 +235,11 @@ impl<H: Host> StrictFrame<'_, '_, H> {
             Instruction::Call(Callee::Offered(number)) => {
                 let given = self.frame.arguments(at);
                 self.frame.run.machine.reach.place = at as u64;
+                let own = self.own_of(at);
                 let holding = self.frame.run.machine.program.holdings.get(&number).copied();
                 let shadow = self.frame.run.shadow();
                 shadow.given = given;
+                shadow.calls_own = own;
                 // A register that nothing was written to holds what it held before a call.
                 let origin = |n: usize| self.origins[n + 1].filter(|_| given[n] != 0);
                 shadow.given_origins = std::array::from_fn(origin);

@@ -40,6 +40,7 @@ pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     // SAFETY: as in `kernel`; a map and a task.
     let value = unsafe { memory::task_storage_create(kernel(run), map, p) };
     if !value.is_null() && initial != 0 {
+        check_members(run, map, initial)?;
         let bytes = view(map).value_size as usize;
         let from = at(run, initial, bytes, 1, Touch::Read)?;
         // SAFETY: both are as long; a value may be given for itself.
@@ -58,6 +59,16 @@ pub(super) fn storage_delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Resu
 /// The key of a map at an address.
 fn key(run: &mut Calling<'_, '_>, map: *mut Map, address: u64) -> Result<*mut u8, Stop> {
     at(run, address, view(map).key_size as usize, 1, Touch::ReadAll)
+}
+
+/// Refuses a value with a member that was not written, in strict runs.
+fn check_members(run: &mut Calling<'_, '_>, map: *mut Map, value: u64) -> Result<(), Stop> {
+    let mut number = 0;
+    while let Some((offset, bytes)) = run.host.maps.member(map, number) {
+        run.check(value, offset, bytes, Touch::ReadAll)?;
+        number += 1;
+    }
+    Ok(())
 }
 
 fn value_of_cpu(
@@ -101,6 +112,7 @@ pub(super) fn update(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, 
     let [token, key_at, value, flags, _] = given;
     let map = map(run, token)?;
     let key = key(run, map, key_at)?;
+    check_members(run, map, value)?;
     let value = at(run, value, view(map).value_size as usize, 1, Touch::Read)?;
     count(run, view(map).value_size as usize);
     // SAFETY: as in `kernel`; a key and a value of the map's.
