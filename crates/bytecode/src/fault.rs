@@ -1,5 +1,7 @@
 //! How a run of a program can end before its exit.
 
+use std::fmt;
+
 use crate::program::Program;
 
 /// What a program did that ends it.
@@ -25,21 +27,8 @@ pub enum FaultKind {
         bytes: u64,
     },
     /// An access by a pointer out of the object that it was derived from.
-    #[error("{}", beyond(*address, *bytes, *write, (*begin, *size), name))]
-    Beyond {
-        /// The first byte.
-        address: u64,
-        /// How many bytes.
-        bytes: u64,
-        /// Whether they should be written.
-        write: bool,
-        /// The object's first byte.
-        begin: u64,
-        /// The object's size in bytes.
-        size: u64,
-        /// What a reader calls the object.
-        name: String,
-    },
+    #[error("{0}")]
+    Beyond(Box<Beyond>),
     /// An access by a number that was derived from no pointer.
     #[error(
         "it {} {} at {address:#x}, through a number that is no pointer",
@@ -76,6 +65,23 @@ pub enum FaultKind {
     /// A call refused.
     #[error("{0}")]
     Refused(String),
+}
+
+/// An access beside an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beyond {
+    /// The first byte.
+    pub address: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Whether they should be written.
+    pub write: bool,
+    /// The object's first byte.
+    pub begin: u64,
+    /// The object's size in bytes.
+    pub size: u64,
+    /// What a reader calls the object.
+    pub name: String,
 }
 
 /// A fault, and where it happened.
@@ -136,26 +142,20 @@ fn counted(bytes: u64) -> String {
     if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }
 
-/// An access, and where it lies beside an object.
-fn beyond(
-    address: u64,
-    bytes: u64,
-    write: bool,
-    (begin, size): (u64, u64),
-    name: &str,
-) -> String {
-    let what = format!("it {} {}", verb(write), counted(bytes));
-    let end = begin.saturating_add(size);
-    let object = format!("{name}, which has {}", counted(size));
-    if address >= end {
-        match address - end {
-            0 => format!("{what} right behind the end of {object}"),
-            distance => format!("{what}, {} behind the end of {object}", counted(distance)),
+impl fmt::Display for Beyond {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Beyond { address, bytes, write, begin, size, ref name } = *self;
+        write!(to, "it {} {}", verb(write), counted(bytes))?;
+        let end = begin.saturating_add(size);
+        match (address.checked_sub(end), begin.checked_sub(address)) {
+            (Some(0), _) => write!(to, " right behind the end of")?,
+            (Some(distance), _) => write!(to, ", {} behind the end of", counted(distance))?,
+            (_, Some(distance @ 1..)) => {
+                write!(to, ", {} before the beginning of", counted(distance))?;
+            }
+            _ => write!(to, ", of which only {} in", lie(end - address))?,
         }
-    } else if address < begin {
-        format!("{what}, {} before the beginning of {object}", counted(begin - address))
-    } else {
-        format!("{what}, of which only {} in {object}", lie(end - address))
+        write!(to, " {name}, which has {}", counted(size))
     }
 }
 

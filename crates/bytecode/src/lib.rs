@@ -23,7 +23,7 @@ mod structures;
 
 pub use btf::{Btf, BtfError, Member, Qualifier, SectionVariable, Type, TypeId, essential_name};
 pub use error::{LinkError, ObjectError, Place};
-pub use fault::{Fault, FaultKind, Stop};
+pub use fault::{Beyond, Fault, FaultKind, Stop};
 pub use instruction::{
     Arithmetic, AtomicKind, ByteOrder, Callee, Condition, Instruction, NoInstruction, Operand,
     Register, SLOT_BYTES, Size, Width,

@@ -15,7 +15,9 @@ use crate::instruction::{
 };
 use crate::notes::{FieldRelocation, Question};
 use crate::object_file::{Object, Reference};
-use crate::program::{Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut};
+use crate::program::{
+    Elements, Extent, FUNCTIONS_BEGIN, Holding, LinkedFunction, Program, Rows, Shortcut,
+};
 use crate::structures::{Answer, Structures, Widths};
 
 /// Instructions that a program may have, as in the kernel (include/linux/bpf.h,

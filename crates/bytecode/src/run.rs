@@ -125,9 +125,10 @@ impl Machine {
         }
     }
 
-    /// Translates the program, which runs so from here on. `false` where this machine's
+    /// Translates the program, which runs so from here on, and is not watched. `false` where this machine's
     /// instructions are not known, or have no room for the memory: it is interpreted there.
     pub fn translate(&mut self) -> bool {
+        self.shadow = None;
         self.translation = Translation::new(&self.program, self.memory.layout());
         self.translation.is_some()
     }
@@ -139,6 +140,11 @@ impl Machine {
         self.translation = None;
         let own_lines = self.program.own_lines();
         self.shadow = Some(Box::new(Shadow::new(self.memory.frames_begin(), own_lines)));
+    }
+
+    /// Whether it is watched, see [`Machine::watch`].
+    pub fn is_watched(&self) -> bool {
+        self.shadow.is_some()
     }
 
     /// What it runs.

@@ -20,6 +20,8 @@ pub struct Subject<'a> {
     pub tunables: BTreeMap<String, i64>,
     /// What it promises.
     pub promises: Promises,
+    /// Whether an object is run so that its pointers and calls are checked, too.
+    pub strict: bool,
     /// Where each run says how far it is, for whoever watches.
     pub progress: Option<Arc<Progress>>,
 }
@@ -56,7 +58,7 @@ impl<'a> Subject<'a> {
         progress: Option<Arc<Progress>>,
     ) -> Result<Self, PromiseError> {
         let promises = Promises::of(policy, &tunables)?;
-        Ok(Subject { policy, tunables, promises, progress })
+        Ok(Subject { policy, tunables, promises, strict: true, progress })
     }
 
     /// Says whoever watches that the run with this number comes next.
@@ -74,6 +76,7 @@ impl<'a> Subject<'a> {
             observe: true,
             events_max: Some(EVENTS_MAX),
             tunables: self.tunables.clone(),
+            strict: self.strict,
             choices,
             progress: self.progress.clone(),
             ..Options::default()

@@ -12,8 +12,11 @@ pub const ARGUMENTS_MAX: usize = 3;
 /// Instructions after which an operation is taken to be one that does not return.
 const INSTRUCTIONS_MAX: u64 = 1 << 30;
 
-/// Most instructions where each is looked at: more than an operation has time for.
+/// The same where each instruction is looked at: more than an operation has time for.
 const STRICT_INSTRUCTIONS_MAX: u64 = 1 << 26;
+/// Instructions of a run after which they are not looked at any more: what a policy does wrong it
+/// does soon, or so rarely that other scenarios show it. They take some 0.2 s.
+const WATCHED_MAX: u64 = 1 << 24;
 /// How the sections are called whose programs may sleep.
 const SLEEPABLE: &str = "struct_ops.s";
 
@@ -52,6 +55,18 @@ pub struct Linked {
 }
 
 impl Linked {
+    /// Counts the instructions of the last operation among those that were watched, and watches no
+    /// more when there are enough.
+    pub fn count_watched(&mut self, watched: &mut u64) {
+        if !self.machine.is_watched() {
+            return;
+        }
+        *watched += self.machine.instructions();
+        if *watched > WATCHED_MAX {
+            self.machine.translate();
+        }
+    }
+
     /// Links a copy, whose variables and maps get their places in the memory.
     ///
     /// # Errors

@@ -297,7 +297,10 @@ fn mask(run: &mut Calling<'_, '_>, address: u64) -> Result<*const CpuMask, Stop>
 }
 
 /// Words that a call takes in a structure.
-fn words<const COUNT: usize>(run: &mut Calling<'_, '_>, address: u64) -> Result<[u64; COUNT], Stop> {
+fn words<const COUNT: usize>(
+    run: &mut Calling<'_, '_>,
+    address: u64,
+) -> Result<[u64; COUNT], Stop> {
     // SAFETY: so many words are there.
     Ok(unsafe { readable::<[u64; COUNT]>(run, address)?.read_unaligned() })
 }

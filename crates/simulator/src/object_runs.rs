@@ -43,6 +43,7 @@ impl Kernel<'_> {
             self.fail(FailureKind::Fault, fault.told(linked.machine.program()));
             0
         });
+        linked.count_watched(&mut self.given.watched);
         *self.code.linked() = Some(linked);
         answer
     }
@@ -91,7 +92,11 @@ impl Kernel<'_> {
 impl Host for Kernel<'_> {
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
         let (name, answer) = CALLS[number];
-        if run.host.is_strict() { strictly(run, name, answer, arguments) } else { answer(run, arguments) }
+        if run.host.is_strict() {
+            strictly(run, name, answer, arguments)
+        } else {
+            answer(run, arguments)
+        }
     }
 
     fn object_at(&self, address: u64) -> Option<u64> {

@@ -17,6 +17,8 @@ pub struct Given {
     pub rq: Placed<u64>,
     /// How an object is run.
     pub mode: Mode,
+    /// Instructions of it that were watched.
+    pub watched: u64,
     /// What of it runs, or ran last.
     pub operation: Operation,
     /// Whether that may sleep.
@@ -33,6 +35,7 @@ impl Given {
             exit_task: visible.place(ExitTaskArgs { cancelled: false }),
             rq: visible.place(0),
             mode,
+            watched: 0,
             operation: Operation::None,
             may_sleep: false,
             masks: OwnMasks::default(),

@@ -11,15 +11,30 @@ use crate::program::Holding;
 const STACK_BYTES: usize = (FRAME_BYTES * FRAMES_MAX) as usize;
 const STACK_WORDS: usize = STACK_BYTES / 8;
 
-/// The object that a pointer was derived from.
+/// The object that a pointer was derived from; [`Origin::NONE`] of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// Its first byte.
+    /// Its first byte; 0 for no object.
     pub(super) begin: u64,
     /// Its size.
-    pub(super) bytes: u64,
+    pub(super) bytes: u32,
     /// Which holding it is, if it must be given back; else 0.
     pub(super) held: u32,
+}
+
+impl Origin {
+    /// That of a number.
+    pub(super) const NONE: Origin = Origin { begin: 0, bytes: 0, held: 0 };
+
+    /// Whether it is of a number.
+    pub(super) fn is_none(self) -> bool {
+        self.begin == 0
+    }
+
+    /// That of whoever is one, the other being none.
+    pub(super) fn or(self, other: Origin) -> Origin {
+        if self.is_none() { other } else { self }
+    }
 }
 
 /// What a call reads or writes.
@@ -42,18 +57,18 @@ pub(super) struct Shadow {
     /// Where the present call came from, see [`Fault::own`](crate::Fault::own).
     pub(super) calls_own: Option<usize>,
     /// Origins of words of the stack.
-    words: Box<[Option<Origin>; STACK_WORDS]>,
+    words: Box<[Origin; STACK_WORDS]>,
     /// Bytes of the stack that were written.
     written: Box<[bool; STACK_BYTES]>,
     /// Words of the program's own memory in which a call put a pointer.
     kept: BTreeSet<u64>,
     /// What the present call was given, and where it comes from.
     pub(super) given: [u64; 5],
-    pub(super) given_origins: [Option<Origin>; 5],
+    pub(super) given_origins: [Origin; 5],
     /// Origins of the arguments of a function that is entered now, if its caller is the program.
-    pub(super) passed: Option<[Option<Origin>; 5]>,
+    pub(super) passed: Option<[Origin; 5]>,
     /// The origin of the answer of the function that returned last.
-    pub(super) answer: Option<Origin>,
+    pub(super) answer: Origin,
     /// What must be given back, by number, and the instruction that got it.
     held: BTreeMap<u32, usize>,
     last_held: u32,
@@ -70,13 +85,13 @@ impl Shadow {
             stack_begin,
             own_lines,
             calls_own: None,
-            words: Box::new([None; STACK_WORDS]),
+            words: Box::new([Origin::NONE; STACK_WORDS]),
             written: Box::new([false; STACK_BYTES]),
             kept: BTreeSet::new(),
             given: [0; 5],
-            given_origins: [None; 5],
+            given_origins: [Origin::NONE; 5],
             passed: None,
-            answer: None,
+            answer: Origin::NONE,
             held: BTreeMap::new(),
             last_held: 0,
             begun: BTreeMap::new(),
@@ -96,7 +111,7 @@ impl Shadow {
         let end = (frame_end - self.stack_begin) as usize;
         let begin = end - FRAME_BYTES as usize;
         self.written[begin..end].fill(false);
-        self.words[begin / 8..end / 8].fill(None);
+        self.words[begin / 8..end / 8].fill(Origin::NONE);
     }
 
     /// Which bytes of the stack these are, if they are.
@@ -120,13 +135,13 @@ impl Shadow {
             return;
         };
         if !range.is_empty() {
-            self.words[range.start / 8..range.end.div_ceil(8)].fill(None);
+            self.words[range.start / 8..range.end.div_ceil(8)].fill(Origin::NONE);
         }
         self.written[range].fill(true);
     }
 
     /// A word was written whose origin is known.
-    pub(super) fn note_word(&mut self, address: u64, origin: Option<Origin>) {
+    pub(super) fn note_word(&mut self, address: u64, origin: Origin) {
         self.note_write(address, 8);
         if let Some(range) = self.in_stack(address, 8).filter(|range| range.start % 8 == 0) {
             self.words[range.start / 8] = origin;
@@ -134,9 +149,9 @@ impl Shadow {
     }
 
     /// The origin of a word of the stack.
-    pub(super) fn word(&self, address: u64) -> Option<Origin> {
-        let range = self.in_stack(address, 8).filter(|range| range.start % 8 == 0)?;
-        self.words[range.start / 8]
+    pub(super) fn word(&self, address: u64) -> Origin {
+        let range = self.in_stack(address, 8).filter(|range| range.start % 8 == 0);
+        range.map_or(Origin::NONE, |range| self.words[range.start / 8])
     }
 
     /// A call put a pointer in a word of the program's own memory.
@@ -216,7 +231,7 @@ impl Shadow {
     }
 
     fn give_back(&mut self, argument: usize) -> Result<(), FaultKind> {
-        let held = self.given_origins[argument].map_or(0, |origin| origin.held);
+        let held = self.given_origins[argument].held;
         let was_held = self.held.remove(&held).is_some();
         let why = "it gives back what it did not get, or gave back before";
         if was_held { Ok(()) } else { Err(FaultKind::Holding(why)) }
@@ -228,7 +243,8 @@ impl Shadow {
         let held = held.map(|&at| ("what it gets here is never given back", at));
         let begun = self.begun.values().next();
         let begun = begun.map(|&at| ("the iterator that begins here is never destroyed", at));
-        let locked = self.locked.map(|(_, at)| ("the lock that it takes here is never given up", at));
+        let locked =
+            self.locked.map(|(_, at)| ("the lock that it takes here is never given up", at));
         held.or(begun).or(locked)
     }
 }

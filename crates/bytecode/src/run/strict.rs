@@ -8,7 +8,7 @@
 use super::interpreter::{Frame, Next};
 use super::shadow::{Origin, Shadow, Touch};
 use super::{Host, MAY_GOTO_MAX, Run};
-use crate::fault::{Fault, FaultKind, Stop};
+use crate::fault::{Beyond, Fault, FaultKind, Stop};
 use crate::instruction::{
     Arithmetic, AtomicKind, Callee, Instruction, Operand, Register, Size, Width, wide_number,
 };
@@ -18,9 +18,16 @@ use crate::program::Holding;
 /// A function that is being run, with the origins of what its registers hold.
 struct StrictFrame<'r, 'a, H> {
     frame: Frame<'r, 'a, H>,
-    origins: [Option<Origin>; 11],
+    origins: [Origin; 11],
     /// The instruction of the function's own file that was taken last.
     own: usize,
+    /// Where the present instruction accesses memory, if it does.
+    address: u64,
+}
+
+/// Of an object with this begin and size, none of which has 4 GiB.
+fn origin_of((begin, bytes): (u64, u64)) -> Origin {
+    Origin { begin, bytes: bytes as u32, held: 0 }
 }
 
 /// Runs a function of a strict machine, whose frame is there.
@@ -43,12 +50,12 @@ pub(super) fn call<H: Host>(
     let [a, b, c, d, e] = arguments;
     let registers = [0, a, b, c, d, e, 0, 0, 0, 0, frame_end];
     let first = run.machine.program.functions[number].first;
-    let mut origins = [None; 11];
+    let mut origins = [Origin::NONE; 11];
     origins[1..6].copy_from_slice(&passed);
     let begin = frame_end - FRAME_BYTES;
-    origins[10] = Some(Origin { begin, bytes: FRAME_BYTES, held: 0 });
+    origins[10] = Origin { begin, bytes: FRAME_BYTES as u32, held: 0 };
     let frame = Frame { run, registers, loops_left: MAY_GOTO_MAX };
-    let mut frame = StrictFrame { frame, origins, own: first };
+    let mut frame = StrictFrame { frame, origins, own: first, address: 0 };
     let answer = frame.run(first)?;
     let origin = frame.origins[0];
     let shadow = run.shadow();
@@ -66,28 +73,34 @@ impl<H: Host> Run<'_, H> {
     }
 
     /// The object that begins at an address.
-    fn object_at(&self, address: u64) -> Option<Origin> {
+    fn object_at(&self, address: u64) -> Origin {
         let bytes = self.machine.program.variable_at(address);
-        let bytes = bytes.or_else(|| self.host.object_at(address))?;
-        Some(Origin { begin: address, bytes, held: 0 })
+        let bytes = bytes.or_else(|| self.host.object_at(address));
+        bytes.map_or(Origin::NONE, |bytes| origin_of((address, bytes)))
     }
 
     /// Whether these bytes, so far from a pointer, may be touched.
     fn check_origin(
         &self,
-        origin: Option<Origin>,
+        origin: Origin,
         address: u64,
         bytes: u64,
         write: bool,
     ) -> Result<(), FaultKind> {
         let machine = &*self.machine;
-        let Some(origin) = origin else {
+        let shadow = machine.shadow.as_ref().expect("of a strict machine");
+        let size = u64::from(origin.bytes);
+        let before = address.wrapping_sub(origin.begin);
+        let is_inside = before <= size && size - before >= bytes;
+        if is_inside && origin.held == 0 && !shadow.has_on_stack(origin.begin) {
+            return Ok(());
+        }
+        if origin.is_none() {
             // What lies outside is told by whoever touches it.
             let is_there = machine.memory.bytes(address, bytes).is_some();
             let refused = FaultKind::NoPointer { address, bytes, write };
             return if is_there { Err(refused) } else { Ok(()) };
-        };
-        let shadow = machine.shadow.as_ref().expect("of a strict machine");
+        }
         let is_stack = shadow.has_on_stack(origin.begin);
         if is_stack && origin.begin >= machine.reach.frame_end {
             return Err(FaultKind::Holding("it uses the stack of a function that has returned"));
@@ -95,8 +108,7 @@ impl<H: Host> Run<'_, H> {
         if !shadow.is_held(origin) {
             return Err(FaultKind::Holding("it uses what it has given back"));
         }
-        let before = address.checked_sub(origin.begin);
-        if before.is_some_and(|before| before <= origin.bytes && origin.bytes - before >= bytes) {
+        if is_inside {
             return Ok(());
         }
         let name = match machine.program.variable_name(origin.begin) {
@@ -104,8 +116,8 @@ impl<H: Host> Run<'_, H> {
             None if is_stack => "a frame of its stack".to_owned(),
             None => self.host.object_name(origin.begin),
         };
-        let Origin { begin, bytes: size, .. } = origin;
-        Err(FaultKind::Beyond { address, bytes, write, begin, size, name })
+        let begin = origin.begin;
+        Err(FaultKind::Beyond(Box::new(Beyond { address, bytes, write, begin, size, name })))
     }
 
     /// Whether a call may touch bytes so far from a pointer, which the program gave it or which it
@@ -144,10 +156,12 @@ impl<H: Host> Run<'_, H> {
         match given {
             Some(origin) => self.check_origin(origin, address, bytes, is_write)?,
             // A pointer that the call found in memory has no origin that is known.
-            None => match self.object_at(pointer) {
-                None => {}
-                origin => self.check_origin(origin, address, bytes, is_write)?,
-            },
+            None => {
+                let origin = self.object_at(pointer);
+                if !origin.is_none() {
+                    self.check_origin(origin, address, bytes, is_write)?;
+                }
+            }
         }
         if is_write {
             self.shadow().note_write(address, bytes);
@@ -174,10 +188,9 @@ impl<H: Host> StrictFrame<'_, '_, H> {
             self.frame.check_loop(at).map_err(|kind| self.fault(kind, at))?;
             let of = self.frame.run.machine.program.instructions[at];
             self.before(at, of).map_err(|kind| self.fault(kind, at))?;
-            let left = self.frame.registers;
             match self.frame.step(at, of).map_err(|stop| self.fault(stop, at))? {
                 Next::Slot(next) => {
-                    self.behind(at, of, left);
+                    self.behind(at, of);
                     at = next;
                 }
                 Next::Function(number) => {
@@ -186,7 +199,7 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                     let shadow = self.frame.run.shadow();
                     shadow.passed = Some(std::array::from_fn(|n| self.origins[n + 1]));
                     self.frame.registers[0] = self.frame.run.function(number, arguments)?;
-                    self.origins[1..6].fill(None);
+                    self.origins[1..6].fill(Origin::NONE);
                     self.origins[0] = self.frame.run.shadow().answer;
                     at += 1;
                 }
@@ -207,14 +220,14 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         (self.own != at).then_some(self.own)
     }
 
-    fn origin(&self, register: Register) -> Option<Origin> {
+    fn origin(&self, register: Register) -> Origin {
         self.origins[register.number()]
     }
 
-    fn origin_of(&self, operand: Operand) -> Option<Origin> {
+    fn origin_by(&self, operand: Operand) -> Origin {
         match operand {
             Operand::Register(register) => self.origin(register),
-            Operand::Number(_) => None,
+            Operand::Number(_) => Origin::NONE,
         }
     }
 
@@ -240,9 +253,7 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 let shadow = self.frame.run.shadow();
                 shadow.given = given;
                 shadow.calls_own = own;
-                // A register that nothing was written to holds what it held before a call.
-                let origin = |n: usize| self.origins[n + 1].filter(|_| given[n] != 0);
-                shadow.given_origins = std::array::from_fn(origin);
+                shadow.given_origins = std::array::from_fn(|n| self.origins[n + 1]);
                 shadow.before_call(at, holding)
             }
             _ => Ok(()),
@@ -251,38 +262,36 @@ impl<H: Host> StrictFrame<'_, '_, H> {
 
     /// The address of an access that may be made.
     fn checked(
-        &self,
+        &mut self,
         base: Register,
         offset: i16,
         size: Size,
         write: bool,
     ) -> Result<u64, FaultKind> {
         let address = self.frame.get(base).wrapping_add_signed(offset.into());
+        self.address = address;
         self.frame.run.check_origin(self.origin(base), address, size.bytes(), write)?;
         Ok(address)
     }
 
-    /// Moves origins as an instruction that was taken moved values; `left` is what registers held
-    /// before it.
-    fn behind(&mut self, at: usize, of: Instruction, left: [u64; 11]) {
-        let address =
-            |base: Register, offset: i16| left[base.number()].wrapping_add_signed(offset.into());
+    /// Moves origins as an instruction that was taken moved values.
+    fn behind(&mut self, at: usize, of: Instruction) {
+        let address = self.address;
         match of {
             Instruction::Arithmetic { operation, width, to, by } => {
                 self.origins[to.number()] = self.computed(operation, width, to, by);
             }
-            Instruction::Load { size, to, base, offset, .. } => {
-                self.origins[to.number()] = self.loaded(size, to, address(base, offset));
+            Instruction::Load { size, to, .. } => {
+                self.origins[to.number()] = self.loaded(size, to, address);
             }
-            Instruction::Store { size: Size::Double, base, offset, value } => {
-                let origin = self.origin_of(value);
-                self.frame.run.shadow().note_word(address(base, offset), origin);
+            Instruction::Store { size: Size::Double, value, .. } => {
+                let origin = self.origin_by(value);
+                self.frame.run.shadow().note_word(address, origin);
             }
-            Instruction::Store { size, base, offset, .. } => {
-                self.frame.run.shadow().note_write(address(base, offset), size.bytes());
+            Instruction::Store { size, .. } => {
+                self.frame.run.shadow().note_write(address, size.bytes());
             }
-            Instruction::Atomic { kind, size, base, offset, value, fetch } => {
-                let address = address(base, offset);
+            Instruction::Atomic { kind, size, value, fetch, .. } => {
                 let fetched = match kind {
                     AtomicKind::CompareExchange => Some(Register::ANSWER),
                     _ => fetch.then_some(value),
@@ -296,43 +305,38 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 let value = wide_number(low, high);
                 let run = &*self.frame.run;
                 let within = run.machine.program.variable_with(value);
-                let within = within.map(|(begin, bytes)| Origin { begin, bytes, held: 0 });
-                self.origins[to.number()] = within.or_else(|| run.object_at(value));
+                let within = within.map(origin_of);
+                self.origins[to.number()] = within.unwrap_or_else(|| run.object_at(value));
             }
             Instruction::Negate { to, .. }
             | Instruction::MoveSigned { to, .. }
-            | Instruction::Reorder { to, .. } => self.origins[to.number()] = None,
+            | Instruction::Reorder { to, .. } => self.origins[to.number()] = Origin::NONE,
             Instruction::Call(Callee::Offered(number)) => self.behind_call(at, number),
             _ => {}
         }
     }
 
     /// The origin of what an operation gave.
-    fn computed(
-        &self,
-        operation: Arithmetic,
-        width: Width,
-        to: Register,
-        by: Operand,
-    ) -> Option<Origin> {
-        let (left, right) = (self.origin(to), self.origin_of(by));
+    fn computed(&self, operation: Arithmetic, width: Width, to: Register, by: Operand) -> Origin {
+        let (left, right) = (self.origin(to), self.origin_by(by));
         match (operation, width) {
             // Half of a pointer is none.
-            (_, Width::Bits32) => None,
+            (_, Width::Bits32) => Origin::NONE,
             (Arithmetic::Move, _) => right,
-            (Arithmetic::Add | Arithmetic::Or | Arithmetic::And, _) => match (left, right) {
-                (Some(_), Some(_)) => None,
-                _ => left.or(right),
-            },
+            (Arithmetic::Add | Arithmetic::Or | Arithmetic::And, _)
+                if left.is_none() || right.is_none() =>
+            {
+                left.or(right)
+            }
             (Arithmetic::Subtract, _) if right.is_none() => left,
-            _ => None,
+            _ => Origin::NONE,
         }
     }
 
     /// The origin of what was loaded from an address, and stands in a register.
-    fn loaded(&mut self, size: Size, to: Register, address: u64) -> Option<Origin> {
+    fn loaded(&mut self, size: Size, to: Register, address: u64) -> Origin {
         if size != Size::Double {
-            return None;
+            return Origin::NONE;
         }
         let value = self.frame.get(to);
         let run = &mut *self.frame.run;
@@ -344,7 +348,7 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         // there.
         let is_own = run.machine.memory.is_writable(address, 8);
         if is_own && !run.shadow().keeps(address) {
-            return None;
+            return Origin::NONE;
         }
         run.object_at(value)
     }
@@ -355,14 +359,14 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         let holding = run.machine.program.holdings.get(&number).copied();
         let shadow = run.shadow();
         let mut given = shadow.given.iter().zip(shadow.given_origins);
-        let same = given.find(|(value, origin)| **value == answer && origin.is_some());
-        let mut origin = same.and_then(|(_, origin)| origin).or_else(|| run.object_at(answer));
-        if holding.is_some_and(|holding| matches!(holding, Holding::Gives | Holding::Exchanges))
-            && let Some(origin) = &mut origin
-        {
+        let same = given.find(|(value, origin)| **value == answer && !origin.is_none());
+        let same = same.map(|(_, origin)| origin);
+        let mut origin = same.unwrap_or_else(|| run.object_at(answer));
+        let gives = matches!(holding, Some(Holding::Gives | Holding::Exchanges));
+        if gives && !origin.is_none() {
             origin.held = run.shadow().hold(at);
         }
-        self.origins[1..6].fill(None);
+        self.origins[1..6].fill(Origin::NONE);
         self.origins[0] = origin;
     }
 }
