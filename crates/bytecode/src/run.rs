@@ -125,17 +125,18 @@ impl Machine {
         }
     }
 
-    /// Translates the program, which runs so from here on, and is not watched. `false` where this machine's
-    /// instructions are not known, or have no room for the memory: it is interpreted there.
+    /// Translates the program, which runs so from here on, and is not watched. `false` where this
+    /// machine's instructions are not known, or have no room for the memory: it is interpreted
+    /// there.
     pub fn translate(&mut self) -> bool {
         self.shadow = None;
         self.translation = Translation::new(&self.program, self.memory.layout());
         self.translation.is_some()
     }
 
-    /// Interprets the program from here on, and ends it where a pointer leads out of the object that
-    /// it was derived from, where it reads what nobody wrote to its stack, and where it does not
-    /// give back what it must. Several times slower than the interpreter alone.
+    /// Interprets the program from here on, and ends it where a pointer leads out of the object
+    /// that it was derived from, where it reads what nobody wrote to its stack, and where it does
+    /// not give back what it must. That takes about twice the time of the interpreter alone.
     pub fn watch(&mut self) {
         self.translation = None;
         let own_lines = self.program.own_lines();

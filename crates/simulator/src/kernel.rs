@@ -19,6 +19,7 @@ use crate::place::TaskId;
 use crate::policy_maps::PolicyMaps;
 use crate::policy_state::Given;
 use crate::progress::Progress;
+use crate::shown::{Part, Shown};
 use crate::task::{Tasks, new_task};
 use crate::timer::Timer;
 use crate::visible::{Placed, Visible};
@@ -26,6 +27,7 @@ use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::Workload;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// What `scx_bpf_dsq_insert` was asked to do.
@@ -181,6 +183,15 @@ pub struct Masks {
     pub online: abi::CpuMask,
     /// All CPUs; tasks that may run everywhere point to it.
     pub possible: abi::CpuMask,
+}
+
+impl Shown for Masks {
+    const PARTS: &'static [Part] = &[
+        Part::of::<abi::CpuMask>(offset_of!(Masks, idle_cpus), "the mask of idle CPUs"),
+        Part::of::<abi::CpuMask>(offset_of!(Masks, idle_cores), "the mask of idle cores"),
+        Part::of::<abi::CpuMask>(offset_of!(Masks, online), "the mask of online CPUs"),
+        Part::of::<abi::CpuMask>(offset_of!(Masks, possible), "the mask of all CPUs"),
+    ];
 }
 
 impl Masks {

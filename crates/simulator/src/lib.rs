@@ -91,11 +91,11 @@ pub struct Options {
     /// Take an object's instructions one by one, as where none of this machine are known for them:
     /// the same, some fifty times slower.
     pub interpreted: bool,
-    /// Interpret an object, and end the run where a kernel's verifier could have said that something
-    /// is wrong: a pointer that leads out of the object that it was derived from, a byte of the
-    /// stack that nobody wrote, a call where the kernel forbids it, what is not given back. Whoever
-    /// does nothing of that runs the same. Instructions are looked at up to the 16 millionth of a
-    /// run, and are some twenty times slower than others.
+    /// Interpret an object, and end the run where a kernel's verifier could have said that
+    /// something is wrong: a pointer leads out of the object that it was derived from, a byte of
+    /// the stack is read that nobody wrote, a call is made where the kernel forbids it, something
+    /// is not given back. A policy that does nothing of that runs the same. Instructions are looked
+    /// at up to the 16 millionth of a run, and take some twenty times as long as others.
     pub strict: bool,
     /// Where to say how far the run is and what the policy prints, for whoever watches it.
     pub progress: Option<Arc<Progress>>,

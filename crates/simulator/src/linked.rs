@@ -3,6 +3,7 @@
 use crate::Options;
 use crate::operations::Operations;
 use crate::policy_maps::{PolicyMaps, UnknownMap, tokens};
+use crate::shown::{Part, Shown};
 use crate::visible::{Placed, Visible};
 use bytecode::{Addresses, Machine, Program, World};
 use policy::{Loaded, LoadedMap, ObjectCopy};
@@ -19,6 +20,11 @@ const STRICT_INSTRUCTIONS_MAX: u64 = 1 << 26;
 const WATCHED_MAX: u64 = 1 << 24;
 /// How the sections are called whose programs may sleep.
 const SLEEPABLE: &str = "struct_ops.s";
+
+impl Shown for [u64; ARGUMENTS_MAX] {
+    const PARTS: &'static [Part] =
+        &[Part::of::<[u64; ARGUMENTS_MAX]>(0, "the operation's arguments")];
+}
 
 /// How an object is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

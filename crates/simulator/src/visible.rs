@@ -40,6 +40,15 @@ pub struct Facts {
     pub hz: u32,
 }
 
+impl Shown for Facts {
+    const PARTS: &'static [Part] = &[Part::of::<u32>(offset_of!(Facts, hz), "CONFIG_HZ")];
+}
+
+/// A policy has only their numbers.
+impl Shown for [abi::DsqIterator; WALKS_MAX] {
+    const PARTS: &'static [Part] = &[];
+}
+
 /// Where the [`Facts`] are.
 pub const FACTS: u64 = MEMORY_BEGIN;
 /// Where the number of the CPU is whose operation runs.

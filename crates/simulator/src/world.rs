@@ -2,6 +2,7 @@
 
 use crate::object_calls::{CALLS, HELPERS, HOLDINGS};
 use crate::policy_maps::STORAGES_BEGIN;
+use crate::shown::{Part, Shown};
 use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
 use bytecode::{Field, Shape, Shortcut, Size, Structures, Walks, World};
 use policy::abi;
@@ -18,6 +19,10 @@ pub struct ExitInfo {
     pub reason: u64,
     pub msg: u64,
     pub dump: u64,
+}
+
+impl Shown for ExitInfo {
+    const PARTS: &'static [Part] = &[Part::of::<ExitInfo>(0, "the scx_exit_info")];
 }
 
 /// The world that every object is linked with.
