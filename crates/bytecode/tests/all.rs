@@ -6,4 +6,5 @@ mod hostile;
 mod instructions;
 mod oracle;
 mod shipped;
+mod strict;
 mod support;

@@ -68,8 +68,10 @@ fn every_version_of_bpf_answers_as_the_machine() {
         let expected = native_answers(&calls);
         assert_eq!(expected.len(), calls.len());
         for (n, ((name, a, b), expected)) in calls.iter().zip(expected).enumerate() {
+            let strictly = loaded.call_strictly(name, &[*a, *b]);
             let answer = loaded.call(name, &[*a, *b]);
             assert_eq!(answer, Ok(expected), "{cpu}: call {n}, {name}({a:#x}, {b:#x})");
+            assert_eq!(strictly, Ok(expected), "{cpu}: call {n}, {name}({a:#x}, {b:#x})");
         }
     }
 }
