@@ -19,6 +19,8 @@ const FILES: [&str; 4] = [
     include_str!("mistakes/loops.txt"),
     include_str!("mistakes/calls.txt"),
 ];
+/// What is no mistake, and is not told.
+const RIGHT: &str = include_str!("mistakes/right.txt");
 /// What is behind `===` where a mistake is known not to be found.
 const NOT_FOUND: &str = "not found: ";
 
@@ -66,7 +68,7 @@ struct { __uint(type, BPF_MAP_TYPE_TASK_STORAGE); __uint(map_flags, 1);
 	__type(key, int); __type(value, struct load); } of_tasks SEC(\".maps\");
 ";
 
-/// A policy with a mistake, and the mistake's line.
+/// A policy with a mistake, and the mistake's line; 0 if none is marked.
 fn text_of(mistake: &Mistake) -> (String, usize) {
     let mut text = format!(
         "#include <scx/common.bpf.h>
@@ -92,8 +94,8 @@ void BPF_STRUCT_OPS(wrong_enqueue, struct task_struct *p, u64 enq_flags)
         let _ = write!(members, " .{name} = (void *)wrong_{name},");
     }
     let _ = writeln!(text, "SCX_OPS_DEFINE(wrong_ops, {members} .name = \"wrong\");");
-    let line = text.lines().position(|line| line.contains("//!")).expect("a mark");
-    (text, line + 1)
+    let line = text.lines().position(|line| line.contains("//!"));
+    (text, line.map_or(0, |line| line + 1))
 }
 
 fn built(text: &str) -> Policy {
@@ -136,6 +138,16 @@ fn mistakes_are_found_at_their_lines() {
     println!("{found} of {} mistakes are found at their lines", all.len());
     println!("{} at another line", count(Outcome::OtherLine));
     assert!(100 * found >= FOUND_PERCENT_MIN * all.len(), "only {found} of {}", all.len());
+}
+
+#[test]
+fn what_is_right_is_left_alone() {
+    for right in Mistake::read(RIGHT) {
+        let (text, _) = text_of(&right);
+        let end = "\tscx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL";
+        let text = text.replacen(end, &format!("\tscx_bpf_error(\"so far\");\n{end}"), 1);
+        assert_eq!(said(&built(&text)), "scx_bpf_error (so far)", "{}", right.said);
+    }
 }
 
 /// What is found of a mistake; an error if that is not what is expected.
