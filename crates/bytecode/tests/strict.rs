@@ -185,6 +185,16 @@ fn what_a_run_held_is_nothing_to_the_next() {
     }
 }
 
+#[test]
+fn a_function_finds_nothing_written_in_its_frame() {
+    let loaded = Loaded::new(&built_of(PROGRAM), &holding_world());
+    let mut machine = loaded.machine(false);
+    machine.watch();
+    assert_eq!(loaded.call_in(&mut machine, "beside_the_frame", &[7]), Ok(0));
+    let fault = loaded.call_in(&mut machine, "unwritten", &[7]).expect_err("it is another's");
+    assert!(fault.told(&loaded.program).ends_with("of its stack, which nobody wrote"));
+}
+
 /// The line in which each function begins.
 fn lines() -> BTreeMap<&'static str, usize> {
     let function = |(line, text): (usize, &'static str)| {
