@@ -2,7 +2,8 @@
 //!
 //! [`Object::read`] takes apart what clang built. [`Program::link`] joins it with a [`World`]: its
 //! structures, its calls, its variables. A [`Machine`] runs its functions in a [`Memory`], beyond
-//! which no program reaches: what it does wrong is a [`Fault`] with file and line.
+//! which no program reaches: what it does wrong is a [`Fault`] with file and line. A machine that
+//! watches also ends it where a pointer leads out of the object that it was derived from.
 
 // Some is for translations alone.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
