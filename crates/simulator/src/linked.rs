@@ -16,8 +16,9 @@ const INSTRUCTIONS_MAX: u64 = 1 << 30;
 /// The same where each instruction is looked at: more than an operation has time for.
 const STRICT_INSTRUCTIONS_MAX: u64 = 1 << 26;
 /// Instructions of a run after which they are not looked at any more: what a policy does wrong it
-/// does soon, or so rarely that other scenarios show it. They take some 0.2 s.
-const WATCHED_MAX: u64 = 1 << 24;
+/// does soon, or so rarely that other scenarios show it. They take some 0.05 s. Random scenarios
+/// have a twentieth of it in the mean.
+const WATCHED_MAX: u64 = 1 << 22;
 /// How the sections are called whose programs may sleep.
 const SLEEPABLE: &str = "struct_ops.s";
 
