@@ -57,6 +57,8 @@ pub enum LinkError {
     Missing { place: Box<Place>, name: String },
     #[error("{place}: {field} does not exist{instead}")]
     Field { place: Box<Place>, field: String, instead: String },
+    #[error("{place}: it names a field in a way that is not known here, as of p[1] ({why})")]
+    Access { place: Box<Place>, why: BtfError },
     #[error("{place}: a relocation that does not fit its instruction")]
     Relocation { place: Box<Place> },
     #[error(transparent)]

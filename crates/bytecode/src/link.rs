@@ -204,7 +204,9 @@ impl Link<'_> {
         let code = &self.object.code[self.object.functions[of].code];
         let at = self.program.instructions.len();
         if let Some(relocation) = code.notes.fields.get(&slot) {
-            return match self.world.structures.answer(&self.object.btf, relocation)? {
+            let answer = self.world.structures.answer(&self.object.btf, relocation);
+            let refused = |why| LinkError::Access { place: self.place(of, slot), why };
+            return match answer.map_err(refused)? {
                 Answer::Number { value, widths } => {
                     let patched = patched(decoded, relocation, value, widths);
                     patched.ok_or_else(|| LinkError::Relocation { place: self.place(of, slot) })

@@ -24,7 +24,7 @@ const SLEEPABLE: &str = "struct_ops.s";
 
 impl Shown for [u64; ARGUMENTS_MAX] {
     const PARTS: &'static [Part] =
-        &[Part::of::<[u64; ARGUMENTS_MAX]>(0, "the operation's arguments")];
+        &[Part::of::<[u64; ARGUMENTS_MAX]>(0, "the list of the operation's arguments")];
 }
 
 /// How an object is run.

@@ -13,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::kernel_calls::{cpus, queues};
 use bytecode::{FaultKind, Run, Stop, Touch};
 use policy::abi::{CpuMask, Host, Task};
-pub use rules::HOLDINGS;
+pub use rules::{HOLDINGS, parameters};
 
 /// A program of a policy that runs.
 pub type Calling<'r, 'k> = Run<'r, Kernel<'k>>;

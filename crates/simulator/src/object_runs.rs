@@ -3,7 +3,7 @@
 use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
 use crate::linked::ARGUMENTS_MAX;
-use crate::object_calls::{CALLS, Call};
+use crate::object_calls::{CALLS, Call, parameters};
 use crate::operations::Function;
 use crate::place::TaskId;
 use crate::shown::TASK_MASK;
@@ -21,6 +21,7 @@ impl Kernel<'_> {
         let linked = self.code.linked().as_mut().expect(ONE_AT_A_TIME);
         *linked.arguments = arguments;
         let at = self.visible.address(linked.arguments.address());
+        self.given.arguments = (at, 8 * parameters(self.given.operation));
         self.given.may_sleep = linked.sleepable.contains(&function.0);
         self.run_function(function.0 as usize, [at, 0, 0, 0, 0])
     }
@@ -103,8 +104,11 @@ impl Host for Kernel<'_> {
         if !self.visible.has(address) {
             return None;
         }
-        if let Some((_, part)) = self.of_task(address) {
-            return Some(part);
+        if let Some((_, bytes)) = self.of_task(address) {
+            return Some(bytes);
+        }
+        if let Some(bytes) = (address == self.given.arguments.0).then_some(self.given.arguments.1) {
+            return Some(bytes);
         }
         if let Some(part) = self.visible.part_at(address) {
             return Some(part.bytes as u64);

@@ -21,6 +21,8 @@ pub struct Given {
     pub watched: u64,
     /// What of it runs, or ran last.
     pub operation: Operation,
+    /// Where its arguments are, and how many bytes of them it has.
+    pub arguments: (u64, u64),
     /// Whether that may sleep.
     pub may_sleep: bool,
     /// Sets of CPUs of an object's.
@@ -37,6 +39,7 @@ impl Given {
             mode,
             watched: 0,
             operation: Operation::None,
+            arguments: (0, 0),
             may_sleep: false,
             masks: OwnMasks::default(),
         }

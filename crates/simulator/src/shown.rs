@@ -42,9 +42,9 @@ macro_rules! shown {
 shown! {
     abi::CpuMask: "a cpumask",
     abi::DispatchQueueView: "a dispatch queue",
-    abi::AddressSpace: "an mm_struct",
-    abi::InitTaskArgs: "the arguments of init_task",
-    abi::ExitTaskArgs: "the arguments of exit_task",
+    abi::AddressSpace: "a struct mm_struct",
+    abi::InitTaskArgs: "a struct scx_init_task_args",
+    abi::ExitTaskArgs: "a struct scx_exit_task_args",
     // The key of a timer, and what a run queue is.
     u32: "the timer's key",
     u64: "a run queue",

@@ -22,7 +22,7 @@ pub struct ExitInfo {
 }
 
 impl Shown for ExitInfo {
-    const PARTS: &'static [Part] = &[Part::of::<ExitInfo>(0, "the scx_exit_info")];
+    const PARTS: &'static [Part] = &[Part::of::<ExitInfo>(0, "the struct scx_exit_info")];
 }
 
 /// The world that every object is linked with.
