@@ -2,3 +2,4 @@
 
 mod mutants;
 mod searches;
+mod strict;
