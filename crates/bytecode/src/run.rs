@@ -204,8 +204,7 @@ impl<H: Host> Run<'_, H> {
         &self.machine.memory
     }
 
-    /// What is said of the call that is answered now, with its place before it; only strict runs
-    /// know that.
+    /// What is said of the call that is answered now, with its place before it.
     pub fn told(&self, said: &str) -> String {
         let own = self.machine.shadow.as_ref().and_then(|shadow| shadow.calls_own);
         self.program().told(self.machine.reach.place as usize, own, said)

@@ -118,8 +118,9 @@ impl Host for Kernel<'_> {
     }
 
     fn object_name(&self, address: u64) -> String {
-        if let Some((task, _)) = self.of_task(address) {
-            return format!("task {}", self.tasks.label(task));
+        if let Some((task, bytes)) = self.of_task(address) {
+            let of = if bytes == TASK_MASK.bytes as u64 { "the mask of task" } else { "task" };
+            return format!("{of} {}", self.tasks.label(task));
         }
         if let Some(part) = self.visible.part_at(address) {
             return part.name.to_owned();

@@ -132,6 +132,7 @@ impl<H: Host> Frame<'_, '_, H> {
             }
             Instruction::Call(Callee::Offered(number)) => {
                 let arguments = self.arguments(at);
+                self.run.machine.reach.place = at as u64;
                 self.registers[0] = H::call(self.run, number, arguments)?;
             }
             Instruction::Call(Callee::Function(number)) => {

@@ -247,7 +247,6 @@ impl<H: Host> StrictFrame<'_, '_, H> {
             }
             Instruction::Call(Callee::Offered(number)) => {
                 let given = self.frame.arguments(at);
-                self.frame.run.machine.reach.place = at as u64;
                 let own = self.own_of(at);
                 let holding = self.frame.run.machine.program.holdings.get(&number).copied();
                 let shadow = self.frame.run.shadow();
