@@ -13,7 +13,7 @@ typedef unsigned int u32;
 u64 first[4] = {1, 2, 3, 4}, second[4] = {5, 6, 7, 8};
 struct both { u64 a[2], b[2]; } both;
 u64 kept;
-extern u64 gives(u64) __attribute__((section(\".ksyms\")));
+extern u64 gives(u64, u64) __attribute__((section(\".ksyms\")));
 extern u64 takes(u64 *) __attribute__((section(\".ksyms\")));
 extern u64 begins(u64 *) __attribute__((section(\".ksyms\")));
 extern u64 goes(u64 *) __attribute__((section(\".ksyms\")));
@@ -70,18 +70,21 @@ u64 gone(u64 n) {
 	return *where;
 }
 u64 kept_for_ever(u64 n) {
-	return gives((u64)first) != 0;
+	return gives((u64)first, 0) != 0;
+}
+u64 got_nothing(u64 n) {
+	return gives(n, (u64)first & n);
 }
 u64 given_back(u64 n) {
-	return takes((u64 *)gives((u64)first)) + first[0];
+	return takes((u64 *)gives((u64)first, 0)) + first[0];
 }
 u64 given_back_twice(u64 n) {
-	u64 *p = (u64 *)gives((u64)first);
+	u64 *p = (u64 *)gives((u64)first, 0);
 	takes(p);
 	return takes(p);
 }
 u64 used_afterwards(u64 n) {
-	u64 *p = (u64 *)gives((u64)first);
+	u64 *p = (u64 *)gives((u64)first, 0);
 	takes(p);
 	return *p;
 }
@@ -159,6 +162,7 @@ fn a_watched_run_leaves_alone_what_is_right() {
         ("spilled", 3, 4),
         ("unwritten", 2, 2),
         ("beside_the_frame", 7, 0),
+        ("got_nothing", 0, 0),
         ("walked", 1, 0),
     ];
     for (name, given, expected) in right {

@@ -31,6 +31,12 @@ impl Origin {
         self.begin == 0
     }
 
+    /// This one if a value is an address of its object, or that of its end; else none.
+    pub(super) fn if_at(self, value: u64) -> Origin {
+        let is_at = value.wrapping_sub(self.begin) <= self.bytes.into();
+        if is_at && !self.is_none() { self } else { Origin::NONE }
+    }
+
     /// That of whoever is one, the other being none.
     pub(super) fn or(self, other: Origin) -> Origin {
         if self.is_none() { other } else { self }

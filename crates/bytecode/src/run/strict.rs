@@ -252,7 +252,8 @@ impl<H: Host> StrictFrame<'_, '_, H> {
                 let shadow = self.frame.run.shadow();
                 shadow.given = given;
                 shadow.calls_own = own;
-                shadow.given_origins = std::array::from_fn(|n| self.origins[n + 1]);
+                let origin = |n| if given[n] == 0 { Origin::NONE } else { self.origins[n + 1] };
+                shadow.given_origins = std::array::from_fn(origin);
                 shadow.before_call(at, holding)
             }
             _ => Ok(()),
@@ -318,14 +319,15 @@ impl<H: Host> StrictFrame<'_, '_, H> {
     /// The origin of what an operation gave.
     fn computed(&self, operation: Arithmetic, width: Width, to: Register, by: Operand) -> Origin {
         let (left, right) = (self.origin(to), self.origin_by(by));
+        let value = self.frame.get(to);
         match (operation, width) {
             // Half of a pointer is none.
             (_, Width::Bits32) => Origin::NONE,
             (Arithmetic::Move, _) => right,
-            (Arithmetic::Add | Arithmetic::Or | Arithmetic::And, _)
-                if left.is_none() || right.is_none() =>
-            {
-                left.or(right)
+            (Arithmetic::Add, _) if left.is_none() || right.is_none() => left.or(right),
+            // A number may happen to be an address.
+            (Arithmetic::Add | Arithmetic::Or | Arithmetic::And, _) => {
+                left.if_at(value).or(right.if_at(value))
             }
             (Arithmetic::Subtract, _) if right.is_none() => left,
             _ => Origin::NONE,
