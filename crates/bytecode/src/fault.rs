@@ -127,8 +127,13 @@ impl From<Box<Fault>> for Stop {
 impl Stop {
     /// The fault, for a call at this place.
     pub(crate) fn at(self, at: usize) -> Box<Fault> {
+        self.at_from(at, None)
+    }
+
+    /// The fault, for a call at this place; `own` is as in [`Fault`].
+    pub(crate) fn at_from(self, at: usize, own: Option<usize>) -> Box<Fault> {
         match self {
-            Stop::Call(kind) => Box::new(Fault { kind, at, own: None }),
+            Stop::Call(kind) => Box::new(Fault { kind, at, own }),
             Stop::Inside(fault) => fault,
         }
     }

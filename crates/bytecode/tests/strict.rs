@@ -121,7 +121,7 @@ fn holding_world() -> World {
 
 #[test]
 fn a_watched_run_ends_where_something_is_wrong_and_names_the_line() {
-    let mut loaded = Loaded::new(&built_of(PROGRAM), &holding_world());
+    let loaded = Loaded::new(&built_of(PROGRAM), &holding_world());
     let wrong = [
         ("element", 4, "reads 8 bytes right behind the end of variable first, which has 32 bytes"),
         ("element", 5, "reads 8 bytes, 8 bytes behind the end of variable first"),
@@ -154,7 +154,7 @@ fn a_watched_run_ends_where_something_is_wrong_and_names_the_line() {
 
 #[test]
 fn a_watched_run_leaves_alone_what_is_right() {
-    let mut loaded = Loaded::new(&built_of(PROGRAM), &holding_world());
+    let loaded = Loaded::new(&built_of(PROGRAM), &holding_world());
     let right = [
         ("element", 3, 4),
         ("within", 3, 0),

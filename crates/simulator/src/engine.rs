@@ -49,7 +49,7 @@ impl<'a> Kernel<'a> {
         options: &Options,
     ) -> Result<Box<Self>, Refusal> {
         let (nr_cpus, hz) = (machine.cpus.len(), machine.hz_for(name));
-        let mut visible = Visible::new(policy.is_native(), hz, nr_cpus as u32);
+        let mut visible = Visible::new(policy.is_native(), hz, nr_cpus as u32, options.strict);
         let adopted = Adopted::new(policy, &mut visible, world(), nr_cpus, Mode::of(options))?;
         let Adopted { code, ops, maps } = adopted;
         let mut kernel = Box::new(Kernel {

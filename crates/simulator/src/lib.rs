@@ -95,7 +95,7 @@ pub struct Options {
     /// something is wrong: a pointer leads out of the object that it was derived from, a byte of
     /// the stack is read that nobody wrote, a call is made where the kernel forbids it, something
     /// is not given back. A policy that does nothing of that runs the same. Instructions are looked
-    /// at up to the 4 millionth of a run, and take some twenty times as long as others.
+    /// at up to the 4 millionth of a run, and take twice as long as interpreted ones.
     pub strict: bool,
     /// Where to say how far the run is and what the policy prints, for whoever watches it.
     pub progress: Option<Arc<Progress>>,

@@ -178,7 +178,8 @@ impl Adopted {
                     PolicyMaps::new(visible, &declared, nr_cpus).map_err(Refusal::Map)?;
                 if mode == Mode::Strict {
                     for (number, map) in copy.object.maps.iter().enumerate() {
-                        maps.set_members(number, copy.object.btf.scalars(map.value_type));
+                        let members = copy.object.btf.scalars(map.value_type);
+                        maps.watch(number, &map.name, members, nr_cpus);
                     }
                 }
                 let linked = Linked::new(&copy, visible, &maps, world, mode);

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
-use crate::linked::ARGUMENTS_MAX;
+use crate::linked::{ARGUMENTS_MAX, Mode};
 use crate::object_calls::{CALLS, Call, parameters};
 use crate::operations::Function;
 use crate::place::TaskId;
@@ -21,8 +21,10 @@ impl Kernel<'_> {
         let linked = self.code.linked().as_mut().expect(ONE_AT_A_TIME);
         *linked.arguments = arguments;
         let at = self.visible.address(linked.arguments.address());
-        self.given.arguments = (at, 8 * parameters(self.given.operation));
-        self.given.may_sleep = linked.sleepable.contains(&function.0);
+        if self.given.mode == Mode::Strict {
+            self.given.arguments = (at, 8 * parameters(self.given.operation));
+            self.given.may_sleep = linked.sleepable.contains(&function.0);
+        }
         self.run_function(function.0 as usize, [at, 0, 0, 0, 0])
     }
 
@@ -79,14 +81,34 @@ fn strictly(
     Ok(answer)
 }
 
+/// What a reader calls something of which a policy has the address.
+enum Called<'k> {
+    Task(TaskId),
+    MaskOf(TaskId),
+    Part(&'static str),
+    ValueOf(&'k str),
+}
+
 impl Kernel<'_> {
-    /// The task to which an address belongs, and how many bytes of it begin there: all, or its
-    /// mask.
-    fn of_task(&self, address: u64) -> Option<(TaskId, u64)> {
+    /// What begins at an address, and its size in bytes.
+    fn seen_at(&self, address: u64) -> Option<(Called<'_>, u64)> {
+        if !self.visible.has(address) {
+            return None;
+        }
+        if let Some(task) = self.visible.task_number(address) {
+            return Some((Called::Task(task as TaskId), size_of::<abi::Task>() as u64));
+        }
         let mask = address.wrapping_sub(TASK_MASK.offset as u64);
-        let whole = self.visible.task_number(address).map(|task| (task, size_of::<abi::Task>()));
-        let found = whole.or_else(|| Some((self.visible.task_number(mask)?, TASK_MASK.bytes)));
-        found.map(|(task, bytes)| (task as TaskId, bytes as u64))
+        if let Some(task) = self.visible.task_number(mask) {
+            return Some((Called::MaskOf(task as TaskId), TASK_MASK.bytes as u64));
+        }
+        if let Some(part) = self.visible.part_at(address) {
+            let (arguments, bytes) = self.given.arguments;
+            let bytes = if address == arguments { bytes } else { part.bytes as u64 };
+            return Some((Called::Part(part.name), bytes));
+        }
+        let (map, bytes) = self.maps.value_at(self.visible.place_of(address))?;
+        Some((Called::ValueOf(map), bytes.into()))
     }
 }
 
@@ -101,32 +123,17 @@ impl Host for Kernel<'_> {
     }
 
     fn object_at(&self, address: u64) -> Option<u64> {
-        if !self.visible.has(address) {
-            return None;
-        }
-        if let Some((_, bytes)) = self.of_task(address) {
-            return Some(bytes);
-        }
-        if let Some(bytes) = (address == self.given.arguments.0).then_some(self.given.arguments.1) {
-            return Some(bytes);
-        }
-        if let Some(part) = self.visible.part_at(address) {
-            return Some(part.bytes as u64);
-        }
-        let value = self.maps.value_at(self.visible.place_of(address))?;
-        Some(value.1.into())
+        self.seen_at(address).map(|(_, bytes)| bytes)
     }
 
     fn object_name(&self, address: u64) -> String {
-        if let Some((task, bytes)) = self.of_task(address) {
-            let of = if bytes == TASK_MASK.bytes as u64 { "the mask of task" } else { "task" };
-            return format!("{of} {}", self.tasks.label(task));
-        }
-        if let Some(part) = self.visible.part_at(address) {
-            return part.name.to_owned();
-        }
-        match self.maps.value_at(self.visible.place_of(address)) {
-            Some((map, _)) => format!("a value of map {map}"),
+        match self.seen_at(address) {
+            Some((Called::Task(task), _)) => format!("task {}", self.tasks.label(task)),
+            Some((Called::MaskOf(task), _)) => {
+                format!("the mask of task {}", self.tasks.label(task))
+            }
+            Some((Called::Part(name), _)) => name.to_owned(),
+            Some((Called::ValueOf(map), _)) => format!("a value of map {map}"),
             None => "an object".to_owned(),
         }
     }

@@ -96,12 +96,9 @@ const LINE_BYTES: usize = 64;
 
 #[derive(Debug)]
 struct PolicyMap {
-    name: String,
     view: Box<abi::Map>,
-    /// Where values lie one behind the other, and how many.
-    chunks: BTreeMap<usize, usize>,
-    /// What of a value a policy writes, in bytes, where that is asked.
-    members: Vec<(u64, u64)>,
+    /// What only strict runs ask.
+    watched: Option<Watched>,
     /// The variable that describes the map: the address a timer's callback gets.
     variable: *mut c_void,
     /// Task-storage values that no task uses.
@@ -110,6 +107,16 @@ struct PolicyMap {
     /// Values of deleted keys, oldest first. A policy may read one until its operation ends, as
     /// under RCU; the oldest are used again.
     deleted: VecDeque<*mut u8>,
+}
+
+/// What is known of a map whose values are told apart by their addresses.
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    /// Where values lie one behind the other, and how many.
+    chunks: BTreeMap<usize, usize>,
+    /// What of a value a policy writes, in bytes.
+    members: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -233,20 +240,25 @@ impl PolicyMaps {
         Some((&raw const *map.view).cast_mut())
     }
 
-    /// The name of the map that has a value there, and the size of its values.
+    /// Notes from here on where the values of a map with this number lie; `members` are offsets and
+    /// sizes of what is in each. No value was made before but those of arrays.
+    pub fn watch(&mut self, number: usize, name: &str, members: Vec<(u64, u64)>, nr_cpus: usize) {
+        let map = &mut self.maps[number];
+        let copies = if map.view.kind == kind::PERCPU_ARRAY { nr_cpus } else { 1 };
+        let count = map.view.max_entries as usize * copies;
+        let values = map.view.values;
+        let chunks = (!values.is_null()).then(|| (values.addr(), count)).into_iter().collect();
+        map.watched = Some(Watched { name: name.to_owned(), chunks, members });
+    }
+
+    /// The name of the watched map that has a value there, and the size of its values.
     pub fn value_at(&self, place: usize) -> Option<(&str, u32)> {
-        let map = self.maps.iter().find(|map| map.has_value_at(place))?;
-        Some((&map.name, map.view.value_size))
+        self.maps.iter().find_map(|map| map.value_at(place))
     }
 
-    /// Says where the members of a map's values are, by the map's number: offsets and sizes.
-    pub fn set_members(&mut self, number: usize, members: Vec<(u64, u64)>) {
-        self.maps[number].members = members;
-    }
-
-    /// The member of a map's values with this number, if there is one and members are known.
+    /// The member of a watched map's values with this number, if there is one.
     pub fn member(&self, map: *const abi::Map, number: usize) -> Option<(u64, u64)> {
-        self.maps[self.position(map)?].members.get(number).copied()
+        self.maps[self.position(map)?].watched.as_ref()?.members.get(number).copied()
     }
 
     fn position(&self, map: *const abi::Map) -> Option<usize> {
@@ -492,7 +504,6 @@ impl PolicyMap {
         let values = values.ok_or_else(|| {
             refused(format!("no room for {entries} values of {stride} bytes, {copies} times"))
         })?;
-        let chunks = (copies > 0).then(|| (values.addr(), entries * copies));
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
         let values = if copies == 0 { std::ptr::null_mut() } else { values };
         let view = abi::Map {
@@ -506,10 +517,8 @@ impl PolicyMap {
             values,
         };
         Ok(PolicyMap {
-            name: declaration.name.clone(),
             view: Box::new(view),
-            members: Vec::new(),
-            chunks: chunks.into_iter().collect(),
+            watched: None,
             variable: declaration.variable.cast(),
             free: Vec::new(),
             entries: BTreeMap::new(),
@@ -523,7 +532,7 @@ impl PolicyMap {
         if self.free.is_empty()
             && let Some(start) = visible.take(stride * STORAGE_CHUNK, LINE_BYTES)
         {
-            self.chunks.insert(start.addr(), STORAGE_CHUNK);
+            self.note_values(start, STORAGE_CHUNK);
             self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * stride)));
         }
         let Some(value) = self.free.pop() else { return std::ptr::null_mut() };
@@ -559,18 +568,27 @@ impl PolicyMap {
         let Some(value) = oldest.or_else(|| visible.take(room, 8)) else {
             return std::ptr::null_mut();
         };
-        self.chunks.insert(value.addr(), 1);
+        self.note_values(value, 1);
         // SAFETY: a value of this map that no key has.
         unsafe { value.write_bytes(0, bytes) };
         self.entries.insert(key.to_vec(), value);
         value
     }
 
-    /// Whether a value begins there.
-    fn has_value_at(&self, place: usize) -> bool {
-        let Some((&begin, &count)) = self.chunks.range(..=place).next_back() else { return false };
+    /// So many values lie there, one behind the other.
+    fn note_values(&mut self, begin: *const u8, count: usize) {
+        if let Some(watched) = &mut self.watched {
+            watched.chunks.insert(begin.addr(), count);
+        }
+    }
+
+    /// The map's name and the size of its values, if one of them begins there.
+    fn value_at(&self, place: usize) -> Option<(&str, u32)> {
+        let watched = self.watched.as_ref()?;
+        let (&begin, &count) = watched.chunks.range(..=place).next_back()?;
         let (distance, stride) = (place - begin, self.view.value_stride as usize);
-        distance.is_multiple_of(stride) && distance / stride < count
+        let is_value = distance.is_multiple_of(stride) && distance / stride < count;
+        is_value.then_some((&*watched.name, self.view.value_size))
     }
 
     fn array_value(&mut self, key: u32, cpu: usize) -> *mut u8 {

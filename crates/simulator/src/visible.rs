@@ -73,8 +73,8 @@ pub struct Visible {
     first: *mut u8,
     /// What of it is not taken, the part that is only read first.
     free: [Range<u64>; 2],
-    /// What the policy may have addresses of, except tasks and values of maps.
-    parts: BTreeMap<u64, Part>,
+    /// What the policy may have addresses of, except tasks and values of maps, for strict runs.
+    parts: Option<BTreeMap<u64, Part>>,
     /// What lies at its begin.
     pub facts: Placed<Facts>,
     /// Walks over dispatch queues that are open, or may be opened.
@@ -181,8 +181,9 @@ impl Walks {
 
 impl Visible {
     /// Memory that holds nothing but the number of ticks a second, at its first address;
-    /// `natively` for a policy of this machine's own code.
-    pub fn new(natively: bool, hz: u32, nr_cpu_ids: u32) -> Visible {
+    /// `natively` for a policy of this machine's own code; with `has_parts` it is noted what is
+    /// placed where, see [`Visible::part_at`].
+    pub fn new(natively: bool, hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Visible {
         let mut memory = Box::new(Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES));
         let first = memory.first();
         let shift = if natively { 0 } else { first.addr().wrapping_sub(MEMORY_BEGIN as usize) };
@@ -198,7 +199,7 @@ impl Visible {
         let at = first.wrapping_add((WALKS - MEMORY_BEGIN) as usize).cast();
         let walks = Placed(NonNull::new(at).expect("memory is not at 0"));
         let walks = Walks { places: walks, open: 0 };
-        let parts = BTreeMap::new();
+        let parts = has_parts.then(BTreeMap::new);
         let mut visible = Visible { memory: Some(memory), first, free, parts, facts, walks, shift };
         let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
         visible.bump(0, LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1);
@@ -259,8 +260,7 @@ impl Visible {
     pub fn place<T: Shown>(&mut self, value: T) -> Placed<T> {
         let place = self.bump(0, size_of::<T>(), align_of::<T>());
         let place = place.expect("room for what is limited").cast::<T>();
-        let begin = self.address(place);
-        self.parts.extend(T::PARTS.iter().map(|part| (begin + part.offset as u64, *part)));
+        self.note_parts(self.address(place), T::PARTS);
         // SAFETY: the room was just taken, is large enough and aligned, since the memory begins
         // with a page and its first address too.
         unsafe { place.write(value) };
@@ -305,8 +305,14 @@ impl Visible {
         // SAFETY: the room was just taken and is large enough.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         let begin = self.address(place);
-        self.parts.insert(begin, Part { offset: 0, bytes: bytes.len(), name: "a text" });
+        self.note_parts(begin, &[Part { offset: 0, bytes: bytes.len(), name: "a text" }]);
         Some(begin)
+    }
+
+    fn note_parts(&mut self, begin: u64, placed: &[Part]) {
+        if let Some(parts) = &mut self.parts {
+            parts.extend(placed.iter().map(|part| (begin + part.offset as u64, *part)));
+        }
     }
 
     /// Whether an address is one of the memory.
@@ -314,9 +320,9 @@ impl Visible {
         self.find(address, 1, false).is_some()
     }
 
-    /// What begins at an address, of all but tasks and values of maps.
+    /// What begins at an address, of all but tasks and values of maps, if that is noted.
     pub fn part_at(&self, address: u64) -> Option<&Part> {
-        self.parts.get(&address)
+        self.parts.as_ref()?.get(&address)
     }
 
     /// Where what a policy has by this address lies in this process.

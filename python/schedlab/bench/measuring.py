@@ -40,9 +40,8 @@ class Measured:
         own = {case[0] for case in self.campaign.definition["cases"]}
         return [
             one
-            for one in kept.campaigns()
-            if one.suite == self.campaign.suite
-            and one.condition["machine"] == self.campaign.condition["machine"]
+            for one in kept.campaigns(self.campaign.suite)
+            if one.condition["machine"] == self.campaign.condition["machine"]
             and any(case[0] in own for case in one.definition["cases"])
         ]
 

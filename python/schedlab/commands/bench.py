@@ -86,7 +86,7 @@ def bench_verb(name, show, store, report_path, quiet, as_json, **asked) -> bool:
     # Whoever else measures waits for our tables, too, which take a CPU for seconds.
     with made as measured, Store(store, read_only=show) as opened:
         kept = Measurements(opened)
-        every = [one for one in kept.campaigns() if one.suite == read.name]
+        every = kept.campaigns(read.name)
         if not every:
             raise SchedlabError(f"the store {store} has nothing of suite {read.name}", hint)
         if measured and not quiet:

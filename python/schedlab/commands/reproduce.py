@@ -105,8 +105,7 @@ def measured(original: Original, store: Path) -> list:
         return []
     with Store(store, read_only=True) as opened:
         measurements = Measurements(opened)
-        campaigns = [one for one in measurements.campaigns() if one.suite == original.suite]
-        rows = answers.rows(measurements, campaigns)
+        rows = answers.rows(measurements, measurements.campaigns(original.suite))
     return [row for row in rows if row.name.partition(" ")[0] == original.benchmark]
 
 

@@ -116,9 +116,10 @@ class Measurements:
         row = {**vars(repetition), "campaign": campaign, "surroundings": surroundings}
         self.store.put(REPETITIONS, row, FAILED_BEFORE)
 
-    def campaigns(self) -> list[Campaign]:
-        """All of them, the latest last."""
-        return self._records(Campaign, CAMPAIGNS, "ORDER BY asked_at, rowid")
+    def campaigns(self, suite: str | None = None) -> list[Campaign]:
+        """All of them, or all of a suite, the latest last."""
+        made = self._records(Campaign, CAMPAIGNS, "ORDER BY asked_at, rowid")
+        return [campaign for campaign in made if suite in (None, campaign.suite)]
 
     def repetitions(self, campaign: str) -> list[Repetition]:
         """What was kept of a campaign, in the order in which it was measured."""

@@ -187,6 +187,12 @@ impl Shadow {
         if is_fine { Ok(()) } else { Err(FaultKind::Unwritten { bytes, written }) }
     }
 
+    /// The origins of what the present call was given and is this value.
+    pub(super) fn origins_of_given(&self, value: u64) -> impl Iterator<Item = Origin> {
+        let given = self.given.into_iter().zip(self.given_origins);
+        given.filter_map(move |(one, origin)| (one == value).then_some(origin))
+    }
+
     /// Whether what was held is still.
     pub(super) fn is_held(&self, origin: Origin) -> bool {
         origin.held == 0 || self.held.contains_key(&origin.held)

@@ -148,9 +148,7 @@ impl<H: Host> Run<'_, H> {
         bytes: u64,
         touch: Touch,
     ) -> Result<(), FaultKind> {
-        let shadow = self.shadow();
-        let mut given = shadow.given.iter().zip(shadow.given_origins);
-        let given = given.find(|(value, _)| **value == pointer).map(|(_, origin)| origin);
+        let given = self.shadow().origins_of_given(pointer).next();
         let address = pointer.wrapping_add(offset);
         let is_write = touch == Touch::Write;
         match given {
@@ -209,10 +207,7 @@ impl<H: Host> StrictFrame<'_, '_, H> {
     }
 
     fn fault(&self, why: impl Into<Stop>, at: usize) -> Box<Fault> {
-        match why.into() {
-            Stop::Call(kind) => Box::new(Fault { kind, at, own: self.own_of(at) }),
-            Stop::Inside(fault) => fault,
-        }
+        why.into().at_from(at, self.own_of(at))
     }
 
     /// Where an instruction that is not of the function's own file came from.
@@ -358,10 +353,7 @@ impl<H: Host> StrictFrame<'_, '_, H> {
         let answer = self.frame.registers[0];
         let run = &mut *self.frame.run;
         let holding = run.machine.program.holdings.get(&number).copied();
-        let shadow = run.shadow();
-        let mut given = shadow.given.iter().zip(shadow.given_origins);
-        let same = given.find(|(value, origin)| **value == answer && !origin.is_none());
-        let same = same.map(|(_, origin)| origin);
+        let same = run.shadow().origins_of_given(answer).find(|origin| !origin.is_none());
         let mut origin = same.unwrap_or_else(|| run.object_at(answer));
         let gives = matches!(holding, Some(Holding::Gives | Holding::Exchanges));
         if gives && !origin.is_none() {
