@@ -45,7 +45,7 @@ LIBELF := $(LIBRARIES)/libelf.a
 PEER_PROGRAMS := c++ /usr/include/boost/intrusive/set.hpp
 PEER_PACKAGES := g++ libboost-dev
 
-# What only the tests need: clang builds every policy as BPF, chromium opens the report, QEMU boots
+# What only the tests need: clang, of a version that is known, chromium opens the report, QEMU boots
 # kernels, cpio reads the initramfs that we write, libelf and zlib are linked into the guest.
 TEST_PROGRAMS := clang-19 clang-format-19 chromium qemu-system-x86_64 cpio $(LIBELF) \
 	$(PEER_PROGRAMS)
@@ -83,7 +83,7 @@ prerequisites:
 	command -v cargo >/dev/null || fail "cargo is not on PATH" \
 		"the core is written in Rust: install rustup, it then follows rust-toolchain.toml"; \
 	command -v cc >/dev/null || fail "cc is not on PATH" \
-		"policies are C, compiled when they are used: apt-get install gcc libc6-dev"; \
+		"cargo links with it: apt-get install gcc libc6-dev"; \
 	"$(PYTHON)" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| fail "$(PYTHON) is not Python 3.11 or later with venv" \
 		"apt-get install python3 python3-venv, or: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"
@@ -123,8 +123,21 @@ endef
 
 .PHONY: test-programs
 test-programs: # Installs what only the tests need, where that is allowed; else says what to do
-	$(call install,$(TEST_PROGRAMS),$(TEST_PACKAGES),the tests: policies are built as BPF too$(COMMA) \
+	$(call install,$(TEST_PROGRAMS),$(TEST_PACKAGES),the tests: policies are built$(COMMA) \
 		the report is opened in a browser$(COMMA) kernels are booted$(COMMA) peers of the race built)
+
+# What builds policies. Where no clang can be installed, a wheel brings one.
+.PHONY: policy-compiler
+policy-compiler: setup
+	@python -c 'from schedlab import catalogue; catalogue.policy_compiler()' 2>/dev/null && exit 0; \
+	echo "no clang of version 19 or later, which builds policies"; \
+	$(MAKE) --no-print-directory clang 2>/dev/null && exit 0; \
+	echo "it cannot be installed here: fetching one as the wheel ziglang, 100 MB"; \
+	$(UV) sync --frozen --inexact --no-install-project --extra clang
+
+.PHONY: clang
+clang:
+	$(call install,clang-19,clang-19,policies)
 
 .PHONY: peer-programs
 peer-programs: # Installs the C++ compiler and Boost's headers in the same way
@@ -166,6 +179,12 @@ agree-native: setup schedlab-bench ## Native benchmarks against rt-tests and per
 	$(call install,$(AGREE_PROGRAMS),$(AGREE_PACKAGES),the programs to compare with)
 	python tests/native_agreement.py
 
+.PHONY: wheel
+wheel: setup ## Builds dist/*.whl, with the objects of all policies: whoever installs it needs no compiler
+	rm -rf target/objects
+	cargo run --release --locked -q -p policy --example shipped -- policies target/objects
+	+SCHEDLAB_OBJECTS="$(CURDIR)/target/objects" maturin build --release --locked --out dist
+
 .PHONY: kernels
 kernels: setup ## Gets kernels for virtual machines from Debian's packages, some 130 MB once
 	schedlab kernels fetch
@@ -173,7 +192,7 @@ kernels: setup ## Gets kernels for virtual machines from Debian's packages, some
 # ---- using --------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: setup ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a report
+demo: policy-compiler ## Compares four policies on hackbench, 1 to 8 CPUs, and writes a report
 	schedlab compare --experiment demo --report schedlab-report.html
 
 # ---- checking -----------------------------------------------------------------------------------

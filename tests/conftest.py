@@ -134,10 +134,10 @@ def stand_in_core():
     core.PolicyError = type("PolicyError", (StandInError,), {})
     core.ScenarioError = type("ScenarioError", (StandInError,), {})
     core.version = lambda: "9.9"
-    core.position_on = lambda words: None
-    core.compile_policy = lambda source, include_dirs, cache_dir: types.SimpleNamespace(
+    core.compile_policy = lambda source, include_dirs, *folders: types.SimpleNamespace(
         name=Path(source).name.removesuffix(".bpf.c"),
-        source_digest=f"digest of {Path(source).name}",
+        digest=f"digest of {Path(source).name}",
+        object_path=f"/{Path(source).name}.o",
         description="an idea",
         warnings="",
         tunables=[

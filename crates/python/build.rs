@@ -2,7 +2,9 @@
 //!
 //! Policies, machines, workloads, experiments, suites and published tables lie at the root of the
 //! repository, where people look for them; an installed package needs them beside its modules. So
-//! it does what is compiled when queues of others race.
+//! it does what is compiled when queues of others race, and the objects of the policies, if the
+//! environment names a folder that has them, as `make wheel` does. Their names say of which text
+//! each is, so that one of an older text is never taken.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -18,6 +20,8 @@ const SHIPPED: [&str; 8] = [
     "crates/race/peers",
 ];
 
+const OBJECTS: &str = "SCHEDLAB_OBJECTS";
+
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).ok_or(io::ErrorKind::NotFound);
     let root = variable("CARGO_MANIFEST_DIR")?.join("../..");
@@ -30,6 +34,11 @@ fn main() -> io::Result<()> {
         copy_directory(&root.join(directory), &data.join(directory)).map_err(|error| {
             io::Error::new(error.kind(), format!("copying {directory}/ of the repository: {error}"))
         })?;
+    }
+    println!("cargo::rerun-if-env-changed={OBJECTS}");
+    if let Some(objects) = env::var_os(OBJECTS).map(PathBuf::from) {
+        println!("cargo::rerun-if-changed={}", objects.display());
+        copy_directory(&objects, &data.join("objects"))?;
     }
     Ok(())
 }

@@ -76,23 +76,23 @@ class Parameter(TypedDict):
 
 @final
 class Policy:
-    """A compiled policy."""
+    """A policy: the object that a kernel loads."""
 
     @property
     def name(self) -> str:
         """Name of its file, without `.bpf.c`."""
     @property
     def source(self) -> str:
-        """Path of its C file."""
+        """Path of its C file, or of the object that was given."""
     @property
-    def source_digest(self) -> str:
-        """Digest, in hex, of the preprocessed C, headers included: equal ones behave equally."""
+    def digest(self) -> str:
+        """SHA-256 of its object, in hex: equal ones behave equally."""
     @property
     def warnings(self) -> str:
         """What the compiler complained about, if this call had it built; else empty."""
     @property
     def object_path(self) -> str:
-        """Path of the shared object the C became."""
+        """Path of its object."""
     @property
     def description(self) -> str:
         """What its header comment says of it in one line."""
@@ -232,12 +232,6 @@ def check_small(
 ) -> Exploration:
     """Tries a policy in a small scenario, in `orders_max` orders of events at most."""
 
-def check_crashed(scenario: str, message: str, at_ns: int) -> list[CheckRow] | Exploration | Swarm:
-    """What the call that tried this scenario would have answered, had its process not ended so.
-
-    The scenario goes by its name, or by the number of a random one.
-    """
-
 def shrink_random(
     policy: Policy, tunables: dict[str, int], seed: int, tries_max: int
 ) -> Smallest | None:
@@ -255,11 +249,25 @@ def read_policy(path: str) -> Policy:
     Raises PolicyError if it is no such object or holds no policy.
     """
 
-def compile_policy(source: str, include_dirs: list[str], cache_dir: str) -> Policy:
-    """Compiles the C file `source` into `cache_dir`, or takes it from there.
+def compile_policy(
+    source: str,
+    include_dirs: list[str],
+    cache: str,
+    shipped: str | None = None,
+    zig: str | None = None,
+) -> Policy:
+    """Compiles the C file `source` into the folder `cache`, or takes its object from there, or from
+    the folder `shipped`, which needs no compiler.
 
-    Raises PolicyError if it does not compile, is not a policy, or its file of tunable sets is
-    wrong.
+    The compiler is that of $CLANG, else the oldest clang on PATH that is new enough, else the
+    program `zig`. Raises PolicyError if there is none, the source does not compile, is not a
+    policy, or its file of tunable sets is wrong.
+    """
+
+def policy_compiler(zig: str | None = None) -> tuple[str, str]:
+    """The command of the compiler that `compile_policy` takes, and the version that it tells.
+
+    Raises PolicyError if there is none.
     """
 
 def load_machine(path: str) -> Machine:
@@ -280,33 +288,12 @@ def workload_parameters(path: str) -> list[Parameter]:
     Raises ScenarioError if the file cannot be read.
     """
 
-Where = tuple[int, int, int, int, str, tuple[int, str] | None]
-
-def position() -> Where | None:
-    """Where the simulation is that this process began last; None while there is none.
-
-    First which of several runs it is: the number of a random scenario, else 0. Then events and
-    operations of the policy that were begun so far; and of the last of them the simulated time in
-    ns, the CPU, the operation's name in C, empty for an event, and number and name of the task that
-    the operation was called for, None if for none. While a policy does not return, none changes.
-    """
-
-def show_position_on(memory: memoryview) -> None:
-    """Has this process write where its simulations are into `memory` from now on, for whoever
-    shares it. Once, before any simulation.
-
-    Raises ValueError if the memory cannot be written or is too short, or if it is too late.
-    """
-
 def end_with_parent(parent: int) -> None:
     """Has this process, which leads a group, end with its group when its parent does, even by
     SIGKILL, and even while this process is stopped.
 
     Raises ProcessLookupError if that has happened already.
     """
-
-def position_on(words: bytes) -> Where | None:
-    """What `position` gives in the process that wrote `words` into its memory."""
 
 class RunFailure(TypedDict):
     """Why a run failed, in the words of a kernel; None where nobody is to blame."""
@@ -622,14 +609,14 @@ def race_entrants(plugins: list[str] = ...) -> list[Entrant]:
     Raises RaceError if one of `plugins`, which are paths of shared objects, is none.
     """
 
-def race_heat(spec_json: str) -> Heat:
+def race_heat(spec_json: str, step: Callable[[], object] | None = None) -> Heat:
     """Runs one heat of the run-queue race, which is given as a JSON object.
 
     Of it only `workload` must be given: hold, hold_remove, cold, single,
     single_remove, markov, up_down, storm, mass_exit, drain, fork_burst or trace. The rest: `keys`,
     `n`, `queues`, `loops`, `rounds`, `order` ("rotating" or "abcba"), `structures`, `cpu`, `seed`,
-    `plugins`, `trace`, `pace` (the least that heats before have found). A signal is answered
-    between rounds and while the heat waits for a core of its own.
+    `plugins`, `trace`, `pace` (the least that heats before have found). A signal is answered, and
+    `step` called, between rounds and while the heat waits for a core of its own.
 
     Raises RaceError if the heat asks for what is not there, or an entrant is not as exact as it
     says.

@@ -7,6 +7,7 @@ or the file's ending is a path, so that a user's own file works wherever a name 
 
 import contextlib
 import hashlib
+import importlib.util
 import os
 import re
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from schedlab import shown, user_file, whole_file
 from schedlab.errors import BadValue, NativeMissing, SchedlabError, UnknownName
 
 PACKAGE = Path(__file__).resolve().parent
+# What an installed package has of its policies, so that they need no compiler.
+SHIPPED_OBJECTS = PACKAGE / "data" / "objects"
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ CACHE_HINT = "set XDG_CACHE_HOME to a directory that can be written"
 READ_BESIDE = (".sets.toml", ".promises.toml")
 BESIDE_HINT = "mend it, or take it away: a policy needs no such file"
 
-# What clang makes of a policy for a kernel; the simulator runs it as it is.
+# What clang makes of a policy: what a kernel loads, and the simulator runs.
 BUILT_SUFFIX = ".bpf.o"
 
 # `eevdf@kernel` and `cfs@kernel:6.1` are kernels' own schedulers; no set can have such a name.
@@ -241,7 +244,7 @@ def core_version() -> str:
 
 
 def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note):
-    """Compiles a policy (or takes it from the cache), or reads a BPF object as it is; raises
+    """Compiles a policy, or takes its object from where it is kept, or reads an object; raises
     `_native.PolicyError`. `tell` is given the compiler's warnings, each time that the file has
     changed."""
     for suffix in READ_BESIDE:
@@ -253,15 +256,24 @@ def load_policy(path: str | Path, tell: Callable[[str], None] = shown.print_note
     cache = cache_directory()
     with whole_file.named_errors(f"cache directory {cache}", CACHE_HINT):
         cache.mkdir(parents=True, exist_ok=True)
-    policy = native().compile_policy(str(path), [str(include_directory())], str(cache))
-    tell_warnings(path, policy.warnings, tell)
+    folders = (str(cache), str(SHIPPED_OBJECTS))
+    policy = native().compile_policy(str(path), [str(include_directory())], *folders, _zig())
+    # Our tests find what a compiler warns of in a policy of ours.
+    if policy.warnings and Path(path).resolve() not in names(POLICIES).values():
+        tell(policy.warnings)
     return policy
 
 
-def tell_warnings(source: str | Path, warnings: str, tell: Callable[[str], None]) -> None:
-    """Tells what a compiler warns of in a user's own policy; our tests find those of ours."""
-    if warnings and Path(source).resolve() not in names(POLICIES).values():
-        tell(warnings)
+def policy_compiler() -> tuple[str, str]:
+    """What builds policies: its command, and the version that it tells; raises
+    `_native.PolicyError` if there is none."""
+    return native().policy_compiler(_zig())
+
+
+def _zig() -> str | None:
+    """The program of the wheel `ziglang`, which builds policies where there is no clang."""
+    found = importlib.util.find_spec("ziglang")
+    return found and str(Path(found.origin).with_name("zig"))
 
 
 def load_machine(path: str | Path):

@@ -1,7 +1,7 @@
 """Programs: those that are built beside the package, and those that are run for an answer."""
 
+import functools
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -58,22 +58,11 @@ def output(
     timeout_s: float,
     folder: Path | None = None,
     cpu: int | None = None,
-    memory_bytes: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """What a program answered, in the language of C and with nothing to read, kept on `cpu` and
-    below `memory_bytes`. Its exit code may be any. Raises SchedlabError if it cannot be started, or
-    takes longer."""
-    # A limit that the user has set may be lower; none is -1.
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-
-    def limit() -> None:
-        if cpu is not None:
-            os.sched_setaffinity(0, {cpu})
-        if memory_bytes is not None and not 0 <= soft < memory_bytes:
-            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, hard))
-
+    """What a program answered, in the language of C and with nothing to read, kept on `cpu`. Its
+    exit code may be any. Raises SchedlabError if it cannot be started, or takes longer."""
     # Without need no Python between fork and exec: it could wait for another thread's lock.
-    prepare = None if cpu is None and memory_bytes is None else limit
+    prepare = None if cpu is None else functools.partial(os.sched_setaffinity, 0, {cpu})
     try:
         return subprocess.run(
             command, preexec_fn=prepare, stdin=subprocess.DEVNULL, capture_output=True, check=False,

@@ -376,7 +376,7 @@ def test_too_few_open_files_are_told_with_their_number(environment, tmp_path, mo
     if done.returncode:
         message = refused(done)
         assert "oo many open files" in message and "Errno" not in message
-        assert f"no more than {most} may" in message or "cannot run cc" in message
+        assert f"no more than {most} may" in message or "cannot run clang-19" in message
 
 
 def test_a_file_that_there_is_no_room_for_is_named(tmp_path, monkeypatch):
@@ -494,7 +494,9 @@ def test_a_disk_that_is_full_while_a_compiler_writes_is_told_as_such(environment
     done = subprocess.run(
         [sys.executable, "-m", "schedlab", *words],
         cwd=tmp_path,
-        env=environment | {"CC": str(tmp_path / "cc"), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        env=environment
+        | dict.fromkeys(("CC", "CLANG"), str(tmp_path / "cc"))
+        | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
-from schedlab.kernel import agreement, bpf, referee
+from schedlab.kernel import agreement, referee
 from schedlab.kernel.agreement import Arm, compare, decisions
 
 pytestmark = pytest.mark.qemu
@@ -158,8 +158,6 @@ def laboratory_lacks():
     """Why no kernel can be booted here; empty if one can."""
     if not shutil.which("qemu-system-x86_64"):
         return "no QEMU"
-    if bpf.find_clang() is None:
-        return "no clang for BPF"
     try:
         programs.GUEST.find()
         catalogue.native().kernels_find(str(catalogue.kernels_directory()), referee.KERNEL)

@@ -311,25 +311,25 @@ def test_doctor_names_what_is_missing_and_what_to_install(command, environment):
     assert "/nowhere/qemu" in found["QEMU"]["found"]
     assert found["QEMU"]["to_do"] == "apt-get install qemu-system-x86"
     assert found["kernels"]["to_do"] == "schedlab kernels fetch"
-    assert found["C compiler"]["state"] == "ok"
+    assert found["clang"]["state"] == "ok"
 
 
-def test_doctor_fails_where_not_even_the_simulator_works(command, environment):
-    environment["CC"] = "no-such-compiler"
+def test_doctor_fails_where_no_policy_can_be_built(command, environment):
+    environment["CLANG"] = "no-such-compiler"
     told = command("doctor")
     assert told.returncode == 1
-    assert "no no-such-compiler on PATH" in told.stdout
+    assert "`no-such-compiler` was not found" in told.stdout
 
 
 def test_doctor_fails_where_the_compiler_cannot_be_run(command, environment, tmp_path):
     (tmp_path / "compiler").write_text("no program")
     (tmp_path / "compiler").chmod(0o755)
-    environment["CC"] = str(tmp_path / "compiler")
+    environment["CLANG"] = str(tmp_path / "compiler")
     told = command("doctor", "--json")
     assert told.returncode == 1
     found = {finding["what"]: finding for finding in json.loads(told.stdout)}
-    assert found["C compiler"]["state"] == "missing"
-    assert "cannot run" in found["C compiler"]["found"]
+    assert found["clang"]["state"] == "missing"
+    assert "cannot run" in found["clang"]["found"]
 
 
 @pytest.fixture

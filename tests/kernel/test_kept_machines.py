@@ -12,12 +12,13 @@ import json
 from pathlib import Path
 
 import pytest
+from booted_kernels import object_of
 from cached_kernels import named
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
 from schedlab.experiment import cells, definition
 from schedlab.experiment import vm as experiment_vm
-from schedlab.kernel import bpf, play, vm
+from schedlab.kernel import play, vm
 from schedlab.kernel import result as kernel_result
 
 pytestmark = [pytest.mark.qemu, pytest.mark.xdist_group("kept machines")]
@@ -199,10 +200,8 @@ def shorten(kept, part):
 
 
 def policy(name="fifo", **options):
-    if bpf.find_clang() is None:
-        pytest.skip("no clang that builds BPF")
     source = catalogue.find(catalogue.POLICIES, name)
-    return vm.Policy(bpf.object_of(source).read_bytes(), **options)
+    return vm.Policy(object_of(source).read_bytes(), **options)
 
 
 def loads(ran):
@@ -263,8 +262,6 @@ def test_where_it_cannot_be_restored_the_policy_is_loaded_again(with_machine, fo
 @pytest.mark.usefixtures("with_machine")
 def test_a_policy_that_failed_is_not_kept(folder):
     before = set(folder.iterdir())
-    if bpf.find_clang() is None:
-        pytest.skip("no clang that builds BPF")
 
     def runs(path, **options):
         machine = definition.VmChoice(named("6.18"), ("1",), True)

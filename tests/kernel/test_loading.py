@@ -18,10 +18,11 @@ import time
 from pathlib import Path
 
 import pytest
+from booted_kernels import object_of
 from schedlab import catalogue, programs
 from schedlab.commands import load
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf, loading, obstacles, vm
+from schedlab.kernel import loading, obstacles, vm
 from schedlab.kernel import sched_ext as kernel_sched_ext
 from schedlab.kernel.platform import present
 
@@ -218,7 +219,7 @@ def compiled(path):
 
 
 def foreign_object():
-    command = [bpf.find_clang().program, "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c"]
+    command = ["clang-19", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c"]
     command += ["-x", "c", "-", "-o", "-"]
     return subprocess.run(command, input=FOREIGN.encode(), stdout=-1, check=True).stdout
 
@@ -244,7 +245,7 @@ def told():
     sources = [*OBJECTS, *(f"crates/kernel/tests/policies/{name}" for name in MISTAKES)]
     for source in sources:
         path = ROOT / f"{source}.bpf.c"
-        plain[f"/{Path(source).name}.o"] = bpf.object_of(path).read_bytes()
+        plain[f"/{Path(source).name}.o"] = object_of(path).read_bytes()
     plain["/scheduler.bpf.o"] = foreign_object()
     plain["/driver.py"] = DRIVER.encode()
     plain["/schedlab.py"] = COMMAND.format(path=sys.path).encode()
@@ -470,21 +471,7 @@ def test_a_guest_that_dies_without_a_word_is_an_error():
 def own_cache(tmp_path, monkeypatch):
     """An empty cache for one test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "schedlab" / "bpf"
-
-
-def test_an_object_is_built_once_for_each_text(own_cache, tmp_path):
-    source = tmp_path / "mine.bpf.c"
-    text = (ROOT / "policies" / "fifo.bpf.c").read_text()
-    source.write_text(text)
-    first = bpf.object_of(source)
-    built_at_ns = first.stat().st_mtime_ns
-    assert bpf.object_of(source) == first
-    assert first.stat().st_mtime_ns == built_at_ns
-    assert first.read_bytes()[:4] == b"\x7fELF"
-    source.write_text(text + "\nstatic int more __attribute__((unused));\n")
-    assert bpf.object_of(source) != first
-    assert sorted(own_cache.iterdir()) == sorted([first, bpf.object_of(source)])
+    return tmp_path / "cache" / "schedlab"
 
 
 def test_an_object_is_the_same_wherever_its_source_lies(own_cache, tmp_path, monkeypatch):
@@ -505,18 +492,10 @@ def test_an_object_is_the_same_wherever_its_source_lies(own_cache, tmp_path, mon
 
 def built_anew(source):
     """The name and the bytes of an object that the cache did not have."""
-    path = bpf.object_of(source)
+    path = object_of(source)
     content = path.read_bytes()
     path.unlink()
     return path.name, content
-
-
-def test_the_compilers_words_are_shown_and_nothing_is_kept(own_cache, tmp_path):
-    source = tmp_path / "mine.bpf.c"
-    source.write_text("#include <scx/common.bpf.h>\nint f(void) { return no_such; }\n")
-    with pytest.raises(SchedlabError, match=r"mine.bpf.c:2:\d+: error: use of .*no_such"):
-        bpf.object_of(source)
-    assert not list(own_cache.iterdir())
 
 
 def test_clangs_warnings_of_ones_own_policy_are_shown_when_it_is_built(
@@ -525,32 +504,50 @@ def test_clangs_warnings_of_ones_own_policy_are_shown_when_it_is_built(
     source = tmp_path / "mine.bpf.c"
     text = (ROOT / "policies" / "fifo.bpf.c").read_text()
     source.write_text(text + "\nstatic int forgotten;\n")
-    bpf.object_of(source)
+    object_of(source)
     [warning] = [line for line in capfd.readouterr().err.splitlines() if "warning:" in line]
     assert f"{source}:" in warning and "forgotten" in warning
-    bpf.object_of(source)
+    object_of(source)
     assert capfd.readouterr().err == ""
     monkeypatch.setattr(catalogue, "names", lambda _shelf: {"mine": source})
     source.write_text(text + "\nstatic int forgotten_too;\n")
-    bpf.object_of(source)
+    object_of(source)
     assert capfd.readouterr().err == ""
 
 
-def test_without_clang_its_package_is_named(own_cache, tmp_path, monkeypatch):
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """Makes a program in a folder that is all of PATH."""
+    monkeypatch.delenv("CLANG", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SchedlabError, match="no clang of version 19") as refused:
-        bpf.object_of(ROOT / "policies" / "fifo.bpf.c")
-    assert refused.value.hint == "apt-get install clang-19"
+
+    def make(name, version):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho Debian clang version {version}\n")
+        (tmp_path / name).chmod(0o755)
+
+    return make
 
 
-def test_an_older_clang_is_not_taken(tmp_path, monkeypatch):
-    clang = tmp_path / "clang"
-    clang.write_text("#!/bin/sh\necho Debian clang version 14.0.6\n")
-    clang.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert bpf.find_clang() is None
-    clang.write_text("#!/bin/sh\necho Debian clang version 31.0.0\n")
-    assert bpf.find_clang() == bpf.Clang("clang", "Debian clang version 31.0.0")
+def test_the_oldest_clang_that_is_new_enough_is_taken(path):
+    for name, version in (("clang-18", "18.1.8"), ("clang-21", "21.0.0"), ("clang", "31.0.0")):
+        path(name, version)
+    told = ("clang-21", "Debian clang version 21.0.0")
+    assert catalogue.native().policy_compiler() == told
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_without_a_clang_it_is_said_how_to_get_one_and_zig_is_taken(path, tmp_path):
+    path("clang", "14.0.6")
+    native = catalogue.native()
+    with pytest.raises(native.PolicyError, match="no clang of version 19") as refused:
+        native.policy_compiler()
+    assert "apt-get install clang-19" in refused.value.hint
+    assert "pip install ziglang" in refused.value.hint
+    path("zig", "20.1.2")
+    zig = str(tmp_path / "zig")
+    command, version = native.policy_compiler(zig)
+    assert command == f"{zig} cc -target bpfel-freestanding-none"
+    assert version == "Debian clang version 20.1.2"
 
 
 def test_a_guest_program_that_is_not_there_is_told_with_how_to_build_it(tmp_path, monkeypatch):

@@ -11,9 +11,8 @@ import functools
 from pathlib import Path
 
 import pytest
-from booted_kernels import KERNELS, PLAY_LIMIT_NS, booted, needed
+from booted_kernels import KERNELS, PLAY_LIMIT_NS, booted, needed, object_of
 from schedlab import catalogue
-from schedlab.kernel import bpf
 
 pytestmark = [pytest.mark.qemu, pytest.mark.xdist_group("hotplug")]
 
@@ -90,7 +89,7 @@ def told_of_each():
     files = {"/hotplug.toml": WORKLOAD.encode()}
     work = []
     for policy in PLAYED:
-        files[f"/{policy}.o"] = bpf.object_of(source_of(policy)).read_bytes()
+        files[f"/{policy}.o"] = object_of(source_of(policy)).read_bytes()
         play = {"kind": "play", "workload": "/hotplug.toml", "set": {}, "seed": 1}
         play |= {"counts_instructions": True, "record_kib_per_cpu": 4096}
         work += [{"kind": "load", "object": f"/{policy}.o", "set": {}}, play]

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from booted_kernels import KERNELS, PLAY_LIMIT_NS, RECORD_KIB, booted, needed
-from schedlab.kernel import bpf, result
+from booted_kernels import KERNELS, PLAY_LIMIT_NS, RECORD_KIB, booted, needed, object_of
+from schedlab.kernel import result
 from schedlab.nice import weight_of
 
 pytestmark = pytest.mark.qemu
@@ -104,7 +104,7 @@ def stints(kernel, nr_cpus, policies, workloads_of, deterministic=False):
     work = plays_of(workloads_of(OWN), nr_cpus, deterministic) if OWN in policies else []
     for policy in (policy for policy in policies if policy != OWN):
         source = (OF_TESTS if policy == RENAMED else ROOT / "policies") / f"{policy}.bpf.c"
-        files[f"/{policy}.o"] = bpf.object_of(source).read_bytes()
+        files[f"/{policy}.o"] = object_of(source).read_bytes()
         work += [{"kind": "load", "object": f"/{policy}.o", "set": {}}]
         work += plays_of(workloads_of(policy), nr_cpus, deterministic)
     settle_ns = SETTLE_NS_DETERMINISTIC if deterministic else 0
@@ -336,7 +336,7 @@ def boot_of_mistakes(kernel):
     files, work = {}, []
     for name in MISTAKES:
         path = f"/{name}.o"
-        files[path] = bpf.object_of(OF_TESTS / f"{name}.bpf.c").read_bytes()
+        files[path] = object_of(OF_TESTS / f"{name}.bpf.c").read_bytes()
         work.append({"kind": "command", "argv": ["/init", "load", path, "--every", "0"]})
     job = {"work": work, "time_limit_ns": PLAY_LIMIT_NS}
     records, console = booted(kernel, 2, job, files)

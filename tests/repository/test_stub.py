@@ -51,7 +51,10 @@ def records(native, policy, tmp_path_factory):
     result = native.simulate(policy, machine, workload, 1, {}, timeline=True, queues=True)
     heat = native.race_heat(json.dumps({"workload": "hold", "n": 4, "rounds": 1, "loops": 100}))
     recorded = native.race_kernel_trace(str(place / "perf.txt"))
-    swarm = native.check_crashed("7", "it stopped", 5)
+    starving = place / "starving.bpf.c"
+    text = catalogue.find(catalogue.POLICIES, "fifo").read_text()
+    starving.write_text(text.replace("p, SHARED_DSQ,", "p, 77,"))
+    swarm = native.check_random(catalogue.load_policy(starving), {}, 7, 1)
     return {
         "RunResult": result,
         "QueueTrace": result["queue_traces"][0],

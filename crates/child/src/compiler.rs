@@ -1,7 +1,8 @@
 //! Compilers of C and C++, which read what users wrote: `#include "/dev/zero"` has no end.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::{Ended, Unended, bound_memory, run};
 /// on a machine with as much else to do.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    command: String,
+    /// The program and its options for every call.
+    words: Vec<OsString>,
     /// How long one call may take.
     pub time_max: Duration,
     /// How much memory each of its programs may ask for.
@@ -29,26 +31,22 @@ impl Compiler {
 
     /// The compiler `command`: a program and, after spaces, options for every call.
     pub fn new(command: &str) -> Self {
-        Compiler {
-            command: command.trim().to_owned(),
-            time_max: Self::TIME_MAX,
-            memory_bytes_max: Self::MEMORY_BYTES_MAX,
-        }
+        Compiler::of_words(command.split_whitespace().map(OsString::from).collect())
     }
 
-    /// The command as it was given.
-    pub fn command(&self) -> &str {
-        &self.command
+    /// The compiler that these words name: a program and options for every call.
+    pub fn of_words(words: Vec<OsString>) -> Self {
+        Compiler { words, time_max: Self::TIME_MAX, memory_bytes_max: Self::MEMORY_BYTES_MAX }
+    }
+
+    /// The command: the program and its options.
+    pub fn command(&self) -> String {
+        self.words.join(OsStr::new(" ")).to_string_lossy().into_owned()
     }
 
     /// The program that the command names.
-    pub fn program(&self) -> &str {
-        self.command.split_whitespace().next().unwrap_or_default()
-    }
-
-    /// The command's options.
-    pub fn options(&self) -> impl Iterator<Item = &str> {
-        self.command.split_whitespace().skip(1)
+    pub fn program(&self) -> String {
+        self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
     /// Runs it once, in the C locale. `goes_on` is as in [`run`].
@@ -61,8 +59,24 @@ impl Compiler {
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Ended, Unended> {
-        let mut command = Command::new(self.program());
-        command.args(self.options()).args(arguments).env("LC_ALL", "C");
+        self.run_in(Path::new("."), arguments, goes_on)
+    }
+
+    /// Runs it once in a folder.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`].
+    pub fn run_in(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Ended, Unended> {
+        let (program, options) =
+            self.words.split_first().ok_or(io::ErrorKind::NotFound).map_err(io::Error::from)?;
+        let mut command = Command::new(program);
+        command.args(options).args(arguments).current_dir(folder).env("LC_ALL", "C");
         bound_memory(&mut command, self.memory_bytes_max);
         run(&mut command, self.time_max, goes_on)
     }

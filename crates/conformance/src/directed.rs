@@ -35,11 +35,6 @@ impl Check {
         rows
     }
 
-    /// What to say of it where there is no outcome, because of this problem.
-    pub fn broken_off(&self, problem: Problem) -> Vec<Row> {
-        vec![self.soundness(Some(problem), None)]
-    }
-
     /// Whether the run went well. That a task waits for ever is for the row on waits to judge, if
     /// the policy promises no end of waits.
     fn soundness(&self, problem: Option<Problem>, wait_limit: Option<f64>) -> Row {

@@ -28,14 +28,6 @@ pub struct Exploration {
     pub failed: Option<FailedOrder>,
 }
 
-impl Exploration {
-    /// What to say of a small scenario where nobody knows which orders were tried before this.
-    pub fn broken_off(problem: Problem) -> Exploration {
-        let failed = Some(FailedOrder { choices: Vec::new(), problem });
-        Exploration { failed, ..Exploration::default() }
-    }
-}
-
 /// An order in which something went wrong.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailedOrder {

@@ -28,6 +28,4 @@ pub enum ProblemKind {
     Idle,
     /// The policy refused to begin.
     Refused,
-    /// The policy ended its process, or never came back: whoever watched it says so.
-    Crash,
 }

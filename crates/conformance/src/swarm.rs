@@ -28,13 +28,6 @@ pub struct Failed {
     pub problem: Problem,
 }
 
-impl Swarm {
-    /// What to say of random scenario `seed` where there is no outcome, because of this problem.
-    pub fn broken_off(seed: u64, problem: Problem) -> Swarm {
-        Swarm { tried: 1, failed: vec![Failed { seed, problem }], ..Swarm::default() }
-    }
-}
-
 /// Random scenario number `seed`, as its files would be read.
 pub fn scenario(seed: u64) -> Scenario {
     let (machine, workload) = scenario::random_scenario(seed);
@@ -46,7 +39,6 @@ pub fn scenario(seed: u64) -> Scenario {
 pub fn try_seeds(subject: &Subject, first: u64, count: u64) -> Swarm {
     let mut swarm = Swarm::default();
     for seed in first..first.saturating_add(count) {
-        subject.begin(seed);
         let outcome = subject.attempt(&scenario(seed), seed, None);
         swarm.tried += 1;
         swarm.idle_ms_max = swarm.idle_ms_max.max(outcome.facts.idle.ns as f64 / 1e6);

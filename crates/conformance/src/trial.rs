@@ -6,10 +6,9 @@ use crate::promises::{PromiseError, Promises};
 use crate::scenarios::Scenario;
 use policy::Policy;
 use scenario::workload::Workload;
-use simulator::{Choice, Options, Progress, RunResult, Status, simulate};
+use simulator::{Choice, Options, RunResult, Status, simulate};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// A policy with values for its tunables, and what is asked of it.
 #[derive(Clone, Debug)]
@@ -20,10 +19,8 @@ pub struct Subject<'a> {
     pub tunables: BTreeMap<String, i64>,
     /// What it promises.
     pub promises: Promises,
-    /// Whether an object is run so that its pointers and calls are checked, too.
+    /// Whether it is run so that its pointers and calls are checked, too.
     pub strict: bool,
-    /// Where each run says how far it is, for whoever watches.
-    pub progress: Option<Arc<Progress>>,
 }
 
 /// The most events of a run. The shipped policies need 1.2 million at the most, for `yields`; one
@@ -52,20 +49,9 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// As [`Promises::of`].
-    pub fn of(
-        policy: &'a Policy,
-        tunables: BTreeMap<String, i64>,
-        progress: Option<Arc<Progress>>,
-    ) -> Result<Self, PromiseError> {
+    pub fn of(policy: &'a Policy, tunables: BTreeMap<String, i64>) -> Result<Self, PromiseError> {
         let promises = Promises::of(policy, &tunables)?;
-        Ok(Subject { policy, tunables, promises, strict: true, progress })
-    }
-
-    /// Says whoever watches that the run with this number comes next.
-    pub fn begin(&self, run: u64) {
-        if let Some(progress) = &self.progress {
-            progress.begin(run);
-        }
+        Ok(Subject { policy, tunables, promises, strict: true })
     }
 
     /// Runs the policy once and says how it went. `choices` are as in [`Options`].
@@ -78,7 +64,6 @@ impl<'a> Subject<'a> {
             tunables: self.tunables.clone(),
             strict: self.strict,
             choices,
-            progress: self.progress.clone(),
             ..Options::default()
         };
         // What is broken then is thrown away with the run.

@@ -1,4 +1,4 @@
-//! A policy from an object that clang built for the kernel: the very bytes that a kernel loads.
+//! What a policy offers, read from the object that a kernel loads.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,23 +8,29 @@ use std::sync::Arc;
 use bytecode::{Btf, BtfError, Object, Qualifier, Type, TypeId, Variable};
 use sha2::{Digest, Sha256};
 
-use crate::object_file::{LoaderArray, MapDefinition, check_licence_text, integer};
 use crate::source_text::SourceText;
+use crate::texts::{Texts, hex};
 use crate::tunable::Tunable;
-use crate::{Code, Policy, PolicyError, sets};
+use crate::{Policy, PolicyError, sets};
 
 const SUFFIX: &str = ".bpf.o";
 const OPERATIONS: &str = "sched_ext_ops";
 
-/// One copy of an object's variables, with tunables and arrays put in.
-#[derive(Clone, Debug)]
-pub struct ObjectCopy {
-    /// The object itself.
-    pub object: Arc<Object>,
-    /// The first bytes of each section of variables, in the object's order.
-    pub data: Vec<Vec<u8>>,
-    /// The operations' table, as an index of the object's.
-    pub operations: usize,
+/// Licences under which a kernel offers a program the calls that are for the GPL only, as those
+/// of sched_ext are (Linux, include/linux/license.h).
+const GPL_COMPATIBLE: [&str; 6] =
+    ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
+
+/// A `const volatile` array that whoever loads the policy fills, such as the topology's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoaderArray {
+    /// The variable's name in C.
+    pub name: String,
+    /// The type of its elements as the source names it.
+    pub type_name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    pub(crate) image_offset: usize,
 }
 
 impl Policy {
@@ -42,27 +48,29 @@ impl Policy {
         let Some(name) = file_name.strip_suffix(SUFFIX).filter(|name| !name.is_empty()) else {
             return Err(PolicyError::NotASource { path: path.to_owned() });
         };
-        let io = |cause| PolicyError::Io { action: "read", path: path.to_owned(), cause };
-        let bytes = fs::read(path).map_err(io)?;
         let text = fs::read(path.with_extension("c")).unwrap_or_default();
-        Policy::of_object(name, path, &bytes, &String::from_utf8_lossy(&text))
+        let text = String::from_utf8_lossy(&text);
+        Policy::of_file(name, path, path, &Texts::of(&text), String::new())
     }
 
-    /// The policy `name` in the bytes of an object at `path`, whose source is `text`.
-    pub(crate) fn of_object(
+    /// The policy `name` of the object at `path`, whose source has these texts.
+    pub(crate) fn of_file(
         name: &str,
+        source: &Path,
         path: &Path,
-        bytes: &[u8],
-        text: &str,
+        texts: &Texts,
+        warnings: String,
     ) -> Result<Policy, PolicyError> {
+        let io = |cause| PolicyError::Io { action: "read", path: path.to_owned(), cause };
+        let bytes = fs::read(path).map_err(io)?;
         let broken = |reason: String| PolicyError::NoObject { path: path.to_owned(), reason };
-        let object = Object::read(bytes).map_err(|error| broken(error.to_string()))?;
+        let object = Object::read(&bytes).map_err(|error| broken(error.to_string()))?;
         let operations = object.tables.iter().position(|table| table.of == OPERATIONS);
         let Some(operations) = operations else {
             return Err(PolicyError::NoOps { policy: name.to_owned() });
         };
-        check_licence_text(name, &object.licence)?;
-        let text = SourceText::new(text);
+        check_licence(name, &object.licence)?;
+        let text = SourceText::new(&texts.all);
         let mut image = Vec::new();
         let (mut tunables, mut arrays) = (Vec::new(), Vec::new());
         for data in &object.data {
@@ -78,45 +86,36 @@ impl Policy {
             }
         }
         tunables.sort_by_key(|t| text.definition_line(&t.name).unwrap_or(usize::MAX));
-        let digest = Sha256::digest(bytes);
         Ok(Policy {
             name: name.to_owned(),
-            source: path.to_owned(),
-            source_digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            source: source.to_owned(),
+            digest: hex(&Sha256::digest(&bytes)),
             object_path: path.to_owned(),
             image: image.into(),
-            warnings: String::new(),
-            description: text.description(),
-            sets: sets::read(path, name, &tunables)?,
+            warnings,
+            description: SourceText::new(&texts.source).description(),
+            sets: sets::read(source, name, &tunables)?,
             tunables,
             arrays,
-            maps: object.maps.iter().map(definition).collect(),
-            code: Code::Object { object: Arc::new(object), operations },
+            object: Arc::new(object),
+            operations,
         })
     }
 }
 
-fn definition(map: &bytecode::MapDefinition) -> MapDefinition {
-    MapDefinition {
-        name: map.name.clone(),
-        kind: map.kind,
-        key_size: map.key_bytes,
-        value_size: map.value_bytes,
-        max_entries: map.entries_max,
-        map_flags: map.flags,
-        address: map.offset,
+/// A kernel refuses what this refuses, but only after somebody has tried it there.
+fn check_licence(policy: &str, found: &str) -> Result<(), PolicyError> {
+    if GPL_COMPATIBLE.contains(&found) {
+        return Ok(());
     }
+    Err(PolicyError::Licence { policy: policy.to_owned(), found: found.to_owned() })
 }
 
-/// The image cut into the object's sections of variables.
-pub(crate) fn sections(object: &Object, image: &[u8]) -> Vec<Vec<u8>> {
-    let mut rest = image;
-    let section = |data: &bytecode::Data| {
-        let (bytes, after) = rest.split_at(data.bytes.len());
-        rest = after;
-        bytes.to_vec()
-    };
-    object.data.iter().map(section).collect()
+/// The integer that `bytes`, at most 8 of them, are in an object.
+fn integer(bytes: &[u8], signed: bool) -> i128 {
+    let value = bytes.iter().rev().fold(0, |value, byte| value << 8 | i128::from(*byte));
+    let half = 1_i128 << (8 * bytes.len() - 1);
+    if signed && value >= half { value - 2 * half } else { value }
 }
 
 /// What tells variables of a section apart.
@@ -139,6 +138,7 @@ impl Reader<'_> {
         }
         let (signed, boolean) = match self.btf.resolve(variable.of)?.1 {
             Type::Integer { signed, boolean, .. } => (*signed, *boolean),
+            Type::Enumeration { signed, .. } => (*signed, false),
             _ => return Ok(None),
         };
         let image_offset = self.begins + variable.offset as usize;
@@ -204,6 +204,8 @@ impl Reader<'_> {
     fn type_name(&self, of: TypeId) -> Result<String, BtfError> {
         let named = self.chain(of)?.into_iter().find_map(|one| match one {
             Type::Typedef { name, .. } | Type::Integer { name, .. } => Some(name.clone()),
+            Type::Enumeration { name, .. } => Some(format!("enum {name}")),
+            Type::Structure { name, .. } => Some(format!("struct {name}")),
             _ => None,
         });
         Ok(named.unwrap_or_default())

@@ -1,184 +1,239 @@
-//! A C file becomes a shared object exactly once for each text it can have.
+//! A C file becomes the object that a kernel loads, once for each text it can have.
 //!
 //! Objects are kept in a folder under a name that holds the digest of all that went into
 //! them, and appear there whole or not at all: many processes may share the folder.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use child::{Ended, Unended};
 use sha2::{Digest, Sha256};
 
-use crate::object_file::{self, Contents};
-use crate::source_text::SourceText;
-use crate::{Code, Policy, PolicyError, sets};
+use crate::error::io_error;
+use crate::texts::{Texts, hex};
+use crate::{Policy, PolicyError};
 
 const SUFFIX: &str = ".bpf.c";
 
-/// How every policy is translated. Overflow and aliasing are defined as in the kernel, so that
-/// a policy does not behave differently with another compiler.
-const TRANSLATION_FLAGS: [&str; 14] = [
+/// The oldest clang that is taken unasked, as that is what the shipped policies were tried with,
+/// and the end of those that are looked for by their numbers.
+const CLANG_OLDEST: u32 = 19;
+const CLANG_END: u32 = 40;
+/// How a clang is told to translate for BPF.
+const TARGET: [&str; 2] = ["-target", "bpf"];
+/// How the compiler in the wheel `ziglang` is, which needs no installing by root.
+const ZIG_OPTIONS: [&str; 3] = ["cc", "-target", "bpfel-freestanding-none"];
+
+/// How every policy is translated. `-mcpu=v3` is what every kernel with sched_ext takes. Overflow
+/// and aliasing are as in the kernel. Where memory ends clang takes itself for broken, and would
+/// leave files in TMPDIR.
+const FLAGS: [&str; 12] = [
     "-std=gnu17",
     "-O2",
     "-g",
-    "-gz=none",
     "-Wall",
     "-Wextra",
     "-Wno-unused-parameter",
-    "-fdiagnostics-color=never",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-fno-semantic-interposition",
+    "-fno-color-diagnostics",
     "-fno-strict-aliasing",
     "-fwrapv",
-    "-fno-common",
+    "-mcpu=v3",
+    "-ffile-compilation-dir=.",
+    "-fno-crash-diagnostics",
 ];
 
-/// A call that the headers do not offer fails here, with its line, and not when loading.
-const LINK_FLAGS: [&str; 2] = ["-shared", "-Wl,-z,defs"];
+/// Where objects are.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    /// Where those that are built are kept.
+    pub cache: PathBuf,
+    /// Where those lie that came with the program, if it has some: they need no compiler.
+    pub shipped: Option<PathBuf>,
+}
 
-/// Builds the policy in `source`, or takes it from `cache_dir` if it was built before.
+/// Takes the object of the policy in `source` from where `objects` are, or builds it.
 ///
-/// `include_dirs` are searched for headers, in order. `$CC` (default `cc`) is the compiler.
-/// Warnings are no errors; [`Policy::warnings`] has them.
+/// `include_dirs` are searched for headers, in order. Warnings are no errors;
+/// [`Policy::warnings`] has them. `compiler` is asked for where an object does not come with the
+/// program. `goes_on` is asked many times a second while one is at work; false ends that.
 ///
 /// # Errors
 ///
 /// [`PolicyError`] if the source is not a policy, does not compile (with the compiler's own
-/// words), or if a file, such as that of its tunable sets, or the compiler cannot be used.
+/// words), if a file, such as that of its tunable sets, or the compiler cannot be used, or if
+/// `goes_on` said no.
+pub fn compile_while(
+    source: &Path,
+    include_dirs: &[PathBuf],
+    objects: &Objects,
+    compiler: impl FnOnce() -> Result<Compiler, PolicyError>,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Policy, PolicyError> {
+    let name = policy_name(source)?;
+    let texts = Texts::read(source, include_dirs)?;
+    let shipped = objects.shipped.as_ref().zip(name_by_text(&name, &texts));
+    let shipped = shipped.map(|(folder, file_name)| folder.join(file_name));
+    if let Some(path) = shipped.filter(|path| path.exists()) {
+        return Policy::of_file(&name, source, &path, &texts, String::new());
+    }
+    let source_path = source.canonicalize().map_err(|cause| io_error("read", source, cause))?;
+    let compiler = &compiler()?;
+    let mut build = Build { compiler, source, source_path, include_dirs, goes_on };
+    let path = objects.cache.join(format!("{name}-{}.bpf.o", build.digest(&texts)?));
+    fs::create_dir_all(&objects.cache)
+        .map_err(|cause| io_error("create", &objects.cache, cause))?;
+    let warnings = if path.exists() { String::new() } else { build.store(&path)? };
+    Policy::of_file(&name, source, &path, &texts, warnings).map_err(|error| match error {
+        PolicyError::NoObject { path, .. } => PolicyError::Spoiled { path },
+        other => other,
+    })
+}
+
+/// The name of the policy's object among those that come with the program; `None` if it has
+/// headers that only a compiler finds, so that its text does not decide the object.
+///
+/// # Errors
+///
+/// [`PolicyError`] if the source is not a policy, or cannot be read.
+pub fn shipped_name(
+    source: &Path,
+    include_dirs: &[PathBuf],
+) -> Result<Option<String>, PolicyError> {
+    Ok(name_by_text(&policy_name(source)?, &Texts::read(source, include_dirs)?))
+}
+
+fn name_by_text(name: &str, texts: &Texts) -> Option<String> {
+    texts.is_whole.then(|| format!("{name}-{}.bpf.o", texts.digest(&FLAGS)))
+}
+
+/// Does what [`compile_while`] does, with the compiler that is found, and nothing shipped.
+///
+/// # Errors
+///
+/// Those of [`compile_while`].
 pub fn compile(
     source: &Path,
     include_dirs: &[PathBuf],
     cache_dir: &Path,
 ) -> Result<Policy, PolicyError> {
-    compile_while(source, include_dirs, cache_dir, &mut || true)
+    let objects = Objects { cache: cache_dir.to_owned(), shipped: None };
+    compile_while(source, include_dirs, &objects, || Compiler::find(None), &mut || true)
 }
 
-/// Does what [`compile`] does. `goes_on` is asked many times a second while the compiler is at
-/// work; false ends that.
-///
-/// # Errors
-///
-/// Those of [`compile`], and [`PolicyError::Interrupted`].
-pub fn compile_while(
-    source: &Path,
-    include_dirs: &[PathBuf],
-    cache_dir: &Path,
-    goes_on: &mut dyn FnMut() -> bool,
-) -> Result<Policy, PolicyError> {
-    Compiler::from_environment().build_while(source, include_dirs, cache_dir, goes_on)
-}
-
-/// A C compiler that takes the options gcc and clang share.
+/// A clang, under whatever name.
 #[derive(Clone, Debug)]
-pub struct Compiler {
-    program: child::Compiler,
-}
+pub struct Compiler(child::Compiler);
 
 impl Compiler {
-    /// The compiler that `$CC` names, options included; `cc` if it names none.
-    pub fn from_environment() -> Self {
-        let command = std::env::var("CC").unwrap_or_default();
-        Compiler::new(if command.trim().is_empty() { "cc" } else { &command })
+    /// The compiler that `$CLANG` names, options included; if it names none, the oldest clang on
+    /// `PATH` that is new enough; else `zig`, the program of the wheel `ziglang`.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError`] if there is none, or one that might be it cannot be run.
+    pub fn find(zig: Option<&Path>) -> Result<Self, PolicyError> {
+        let named = std::env::var("CLANG").unwrap_or_default();
+        if !named.trim().is_empty() {
+            return Ok(Compiler::new(&named));
+        }
+        let numbered = (CLANG_OLDEST..CLANG_END).map(|number| format!("clang-{number}"));
+        for name in numbered.chain(["clang".to_owned()]) {
+            let one = Compiler::new(&name);
+            match one.version(&mut || true) {
+                Ok(says) if major(&says).is_some_and(|major| major >= CLANG_OLDEST) => {
+                    return Ok(one);
+                }
+                Ok(_)
+                | Err(PolicyError::CompilerMissing { .. } | PolicyError::NoVersion { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let zig = zig.ok_or(PolicyError::NoCompiler { oldest: CLANG_OLDEST })?;
+        let mut program = vec![zig.as_os_str().to_owned()];
+        program.extend(ZIG_OPTIONS.map(OsString::from));
+        Ok(Compiler(child::Compiler::of_words(program)))
     }
 
-    /// The compiler `command`: a program and, after spaces, options for every call.
+    /// The compiler `command`: a program and, after spaces, options for every call. It translates
+    /// for BPF unless they say for what.
     pub fn new(command: &str) -> Self {
-        Compiler { program: child::Compiler::new(command) }
+        Compiler(child::Compiler::new(command))
     }
 
     /// The same one, ended if it takes longer with a source.
     pub fn within(mut self, time_max: Duration) -> Self {
-        self.program.time_max = time_max;
+        self.0.time_max = time_max;
         self
     }
 
-    /// Does what [`compile`] does, with this compiler.
+    /// What it is run as, and the first line of what it says about itself: name, distribution,
+    /// version.
     ///
     /// # Errors
     ///
-    /// Those of [`compile`].
-    pub fn build(
-        &self,
-        source: &Path,
-        include_dirs: &[PathBuf],
-        cache_dir: &Path,
-    ) -> Result<Policy, PolicyError> {
-        self.build_while(source, include_dirs, cache_dir, &mut || true)
+    /// [`PolicyError`] if it does not answer.
+    pub fn describe(&self) -> Result<(String, String), PolicyError> {
+        Ok((self.0.command(), self.version(&mut || true)?))
     }
 
-    fn build_while(
-        &self,
-        source: &Path,
-        include_dirs: &[PathBuf],
-        cache_dir: &Path,
-        goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Policy, PolicyError> {
-        let name = policy_name(source)?;
-        let text = read_text(source)?;
-        let mut build = Build { compiler: &self.program, source, include_dirs, goes_on };
-        let source_digest = build.digest()?;
-
-        fs::create_dir_all(cache_dir).map_err(|cause| io_error("create", cache_dir, cause))?;
-        let object_path = cache_dir.join(format!("{name}-{source_digest}.so"));
-        let warnings =
-            if object_path.exists() { String::new() } else { build.store(&object_path)? };
-        let image: Arc<[u8]> =
-            fs::read(&object_path).map_err(|cause| io_error("read", &object_path, cause))?.into();
-
-        let all_text = with_headers(&text, include_dirs);
-        let all_text = SourceText::new(&all_text);
-        let Contents { tunables, arrays, maps, globals } =
-            object_file::read(&name, &object_path, &image, &all_text)?;
-        let sets = sets::read(source, &name, &tunables)?;
-        Ok(Policy {
-            name,
-            source: source.to_owned(),
-            source_digest,
-            object_path,
-            image,
-            warnings,
-            description: SourceText::new(&text).description(),
-            tunables,
-            sets,
-            arrays,
-            maps,
-            code: Code::Native(globals),
-        })
+    /// The version as it is told; asked once a process, for each `PATH`.
+    fn version(&self, goes_on: &mut dyn FnMut() -> bool) -> Result<String, PolicyError> {
+        static TOLD: Mutex<BTreeMap<(String, OsString), String>> = Mutex::new(BTreeMap::new());
+        let program = &self.0;
+        let asked = (program.command(), std::env::var_os("PATH").unwrap_or_default());
+        let told = || TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(version) = told().get(&asked) {
+            return Ok(version.clone());
+        }
+        let ended = program.run(["--version"], goes_on);
+        let ended = ended.map_err(|why| refusal(program, Path::new("--version"), why))?;
+        let text = String::from_utf8_lossy(&ended.stdout);
+        let version = text.lines().next().unwrap_or_default().to_owned();
+        if !ended.status.success() || version.is_empty() {
+            let (command, output) = (program.command(), program.complaint(&ended));
+            return Err(PolicyError::NoVersion { command, output });
+        }
+        told().insert(asked, version.clone());
+        Ok(version)
     }
+}
+
+/// The number after "version" in what a clang says.
+fn major(says: &str) -> Option<u32> {
+    let (_, after) = says.split_once("version ")?;
+    after.split('.').next()?.parse().ok()
 }
 
 /// One translation of one source.
 struct Build<'a> {
-    compiler: &'a child::Compiler,
+    compiler: &'a Compiler,
+    /// As it was given.
     source: &'a Path,
+    /// As the compiler is given it.
+    source_path: PathBuf,
     include_dirs: &'a [PathBuf],
     goes_on: &'a mut dyn FnMut() -> bool,
 }
 
 impl Build<'_> {
-    /// Digest of the text after preprocessing, so that headers count and comments do not, and
-    /// of what else decides the object. Where the files lie is left out.
-    fn digest(&mut self) -> Result<String, PolicyError> {
-        let text = self.translate(&["-E", "-P"], None)?.stdout;
-        let flags = [TRANSLATION_FLAGS.join(" "), LINK_FLAGS.join(" ")].join(" ");
-        let version = self.version()?;
+    /// Digest of all that decides the object. Where the files lie is left out.
+    fn digest(&mut self, texts: &Texts) -> Result<String, PolicyError> {
+        let version = self.compiler.version(self.goes_on)?;
+        let command = self.compiler.0.command();
+        let text = texts.digest(&FLAGS);
+        // What is not ours to find, such as the compiler's own headers, shows here only.
+        let rest = if texts.is_whole { Vec::new() } else { self.translate(&["-E"], None)?.stdout };
         let mut hasher = Sha256::new();
-        for part in [
-            text.as_slice(),
-            version.as_bytes(),
-            flags.as_bytes(),
-            self.compiler.options().collect::<Vec<_>>().join(" ").as_bytes(),
-            std::env::consts::ARCH.as_bytes(),
-        ] {
+        for part in [text.as_bytes(), version.as_bytes(), command.as_bytes(), &rest] {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&hasher.finalize()))
     }
 
     /// Builds the object beside `object_path`, then moves it there. Returns the warnings.
@@ -186,10 +241,10 @@ impl Build<'_> {
         static BUILDS: AtomicU64 = AtomicU64::new(0);
         let number = BUILDS.fetch_add(1, Ordering::Relaxed);
         let unfinished = object_path.with_extension(format!("{}.{number}.tmp", std::process::id()));
-        let built = self.translate(&LINK_FLAGS, Some(&unfinished)).and_then(|output| {
+        let built = self.translate(&["-c"], Some(&unfinished)).and_then(|output| {
             fs::rename(&unfinished, object_path)
                 .map_err(|cause| io_error("write", object_path, cause))?;
-            Ok(printed(&output))
+            Ok(String::from_utf8_lossy(&output.stderr).trim_end().to_owned())
         });
         if built.is_err() {
             // Nothing may be there; the reason of the failure is what matters.
@@ -198,43 +253,64 @@ impl Build<'_> {
         built
     }
 
+    /// Runs the compiler in the source's folder: the object quotes lines of the source, which the
+    /// compiler reads by the short name that the object has of it.
     fn translate(&mut self, mode: &[&str], output: Option<&Path>) -> Result<Ended, PolicyError> {
-        let flags = TRANSLATION_FLAGS.iter().chain(mode).map(OsStr::new);
-        let includes = self.include_dirs.iter().flat_map(|dir| [OsStr::new("-I"), dir.as_os_str()]);
-        let target = output.iter().flat_map(|path| [OsStr::new("-o"), path.as_os_str()]);
-        let arguments = flags.chain(includes).chain(target).chain([self.source.as_os_str()]);
-        let ended = self.run(&arguments.collect::<Vec<_>>())?;
+        let folder = self.source_path.parent().unwrap_or(Path::new("/"));
+        let absolute =
+            |path: &Path| std::path::absolute(path).map_err(|cause| io_error("find", path, cause));
+        let program = &self.compiler.0;
+        let has_target = program.command().contains(TARGET[0]);
+        let target = TARGET.iter().filter(|_| !has_target);
+        let options = target.chain(&FLAGS).chain(mode);
+        let mut arguments: Vec<OsString> = options.map(OsString::from).collect();
+        // An object is the same wherever a checkout lies: its bytes are part of a deterministic
+        // machine. Of several that fit, clang takes the last.
+        arguments.push(mapped(folder, ""));
+        for (at, dir) in self.include_dirs.iter().enumerate().rev() {
+            let name = if at == 0 { "scx-include/".to_owned() } else { format!("include-{at}/") };
+            arguments.push(mapped(&absolute(dir)?, &name));
+        }
+        for dir in self.include_dirs {
+            arguments.extend([OsString::from("-I"), absolute(dir)?.into()]);
+        }
+        if let Some(path) = output {
+            arguments.extend([OsString::from("-o"), absolute(path)?.into()]);
+        }
+        arguments.push(self.source_path.clone().into());
+        let ended = program.run_in(folder, &arguments, self.goes_on);
+        let ended = ended.map_err(|why| refusal(program, self.source, why))?;
         if !ended.status.success() {
             return Err(PolicyError::Compilation {
                 path: self.source.to_owned(),
-                compiler: self.compiler.command().to_owned(),
-                output: self.compiler.complaint(&ended),
+                compiler: program.command(),
+                output: program.complaint(&ended),
             });
         }
         Ok(ended)
     }
+}
 
-    /// First line of what the compiler says about itself: name, distribution, version.
-    fn version(&mut self) -> Result<String, PolicyError> {
-        let ended = self.run(&[OsStr::new("--version")])?;
-        let text = String::from_utf8_lossy(&ended.stdout);
-        Ok(text.lines().next().unwrap_or_default().to_owned())
-    }
+/// What has an object call `folder` by `name`.
+fn mapped(folder: &Path, name: &str) -> OsString {
+    let mut option = OsString::from("-ffile-prefix-map=");
+    option.push(folder);
+    option.push(format!("/={name}"));
+    option
+}
 
-    fn run(&mut self, arguments: &[&OsStr]) -> Result<Ended, PolicyError> {
-        let ended = self.compiler.run(arguments, self.goes_on);
-        ended.map_err(|why| match why {
-            why if child::Compiler::is_missing(&why) => {
-                PolicyError::CompilerMissing { command: self.compiler.program().to_owned() }
-            }
-            Unended::Io(cause) => io_error("run", Path::new(self.compiler.program()), cause),
-            Unended::Stopped => PolicyError::Interrupted { path: self.source.to_owned() },
-            why => PolicyError::CompilerEnded {
-                path: self.source.to_owned(),
-                compiler: self.compiler.command().to_owned(),
-                why: child::Compiler::excuse(&why),
-            },
-        })
+fn refusal(program: &child::Compiler, source: &Path, why: Unended) -> PolicyError {
+    match why {
+        why if child::Compiler::is_missing(&why) => {
+            PolicyError::CompilerMissing { command: program.program() }
+        }
+        Unended::Io(cause) => io_error("run", Path::new(&program.program()), cause),
+        Unended::Stopped => PolicyError::Interrupted { path: source.to_owned() },
+        why => PolicyError::CompilerEnded {
+            path: source.to_owned(),
+            compiler: program.command(),
+            why: child::Compiler::excuse(&why),
+        },
     }
 }
 
@@ -247,43 +323,4 @@ fn policy_name(source: &Path) -> Result<String, PolicyError> {
         Some(name) if !name.is_empty() && source.is_file() => Ok(name.to_owned()),
         _ => Err(PolicyError::NotASource { path: source.to_owned() }),
     }
-}
-
-fn read_text(source: &Path) -> Result<String, PolicyError> {
-    let bytes = fs::read(source).map_err(|cause| io_error("read", source, cause))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The text, and after it that of each header which it names in angle brackets and which is in
-/// `include_dirs`, and so on. What is not there is for the compiler to find.
-fn with_headers(text: &str, include_dirs: &[PathBuf]) -> String {
-    let mut all = text.to_owned();
-    let mut names = included(text);
-    let mut nr_read = 0;
-    while let Some(name) = names.get(nr_read) {
-        nr_read += 1;
-        let found = include_dirs.iter().find_map(|dir| read_text(&dir.join(name)).ok());
-        let Some(header) = found else { continue };
-        for name in included(&header) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        all = format!("{all}\n{header}");
-    }
-    all
-}
-
-/// What the text includes in angle brackets.
-fn included(text: &str) -> Vec<String> {
-    let named = text.lines().filter_map(|line| line.trim_start().strip_prefix("#include <"));
-    named.filter_map(|rest| rest.split_once('>')).map(|(name, _)| name.to_owned()).collect()
-}
-
-fn printed(output: &Ended) -> String {
-    String::from_utf8_lossy(&output.stderr).trim_end().to_owned()
-}
-
-fn io_error(action: &'static str, path: &Path, cause: std::io::Error) -> PolicyError {
-    PolicyError::Io { action, path: path.to_owned(), cause }
 }

@@ -1,7 +1,7 @@
 //! What can go wrong between a C file and a loaded policy, in words its author can act on.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::tunable::Tunable;
 
@@ -28,17 +28,36 @@ pub enum PolicyError {
         path: PathBuf,
     },
 
-    /// The compiler itself could not be found.
+    /// No compiler was named, and none was found.
     #[error(
-        "no C compiler: `{command}` was not found\n\
-         hint: install one (`apt install gcc`), or name yours: CC=clang-19"
+        "no clang of version {oldest} or later: policies are built by it\n\
+         hint: install one (`apt-get install clang-{oldest}`), or, without root, the wheel ziglang \
+         (`pip install ziglang`); or name yours: CLANG=clang-{oldest}"
     )]
+    NoCompiler {
+        /// The oldest version that is taken unasked.
+        oldest: u32,
+    },
+
+    /// The compiler that was named could not be found.
+    #[error("no clang: `{command}` was not found\nhint: CLANG names the compiler of policies")]
     CompilerMissing {
         /// The program that was tried.
         command: String,
     },
 
-    /// The compiler or the linker refused the source.
+    /// What was named as the compiler does not say its version.
+    #[error(
+        "cannot run `{command} --version`: {output}\nhint: CLANG names the compiler of policies"
+    )]
+    NoVersion {
+        /// The compiler's command.
+        command: String,
+        /// What it printed.
+        output: String,
+    },
+
+    /// The compiler refused the source.
     #[error("{} {} with {compiler}:\n{output}", path.display(), refusal(output))]
     Compilation {
         /// The policy's source.
@@ -79,18 +98,6 @@ pub enum PolicyError {
         cause: io::Error,
     },
 
-    /// The built object is not what the compiler should have written.
-    #[error(
-        "the built policy {} cannot be read: {reason}\n\
-         hint: delete that file and it is built again", path.display()
-    )]
-    Object {
-        /// The object in the cache.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-
     /// The source compiles but defines no scheduler.
     #[error(
         "policy {policy} defines no sched_ext_ops\n\
@@ -114,6 +121,13 @@ pub enum PolicyError {
         reason: String,
     },
 
+    /// An object in the cache is not what was written there.
+    #[error("the object {} is damaged\nhint: delete that file; it is built anew", path.display())]
+    Spoiled {
+        /// Its path.
+        path: PathBuf,
+    },
+
     /// The source names no licence under which a kernel would load it.
     #[error(
         "policy {policy} {}: a kernel lets only policies under the GPL call it\n\
@@ -126,17 +140,6 @@ pub enum PolicyError {
         policy: String,
         /// The licence it names, empty if none.
         found: String,
-    },
-
-    /// A `.maps` variable does not describe a map.
-    #[error("policy {policy}: map {map} {reason}")]
-    Map {
-        /// The policy's name.
-        policy: String,
-        /// The variable's name.
-        map: String,
-        /// What is wrong with it, as the rest of a sentence.
-        reason: String,
     },
 
     /// A value was given for a tunable that the policy does not have.
@@ -200,45 +203,10 @@ pub enum PolicyError {
         /// How many bytes were given.
         given: usize,
     },
+}
 
-    /// The policy was built from headers of another version.
-    #[error(
-        "policy {policy} was built for interface version {found}, this is version {expected}\n\
-         hint: build it with the scx headers that came with this program"
-    )]
-    AbiVersion {
-        /// The policy's name.
-        policy: String,
-        /// The version that the policy was built for.
-        found: u32,
-        /// The version of this program.
-        expected: u32,
-    },
-
-    /// The version is right but a structure is laid out differently.
-    #[error(
-        "policy {policy}: {structure} is {found} bytes in its headers and {expected} here\n\
-         hint: build it with the scx headers that came with this program"
-    )]
-    AbiLayout {
-        /// The policy's name.
-        policy: String,
-        /// The structure, or the member whose offset differs.
-        structure: &'static str,
-        /// Bytes in the policy.
-        found: u32,
-        /// Bytes in this program.
-        expected: u32,
-    },
-
-    /// The dynamic loader refused the object.
-    #[error("policy {policy} cannot be loaded: {reason}")]
-    Load {
-        /// The policy's name.
-        policy: String,
-        /// The loader's reason.
-        reason: String,
-    },
+pub(crate) fn io_error(action: &'static str, path: &Path, cause: io::Error) -> PolicyError {
+    PolicyError::Io { action, path: path.to_owned(), cause }
 }
 
 /// How a message on an unknown name ends: with the name that was probably meant, and all.

@@ -1,51 +1,48 @@
-//! Policies: one C file each, built for this machine and loaded in private copies.
+//! Policies: one C file each, built as the object that a kernel loads.
 //!
 //! [`compile`] turns a `.bpf.c` file into a [`Policy`], which says what the policy offers:
-//! tunables and named sets of them, maps, arrays that its loader fills. [`Policy::load`] makes a
-//! copy of it that shares no variable with any other copy, so that many simulations may run at
-//! once. Nothing here knows what a simulation is.
+//! tunables and named sets of them, maps, arrays that its loader fills. [`Policy::read`] takes an
+//! object that somebody built. [`Policy::load`] makes a copy of it that shares no variable with
+//! any other copy, so that many simulations may run at once. Nothing here knows what a simulation
+//! is.
 
-pub mod abi;
 mod built;
 mod compile;
-mod debug_info;
 mod error;
 mod load;
-mod object_file;
 mod sets;
 mod source_text;
 mod spelling;
+mod texts;
 mod tunable;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use built::ObjectCopy;
-pub use compile::{Compiler, compile, compile_while};
+pub use built::LoaderArray;
+pub use compile::{Compiler, Objects, compile, compile_while, shipped_name};
 pub use error::PolicyError;
-pub use load::{Loaded, LoadedMap, Native};
-pub use object_file::{LoaderArray, MapDefinition};
+pub use load::Loaded;
 pub use sets::TunableSet;
 pub use spelling::nearest;
 pub use tunable::Tunable;
 
-use object_file::Global;
+use bytecode::Object;
 
-/// A compiled policy: everything there is to know about it without running it.
+/// A policy: everything there is to know about it without running it.
 ///
-/// Cloning is cheap: the image is shared.
+/// Cloning is cheap: object and image are shared.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The file's name without `.bpf.c`.
     pub name: String,
     /// Its source, as the path was given.
     pub source: PathBuf,
-    /// SHA-256 in hexadecimal of the source with all that it includes (comments left out),
-    /// the compiler's version and its flags: equal digests are equal policies.
-    pub source_digest: String,
-    /// The built object in the cache.
+    /// SHA-256 in hexadecimal of its object: equal digests are equal policies.
+    pub digest: String,
+    /// Where its object is, which a kernel loads too.
     pub object_path: PathBuf,
-    /// The object's bytes; for one that a kernel loads, those of its variables.
+    /// The bytes of its variables, section by section.
     pub image: Arc<[u8]>,
     /// What the compiler complained about without refusing; empty when there was nothing, or
     /// when the object was in the cache already.
@@ -58,17 +55,8 @@ pub struct Policy {
     pub sets: Vec<TunableSet>,
     /// What whoever loads the policy may fill in.
     pub arrays: Vec<LoaderArray>,
-    /// What whoever loads the policy must provide.
-    pub maps: Vec<MapDefinition>,
-    code: Code,
-}
-
-/// What runs.
-#[derive(Clone, Debug)]
-enum Code {
-    /// This machine's own instructions, in the image, and where variables lie in it.
-    Native(Arc<[Global]>),
-    /// The object that a kernel loads, whose variables are the image, and which of its tables
-    /// holds the operations.
-    Object { object: Arc<bytecode::Object>, operations: usize },
+    /// What runs, with what it needs of maps.
+    pub object: Arc<Object>,
+    /// Which of the object's tables holds the operations.
+    operations: usize,
 }

@@ -1,7 +1,6 @@
 //! The policies' tests, in one program, which is linked once.
 
 mod compile;
-mod layout;
 mod load;
 mod sets;
 mod workshop;

@@ -10,7 +10,7 @@ use policy::{Policy, PolicyError};
 
 /// The policy with `text` as its file of sets.
 fn with_sets(text: &str) -> Result<Policy, PolicyError> {
-    let workshop = Workshop::new("cc");
+    let workshop = Workshop::new();
     fs::write(workshop.path().join("everything.sets.toml"), text).unwrap();
     workshop.build("everything", EVERYTHING)
 }
@@ -38,7 +38,7 @@ fn own((folder, said): (&str, &str)) -> (String, String) {
 
 #[test]
 fn a_policy_without_the_file_has_no_sets() {
-    let policy = Workshop::new("cc").build("everything", EVERYTHING).unwrap();
+    let policy = Workshop::new().build("everything", EVERYTHING).unwrap();
     assert_eq!(policy.sets, []);
     assert_eq!(
         policy.set("1.0").unwrap_err().to_string(),
@@ -91,7 +91,7 @@ fn a_value_is_a_number_a_truth_value_or_a_time_in_the_tunables_own_unit() {
         assert_eq!(policy.sets[0].values, settings(&[("slice_ns", number)]), "{value}");
     }
     let in_us = EVERYTHING.replace("slice_ns", "slice_us");
-    let workshop = Workshop::new("cc");
+    let workshop = Workshop::new();
     let path = workshop.path().join("everything.sets.toml");
     fs::write(&path, file_with("slice_us = \"3ms\"")).unwrap();
     let policy = workshop.build("everything", &in_us).unwrap();
@@ -150,7 +150,7 @@ fn a_file_that_leaves_something_out_or_says_too_much_is_refused() {
 
 #[test]
 fn a_file_may_stand_for_that_of_a_policy_with_the_same_tunables() {
-    let workshop = Workshop::new("cc");
+    let workshop = Workshop::new();
     let path = |policy: &str| workshop.path().join(format!("{policy}.sets.toml"));
     let build = || workshop.build("everything", EVERYTHING);
     fs::write(path("everything"), "same_as = \"original\"\n").unwrap();

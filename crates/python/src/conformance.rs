@@ -4,23 +4,20 @@
 use std::collections::BTreeMap;
 
 use conformance::scenarios::{CHECKS, SMALL};
-use conformance::{Problem, ProblemKind, Subject, explore, replay, swarm};
+use conformance::{Subject, replay, swarm};
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::board::watched;
 use crate::{Policy, PolicyError, record};
 
-/// Does `work` with a policy that may be watched by [`crate::board::position`], and gives its
-/// answer; other Python threads go on meanwhile.
+/// Does `work` with a policy and gives its answer; other Python threads go on meanwhile.
 fn answer<'py, T: Serialize + Send>(
     py: Python<'py>,
     policy: &Policy,
     tunables: BTreeMap<String, i64>,
     work: impl Fn(&Subject) -> T + Send + Sync,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (progress, _watched) = watched(None);
-    let subject = Subject::of(&policy.0, tunables, Some(progress))
+    let subject = Subject::of(&policy.0, tunables)
         .map_err(|error| PolicyError::new_err(error.to_string()))?;
     record(py, &py.detach(|| work(&subject)))
 }
@@ -80,25 +77,6 @@ pub fn check_small<'py>(
         let scope = SMALL.iter().find(|scope| scope.name == name);
         scope.map(|scope| scope.explore(subject, orders_max))
     })
-}
-
-/// What `check_made`, `check_small` or `check_random` would have answered of a scenario, by name
-/// or as the number of a random one, had it not ended its process like this.
-#[pyfunction]
-pub fn check_crashed<'py>(
-    py: Python<'py>,
-    scenario: &str,
-    message: String,
-    at_ns: u64,
-) -> PyResult<Bound<'py, PyAny>> {
-    let problem = Problem { kind: ProblemKind::Crash, message, at_ns };
-    if let Ok(seed) = scenario.parse() {
-        return record(py, &swarm::Swarm::broken_off(seed, problem));
-    }
-    match CHECKS.iter().find(|check| check.name == scenario) {
-        Some(check) => record(py, &check.broken_off(problem)),
-        None => record(py, &explore::Exploration::broken_off(problem)),
-    }
 }
 
 /// Makes random scenario `seed` as small as it can be while the policy fails in it in the same way.

@@ -4,7 +4,6 @@
 //! whose text is complete, so that nothing above needs to know where it came from.
 //! `python/schedlab/_native.pyi` describes the module to people and to type checkers.
 
-mod board;
 mod conformance;
 mod kernel;
 mod race;
@@ -55,11 +54,10 @@ impl Policy {
         self.0.source.as_os_str()
     }
 
-    /// Digest of the preprocessed C, headers included, or of the object that was given: equal
-    /// digests behave equally.
+    /// SHA-256 of its object: equal digests behave equally.
     #[getter]
-    fn source_digest(&self) -> &str {
-        &self.0.source_digest
+    fn digest(&self) -> &str {
+        &self.0.digest
     }
 
     /// What the compiler complained about, if it was this call that had it built; else empty.
@@ -68,7 +66,7 @@ impl Policy {
         &self.0.warnings
     }
 
-    /// Path of the shared object the C became.
+    /// Path of its object.
     #[getter]
     fn object_path(&self) -> &OsStr {
         self.0.object_path.as_os_str()
@@ -218,18 +216,30 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Compiles the policy in `source` into `cache_dir`, or takes it from there.
+/// Compiles the policy in `source` into `cache`, or takes it from there, or from `shipped`.
 #[pyfunction]
+#[pyo3(signature = (source, include_dirs, cache, shipped=None, zig=None))]
 fn compile_policy(
     py: Python<'_>,
     source: PathBuf,
     include_dirs: Vec<PathBuf>,
-    cache_dir: PathBuf,
+    cache: PathBuf,
+    shipped: Option<PathBuf>,
+    zig: Option<PathBuf>,
 ) -> PyResult<Policy> {
+    let objects = policy::Objects { cache, shipped };
     let compile = |goes_on: &mut dyn FnMut() -> bool| {
-        policy::compile_while(&source, &include_dirs, &cache_dir, goes_on)
+        let compiler = || policy::Compiler::find(zig.as_deref());
+        policy::compile_while(&source, &include_dirs, &objects, compiler, goes_on)
     };
     answering_signals(py, compile, policy_error).map(Policy)
+}
+
+/// What builds policies, with `zig` where no clang is: its command, and what it says of itself.
+#[pyfunction]
+#[pyo3(signature = (zig=None))]
+fn policy_compiler(py: Python<'_>, zig: Option<PathBuf>) -> PyResult<(String, String)> {
+    py.detach(|| policy::Compiler::find(zig.as_deref())?.describe()).map_err(policy_error)
 }
 
 /// Reads the policy in the BPF object at `path`, as a kernel loads it.
@@ -245,9 +255,19 @@ fn answering_signals<T: Send, E: Send>(
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, E> + Send,
     told: impl FnOnce(E) -> PyErr,
 ) -> PyResult<T> {
+    stepping(py, |py| py.check_signals(), work, told)
+}
+
+/// Does `work` as [`answering_signals`] does, with this `step` each time that it asks.
+fn stepping<T: Send, E: Send>(
+    py: Python<'_>,
+    step: impl Fn(Python<'_>) -> PyResult<()> + Send + Sync,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, E> + Send,
+    told: impl FnOnce(E) -> PyErr,
+) -> PyResult<T> {
     let mut interrupt = None;
     let done = py.detach(|| {
-        work(&mut || match Python::attach(|py| py.check_signals()) {
+        work(&mut || match Python::attach(&step) {
             Ok(()) => true,
             Err(error) => {
                 interrupt = Some(error);
@@ -305,20 +325,33 @@ fn simulate<'py>(
     prints: Option<Py<PyAny>>,
     queues: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (progress, _watched) = board::watched(prints);
     let options = simulator::Options {
         seed,
         until_ns,
         timeline,
         queues,
         tunables,
-        progress: Some(progress),
+        prints: prints.map(shown_by),
         ..simulator::Options::default()
     };
     let result = py.detach(|| simulator::simulate(&policy.0, &machine.0, &workload.0, &options));
     let mut result = result.map_err(simulate_error)?;
     let queue_traces = result.queues.take().map(race::traces_of);
     record(py, &Simulated { result, queue_traces })
+}
+
+/// Who has `callable` called with each line.
+fn shown_by(callable: Py<PyAny>) -> simulator::Show {
+    simulator::Show::new(move |line| {
+        // Nobody may be there any more to read it, which is no reason to end the run.
+        let _ = Python::attach(|py| callable.call1(py, (line,)));
+    })
+}
+
+/// Has this process, which leads a group, end with its group when `parent`, its parent, does.
+#[pyfunction]
+fn end_with_parent(parent: i32) -> PyResult<()> {
+    Ok(child::end_with_parent(parent)?)
 }
 
 /// `value` as dicts, lists, numbers and texts; `_native.pyi` names the keys.
@@ -377,11 +410,8 @@ mod _native {
     }
 
     #[pymodule_export]
-    use super::board::{end_with_parent, position, position_on, show_position_on};
-    #[pymodule_export]
     use super::conformance::{
-        check_crashed, check_files, check_made, check_names, check_random, check_small,
-        shrink_random,
+        check_files, check_made, check_names, check_random, check_small, shrink_random,
     };
     #[pymodule_export]
     use super::kernel::{
@@ -394,6 +424,7 @@ mod _native {
     #[pymodule_export]
     use super::{
         Machine, NativeError, Policy, PolicyError, ScenarioError, Workload, compile_policy,
-        load_machine, load_workload, read_policy, simulate, version, workload_parameters,
+        end_with_parent, load_machine, load_workload, policy_compiler, read_policy, simulate,
+        version, workload_parameters,
     };
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use simulator::{QueueOperation, QueueRecord};
 
-use crate::{NativeError, answering_signals, board, record};
+use crate::{NativeError, answering_signals, record, stepping};
 
 pyo3::create_exception!(
     schedlab._native,
@@ -94,17 +94,21 @@ pub fn race_kernel_trace<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<
 }
 
 /// Runs one heat; other Python threads go on meanwhile, and signals are answered between rounds
-/// and while it waits.
+/// and while it waits. `step` is called then, too.
 #[pyfunction]
-pub fn race_heat<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyAny>> {
+#[pyo3(signature = (spec_json, step=None))]
+pub fn race_heat<'py>(
+    py: Python<'py>,
+    spec_json: &str,
+    step: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let spec = race::HeatSpec::from_json(spec_json).map_err(race_error)?;
-    let heat = |goes_on: &mut dyn FnMut() -> bool| {
-        race::heat(&spec, &mut || {
-            board::step();
-            goes_on()
-        })
+    let heat = |goes_on: &mut dyn FnMut() -> bool| race::heat(&spec, goes_on);
+    let step = |py: Python<'_>| {
+        step.as_ref().map(|step| step.call0(py)).transpose()?;
+        py.check_signals()
     };
-    record(py, &answering_signals(py, heat, race_error)?)
+    record(py, &stepping(py, step, heat, race_error)?)
 }
 
 /// Who can take part, the queues of plug-ins included: a list. Loading a plug-in runs what it has

@@ -3,14 +3,14 @@
 //! The order of the policy's operations follows Linux 6.12, kernel/sched/core.c and
 //! kernel/sched/ext.c; the kernel's names stand where a step has one.
 
+use crate::abi::CpuMask;
 use crate::cpu::Spent;
 use crate::flags;
 use crate::kernel::Kernel;
 use crate::observation::{Allowed, Event};
+use crate::operations::Operation;
 use crate::place::{Place, TaskId};
-use crate::progress::Operation;
 use crate::timer::Timer;
-use policy::abi::CpuMask;
 use scenario::workload::{ChangeKind, CpuSet};
 
 impl Kernel<'_> {
@@ -63,7 +63,7 @@ impl Kernel<'_> {
         match self.tasks.state(task).place {
             Place::Exited => {}
             Place::Running(cpu) if cpu as usize != self.here() => {
-                let at_ns = self.host.now_ns + self.costs.ipi_ns;
+                let at_ns = self.now_ns + self.costs.ipi_ns;
                 self.add_timer(at_ns, Timer::Affinity(task, number));
             }
             _ => self.set_affinity(task, Allowed::Change(number)),

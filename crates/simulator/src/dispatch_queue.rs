@@ -3,9 +3,9 @@
 //! A queue is one or the other as long as it holds tasks, as in the kernel. Its lock is a
 //! resource in virtual time: whoever comes while it is held waits.
 
+use crate::abi;
 use crate::place::TaskId;
 use crate::visible::{Placed, Visible};
-use policy::abi;
 use runqueue::{Fifo, Key, Ordered};
 use std::collections::BTreeMap;
 

@@ -48,7 +48,7 @@ impl Kernel<'_> {
             state.enqueued_on.map_or_else(|| "?".to_owned(), |cpu| cpu.to_string()),
         );
         let enqueued_on = state.enqueued_on;
-        self.host.now_ns = now_ns;
+        self.now_ns = now_ns;
         self.fail_about(task, FailureKind::Stall, message);
         if let (Some(failure), Some(cpu)) = (&mut self.failure, enqueued_on) {
             failure.cpu = Some(cpu as i32);
@@ -94,7 +94,7 @@ impl Kernel<'_> {
         self.check_end(elapsed_ns);
         let mut failure = self.failure.take();
         self.say_goodbye(failure.is_some());
-        let last = self.failure.take().filter(|last| last.kind == FailureKind::Fault);
+        let last = self.failure.take().filter(|last| last.kind.is_fault());
         let status = if last.is_some() { Status::Failed } else { status };
         failure = failure.or(last);
         let choices = self.choices.take().map(Choices::into_made).unwrap_or_default();
@@ -103,12 +103,7 @@ impl Kernel<'_> {
         let nr_restarts = self.nr_restarts;
         let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, queues };
         let kernel = *self;
-        let result = summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending);
-        if let Some(progress) = &kernel.progress {
-            // Here the policy's object goes.
-            progress.note_load();
-        }
-        result
+        summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
     }
 
     /// Counts what tasks were in the middle of as if it had ended now: a task that starves to the

@@ -1,6 +1,7 @@
 //! The main loop: takes events in their order and lets CPUs act on them.
 
 use crate::Options;
+use crate::abi;
 use crate::agenda::{Agenda, NEVER_NS, Timers, When};
 use crate::channel::{Channel, Gate};
 use crate::choices::Choices;
@@ -10,21 +11,20 @@ use crate::ending::EVENTS_MAX;
 use crate::failure::FailureKind;
 use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::{Context, Kernel, Masks, idle_task};
-use crate::kernel_calls::CALLS;
 use crate::linked::{Adopted, Mode, Refusal};
 use crate::metrics::{Metrics, RunResult, Status};
 use crate::neighbours::Neighbours;
 use crate::observation::Event;
+use crate::operations::{Operation, Operations};
 use crate::own_kicks::OwnKicks;
 use crate::place::{Place, TaskId};
 use crate::policy_state::Given;
+use crate::prints::Prints;
 use crate::program::{Outcome, Takes};
-use crate::progress::Operation;
 use crate::task::Tasks;
 use crate::timer::Timer;
 use crate::visible::{TASKS_MAX, Visible};
 use crate::world::world;
-use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
@@ -38,6 +38,11 @@ const TIMER_ROUNDS_MAX: usize = 3;
 /// `SCX_OPS_KEEP_BUILTIN_IDLE`
 const KEEP_BUILTIN_IDLE: u64 = 1;
 
+/// Whether the kernel knows which CPUs are idle.
+fn tracks_idle(ops: &Operations) -> bool {
+    ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0
+}
+
 impl<'a> Kernel<'a> {
     /// A machine with the policy loaded and no task yet. `name` is the policy's.
     pub fn new(
@@ -48,17 +53,17 @@ impl<'a> Kernel<'a> {
         name: &str,
         options: &Options,
     ) -> Result<Box<Self>, Refusal> {
-        let (nr_cpus, hz) = (machine.cpus.len(), machine.hz_for(name));
-        let mut visible = Visible::new(policy.is_native(), hz, nr_cpus as u32, options.strict);
-        let adopted = Adopted::new(policy, &mut visible, world(), nr_cpus, Mode::of(options))?;
-        let Adopted { code, ops, maps } = adopted;
+        let (nr_cpus, hz, mode) = (machine.cpus.len(), machine.hz_for(name), Mode::of(options));
+        let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
+        let adopted = Adopted::new(&policy, &mut visible, world(), nr_cpus, mode)?;
         let mut kernel = Box::new(Kernel {
-            host: empty_host(nr_cpus, hz),
-            tracks_idle: ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0,
-            code,
+            cpu: 0,
+            now_ns: 0,
+            tracks_idle: tracks_idle(&adopted.ops),
+            code: adopted.code,
             load,
             nr_restarts: 0,
-            ops,
+            ops: adopted.ops,
             machine,
             workload,
             costs: machine.costs.clone(),
@@ -82,13 +87,13 @@ impl<'a> Kernel<'a> {
             scheduling: false,
             switching: false,
             own_kicks: OwnKicks::default(),
-            maps,
+            maps: adopted.maps,
             spin_locks: Vec::new(),
             channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
             gates: vec![Gate::default(); workload.nr_gates as usize],
             address_spaces: Vec::new(),
             random: Random::new(options.seed, POLICY_STREAM),
-            progress: options.progress.clone(),
+            prints: Prints::to(options.prints.clone()),
             seed: options.seed,
             hz,
             sync_wakeups: machine.sync_wakeups_for(name),
@@ -104,10 +109,10 @@ impl<'a> Kernel<'a> {
             failure: None,
             alive: 0,
             nr_runnable: 0,
-            given: Given::new(&mut visible, Mode::of(options)),
+            given: Given::new(&mut visible, mode),
             visible,
         });
-        kernel.show_masks_and_task();
+        kernel.set_current();
         Ok(kernel)
     }
 
@@ -189,7 +194,7 @@ impl<'a> Kernel<'a> {
             // As the kernel's first task, and so all others: NR_CPUS, whatever there is.
             self.tasks.seen_mut(task).nr_cpus_allowed = abi::CPUS_MAX as i32;
         }
-        self.metrics.observe(self.host.now_ns, Event::Created { template, task });
+        self.metrics.observe(self.now_ns, Event::Created { template, task });
         let state = self.tasks.state_mut(task);
         state.address_space = space;
         state.parent = parent;
@@ -276,7 +281,7 @@ impl<'a> Kernel<'a> {
     fn tick(&mut self) {
         let cpu = self.here();
         let period_ns = self.tick_period_ns();
-        self.cpus[cpu].tick = self.agenda.turn((self.host.now_ns / period_ns + 1) * period_ns);
+        self.cpus[cpu].tick = self.agenda.turn((self.now_ns / period_ns + 1) * period_ns);
         self.metrics.ticks += 1;
         self.charge(Spent::Kernel, self.costs.tick_ns);
         let Some(task) = self.cpus[cpu].current else { return };
@@ -319,7 +324,7 @@ impl<'a> Kernel<'a> {
     /// waits for the next round.
     fn expire_due(&mut self) {
         for _ in 0..TIMER_ROUNDS_MAX {
-            let round = self.agenda.turn(self.host.now_ns);
+            let round = self.agenda.turn(self.now_ns);
             let mut any = false;
             while let Some((when, timer)) = self.timers.peek()
                 && when < round
@@ -354,7 +359,7 @@ impl<'a> Kernel<'a> {
         }
         self.cpus[cpu].late = match self.cpus[cpu].late_timers.is_empty() {
             true => When::NEVER,
-            false => self.agenda.turn(self.host.now_ns),
+            false => self.agenda.turn(self.now_ns),
         };
         if !first.is_start() && self.cpus[cpu].late_timers.is_empty() {
             self.expire_due();
@@ -375,7 +380,7 @@ impl<'a> Kernel<'a> {
         self.charge(Spent::Kernel, self.costs.timer_ns);
         match timer {
             Timer::Start(task) => {
-                self.tasks.state_mut(task).totals.born_at_ns = self.host.now_ns;
+                self.tasks.state_mut(task).totals.born_at_ns = self.now_ns;
                 self.wake_up(task, WAKE_FORK);
             }
             Timer::Sleep(task) => self.wake_up(task, WAKE_TTWU),
@@ -389,7 +394,7 @@ impl<'a> Kernel<'a> {
     /// Ends an interruption of the active CPU that began at `entered_ns`.
     fn leave(&mut self, entered_ns: u64) {
         let cpu = self.here();
-        let now_ns = self.host.now_ns;
+        let now_ns = self.now_ns;
         match self.cpus[cpu].activity {
             Activity::Syscall => {
                 let at_ns = self.cpus[cpu].ends.at_ns + (now_ns - entered_ns);
@@ -421,7 +426,7 @@ impl<'a> Kernel<'a> {
             match takes {
                 Takes::Syscall(ns) => {
                     self.cpus[cpu].activity = Activity::Syscall;
-                    self.cpus[cpu].ends = self.agenda.turn(self.host.now_ns + ns);
+                    self.cpus[cpu].ends = self.agenda.turn(self.now_ns + ns);
                 }
                 Takes::Work => {
                     self.cpus[cpu].activity = Activity::Work;
@@ -440,7 +445,7 @@ impl<'a> Kernel<'a> {
             }
             self.cpus[cpu].ends = When::NEVER;
             self.account(cpu, ends_ns);
-            (self.began_ns, self.host.now_ns) = (ends_ns, ends_ns);
+            (self.began_ns, self.now_ns) = (ends_ns, ends_ns);
             self.conclude();
         }
         self.publish(cpu);
@@ -473,22 +478,6 @@ fn first_cpus(nr_cpus: usize) -> abi::CpuMask {
     let mut mask = abi::CpuMask::EMPTY;
     (0..nr_cpus).for_each(|cpu| mask.set(cpu));
     mask
-}
-
-fn empty_host(nr_cpus: usize, hz: u32) -> abi::Host {
-    abi::Host {
-        now_ns: 0,
-        cpu: 0,
-        nr_cpu_ids: nr_cpus as u32,
-        hz,
-        nr_online_cpus: nr_cpus as u32,
-        current: std::ptr::null_mut(),
-        idle_cpus: std::ptr::null_mut(),
-        idle_cores: std::ptr::null_mut(),
-        online_cpus: std::ptr::null_mut(),
-        possible_cpus: std::ptr::null_mut(),
-        calls: &raw const CALLS,
-    }
 }
 
 fn nr_nodes(machine: &Machine) -> usize {

@@ -28,6 +28,11 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Whether the policy was stopped where it was.
+    pub(crate) fn is_fault(self) -> bool {
+        matches!(self, FailureKind::Fault | FailureKind::Limit)
+    }
+
     /// Whether a call of the policy's is what was wrong, where a call noticed it.
     pub(crate) fn is_of_calls(self) -> bool {
         matches!(self, FailureKind::BadQueue | FailureKind::BadCpu | FailureKind::BadCall)

@@ -1,23 +1,16 @@
 //! Calls into the policy.
-//!
-//! Before each call the policy's host pointer is set from the borrow that makes the call, so that
-//! what the policy calls back works on this very kernel while nobody else uses it.
 
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
-use crate::linked::{ARGUMENTS_MAX, Code};
-use crate::operations::Function;
+use crate::operations::{Function, Operation};
 use crate::place::TaskId;
 use crate::policy_maps::{TimerCall, array_token};
-use crate::progress::Operation;
 use crate::world::ExitInfo;
-use policy::abi;
 
 impl Kernel<'_> {
-    /// Charges an operation, called for a task or for none, and opens this kernel to calls from the
-    /// policy.
-    fn open(&mut self, operation: Operation, task: Option<TaskId>) {
+    /// Charges an operation, and opens this kernel to calls from the policy.
+    fn open(&mut self, operation: Operation) {
         self.charge(Spent::Scheduler, self.costs.hook_ns);
         self.given.operation = operation;
         if !self.walked.is_empty() {
@@ -28,36 +21,8 @@ impl Kernel<'_> {
             let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
             self.fail(FailureKind::BadCall, message);
         }
-        let host: *mut abi::Host = std::ptr::from_mut(self).cast();
-        let current = self.shown(self.host.current);
-        let facts = &mut self.visible.facts;
-        (facts.now_ns, facts.cpu, facts.current) =
-            (self.host.now_ns, self.host.cpu as u32, current);
-        if let Code::Native(native) = &mut self.code {
-            native.set_host(host);
-        }
-        if let Some(progress) = &self.progress {
-            let task = task.map(|task| self.tasks.seen(task));
-            progress.note(operation, self.here(), self.host.now_ns, task);
-        }
-    }
-
-    /// Calls a function of the policy's with these words; what it gives, of which as many bits
-    /// count as its type has.
-    fn call(&mut self, operation: Function, words: [u64; ARGUMENTS_MAX]) -> u64 {
-        if matches!(self.code, Code::Object(_)) {
-            return self.run_operation(operation, words);
-        }
-        let [first, second, third] = words;
-        // SAFETY: the host pointer is set; the policy was compiled against the same layout, and
-        // gives its operations' addresses. Each argument has a register of its own, of which a
-        // function takes as many bits as its type has, and leaves those that it does not have.
-        unsafe {
-            let address = operation.0 as *const ();
-            std::mem::transmute::<*const (), unsafe extern "C" fn(u64, u64, u64) -> u64>(address)(
-                first, second, third,
-            )
-        }
+        let (now_ns, cpu) = (self.now_ns, self.cpu as u32);
+        (self.visible.facts.now_ns, self.visible.facts.cpu) = (now_ns, cpu);
     }
 
     /// What stands for a task in calls to the policy.
@@ -66,45 +31,43 @@ impl Kernel<'_> {
     }
 
     fn shown<T>(&self, at: *const T) -> u64 {
-        self.visible.shift.show(at).expose_provenance() as u64
+        self.visible.address(at)
     }
 
     /// `ops.init`; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
         let Some(init) = self.ops.init else { return 0 };
-        self.open(Operation::Init, None);
-        self.call(init, [0; 3]) as i32
+        self.open(Operation::Init);
+        self.run_operation(init, [0; 3]) as i32
     }
 
     /// `ops.exit`
     pub fn call_exit(&mut self, kind: u32, exit_code: i64, reason: &str, message: &str) {
         let Some(exit) = self.ops.exit else { return };
         let visible = &mut self.visible;
-        let mut text = |text: &str| {
-            let text = visible.copy(&[text.as_bytes(), &[0]].concat(), true);
-            text.map_or(0, |address| address + visible.address_shift())
-        };
+        let mut text =
+            |text: &str| visible.copy(&[text.as_bytes(), &[0]].concat(), true).unwrap_or(0);
         let (reason, msg, dump) = (text(reason), text(message), text(""));
         let info = visible.place(ExitInfo { kind, exit_code, reason, msg, dump });
         let info = self.shown(info.address());
-        self.open(Operation::Exit, None);
-        self.call(exit, [info, 0, 0]);
+        self.open(Operation::Exit);
+        self.run_operation(exit, [info, 0, 0]);
     }
 
     /// `ops.select_cpu`; the caller has checked that there is one.
     pub fn call_select_cpu(&mut self, task: TaskId, prev_cpu: i32, flags: u64) -> i32 {
         let select_cpu = self.ops.select_cpu.expect("checked by the caller");
         let p = self.shown_task(task);
-        self.open(Operation::SelectCpu, Some(task));
-        self.call(select_cpu, [p, prev_cpu as u64, flags]) as i32
+        self.open(Operation::SelectCpu);
+        self.run_operation(select_cpu, [p, prev_cpu as u64, flags]) as i32
     }
 
     /// `ops.dispatch`
     pub fn call_dispatch(&mut self, cpu: usize, prev: Option<TaskId>) {
         let Some(dispatch) = self.ops.dispatch else { return };
         let p = prev.map_or(0, |task| self.shown_task(task));
-        self.open(Operation::Dispatch, prev);
-        self.call(dispatch, [cpu as u64, p, 0]);
+        self.open(Operation::Dispatch);
+        self.run_operation(dispatch, [cpu as u64, p, 0]);
     }
 
     /// `ops.init_task`; its return value, 0 if there is none.
@@ -113,8 +76,8 @@ impl Kernel<'_> {
         self.given.init_task.fork = fork;
         let arguments = self.shown(self.given.init_task.address());
         let p = self.shown_task(task);
-        self.open(Operation::InitTask, Some(task));
-        self.call(init_task, [p, arguments, 0]) as i32
+        self.open(Operation::InitTask);
+        self.run_operation(init_task, [p, arguments, 0]) as i32
     }
 
     /// `ops.exit_task`
@@ -122,8 +85,8 @@ impl Kernel<'_> {
         let Some(exit_task) = self.ops.exit_task else { return };
         let arguments = self.shown(self.given.exit_task.address());
         let p = self.shown_task(task);
-        self.open(Operation::ExitTask, Some(task));
-        self.call(exit_task, [p, arguments, 0]);
+        self.open(Operation::ExitTask);
+        self.run_operation(exit_task, [p, arguments, 0]);
     }
 
     /// `ops.stopping`
@@ -156,8 +119,8 @@ impl Kernel<'_> {
         let Some(operation) = operation else { return false };
         self.context = Context::Unlocked;
         let which = if online { Operation::CpuOnline } else { Operation::CpuOffline };
-        self.open(which, None);
-        self.call(operation, [cpu as u64, 0, 0]);
+        self.open(which);
+        self.run_operation(operation, [cpu as u64, 0, 0]);
         self.context = Context::Plain;
         self.push_stranded();
         true
@@ -166,8 +129,8 @@ impl Kernel<'_> {
     /// `ops.update_idle`
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
         let Some(update_idle) = self.ops.update_idle else { return };
-        self.open(Operation::UpdateIdle, None);
-        self.call(update_idle, [cpu as u64, idle.into(), 0]);
+        self.open(Operation::UpdateIdle);
+        self.run_operation(update_idle, [cpu as u64, idle.into(), 0]);
     }
 
     /// An operation that takes a task and a word, and which one it is.
@@ -180,8 +143,8 @@ impl Kernel<'_> {
     ) {
         let Some(operation) = operation else { return };
         let p = self.shown_task(task);
-        self.open(which, Some(task));
-        self.call(operation, [p, flags, 0]);
+        self.open(which);
+        self.run_operation(operation, [p, flags, 0]);
     }
 
     /// An operation that takes a task, and which one it is.
@@ -191,20 +154,13 @@ impl Kernel<'_> {
 
     /// The callback of one of the policy's timers.
     pub fn call_timer(&mut self, index: u32) {
-        let Some(TimerCall { callback, map, mut key, value }) = self.maps.timer_call(index) else {
+        let Some(TimerCall { callback, map, key, value }) = self.maps.timer_call(index) else {
             return;
         };
         self.context = Context::Unlocked;
-        self.open(Operation::Timer, None);
-        let code = callback.expose_provenance() as u64;
-        if matches!(self.code, Code::Native(_)) {
-            let key = (&raw mut key).expose_provenance() as u64;
-            let map = map.1.expose_provenance() as u64;
-            self.call(Function(code), [map, key, value.expose_provenance() as u64]);
-        } else {
-            let value = self.shown(value);
-            self.run_callback(code, array_token(map.0), key, value);
-        }
+        self.open(Operation::Timer);
+        let value = self.shown(value);
+        self.run_callback(callback, array_token(map), key, value);
         self.context = Context::Plain;
         self.push_stranded();
     }

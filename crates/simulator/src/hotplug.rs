@@ -11,8 +11,8 @@ use crate::cpu::Activity;
 use crate::flags;
 use crate::kernel::Kernel;
 use crate::observation::Event;
+use crate::operations::Operation;
 use crate::place::{Place, TaskId};
-use crate::progress::Operation;
 use crate::timer::Timer;
 use scenario::workload::ChangeKind;
 
@@ -46,7 +46,7 @@ impl Kernel<'_> {
             }
             (true, false) => self.go_online(),
             // The change before this one is not over: its task is in a system call.
-            _ => self.add_timer(self.host.now_ns + RETRY_NS, Timer::Change(number)),
+            _ => self.add_timer(self.now_ns + RETRY_NS, Timer::Change(number)),
         }
     }
 
@@ -65,7 +65,7 @@ impl Kernel<'_> {
         state.leaves = false;
         state.need_resched = false;
         state.is_online = false;
-        self.metrics.observe(self.host.now_ns, Event::Hotplug { cpu: cpu as u32, online: false });
+        self.metrics.observe(self.now_ns, Event::Hotplug { cpu: cpu as u32, online: false });
         // The policy is told while the CPU still counts as online (`cpu_online_mask`).
         if self.call_hotplug(cpu, false) {
             self.push_tasks_away();
@@ -74,7 +74,6 @@ impl Kernel<'_> {
             self.masks.online.clear(cpu);
             self.restart(cpu, false);
         }
-        self.host.nr_online_cpus -= 1;
         self.neighbours.update(&self.masks.online);
         // The last that it runs is its idle task: it counts as idle until somebody claims it.
         self.become_idle();
@@ -130,7 +129,7 @@ impl Kernel<'_> {
         let late = std::mem::take(&mut self.cpus[cpu].late_timers);
         self.cpus[cpu].late = When::NEVER;
         for timer in late {
-            let when = self.agenda.turn(self.host.now_ns);
+            let when = self.agenda.turn(self.now_ns);
             self.timers.add(when, timer);
         }
         self.agenda.set(self.cpus.len(), self.timers.first());
@@ -141,11 +140,10 @@ impl Kernel<'_> {
         let cpu = self.here();
         self.masks.online.set(cpu);
         self.neighbours.update(&self.masks.online);
-        self.host.nr_online_cpus += 1;
         self.cpus[cpu].activity = Activity::Idle;
         let is_told = self.call_hotplug(cpu, true);
         self.cpus[cpu].is_online = true;
-        self.metrics.observe(self.host.now_ns, Event::Hotplug { cpu: cpu as u32, online: true });
+        self.metrics.observe(self.now_ns, Event::Hotplug { cpu: cpu as u32, online: true });
         self.mark_idle(cpu);
         self.call_update_idle(cpu, true);
         if !is_told {

@@ -1,11 +1,11 @@
 //! Idle CPUs: the built-in tracking of sched_ext, and how busy siblings slow each other down.
 
+use crate::abi::CpuMask;
 use crate::cpu::Activity;
 use crate::flags::WAKE_SYNC;
 use crate::kernel::Kernel;
 use crate::neighbours::both;
 use crate::place::TaskId;
-use policy::abi::CpuMask;
 use scenario::machine::Distance;
 
 impl Kernel<'_> {
@@ -131,7 +131,7 @@ impl Kernel<'_> {
         if self.siblings[cpu].is_empty() {
             return;
         }
-        let now_ns = self.host.now_ns;
+        let now_ns = self.now_ns;
         self.cpus[cpu].speed_permille = self.speed_of(cpu);
         for place in 0..self.siblings[cpu].len() {
             let sibling = self.siblings[cpu][place] as usize;

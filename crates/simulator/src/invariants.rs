@@ -5,7 +5,6 @@
 
 use crate::agenda::When;
 use crate::kernel::Kernel;
-use crate::progress::Operation;
 
 /// Events between two checks that look at every task and queue.
 const FULL_CHECK_EVERY: u64 = 1 << 16;
@@ -18,7 +17,7 @@ impl Kernel<'_> {
         assert!(
             failed || census.moving() == 0,
             "a task is nowhere at {} ns: {census:?}",
-            self.host.now_ns
+            self.now_ns
         );
         assert!(
             failed || census.runnable() == self.nr_runnable,
@@ -40,9 +39,6 @@ impl Kernel<'_> {
         let in_order = next > when || self.choices.is_some() && next.at_ns == when.at_ns;
         assert!(in_order, "time went back: {next:?} after {when:?}");
         self.check_limits(when.at_ns);
-        if let Some(progress) = &self.progress {
-            progress.note(Operation::None, self.here(), when.at_ns, None);
-        }
         if self.metrics.events >= self.next_full_check {
             self.next_full_check = self.metrics.events + FULL_CHECK_EVERY;
             self.check_all();

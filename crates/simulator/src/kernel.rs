@@ -1,9 +1,10 @@
 //! The simulated kernel: all its state, its clock, and how time is charged.
 //!
-//! One CPU is active at a time. While it is, `host.now_ns` is its clock: every charge moves that
+//! One CPU is active at a time. While it is, `now_ns` is its clock: every charge moves that
 //! clock, so whatever the CPU does later in the same event happens later. Other CPUs notice
 //! through locks, dispatch queues and interrupts, all of which carry times.
 
+use crate::abi;
 use crate::agenda::{Agenda, Timers};
 use crate::channel::{Channel, Gate};
 use crate::choices::Choices;
@@ -18,17 +19,15 @@ use crate::own_kicks::OwnKicks;
 use crate::place::TaskId;
 use crate::policy_maps::PolicyMaps;
 use crate::policy_state::Given;
-use crate::progress::Progress;
+use crate::prints::Prints;
 use crate::shown::{Part, Shown};
 use crate::task::{Tasks, new_task};
 use crate::timer::Timer;
 use crate::visible::{Placed, Visible};
-use policy::abi;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::Workload;
 use std::mem::offset_of;
-use std::sync::Arc;
 
 /// What `scx_bpf_dsq_insert` was asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +60,12 @@ pub enum Context {
     Unlocked,
 }
 
-/// The whole simulated machine. `host` comes first: calls from the policy carry its address.
-#[repr(C)]
+/// The whole simulated machine.
 pub struct Kernel<'a> {
-    /// What the policy reads in place; `now_ns` is the active CPU's clock.
-    pub host: abi::Host,
+    /// The active CPU.
+    pub cpu: usize,
+    /// Its clock.
+    pub now_ns: u64,
     /// The policy's private copy.
     pub code: Code,
     /// Makes another one.
@@ -138,8 +138,8 @@ pub struct Kernel<'a> {
     pub address_spaces: Vec<Placed<abi::AddressSpace>>,
     /// Draws of the policy and of nobody else.
     pub random: Random,
-    /// Where others can see how far the run is.
-    pub progress: Option<Arc<Progress>>,
+    /// See [`Options::prints`](crate::Options).
+    pub prints: Prints,
     /// Seed of the run.
     pub seed: u64,
     /// Ticks a second.
@@ -217,16 +217,12 @@ pub fn idle_task(visible: &mut Visible, cpu: usize) -> Placed<abi::Task> {
 impl Kernel<'_> {
     /// The active CPU.
     pub fn here(&self) -> usize {
-        self.host.cpu as usize
+        self.cpu
     }
 
-    /// Lets the policy see the masks, which never move, and the present task.
-    pub fn show_masks_and_task(&mut self) {
-        self.host.idle_cpus = &raw mut self.masks.idle_cpus;
-        self.host.idle_cores = &raw mut self.masks.idle_cores;
-        self.host.online_cpus = &raw mut self.masks.online;
-        self.host.possible_cpus = &raw mut self.masks.possible;
-        self.set_current();
+    /// How many CPUs there are, as policies are told.
+    pub fn nr_cpu_ids(&self) -> u32 {
+        self.cpus.len() as u32
     }
 
     /// How far apart two CPUs are, as an index into costs by distance.
@@ -240,8 +236,8 @@ impl Kernel<'_> {
         assert!(at_ns >= clock_ns, "CPU {cpu} is busy until {clock_ns} ns, not free at {at_ns} ns");
         self.account(cpu, at_ns);
         self.began_ns = at_ns;
-        self.host.now_ns = at_ns;
-        self.host.cpu = cpu as i32;
+        self.now_ns = at_ns;
+        self.cpu = cpu;
         self.set_current();
     }
 
@@ -278,17 +274,18 @@ impl Kernel<'_> {
     /// Tells the policy which task runs on the active CPU.
     pub fn set_current(&mut self) {
         let cpu = self.here();
-        self.host.current = match self.cpus[cpu].current {
+        let current = match self.cpus[cpu].current {
             Some(task) => self.tasks.address(task),
             None => self.idle_tasks[cpu].address(),
         };
+        self.visible.facts.current = self.visible.address(current);
     }
 
     /// Spends time of the active CPU.
     pub fn charge(&mut self, spent: Spent, ns: u64) {
-        self.host.now_ns += ns;
-        self.visible.facts.now_ns = self.host.now_ns;
-        let cpu = &mut self.cpus[self.host.cpu as usize];
+        self.now_ns += ns;
+        self.visible.facts.now_ns = self.now_ns;
+        let cpu = &mut self.cpus[self.cpu];
         cpu.clock_ns += ns;
         cpu.spent_ns[spent as usize] += ns;
     }
@@ -296,7 +293,7 @@ impl Kernel<'_> {
     /// Takes a lock for the active CPU: waits until it is free, then pays for moving it here.
     /// Whoever holds it stores [`released`](Self::released) when the critical section ends.
     pub fn take(&mut self, lock: Lock) {
-        self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.host.now_ns));
+        self.charge(Spent::LockWait, lock.free_at_ns.saturating_sub(self.now_ns));
         let distance = self.distance(lock.holder as usize, self.here());
         let ns = self.costs.lock_ns + self.costs.line_transfer_ns[distance];
         self.charge(Spent::Scheduler, ns);
@@ -304,18 +301,18 @@ impl Kernel<'_> {
 
     /// A lock that the active CPU gives up now.
     pub fn released(&self) -> Lock {
-        Lock { free_at_ns: self.host.now_ns, holder: self.host.cpu as u32 }
+        Lock { free_at_ns: self.now_ns, holder: self.cpu as u32 }
     }
 
     /// Ends the run; the first failure counts.
     pub fn fail(&mut self, kind: FailureKind, message: String) {
-        let failure = Failure::new(kind, message, self.here(), self.host.now_ns);
+        let failure = Failure::new(kind, message, self.here(), self.now_ns);
         self.failure.get_or_insert(failure);
     }
 
     /// Ends the run because of a task; the first failure counts.
     pub fn fail_about(&mut self, task: TaskId, kind: FailureKind, message: String) {
-        let failure = Failure::new(kind, message, self.here(), self.host.now_ns)
+        let failure = Failure::new(kind, message, self.here(), self.now_ns)
             .about(task, self.tasks.label(task));
         self.failure.get_or_insert(failure);
     }

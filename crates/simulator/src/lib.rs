@@ -8,6 +8,7 @@
 //! the sched_ext core; `kernel_calls` is what the policy may call; `invariants` is what must hold
 //! after every event.
 
+mod abi;
 mod affinity;
 mod agenda;
 mod channel;
@@ -36,8 +37,8 @@ mod own_kicks;
 mod place;
 mod policy_maps;
 mod policy_state;
+mod prints;
 mod program;
-mod progress;
 mod queue_record;
 mod queueing;
 mod requests;
@@ -54,7 +55,7 @@ pub use choices::Choice;
 pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, RunResult, Status, Stay, TaskGroup};
 pub use observation::{Allowed, Event, Observation};
-pub use progress::{BOARD_WORDS, Board, Operation, PRINTS_MAX, Position, Progress};
+pub use prints::{PRINTS_MAX, Show};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
@@ -65,7 +66,6 @@ use policy_maps::UnknownMap;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// What a run is given beside policy, machine and workload.
 #[derive(Clone, Debug, Default)]
@@ -88,8 +88,8 @@ pub struct Options {
     pub choices: Option<Vec<u32>>,
     /// The policy's tunables that are not to keep their defaults.
     pub tunables: BTreeMap<String, i64>,
-    /// Take an object's instructions one by one, as where none of this machine are known for them:
-    /// the same, some fifty times slower.
+    /// Take the policy's instructions one by one, as where none of this machine are known for them:
+    /// the same, at a fourth of the speed of a whole run or less.
     pub interpreted: bool,
     /// Interpret an object, and end the run where a kernel's verifier could have said that
     /// something is wrong: a pointer leads out of the object that it was derived from, a byte of
@@ -97,8 +97,9 @@ pub struct Options {
     /// is not given back. A policy that does nothing of that runs the same. Instructions are looked
     /// at up to the 4 millionth of a run, and take twice as long as interpreted ones.
     pub strict: bool,
-    /// Where to say how far the run is and what the policy prints, for whoever watches it.
-    pub progress: Option<Arc<Progress>>,
+    /// Who is shown each line that the policy prints (`bpf_printk`), in the form of a kernel's
+    /// `trace_pipe`.
+    pub prints: Option<Show>,
 }
 
 /// A run that could not begin.
@@ -158,20 +159,15 @@ pub fn simulate(
     options: &Options,
 ) -> Result<RunResult, SimulateError> {
     let nr_cpus = machine.cpus.len();
-    if nr_cpus == 0 || nr_cpus > policy::abi::CPUS_MAX {
-        let (machine, max) = (machine.name.clone(), policy::abi::CPUS_MAX);
+    if nr_cpus == 0 || nr_cpus > crate::abi::CPUS_MAX {
+        let (machine, max) = (machine.name.clone(), crate::abi::CPUS_MAX);
         return Err(SimulateError::Cpus { machine, cpus: nr_cpus, max });
     }
     workload.check_on(machine)?;
     let topology = topology_arrays(machine);
     let arrays: Vec<(&str, &[u8])> =
         topology.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
-    let load = || {
-        if let Some(progress) = &options.progress {
-            progress.note_load();
-        }
-        policy.load(&options.tunables, &arrays)
-    };
+    let load = || policy.load(&options.tunables, &arrays);
     let loaded = load()?;
     let kernel = kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options);
     let kernel = kernel.map_err(|refusal| {

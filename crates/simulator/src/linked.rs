@@ -1,4 +1,4 @@
-//! A copy of a policy that a machine has taken, in this machine's own code or as an object.
+//! A copy of a policy that a machine has taken.
 
 use crate::Options;
 use crate::operations::Operations;
@@ -6,7 +6,7 @@ use crate::policy_maps::{PolicyMaps, UnknownMap, tokens};
 use crate::shown::{Part, Shown};
 use crate::visible::{Placed, Visible};
 use bytecode::{Addresses, Machine, Program, World};
-use policy::{Loaded, LoadedMap, ObjectCopy};
+use policy::Loaded;
 
 /// Most arguments of an operation.
 pub const ARGUMENTS_MAX: usize = 3;
@@ -80,7 +80,7 @@ impl Linked {
     ///
     /// What it needs and this world lacks, with its line.
     pub fn new(
-        copy: &ObjectCopy,
+        copy: &Loaded,
         visible: &mut Visible,
         known: &PolicyMaps,
         world: &World,
@@ -129,23 +129,8 @@ pub enum Refusal {
     Object(String),
 }
 
-/// What runs of a policy.
-pub enum Code {
-    /// Functions of this machine's own code.
-    Native(policy::Native),
-    /// Functions of an object; absent while one of them runs.
-    Object(Option<Box<Linked>>),
-}
-
-impl Code {
-    /// The object, which no operation runs of.
-    pub fn linked(&mut self) -> &mut Option<Box<Linked>> {
-        match self {
-            Code::Object(linked) => linked,
-            Code::Native(_) => unreachable!("a native policy is no object"),
-        }
-    }
-}
+/// What runs of a policy; absent while an operation of it runs.
+pub type Code = Option<Box<Linked>>;
 
 /// A copy of a policy that a machine has taken.
 pub struct Adopted {
@@ -160,44 +145,22 @@ pub struct Adopted {
 impl Adopted {
     /// Gives a copy its place in the memory, and its maps.
     pub fn new(
-        loaded: Loaded,
+        loaded: &Loaded,
         visible: &mut Visible,
         world: &World,
         nr_cpus: usize,
         mode: Mode,
     ) -> Result<Self, Refusal> {
-        match loaded {
-            Loaded::Native(native) => {
-                let maps = PolicyMaps::new(visible, &native.maps, nr_cpus).map_err(Refusal::Map)?;
-                let ops = Operations::of_native(&native);
-                Ok(Adopted { code: Code::Native(native), ops, maps })
-            }
-            Loaded::Object(copy) => {
-                let declared: Vec<_> = copy.object.maps.iter().map(declaration).collect();
-                let mut maps =
-                    PolicyMaps::new(visible, &declared, nr_cpus).map_err(Refusal::Map)?;
-                if mode == Mode::Strict {
-                    for (number, map) in copy.object.maps.iter().enumerate() {
-                        let members = copy.object.btf.scalars(map.value_type);
-                        maps.watch(number, &map.name, members, nr_cpus);
-                    }
-                }
-                let linked = Linked::new(&copy, visible, &maps, world, mode);
-                let (linked, ops) = linked.map_err(Refusal::Object)?;
-                let code = Code::Object(Some(Box::new(linked)));
-                Ok(Adopted { code, ops, maps })
+        let declared = &loaded.object.maps;
+        let mut maps = PolicyMaps::new(visible, declared, nr_cpus).map_err(Refusal::Map)?;
+        if mode == Mode::Strict {
+            for (number, map) in declared.iter().enumerate() {
+                let members = loaded.object.btf.scalars(map.value_type);
+                maps.watch(number, &map.name, members, nr_cpus);
             }
         }
-    }
-}
-
-fn declaration(map: &bytecode::MapDefinition) -> LoadedMap {
-    LoadedMap {
-        name: map.name.clone(),
-        kind: map.kind,
-        key_size: map.key_bytes,
-        value_size: map.value_bytes,
-        max_entries: map.entries_max,
-        variable: std::ptr::null_mut(),
+        let linked = Linked::new(loaded, visible, &maps, world, mode);
+        let (linked, ops) = linked.map_err(Refusal::Object)?;
+        Ok(Adopted { code: Some(Box::new(linked)), ops, maps })
     }
 }

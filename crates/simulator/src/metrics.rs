@@ -344,7 +344,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
         ending.elapsed_ns
     };
     let sum =
-        |count: fn(&policy::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
+        |count: fn(&crate::abi::Task) -> u64| ids.clone().map(|id| count(tasks.seen(id))).sum();
     let mut digest = metrics.digest;
     digest.mix(&[ending.elapsed_ns, metrics.events, metrics.switches, metrics.wakeups]);
     metrics.requests.count_overdue(tasks, |id| name_of(tasks, id), ending.elapsed_ns);

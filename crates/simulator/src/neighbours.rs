@@ -1,6 +1,6 @@
 //! Which CPUs share what, as far as that decides which idle CPU is taken.
 
-use policy::abi::CpuMask;
+use crate::abi::CpuMask;
 use scenario::machine::Cpu;
 
 /// Which CPUs share what, as far as that decides which idle CPU is taken.

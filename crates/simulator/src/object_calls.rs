@@ -9,10 +9,10 @@ mod rules;
 mod values;
 mod walks;
 
+use crate::abi::{CpuMask, Task};
 use crate::kernel::Kernel;
-use crate::kernel_calls::{cpus, queues};
+use crate::policy_maps::errno;
 use bytecode::{FaultKind, Run, Stop, Touch};
-use policy::abi::{CpuMask, Host, Task};
 pub use rules::{HOLDINGS, parameters};
 
 /// A program of a policy that runs.
@@ -49,15 +49,16 @@ pub const HELPERS: &[(i32, &str)] = &[
 /// All calls, helpers included. Names that older releases of Linux have stand beside the newer.
 pub const CALLS: &[(&str, Call)] = &[
     // Time, CPUs, tasks.
-    ("scx_bpf_now", |run, _| Ok(run.host.host.now_ns)),
-    ("bpf_ktime_get_ns", |run, _| Ok(run.host.host.now_ns)),
-    ("bpf_jiffies64", |run, _| Ok(run.host.host.now_ns / run.host.tick_period_ns())),
-    ("bpf_get_smp_processor_id", |run, _| Ok(run.host.host.cpu as u64)),
-    ("scx_bpf_nr_cpu_ids", |run, _| Ok(run.host.host.nr_cpu_ids.into())),
-    ("bpf_get_current_task_btf", |run, _| Ok(shown(run, run.host.host.current))),
+    ("scx_bpf_now", |run, _| Ok(run.host.now_ns)),
+    ("bpf_ktime_get_ns", |run, _| Ok(run.host.now_ns)),
+    ("bpf_jiffies64", |run, _| Ok(run.host.now_ns / run.host.tick_period_ns())),
+    ("bpf_get_smp_processor_id", |run, _| Ok(run.host.cpu as u64)),
+    ("scx_bpf_nr_cpu_ids", |run, _| Ok(run.host.nr_cpu_ids().into())),
+    ("bpf_get_current_task_btf", |run, _| Ok(run.host.visible.facts.current)),
     ("bpf_get_current_pid_tgid", |run, _| {
-        // SAFETY: the current task is set before any operation runs.
-        let (pid, tgid) = unsafe { ((*run.host.host.current).pid, (*run.host.host.current).tgid) };
+        let current = some_task(run, run.host.visible.facts.current)?;
+        // SAFETY: a task.
+        let (pid, tgid) = unsafe { ((*current).pid, (*current).tgid) };
         Ok((tgid as u64) << 32 | u64::from(pid as u32))
     }),
     ("scx_bpf_task_cpu", |run, [p, ..]| {
@@ -77,8 +78,7 @@ pub const CALLS: &[(&str, Call)] = &[
     ("scx_bpf_cpuperf_cur", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_set", |_, _| Ok(0)),
     ("bpf_task_from_pid", |run, [pid, ..]| {
-        // SAFETY: as in `kernel`.
-        let task = unsafe { cpus::task_from_pid(kernel(run), pid as i32) };
+        let task = run.host.task_from_pid(pid as i32);
         Ok(shown(run, task))
     }),
     ("bpf_task_acquire", |_, [p, ..]| Ok(p)),
@@ -87,13 +87,9 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_rcu_read_unlock", |_, _| Ok(0)),
     ("bpf_get_prandom_u32", |run, _| Ok(run.host.random.next_u64() >> 32)),
     // Dispatch queues.
-    ("scx_bpf_create_dsq", |run, [id, node, ..]| {
-        // SAFETY: as in `kernel`.
-        Ok(unsafe { queues::create_dsq(kernel(run), id, node as i32) } as u64)
-    }),
+    ("scx_bpf_create_dsq", |run, [id, ..]| Ok(run.host.create_dsq(id) as u64)),
     ("scx_bpf_destroy_dsq", |run, [id, ..]| {
-        // SAFETY: as in `kernel`.
-        unsafe { queues::destroy_dsq(kernel(run), id) };
+        run.host.destroy_dsq(id);
         Ok(0)
     }),
     ("scx_bpf_dsq_insert___v2", insert),
@@ -105,26 +101,16 @@ pub const CALLS: &[(&str, Call)] = &[
     }),
     ("scx_bpf_dsq_insert_vtime", insert_vtime),
     ("scx_bpf_dispatch_vtime", insert_vtime),
-    ("scx_bpf_dsq_nr_queued", |run, [id, ..]| {
-        // SAFETY: as in `kernel`.
-        Ok(unsafe { queues::dsq_nr_queued(kernel(run), id) } as u64)
-    }),
+    ("scx_bpf_dsq_nr_queued", |run, [id, ..]| Ok(run.host.dsq_nr_queued(id) as u64)),
     ("scx_bpf_dsq_move_to_local___v2", move_to_local),
     ("scx_bpf_dsq_move_to_local", move_to_local),
     ("scx_bpf_consume", move_to_local),
-    ("scx_bpf_dispatch_nr_slots", |run, _| {
-        // SAFETY: as in `kernel`.
-        Ok(unsafe { queues::dispatch_nr_slots(kernel(run)) }.into())
-    }),
+    ("scx_bpf_dispatch_nr_slots", |run, _| Ok(run.host.dispatch_nr_slots().into())),
     ("scx_bpf_dispatch_cancel", |run, _| {
-        // SAFETY: as in `kernel`.
-        unsafe { queues::dispatch_cancel(kernel(run)) };
+        run.host.dispatch_cancel();
         Ok(0)
     }),
-    ("scx_bpf_reenqueue_local", |run, _| {
-        // SAFETY: as in `kernel`.
-        Ok(unsafe { queues::reenqueue_local(kernel(run)) }.into())
-    }),
+    ("scx_bpf_reenqueue_local", |run, _| Ok(run.host.reenqueue_local().into())),
     ("scx_bpf_task_set_slice", |run, [p, slice, ..]| {
         // SAFETY: a task, which is not null.
         unsafe { (*some_task(run, p)?).scx.slice = slice };
@@ -151,14 +137,18 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_iter_num_destroy", |_, _| Ok(0)),
     // Idle CPUs and kicks.
     ("scx_bpf_kick_cpu", |run, [cpu, flags, ..]| {
-        // SAFETY: as in `kernel`.
-        unsafe { cpus::kick_cpu(kernel(run), cpu as i32, flags) };
+        run.host.kick_cpu(cpu as i32, flags);
         Ok(0)
     }),
     ("scx_bpf_select_cpu_dfl", |run, [p, prev, flags, is_idle, _]| {
         let (p, is_idle) = (task(run, p)?, writable::<bool>(run, is_idle)?);
-        // SAFETY: as in `kernel`; a byte of the policy's own.
-        Ok(unsafe { cpus::select_cpu_dfl(kernel(run), p, prev as i32, flags, is_idle) } as u64)
+        let Some(p) = run.host.schedulable(p) else { return Ok(prev) };
+        let (cpu, idle) = run.host.select_cpu_dfl(p, prev as i32, flags);
+        if let Some(idle) = idle {
+            // SAFETY: a byte of the policy's own.
+            unsafe { *is_idle = idle };
+        }
+        Ok(cpu as u64)
     }),
     ("__scx_bpf_select_cpu_and", |run, [p, allowed, arguments, ..]| {
         let [prev, wake_flags, flags] = words(run, arguments)?;
@@ -166,18 +156,19 @@ pub const CALLS: &[(&str, Call)] = &[
     }),
     ("scx_bpf_select_cpu_and", select_cpu_and),
     ("scx_bpf_test_and_clear_cpu_idle", |run, [cpu, ..]| {
-        // SAFETY: as in `kernel`.
-        Ok(unsafe { cpus::test_and_clear_cpu_idle(kernel(run), cpu as i32) }.into())
+        Ok(run.host.test_and_clear_cpu_idle(cpu as i32).into())
     }),
     ("scx_bpf_pick_idle_cpu", |run, [allowed, flags, ..]| {
         let allowed = mask(run, allowed)?;
-        // SAFETY: as in `kernel`; a mask.
-        Ok(unsafe { cpus::pick_idle_cpu(kernel(run), allowed, flags) } as u64)
+        // SAFETY: a mask, copied because it may be the idle mask itself.
+        let allowed = unsafe { *allowed };
+        Ok(run.host.pick_idle_cpu(&allowed, flags) as u64)
     }),
     ("scx_bpf_pick_any_cpu", |run, [allowed, flags, ..]| {
         let allowed = mask(run, allowed)?;
         // SAFETY: as above.
-        Ok(unsafe { cpus::pick_any_cpu(kernel(run), allowed, flags) } as u64)
+        let allowed = unsafe { *allowed };
+        Ok(run.host.pick_any_cpu(&allowed, flags) as u64)
     }),
     ("scx_bpf_get_idle_cpumask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cpus))),
     ("scx_bpf_get_idle_smtmask", |run, _| Ok(shown(run, &raw const run.host.masks.idle_cores))),
@@ -235,11 +226,6 @@ pub const CALLS: &[(&str, Call)] = &[
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.
 const CPUPERF_ONE: u64 = 1024;
-
-/// The kernel as its calls take it: they borrow it again, and nobody else uses it meanwhile.
-fn kernel(run: &mut Calling<'_, '_>) -> *mut Host {
-    std::ptr::from_mut(&mut *run.host).cast()
-}
 
 /// What a program is shown for an address; 0 for none.
 fn shown<T>(run: &Calling<'_, '_>, at: *const T) -> u64 {
@@ -306,36 +292,37 @@ fn words<const COUNT: usize>(
 }
 
 fn cpu_curr(run: &mut Calling<'_, '_>, [cpu, ..]: [u64; 5]) -> Result<u64, Stop> {
-    // SAFETY: as in `kernel`.
-    let task = unsafe { cpus::cpu_curr(kernel(run), cpu as i32) };
+    let task = run.host.cpu_curr(cpu as i32);
     Ok(shown(run, task))
 }
 
 fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, flags, _] = given;
     let p = task(run, p)?;
-    // SAFETY: as in `kernel`; a task or null.
-    unsafe { queues::dsq_insert(kernel(run), p, dsq, slice, flags) };
+    if let Some(p) = run.host.schedulable(p) {
+        run.host.dsq_insert(p, dsq, slice, flags);
+    }
     Ok(1)
 }
 
 fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, vtime, flags] = given;
     let p = task(run, p)?;
-    // SAFETY: as above.
-    unsafe { queues::dsq_insert_vtime(kernel(run), p, dsq, slice, vtime, flags) };
+    if let Some(p) = run.host.schedulable(p) {
+        run.host.dsq_insert_vtime(p, dsq, slice, vtime, flags);
+    }
     Ok(1)
 }
 
 fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, Stop> {
-    // SAFETY: as in `kernel`.
-    Ok(unsafe { queues::dsq_move_to_local(kernel(run), id) }.into())
+    Ok(run.host.dsq_move_to_local(id).into())
 }
 
 fn select_cpu_and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, prev, wake_flags, allowed, flags] = given;
     let (p, allowed) = (task(run, p)?, mask(run, allowed)?);
-    // SAFETY: as in `kernel`; a task or null, and a mask.
-    Ok(unsafe { cpus::select_cpu_and(kernel(run), p, prev as i32, wake_flags, allowed, flags) }
-        as u64)
+    // SAFETY: a mask, which is copied.
+    let allowed = unsafe { *allowed };
+    let Some(p) = run.host.schedulable(p) else { return Ok(-errno::EINVAL as u64) };
+    Ok(run.host.select_cpu_and(p, prev as i32, wake_flags, allowed, flags) as u64)
 }

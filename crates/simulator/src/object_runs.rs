@@ -1,5 +1,6 @@
 //! Operations of a policy's object, run.
 
+use crate::abi;
 use crate::failure::{Failure, FailureKind};
 use crate::kernel::Kernel;
 use crate::linked::{ARGUMENTS_MAX, Mode};
@@ -10,7 +11,6 @@ use crate::shown::TASK_MASK;
 use crate::visible::Placed;
 use crate::world::written_fields;
 use bytecode::{FaultKind, Host, Run, Size, Stop};
-use policy::abi;
 
 /// What is no policy's fault.
 const ONE_AT_A_TIME: &str = "no operation runs inside another";
@@ -18,36 +18,43 @@ const ONE_AT_A_TIME: &str = "no operation runs inside another";
 impl Kernel<'_> {
     /// Calls an operation of an object; its answer, 0 after a fault, which ends the run.
     pub fn run_operation(&mut self, function: Function, arguments: [u64; ARGUMENTS_MAX]) -> u64 {
-        let linked = self.code.linked().as_mut().expect(ONE_AT_A_TIME);
+        let linked = self.code.as_mut().expect(ONE_AT_A_TIME);
         *linked.arguments = arguments;
         let at = self.visible.address(linked.arguments.address());
         if self.given.mode == Mode::Strict {
             self.given.arguments = (at, 8 * parameters(self.given.operation));
             self.given.may_sleep = linked.sleepable.contains(&function.0);
         }
-        self.run_function(function.0 as usize, [at, 0, 0, 0, 0])
+        self.run_function(function.0 as usize, [at, 0, 0, 0, 0], arguments[0])
     }
 
     /// Calls what a timer calls.
     pub fn run_callback(&mut self, callback: u64, map: u64, key: u32, value: u64) {
-        let linked = self.code.linked().as_mut().expect(ONE_AT_A_TIME);
+        let linked = self.code.as_mut().expect(ONE_AT_A_TIME);
         *linked.key = key;
         let at = self.visible.address(linked.key.address());
         self.given.may_sleep = false;
         match linked.machine.program().function_at(callback) {
-            Some(number) => drop(self.run_function(number, [map, at, value, 0, 0])),
+            Some(number) => drop(self.run_function(number, [map, at, value, 0, 0], 0)),
             None => self.fail(FailureKind::BadCall, "a timer's callback is no function".to_owned()),
         }
     }
 
-    fn run_function(&mut self, number: usize, arguments: [u64; 5]) -> u64 {
-        let mut linked = self.code.linked().take().expect(ONE_AT_A_TIME);
+    /// Calls a function; `whom` it is for is the address of a task, or is none.
+    fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
+        let mut linked = self.code.take().expect(ONE_AT_A_TIME);
         let answer = linked.machine.call(self, number, arguments).unwrap_or_else(|fault| {
-            self.fail(FailureKind::Fault, fault.told(linked.machine.program()));
+            let is_endless = matches!(fault.kind, FaultKind::Endless(_));
+            let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
+            let message = fault.told(linked.machine.program());
+            match self.visible.task_number(whom) {
+                Some(task) => self.fail_about(task as TaskId, kind, message),
+                None => self.fail(kind, message),
+            }
             0
         });
         linked.count_watched(&mut self.given.watched);
-        *self.code.linked() = Some(linked);
+        self.code = Some(linked);
         answer
     }
 

@@ -1,15 +1,71 @@
-//! The operations of a policy, in whichever form it was loaded.
+//! The operations of a policy.
 
-use policy::{Native, ObjectCopy, abi};
+use policy::Loaded;
 
-/// An operation: a function of this machine's code, by its address, or of an object's program, by
-/// its number.
+/// An operation: a function of the policy's program, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function(pub u64);
 
+/// What of a policy is called: an operation of `sched_ext_ops`, or the callback of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Init,
+    Exit,
+    InitTask,
+    ExitTask,
+    Enable,
+    Disable,
+    SelectCpu,
+    Enqueue,
+    Dequeue,
+    Dispatch,
+    Tick,
+    Runnable,
+    Running,
+    Stopping,
+    Quiescent,
+    Yield,
+    SetWeight,
+    SetCpumask,
+    UpdateIdle,
+    CpuOnline,
+    CpuOffline,
+    /// The callback that was given to `bpf_timer_set_callback`.
+    Timer,
+}
+
+impl Operation {
+    /// What it is called in C.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Init => "init",
+            Operation::Exit => "exit",
+            Operation::InitTask => "init_task",
+            Operation::ExitTask => "exit_task",
+            Operation::Enable => "enable",
+            Operation::Disable => "disable",
+            Operation::SelectCpu => "select_cpu",
+            Operation::Enqueue => "enqueue",
+            Operation::Dequeue => "dequeue",
+            Operation::Dispatch => "dispatch",
+            Operation::Tick => "tick",
+            Operation::Runnable => "runnable",
+            Operation::Running => "running",
+            Operation::Stopping => "stopping",
+            Operation::Quiescent => "quiescent",
+            Operation::Yield => "yield",
+            Operation::SetWeight => "set_weight",
+            Operation::SetCpumask => "set_cpumask",
+            Operation::UpdateIdle => "update_idle",
+            Operation::CpuOnline => "cpu_online",
+            Operation::CpuOffline => "cpu_offline",
+            Operation::Timer => "a timer's callback",
+        }
+    }
+}
+
 /// `struct sched_ext_ops`, as far as the simulator calls it.
 #[derive(Clone, Copy, Debug, Default)]
-
 pub struct Operations {
     pub select_cpu: Option<Function>,
     pub enqueue: Option<Function>,
@@ -51,15 +107,6 @@ macro_rules! by_name {
                     _ => None,
                 }
             }
-
-            /// Those of a policy in this machine's code.
-            pub fn of_native(native: &Native) -> Operations {
-                // SAFETY: the loader promises a valid table as long as the copy lives.
-                let ops = unsafe { &*native.ops };
-                let mut all = Operations::of_numbers(ops);
-                $(all.$field = ops.$field.map(|operation| Function(operation as usize as u64));)*
-                all
-            }
         }
     };
 }
@@ -74,25 +121,13 @@ by_name! {
 }
 
 impl Operations {
-    fn of_numbers(ops: &abi::Ops) -> Operations {
-        Operations {
-            dispatch_max_batch: ops.dispatch_max_batch,
-            flags: ops.flags,
-            timeout_ms: ops.timeout_ms,
-            ..Operations::default()
-        }
-    }
-
     /// Those of an object; `number` gives the number that a function of the object has in its
     /// program.
     ///
     /// # Errors
     ///
     /// The name of an operation that is unknown here.
-    pub fn of_object(
-        copy: &ObjectCopy,
-        number: impl Fn(usize) -> u64,
-    ) -> Result<Operations, String> {
+    pub fn of_object(copy: &Loaded, number: impl Fn(usize) -> u64) -> Result<Operations, String> {
         let table = &copy.object.tables[copy.operations];
         let value = |name: &str| {
             let bytes = table.values.get(name).map_or(&[][..], Vec::as_slice);

@@ -5,11 +5,10 @@
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
+use crate::abi;
 use crate::visible::{CPU_AT, Shift, Visible};
 use bytecode::Elements;
-use policy::abi;
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::c_void;
 
 /// Kinds of maps, `enum bpf_map_type`.
 pub mod kind {
@@ -82,9 +81,9 @@ const STORAGE_CHUNK: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct TimerCall {
     /// The function, as the policy gave it.
-    pub callback: *mut c_void,
-    /// The map it is in: its number, and the address of the variable that describes it.
-    pub map: (usize, *mut c_void),
+    pub callback: u64,
+    /// The number of the map it is in.
+    pub map: usize,
     /// Where in the map.
     pub key: u32,
     /// The value it is in.
@@ -94,13 +93,28 @@ pub struct TimerCall {
 /// Values are aligned to cache lines, so that a small one never lies on two of them.
 const LINE_BYTES: usize = 64;
 
+/// What describes a map.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    pub kind: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    /// Of task storage, its place in a task.
+    pub index: u32,
+    /// Bytes from one value to the next.
+    pub value_stride: u32,
+    /// Bytes from a CPU's values to the next one's.
+    pub cpu_stride: u64,
+    /// An array's values, else null.
+    pub values: *mut u8,
+}
+
 #[derive(Debug)]
 struct PolicyMap {
-    view: Box<abi::Map>,
+    view: View,
     /// What only strict runs ask.
     watched: Option<Watched>,
-    /// The variable that describes the map: the address a timer's callback gets.
-    variable: *mut c_void,
     /// Task-storage values that no task uses.
     free: Vec<*mut u8>,
     entries: BTreeMap<Vec<u8>, *mut u8>,
@@ -121,7 +135,7 @@ struct Watched {
 
 #[derive(Clone, Copy, Debug)]
 struct PolicyTimer {
-    callback: *mut c_void,
+    callback: u64,
     map: usize,
     key: u32,
     value: *mut u8,
@@ -177,10 +191,10 @@ pub struct UnknownMap {
 }
 
 impl PolicyMaps {
-    /// Makes the maps a policy declares and lets its variables point to them.
+    /// Makes the maps a policy declares.
     pub fn new(
         visible: &mut Visible,
-        declared: &[policy::LoadedMap],
+        declared: &[bytecode::MapDefinition],
         nr_cpus: usize,
     ) -> Result<Self, UnknownMap> {
         let mut maps = PolicyMaps { shift: visible.shift, ..PolicyMaps::default() };
@@ -196,9 +210,6 @@ impl PolicyMaps {
                 maps.storages.push(maps.maps.len());
                 nr_storages += 1;
             }
-            // SAFETY: the loader gives the address of a writable variable of the loaded policy
-            // whose first member is a pointer; the view is boxed and lives as long as the maps.
-            unsafe { declaration.variable.as_mut().map(|place| *place = &raw mut *map.view) };
             maps.maps.push(map);
         }
         Ok(maps)
@@ -207,7 +218,7 @@ impl PolicyMaps {
     /// The values of arrays, which never move, by what stands for each.
     pub fn elements(&self, visible: &Visible) -> BTreeMap<u64, Elements> {
         let elements = |(number, map): (usize, &PolicyMap)| {
-            let view = &*map.view;
+            let view = &map.view;
             let apart = i32::try_from(view.cpu_stride).ok()? as u32;
             let is_array = [kind::ARRAY, kind::PERCPU_ARRAY].contains(&view.kind);
             let copies = (view.kind == kind::PERCPU_ARRAY).then_some((CPU_AT, apart));
@@ -229,15 +240,22 @@ impl PolicyMaps {
         tokens.zip(self.storages.iter().map(bytes)).collect()
     }
 
-    /// What describes the map that a number stands for.
-    pub fn view(&self, token: u64) -> Option<*mut abi::Map> {
+    /// The number of the map that a token stands for.
+    pub fn number(&self, token: u64) -> Option<usize> {
+        if !token.is_multiple_of(TOKEN_STEP) {
+            return None;
+        }
         let number = if token >= STORAGES_BEGIN {
             *self.storages.get(((token - STORAGES_BEGIN) / TOKEN_STEP) as usize)?
         } else {
             (token.checked_sub(MAPS_BEGIN)? / TOKEN_STEP) as usize
         };
-        let map = self.maps.get(number).filter(|_| token.is_multiple_of(TOKEN_STEP))?;
-        Some((&raw const *map.view).cast_mut())
+        (number < self.maps.len()).then_some(number)
+    }
+
+    /// What describes the map with this number.
+    pub fn view(&self, number: usize) -> &View {
+        &self.maps[number].view
     }
 
     /// Notes from here on where the values of a map with this number lie; `members` are offsets and
@@ -257,23 +275,18 @@ impl PolicyMaps {
     }
 
     /// The member of a watched map's values with this number, if there is one.
-    pub fn member(&self, map: *const abi::Map, number: usize) -> Option<(u64, u64)> {
-        self.maps[self.position(map)?].watched.as_ref()?.members.get(number).copied()
-    }
-
-    fn position(&self, map: *const abi::Map) -> Option<usize> {
-        self.maps.iter().position(|known| std::ptr::eq(&raw const *known.view, map))
+    pub fn member(&self, map: usize, number: usize) -> Option<(u64, u64)> {
+        self.maps[map].watched.as_ref()?.members.get(number).copied()
     }
 
     /// A zeroed value for a task; the present one if it has one.
     pub fn create_storage(
         &mut self,
         visible: &mut Visible,
-        map: *const abi::Map,
+        map: usize,
         task: &mut abi::Task,
     ) -> *mut u8 {
-        let Some(at) = self.position(map) else { return std::ptr::null_mut() };
-        let map = &mut self.maps[at];
+        let map = &mut self.maps[map];
         let place = &mut task.storage[map.view.index as usize];
         if place.is_null() {
             *place = self.shift.show(map.take_value(visible));
@@ -282,9 +295,8 @@ impl PolicyMaps {
     }
 
     /// Gives a task's value back.
-    pub fn delete_storage(&mut self, map: *const abi::Map, task: &mut abi::Task) {
-        let Some(at) = self.position(map) else { return };
-        self.maps[at].give_back(self.shift, task);
+    pub fn delete_storage(&mut self, map: usize, task: &mut abi::Task) {
+        self.maps[map].give_back(self.shift, task);
     }
 
     /// Gives all values of a task back.
@@ -298,9 +310,8 @@ impl PolicyMaps {
     ///
     /// # Safety
     /// `key` points to as many bytes as the map's keys have.
-    pub unsafe fn lookup(&mut self, map: *const abi::Map, key: *const u8) -> *mut u8 {
-        let Some(at) = self.position(map) else { return std::ptr::null_mut() };
-        let map = &mut self.maps[at];
+    pub unsafe fn lookup(&mut self, map: usize, key: *const u8) -> *mut u8 {
+        let map = &mut self.maps[map];
         // SAFETY: promised by the caller.
         let key = unsafe { std::slice::from_raw_parts(key, map.view.key_size as usize) };
         map.entries.get(key).copied().unwrap_or(std::ptr::null_mut())
@@ -313,14 +324,14 @@ impl PolicyMaps {
     pub unsafe fn update(
         &mut self,
         visible: &mut Visible,
-        map: *const abi::Map,
+        map: usize,
         (key, value): (*const u8, *const u8),
         flags: u64,
         cpu: usize,
     ) -> i32 {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
-        let Some(at) = self.position(map) else { return -errno::EINVAL };
+        let at = map;
         let size = self.maps[at].view.value_size as usize;
         // SAFETY: promised by the caller.
         let to = if self.maps[at].view.kind == kind::HASH {
@@ -350,9 +361,8 @@ impl PolicyMaps {
     ///
     /// # Safety
     /// `key` points to as many bytes as the map's keys have.
-    pub unsafe fn delete(&mut self, map: *const abi::Map, key: *const u8) -> i32 {
-        let Some(at) = self.position(map) else { return -errno::EINVAL };
-        let map = &mut self.maps[at];
+    pub unsafe fn delete(&mut self, map: usize, key: *const u8) -> i32 {
+        let map = &mut self.maps[map];
         if map.view.kind != kind::HASH {
             return -errno::EINVAL;
         }
@@ -368,12 +378,11 @@ impl PolicyMaps {
     }
 
     /// Makes a timer inside a value of `map`; its number, or a negative error number.
-    pub fn add_timer(&mut self, map: *const abi::Map, timer: *mut abi::Timer) -> Result<u64, i32> {
-        let at = self.position(map).ok_or(-errno::EINVAL)?;
+    pub fn add_timer(&mut self, map: usize, timer: *mut abi::Timer) -> Result<u64, i32> {
         if self.timers.len() >= PLACES_MAX {
             return Err(-errno::ENOMEM);
         }
-        let view = &self.maps[at].view;
+        let view = &self.maps[map].view;
         let stride = (view.value_stride as usize).max(1);
         let offset = (timer as usize).checked_sub(view.values as usize).ok_or(-errno::EINVAL)?;
         let key = offset / stride;
@@ -384,10 +393,9 @@ impl PolicyMaps {
             return Err(-errno::EBUSY);
         }
         let value = view.values.wrapping_add(key * stride);
-        let callback = std::ptr::null_mut();
         self.timers.push(PolicyTimer {
-            callback,
-            map: at,
+            callback: 0,
+            map,
             key: key as u32,
             value,
             cpu: 0,
@@ -413,14 +421,14 @@ impl PolicyMaps {
     }
 
     /// Sets what a timer calls.
-    pub fn set_callback(&mut self, number: u32, callback: *mut c_void) {
+    pub fn set_callback(&mut self, number: u32, callback: u64) {
         self.timers[number as usize - 1].callback = callback;
     }
 
     /// Arms a timer on a CPU; its index and generation for the timer list.
     pub fn arm(&mut self, number: u32, cpu: usize) -> Option<(u32, u32)> {
         let timer = &mut self.timers[number as usize - 1];
-        if timer.callback.is_null() {
+        if timer.callback == 0 {
             return None;
         }
         timer.cpu = cpu as u32;
@@ -442,8 +450,8 @@ impl PolicyMaps {
     /// What to call when a timer expires.
     pub fn timer_call(&self, index: u32) -> Option<TimerCall> {
         let timer = self.timers.get(index as usize)?;
-        let map = (timer.map, self.maps[timer.map].variable);
-        Some(TimerCall { callback: timer.callback, map, key: timer.key, value: timer.value })
+        let &PolicyTimer { callback, map, key, value, .. } = timer;
+        Some(TimerCall { callback, map, key, value })
     }
 }
 
@@ -459,8 +467,9 @@ fn stride_of(kind: u32, value_size: usize) -> usize {
 }
 
 /// What is wrong with the sizes of a map of a kind that is known here.
-fn what_no_kernel_makes(declaration: &policy::LoadedMap) -> Option<String> {
-    let &policy::LoadedMap { kind, key_size, value_size, .. } = declaration;
+fn what_no_kernel_makes(declaration: &bytecode::MapDefinition) -> Option<String> {
+    let &bytecode::MapDefinition { kind, key_bytes: key_size, value_bytes: value_size, .. } =
+        declaration;
     if kind == kind::HASH && !(1..=KEY_BYTES_MAX).contains(&key_size) {
         let range = format!("1 to {KEY_BYTES_MAX}");
         return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
@@ -478,15 +487,15 @@ fn what_no_kernel_makes(declaration: &policy::LoadedMap) -> Option<String> {
 impl PolicyMap {
     fn new(
         visible: &mut Visible,
-        declaration: &policy::LoadedMap,
+        declaration: &bytecode::MapDefinition,
         nr_cpus: usize,
     ) -> Result<Self, UnknownMap> {
         let refused = |reason| UnknownMap { name: declaration.name.clone(), reason };
         if let Some(reason) = what_no_kernel_makes(declaration) {
             return Err(refused(reason));
         }
-        let stride = stride_of(declaration.kind, declaration.value_size as usize);
-        let entries = declaration.max_entries as usize;
+        let stride = stride_of(declaration.kind, declaration.value_bytes as usize);
+        let entries = declaration.entries_max as usize;
         let copies = match declaration.kind {
             kind::ARRAY => 1,
             kind::PERCPU_ARRAY => nr_cpus,
@@ -506,20 +515,19 @@ impl PolicyMap {
         })?;
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
         let values = if copies == 0 { std::ptr::null_mut() } else { values };
-        let view = abi::Map {
+        let view = View {
             kind: declaration.kind,
-            key_size: declaration.key_size,
-            value_size: declaration.value_size,
-            max_entries: declaration.max_entries,
+            key_size: declaration.key_bytes,
+            value_size: declaration.value_bytes,
+            max_entries: declaration.entries_max,
             index: 0,
             value_stride: stride as u32,
             cpu_stride: if per_cpu { (stride * entries) as u64 } else { 0 },
             values,
         };
         Ok(PolicyMap {
-            view: Box::new(view),
+            view,
             watched: None,
-            variable: declaration.variable.cast(),
             free: Vec::new(),
             entries: BTreeMap::new(),
             deleted: VecDeque::new(),

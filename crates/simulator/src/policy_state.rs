@@ -1,9 +1,9 @@
 //! What a policy was given and holds: arguments, sets of CPUs.
 
+use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs};
 use crate::linked::Mode;
-use crate::progress::Operation;
+use crate::operations::Operation;
 use crate::visible::{Placed, Visible};
-use policy::abi::{CpuMask, ExitTaskArgs, InitTaskArgs};
 use std::collections::BTreeMap;
 
 /// What a policy was given and holds.
@@ -38,7 +38,7 @@ impl Given {
             rq: visible.place(0),
             mode,
             watched: 0,
-            operation: Operation::None,
+            operation: Operation::Init,
             arguments: (0, 0),
             may_sleep: false,
             masks: OwnMasks::default(),

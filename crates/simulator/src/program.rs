@@ -13,8 +13,8 @@ use crate::flags::{WAKE_FORK, WAKE_TTWU};
 use crate::kernel::Kernel;
 use crate::metrics::name_of;
 use crate::observation::Allowed;
+use crate::operations::Operation;
 use crate::place::{Place, TaskId};
-use crate::progress::Operation;
 use crate::task::{NICE_WEIGHTS, Releases, nice_weight, scx_weight};
 use crate::timer::Timer;
 use scenario::workload::{Amount, Op, Repeat};
@@ -60,7 +60,7 @@ impl Kernel<'_> {
                 Op::Loop { repeat, end } => self.enter_loop(task, repeat, end),
                 Op::End { start } => self.end_round(task, start),
                 Op::Mark => {
-                    self.metrics.mark(self.host.now_ns);
+                    self.metrics.mark(self.now_ns);
                     self.tasks.state_mut(task).pc += 1;
                 }
                 Op::Run(amount) => {
@@ -191,7 +191,7 @@ impl Kernel<'_> {
             Op::Sleep(amount) => {
                 let ns = amount.draw(&mut self.tasks.state_mut(task).random);
                 self.next_operation(task);
-                self.add_timer(self.host.now_ns.saturating_add(ns.max(1)), Timer::Sleep(task));
+                self.add_timer(self.now_ns.saturating_add(ns.max(1)), Timer::Sleep(task));
                 return Outcome::Blocks;
             }
             Op::Release { every, deadline_ns } => {
@@ -251,7 +251,7 @@ impl Kernel<'_> {
         let at_ns = state.releases.last_at_ns.saturating_add(gap_ns);
         state.releases = Releases { last_at_ns: at_ns, every: Some((every, deadline_ns)) };
         state.request = Some(self.metrics.requests.release(task, at_ns, deadline_ns));
-        if at_ns <= self.host.now_ns {
+        if at_ns <= self.now_ns {
             return Outcome::Goes;
         }
         self.add_timer(at_ns, Timer::Sleep(task));
@@ -262,7 +262,7 @@ impl Kernel<'_> {
     fn end_request(&mut self, task: TaskId) {
         if let Some(request) = self.tasks.state_mut(task).request.take() {
             let name = name_of(&self.tasks, request.by);
-            self.metrics.requests.done(request, &name, self.host.now_ns);
+            self.metrics.requests.done(request, &name, self.now_ns);
         }
     }
 
@@ -357,14 +357,14 @@ impl Kernel<'_> {
         self.tasks.state_mut(child).request = request;
         self.admit(child, true);
         if self.failure.is_none() {
-            self.tasks.state_mut(child).totals.born_at_ns = self.host.now_ns;
+            self.tasks.state_mut(child).totals.born_at_ns = self.now_ns;
             self.wake_up(child, WAKE_FORK);
         }
     }
 
     /// A new task comes to the policy.
     pub fn admit(&mut self, task: TaskId, fork: bool) {
-        self.tasks.seen_mut(task).start_time = self.host.now_ns;
+        self.tasks.seen_mut(task).start_time = self.now_ns;
         self.introduce(task, fork);
     }
 
@@ -388,8 +388,8 @@ impl Kernel<'_> {
     pub fn bury(&mut self, task: TaskId) {
         const PF_EXITING: u32 = 4;
         self.tasks.seen_mut(task).flags |= PF_EXITING;
-        self.tasks.state_mut(task).totals.exited_at_ns = self.host.now_ns;
-        self.metrics.last_exit_ns = self.host.now_ns;
+        self.tasks.state_mut(task).totals.exited_at_ns = self.now_ns;
+        self.metrics.last_exit_ns = self.now_ns;
         self.alive -= 1;
         let Some(parent) = self.tasks.state(task).parent else { return };
         let state = self.tasks.state_mut(parent);

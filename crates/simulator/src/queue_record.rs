@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_record_has_the_name_of_its_queue_and_outlives_it() {
-        let mut visible = Visible::new(true, 1000, 2, false);
+        let mut visible = Visible::new(1000, 2, false);
         let mut queues = DispatchQueues::new(&mut visible, 2, 2);
         queues.create(&mut visible, 7).expect("created");
         let first = queues.find(7).expect("there");

@@ -9,10 +9,10 @@
 use crate::failure::FailureKind;
 use crate::flags;
 use crate::kernel::Kernel;
-use crate::linked::{Adopted, Code};
+use crate::linked::Adopted;
+use crate::operations::Operation;
 use crate::operations::Operations;
 use crate::place::{Place, TaskId};
-use crate::progress::Operation;
 use crate::scheduling::SLICE_DFL_NS;
 use crate::timer::Timer;
 use crate::world::world;
@@ -108,13 +108,11 @@ impl Kernel<'_> {
                 return false;
             }
         };
-        if let Code::Object(linked) = &mut self.code
-            && let Some(linked) = linked.take()
-        {
+        if let Some(linked) = self.code.take() {
             self.visible.give_back(linked.machine.into_memory());
         }
         let (nr_cpus, mode) = (self.cpus.len(), self.given.mode);
-        let adopted = Adopted::new(loaded, &mut self.visible, world(), nr_cpus, mode);
+        let adopted = Adopted::new(&loaded, &mut self.visible, world(), nr_cpus, mode);
         let Ok(Adopted { code, ops, maps }) = adopted else {
             // Nothing of it is called any more.
             self.ops = Operations::default();

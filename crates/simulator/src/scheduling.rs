@@ -10,8 +10,8 @@ use crate::failure::FailureKind;
 use crate::flags;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::observation::Event;
+use crate::operations::Operation;
 use crate::place::{Place, TaskId};
-use crate::progress::Operation;
 use scenario::machine::WARM_SWITCHES;
 
 /// `SCX_SLICE_DFL`
@@ -38,7 +38,7 @@ impl Kernel<'_> {
         self.metrics.wakeups += 1;
         self.nr_runnable += 1;
         self.tasks.move_to(task, Place::Moving);
-        let now_ns = self.host.now_ns;
+        let now_ns = self.now_ns;
         let state = self.tasks.state_mut(task);
         state.waiting_since_ns = now_ns;
         state.woken = true;
@@ -119,7 +119,7 @@ impl Kernel<'_> {
                 self.insert(Insertion { flags, ..insertion }, cpu);
             }
             _ => {
-                self.tasks.state_mut(task).custody_since_ns = self.host.now_ns;
+                self.tasks.state_mut(task).custody_since_ns = self.now_ns;
                 self.tasks.move_to(task, Place::Custody);
             }
         }
@@ -134,7 +134,7 @@ impl Kernel<'_> {
 
     /// The same for any CPU; the clock of another one may be ahead of the active one's.
     pub fn update_current_of(&mut self, cpu: usize) {
-        let now_ns = self.host.now_ns;
+        let now_ns = self.now_ns;
         let cpu = &mut self.cpus[cpu];
         let Some(task) = cpu.current else { return };
         let ran_ns = now_ns.saturating_sub(cpu.exec_start_ns);
@@ -161,7 +161,7 @@ impl Kernel<'_> {
         {
             self.expel(task);
         }
-        self.metrics.observe(self.host.now_ns, Event::Looks { cpu: cpu as u32 });
+        self.metrics.observe(self.now_ns, Event::Looks { cpu: cpu as u32 });
         let own = self.queues.local(cpu);
         self.lock_queue(own);
         (self.scheduling, self.switching) = (true, true);
@@ -279,7 +279,7 @@ impl Kernel<'_> {
             if self.tasks.state(insertion.task).place == Place::Custody {
                 // Another CPU may still be in the `enqueue` that took it (SCX_OPSS_QUEUEING).
                 let since_ns = self.tasks.state(insertion.task).custody_since_ns;
-                self.charge(Spent::LockWait, since_ns.saturating_sub(self.host.now_ns));
+                self.charge(Spent::LockWait, since_ns.saturating_sub(self.now_ns));
                 self.tasks.move_to(insertion.task, Place::Moving);
                 self.insert(insertion, cpu);
             }
@@ -324,7 +324,7 @@ impl Kernel<'_> {
 
     /// Ends a task's stay on the active CPU in the books.
     fn end_stay(&mut self, task: TaskId, voluntarily: bool) {
-        let (cpu, now_ns) = (self.here(), self.host.now_ns);
+        let (cpu, now_ns) = (self.here(), self.now_ns);
         let turnover_kib = self.cpus[cpu].cache_turnover_kib;
         let seen = self.tasks.seen_mut(task);
         if voluntarily {
@@ -371,7 +371,7 @@ impl Kernel<'_> {
         self.call_with_flags(Operation::Runnable, self.ops.runnable, task, flags::ENQ_CHANGE);
         self.charge(Spent::Scheduler, 2 * self.costs.dsq_op_ns);
         let cpu = self.here();
-        self.cpus[cpu].exec_start_ns = self.host.now_ns;
+        self.cpus[cpu].exec_start_ns = self.now_ns;
         self.call_with_task(Operation::Running, self.ops.running, task);
     }
 
@@ -386,16 +386,16 @@ impl Kernel<'_> {
         seen.on_cpu = 1;
         seen.cpu = cpu as i32;
         self.tasks.move_to(next, Place::Running(cpu as u32));
-        self.metrics.observe(self.host.now_ns, Event::Taken { task: next, cpu: cpu as u32 });
+        self.metrics.observe(self.now_ns, Event::Taken { task: next, cpu: cpu as u32 });
         self.cpus[cpu].current = Some(next);
         self.set_current();
         if was_idle {
             self.leave_idle();
         }
-        self.cpus[cpu].exec_start_ns = self.host.now_ns;
+        self.cpus[cpu].exec_start_ns = self.now_ns;
         self.call_with_task(Operation::Running, self.ops.running, next);
         self.charge_switch(next);
-        let now_ns = self.host.now_ns;
+        let now_ns = self.now_ns;
         self.cpus[cpu].activity = Activity::Syscall;
         let prev_pid = prev.map_or(0, |task| u64::from(task) + 1);
         self.metrics
@@ -459,7 +459,7 @@ impl Kernel<'_> {
         self.cpus[cpu].activity = Activity::Idle;
         self.cpus[cpu].ends = When::NEVER;
         self.cpus[cpu].tick = When::NEVER;
-        self.metrics.observe(self.host.now_ns, Event::Idle { cpu: cpu as u32 });
+        self.metrics.observe(self.now_ns, Event::Idle { cpu: cpu as u32 });
         self.set_current();
         self.mark_idle(cpu);
         if newly {
@@ -472,7 +472,7 @@ impl Kernel<'_> {
         let cpu = self.here();
         self.mark_busy(cpu);
         let period_ns = self.tick_period_ns();
-        let next_ns = (self.host.now_ns / period_ns + 1) * period_ns;
+        let next_ns = (self.now_ns / period_ns + 1) * period_ns;
         self.cpus[cpu].tick = self.agenda.turn(next_ns);
         self.call_update_idle(cpu, false);
         self.refresh_siblings(cpu);
@@ -501,7 +501,7 @@ impl Kernel<'_> {
         }
         self.metrics.interrupts += 1;
         // It is inside something until its clock: nothing can come to it before.
-        let at_ns = (self.host.now_ns + self.costs.ipi_ns).max(self.cpus[cpu].clock_ns);
+        let at_ns = (self.now_ns + self.costs.ipi_ns).max(self.cpus[cpu].clock_ns);
         self.cpus[cpu].interrupt = self.agenda.turn(at_ns);
         self.publish(cpu);
     }

@@ -1,6 +1,6 @@
 //! How large what a policy sees is, and what a reader calls it.
 
-use policy::abi;
+use crate::abi;
 use std::mem::offset_of;
 
 /// Something of which the policy has the address.

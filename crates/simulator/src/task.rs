@@ -2,11 +2,11 @@
 //!
 //! Every task is in exactly one place at any time, and only [`Tasks::move_to`] moves it.
 
+use crate::abi;
 use crate::agenda::NEVER_NS;
 use crate::dispatch_queue::Standing;
 use crate::place::{PLACE_KINDS, Place, TaskId};
 use crate::visible::{Placed, Visible};
-use policy::abi;
 use runqueue::Key;
 use scenario::draw::Random;
 use scenario::workload::{Amount, LOOP_DEPTH_MAX, Op, TaskTemplate};

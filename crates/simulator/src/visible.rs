@@ -1,8 +1,8 @@
 //! What the policy sees: structures and values in one memory, at places that never change.
 
+use crate::abi;
 use crate::shown::{Part, Shown};
 use bytecode::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory, Rows};
-use policy::abi;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut, Range};
@@ -129,7 +129,7 @@ impl<T> DerefMut for Placed<T> {
     }
 }
 
-/// Walks over dispatch queues of an object's, by their numbers less one.
+/// Walks over dispatch queues, by their numbers less one.
 #[derive(Debug)]
 pub struct Walks {
     places: Placed<[abi::DsqIterator; WALKS_MAX]>,
@@ -157,18 +157,23 @@ impl Walks {
         (0..WALKS_MAX).for_each(|at| self.end(at));
     }
 
-    /// The walk with this number less one, if it is open.
-    pub fn get(&mut self, at: usize) -> Option<&mut abi::DsqIterator> {
-        let is_open = at < WALKS_MAX && self.open >> at & 1 == 1;
-        is_open.then(|| &mut self.places[at])
+    /// Whether the walk with this number less one is open.
+    pub fn is_open(&self, at: usize) -> bool {
+        at < WALKS_MAX && self.open >> at & 1 == 1
     }
 
-    /// Opens a walk; its number less one, and the walk, which has not begun.
-    pub fn open(&mut self) -> Option<(usize, &mut abi::DsqIterator)> {
+    /// The walk with this number less one, which is open.
+    pub fn get(&mut self, at: usize) -> &mut abi::DsqIterator {
+        &mut self.places[at]
+    }
+
+    /// Opens a walk that has not begun; its number less one.
+    pub fn open(&mut self) -> Option<usize> {
         let at = self.open.trailing_ones() as usize;
-        let walk = self.places.get_mut(at)?;
-        self.open |= 1 << at;
-        Some((at, walk))
+        (at < WALKS_MAX).then(|| {
+            self.open |= 1 << at;
+            at
+        })
     }
 
     /// Ends the walk with this number less one.
@@ -180,13 +185,12 @@ impl Walks {
 }
 
 impl Visible {
-    /// Memory that holds nothing but the number of ticks a second, at its first address;
-    /// `natively` for a policy of this machine's own code; with `has_parts` it is noted what is
-    /// placed where, see [`Visible::part_at`].
-    pub fn new(natively: bool, hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Visible {
+    /// Memory that holds nothing but the number of ticks a second, at its first address; with
+    /// `has_parts` it is noted what is placed where, see [`Visible::part_at`].
+    pub fn new(hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Visible {
         let mut memory = Box::new(Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES));
         let first = memory.first();
-        let shift = if natively { 0 } else { first.addr().wrapping_sub(MEMORY_BEGIN as usize) };
+        let shift = first.addr().wrapping_sub(MEMORY_BEGIN as usize);
         // What is taken is kept here, since more is taken while a program runs in the memory.
         let read_only = memory.add_read_only(READ_ONLY_BYTES, 1).expect("all of it");
         let writable = memory.add_writable(WRITABLE_BYTES, 1).expect("all of it");
@@ -223,12 +227,6 @@ impl Visible {
 
     fn pointer(&self, address: u64) -> *mut u8 {
         self.first.wrapping_add((address - MEMORY_BEGIN) as usize)
-    }
-
-    /// What is added to such an address for it to be one that the policy is shown.
-    pub fn address_shift(&self) -> u64 {
-        let native = self.first.addr() as u64;
-        native.wrapping_sub(MEMORY_BEGIN).wrapping_sub(self.shift.0 as u64)
     }
 
     /// The address, as a program has it, of something in the memory.

@@ -1,11 +1,11 @@
 //! What a policy's object finds here: structures by name, calls, variables.
 
+use crate::abi;
 use crate::object_calls::{CALLS, HELPERS, HOLDINGS};
 use crate::policy_maps::STORAGES_BEGIN;
 use crate::shown::{Part, Shown};
 use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
 use bytecode::{Field, Shape, Shortcut, Size, Structures, Walks, World};
-use policy::abi;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 

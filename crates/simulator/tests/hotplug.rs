@@ -4,22 +4,12 @@
 //! of when tasks end.
 
 use crate::support::{
-    MS, POLICIES, attempt, compile, costless, group, outcome, parsed, shipped, shipped_machine,
+    MS, POLICIES, Printed, attempt, compile, costless, group, outcome, parsed, shipped,
+    shipped_machine,
 };
 use scenario::machine::Machine;
 use scenario::workload::Workload;
-use simulator::{FailureKind, Options, Progress, RunResult, Status, simulate};
-use std::cell::RefCell;
-use std::sync::Arc;
-
-thread_local! {
-    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-}
-
-fn keep(line: &str) {
-    let said = line.split_once("bpf_trace_printk: ").map_or(line, |(_, said)| said);
-    LINES.with_borrow_mut(|lines| lines.push(said.to_owned()));
-}
+use simulator::{FailureKind, Options, RunResult, Status, simulate};
 
 /// A run on two CPUs that cost nothing, and what the policy printed.
 fn watched(
@@ -38,17 +28,20 @@ fn watched_on(
     until_ns: Option<u64>,
     tunables: &[(&str, i64)],
 ) -> (RunResult, Vec<String>) {
-    LINES.take();
+    let printed = Printed::default();
     let policy = compile(&format!("crates/simulator/tests/hotplug/{policy}.bpf.c"));
     let options = Options {
         until_ns,
         timeline: true,
-        progress: Some(Arc::new(Progress::showing(keep))),
+        prints: Some(printed.show()),
         tunables: tunables.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
         ..Options::default()
     };
     let result = simulate(&policy, machine, workload, &options);
-    (result.unwrap_or_else(|error| panic!("{error}")), LINES.take())
+    let said = |line: &String| line.split_once("bpf_trace_printk: ").map(|(_, said)| said.into());
+    let lines = printed.lines();
+    let lines = lines.iter().map(|line| said(line).unwrap_or_else(|| line.clone()));
+    (result.unwrap_or_else(|error| panic!("{error}")), lines.collect())
 }
 
 fn workload(text: &str) -> Workload {

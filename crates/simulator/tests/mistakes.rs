@@ -3,7 +3,7 @@
 //! strictly. They stand in the files of `mistakes/`: behind `===` what is said of one, or why it is
 //! known not to be found; behind `---` what follows is of a part of it.
 
-use crate::support::{MS, costless, once, run, task, together, try_object};
+use crate::support::{MS, costless, once, run, task, together, try_compile};
 use policy::Policy;
 use scenario::workload::{Amount, Op};
 use simulator::{Options, simulate};
@@ -102,7 +102,7 @@ fn built(text: &str) -> Policy {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("wrong.bpf.c");
     std::fs::write(&source, text).expect("a file");
-    try_object(&source).unwrap_or_else(|error| panic!("{error}"))
+    try_compile(&source).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What a strict run of two tasks on one CPU ends with.

@@ -1,65 +1,20 @@
-//! Goal: the object that a kernel loads does in the simulator what the native build does.
+//! Goal: what a policy does that no program may do ends its run, with the line; and strictly run,
+//! sound policies do the same.
 
-use crate::support::{
-    MS, POLICIES, compile, compile_object, costless, once, run, task, together, try_object,
-};
+use crate::support::{MS, POLICIES, compile, costless, once, run, task, together, try_compile};
 use policy::{Policy, PolicyError};
 use scenario::random_scenario;
 use simulator::{Options, Status, simulate};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of these, how many are interpreted too.
-const INTERPRETED: u64 = 2;
-/// Random scenarios for each policy and each of its sets; `OBJECTS_SCENARIOS` says another number.
-const SCENARIOS: u64 = 12;
-/// Of those that run strictly; `STRICT_SCENARIOS` says another number.
+/// Random scenarios for each policy that run strictly; `STRICT_SCENARIOS` says another number.
 const STRICT_SCENARIOS: u64 = 4;
-
-#[test]
-fn every_policy_and_set_does_the_same_as_an_object_in_random_scenarios() {
-    let given = std::env::var("OBJECTS_SCENARIOS").ok().and_then(|text| text.parse().ok());
-    let scenarios: u64 = given.unwrap_or(SCENARIOS);
-    for name in POLICIES {
-        let source = format!("policies/{name}.bpf.c");
-        let (native_policy, object_policy) = (compile(&source), compile_object(&source));
-        let sets = native_policy.sets.iter().map(|set| set.values.clone());
-        let tunables: Vec<_> = std::iter::once(Default::default()).chain(sets).collect();
-        let next = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-                scope.spawn(|| {
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= scenarios {
-                            break;
-                        }
-                        let (machine, workload) = random_scenario(seed);
-                        let at = seed as usize % tunables.len();
-                        let options =
-                            Options { seed, tunables: tunables[at].clone(), ..Options::default() };
-                        let run = |policy| simulate(policy, &machine, &workload, &options);
-                        let (native, object) = (run(&native_policy), run(&object_policy));
-                        let (native, object) = (native.expect("it runs"), object.expect("it runs"));
-                        assert_eq!(native.error, object.error, "{name}, seed {seed}");
-                        assert_eq!(native.digest, object.digest, "{name}, seed {seed}");
-                        if seed < INTERPRETED {
-                            let one_by_one = Options { interpreted: true, ..options };
-                            let run = simulate(&object_policy, &machine, &workload, &one_by_one);
-                            assert_eq!(run.expect("it runs").digest, native.digest, "{name}");
-                        }
-                    }
-                });
-            }
-        });
-    }
-}
 
 #[test]
 fn every_policy_and_set_does_the_same_strictly_in_random_scenarios() {
     let given = std::env::var("STRICT_SCENARIOS").ok().and_then(|text| text.parse().ok());
     let scenarios: u64 = given.unwrap_or(STRICT_SCENARIOS);
     for name in POLICIES {
-        let policy = compile_object(&format!("policies/{name}.bpf.c"));
+        let policy = compile(&format!("policies/{name}.bpf.c"));
         let sets = policy.sets.iter().map(|set| set.values.clone());
         let tunables: Vec<_> = std::iter::once(Default::default()).chain(sets).collect();
         for seed in 0..scenarios {
@@ -92,7 +47,7 @@ fn with_mistake(before: &str, mistake: &str) -> Result<Policy, PolicyError> {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("wrong.bpf.c");
     std::fs::write(&source, text).expect("a file");
-    try_object(&source)
+    try_compile(&source)
 }
 
 /// What a run ends with, translated and interpreted.

@@ -1,36 +1,23 @@
 //! Goal: what a policy prints is passed on to whoever watches, with task, CPU and time, and never
 //! changes the run. Method: a policy that prints on each `enqueue`, watched and not.
 
-use crate::support::{MS, compile, costless, hog, together};
-use simulator::{Options, PRINTS_MAX, Progress, RunResult, simulate};
-use std::cell::RefCell;
-use std::sync::Arc;
-
-thread_local! {
-    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-}
+use crate::support::{MS, Printed, compile, costless, hog, together};
+use simulator::{Options, PRINTS_MAX, RunResult, simulate};
 
 /// A run, and what was printed in it.
-fn watched(tasks: usize, until_ns: u64, progress: Progress) -> (RunResult, Vec<String>) {
-    LINES.take();
+fn watched(tasks: usize, until_ns: u64, is_shown: bool) -> (RunResult, Vec<String>) {
+    let printed = Printed::default();
+    let prints = is_shown.then(|| printed.show());
     let policy = compile("crates/simulator/tests/corners/prints.bpf.c");
     let workload = together((0..tasks).map(|_| hog("hog", 0)).collect());
-    let options = Options {
-        until_ns: Some(until_ns),
-        progress: Some(Arc::new(progress)),
-        ..Options::default()
-    };
+    let options = Options { until_ns: Some(until_ns), prints, ..Options::default() };
     let result = simulate(&policy, &costless(1, 1000), &workload, &options);
-    (result.unwrap_or_else(|error| panic!("{error}")), LINES.take())
-}
-
-fn keep(line: &str) {
-    LINES.with_borrow_mut(|lines| lines.push(line.to_owned()));
+    (result.unwrap_or_else(|error| panic!("{error}")), printed.lines())
 }
 
 #[test]
 fn a_line_says_task_cpu_and_time() {
-    let (result, lines) = watched(2, 30 * MS, Progress::showing(keep));
+    let (result, lines) = watched(2, 30 * MS, true);
     assert!(result.error.is_none(), "{:?}", result.error);
     let expected = [
         "       <idle>[0] [000]   0.000000000: bpf_trace_printk: begin",
@@ -43,15 +30,15 @@ fn a_line_says_task_cpu_and_time() {
 
 #[test]
 fn lines_end_at_a_limit_and_the_last_one_says_so() {
-    let (_, lines) = watched(2, 3 * PRINTS_MAX * MS, Progress::showing(keep));
+    let (_, lines) = watched(2, 3 * PRINTS_MAX * MS, true);
     assert_eq!(lines.len() as u64, PRINTS_MAX + 1);
     assert!(lines[lines.len() - 1].contains("1000 lines were printed"), "{:?}", lines.last());
 }
 
 #[test]
 fn who_watches_does_not_matter() {
-    let (shown, lines) = watched(3, 50 * MS, Progress::showing(keep));
-    let (silent, none) = watched(3, 50 * MS, Progress::default());
+    let (shown, lines) = watched(3, 50 * MS, true);
+    let (silent, none) = watched(3, 50 * MS, false);
     assert!(!lines.is_empty() && none.is_empty());
     assert_eq!(shown.digest, silent.digest);
 }

@@ -31,8 +31,7 @@ def check_verb(policy, settings, seeds, seed, orders, only, jobs, out, quiet, as
     Scenarios made to ask one question each, random ones, and small ones in every order of
     simultaneous events; all simulated. Promises stand in NAME.promises.toml beside the policy, and
     are of its default tunables; what is not promised is shown as a figure. Exit code 1 if anything
-    is violated. A policy in C is native code that runs with your rights; a .bpf.o runs in a memory
-    of its own.
+    is violated.
     """
     asked = {"seeds": seeds, "seed": seed, "orders": orders, "only": only, "jobs": jobs}
     findings, violations = check(policy, settings, **asked, out=out, quiet=quiet)

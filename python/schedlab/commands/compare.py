@@ -48,8 +48,7 @@ def compare_verb(
 
     A grid of runs: policies × machines × varied parameters × repetitions. The first policy is the
     one the others are compared with. Every finished run is kept in the store at once: after
-    Ctrl-C or a crash, the same command goes on where it stopped. A policy is native code that runs
-    with your rights, and an experiment file may name one.
+    Ctrl-C or a crash, the same command goes on where it stopped.
     """
     given = {"policies": list(policies), "workload": workload, "machine": list(machines)}
     given["vm"] = vm.choice(on, kernel, cpus, deterministic, machines)

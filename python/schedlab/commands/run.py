@@ -34,10 +34,7 @@ def run_verb(
     policy, workload, machine, on, kernel, cpus, deterministic, seed, parameters, settings,
     until, store, timeline, queue_trace_path, queue, as_json
 ) -> bool:  # fmt: skip
-    """Run one policy once, simulated or on a real kernel.
-
-    A policy in C is native code that runs with your rights; a .bpf.o runs in a memory of its own.
-    """
+    """Run one policy once, simulated or on a real kernel."""
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
     given = {"policies": [policy], "workload": workload, "machine": machines, "seed": seed}

@@ -14,13 +14,13 @@ from rich.table import Table
 from schedlab import catalogue, published
 from schedlab.commands import options
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf, platform
+from schedlab.kernel import platform
 from schedlab.report import tables
 
 # Every BPF instruction has this size, but loading 64 bits at once is two of them.
 INSTRUCTION_BYTES = 8
 POLICIES_NOTE = """\
-Bytes, but for instructions. Code is a part of text; maps are in none of these. 33,936
+Bytes, but for instructions, which are a part of text; maps are in none of these. 33,936
 bytes of data are the record in which a kernel says why it let the policy go.
 """
 ANNOUNCED_NOTE = """\
@@ -70,8 +70,7 @@ def sections_of(path: Path) -> dict[str, int]:
 def size_verb(policies, kernels, as_json) -> None:
     """Tell how many bytes of code and data policies are.
 
-    All of them if none is named. For the kernel (built by clang as BPF) and for the simulator
-    (built for this processor), beside the sizes of sched.o that were announced with CFS-devel in
+    All of them if none is named, beside the sizes of sched.o that were announced with CFS-devel in
     2007. With --kernels, the kernels in the cache beside those that were published in 2009.
     """
     if kernels and policies:
@@ -87,23 +86,20 @@ def _tell_policies(policies: Iterable[str], as_json: bool) -> None:
     for text in policies:
         # A set changes values, never sizes.
         source, _ = catalogue.find_policy(text)
-        native = Path(catalogue.load_policy(source).object_path)
         label = catalogue.label_of(catalogue.split_set(text)[0])
-        sizes_of[label] = {"bpf": sections_of(bpf.object_of(source)), "native": sections_of(native)}
+        sizes_of[label] = sections_of(Path(catalogue.load_policy(source).object_path))
     columns = {"text": "text_bytes", "data": "data_bytes", "bss": "bss_bytes", "total": "dec_bytes"}
     announced = _published("seed003_code_size", "object", columns)
     if as_json:
-        rows = [{"policy": policy, **sides} for policy, sides in sizes_of.items()]
+        rows = [{"policy": policy} | sizes for policy, sizes in sizes_of.items()]
         tables.print_json({"policies": rows, "announced_2007": announced})
         return
-    kernel = ("kernel:\ninstructions", "\ntext", "\ndata", "\nbss")
-    headings = ("policy", *kernel, "simulator:\ncode", "\ndata", "\nbss")
-    of_kernel, of_simulator = itemgetter("text", "data", "bss"), itemgetter("code", "data", "bss")
-    rows = []
-    for policy, sides in sizes_of.items():
-        row = [policy, sides["bpf"]["code"] // INSTRUCTION_BYTES]
-        rows.append([*row, *of_kernel(sides["bpf"]), *of_simulator(sides["native"])])
-    _print(headings, rows)
+    of_each = itemgetter("text", "data", "bss")
+    rows = [
+        (policy, sizes["code"] // INSTRUCTION_BYTES, *of_each(sizes))
+        for policy, sizes in sizes_of.items()
+    ]
+    _print(("policy", "instructions", "text", "data", "bss"), rows)
     click.echo(POLICIES_NOTE)
     _print(("announced in 2007", *columns), (row.values() for row in announced))
     click.echo(ANNOUNCED_NOTE)

@@ -19,7 +19,6 @@ from schedlab import catalogue
 from schedlab.digests import canonical_json
 from schedlab.errors import BadValue, ExperimentError, UnknownName, refuse_unknown
 from schedlab.experiment.definition import CELLS_MAX, Experiment, PolicyChoice
-from schedlab.kernel import bpf
 from schedlab.kernel import platform as kernel_platform
 from schedlab.kernel.platform import Kernel, Platform
 from schedlab.store.runs import RunKey
@@ -119,6 +118,12 @@ class Cell:
             backend=platform.backend if platform else kernel_platform.SIMULATOR,
             version=self.version,
         )
+
+    def say(self) -> str:
+        """Which run it is, for a message."""
+        varied = "".join(f", {name} = {value}" for name, value in self.workload.varied.items())
+        what = f"policy {self.policy.label} with {self.workload.name}{varied}"
+        return f"{what} on {self.machine.name}, seed {self.seed}"
 
     def replay(self, until_ns: int | None = None) -> str:
         """The command that does this run again, for a shell."""
@@ -279,17 +284,13 @@ def _choose_policy(
     path, set_name = catalogue.find_policy(choice.policy, literally=True)
     policy = catalogue.load_policy(path)
     set_values = catalogue.values_of_set(policy, set_name)
-    digest, made = policy.source_digest, ""
     if kernel:
         kernel_platform.refuse_kernel_without_sched_ext(choice.label, kernel)
-        made = str(bpf.object_of(path))
-        if not catalogue.is_built(path):
-            digest = Path(made).stem.rpartition("-")[2]
     settings = parse_settings(policy, choice.label, experiment.tunables.get(choice.label, {}))
     defaults = {tunable["name"]: tunable["default"] for tunable in policy.tunables}
     tunables = {**defaults, **set_values, **settings}
-    facts = (choice.label, choice.policy, policy.name, str(path), digest, settings, tunables)
-    return ChosenPolicy(*facts, object=made, set_values=set_values)
+    facts = (choice.label, choice.policy, policy.name, str(path), policy.digest, settings, tunables)
+    return ChosenPolicy(*facts, object=policy.object_path, set_values=set_values)
 
 
 def parse_settings(policy: Any, label: str, texts: Mapping[str, str]) -> dict[str, int]:

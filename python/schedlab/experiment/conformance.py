@@ -1,12 +1,11 @@
 """Whether a policy does what every policy must, and what it promises.
 
-The work is the core's. It is cut into trials that worker processes make, so that a policy which
-ends its process or loops is one violation more and not the end of the check.
+The work is the core's. It is cut into trials, which worker processes make.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -170,36 +169,24 @@ class Findings:
         self.random = {"tried": 0, "idle_ms_max": 0.0, "wait_ms_max": 0.0, "failed": []}
         # Of failing random scenarios, by their seeds, what is left of them.
         self.smallest: dict[int, dict] = {}
-        # Of each crash, by its message, what crashes of the same kind have alike, and a way out.
-        self.crashes: dict[str, tuple[str, str | None]] = {}
-        # What was not tried, because the policy never comes back.
+        # What was not tried, because the policy's runs have no end.
         self.untried: list[Trial] = []
 
     def wants(self, trial: Trial) -> bool:
-        """Whether a trial is still worth making: a policy that ends its process again and again, or
-        whose runs have no end, is not tried in ever more random scenarios."""
-        costly = [failed for failed in self.random["failed"] if _is_costly(failed["problem"])]
-        if trial.kind != "random" or len(costly) < SHRUNK_MAX:
+        """Whether a trial is still worth making: a policy whose runs have no end is not tried in
+        ever more scenarios."""
+        problems = [failed["problem"] for failed in self.random["failed"]]
+        problems += [row["problem"] for row in self.rows if row["problem"]]
+        problems += [scope["failed"]["problem"] for scope in self.small if scope["failed"]]
+        if sum(map(_is_costly, problems)) < SHRUNK_MAX:
             return True
         self.untried.append(trial)
         return False
 
     def add(self, trial: Trial, outcome: sweep.Outcome) -> None:
         """Adds what came of a trial."""
-        if sweep.is_untried(outcome.result):
-            self.untried.append(trial)
-            return
-        if not sweep.is_crash(outcome.result):
-            part = outcome.result["found"]
-        elif trial.kind == "shrink":
-            return
-        else:
-            error = outcome.result["error"]
-            scenario = trial.name or str(trial.seed)
-            cause = error.get("cause", error["message"])
-            self.crashes[error["message"]] = (cause, error.get("hint"))
-            native = catalogue.native()
-            part = native.check_crashed(scenario, error["message"], error["at_ns"])
+        if (part := outcome.result.get("found")) is None and trial.kind != "shrink":
+            raise SchedlabError(f"{trial.say()}: {outcome.result['error']['message']}")
         if trial.kind == "made":
             self.rows += part
         elif trial.kind == "small":
@@ -254,25 +241,6 @@ class Findings:
                 violations.append(violation | {"files": files, "smallest": self.smallest.get(seed)})
         return violations
 
-    def cause(self, message: str) -> str:
-        """What problems of the same kind have alike: of crashes not where each of them was."""
-        return self.crashes.get(message, (message, None))[0]
-
-    def told_once(self) -> list[dict]:
-        """Rows and small scenarios; of those that a crash of one kind ended only the first, which
-        says how many there are."""
-        found = [(row, row["problem"]) for row in self.rows]
-        found += [(scope, (scope["failed"] or {}).get("problem")) for scope in self.small]
-        alike: dict[object, list[dict]] = {}
-        for row, problem in found:
-            crash = self.crashes.get(problem["message"]) if problem else None
-            alike.setdefault(crash[0] if crash else id(row), []).append(row)
-        told = []
-        for first, *others in alike.values():
-            name = "check" if "check" in first else "name"
-            told.append(first | {name: first[name] + f" and {len(others)} more" * bool(others)})
-        return told
-
     def as_json(self, violations: Sequence[Mapping]) -> dict:
         """All that was found."""
         return {
@@ -299,8 +267,7 @@ def _what(row: Mapping) -> str:
 
 def _is_costly(problem: Mapping) -> bool:
     """Whether it took seconds to see, and made smaller would take as many a try."""
-    kind = problem["kind"]
-    return kind["what"] == "crash" or kind.get("failure") == "limit"
+    return problem["kind"].get("failure") == "limit"
 
 
 def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Progress) -> None:
@@ -309,15 +276,8 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
     def tell_slow(trial: Trial) -> None:
         progress.note(f"note: {trial.say()}: still at work; Ctrl-C stops it")
 
-    def alone(trial: Trial) -> sweep.Outcome:
-        # What the policy prints in these scenarios was told before.
-        return sweep.run_alone(trial, make_trial, tell_slow, lambda printed: None)
-
-    tell = progress.tell
-    runs = sweep.run_cells(trials, jobs, make_trial, findings.wants, tell_slow, tell, list)
+    runs = sweep.run_cells(trials, jobs, make_trial, findings.wants, tell_slow, list)
     for trial, outcome in runs:
-        if trial.kind == "random" and sweep.is_crash(outcome.result):
-            trial, outcome = _narrow(trial, outcome, alone)
         findings.add(trial, outcome)
         progress.done()
     made, small = catalogue.native().check_names()
@@ -327,24 +287,7 @@ def _make(trials: Sequence[Trial], findings: Findings, jobs: int, progress: Prog
     findings.random["failed"].sort(key=lambda failed: failed["seed"])
     for seed in () if findings.refusal() else findings.to_shrink():
         trial = Trial(findings.policy, "shrink", "", seed)
-        findings.add(trial, alone(trial))
-
-
-def _narrow(
-    trial: Trial, outcome: sweep.Outcome, alone: Callable[[Trial], sweep.Outcome]
-) -> tuple[Trial, sweep.Outcome]:
-    """The first of several random scenarios in which the policy ends its process or loops."""
-    if "run" in outcome.result:
-        return replace(trial, seed=outcome.result["run"], count=1), outcome
-    while trial.count > 1:
-        half = replace(trial, count=trial.count // 2)
-        tried = alone(half)
-        if sweep.is_crash(tried.result):
-            trial, outcome = half, tried
-        else:
-            left = trial.count - half.count
-            trial = replace(trial, seed=trial.seed + half.count, count=left)
-    return trial, outcome
+        findings.add(trial, sweep.run_alone(trial, make_trial, tell_slow))
 
 
 def _again(violation: Mapping, policy: Checked) -> str:

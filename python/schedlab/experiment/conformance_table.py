@@ -19,7 +19,7 @@ def findings_table(findings: Findings) -> Table:
         justify = "right" if column in ("measured", "at most") else "left"
         table.add_column(column, justify=justify, no_wrap=column != "property")
     above = ""
-    for row in findings.told_once():
+    for row in [*findings.rows, *findings.small]:
         if "check" in row:
             name, unit = PROPERTIES[row["property"]]
             figures = [_figure(row[which], unit) for which in ("measured", "limit")]
@@ -28,8 +28,6 @@ def findings_table(findings: Findings) -> Table:
             continue
         all_of = "all of them" if row["is_exhaustive"] else "there are more"
         what = f"{row['tried']:,} orders of events, {all_of}; {row['distinct']:,} schedules"
-        # Nobody knows which orders were tried before one ended the process.
-        what = what if row["tried"] else PROPERTIES["sound"][0]
         table.add_row(row["name"], what, "", "", "VIOLATED" if row["failed"] else "holds")
     random = findings.random
     if random["tried"]:
@@ -51,12 +49,9 @@ def violation_lines(findings: Findings, violations: Sequence[Mapping]) -> Iterat
     """What was violated and how to see it again; each cause once."""
     alike: dict[str, list[Mapping]] = {}
     for violation in violations:
-        alike.setdefault(findings.cause(violation["what"]), []).append(violation)
+        alike.setdefault(violation["what"], []).append(violation)
     for violation, *others in alike.values():
         yield f"\nviolated: {violation['check']}: {violation['what']}"
-        _, hint = findings.crashes.get(violation["what"], (None, None))
-        if hint:
-            yield f"hint: {hint}"
         if smallest := violation.get("smallest"):
             size = f"{count_text(smallest['nr_tasks'], 'task')} on"
             size += f" {count_text(smallest['nr_cpus'], 'CPU')}"
@@ -80,10 +75,7 @@ def left_out_text(findings: Findings) -> str | None:
     nr_random = sum(trial.count for trial in findings.untried if trial.kind == "random")
     names = [trial.name for trial in findings.untried if trial.kind != "random"]
     names += [count_text(nr_random, "random scenario")] if nr_random else []
-    return (
-        "the policy ends its process or does not come back, again and again,"
-        f" so this was left out: {', '.join(names)}"
-    )
+    return f"its runs have no end, again and again, so this was left out: {', '.join(names)}"
 
 
 def summary_text(findings: Findings) -> str:

@@ -34,18 +34,15 @@ def make_one(
 ) -> RunRecord:
     """Makes the run of one cell, in a process or a virtual machine of its own, and waits for it.
 
-    `timeline`, `queues` and `tell`, a function of a module, are as in `sweep.simulate_cell`. A
-    policy that crashes or loops is a run that failed. Raises ExperimentError if the run cannot be
-    made.
+    `timeline`, `queues` and `tell`, a function of a module, are as in `sweep.simulate_cell`. Raises
+    ExperimentError if the run cannot be made.
     """
     if cell.platform:
         outcome = vm.measure_alone(cell, timeline)
     else:
         options = {"timeline": timeline, "tell": tell, "queues": queues}
         simulate, notes = functools.partial(sweep.simulate_cell, **options), Progress(0, "")
-        outcome = sweep.run_alone(
-            cell, simulate, lambda cell: notes.note(sweep.slow_text(cell)), notes.tell
-        )
+        outcome = sweep.run_alone(cell, simulate, lambda cell: notes.note(sweep.slow_text(cell)))
     return sweep.record(cell, outcome, None)
 
 
@@ -128,7 +125,7 @@ class Making:
         simulate, order = sweep.simulate_cell, sweep.longest_first
         if self.asked.vm:
             simulate, order = vm.measure_cell, vm.random_order
-        runs = sweep.run_cells(waiting, jobs, simulate, wants, tell_slow, progress.tell, order)
+        runs = sweep.run_cells(waiting, jobs, simulate, wants, tell_slow, order)
         with contextlib.closing(runs):
             for cell, outcome in runs:
                 for note in outcome.notes:

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from schedlab import catalogue
 from schedlab.experiment.cells import Cell
-from schedlab.experiment.sweep import is_untried
 from schedlab.report.forms import count_text, time_text
 from schedlab.report.tables import print_table
 from schedlab.shown import print_data, print_note
@@ -27,8 +26,7 @@ def report_failures(records: Sequence[RunRecord]) -> None:
     """Says of runs that did not complete what went wrong, once a policy, and how to see it."""
     for policy in dict.fromkeys(record.policy for record in records):
         failed = [record for record in records if record.policy == policy]
-        nr_untried = sum(is_untried(record.result) for record in failed)
-        shown = min(failed, key=lambda record: is_untried(record.result))
+        shown = failed[0]
         print_note(f"error: {_failure_text(shown)}")
         print_note(f"replay: {shown.manifest['replay']}")
         error = shown.result.get("error") or {}
@@ -36,8 +34,7 @@ def report_failures(records: Sequence[RunRecord]) -> None:
             print_note(f"hint: {error['hint']}")
         if len(failed) > 1:
             more = count_text(len(failed) - 1, "more run")
-            untried = f", {nr_untried} of which were not tried" * bool(nr_untried)
-            print_note(f"hint: {more} of {policy} did not complete{untried}: --json has them all")
+            print_note(f"hint: {more} of {policy} did not complete: --json has them all")
 
 
 def _failure_text(record: RunRecord) -> str:
@@ -46,13 +43,14 @@ def _failure_text(record: RunRecord) -> str:
     if not error:
         return f"policy {policy} brought no end to its tasks with {workload} {place}"
     at_s = error.get("at_ns", 0) / 1e9
-    is_told = at_s or (error["kind"] == "crash" and error["cpu"] is not None)
-    when = f" at {at_s:.6f} s" if is_told else ""
+    when = f" at {at_s:.6f} s" if at_s else ""
     if error["kind"] == "deadlock":
         # What tasks wait for is written in the workload; no policy can end it.
         why = error["message"].removeprefix("deadlock: ")
         return f"workload {workload} came to a deadlock{when} under {policy} {place}: {why}"
-    return f"policy {policy} failed{when} with {workload} {place}: {error['message']}"
+    where = f" on CPU {error['cpu']}" if error["kind"] in ("fault", "limit") and at_s else ""
+    where += f" for task {error['task']}" if where and error["task"] else ""
+    return f"policy {policy} failed{when}{where} with {workload} {place}: {error['message']}"
 
 
 def print_evidence(record: RunRecord) -> None:

@@ -1,16 +1,13 @@
-"""Simulates many cells at once in worker processes; what dies or loops is one failed cell.
+"""Simulates many cells at once in worker processes.
 
 A simulation is a pure function, so the order of the results means nothing. Workers get plain
-values and rebuild all else from paths; only the caller writes anywhere. A policy is native code:
-if it kills a process that had simulated other cells before, that cell is run again in a process of
-its own, which shows the culprit; and so are all other cells of that policy. A policy that loops
-again and again is not tried any further.
+values and rebuild all else from paths; only the caller writes anywhere. A policy can reach nothing
+but its own memory: what it does wrong is the result of its run.
 """
 
 import contextlib
 import functools
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -21,33 +18,16 @@ from schedlab.digests import timestamp
 from schedlab.errors import ExperimentError, SchedlabError
 from schedlab.experiment.cells import Cell, ChosenMachine, ChosenPolicy, ChosenWorkload
 from schedlab.experiment.definition import in_range
+from schedlab.programs import signal_name
 from schedlab.store.runs import RunRecord
-from schedlab.workers import JOBS_MAX, Crew, Ending, Loop, Place, printed_text
+from schedlab.workers import JOBS_MAX, Crew, Ending
 
 # A worker keeps what it built last; a sweep visits one workload at a time.
 BUILT_MAX = 64
 # A replay stops soon after the failure, at a time that is easy to read and type.
 REPLAY_STEP_NS = 100_000_000
-# A simulation that takes longer may be large, or its policy may never come back.
+# A simulation that takes longer may be large, or its policy may find ever more to do.
 SLOW_AFTER_S = 10.0
-# So many runs of a policy may loop before its others are not tried. Each takes seconds, and all are
-# to be made again when the policy is mended.
-LOOPS_MAX = 2
-# What a kernel would have made of what ended a process here.
-BY_ZERO_HINT = (
-    "the simulator stops at a division by zero; a kernel gives 0 for it: ask for zero before"
-)
-POINTER_HINT = (
-    "what a map lookup or a kernel function gives may be NULL: a kernel refuses to load a policy"
-    " that does not ask before it uses the pointer"
-)
-HINTS_OF_SIGNALS = {
-    signal.SIGFPE: BY_ZERO_HINT,
-    # What compilers put where they see a division by zero, or a use of NULL, themselves.
-    signal.SIGILL: f"{BY_ZERO_HINT}; or it is a use of NULL that the compiler saw",
-    signal.SIGSEGV: POINTER_HINT,
-    signal.SIGBUS: POINTER_HINT,
-}
 # What to do where a file changed while the sweep was at work: its digest is another from now on.
 AGAIN_HINT = "run the same command again: it goes on from here"
 
@@ -120,7 +100,10 @@ def outcome_of(make: Callable[[], Mapping]) -> Outcome:
         # PyO3 raises a panic of the core as a BaseException of a class it does not export.
         if type(error).__name__ != "PanicException":
             raise
-        made = {"result": _failed("crash", f"schedlab stopped at an assertion of its own: {error}")}
+        message = f"schedlab stopped at an assertion of its own: {error}"
+        error = {"kind": "crash", "message": message, "at_ns": 0}
+        error |= {"pid": None, "task": None, "cpu": None}
+        made = {"result": {"status": "failed", "error": error, "digest": ""}}
     wall_ns = time.monotonic_ns() - began_ns
     return Outcome(**made, started_at=timestamp(wall_ns), wall_ns=wall_ns)
 
@@ -129,7 +112,7 @@ def _build(cell: Cell) -> tuple:
     """Policy, machine and workload, if their files are still what the cell was made of."""
     policy, machine = _policy(cell.policy.path), _machine(cell.machine.path)
     workload = _workload(cell.workload.path, tuple(cell.workload.parameters.items()))
-    refuse_changed(cell.policy, policy.source_digest)
+    refuse_changed(cell.policy, policy.digest)
     refuse_changed(cell.machine, machine.digest)
     refuse_changed(cell.workload, workload.digest)
     return policy, machine, workload
@@ -155,56 +138,33 @@ def run_cells(
     simulate: Simulate,
     wants: Callable[[Cell], bool],
     tell_slow: Callable[[Cell], None],
-    tell_printed: Tell,
     order: Callable[[Sequence[Cell]], Sequence[Cell]] = longest_first,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Simulates cells, `jobs` at a time, and yields each as it finishes, in any order.
 
     Workers call `simulate`, a function of a module, so that it can be sent there. Cells start in
-    the order that `order` gives them, but for those for which `wants` says False; it may be asked
-    more than once of a cell. `tell_slow` is told, again and again, of each cell that has been at
-    work for `SLOW_AFTER_S`; `tell_printed` what a policy has printed, other than by `bpf_printk`,
-    in the first of its cells in which it did. Closing the generator, or an exception in it such as
-    Ctrl-C, kills the workers. Raises ExperimentError for a fault of the user's files.
+    the order that `order` gives them, but for those for which `wants` says False. `tell_slow` is
+    told, again and again, of each cell that has been at work for `SLOW_AFTER_S`. Closing the
+    generator, or an exception in it such as Ctrl-C, kills the workers. Raises ExperimentError for a
+    fault of the user's files, or if a worker died.
     """
     waiting = deque(order(cells))
-    crew = Crew(jobs, simulate)
-    killers, loopers, printers = [], [], []
-    with contextlib.closing(crew):
+    with contextlib.closing(Crew(jobs, simulate)) as crew:
         while waiting or crew.is_at_work:
             while waiting and crew.has_room:
                 cell = waiting.popleft()
-                if not wants(cell):
-                    continue
-                if loopers.count(cell.policy) < LOOPS_MAX:
-                    crew.begin(cell, alone=cell.policy in killers)
-                else:
-                    why = f"not tried, because the policy has looped in {LOOPS_MAX} runs before"
-                    yield cell, Outcome(_failed("untried", why), started_at=timestamp())
+                if wants(cell):
+                    crew.begin(cell)
             for ending in crew.wait():
-                policy = ending.piece.policy
-                if ending.printed and policy not in printers:
-                    printers.append(policy)
-                    tell_printed(printed_text(f"policy {policy.label}", ending.printed))
-                if ending.loop:
-                    loopers.append(policy)
-                if ending.exit_code is not None:
-                    killers.append(policy)
-                    if not ending.was_alone:
-                        waiting.appendleft(ending.piece)
-                        continue
-                yield ending.piece, _outcome(ending)
+                yield ending.piece, _answer(ending)
             for cell in crew.at_work_for(SLOW_AFTER_S):
                 tell_slow(cell)
 
 
-def run_alone(
-    cell: Cell, simulate: Simulate, tell_slow: Callable[[Cell], None], tell_printed: Tell
-) -> Outcome:
-    """Simulates one cell in a process of its own; if that dies, the outcome says of what. The other
-    parameters, and errors, are those of `run_cells`."""
-    runs = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, tell_printed, list)
-    [(_, outcome)] = runs
+def run_alone(cell: Cell, simulate: Simulate, tell_slow: Callable[[Cell], None]) -> Outcome:
+    """Simulates one cell in a process of its own. The other parameters, and errors, are those of
+    `run_cells`."""
+    [(_, outcome)] = run_cells([cell], 1, simulate, lambda cell: True, tell_slow, list)
     return outcome
 
 
@@ -244,10 +204,8 @@ def without_timeline(record: RunRecord) -> RunRecord:
 
 def slow_text(cell: Cell) -> str:
     """What to say of a cell that has been at work for `SLOW_AFTER_S`."""
-    varied = "".join(f", {name} = {value}" for name, value in cell.workload.varied.items())
     return (
-        f"note: policy {cell.policy.label} with {cell.workload.name}{varied} on"
-        f" {cell.machine.name}, seed {cell.seed}, is still running after {SLOW_AFTER_S:.0f} s:"
+        f"note: {cell.say()}, is still running after {SLOW_AFTER_S:.0f} s:"
         " the run may be large, or the policy may always find something to do; Ctrl-C stops it"
     )
 
@@ -263,16 +221,6 @@ def has_metrics(result: dict) -> bool:
     return "makespan_ns" in result
 
 
-def is_crash(result: dict) -> bool:
-    """Whether the process of a run died, so that there are no metrics and no digest."""
-    return (result.get("error") or {}).get("kind") == "crash"
-
-
-def is_untried(result: dict) -> bool:
-    """Whether there was no run, because the policy had looped in others."""
-    return (result.get("error") or {}).get("kind") == "untried"
-
-
 def refuse_fault(outcome: Outcome) -> Outcome:
     """The outcome; raises ExperimentError if it is a fault of the user's."""
     if outcome.fault is not None:
@@ -280,51 +228,13 @@ def refuse_fault(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _outcome(ending: Ending) -> Outcome:
-    """What came of a cell, also if there is no answer."""
-    if ending.answer is not None:
+def _answer(ending: Ending) -> Outcome:
+    """What a worker sent back. Raises ExperimentError if it died, or for a fault of the user's."""
+    if (code := ending.exit_code) is None:
         return refuse_fault(ending.answer)
-    loop, code, hint = ending.loop, ending.exit_code, None
-    place = loop.place if loop else ending.place
-    if loop:
-        what = _loop_text(loop)
-    elif code < 0:
-        what = f"ended its process by signal {-code} ({signal.strsignal(-code)})"
-        hint = HINTS_OF_SIGNALS.get(-code)
-    else:
-        what = f"ended its process with exit code {code}"
-    result = _crash(what, place, hint)
-    if loop and place:
-        result["run"] = place.run
-    return Outcome(result, None, timestamp(ending.wall_ns), ending.wall_ns)
-
-
-def _crash(what: str, place: Place | None, hint: str | None) -> dict:
-    """The result of a run whose process did `what`; `cause` is what runs have alike in which a
-    policy does the same."""
-    if place is None:
-        return _failed("crash", f"it {what}", cause=f"it {what}", hint=hint)
-    operation = f"`{place.operation}`" if place.operation else "the simulator"
-    pid, task = place.task or (None, None)
-    for_task = f" for task {task}[{pid}]" if place.task else ""
-    where = f", called on CPU {place.cpu}{for_task}," if place.operation else ""
-    error = {"pid": pid, "task": task, "cpu": place.cpu, "at_ns": place.at_ns}
-    error |= {"cause": f"{operation} {what}", "hint": hint}
-    return _failed("crash", f"{operation}{where} {what}", **error)
-
-
-def _failed(kind: str, message: str, **more: object) -> dict:
-    """The result of a run without one: no metrics, no digest."""
-    error = {"kind": kind, "message": message, "pid": None, "task": None, "cpu": None, "at_ns": 0}
-    return {"status": "failed", "error": {**error, **more}, "digest": ""}
-
-
-def _loop_text(loop: Loop) -> str:
-    """What came of it that it did not go on, after who it was."""
-    if loop.is_blocked:
-        what = f"has not gone on after {loop.limit_s:g} s and does not compute: it sleeps or waits"
-    else:
-        what = f"has not returned after {loop.limit_s:g} s of computing: it loops"
-    if loop.place and not loop.place.operation:
-        return f"{what}, which is a fault of the simulator"
-    return f"{what}; a kernel would refuse to load it"
+    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    raise ExperimentError(
+        f"the process at work on {ending.piece.say()} {how}",
+        "another program may have ended it, or the system for want of memory: a smaller --jobs"
+        f" takes less; {AGAIN_HINT}",
+    )

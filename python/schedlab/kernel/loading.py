@@ -12,7 +12,7 @@ from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.errors import BadValue, SchedlabError
-from schedlab.kernel import bpf, sched_ext
+from schedlab.kernel import sched_ext
 
 OBJECT_SUFFIX = ".o"
 # The kernel may take this long to take every task from a policy, and some time to tell.
@@ -55,7 +55,6 @@ def object_of(policy: str) -> tuple[str, Path, dict[str, int]]:
         hint = "name its *.bpf.c file instead, or say each tunable by --set"
         raise BadValue("policy", policy, "is a BPF object, which has no tunable sets", hint)
     source, set_name = catalogue.find_policy(policy)
-    # Only a set needs what the C compiler says of the policy.
-    compiled = None if set_name is None else catalogue.load_policy(source)
+    compiled = catalogue.load_policy(source)
     of_set = catalogue.values_of_set(compiled, set_name)
-    return catalogue.label_of(catalogue.with_set(policy)), bpf.object_of(source), of_set
+    return catalogue.label_of(catalogue.with_set(policy)), Path(compiled.object_path), of_set

@@ -3,21 +3,18 @@
 import itertools
 import os
 import platform
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import catalogue, programs
 from schedlab.errors import SchedlabError
-from schedlab.kernel import bpf
 from schedlab.kernel.platform import damaged, present
 from schedlab.kernel.sched_ext import sched_ext
 
-PROGRAM_TIMEOUT_S = 10
 LIBRARY_ROOTS = tuple(Path(path) for path in ("/usr/lib", "/usr/lib64", "/usr/local/lib"))
 
-SIMULATOR = "simulator"
+POLICIES = "policies in C"
 KERNEL = "policies in a kernel"
 VM = "policies in a VM"
 HOST = "policies on this kernel"
@@ -37,9 +34,6 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Looks at everything that any part of schedlab needs."""
     yield _compiler()
-    clang, version = bpf.find_clang(), bpf.CLANG_OLDEST
-    without = (f"no clang of version {version} or later", f"apt-get install clang-{version}")
-    yield _found_or(KERNEL, "clang for BPF", clang and clang.version, *without)
     # The program that loads policies, here and in VMs.
     try:
         guest = Finding(KERNEL, "schedlab-guest", "ok", str(programs.GUEST.find()))
@@ -63,16 +57,15 @@ def _found_or(needed_for: str, what: str, found: str | None, missing: str, to_do
 
 
 def _compiler() -> Finding:
-    command = os.environ.get("CC", "cc")
-    path = shutil.which(command.split()[0]) if command.split() else None
-    found, missing = None, f"no {command} on PATH"
-    if path is not None:
-        try:
-            answer = programs.output([path, "--version"], PROGRAM_TIMEOUT_S).stdout
-            found = next(iter(answer.decode(errors="replace").splitlines()), path)
-        except SchedlabError as error:
-            missing = str(error)
-    return _found_or(SIMULATOR, "C compiler", found, missing, "apt-get install gcc libc6-dev")
+    native = catalogue.native()
+    try:
+        command, version = catalogue.policy_compiler()
+    except native.PolicyError as error:
+        if catalogue.SHIPPED_OBJECTS.exists():
+            found = f"{error.message}; those that were installed are built"
+            return Finding(POLICIES, "clang", "note", found)
+        return Finding(POLICIES, "clang", "missing", error.message, error.hint or "")
+    return Finding(POLICIES, "clang", "ok", f"{version} ({command})")
 
 
 def libelf(is_needed: bool, roots: Sequence[Path] = LIBRARY_ROOTS) -> Finding:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from schedlab import catalogue, user_file
 from schedlab.errors import SchedlabError
-from schedlab.kernel import agreement, bpf, platform, play, vm
+from schedlab.kernel import agreement, platform, play, vm
 from schedlab.kernel import result as kernel_result
 
 SCENARIOS = catalogue.Shelf("scenario", "workloads/agreement", ".toml")
@@ -103,7 +103,7 @@ def played(
 ) -> list[dict]:
     """A guest's records of plays of these scenarios, in their order."""
     job = play.Job(deterministic=True, record_kib_per_cpu=RECORD_KIB)
-    job.load(bpf.object_of(source).read_bytes(), tunables)
+    job.load(Path(catalogue.load_policy(source).object_path).read_bytes(), tunables)
     job.spec |= {"isolated_plays": True, "time_limit_ns": PLAY_LIMIT_NS}
     for index, path in enumerate(paths):
         job.play(path, SEED, folder=f"/scenarios/{index}")

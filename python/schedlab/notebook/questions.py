@@ -72,9 +72,7 @@ def simulate(
     timeline: keep every stay of a task on a CPU, for `Run.timeline` and `Run.figure`
     parameters: the workload's, as in groups=25
 
-    Raises SchedlabError if something that is named is not there, or has a value that cannot be. The
-    policy is native code. It runs in a process of its own, and a policy that crashes or never comes
-    back is a run that failed.
+    Raises SchedlabError if something that is named is not there, or has a value that cannot be.
     """
     asked = {"policies": [policy], "workload": workload, "machine": [machine], "seed": seed}
     return _one_run(asked | {"set": tunables, "until": until, "with": parameters}, timeline)

@@ -16,7 +16,7 @@ from typing import Any
 from schedlab import catalogue, user_file
 from schedlab.errors import SchedlabError
 from schedlab.programs import signal_name
-from schedlab.workers import Crew, printed_text
+from schedlab.workers import Crew, step
 
 # What the source of a queue begins with that came in a shared object.
 SOURCE_PREFIX = "plugin:"
@@ -33,8 +33,8 @@ NO_END = "a plug-in did not come to the end of its heat"
 ONE_BY_ONE = "--with one plug-in at a time shows which"
 
 Tell = Callable[[str], None]
-# A function of the core, and its argument.
-Piece = tuple[str, Any]
+# A function of the core, and its arguments.
+Piece = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def race(spec: dict, tell: Tell) -> dict:
     `tell` is told what plug-ins printed. Raises RaceError if the heat cannot be raced, or a plug-in
     ended the process that it ran in; SchedlabError if a plug-in never came back.
     """
-    piece = ("race_heat", json.dumps(spec))
+    piece = ("race_heat", json.dumps(spec), step)
     still_s = STILL_S + (spec.get("loops") or 0) * LOOP_S_MAX
     return _alone(piece, still_s, tell) if spec["plugins"] else _called(piece)
 
@@ -104,14 +104,15 @@ def entrants(plugins: list[str], tell: Tell) -> list[dict]:
 
 def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
     with contextlib.closing(Crew(1, _answered, still_s)) as crew:
-        crew.begin(piece, alone=True)
+        crew.begin(piece)
         while not (endings := crew.wait()):
             pass
     (ending,) = endings
     if ending.printed:
-        tell(printed_text("a plug-in", ending.printed))
-    if ending.loop:
-        why = f"{NO_END}: it has shown no progress for {ending.loop.limit_s:g} s"
+        lines = "".join(f"\n| {line}" for line in ending.printed.rstrip("\n").split("\n"))
+        tell(f"note: a plug-in printed:{lines}")
+    if ending.is_still:
+        why = f"{NO_END}: it has shown no progress for {still_s:g} s"
         raise SchedlabError(why, f"{ONE_BY_ONE}; a smaller -n or -l makes rounds shorter")
     if (code := ending.exit_code) is not None:
         how = f"{signal_name(-code)} ended it" if code < 0 else f"it called exit({code})"
@@ -124,8 +125,8 @@ def _alone(piece: Piece, still_s: float, tell: Tell) -> Any:
 
 
 def _called(piece: Piece) -> Any:
-    name, argument = piece
-    return getattr(catalogue.native(), name)(argument)
+    name, *arguments = piece
+    return getattr(catalogue.native(), name)(*arguments)
 
 
 def _answered(piece: Piece) -> tuple[Any, str | None]:

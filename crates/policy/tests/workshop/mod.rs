@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use policy::{Compiler, Loaded, Native, Policy, PolicyError};
+use policy::{Compiler, Loaded, Objects, Policy, PolicyError, compile_while};
 
 /// A policy with one of everything: kinds of tunables, arrays, maps, counters of its own.
 pub const EVERYTHING: &str = r#"/* SPDX-License-Identifier: MIT */
@@ -110,10 +109,15 @@ pub struct Workshop {
 }
 
 impl Workshop {
+    /// A new folder, and the compiler that is found.
+    pub fn new() -> Self {
+        Workshop::with(Compiler::find(None).unwrap())
+    }
+
     /// A new folder; its name has a space, as a user's may.
-    pub fn new(compiler: &str) -> Self {
+    pub fn with(compiler: Compiler) -> Self {
         let folder = tempfile::Builder::new().prefix("policy test ").tempdir().unwrap();
-        Workshop { folder, compiler: Compiler::new(compiler) }
+        Workshop { folder, compiler }
     }
 
     pub fn path(&self) -> &Path {
@@ -151,7 +155,28 @@ impl Workshop {
     ) -> Result<Policy, PolicyError> {
         let source = self.path().join(format!("{name}.bpf.c"));
         fs::write(&source, text).unwrap();
-        self.compiler.build(&source, &[include.to_owned()], &self.cache())
+        self.take(&source, include, &self.objects())
+    }
+
+    /// Has the policy in `source` built, or takes it from where `objects` are.
+    pub fn take(
+        &self,
+        source: &Path,
+        include: &Path,
+        objects: &Objects,
+    ) -> Result<Policy, PolicyError> {
+        compile_while(
+            source,
+            &[include.to_owned()],
+            objects,
+            || Ok(self.compiler.clone()),
+            &mut || true,
+        )
+    }
+
+    /// Where this folder's objects are.
+    pub fn objects(&self) -> Objects {
+        Objects { cache: self.cache(), shipped: None }
     }
 
     pub fn cache(&self) -> PathBuf {
@@ -164,38 +189,15 @@ pub fn headers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies/include")
 }
 
-/// Every compiler of this machine that policies must build with; says which are absent.
-pub fn compilers() -> Vec<&'static str> {
-    let present = |command: &&str| {
-        let found = Command::new(command).arg("--version").output().is_ok();
-        if !found {
-            eprintln!("skipped: {command} is not installed (apt install {command})");
-        }
-        found
-    };
-    let found: Vec<_> = ["gcc", "clang-19"].into_iter().filter(present).collect();
-    assert!(!found.is_empty(), "no compiler to test with");
-    found
-}
-
-/// The copy in this machine's own instructions.
-pub fn native(loaded: Loaded) -> Native {
-    let Loaded::Native(native) = loaded else { panic!("an object: {loaded:?}") };
-    native
-}
-
-/// Calls the policy's `init`, which must not need a host.
-pub fn call_init(loaded: &Native) -> i32 {
-    // SAFETY: the copy is loaded, and its `init` takes nothing.
-    unsafe { ((*loaded.ops).init.unwrap())() }
-}
-
-/// The unsigned number in a global of up to 8 bytes.
-pub fn number(loaded: &Native, name: &str) -> u64 {
-    let bytes = loaded.read_global(name).unwrap();
-    let mut wide = [0; 8];
-    wide[..bytes.len()].copy_from_slice(&bytes);
-    u64::from_le_bytes(wide)
+/// What the variable `name` of a copy begins with.
+pub fn bytes(loaded: &Loaded, name: &str) -> Vec<u8> {
+    let sections = loaded.object.data.iter().zip(&loaded.data);
+    let mut found = sections.filter_map(|(data, bytes)| {
+        let variable = data.variables.get(name)?;
+        let begins = variable.offset as usize;
+        Some(bytes[begins..begins + variable.bytes as usize].to_vec())
+    });
+    found.next().unwrap_or_else(|| panic!("no variable {name}"))
 }
 
 pub fn settings(pairs: &[(&str, i64)]) -> BTreeMap<String, i64> {

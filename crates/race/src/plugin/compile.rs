@@ -120,7 +120,7 @@ impl Build<'_> {
         }
         Err(RaceError::Compilation {
             path: self.source.to_owned(),
-            compiler: self.compiler.command().to_owned(),
+            compiler: self.compiler.command(),
             output: self.compiler.complaint(&ended),
         })
     }
@@ -130,13 +130,13 @@ impl Build<'_> {
         let program = self.compiler.program();
         ended.map_err(|why| match why {
             why if Compiler::is_missing(&why) => {
-                RaceError::CompilerMissing { command: program.to_owned(), variable: self.variable }
+                RaceError::CompilerMissing { command: program, variable: self.variable }
             }
-            Unended::Io(cause) => io_error("run", Path::new(program), cause),
+            Unended::Io(cause) => io_error("run", Path::new(&program), cause),
             Unended::Stopped => RaceError::Stopped,
             why => RaceError::CompilerEnded {
                 path: self.source.to_owned(),
-                compiler: self.compiler.command().to_owned(),
+                compiler: self.compiler.command(),
                 why: Compiler::excuse(&why),
             },
         })

@@ -1,8 +1,8 @@
 //! Sets of CPUs: those of the machine, which a policy reads, and its own, which it may change.
 
 use super::{Calling, mask, refused};
+use crate::abi::CpuMask;
 use bytecode::Stop;
-use policy::abi::CpuMask;
 
 /// Sets of its own that a policy may have at once.
 const MASKS_MAX: usize = 1 << 16;
@@ -14,7 +14,7 @@ fn read(run: &mut Calling<'_, '_>, address: u64) -> Result<CpuMask, Stop> {
 }
 
 fn nr_cpus(run: &Calling<'_, '_>) -> u64 {
-    run.host.host.nr_cpu_ids.into()
+    run.host.nr_cpu_ids().into()
 }
 
 /// The first CPU that `words` has, in words that the machine's CPUs reach; their number if none.
@@ -122,7 +122,7 @@ fn change(
     [cpu, at, ..]: [u64; 5],
     change: impl Fn(&mut CpuMask, usize),
 ) -> Result<u64, Stop> {
-    let (cpu, nr_cpus) = (cpu as u32, run.host.host.nr_cpu_ids);
+    let (cpu, nr_cpus) = (cpu as u32, run.host.nr_cpu_ids());
     let mask = own(run, at)?;
     let before = mask.has(cpu as usize);
     if cpu < nr_cpus {
@@ -153,7 +153,7 @@ pub(super) fn clear(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64
 }
 
 pub(super) fn set_all(run: &mut Calling<'_, '_>, [at, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let nr_cpus = run.host.host.nr_cpu_ids;
+    let nr_cpus = run.host.nr_cpu_ids();
     let mask = own(run, at)?;
     (0..nr_cpus as usize).for_each(|cpu| mask.set(cpu));
     Ok(0)

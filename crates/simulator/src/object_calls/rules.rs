@@ -2,7 +2,7 @@
 
 use crate::kernel::Kernel;
 use crate::linked::Mode;
-use crate::progress::Operation;
+use crate::operations::Operation;
 use bytecode::Holding;
 
 /// What calls do to what a policy holds. Source: the flags of kfuncs (`KF_ACQUIRE`, `KF_RELEASE`,

@@ -2,49 +2,28 @@
 //!
 //! A walk's state is the simulator's; the iterator on the policy's stack holds its number.
 
-use super::{Calling, kernel, shown, task, writable};
+use super::{Calling, task, writable};
 use crate::kernel::Kernel;
-use crate::kernel_calls::queues;
 use crate::policy_maps::errno;
-use crate::visible::NO_WALK;
 use bytecode::Stop;
-use policy::abi::DsqIterator;
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
 const NUMBERS_MAX: i64 = 8 << 20;
 
-/// The walk of an iterator; `None` for one that did not begin.
-fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<*mut DsqIterator>, Stop> {
+/// The number, less one, of an iterator's walk; `None` for one that did not begin.
+fn walk(run: &mut Calling<'_, '_>, iterator: u64) -> Result<Option<usize>, Stop> {
     let number = writable::<u64>(run, iterator)?;
     // SAFETY: a word of the policy's own.
     let at = unsafe { *number }.wrapping_sub(1) as usize;
-    let walk = run.host.visible.walks.get(at);
-    Ok(walk.map(std::ptr::from_mut))
+    Ok(run.host.visible.walks.is_open(at).then_some(at))
 }
 
 pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [iterator, dsq, flags, ..] = given;
     let words = writable::<[u64; 6]>(run, iterator)?;
-    // Where all are open, one more is refused all the same, and said why.
-    let mut refused = NO_WALK;
-    let (at, walk) = match run.host.visible.walks.open() {
-        Some((at, walk)) => (Some(at), std::ptr::from_mut(walk)),
-        None => (None, &raw mut refused),
-    };
-    // SAFETY: as in `kernel`; an iterator.
-    let answer = unsafe { queues::iter_new(kernel(run), walk, dsq, flags) };
-    let number = match at {
-        Some(at) if answer == 0 => {
-            // So that the first task is found without a call.
-            // SAFETY: as in `kernel`; an iterator that has just begun.
-            unsafe { queues::iter_fill(kernel(run), walk) };
-            at as u64 + 1
-        }
-        Some(at) => {
-            run.host.visible.walks.end(at);
-            0
-        }
-        None => 0,
+    let (number, answer) = match run.host.iter_new(dsq, flags) {
+        Ok(at) => (at as u64 + 1, 0),
+        Err(errno) => (0, errno),
     };
     // SAFETY: words of the policy's own.
     unsafe { *words = [number, 0, 0, 0, 0, 0] };
@@ -52,35 +31,15 @@ pub(super) fn begin(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, S
 }
 
 pub(super) fn next(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let Some(walk) = walk(run, iterator)? else { return Ok(0) };
-    loop {
-        // SAFETY: the walk is open, and nobody else uses it meanwhile.
-        let it = unsafe { &mut *walk };
-        while it.next < it.filled {
-            let p = run.host.visible.shift.find(it.chunk[it.next as usize]);
-            it.next += 1;
-            it.steps += 1;
-            // SAFETY: tasks in a walk's chunk are the simulator's.
-            let entity = unsafe { &(*p).scx };
-            if entity.dsq == it.dsq && entity.dsq_seq <= it.seq {
-                return Ok(shown(run, p));
-            }
-        }
-        // SAFETY: as in `kernel`; an iterator.
-        if !unsafe { queues::iter_fill(kernel(run), walk) } {
-            return Ok(0);
-        }
-    }
+    let walk = walk(run, iterator)?;
+    Ok(walk.and_then(|at| run.host.iter_next(at)).unwrap_or(0))
 }
 
 pub(super) fn end(run: &mut Calling<'_, '_>, [iterator, ..]: [u64; 5]) -> Result<u64, Stop> {
-    if let Some(walk) = walk(run, iterator)? {
-        // SAFETY: as in `kernel`; an iterator.
-        unsafe { queues::iter_destroy(kernel(run), walk) };
-        let number = writable::<u64>(run, iterator)?;
-        // SAFETY: a word of the policy's own, which names an open walk.
-        let at = unsafe { std::mem::take(&mut *number) } as usize - 1;
-        run.host.visible.walks.end(at);
+    if let Some(at) = walk(run, iterator)? {
+        run.host.iter_destroy(at);
+        // SAFETY: a word of the policy's own.
+        unsafe { *writable::<u64>(run, iterator)? = 0 };
     }
     Ok(0)
 }
@@ -91,23 +50,20 @@ pub(super) fn move_task(
     by_vtime: bool,
 ) -> Result<u64, Stop> {
     let p = task(run, p)?;
-    let Some(walk) = walk(run, iterator)? else { return Ok(0) };
-    // SAFETY: as in `kernel`; an iterator, and a task or null.
-    Ok(unsafe { queues::dsq_move(kernel(run), walk, p, dsq, flags, by_vtime) }.into())
+    let Some(at) = walk(run, iterator)? else { return Ok(0) };
+    Ok(run.host.dsq_move(at, |kernel| kernel.schedulable(p), dsq, flags, by_vtime).into())
 }
 
 pub(super) fn set_slice(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    if let Some(walk) = walk(run, given[0])? {
-        // SAFETY: as above.
-        unsafe { queues::dsq_move_set_slice(kernel(run), walk, given[1]) };
+    if let Some(at) = walk(run, given[0])? {
+        run.host.dsq_move_set_slice(at, given[1]);
     }
     Ok(0)
 }
 
 pub(super) fn set_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    if let Some(walk) = walk(run, given[0])? {
-        // SAFETY: as above.
-        unsafe { queues::dsq_move_set_vtime(kernel(run), walk, given[1]) };
+    if let Some(at) = walk(run, given[0])? {
+        run.host.dsq_move_set_vtime(at, given[1]);
     }
     Ok(0)
 }

@@ -35,7 +35,7 @@ impl Kernel<'_> {
 
     /// Writes a message, or waits for room.
     pub(super) fn send(&mut self, task: TaskId, index: usize, bytes: u32) -> Outcome {
-        let cpu = self.host.cpu as u32;
+        let cpu = self.cpu as u32;
         let channel = &mut self.channels[index];
         channel.last_cpu = Some(cpu);
         if !channel.has_room_for(bytes) {
@@ -62,7 +62,7 @@ impl Kernel<'_> {
             state.bytes_left = bytes;
         }
         let channel = &mut self.channels[index];
-        channel.last_cpu = Some(self.host.cpu as u32);
+        channel.last_cpu = Some(self.cpu as u32);
         if channel.content_bytes == 0 {
             channel.receivers.push_back(task);
             state.phase = RETRY;

@@ -14,11 +14,10 @@ pub use timelines::*;
 pub use workloads::*;
 
 use policy::{Policy, PolicyError};
+use simulator::Show;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Nanoseconds in a microsecond.
 pub const US: u64 = 1_000;
@@ -42,6 +41,23 @@ pub const POLICIES: [&str; 11] = [
     "eevdf",
 ];
 
+/// What the policy of a run prints.
+#[derive(Default)]
+pub struct Printed(Arc<Mutex<Vec<String>>>);
+
+impl Printed {
+    /// Who keeps each line here.
+    pub fn show(&self) -> Show {
+        let kept = self.0.clone();
+        Show::new(move |line| kept.lock().expect("whole").push(line.to_owned()))
+    }
+
+    /// The lines so far.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().expect("whole").clone()
+    }
+}
+
 /// The repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -49,45 +65,13 @@ pub fn root() -> PathBuf {
 
 /// Compiles a C file, relative to the repository.
 pub fn compile(source: &str) -> Policy {
-    if std::env::var_os("POLICIES_AS_OBJECTS").is_some() {
-        return compile_object(source);
-    }
+    try_compile(&root().join(source)).unwrap_or_else(|error| panic!("{source}: {error}"))
+}
+
+/// Compiles a C file, wherever it is.
+pub fn try_compile(source: &Path) -> Result<Policy, PolicyError> {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
-    let include = [root().join("policies/include")];
-    policy::compile(&root().join(source), &include, &cache)
-        .unwrap_or_else(|error| panic!("{source}: {error}"))
-}
-
-/// Compiles a C file, relative to the repository, to the object that a kernel loads; once a run of
-/// the tests.
-pub fn compile_object(source: &str) -> Policy {
-    static BUILT: Mutex<BTreeMap<String, Policy>> = Mutex::new(BTreeMap::new());
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    built.entry(source.to_owned()).or_insert_with(|| build_object(&root().join(source))).clone()
-}
-
-fn build_object(source: &Path) -> Policy {
-    try_object(source).unwrap_or_else(|error| panic!("{}: {error}", source.display()))
-}
-
-/// Compiles a C file to the object that a kernel loads, and reads it.
-pub fn try_object(source: &Path) -> Result<Policy, PolicyError> {
-    let made = tempfile::tempdir().expect("a folder");
-    let beside = fs::read_dir(source.parent().expect("a folder")).expect("a folder");
-    for file in beside.map(|one| one.expect("a file").path()) {
-        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
-        if name.ends_with(".bpf.c") || name.ends_with(".sets.toml") {
-            fs::copy(&file, made.path().join(name)).expect("a copy");
-        }
-    }
-    let object = made.path().join(source.file_name().expect("a name")).with_extension("o");
-    let include = root().join("policies/include");
-    let mut clang = Command::new("clang-19");
-    clang.args(["-std=gnu17", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fwrapv"]);
-    clang.args(["-fno-strict-aliasing", "-c", "-I"]).arg(include).arg("-o").arg(&object);
-    let done = clang.arg(source).output().expect("clang-19 is installed");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    Policy::read(&object)
+    policy::compile(source, &[root().join("policies/include")], &cache)
 }
 
 /// The shipped policy of this name.

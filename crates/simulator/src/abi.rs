@@ -1,0 +1,173 @@
+//! The structures that policies see, as they lie in the memory that both share.
+//! A policy finds their fields by name (`world`).
+
+#![allow(missing_docs)] // Fields mean what they mean in Linux.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+/// CPUs in a mask.
+pub const CPUS_MAX: usize = 1024;
+/// Task-storage maps a policy may have.
+pub const STORAGE_MAX: usize = 8;
+/// Tasks that an iterator holds at once.
+pub const ITERATOR_CHUNK: usize = 32;
+
+/// `struct cpumask`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuMask {
+    pub bits: [u64; CPUS_MAX / 64],
+}
+
+impl CpuMask {
+    /// No CPU.
+    pub const EMPTY: CpuMask = CpuMask { bits: [0; CPUS_MAX / 64] };
+
+    /// Whether `cpu` is in the mask; numbers beyond the mask are not.
+    pub fn has(&self, cpu: usize) -> bool {
+        cpu < CPUS_MAX && self.bits[cpu / 64] >> (cpu % 64) & 1 == 1
+    }
+
+    /// Adds `cpu`, which must be below [`CPUS_MAX`].
+    pub fn set(&mut self, cpu: usize) {
+        self.bits[cpu / 64] |= 1 << (cpu % 64);
+    }
+
+    /// Takes `cpu`, which must be below [`CPUS_MAX`], out.
+    pub fn clear(&mut self, cpu: usize) {
+        self.bits[cpu / 64] &= !(1 << (cpu % 64));
+    }
+
+    /// How many CPUs it holds.
+    pub fn weight(&self) -> u32 {
+        self.bits.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The CPUs that both masks hold, lowest first.
+    pub fn intersection<'a>(&'a self, other: &'a CpuMask) -> impl Iterator<Item = usize> + 'a {
+        (0..CPUS_MAX / 64).flat_map(move |word| {
+            let mut bits = self.bits[word] & other.bits[word];
+            std::iter::from_fn(move || {
+                (bits != 0).then(|| {
+                    let bit = bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    word * 64 + bit
+                })
+            })
+        })
+    }
+}
+
+/// `struct mm_struct`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AddressSpace {
+    pub id: u32,
+}
+
+/// `struct scx_dispatch_q`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DispatchQueueView {
+    pub id: u64,
+    pub nr: u32,
+}
+
+/// `struct sched_ext_entity`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Entity {
+    pub dsq: *mut DispatchQueueView,
+    pub dsq_seq: u64,
+    pub dsq_vtime: u64,
+    pub slice: u64,
+    pub weight: u32,
+    pub flags: u32,
+}
+
+/// `struct sched_entity`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SchedEntity {
+    pub sum_exec_runtime: u64,
+    pub load_weight: u64,
+}
+
+/// `struct task_struct`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    pub scx: Entity,
+    pub cpus_ptr: *const CpuMask,
+    pub mm: *mut AddressSpace,
+    pub storage: [*mut u8; STORAGE_MAX],
+    pub pid: c_int,
+    pub tgid: c_int,
+    pub prio: c_int,
+    pub static_prio: c_int,
+    pub nr_cpus_allowed: c_int,
+    pub cpu: c_int,
+    pub recent_used_cpu: c_int,
+    pub wake_cpu: c_int,
+    pub state: c_uint,
+    pub flags: c_uint,
+    pub policy: c_uint,
+    pub rt_priority: c_uint,
+    pub normal_prio: c_int,
+    pub on_cpu: c_int,
+    pub se: SchedEntity,
+    pub nvcsw: u64,
+    pub nivcsw: u64,
+    pub start_time: u64,
+    pub real_parent: *mut Task,
+    pub parent: *mut Task,
+    pub group_leader: *mut Task,
+    pub comm: [u8; 16],
+    pub cpus_mask: CpuMask,
+}
+
+/// `struct scx_init_task_args`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct InitTaskArgs {
+    pub fork: bool,
+    pub cgroup: *mut c_void,
+}
+
+/// `struct scx_exit_task_args`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ExitTaskArgs {
+    pub cancelled: bool,
+}
+
+/// `struct bpf_iter_scx_dsq`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DsqIterator {
+    pub dsq: *mut DispatchQueueView,
+    pub seq: u64,
+    pub steps: u64,
+    pub flags: u64,
+    pub cursor: [u64; 2],
+    pub pending_slice: u64,
+    pub pending_vtime: u64,
+    pub next: u32,
+    pub filled: u32,
+    pub chunk: [*mut Task; ITERATOR_CHUNK],
+}
+
+/// `struct bpf_timer`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    pub id: u64,
+    pub reserved: u64,
+}
+
+/// `struct bpf_spin_lock`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SpinLock {
+    pub id: u32,
+}
