@@ -488,7 +488,12 @@ def test_the_policies_of_an_experiment_may_be_one_text(command, tmp_path):
 
 @pytest.mark.parametrize("words", [RUN, ("race", "-n", "1", "--with", "mine.c")])
 def test_a_disk_that_is_full_while_a_compiler_writes_is_told_as_such(environment, tmp_path, words):
-    (tmp_path / "cc").write_text("#!/bin/sh\necho mine.s: No space left on device >&2\nexit 1\n")
+    script = """#!/bin/sh
+    case $1 in --version) echo "a clang version 19.1.7"; exit ;; esac
+    echo mine.s: No space left on device >&2
+    exit 1
+    """
+    (tmp_path / "cc").write_text(script)
     (tmp_path / "cc").chmod(0o755)
     (tmp_path / "mine.c").write_text("")
     done = subprocess.run(
