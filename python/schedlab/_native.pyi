@@ -316,6 +316,13 @@ class QueueTrace(TypedDict):
     operations: int
     text: str
 
+class Profile(TypedDict):
+    """A policy's own instructions, as docs/reference/result.md has them, those that take most
+    first."""
+
+    operations: list[dict[str, Any]]
+    lines: list[dict[str, Any]]
+
 class RunResult(TypedDict):
     """The result of a run; docs/reference/result.md has the unit and meaning of each key."""
 
@@ -350,6 +357,7 @@ class RunResult(TypedDict):
     timeline_names: dict[str, str] | None
     timeline_wakeups: NotRequired[list[list[Any]]]
     queue_traces: NotRequired[list[QueueTrace]]
+    profile: NotRequired[Profile]
 
 def simulate(
     policy: Policy,
@@ -358,9 +366,12 @@ def simulate(
     seed: int,
     tunables: dict[str, int],
     until_ns: int | None = None,
-    timeline: bool = False,
     prints: Callable[[str], object] | None = None,
+    *,
+    timeline: bool = False,
     queues: bool = False,
+    profile: bool = False,
+    strict: bool = False,
 ) -> RunResult:
     """Simulates `workload` on `machine` under `policy`: a pure function of its arguments.
 
@@ -369,6 +380,8 @@ def simulate(
     the workload's end. `prints` is called with each line that the policy prints (`bpf_printk`),
     1,000 at most. With `timeline` the result has every interval in which a task ran on a CPU, with
     `queues` what was done to each dispatch queue that was used; memory then grows with the run.
+    With `profile` it has how many instructions of its own the policy took, which is then
+    interpreted. `strict` ends the run where a kernel could have refused to load the policy.
 
     A policy that breaks the rules gives a result whose status is "failed", not an exception.
 

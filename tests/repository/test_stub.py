@@ -48,7 +48,9 @@ def records(native, policy, tmp_path_factory):
     machine = catalogue.load_machine(catalogue.find(catalogue.MACHINES, "osdl-1"))
     workload = catalogue.load_workload(catalogue.find(catalogue.WORKLOADS, "lat_ctx"), {})
     made, small = native.check_names()
-    result = native.simulate(policy, machine, workload, 1, {}, timeline=True, queues=True)
+    result = native.simulate(
+        policy, machine, workload, 1, {}, timeline=True, queues=True, profile=True
+    )
     heat = native.race_heat(json.dumps({"workload": "hold", "n": 4, "rounds": 1, "loops": 100}))
     recorded = native.race_kernel_trace(str(place / "perf.txt"))
     starving = place / "starving.bpf.c"
@@ -58,6 +60,7 @@ def records(native, policy, tmp_path_factory):
     return {
         "RunResult": result,
         "QueueTrace": result["queue_traces"][0],
+        "Profile": result["profile"],
         "CheckRow": native.check_made(policy, {}, made[0], 1)[0],
         "Exploration": native.check_small(policy, {}, small[0], 10),
         "Swarm": swarm,

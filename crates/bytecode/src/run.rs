@@ -89,6 +89,8 @@ pub struct Machine {
     outermost_frame: u64,
     deepest_frame: u64,
     translation: Option<Translation>,
+    /// How often each instruction was executed, where that is counted.
+    executed: Vec<u64>,
     /// What a strict run knows beside its values.
     shadow: Option<Box<Shadow>>,
     /// What ended translated code.
@@ -119,6 +121,7 @@ impl Machine {
             memory,
             instructions_max,
             translation: None,
+            executed: vec![],
             shadow: None,
             fault: None,
             panic: None,
@@ -141,6 +144,18 @@ impl Machine {
         self.translation = None;
         let own_lines = self.program.own_lines();
         self.shadow = Some(Box::new(Shadow::new(self.memory.frames_begin(), own_lines)));
+    }
+
+    /// Interprets the program from here on, and counts each instruction.
+    pub fn count_executed(&mut self) {
+        self.translation = None;
+        self.executed = vec![0; self.program.instructions.len()];
+    }
+
+    /// How often each instruction of the program was executed, if that is counted; what a call
+    /// counts as instructions is added to it.
+    pub fn executed(&self) -> &[u64] {
+        &self.executed
     }
 
     /// Whether it is watched, see [`Machine::watch`].
@@ -219,6 +234,9 @@ impl<H: Host> Run<'_, H> {
     pub fn count(&mut self, instructions: u64) {
         let left = &mut self.machine.reach.left;
         *left = left.saturating_sub_unsigned(instructions);
+        if let Some(executed) = self.machine.executed.get_mut(self.machine.reach.place as usize) {
+            *executed += instructions;
+        }
     }
 
     /// Goes on with a function at an instruction, to the function's end.

@@ -310,8 +310,8 @@ fn workload_parameters(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Bound<'_, 
 
 /// Simulates; other Python threads go on meanwhile.
 #[pyfunction]
-#[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, timeline=false,
-    prints=None, queues=false))]
+#[pyo3(signature = (policy, machine, workload, seed, tunables, until_ns=None, prints=None, *,
+    timeline=false, queues=false, profile=false, strict=false))]
 #[expect(clippy::too_many_arguments, reason = "the Python signature, where they are keywords")]
 fn simulate<'py>(
     py: Python<'py>,
@@ -321,15 +321,19 @@ fn simulate<'py>(
     seed: u64,
     tunables: BTreeMap<String, i64>,
     until_ns: Option<u64>,
-    timeline: bool,
     prints: Option<Py<PyAny>>,
+    timeline: bool,
     queues: bool,
+    profile: bool,
+    strict: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = simulator::Options {
         seed,
         until_ns,
         timeline,
         queues,
+        profile,
+        strict,
         tunables,
         prints: prints.map(shown_by),
         ..simulator::Options::default()

@@ -102,6 +102,9 @@ impl Kernel<'_> {
         let queues = queues.map(|recorder| recorder.into_records(&self.queues));
         let nr_restarts = self.nr_restarts;
         let ending = Ending { status, failure, elapsed_ns, choices, nr_restarts, queues };
+        if let (Some(profiler), Some(linked)) = (&mut self.metrics.profiler, &self.code) {
+            profiler.add(&linked.machine);
+        }
         let kernel = *self;
         summarize(kernel.metrics, &kernel.tasks, &kernel.cpus, ending)
     }

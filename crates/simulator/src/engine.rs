@@ -104,7 +104,7 @@ impl<'a> Kernel<'a> {
             event_ns: 0,
             events_at_once: 0,
             next_full_check: 0,
-            metrics: Metrics::new(options.timeline, options.observe, options.queues),
+            metrics: Metrics::new(options),
             choices: options.choices.clone().map(Choices::of),
             failure: None,
             alive: 0,

@@ -38,6 +38,7 @@ mod place;
 mod policy_maps;
 mod policy_state;
 mod prints;
+mod profile;
 mod program;
 mod queue_record;
 mod queueing;
@@ -56,6 +57,7 @@ pub use failure::{Failure, FailureKind};
 pub use metrics::{CpuTime, RunResult, Status, Stay, TaskGroup};
 pub use observation::{Allowed, Event, Observation};
 pub use prints::{PRINTS_MAX, Show};
+pub use profile::{LineProfile, OperationProfile, Profile};
 pub use queue_record::{QueueOperation, QueueRecord};
 pub use requests::RequestGroup;
 pub use task::nice_weight;
@@ -97,6 +99,8 @@ pub struct Options {
     /// is not given back. A policy that does nothing of that runs the same. Instructions are looked
     /// at up to the 4 millionth of a run, and take twice as long as interpreted ones.
     pub strict: bool,
+    /// Count the policy's own instructions, by operation and by line. It is interpreted.
+    pub profile: bool,
     /// Who is shown each line that the policy prints (`bpf_printk`), in the form of a kernel's
     /// `trace_pipe`.
     pub prints: Option<Show>,

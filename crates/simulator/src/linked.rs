@@ -34,6 +34,8 @@ pub enum Mode {
     Translated,
     /// One instruction after the other.
     Interpreted,
+    /// The same, and each is counted.
+    Counted,
     /// So that it is told what a kernel's verifier could have found.
     Strict,
 }
@@ -41,10 +43,11 @@ pub enum Mode {
 impl Mode {
     /// The one that is asked for.
     pub fn of(options: &Options) -> Mode {
-        match (options.strict, options.interpreted) {
-            (true, _) => Mode::Strict,
-            (false, true) => Mode::Interpreted,
-            (false, false) => Mode::Translated,
+        match options {
+            Options { strict: true, .. } => Mode::Strict,
+            Options { profile: true, .. } => Mode::Counted,
+            Options { interpreted: true, .. } => Mode::Interpreted,
+            _ => Mode::Translated,
         }
     }
 }
@@ -114,6 +117,7 @@ impl Linked {
         match mode {
             Mode::Translated => drop(machine.translate()),
             Mode::Interpreted => {}
+            Mode::Counted => machine.count_executed(),
             Mode::Strict => machine.watch(),
         }
         Ok((Linked { machine, arguments, key, sleepable }, operations))

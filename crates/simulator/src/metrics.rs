@@ -1,10 +1,12 @@
 //! What a run is measured by, and the digest that tells two runs apart.
 
+use crate::Options;
 use crate::choices::Choice;
 use crate::cpu::{Cpu, SPENT_KINDS, Spent};
 use crate::failure::Failure;
 use crate::observation::{Event, Observation};
 use crate::place::TaskId;
+use crate::profile::{Profile, Profiler};
 use crate::queue_record::{QueueRecord, QueueRecorder};
 use crate::requests::{RequestGroup, Requests};
 use crate::task::{State, Tasks};
@@ -74,6 +76,8 @@ pub struct Metrics {
     pub observations: Option<Vec<Observation>>,
     /// What was done to dispatch queues, if asked for.
     pub queues: Option<QueueRecorder>,
+    /// What the policy's own instructions are, if asked for.
+    pub profiler: Option<Profiler>,
     run_ns: Times,
     wait_ns: Times,
     wakeup_latency_ns: Times,
@@ -81,7 +85,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Nothing counted yet.
-    pub fn new(with_timeline: bool, observed: bool, with_queues: bool) -> Self {
+    pub fn new(options: &Options) -> Self {
         Metrics {
             digest: Digest(0),
             events: 0,
@@ -93,11 +97,12 @@ impl Metrics {
             messages: 0,
             marked_at_ns: None,
             last_exit_ns: 0,
-            timeline: with_timeline.then(Vec::new),
-            timeline_wakeups: with_timeline.then(Vec::new),
+            timeline: options.timeline.then(Vec::new),
+            timeline_wakeups: options.timeline.then(Vec::new),
             requests: Requests::default(),
-            observations: observed.then(Vec::new),
-            queues: with_queues.then(QueueRecorder::default),
+            observations: options.observe.then(Vec::new),
+            queues: options.queues.then(QueueRecorder::default),
+            profiler: (options.profile && !options.strict).then(Profiler::default),
             run_ns: Times::new(),
             wait_ns: Times::new(),
             wakeup_latency_ns: Times::new(),
@@ -307,6 +312,9 @@ pub struct RunResult {
     pub timeline_wakeups: Option<Vec<Wakeup>>,
     /// Names of the pids in the timeline.
     pub timeline_names: Option<BTreeMap<u32, String>>,
+    /// How many instructions of its own the policy took, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// What happened, if asked for.
     #[serde(skip)]
     pub observations: Option<Vec<Observation>>,
@@ -382,6 +390,7 @@ pub fn summarize(mut metrics: Metrics, tasks: &Tasks, cpus: &[Cpu], ending: Endi
             .as_ref()
             .map(|_| ids.map(|id| (id + 1, name_of(tasks, id))).collect()),
         timeline: metrics.timeline,
+        profile: metrics.profiler.map(Profiler::into_profile),
         timeline_wakeups: metrics.timeline_wakeups,
         observations: metrics.observations,
         queues: ending.queues,

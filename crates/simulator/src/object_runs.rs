@@ -54,6 +54,9 @@ impl Kernel<'_> {
             0
         });
         linked.count_watched(&mut self.given.watched);
+        if let Some(profiler) = &mut self.metrics.profiler {
+            profiler.count(self.given.operation, linked.machine.instructions());
+        }
         self.code = Some(linked);
         answer
     }

@@ -109,6 +109,9 @@ impl Kernel<'_> {
             }
         };
         if let Some(linked) = self.code.take() {
+            if let Some(profiler) = &mut self.metrics.profiler {
+                profiler.add(&linked.machine);
+            }
             self.visible.give_back(linked.machine.into_memory());
         }
         let (nr_cpus, mode) = (self.cpus.len(), self.given.mode);

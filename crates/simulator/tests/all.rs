@@ -22,6 +22,7 @@ mod o1;
 mod objects;
 mod order_of_events;
 mod prints;
+mod profile;
 mod published_shapes;
 mod queue_records;
 mod requests;

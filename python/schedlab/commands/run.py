@@ -7,6 +7,7 @@ import click
 
 from schedlab import values
 from schedlab.commands import options
+from schedlab.errors import SchedlabError
 from schedlab.experiment import definition, making, queue_trace, run_table, sweep, vm
 from schedlab.experiment.cells import expand
 from schedlab.report import tables
@@ -24,6 +25,10 @@ from schedlab.store.runs import Store
 @click.option("--until", metavar="TIME", help="Begin nothing after this simulated time (9.3s).")
 @click.option("--store", type=options.PATH, help="Keep the run in this store.")
 @click.option("--timeline", is_flag=True, help="Also print every stay of a task on a CPU.")
+@click.option("--profile", is_flag=True,
+              help="Also print where the policy's own instructions go.")  # fmt: skip
+@click.option("--strict", is_flag=True,
+              help="End it where a kernel would refuse the policy, as `check` does.")  # fmt: skip
 @click.option("--queue-trace", "queue_trace_path", type=options.FILE, metavar="FILE",
               help="Write what was done to a dispatch queue, for `race --trace`.")  # fmt: skip
 @click.option("--queue", metavar="NAME",
@@ -32,9 +37,15 @@ from schedlab.store.runs import Store
 @options.json_option
 def run_verb(
     policy, workload, machine, on, kernel, cpus, deterministic, seed, parameters, settings,
-    until, store, timeline, queue_trace_path, queue, as_json
+    until, store, timeline, profile, strict, queue_trace_path, queue, as_json
 ) -> bool:  # fmt: skip
     """Run one policy once, simulated or on a real kernel."""
+    for option, is_asked in (("--profile", profile), ("--strict", strict)):
+        if is_asked and on != "simulator":
+            raise SchedlabError(f"{option} is for simulations", "leave out --on vm")
+    if strict and (profile or store):
+        why = "--strict ends runs that go on otherwise: it goes with neither --profile nor --store"
+        raise SchedlabError(why, "ask for one of them")
     queue_trace.refuse_unfit(queue_trace_path, queue, is_simulated=on == "simulator")
     machines = [machine] if machine else []
     given = {"policies": [policy], "workload": workload, "machine": machines, "seed": seed}
@@ -45,7 +56,8 @@ def run_verb(
         given["until_ns"] = values.parse_duration_ns("--until", until)
     [cell] = expand(definition.build(given))
     with Store(store) if store else contextlib.nullcontext() as opened:
-        record = making.make_one(cell, timeline, print_note, queues=queue_trace_path is not None)
+        how = {"queues": queue_trace_path is not None, "profile": profile, "strict": strict}
+        record = making.make_one(cell, print_note, timeline, **how)
         traces = record.result.pop("queue_traces", None)
         if opened is not None:
             opened.add(sweep.without_timeline(record))
@@ -62,4 +74,6 @@ def run_verb(
         tables.print_table(run_table.run_table(record))
         if record.result["timeline"] is not None:
             run_table.print_timeline(record)
+        if profile:
+            run_table.print_profile(record.result["profile"])
     return record.status == "failed"

@@ -309,7 +309,7 @@ def _replay(violation: Mapping, policy: Checked, out: Path) -> str | None:
         return None
     smallest = violation.get("smallest")
     files = smallest["files"] if smallest else catalogue.native().check_files(violation["files"])
-    words = ["schedlab", "run", policy.given, *policy.set_words]
+    words = ["schedlab", "run", "--strict", policy.given, *policy.set_words]
     with whole_file.named_errors(f"a scenario in {out}", "give another directory with --out"):
         out.mkdir(parents=True, exist_ok=True)
         for kind in ("machine", "workload"):

@@ -30,17 +30,17 @@ def begin(asked: Experiment, cells: Sequence[Cell], store: Store, command: str) 
 
 
 def make_one(
-    cell: Cell, timeline: bool = False, tell: sweep.Tell | None = None, queues: bool = False
+    cell: Cell, tell: sweep.Tell | None = None, timeline: bool = False, **how: bool
 ) -> RunRecord:
     """Makes the run of one cell, in a process or a virtual machine of its own, and waits for it.
 
-    `timeline`, `queues` and `tell`, a function of a module, are as in `sweep.simulate_cell`. Raises
+    `timeline`, `how` and `tell`, a function of a module, are as in `sweep.simulate_cell`. Raises
     ExperimentError if the run cannot be made.
     """
     if cell.platform:
         outcome = vm.measure_alone(cell, timeline)
     else:
-        options = {"timeline": timeline, "tell": tell, "queues": queues}
+        options = {"tell": tell, "timeline": timeline, **how}
         simulate, notes = functools.partial(sweep.simulate_cell, **options), Progress(0, "")
         outcome = sweep.run_alone(cell, simulate, lambda cell: notes.note(sweep.slow_text(cell)))
     return sweep.record(cell, outcome, None)

@@ -6,6 +6,7 @@ to load than a short run takes to simulate.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.markup import escape
@@ -19,6 +20,8 @@ from schedlab.shown import print_data, print_note
 from schedlab.store.runs import RunRecord
 
 TIMELINE_ROWS_MAX = 1_000
+PROFILE_LINES_MAX = 15
+SOURCE_COLUMNS_MAX = 60
 EVIDENCE_LINES_MAX = 30
 
 
@@ -152,6 +155,45 @@ def _spread(histogram: Mapping | None) -> str:
         return "none"
     percentiles = ("p50", "p90", "p99", "max")
     return ", ".join(f"{name} {time_text(histogram[name])}" for name in percentiles)
+
+
+def print_profile(profile: Mapping) -> None:
+    """Instructions of the policy, by operation and by line, those that take most first."""
+    every = sum(one["instructions"] for one in profile["operations"])
+    shares = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("operation", "calls", "instructions", "share", "p50", "p99", "max"):
+        justify = "left" if column == "operation" else "right"
+        shares.add_column(column, justify=justify, no_wrap=True)
+    for one in profile["operations"]:
+        numbers = (f"{one[name]:,}" for name in ("calls", "instructions"))
+        percentiles = (f"{one[name]:,}" for name in ("p50", "p99", "max"))
+        shares.add_row(one["operation"], *numbers, _share(one, every), *percentiles)
+    lines = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("instructions", "share", "line", "function", "source"):
+        justify = "right" if column in ("instructions", "share") else "left"
+        lines.add_column(column, justify=justify, no_wrap=True)
+    for one in profile["lines"][:PROFILE_LINES_MAX]:
+        place = f"{one['file'].rpartition('/')[2]}:{one['line']}" if one["line"] else "?"
+        texts = (place, one["function"], _source_text(one)[:SOURCE_COLUMNS_MAX])
+        lines.add_row(f"{one['instructions']:,}", _share(one, every), *map(escape, texts))
+    for table in (shares, lines):
+        print_data()
+        print_table(table)
+    if (more := len(profile["lines"]) - PROFILE_LINES_MAX) > 0:
+        print_note(f"note: {count_text(more, 'more line')}: --json has them all")
+
+
+def _share(one: Mapping, every: int) -> str:
+    return f"{one['instructions'] / every:.1%}".replace("%", " %")
+
+
+def _source_text(line: Mapping) -> str:
+    """A line's text, which objects have of the policy's own file alone; of our headers, which they
+    name otherwise than by their path, it is as it is now."""
+    header = catalogue.include_directory() / line["file"].removeprefix("scx-include/")
+    if line["text"] or not line["file"].startswith("scx-include/") or not header.is_file():
+        return line["text"]
+    return next(itertools.islice(header.open(), line["line"] - 1, None), "").strip()
 
 
 def print_timeline(record: RunRecord) -> None:

@@ -71,20 +71,17 @@ def nr_cpus_usable() -> int:
 # ---- in the worker ------------------------------------------------------------------------------
 
 
-def simulate_cell(
-    cell: Cell, timeline: bool = False, tell: Tell | None = None, queues: bool = False
-) -> Outcome:
+def simulate_cell(cell: Cell, tell: Tell | None = None, **how: bool) -> Outcome:
     """Simulates one cell in this process. Faults of the user's files come back as text.
 
-    With `timeline`, the result has every stay of a task on a CPU; with `queues`, what was done to
-    each queue. `tell` is told each line that the policy prints by `bpf_printk`.
+    `how` are the options of `_native.simulate`. `tell` is told each line that the policy prints by
+    `bpf_printk`.
     """
 
     def make() -> dict:
         built, tunables = _build(cell), dict(cell.policy.tunables)
         simulate = catalogue.native().simulate
-        made = simulate(*built, cell.seed, tunables, cell.until_ns, timeline, tell, queues)
-        return {"result": made}
+        return {"result": simulate(*built, cell.seed, tunables, cell.until_ns, tell, **how)}
 
     return outcome_of(make)
 
@@ -199,6 +196,7 @@ def without_timeline(record: RunRecord) -> RunRecord:
     """The run as a store keeps it: a timeline is large, and its digest says whether it repeats."""
     result = {**record.result, "timeline": None, "timeline_names": None}
     result.pop("timeline_wakeups", None)
+    result.pop("profile", None)
     return replace(record, result=result)
 
 

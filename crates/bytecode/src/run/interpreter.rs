@@ -43,6 +43,9 @@ impl<H: Host> Frame<'_, '_, H> {
             self.check_instructions()?;
         }
         self.run.machine.reach.left -= 1;
+        if let Some(executed) = self.run.machine.executed.get_mut(at) {
+            *executed += 1;
+        }
         Ok(())
     }
 

@@ -1,0 +1,110 @@
+//! How many instructions of its own a policy takes, and where.
+
+use crate::operations::Operation;
+use bytecode::{Machine, Place};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Instructions of a policy's operations, from the first call to the last of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Profile {
+    /// Operations that were called, the one with the most instructions first.
+    pub operations: Vec<OperationProfile>,
+    /// Lines that were executed, the one with the most instructions first.
+    pub lines: Vec<LineProfile>,
+}
+
+/// What the calls of one operation took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OperationProfile {
+    /// Its name in `sched_ext_ops`.
+    pub operation: &'static str,
+    /// How often it was called.
+    pub calls: u64,
+    /// Instructions of all calls.
+    pub instructions: u64,
+    /// The least that half of the calls did not exceed.
+    pub p50: u64,
+    /// The least that 99 % of the calls did not exceed.
+    pub p99: u64,
+    /// The most of a call.
+    pub max: u64,
+}
+
+/// What a line of the source took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LineProfile {
+    /// The file, as the compiler was given it; empty where the object does not say.
+    pub file: String,
+    /// The line, from 1; 0 where the object does not say.
+    pub line: u32,
+    /// The function of the object in which it is executed, which may have it from another one.
+    pub function: String,
+    /// How many instructions of it were executed.
+    pub instructions: u64,
+    /// Its text, if the object has it.
+    pub text: String,
+}
+
+/// A profile that is being made.
+#[derive(Debug, Default)]
+pub struct Profiler {
+    /// Of each operation, how many calls took so many instructions.
+    calls: BTreeMap<&'static str, BTreeMap<u64, u64>>,
+    /// Of copies of the policy that have been replaced, by file, line and function.
+    lines: BTreeMap<(String, u32, String), (u64, String)>,
+}
+
+impl Profiler {
+    /// Counts a call.
+    pub fn count(&mut self, operation: Operation, instructions: u64) {
+        *self.calls.entry(operation.name()).or_default().entry(instructions).or_default() += 1;
+    }
+
+    /// Adds what a machine that runs no more has executed.
+    pub fn add(&mut self, machine: &Machine) {
+        for (at, &count) in machine.executed().iter().enumerate().filter(|(_, count)| **count > 0) {
+            let Place { function, line, .. } = machine.program().place(at);
+            let (file, line, text) =
+                line.map_or_else(Default::default, |line| (line.file, line.line, line.text));
+            let found = self.lines.entry((file, line, function)).or_insert((0, text));
+            found.0 += count;
+        }
+    }
+
+    /// All that was counted.
+    pub fn into_profile(self) -> Profile {
+        let of_operation = |(operation, calls): (&'static str, BTreeMap<u64, u64>)| {
+            let nr_calls: u64 = calls.values().sum();
+            let quantile = |percent: u64| {
+                let rank = (nr_calls * percent).div_ceil(100);
+                let mut seen = 0;
+                let reached = calls.iter().find(|(_, count)| {
+                    seen += *count;
+                    seen >= rank
+                });
+                reached.map_or(0, |(&instructions, _)| instructions)
+            };
+            OperationProfile {
+                operation,
+                calls: nr_calls,
+                instructions: calls.iter().map(|(instructions, calls)| instructions * calls).sum(),
+                p50: quantile(50),
+                p99: quantile(99),
+                max: quantile(100),
+            }
+        };
+        let mut operations: Vec<_> = self.calls.into_iter().map(of_operation).collect();
+        operations.sort_by_key(|one| std::cmp::Reverse(one.instructions));
+        let of_line = |((file, line, function), (instructions, text))| LineProfile {
+            file,
+            line,
+            function,
+            instructions,
+            text,
+        };
+        let mut lines: Vec<_> = self.lines.into_iter().map(of_line).collect();
+        lines.sort_by_key(|one| std::cmp::Reverse(one.instructions));
+        Profile { operations, lines }
+    }
+}
