@@ -92,7 +92,11 @@ def outcome_of(make: Callable[[], Mapping]) -> Outcome:
     try:
         made = make()
     except (catalogue.native().NativeError, SchedlabError, OSError) as error:
-        made = {"result": None, "fault": str(error), "hint": getattr(error, "hint", None)}
+        made = {
+            "result": None,
+            "fault": getattr(error, "message", str(error)),
+            "hint": getattr(error, "hint", None),
+        }
     except BaseException as error:
         # PyO3 raises a panic of the core as a BaseException of a class it does not export.
         if type(error).__name__ != "PanicException":
