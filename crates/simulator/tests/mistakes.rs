@@ -10,7 +10,7 @@ use simulator::{Options, simulate};
 use std::fmt::Write;
 
 /// Of the mistakes, how many percent must be found.
-const FOUND_PERCENT_MIN: usize = 90;
+const FOUND_PERCENT_MIN: usize = 95;
 
 /// The files.
 const FILES: [&str; 4] = [

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The kernel's back end of scx/common.bpf.h.
+/* The kernel as a policy sees it: its structures, operations and constants.
  *
  * Kernel structures are declared only as far as policies use them; the loader relocates
  * every access to where the running kernel keeps the field (CO-RE), so one object file

@@ -6,6 +6,10 @@
 #ifndef SCX_KERNEL_VARIANTS_BPF_H
 #define SCX_KERNEL_VARIANTS_BPF_H
 
+/* Without lines of its own: what goes wrong in it is told at the policy's line that calls it. Where
+ * a field of a structure is read or written, the compiler needs debug information to say which. */
+#define SCX_VARIANT __always_inline __attribute__((nodebug))
+
 struct bpf_iter_scx_dsq;
 
 /* 6.12 dispatch, 6.13 insert, 6.19 insert that says whether it did. */
@@ -16,7 +20,7 @@ extern void scx_bpf_dsq_insert___old(struct task_struct *p, u64 dsq, u64 slice,
 extern void scx_bpf_dispatch___old(struct task_struct *p, u64 dsq, u64 slice,
 				   u64 flags) __ksym __weak;
 
-static __always_inline void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
+static SCX_VARIANT void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_insert___v2___new))
 		scx_bpf_dsq_insert___v2___new(p, dsq, slice, flags);
@@ -41,8 +45,8 @@ extern void scx_bpf_dsq_insert_vtime___old(struct task_struct *p, u64 dsq, u64 s
 extern void scx_bpf_dispatch_vtime___old(struct task_struct *p, u64 dsq, u64 slice, u64 vtime,
 					 u64 flags) __ksym __weak;
 
-static __always_inline void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice,
-						     u64 vtime, u64 flags)
+static SCX_VARIANT void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice,
+						 u64 vtime, u64 flags)
 {
 	if (bpf_ksym_exists(__scx_bpf_dsq_insert_vtime___new)) {
 		struct scx_bpf_dsq_insert_vtime_args args = {
@@ -65,7 +69,7 @@ extern bool scx_bpf_dsq_move_to_local___v2___new(u64 dsq, u64 flags) __ksym __we
 extern bool scx_bpf_dsq_move_to_local___old(u64 dsq) __ksym __weak;
 extern bool scx_bpf_consume___old(u64 dsq) __ksym __weak;
 
-static __always_inline bool scx_bpf_dsq_move_to_local(u64 dsq)
+static SCX_VARIANT bool scx_bpf_dsq_move_to_local(u64 dsq)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2___new))
 		return scx_bpf_dsq_move_to_local___v2___new(dsq, 0);
@@ -81,8 +85,8 @@ extern bool scx_bpf_dispatch_from_dsq___old(struct bpf_iter_scx_dsq *it__iter,
 					    struct task_struct *p, u64 dsq,
 					    u64 flags) __ksym __weak;
 
-static __always_inline bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p,
-					     u64 dsq, u64 flags)
+static SCX_VARIANT bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					 u64 dsq, u64 flags)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move___new))
 		return scx_bpf_dsq_move___new(it, p, dsq, flags);
@@ -95,8 +99,8 @@ extern bool scx_bpf_dispatch_vtime_from_dsq___old(struct bpf_iter_scx_dsq *it__i
 						  struct task_struct *p, u64 dsq,
 						  u64 flags) __ksym __weak;
 
-static __always_inline bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it,
-						   struct task_struct *p, u64 dsq, u64 flags)
+static SCX_VARIANT bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					       u64 dsq, u64 flags)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_vtime___new))
 		return scx_bpf_dsq_move_vtime___new(it, p, dsq, flags);
@@ -108,7 +112,7 @@ extern void scx_bpf_dsq_move_set_slice___new(struct bpf_iter_scx_dsq *it__iter,
 extern void scx_bpf_dispatch_from_dsq_set_slice___old(struct bpf_iter_scx_dsq *it__iter,
 						      u64 slice) __ksym __weak;
 
-static __always_inline void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice)
+static SCX_VARIANT void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_set_slice___new))
 		scx_bpf_dsq_move_set_slice___new(it, slice);
@@ -121,7 +125,7 @@ extern void scx_bpf_dsq_move_set_vtime___new(struct bpf_iter_scx_dsq *it__iter,
 extern void scx_bpf_dispatch_from_dsq_set_vtime___old(struct bpf_iter_scx_dsq *it__iter,
 						      u64 vtime) __ksym __weak;
 
-static __always_inline void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
+static SCX_VARIANT void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_set_vtime___new))
 		scx_bpf_dsq_move_set_vtime___new(it, vtime);
@@ -164,7 +168,7 @@ static __always_inline s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 pre
 /* 6.14; before that, the monotonic clock. */
 extern u64 scx_bpf_now___new(void) __ksym __weak;
 
-static __always_inline u64 scx_bpf_now(void)
+static SCX_VARIANT u64 scx_bpf_now(void)
 {
 	if (bpf_ksym_exists(scx_bpf_now___new))
 		return scx_bpf_now___new();

@@ -2,8 +2,8 @@
 /* Values that a policy cannot work with are refused in its init. Include it in a policy that has
  * tunables.
  *
- * A tunable of 0 divides by zero, one far too large overflows: a simulation would die of that or
- * never end, and a kernel, which goes on, would schedule nonsense.
+ * Division by a tunable of 0 gives 0, and one far too large overflows: the policy would go on and
+ * schedule nonsense.
  */
 #ifndef SCX_TUNABLES_BPF_H
 #define SCX_TUNABLES_BPF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Words that mean the same on both back ends: comparisons of wrapping times, limits. */
+/* Words of the kernel's own C: comparisons of wrapping times, limits. */
 #ifndef SCX_VOCABULARY_H
 #define SCX_VOCABULARY_H
 
