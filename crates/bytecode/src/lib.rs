@@ -14,11 +14,13 @@ mod error;
 mod fault;
 mod instruction;
 mod link;
+mod maps;
 mod memory;
 mod notes;
 mod object_file;
 mod program;
 mod reader;
+mod room;
 mod run;
 mod structures;
 
@@ -30,11 +32,15 @@ pub use instruction::{
     Register, SLOT_BYTES, Size, Width,
 };
 pub use link::{Addresses, World};
+pub use maps::{
+    MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token, errno, kind, tokens,
+};
 pub use memory::{FRAME_BYTES, FRAMES_MAX, Full, Layout, MEMORY_BEGIN, Memory};
 pub use notes::{FieldRelocation, Line, Notes, Question};
 pub use object_file::{
     Code, Data, Extern, Function, MapDefinition, Object, Reference, Table, Variable,
 };
 pub use program::{Elements, FUNCTIONS_BEGIN, Holding, Program, Rows, Shortcut, Walks};
+pub use room::{Room, Shift};
 pub use run::{Host, Machine, Run, Touch};
 pub use structures::{Field, Shape, Structure, Structures};

@@ -136,6 +136,15 @@ impl Memory {
         self.bytes.get_mut(at..at.checked_add(usize::try_from(bytes).ok()?)?)
     }
 
+    /// Copies bytes, which may overlap, for whoever may write everything.
+    pub fn copy(&mut self, to: u64, from: u64, bytes: u64) -> Option<()> {
+        self.bytes(to, bytes)?;
+        self.bytes(from, bytes)?;
+        let [to, from] = [to, from].map(|address| (address - MEMORY_BEGIN) as usize);
+        self.bytes.copy_within(from..from + bytes as usize, to);
+        Some(())
+    }
+
     /// Whether a program may write these bytes.
     pub fn is_writable(&self, address: u64, bytes: u64) -> bool {
         let begin = MEMORY_BEGIN + self.writable as u64;

@@ -4,6 +4,7 @@
 //! repeat itself: where jumps back lead to, and at calls of its functions.
 
 mod interpreter;
+mod message;
 mod shadow;
 mod strict;
 #[cfg_attr(not(target_arch = "x86_64"), path = "run/no_translation.rs")]
@@ -217,6 +218,11 @@ impl<H: Host> Run<'_, H> {
     /// What the program may touch.
     pub fn memory(&self) -> &Memory {
         &self.machine.memory
+    }
+
+    /// The same, to be written, and whom the program calls.
+    pub fn memory_and_host(&mut self) -> (&mut Memory, &mut H) {
+        (&mut self.machine.memory, self.host)
     }
 
     /// What is said of the call that is answered now, with its place before it.

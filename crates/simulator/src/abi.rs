@@ -90,7 +90,21 @@ pub struct Entity {
 #[derive(Clone, Copy, Debug)]
 pub struct SchedEntity {
     pub sum_exec_runtime: u64,
-    pub load_weight: u64,
+    pub load: LoadWeight,
+}
+
+/// `struct load_weight`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LoadWeight {
+    pub weight: u64,
+}
+
+/// `struct rq`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RunQueue {
+    pub curr: *mut Task,
 }
 
 /// `struct task_struct`
@@ -100,7 +114,7 @@ pub struct Task {
     pub scx: Entity,
     pub cpus_ptr: *const CpuMask,
     pub mm: *mut AddressSpace,
-    pub storage: [*mut u8; STORAGE_MAX],
+    pub storage: [u64; STORAGE_MAX],
     pub pid: c_int,
     pub tgid: c_int,
     pub prio: c_int,
@@ -141,6 +155,17 @@ pub struct ExitTaskArgs {
     pub cancelled: bool,
 }
 
+/// `struct scx_exit_info`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ExitInfo {
+    pub kind: u32,
+    pub exit_code: i64,
+    pub reason: *const u8,
+    pub msg: *const u8,
+    pub dump: *const u8,
+}
+
 /// `struct bpf_iter_scx_dsq`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -155,19 +180,4 @@ pub struct DsqIterator {
     pub next: u32,
     pub filled: u32,
     pub chunk: [*mut Task; ITERATOR_CHUNK],
-}
-
-/// `struct bpf_timer`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Timer {
-    pub id: u64,
-    pub reserved: u64,
-}
-
-/// `struct bpf_spin_lock`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct SpinLock {
-    pub id: u32,
 }

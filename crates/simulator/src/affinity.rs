@@ -96,21 +96,11 @@ impl Kernel<'_> {
             }
             Place::Custody | Place::Queued(_) => {
                 self.take_out(task, flags::DEQ_CHANGE);
-                self.call_with_flags(
-                    Operation::Quiescent,
-                    self.ops.quiescent,
-                    task,
-                    flags::DEQ_CHANGE,
-                );
+                self.call_for(Operation::Quiescent, task, flags::DEQ_CHANGE);
                 self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
                 self.set_mask(task, mask, allowed);
                 self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-                self.call_with_flags(
-                    Operation::Runnable,
-                    self.ops.runnable,
-                    task,
-                    flags::ENQ_CHANGE,
-                );
+                self.call_for(Operation::Runnable, task, flags::ENQ_CHANGE);
                 self.enqueue(task, flags::ENQ_CHANGE);
             }
             _ => self.set_mask(task, mask, allowed),
@@ -120,7 +110,7 @@ impl Kernel<'_> {
     /// `set_cpus_allowed_scx`
     fn set_mask(&mut self, task: TaskId, mask: CpuMask, allowed: Allowed) {
         let everywhere = mask == self.masks.possible;
-        let (shared, shift) = (self.shown_possible(), self.visible.shift);
+        let (shared, shift) = (self.shown_possible(), self.visible.room.shift);
         let seen = self.tasks.seen_mut(task);
         seen.cpus_mask = mask;
         seen.cpus_ptr = if everywhere { shared } else { shift.show(&raw const seen.cpus_mask) };
@@ -137,7 +127,7 @@ impl Kernel<'_> {
     pub fn take_out(&mut self, task: TaskId, deq_flags: u64) {
         match self.tasks.state(task).place {
             Place::Custody => {
-                self.call_with_flags(Operation::Dequeue, self.ops.dequeue, task, deq_flags);
+                self.call_for(Operation::Dequeue, task, deq_flags);
                 self.tasks.move_to(task, Place::Moving);
             }
             Place::Queued(_) => self.unqueue(task),

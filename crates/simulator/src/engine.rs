@@ -40,7 +40,7 @@ const KEEP_BUILTIN_IDLE: u64 = 1;
 
 /// Whether the kernel knows which CPUs are idle.
 fn tracks_idle(ops: &Operations) -> bool {
-    ops.update_idle.is_none() || ops.flags & KEEP_BUILTIN_IDLE != 0
+    !ops.has(Operation::UpdateIdle) || ops.flags & KEEP_BUILTIN_IDLE != 0
 }
 
 impl<'a> Kernel<'a> {
@@ -186,7 +186,7 @@ impl<'a> Kernel<'a> {
             allowed = self.masks.possible;
         }
         let space = self.address_space_for(kind.address_space);
-        let mm = self.visible.shift.show(self.address_spaces[space as usize].address());
+        let mm = self.visible.room.shift.show(self.address_spaces[space as usize].address());
         let random = Random::new(self.seed, self.tasks.len() as u64);
         let shared = (allowed == self.masks.possible).then(|| self.shown_possible());
         let task = self.tasks.add(&mut self.visible, template, kind, &allowed, random);
@@ -204,7 +204,7 @@ impl<'a> Kernel<'a> {
             Some(parent) => self.tasks.address(parent),
             None => self.idle_tasks[0].address(),
         };
-        let parent = self.visible.shift.show(parent);
+        let parent = self.visible.room.shift.show(parent);
         let first = allowed.intersection(&self.masks.online).next().unwrap_or(0);
         let here = self.here();
         let seen = self.tasks.seen_mut(task);
@@ -286,7 +286,7 @@ impl<'a> Kernel<'a> {
         self.charge(Spent::Kernel, self.costs.tick_ns);
         let Some(task) = self.cpus[cpu].current else { return };
         self.update_current();
-        self.call_with_task(Operation::Tick, self.ops.tick, task);
+        self.call_for(Operation::Tick, task, 0);
         if self.tasks.seen(task).scx.slice == 0 {
             self.cpus[cpu].need_resched = true;
         }

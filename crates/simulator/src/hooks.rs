@@ -1,12 +1,13 @@
 //! Calls into the policy.
 
+use crate::abi::ExitInfo;
 use crate::cpu::Spent;
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Kernel};
-use crate::operations::{Function, Operation};
+use crate::linked::ARGUMENTS_MAX;
+use crate::operations::Operation;
 use crate::place::TaskId;
-use crate::policy_maps::{TimerCall, array_token};
-use crate::world::ExitInfo;
+use bytecode::{TimerCall, array_token};
 
 impl Kernel<'_> {
     /// Charges an operation, and opens this kernel to calls from the policy.
@@ -31,96 +32,88 @@ impl Kernel<'_> {
     }
 
     fn shown<T>(&self, at: *const T) -> u64 {
-        self.visible.address(at)
+        self.visible.room.address(at)
+    }
+
+    /// Calls an operation with these arguments; `None` if the policy does not have it.
+    fn call(&mut self, operation: Operation, arguments: [u64; ARGUMENTS_MAX]) -> Option<u64> {
+        let function = self.ops.get(operation)?;
+        self.open(operation);
+        Some(self.run_operation(function, arguments))
+    }
+
+    /// Calls an operation that takes a task, and perhaps a word; `None` if there is none.
+    pub fn call_for(&mut self, operation: Operation, task: TaskId, word: u64) -> Option<u64> {
+        let p = self.shown_task(task);
+        self.call(operation, [p, word, 0])
     }
 
     /// `ops.init`; its return value, 0 if there is none.
     pub fn call_init(&mut self) -> i32 {
-        let Some(init) = self.ops.init else { return 0 };
-        self.open(Operation::Init);
-        self.run_operation(init, [0; 3]) as i32
+        self.call(Operation::Init, [0; 3]).unwrap_or(0) as i32
     }
 
     /// `ops.exit`
     pub fn call_exit(&mut self, kind: u32, exit_code: i64, reason: &str, message: &str) {
-        let Some(exit) = self.ops.exit else { return };
+        if !self.ops.has(Operation::Exit) {
+            return;
+        }
         let visible = &mut self.visible;
-        let mut text =
-            |text: &str| visible.copy(&[text.as_bytes(), &[0]].concat(), true).unwrap_or(0);
+        let mut text = |text: &str| {
+            let address = visible.copy(&[text.as_bytes(), &[0]].concat(), true);
+            std::ptr::without_provenance(address.unwrap_or(0) as usize)
+        };
         let (reason, msg, dump) = (text(reason), text(message), text(""));
         let info = visible.place(ExitInfo { kind, exit_code, reason, msg, dump });
         let info = self.shown(info.address());
-        self.open(Operation::Exit);
-        self.run_operation(exit, [info, 0, 0]);
+        self.call(Operation::Exit, [info, 0, 0]);
     }
 
-    /// `ops.select_cpu`; the caller has checked that there is one.
-    pub fn call_select_cpu(&mut self, task: TaskId, prev_cpu: i32, flags: u64) -> i32 {
-        let select_cpu = self.ops.select_cpu.expect("checked by the caller");
+    /// `ops.select_cpu`; `None` if there is none.
+    pub fn call_select_cpu(&mut self, task: TaskId, prev_cpu: i32, flags: u64) -> Option<i32> {
         let p = self.shown_task(task);
-        self.open(Operation::SelectCpu);
-        self.run_operation(select_cpu, [p, prev_cpu as u64, flags]) as i32
+        Some(self.call(Operation::SelectCpu, [p, prev_cpu as u64, flags])? as i32)
     }
 
     /// `ops.dispatch`
     pub fn call_dispatch(&mut self, cpu: usize, prev: Option<TaskId>) {
-        let Some(dispatch) = self.ops.dispatch else { return };
         let p = prev.map_or(0, |task| self.shown_task(task));
-        self.open(Operation::Dispatch);
-        self.run_operation(dispatch, [cpu as u64, p, 0]);
+        self.call(Operation::Dispatch, [cpu as u64, p, 0]);
     }
 
     /// `ops.init_task`; its return value, 0 if there is none.
     pub fn call_init_task(&mut self, task: TaskId, fork: bool) -> i32 {
-        let Some(init_task) = self.ops.init_task else { return 0 };
         self.given.init_task.fork = fork;
         let arguments = self.shown(self.given.init_task.address());
-        let p = self.shown_task(task);
-        self.open(Operation::InitTask);
-        self.run_operation(init_task, [p, arguments, 0]) as i32
+        self.call_for(Operation::InitTask, task, arguments).unwrap_or(0) as i32
     }
 
     /// `ops.exit_task`
     pub fn call_exit_task(&mut self, task: TaskId) {
-        let Some(exit_task) = self.ops.exit_task else { return };
         let arguments = self.shown(self.given.exit_task.address());
-        let p = self.shown_task(task);
-        self.open(Operation::ExitTask);
-        self.run_operation(exit_task, [p, arguments, 0]);
-    }
-
-    /// `ops.stopping`
-    pub fn call_stopping(&mut self, task: TaskId, runnable: bool) {
-        self.call_with_flags(Operation::Stopping, self.ops.stopping, task, runnable.into());
-    }
-
-    /// `ops.yield`; whether there is one.
-    pub fn call_yield(&mut self, task: TaskId) -> bool {
-        let yield_ = self.ops.yield_;
-        self.call_with_flags(Operation::Yield, yield_, task, 0);
-        yield_.is_some()
+        self.call_for(Operation::ExitTask, task, arguments);
     }
 
     /// `ops.set_weight`
     pub fn call_set_weight(&mut self, task: TaskId) {
         let weight = self.tasks.seen(task).scx.weight;
-        self.call_with_flags(Operation::SetWeight, self.ops.set_weight, task, weight.into());
+        self.call_for(Operation::SetWeight, task, weight.into());
     }
 
     /// `ops.set_cpumask`
     pub fn call_set_cpumask(&mut self, task: TaskId) {
         let mask = self.tasks.seen(task).cpus_ptr.addr() as u64;
-        self.call_with_flags(Operation::SetCpumask, self.ops.set_cpumask, task, mask);
+        self.call_for(Operation::SetCpumask, task, mask);
     }
 
     /// `ops.cpu_online` and `ops.cpu_offline`, with no run queue locked; whether there is one.
     pub fn call_hotplug(&mut self, cpu: usize, online: bool) -> bool {
-        let operation = if online { self.ops.cpu_online } else { self.ops.cpu_offline };
-        let Some(operation) = operation else { return false };
+        let operation = if online { Operation::CpuOnline } else { Operation::CpuOffline };
+        if !self.ops.has(operation) {
+            return false;
+        }
         self.context = Context::Unlocked;
-        let which = if online { Operation::CpuOnline } else { Operation::CpuOffline };
-        self.open(which);
-        self.run_operation(operation, [cpu as u64, 0, 0]);
+        self.call(operation, [cpu as u64, 0, 0]);
         self.context = Context::Plain;
         self.push_stranded();
         true
@@ -128,28 +121,7 @@ impl Kernel<'_> {
 
     /// `ops.update_idle`
     pub fn call_update_idle(&mut self, cpu: usize, idle: bool) {
-        let Some(update_idle) = self.ops.update_idle else { return };
-        self.open(Operation::UpdateIdle);
-        self.run_operation(update_idle, [cpu as u64, idle.into(), 0]);
-    }
-
-    /// An operation that takes a task and a word, and which one it is.
-    pub fn call_with_flags(
-        &mut self,
-        which: Operation,
-        operation: Option<Function>,
-        task: TaskId,
-        flags: u64,
-    ) {
-        let Some(operation) = operation else { return };
-        let p = self.shown_task(task);
-        self.open(which);
-        self.run_operation(operation, [p, flags, 0]);
-    }
-
-    /// An operation that takes a task, and which one it is.
-    pub fn call_with_task(&mut self, which: Operation, operation: Option<Function>, task: TaskId) {
-        self.call_with_flags(which, operation, task, 0);
+        self.call(Operation::UpdateIdle, [cpu as u64, idle.into(), 0]);
     }
 
     /// The callback of one of the policy's timers.
@@ -159,7 +131,6 @@ impl Kernel<'_> {
         };
         self.context = Context::Unlocked;
         self.open(Operation::Timer);
-        let value = self.shown(value);
         self.run_callback(callback, array_token(map), key, value);
         self.context = Context::Plain;
         self.push_stranded();

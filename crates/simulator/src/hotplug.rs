@@ -114,8 +114,8 @@ impl Kernel<'_> {
 
     /// Moves a task in the own queue of a CPU that goes to another CPU.
     pub fn push_away(&mut self, task: TaskId, from: usize) {
-        self.call_with_task(Operation::Running, self.ops.running, task);
-        self.call_stopping(task, true);
+        self.call_for(Operation::Running, task, 0);
+        self.call_for(Operation::Stopping, task, 1);
         // Where its affinity has to be widened, it comes back into that queue meanwhile.
         let activity = std::mem::replace(&mut self.cpus[from].activity, Activity::Idle);
         let to = self.fallback_cpu(task, from);

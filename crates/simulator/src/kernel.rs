@@ -17,13 +17,13 @@ use crate::neighbours::Neighbours;
 use crate::operations::Operations;
 use crate::own_kicks::OwnKicks;
 use crate::place::TaskId;
-use crate::policy_maps::PolicyMaps;
 use crate::policy_state::Given;
 use crate::prints::Prints;
 use crate::shown::{Part, Shown};
 use crate::task::{Tasks, new_task};
 use crate::timer::Timer;
 use crate::visible::{Placed, Visible};
+use bytecode::Maps;
 use scenario::draw::Random;
 use scenario::machine::{Costs, Machine};
 use scenario::workload::Workload;
@@ -127,7 +127,7 @@ pub struct Kernel<'a> {
     /// Its kicks of itself meanwhile.
     pub own_kicks: OwnKicks,
     /// The policy's maps and timers.
-    pub maps: PolicyMaps,
+    pub maps: Maps,
     /// Locks of the policy's own.
     pub spin_locks: Vec<Lock>,
     /// State of the workload's channels.
@@ -207,7 +207,7 @@ pub fn idle_task(visible: &mut Visible, cpu: usize) -> Placed<abi::Task> {
     let mut task = visible.place(new_task(0, &format!("swapper/{cpu}"), 0));
     task.flags = PF_IDLE;
     task.cpu = cpu as i32;
-    let itself = visible.shift.show(task.address());
+    let itself = visible.room.shift.show(task.address());
     task.group_leader = itself;
     task.parent = itself;
     task.real_parent = itself;
@@ -268,7 +268,7 @@ impl Kernel<'_> {
 
     /// What the policy is shown for the mask of all CPUs.
     pub fn shown_possible(&self) -> *const abi::CpuMask {
-        self.visible.shift.show(&raw const self.masks.possible)
+        self.visible.room.shift.show(&raw const self.masks.possible)
     }
 
     /// Tells the policy which task runs on the active CPU.
@@ -278,7 +278,7 @@ impl Kernel<'_> {
             Some(task) => self.tasks.address(task),
             None => self.idle_tasks[cpu].address(),
         };
-        self.visible.facts.current = self.visible.address(current);
+        self.visible.facts.current = self.visible.room.address(current);
     }
 
     /// Spends time of the active CPU.

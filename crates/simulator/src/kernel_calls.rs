@@ -12,7 +12,7 @@ impl Kernel<'_> {
     /// A task, or idle task, that the policy named, to be scheduled; a failure for NULL and for an
     /// idle task.
     pub fn schedulable(&mut self, task: *const Task) -> Option<TaskId> {
-        let number = self.visible.task_number(self.visible.address(task));
+        let number = self.visible.task_number(self.visible.room.address(task));
         if number.is_none() {
             let what = if task.is_null() {
                 "NULL task passed to a kernel function"

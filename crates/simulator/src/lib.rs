@@ -35,7 +35,6 @@ mod observation;
 mod operations;
 mod own_kicks;
 mod place;
-mod policy_maps;
 mod policy_state;
 mod prints;
 mod profile;
@@ -63,8 +62,8 @@ pub use requests::RequestGroup;
 pub use task::nice_weight;
 pub use times::Distribution;
 
+use bytecode::UnknownMap;
 use linked::Refusal;
-use policy_maps::UnknownMap;
 use scenario::machine::Machine;
 use scenario::workload::Workload;
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! A copy of a policy that a machine has taken.
 
 use crate::Options;
+use crate::abi::STORAGE_MAX;
 use crate::operations::Operations;
-use crate::policy_maps::{PolicyMaps, UnknownMap, tokens};
 use crate::shown::{Part, Shown};
-use crate::visible::{Placed, Visible};
-use bytecode::{Addresses, Machine, Program, World};
+use crate::visible::{CPU_AT, Placed, Visible};
+use bytecode::{Addresses, Machine, Maps, Program, UnknownMap, World, tokens};
 use policy::Loaded;
 
 /// Most arguments of an operation.
@@ -85,7 +85,7 @@ impl Linked {
     pub fn new(
         copy: &Loaded,
         visible: &mut Visible,
-        known: &PolicyMaps,
+        known: &Maps,
         world: &World,
         mode: Mode,
     ) -> Result<(Linked, Operations), String> {
@@ -99,7 +99,7 @@ impl Linked {
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
         let roots: Vec<usize> = table.functions.values().copied().collect();
-        let (elements, cells) = (known.elements(visible), known.cells());
+        let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let addresses = Addresses { data, maps, elements, cells };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| error.to_string())?;
@@ -143,7 +143,7 @@ pub struct Adopted {
     /// Its operations.
     pub ops: Operations,
     /// Its maps.
-    pub maps: PolicyMaps,
+    pub maps: Maps,
 }
 
 impl Adopted {
@@ -156,7 +156,8 @@ impl Adopted {
         mode: Mode,
     ) -> Result<Self, Refusal> {
         let declared = &loaded.object.maps;
-        let mut maps = PolicyMaps::new(visible, declared, nr_cpus).map_err(Refusal::Map)?;
+        let mut maps =
+            Maps::new(&mut visible.room, declared, nr_cpus, STORAGE_MAX).map_err(Refusal::Map)?;
         if mode == Mode::Strict {
             for (number, map) in declared.iter().enumerate() {
                 let members = loaded.object.btf.scalars(map.value_type);

@@ -415,7 +415,7 @@ fn jain_fairness(tasks: &Tasks, elapsed_ns: u64) -> f64 {
     let share = |(id, state): (usize, &State)| {
         let end_ns = state.totals.exited_at_ns.min(elapsed_ns);
         let lived_ns = end_ns.saturating_sub(state.totals.born_at_ns).max(1);
-        let weight = tasks.seen(id as TaskId).se.load_weight.max(1);
+        let weight = tasks.seen(id as TaskId).se.load.weight.max(1);
         state.totals.run_ns as f64 / weight as f64 / lived_ns as f64
     };
     let wanted = |(_, state): &(usize, &State)| state.totals.run_ns + state.totals.wait_ns > 0;

@@ -4,15 +4,14 @@
 //! takes, and to a task where it takes one.
 
 mod masks;
-mod messages;
 mod rules;
 mod values;
 mod walks;
 
 use crate::abi::{CpuMask, Task};
+use crate::failure::FailureKind;
 use crate::kernel::Kernel;
-use crate::policy_maps::errno;
-use bytecode::{FaultKind, Run, Stop, Touch};
+use bytecode::{FaultKind, Run, Stop, Touch, errno};
 pub use rules::{HOLDINGS, parameters};
 
 /// A program of a policy that runs.
@@ -69,10 +68,15 @@ pub const CALLS: &[(&str, Call)] = &[
         // SAFETY: as above.
         Ok(u64::from(unsafe { (*some_task(run, p)?).on_cpu } != 0))
     }),
-    ("scx_bpf_cpu_curr", cpu_curr),
-    ("scx_bpf_cpu_rq", |run, given| {
-        let task = cpu_curr(run, given)?;
-        Ok(run.host.rq_of(task))
+    ("scx_bpf_cpu_curr", |run, [cpu, ..]| {
+        let task = run.host.cpu_curr(cpu as i32);
+        Ok(shown(run, task))
+    }),
+    // As far as policies look at a run queue: its task. It holds until the next call.
+    ("scx_bpf_cpu_rq", |run, [cpu, ..]| {
+        let task = run.host.cpu_curr(cpu as i32);
+        run.host.given.rq.curr = run.host.visible.room.shift.show(task);
+        Ok(shown(run, run.host.given.rq.address()))
     }),
     ("scx_bpf_cpuperf_cap", |_, _| Ok(CPUPERF_ONE)),
     ("scx_bpf_cpuperf_cur", |_, _| Ok(CPUPERF_ONE)),
@@ -219,9 +223,22 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_spin_lock", values::lock),
     ("bpf_spin_unlock", values::unlock),
     // Messages and the end.
-    ("scx_bpf_error_bstr", messages::error),
-    ("scx_bpf_exit_bstr", messages::exit),
-    ("bpf_trace_vprintk", messages::print),
+    ("scx_bpf_error_bstr", |run, [format, words, bytes, ..]| {
+        let message = run.message(format, words, bytes)?;
+        run.host.fail(FailureKind::PolicyError, format!("scx_bpf_error ({message})"));
+        Ok(0)
+    }),
+    ("scx_bpf_exit_bstr", |run, [code, format, words, bytes, _]| {
+        let message = run.message(format, words, bytes)?;
+        let text = format!("policy asked to exit with code {} ({message})", code as i64);
+        run.host.fail(FailureKind::PolicyExit, text);
+        Ok(0)
+    }),
+    ("bpf_trace_vprintk", |run, [format, _, words, bytes, _]| {
+        let message = run.message(format, words, bytes)?;
+        run.host.print(&message);
+        Ok(message.len() as u64)
+    }),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.
@@ -229,7 +246,7 @@ const CPUPERF_ONE: u64 = 1024;
 
 /// What a program is shown for an address; 0 for none.
 fn shown<T>(run: &Calling<'_, '_>, at: *const T) -> u64 {
-    if at.is_null() { 0 } else { run.host.visible.address(at) }
+    if at.is_null() { 0 } else { run.host.visible.room.address(at) }
 }
 
 fn refused(why: String) -> Stop {
@@ -270,7 +287,7 @@ fn at(
     alignment: usize,
     touch: Touch,
 ) -> Result<*mut u8, Stop> {
-    let found = run.host.visible.find(address, bytes, touch == Touch::Write);
+    let found = run.host.visible.room.find(address, bytes, touch == Touch::Write);
     let found = found.filter(|_| address.is_multiple_of(alignment as u64));
     let refused = FaultKind::Memory { address, bytes: bytes as u64, write: touch == Touch::Write };
     let found = found.ok_or(refused)?;
@@ -289,11 +306,6 @@ fn words<const COUNT: usize>(
 ) -> Result<[u64; COUNT], Stop> {
     // SAFETY: so many words are there.
     Ok(unsafe { readable::<[u64; COUNT]>(run, address)?.read_unaligned() })
-}
-
-fn cpu_curr(run: &mut Calling<'_, '_>, [cpu, ..]: [u64; 5]) -> Result<u64, Stop> {
-    let task = run.host.cpu_curr(cpu as i32);
-    Ok(shown(run, task))
 }
 
 fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {

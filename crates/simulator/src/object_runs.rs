@@ -20,7 +20,7 @@ impl Kernel<'_> {
     pub fn run_operation(&mut self, function: Function, arguments: [u64; ARGUMENTS_MAX]) -> u64 {
         let linked = self.code.as_mut().expect(ONE_AT_A_TIME);
         *linked.arguments = arguments;
-        let at = self.visible.address(linked.arguments.address());
+        let at = self.visible.room.address(linked.arguments.address());
         if self.given.mode == Mode::Strict {
             self.given.arguments = (at, 8 * parameters(self.given.operation));
             self.given.may_sleep = linked.sleepable.contains(&function.0);
@@ -32,7 +32,7 @@ impl Kernel<'_> {
     pub fn run_callback(&mut self, callback: u64, map: u64, key: u32, value: u64) {
         let linked = self.code.as_mut().expect(ONE_AT_A_TIME);
         *linked.key = key;
-        let at = self.visible.address(linked.key.address());
+        let at = self.visible.room.address(linked.key.address());
         self.given.may_sleep = false;
         match linked.machine.program().function_at(callback) {
             Some(number) => drop(self.run_function(number, [map, at, value, 0, 0], 0)),
@@ -67,7 +67,7 @@ impl Kernel<'_> {
             return Some(self.tasks.address(number as u32));
         }
         let mut idle = self.idle_tasks.iter().map(Placed::address);
-        idle.find(|&task| self.visible.address(task) == shown)
+        idle.find(|&task| self.visible.room.address(task) == shown)
     }
 }
 
@@ -102,9 +102,7 @@ enum Called<'k> {
 impl Kernel<'_> {
     /// What begins at an address, and its size in bytes.
     fn seen_at(&self, address: u64) -> Option<(Called<'_>, u64)> {
-        if !self.visible.has(address) {
-            return None;
-        }
+        self.visible.room.find(address, 1, false)?;
         if let Some(task) = self.visible.task_number(address) {
             return Some((Called::Task(task as TaskId), size_of::<abi::Task>() as u64));
         }
@@ -117,7 +115,7 @@ impl Kernel<'_> {
             let bytes = if address == arguments { bytes } else { part.bytes as u64 };
             return Some((Called::Part(part.name), bytes));
         }
-        let (map, bytes) = self.maps.value_at(self.visible.place_of(address))?;
+        let (map, bytes) = self.maps.value_at(address)?;
         Some((Called::ValueOf(map), bytes.into()))
     }
 }

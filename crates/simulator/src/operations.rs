@@ -34,93 +34,63 @@ pub enum Operation {
     Timer,
 }
 
+/// What they are called in C, in their order.
+const NAMES: [&str; Operation::Timer as usize + 1] = [
+    "init",
+    "exit",
+    "init_task",
+    "exit_task",
+    "enable",
+    "disable",
+    "select_cpu",
+    "enqueue",
+    "dequeue",
+    "dispatch",
+    "tick",
+    "runnable",
+    "running",
+    "stopping",
+    "quiescent",
+    "yield",
+    "set_weight",
+    "set_cpumask",
+    "update_idle",
+    "cpu_online",
+    "cpu_offline",
+    "a timer's callback",
+];
+
+/// Operations that an object may have and that nothing here calls.
+pub const NEVER_CALLED: [&str; 6] =
+    ["core_sched_before", "cpu_acquire", "cpu_release", "dump", "dump_cpu", "dump_task"];
+
 impl Operation {
     /// What it is called in C.
     pub fn name(self) -> &'static str {
-        match self {
-            Operation::Init => "init",
-            Operation::Exit => "exit",
-            Operation::InitTask => "init_task",
-            Operation::ExitTask => "exit_task",
-            Operation::Enable => "enable",
-            Operation::Disable => "disable",
-            Operation::SelectCpu => "select_cpu",
-            Operation::Enqueue => "enqueue",
-            Operation::Dequeue => "dequeue",
-            Operation::Dispatch => "dispatch",
-            Operation::Tick => "tick",
-            Operation::Runnable => "runnable",
-            Operation::Running => "running",
-            Operation::Stopping => "stopping",
-            Operation::Quiescent => "quiescent",
-            Operation::Yield => "yield",
-            Operation::SetWeight => "set_weight",
-            Operation::SetCpumask => "set_cpumask",
-            Operation::UpdateIdle => "update_idle",
-            Operation::CpuOnline => "cpu_online",
-            Operation::CpuOffline => "cpu_offline",
-            Operation::Timer => "a timer's callback",
-        }
+        NAMES[self as usize]
     }
 }
 
 /// `struct sched_ext_ops`, as far as the simulator calls it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Operations {
-    pub select_cpu: Option<Function>,
-    pub enqueue: Option<Function>,
-    pub dequeue: Option<Function>,
-    pub dispatch: Option<Function>,
-    pub tick: Option<Function>,
-    pub runnable: Option<Function>,
-    pub running: Option<Function>,
-    pub stopping: Option<Function>,
-    pub quiescent: Option<Function>,
-    pub yield_: Option<Function>,
-    pub set_weight: Option<Function>,
-    pub set_cpumask: Option<Function>,
-    pub update_idle: Option<Function>,
-    pub init_task: Option<Function>,
-    pub exit_task: Option<Function>,
-    pub enable: Option<Function>,
-    pub disable: Option<Function>,
-    pub cpu_online: Option<Function>,
-    pub cpu_offline: Option<Function>,
-    pub init: Option<Function>,
-    pub exit: Option<Function>,
+    functions: [Option<Function>; Operation::Timer as usize],
     pub dispatch_max_batch: u32,
     pub flags: u64,
     pub timeout_ms: u32,
 }
 
-/// Operations that an object may have and that nothing here calls.
-pub const NEVER_CALLED: [&str; 6] =
-    ["core_sched_before", "cpu_acquire", "cpu_release", "dump", "dump_cpu", "dump_task"];
-
-macro_rules! by_name {
-    ($($name:literal $field:ident),* $(,)?) => {
-        impl Operations {
-            /// The operation of this name, to be set; `None` if there is no such operation.
-            fn named(&mut self, name: &str) -> Option<&mut Option<Function>> {
-                match name {
-                    $($name => Some(&mut self.$field),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-by_name! {
-    "select_cpu" select_cpu, "enqueue" enqueue, "dequeue" dequeue, "dispatch" dispatch,
-    "tick" tick, "runnable" runnable, "running" running, "stopping" stopping,
-    "quiescent" quiescent, "yield" yield_, "set_weight" set_weight, "set_cpumask" set_cpumask,
-    "update_idle" update_idle, "init_task" init_task, "exit_task" exit_task, "enable" enable,
-    "disable" disable, "cpu_online" cpu_online, "cpu_offline" cpu_offline, "init" init,
-    "exit" exit,
-}
-
 impl Operations {
+    /// The function that is this operation, if the policy has it.
+    pub fn get(&self, operation: Operation) -> Option<Function> {
+        self.functions[operation as usize]
+    }
+
+    /// Whether the policy has this operation.
+    pub fn has(&self, operation: Operation) -> bool {
+        self.get(operation).is_some()
+    }
+
     /// Those of an object; `number` gives the number that a function of the object has in its
     /// program.
     ///
@@ -140,8 +110,8 @@ impl Operations {
             ..Operations::default()
         };
         for (name, &function) in &table.functions {
-            match all.named(name) {
-                Some(place) => *place = Some(Function(number(function))),
+            match NAMES[..all.functions.len()].iter().position(|known| known == name) {
+                Some(at) => all.functions[at] = Some(Function(number(function))),
                 None if NEVER_CALLED.contains(&name.as_str()) => {}
                 None => return Err(name.clone()),
             }

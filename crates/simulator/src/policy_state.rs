@@ -1,6 +1,6 @@
 //! What a policy was given and holds: arguments, sets of CPUs.
 
-use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs};
+use crate::abi::{CpuMask, ExitTaskArgs, InitTaskArgs, RunQueue};
 use crate::linked::Mode;
 use crate::operations::Operation;
 use crate::visible::{Placed, Visible};
@@ -14,7 +14,7 @@ pub struct Given {
     /// What `exit_task` is given.
     pub exit_task: Placed<ExitTaskArgs>,
     /// What stands for a run queue: its task.
-    pub rq: Placed<u64>,
+    pub rq: Placed<RunQueue>,
     /// How an object is run.
     pub mode: Mode,
     /// Instructions of it that were watched.
@@ -35,7 +35,7 @@ impl Given {
         Given {
             init_task: visible.place(InitTaskArgs { fork: false, cgroup: std::ptr::null_mut() }),
             exit_task: visible.place(ExitTaskArgs { cancelled: false }),
-            rq: visible.place(0),
+            rq: visible.place(RunQueue { curr: std::ptr::null_mut() }),
             mode,
             watched: 0,
             operation: Operation::Init,

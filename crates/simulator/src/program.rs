@@ -323,7 +323,7 @@ impl Kernel<'_> {
 
     fn yield_current(&mut self, task: TaskId) {
         self.update_current();
-        if !self.call_yield(task) {
+        if self.call_for(Operation::Yield, task, 0).is_none() {
             self.tasks.seen_mut(task).scx.slice = 0;
         }
         let cpu = self.here();
@@ -342,7 +342,7 @@ impl Kernel<'_> {
             seen.static_prio = 120 + nice;
             seen.normal_prio = 120 + nice;
             seen.prio = 120 + nice;
-            seen.se.load_weight = weight;
+            seen.se.load.weight = weight;
             seen.scx.weight = scx_weight(weight);
             kernel.call_set_weight(task);
         });
@@ -376,7 +376,7 @@ impl Kernel<'_> {
             let message = format!("ops.init_task() failed ({result}) for {label}");
             return self.fail_about(task, FailureKind::PolicyExit, message);
         }
-        self.call_with_task(Operation::Enable, self.ops.enable, task);
+        self.call_for(Operation::Enable, task, 0);
         self.call_set_weight(task);
         if !fork {
             // The policy has not seen how its mask came about (`switching_to_scx`).
@@ -406,9 +406,9 @@ impl Kernel<'_> {
         if std::mem::replace(&mut self.tasks.state_mut(task).is_forgotten, true) {
             return; // A policy that was loaded again has never known it.
         }
-        self.call_with_task(Operation::Disable, self.ops.disable, task);
+        self.call_for(Operation::Disable, task, 0);
         self.call_exit_task(task);
-        self.maps.forget_task(self.tasks.seen_mut(task));
+        self.maps.forget_task(&mut self.tasks.seen_mut(task).storage);
     }
 
     /// Interrupts an idle CPU costs leaving its sleep state.

@@ -107,7 +107,7 @@ impl Kernel<'_> {
         } else {
             queue.push(task, at_head)
         };
-        let address = self.visible.shift.show(queue.address());
+        let address = self.visible.room.shift.show(queue.address());
         match pushed {
             Ok(position) => {
                 match &mut self.metrics.queues {

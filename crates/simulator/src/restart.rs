@@ -72,23 +72,18 @@ impl Kernel<'_> {
             }
             Place::Running(cpu) => {
                 self.update_current_of(cpu as usize);
-                self.call_stopping(task, false);
+                self.call_for(Operation::Stopping, task, 0);
                 true
             }
             _ => false,
         };
         if is_runnable {
-            self.call_with_flags(
-                Operation::Quiescent,
-                self.ops.quiescent,
-                task,
-                flags::CHANGE_CLASS,
-            );
+            self.call_for(Operation::Quiescent, task, flags::CHANGE_CLASS);
             self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         }
-        self.call_with_task(Operation::Disable, self.ops.disable, task);
+        self.call_for(Operation::Disable, task, 0);
         self.call_exit_task(task);
-        self.maps.forget_task(self.tasks.seen_mut(task));
+        self.maps.forget_task(&mut self.tasks.seen_mut(task).storage);
     }
 
     /// `ops.exit`
@@ -153,10 +148,10 @@ impl Kernel<'_> {
             self.tasks.seen_mut(task).cpu = self.allowed_or_fallback(task, home) as i32;
         }
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_with_flags(Operation::Runnable, self.ops.runnable, task, flags::CHANGE_CLASS);
+        self.call_for(Operation::Runnable, task, flags::CHANGE_CLASS);
         match place {
             Place::Moving => self.enqueue(task, flags::CHANGE_CLASS),
-            _ => self.call_with_task(Operation::Running, self.ops.running, task),
+            _ => drop(self.call_for(Operation::Running, task, 0)),
         }
     }
 }

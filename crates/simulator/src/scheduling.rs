@@ -51,7 +51,7 @@ impl Kernel<'_> {
         self.metrics.woke(now_ns, task, cpu, wake_flags & flags::WAKE_FORK != 0);
         let enq_flags = flags::ENQ_WAKEUP | if selected { flags::ENQ_CPU_SELECTED } else { 0 };
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_with_flags(Operation::Runnable, self.ops.runnable, task, enq_flags);
+        self.call_for(Operation::Runnable, task, enq_flags);
         match direct {
             Some(insertion) => {
                 let flags = insertion.flags | enq_flags;
@@ -74,19 +74,19 @@ impl Kernel<'_> {
             let only = only.expect("tasks are allowed somewhere");
             return (self.allowed_or_fallback(task, only), None, false);
         }
-        if self.ops.select_cpu.is_none() {
+        self.context = Context::Enqueueing { task, direct: None };
+        let chosen = self.call_select_cpu(task, prev_cpu, wake);
+        let direct = match std::mem::replace(&mut self.context, Context::Plain) {
+            Context::Enqueueing { direct, .. } => direct,
+            _ => None,
+        };
+        let Some(chosen) = chosen else {
             let (cpu, idle) = self.select_cpu_default(task, prev_cpu as usize, wake);
             let direct = idle.then_some(Insertion { task, dsq: LOCAL, flags: 0, by_vtime: false });
             if idle {
                 self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
             }
             return (self.allowed_or_fallback(task, cpu), direct, true);
-        }
-        self.context = Context::Enqueueing { task, direct: None };
-        let chosen = self.call_select_cpu(task, prev_cpu, wake);
-        let direct = match std::mem::replace(&mut self.context, Context::Plain) {
-            Context::Enqueueing { direct, .. } => direct,
-            _ => None,
         };
         if chosen < 0 || chosen as usize >= self.cpus.len() {
             let message = format!("invalid CPU {chosen} from ops.select_cpu()");
@@ -105,13 +105,13 @@ impl Kernel<'_> {
             self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
             return self.push(self.queues.local(cpu), task, enq_flags, false);
         }
-        if self.ops.enqueue.is_none() {
+        if !self.ops.has(Operation::Enqueue) {
             self.tasks.seen_mut(task).scx.slice = SLICE_DFL_NS;
             let insertion = Insertion { task, dsq: GLOBAL, flags: enq_flags, by_vtime: false };
             return self.insert(insertion, cpu);
         }
         self.context = Context::Enqueueing { task, direct: None };
-        self.call_with_flags(Operation::Enqueue, self.ops.enqueue, task, enq_flags);
+        self.call_for(Operation::Enqueue, task, enq_flags);
         let context = std::mem::replace(&mut self.context, Context::Plain);
         match context {
             Context::Enqueueing { direct: Some(insertion), .. } => {
@@ -220,7 +220,7 @@ impl Kernel<'_> {
         if let Some(task) = self.take_local_or_global() {
             return Choice::Take(task);
         }
-        if self.ops.dispatch.is_some() {
+        if self.ops.has(Operation::Dispatch) {
             for round in 1..=DISPATCH_ROUNDS_MAX {
                 self.context = Context::Dispatching;
                 self.call_dispatch(cpu, prev);
@@ -303,7 +303,7 @@ impl Kernel<'_> {
     pub fn put_back(&mut self, prev: TaskId, enq_flags: u64) {
         let cpu = self.here();
         self.update_current();
-        self.call_stopping(prev, true);
+        self.call_for(Operation::Stopping, prev, 1);
         self.end_stay(prev, false);
         self.tasks.move_to(prev, Place::Moving);
         if self.tasks.seen(prev).scx.slice > 0 {
@@ -351,8 +351,8 @@ impl Kernel<'_> {
         self.update_current();
         self.tasks.seen_mut(task).state = 1;
         self.switching = true;
-        self.call_stopping(task, false);
-        self.call_with_flags(Operation::Quiescent, self.ops.quiescent, task, flags::DEQ_SLEEP);
+        self.call_for(Operation::Stopping, task, 0);
+        self.call_for(Operation::Quiescent, task, flags::DEQ_SLEEP);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         self.end_stay(task, true);
         self.tasks.move_to(task, place);
@@ -363,16 +363,16 @@ impl Kernel<'_> {
     /// out of the queues, and brings it back by the CPU's own queue, past `enqueue`.
     pub fn change_current(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
         self.update_current();
-        self.call_stopping(task, false);
-        self.call_with_flags(Operation::Quiescent, self.ops.quiescent, task, flags::DEQ_CHANGE);
+        self.call_for(Operation::Stopping, task, 0);
+        self.call_for(Operation::Quiescent, task, flags::DEQ_CHANGE);
         self.tasks.seen_mut(task).scx.flags &= !flags::TASK_QUEUED;
         change(self);
         self.tasks.seen_mut(task).scx.flags |= flags::TASK_QUEUED;
-        self.call_with_flags(Operation::Runnable, self.ops.runnable, task, flags::ENQ_CHANGE);
+        self.call_for(Operation::Runnable, task, flags::ENQ_CHANGE);
         self.charge(Spent::Scheduler, 2 * self.costs.dsq_op_ns);
         let cpu = self.here();
         self.cpus[cpu].exec_start_ns = self.now_ns;
-        self.call_with_task(Operation::Running, self.ops.running, task);
+        self.call_for(Operation::Running, task, 0);
     }
 
     /// Starts a task on the active CPU (`set_next_task_scx` and the switch itself).
@@ -393,7 +393,7 @@ impl Kernel<'_> {
             self.leave_idle();
         }
         self.cpus[cpu].exec_start_ns = self.now_ns;
-        self.call_with_task(Operation::Running, self.ops.running, next);
+        self.call_for(Operation::Running, next, 0);
         self.charge_switch(next);
         let now_ns = self.now_ns;
         self.cpus[cpu].activity = Activity::Syscall;

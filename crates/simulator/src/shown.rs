@@ -45,9 +45,9 @@ shown! {
     abi::AddressSpace: "a struct mm_struct",
     abi::InitTaskArgs: "a struct scx_init_task_args",
     abi::ExitTaskArgs: "a struct scx_exit_task_args",
-    // The key of a timer, and what a run queue is.
+    abi::RunQueue: "a run queue",
+    abi::ExitInfo: "the struct scx_exit_info",
     u32: "the timer's key",
-    u64: "a run queue",
 }
 
 impl Shown for abi::Task {

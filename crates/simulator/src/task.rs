@@ -210,7 +210,7 @@ impl Tasks {
         let id = self.states.len() as TaskId;
         let task = new_task(id as i32 + 1, &kind.name, i32::from(kind.nice));
         let mut slot = visible.place_task(task);
-        let (at, shift) = (slot.address(), visible.shift);
+        let (at, shift) = (slot.address(), visible.room.shift);
         let task = &mut *slot;
         task.cpus_mask = *cpus;
         task.nr_cpus_allowed = cpus.weight() as i32;
@@ -342,7 +342,7 @@ pub fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
         tgid: pid,
         prio: 120 + nice,
         static_prio: 120 + nice,
-        storage: [null_mut(); abi::STORAGE_MAX],
+        storage: [0; abi::STORAGE_MAX],
         cpus_ptr: std::ptr::null(),
         mm: null_mut(),
         nr_cpus_allowed: 0,
@@ -355,7 +355,7 @@ pub fn new_task(pid: i32, name: &str, nice: i32) -> abi::Task {
         rt_priority: 0,
         normal_prio: 120 + nice,
         on_cpu: 0,
-        se: abi::SchedEntity { sum_exec_runtime: 0, load_weight: weight },
+        se: abi::SchedEntity { sum_exec_runtime: 0, load: abi::LoadWeight { weight } },
         nvcsw: 0,
         nivcsw: 0,
         start_time: 0,

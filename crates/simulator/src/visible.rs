@@ -2,10 +2,10 @@
 
 use crate::abi;
 use crate::shown::{Part, Shown};
-use bytecode::{FRAME_BYTES, FRAMES_MAX, MEMORY_BEGIN, Memory, Rows};
+use bytecode::{MEMORY_BEGIN, Memory, Room, Rows};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// Tasks that may exist: they lie in a row, so that an address says which it is.
@@ -20,7 +20,6 @@ const READ_ONLY_BYTES: usize = 1000 << 20;
 const WRITABLE_BYTES: usize = 1047 << 20;
 /// Bytes that are left for masks, queues and address spaces, whatever a policy brings.
 const RESERVED_BYTES: usize = 48 << 20;
-const FRAMES_BYTES: usize = (FRAME_BYTES * FRAMES_MAX) as usize;
 
 /// What policies ask for most, where they find it themselves. It is the first in the memory.
 #[repr(C)]
@@ -70,33 +69,14 @@ pub const TASKS: Rows = Rows {
 pub struct Visible {
     /// The memory itself, unless a machine has it.
     memory: Option<Box<Memory>>,
-    first: *mut u8,
-    /// What of it is not taken, the part that is only read first.
-    free: [Range<u64>; 2],
+    /// What of it is not taken.
+    pub room: Room,
     /// What the policy may have addresses of, except tasks and values of maps, for strict runs.
     parts: Option<BTreeMap<u64, Part>>,
     /// What lies at its begin.
     pub facts: Placed<Facts>,
     /// Walks over dispatch queues that are open, or may be opened.
     pub walks: Walks,
-    /// How addresses are shown.
-    pub shift: Shift,
-}
-
-/// From this process's addresses to those that the policy is shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Shift(usize);
-
-impl Shift {
-    /// What the policy is shown for an address.
-    pub fn show<T>(self, at: *const T) -> *mut T {
-        if at.is_null() { at.cast_mut() } else { at.wrapping_byte_sub(self.0).cast_mut() }
-    }
-
-    /// The address that the policy was shown so.
-    pub fn find<T>(self, shown: *const T) -> *mut T {
-        if shown.is_null() { shown.cast_mut() } else { shown.wrapping_byte_add(self.0).cast_mut() }
-    }
 }
 
 /// Something in the visible memory, which must not be used longer than that.
@@ -188,30 +168,18 @@ impl Visible {
     /// Memory that holds nothing but the number of ticks a second, at its first address; with
     /// `has_parts` it is noted what is placed where, see [`Visible::part_at`].
     pub fn new(hz: u32, nr_cpu_ids: u32, has_parts: bool) -> Visible {
-        let mut memory = Box::new(Memory::new(READ_ONLY_BYTES, WRITABLE_BYTES));
-        let first = memory.first();
-        let shift = first.addr().wrapping_sub(MEMORY_BEGIN as usize);
-        // What is taken is kept here, since more is taken while a program runs in the memory.
-        let read_only = memory.add_read_only(READ_ONLY_BYTES, 1).expect("all of it");
-        let writable = memory.add_writable(WRITABLE_BYTES, 1).expect("all of it");
-        let free = [
-            read_only..read_only + READ_ONLY_BYTES as u64,
-            writable..writable + WRITABLE_BYTES as u64,
-        ];
-        let facts = NonNull::new(first.cast()).expect("memory is not at 0");
-        let (shift, facts) = (Shift(shift), Placed(facts));
-        let at = first.wrapping_add((WALKS - MEMORY_BEGIN) as usize).cast();
-        let walks = Placed(NonNull::new(at).expect("memory is not at 0"));
+        let (room, memory) = Room::new(READ_ONLY_BYTES, WRITABLE_BYTES);
+        let placed = |address| NonNull::new(room.pointer(address)).expect("memory is not at 0");
+        let (facts, walks) = (Placed(placed(FACTS).cast()), Placed(placed(WALKS).cast()));
         let walks = Walks { places: walks, open: 0 };
         let parts = has_parts.then(BTreeMap::new);
-        let mut visible = Visible { memory: Some(memory), first, free, parts, facts, walks, shift };
+        let mut visible = Visible { memory: Some(memory), room, parts, facts, walks };
         let placed = visible.place(Facts { hz, nr_cpu_ids, ..Facts::default() });
-        visible.bump(0, LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1);
+        visible.room.take(LINE_BYTES - size_of::<Facts>() % LINE_BYTES, 1, true);
         let none = visible.place([NO_WALK; WALKS_MAX]);
-        assert_eq!(visible.address(none.address()), WALKS);
-        let tasks = visible.bump(0, (TASKS_MAX + 1) * TASK_BYTES, LINE_BYTES);
-        let tasks = visible.address(tasks.expect("room for all"));
-        assert_eq!((visible.address(placed.address()), tasks), (FACTS, TASKS.begin));
+        assert_eq!(visible.room.address(none.address()), WALKS);
+        let tasks = visible.room.take((TASKS_MAX + 1) * TASK_BYTES, LINE_BYTES, true);
+        assert_eq!((visible.room.address(placed.address()), tasks), (FACTS, Some(TASKS.begin)));
         visible
     }
 
@@ -225,40 +193,16 @@ impl Visible {
         self.memory = Some(memory);
     }
 
-    fn pointer(&self, address: u64) -> *mut u8 {
-        self.first.wrapping_add((address - MEMORY_BEGIN) as usize)
-    }
-
-    /// The address, as a program has it, of something in the memory.
-    pub fn address<T>(&self, at: *const T) -> u64 {
-        (at.addr().wrapping_sub(self.first.addr())) as u64 + MEMORY_BEGIN
-    }
-
-    /// Where `bytes` bytes from an address lie, if the memory has them, and may be written if they
-    /// are to be.
-    pub fn find(&self, address: u64, bytes: usize, to_write: bool) -> Option<*mut u8> {
-        let end = MEMORY_BEGIN + (READ_ONLY_BYTES + FRAMES_BYTES + WRITABLE_BYTES) as u64;
-        let begin = MEMORY_BEGIN + if to_write { READ_ONLY_BYTES as u64 } else { 0 };
-        let is_inside = begin <= address && address.checked_add(bytes as u64)? <= end;
-        is_inside.then(|| self.pointer(address))
-    }
-
-    fn bump(&mut self, part: usize, bytes: usize, alignment: usize) -> Option<*mut u8> {
-        let free = &mut self.free[part];
-        let begin = free.start.checked_next_multiple_of(alignment as u64)?;
-        free.start = begin.checked_add(bytes as u64).filter(|&end| end <= free.end)?;
-        Some(self.pointer(begin))
-    }
-
     /// Puts a structure where the policy may only read it. It is never dropped.
     ///
     /// # Panics
     ///
     /// If there is no room; all that is placed so is limited in number.
     pub fn place<T: Shown>(&mut self, value: T) -> Placed<T> {
-        let place = self.bump(0, size_of::<T>(), align_of::<T>());
-        let place = place.expect("room for what is limited").cast::<T>();
-        self.note_parts(self.address(place), T::PARTS);
+        let place = self.room.take(size_of::<T>(), align_of::<T>(), true);
+        let address = place.expect("room for what is limited");
+        self.note_parts(address, T::PARTS);
+        let place = self.room.pointer(address).cast::<T>();
         // SAFETY: the room was just taken, is large enough and aligned, since the memory begins
         // with a page and its first address too.
         unsafe { place.write(value) };
@@ -273,7 +217,7 @@ impl Visible {
     pub fn place_task(&mut self, task: abi::Task) -> Placed<abi::Task> {
         let number = self.facts.nr_tasks;
         assert!(number <= TASKS_MAX as u64, "room for a task");
-        let place = self.pointer(TASKS.begin + number * TASKS.bytes);
+        let place = self.room.pointer(TASKS.begin + number * TASKS.bytes);
         self.facts.nr_tasks += 1;
         let place = place.cast::<abi::Task>();
         // SAFETY: room that was taken for tasks, of which this is the next.
@@ -288,21 +232,15 @@ impl Visible {
         (offset % TASKS.bytes == 0 && number < self.facts.nr_tasks).then_some(number)
     }
 
-    /// Takes room that the policy may write, of zeros; `None` if there is no room.
-    pub fn take(&mut self, bytes: usize, alignment: usize) -> Option<*mut u8> {
-        self.bump(1, bytes, alignment)
-    }
-
     /// The address of a copy of these bytes; `None` if there is no room.
     pub fn copy(&mut self, bytes: &[u8], read_only: bool) -> Option<u64> {
-        let left = self.free[0].end - self.free[0].start;
-        if read_only && left < (bytes.len() + RESERVED_BYTES) as u64 {
+        if read_only && self.room.read_only_left() < (bytes.len() + RESERVED_BYTES) as u64 {
             return None;
         }
-        let place = self.bump(usize::from(!read_only), bytes.len(), LINE_BYTES)?;
+        let begin = self.room.take(bytes.len(), LINE_BYTES, read_only)?;
+        let place = self.room.pointer(begin);
         // SAFETY: the room was just taken and is large enough.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        let begin = self.address(place);
         self.note_parts(begin, &[Part { offset: 0, bytes: bytes.len(), name: "a text" }]);
         Some(begin)
     }
@@ -313,18 +251,8 @@ impl Visible {
         }
     }
 
-    /// Whether an address is one of the memory.
-    pub fn has(&self, address: u64) -> bool {
-        self.find(address, 1, false).is_some()
-    }
-
     /// What begins at an address, of all but tasks and values of maps, if that is noted.
     pub fn part_at(&self, address: u64) -> Option<&Part> {
         self.parts.as_ref()?.get(&address)
-    }
-
-    /// Where what a policy has by this address lies in this process.
-    pub fn place_of(&self, address: u64) -> usize {
-        self.first.addr().wrapping_add(address.wrapping_sub(MEMORY_BEGIN) as usize)
     }
 }

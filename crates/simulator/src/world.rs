@@ -2,28 +2,10 @@
 
 use crate::abi;
 use crate::object_calls::{CALLS, HELPERS, HOLDINGS};
-use crate::policy_maps::STORAGES_BEGIN;
-use crate::shown::{Part, Shown};
 use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
-use bytecode::{Field, Shape, Shortcut, Size, Structures, Walks, World};
+use bytecode::{Field, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
 use std::mem::offset_of;
 use std::sync::OnceLock;
-
-/// `struct scx_exit_info`, whose texts are addresses.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-
-pub struct ExitInfo {
-    pub kind: u32,
-    pub exit_code: i64,
-    pub reason: u64,
-    pub msg: u64,
-    pub dump: u64,
-}
-
-impl Shown for ExitInfo {
-    const PARTS: &'static [Part] = &[Part::of::<ExitInfo>(0, "the struct scx_exit_info")];
-}
 
 /// The world that every object is linked with.
 pub fn world() -> &'static World {
@@ -105,106 +87,85 @@ fn walks() -> Walks {
     }
 }
 
-fn unsigned(bytes: u32) -> Shape {
-    Shape::Number { bytes, signed: false }
+/// A type of fields, as relocations ask for it.
+trait Seen {
+    fn shape() -> Shape;
 }
 
-fn signed(bytes: u32) -> Shape {
-    Shape::Number { bytes, signed: true }
-}
-
-macro_rules! fields {
-    ($of:ty: $($name:literal = $($field:ident).+ => $shape:expr),* $(,)?) => {
-        vec![$(Field {
-            name: $name,
-            offset: offset_of!($of, $($field).+) as u32,
-            shape: $shape,
-        }),*]
+macro_rules! numbers {
+    ($($of:ty: $signed:literal),*) => {
+        $(impl Seen for $of {
+            fn shape() -> Shape {
+                Shape::Number { bytes: size_of::<$of>() as u32, signed: $signed }
+            }
+        })*
     };
 }
 
-/// `struct task_struct`
-fn task() -> Vec<Field> {
-    let mut fields = fields! { abi::Task:
-        "scx" = scx => Shape::Structure("sched_ext_entity"),
-        "cpus_ptr" = cpus_ptr => Shape::Pointer,
-        "mm" = mm => Shape::Pointer,
-        "pid" = pid => signed(4),
-        "tgid" = tgid => signed(4),
-        "prio" = prio => signed(4),
-        "static_prio" = static_prio => signed(4),
-        "normal_prio" = normal_prio => signed(4),
-        "nr_cpus_allowed" = nr_cpus_allowed => signed(4),
-        "recent_used_cpu" = recent_used_cpu => signed(4),
-        "wake_cpu" = wake_cpu => signed(4),
-        "on_cpu" = on_cpu => signed(4),
-        "__state" = state => unsigned(4),
-        "flags" = flags => unsigned(4),
-        "policy" = policy => unsigned(4),
-        "rt_priority" = rt_priority => unsigned(4),
-        "se" = se => Shape::Structure("sched_entity"),
-    };
-    fields.extend(fields! { abi::Task:
-        "nvcsw" = nvcsw => unsigned(8),
-        "nivcsw" = nivcsw => unsigned(8),
-        "start_time" = start_time => unsigned(8),
-        "real_parent" = real_parent => Shape::Pointer,
-        "parent" = parent => Shape::Pointer,
-        "group_leader" = group_leader => Shape::Pointer,
-        "comm" = comm => Shape::Array(Box::new(signed(1)), 16),
-        "cpus_mask" = cpus_mask => Shape::Structure("cpumask"),
-    });
-    fields
+numbers!(bool: false, u8: false, i32: true, u32: false, i64: true, u64: false);
+
+impl<T> Seen for *const T {
+    fn shape() -> Shape {
+        Shape::Pointer
+    }
 }
 
-fn structures() -> Structures {
-    let mut all = Structures::default();
-    all.structure("task_struct", size_of::<abi::Task>(), task());
-    let entity = fields! { abi::Entity:
-        "dsq" = dsq => Shape::Pointer,
-        "dsq_vtime" = dsq_vtime => unsigned(8),
-        "slice" = slice => unsigned(8),
-        "weight" = weight => unsigned(4),
-        "flags" = flags => unsigned(4),
+impl<T> Seen for *mut T {
+    fn shape() -> Shape {
+        Shape::Pointer
+    }
+}
+
+impl<T: Seen, const COUNT: usize> Seen for [T; COUNT] {
+    fn shape() -> Shape {
+        Shape::Array(Box::new(T::shape()), COUNT as u32)
+    }
+}
+
+fn field<S, T: Seen>(names: &[&'static str], offset: usize, _: impl Fn(&S) -> &T) -> Field {
+    Field { name: names[names.len() - 1], offset: offset as u32, shape: T::shape() }
+}
+
+/// Structures by their names in Linux, with the fields that policies may find; a field's name
+/// there stands behind it where it is another.
+macro_rules! structures {
+    ($($of:path, $structure:literal: $($field:ident $($name:literal)?),*;)*) => {
+        $(impl Seen for $of {
+            fn shape() -> Shape {
+                Shape::Structure($structure)
+            }
+        })*
+
+        fn structures() -> Structures {
+            let mut all = Structures::default();
+            $(all.structure($structure, size_of::<$of>(), vec![$({
+                let names = [stringify!($field) $(, $name)?];
+                field(&names, offset_of!($of, $field), |seen: &$of| &seen.$field)
+            }),*]);)*
+            // The rest of this structure is the kernel's.
+            let mask = Field { name: "cpumask", offset: 0, shape: abi::CpuMask::shape() };
+            all.structure("bpf_cpumask", size_of::<abi::CpuMask>(), vec![mask]);
+            enumerations(&mut all);
+            all
+        }
     };
-    all.structure("sched_ext_entity", size_of::<abi::Entity>(), entity);
-    let entity = fields! { abi::SchedEntity:
-        "sum_exec_runtime" = sum_exec_runtime => unsigned(8),
-        "load" = load_weight => Shape::Structure("load_weight"),
-    };
-    all.structure("sched_entity", size_of::<abi::SchedEntity>(), entity);
-    let weight = Field { name: "weight", offset: 0, shape: unsigned(8) };
-    all.structure("load_weight", 8, vec![weight]);
-    let queue = fields! { abi::DispatchQueueView:
-        "id" = id => unsigned(8),
-        "nr" = nr => unsigned(4),
-    };
-    all.structure("scx_dispatch_q", size_of::<abi::DispatchQueueView>(), queue);
-    let words = Shape::Array(Box::new(unsigned(8)), abi::CPUS_MAX as u32 / 64);
-    let mask = fields! { abi::CpuMask: "bits" = bits => words };
-    all.structure("cpumask", size_of::<abi::CpuMask>(), mask);
-    let whole = Field { name: "cpumask", offset: 0, shape: Shape::Structure("cpumask") };
-    all.structure("bpf_cpumask", size_of::<abi::CpuMask>(), vec![whole]);
-    all.structure("mm_struct", size_of::<abi::AddressSpace>(), Vec::new());
-    let curr = Field { name: "curr", offset: 0, shape: Shape::Pointer };
-    all.structure("rq", 8, vec![curr]);
-    let info = fields! { ExitInfo:
-        "kind" = kind => unsigned(4),
-        "exit_code" = exit_code => signed(8),
-        "reason" = reason => Shape::Pointer,
-        "msg" = msg => Shape::Pointer,
-        "dump" = dump => Shape::Pointer,
-    };
-    all.structure("scx_exit_info", size_of::<ExitInfo>(), info);
-    let arguments = fields! { abi::InitTaskArgs:
-        "fork" = fork => unsigned(1),
-        "cgroup" = cgroup => Shape::Pointer,
-    };
-    all.structure("scx_init_task_args", size_of::<abi::InitTaskArgs>(), arguments);
-    let arguments = fields! { abi::ExitTaskArgs: "cancelled" = cancelled => unsigned(1) };
-    all.structure("scx_exit_task_args", size_of::<abi::ExitTaskArgs>(), arguments);
-    enumerations(&mut all);
-    all
+}
+
+structures! {
+    abi::Task, "task_struct": scx, cpus_ptr, mm, pid, tgid, prio, static_prio, normal_prio,
+        nr_cpus_allowed, recent_used_cpu, wake_cpu, on_cpu, state "__state", flags, policy,
+        rt_priority, se, nvcsw, nivcsw, start_time, real_parent, parent, group_leader, comm,
+        cpus_mask;
+    abi::Entity, "sched_ext_entity": dsq, dsq_vtime, slice, weight, flags;
+    abi::SchedEntity, "sched_entity": sum_exec_runtime, load;
+    abi::LoadWeight, "load_weight": weight;
+    abi::DispatchQueueView, "scx_dispatch_q": id, nr;
+    abi::CpuMask, "cpumask": bits;
+    abi::AddressSpace, "mm_struct": ;
+    abi::RunQueue, "rq": curr;
+    abi::ExitInfo, "scx_exit_info": kind, exit_code, reason, msg, dump;
+    abi::InitTaskArgs, "scx_init_task_args": fork, cgroup;
+    abi::ExitTaskArgs, "scx_exit_task_args": cancelled;
 }
 
 /// Source: Linux 6.12 to 7.3, kernel/sched/ext.c, include/linux/sched/ext.h.

@@ -5,7 +5,7 @@ use crate::failure::FailureKind;
 use crate::flags::{KICK_IDLE, KICK_PREEMPT};
 use crate::kernel::Kernel;
 use crate::place::{Place, TaskId};
-use crate::policy_maps::errno;
+use bytecode::errno;
 
 /// `SCX_PICK_IDLE_CORE`
 const PICK_IDLE_CORE: u64 = 1;

@@ -6,8 +6,8 @@ use crate::dispatch_queue::{BUILTIN, Cursor, LOCAL, LOCAL_CPU_MASK, LOCAL_ON, No
 use crate::failure::FailureKind;
 use crate::kernel::{Context, Insertion, Kernel};
 use crate::place::{Place, TaskId};
-use crate::policy_maps::errno;
 use crate::visible::{NO_WALK, WALKS_MAX};
+use bytecode::errno;
 
 /// `ops.dispatch_max_batch` where the policy names none.
 const DISPATCH_BATCH_DEFAULT: u32 = 32;
@@ -83,7 +83,7 @@ impl Kernel<'_> {
 
     /// Place in `walked` of the queue that the open walk `at` goes over.
     fn place_of(&mut self, at: usize) -> Option<usize> {
-        let dsq = self.visible.shift.find(self.visible.walks.get(at).dsq);
+        let dsq = self.visible.room.shift.find(self.visible.walks.get(at).dsq);
         let goes_over = |&index: &u32| std::ptr::eq(self.queues.get(index).address(), dsq);
         self.walked.iter().rposition(goes_over)
     }
@@ -259,7 +259,7 @@ impl Kernel<'_> {
         self.walked.push(index);
         let queue = self.queues.get_mut(index);
         queue.walks += 1;
-        let dsq = self.visible.shift.show(queue.address());
+        let dsq = self.visible.room.shift.show(queue.address());
         let (seq, cursor) = (self.next_seq, Cursor::START.0);
         *self.visible.walks.get(at) = DsqIterator { dsq, seq, flags, cursor, ..NO_WALK };
         // So that the first task is found without a call.
@@ -279,7 +279,7 @@ impl Kernel<'_> {
         let backwards = walk.flags & BACKWARDS != 0;
         let filled = self.queues.get(index).walk(&mut cursor, backwards, &mut ids[..wanted]);
         for (place, &id) in walk.chunk.iter_mut().zip(&ids[..filled]) {
-            *place = self.visible.shift.show(self.tasks.address(id));
+            *place = self.visible.room.shift.show(self.tasks.address(id));
         }
         walk.cursor = cursor.0;
         (walk.next, walk.filled) = (0, filled as u32);

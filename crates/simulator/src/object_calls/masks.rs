@@ -84,7 +84,7 @@ pub(super) fn create(run: &mut Calling<'_, '_>, _: [u64; 5]) -> Result<u64, Stop
     }
     let mut mask = masks.free.pop().unwrap_or_else(|| kernel.visible.place(CpuMask::EMPTY));
     *mask = CpuMask::EMPTY;
-    let address = kernel.visible.address(mask.address());
+    let address = kernel.visible.room.address(mask.address());
     masks.users.insert(address, 1);
     masks.used.insert(address, mask);
     Ok(address)

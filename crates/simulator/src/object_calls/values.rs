@@ -1,11 +1,9 @@
 //! Calls on maps, timers, locks and memory.
 
-use super::{Calling, at, refused, shown, some_task, task, writable};
-use crate::abi::{SpinLock, Timer};
+use super::{Calling, at, refused, some_task, task, writable};
 use crate::dispatch_queue::Lock;
 use crate::failure::FailureKind;
-use crate::policy_maps::{View, errno, kind};
-use bytecode::{Stop, Touch};
+use bytecode::{MapView, Size, Stop, Touch, errno, kind};
 
 /// `BPF_LOCAL_STORAGE_GET_F_CREATE`
 const CREATE: u64 = 1;
@@ -17,7 +15,7 @@ fn map(run: &Calling<'_, '_>, token: u64) -> Result<usize, Stop> {
 }
 
 /// What describes a map.
-fn view(run: &Calling<'_, '_>, map: usize) -> View {
+fn view(run: &Calling<'_, '_>, map: usize) -> MapView {
     *run.host.maps.view(map)
 }
 
@@ -33,34 +31,36 @@ pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
     let p = some_task(run, p)?;
     // SAFETY: a task.
     let value = unsafe { (*p).storage[view(run, map).index as usize] };
-    if !value.is_null() || flags & CREATE == 0 {
-        return Ok(value.addr() as u64);
+    if value != 0 || flags & CREATE == 0 {
+        return Ok(value);
     }
-    count(run, view(run, map).value_size as usize);
+    let bytes = view(run, map).value_size as usize;
+    count(run, bytes);
+    let (memory, kernel) = run.memory_and_host();
     // SAFETY: a task, to which nobody else holds a reference.
-    let value = run.host.maps.create_storage(&mut run.host.visible, map, unsafe { &mut *p });
-    if !value.is_null() && initial != 0 {
+    let storage = unsafe { &mut (*p).storage };
+    let value = kernel.maps.create_storage(memory, &mut kernel.visible.room, map, storage);
+    if value != 0 && initial != 0 {
         check_members(run, map, initial)?;
-        let bytes = view(run, map).value_size as usize;
-        let from = at(run, initial, bytes, 1, Touch::Read)?;
-        // SAFETY: both are as long; a value may be given for itself.
-        unsafe { value.copy_from(from, bytes) };
+        at(run, initial, bytes, 1, Touch::Read)?;
+        let copied = run.memory_and_host().0.copy(value, initial, bytes as u64);
+        copied.expect("bytes that were looked at");
     }
-    Ok(shown(run, value))
+    Ok(value)
 }
 
 pub(super) fn storage_delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let (map, p) = (map(run, given[0])?, task(run, given[1])?);
     // SAFETY: a task or null; nobody else holds a reference.
     if let Some(task) = unsafe { p.as_mut() } {
-        run.host.maps.delete_storage(map, task);
+        run.host.maps.delete_storage(map, &mut task.storage);
     }
     Ok(0)
 }
 
-/// The key of a map at an address.
-fn key(run: &mut Calling<'_, '_>, map: usize, address: u64) -> Result<*mut u8, Stop> {
-    at(run, address, view(run, map).key_size as usize, 1, Touch::ReadAll)
+/// Refuses an address where no key of a map is.
+fn check_key(run: &mut Calling<'_, '_>, map: usize, address: u64) -> Result<(), Stop> {
+    at(run, address, view(run, map).key_size as usize, 1, Touch::ReadAll).map(drop)
 }
 
 /// Refuses a value with a member that was not written, in strict runs.
@@ -82,27 +82,24 @@ fn value_of_cpu(
     address: u64,
     cpu: u64,
 ) -> Result<u64, Stop> {
-    let key = key(run, map, address)?;
+    check_key(run, map, address)?;
     let map = view(run, map);
     if map.key_size != 4 {
         return Err(refused("a map whose values have no numbers is asked for one".to_owned()));
     }
-    // SAFETY: the key was found, and arrays have keys of four bytes.
-    let key = unsafe { key.cast::<u32>().read_unaligned() };
-    if key >= map.max_entries || cpu >= run.host.nr_cpu_ids().into() || map.values.is_null() {
+    let key = run.memory().load(address, Size::Word).expect("a key that was looked at");
+    if key >= map.max_entries.into() || cpu >= run.host.nr_cpu_ids().into() || map.values == 0 {
         return Ok(0);
     }
-    let offset = cpu * map.cpu_stride + u64::from(key) * u64::from(map.value_stride);
-    Ok(run.host.visible.address(map.values) + offset)
+    Ok(map.values + cpu * map.cpu_stride + key * u64::from(map.value_stride))
 }
 
 pub(super) fn lookup(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let map = map(run, given[0])?;
     if view(run, map).kind == kind::HASH {
-        let key = key(run, map, given[1])?;
-        // SAFETY: a key of the map's.
-        let value = unsafe { run.host.maps.lookup(map, key) };
-        return Ok(shown(run, value));
+        check_key(run, map, given[1])?;
+        let (memory, kernel) = run.memory_and_host();
+        return Ok(kernel.maps.lookup(memory, map, given[1]));
     }
     let cpu = run.host.cpu as u64;
     value_of_cpu(run, map, given[1], cpu)
@@ -114,24 +111,24 @@ pub(super) fn lookup_of_cpu(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Resul
 }
 
 pub(super) fn update(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let [token, key_at, value, flags, _] = given;
+    let [token, key, value, flags, _] = given;
     let map = map(run, token)?;
-    let key = key(run, map, key_at)?;
+    check_key(run, map, key)?;
     check_members(run, map, value)?;
-    let value = at(run, value, view(run, map).value_size as usize, 1, Touch::Read)?;
-    count(run, view(run, map).value_size as usize);
+    let bytes = view(run, map).value_size as usize;
+    at(run, value, bytes, 1, Touch::Read)?;
+    count(run, bytes);
     let cpu = run.host.here();
-    let kernel = &mut *run.host;
-    // SAFETY: a key and a value of the map's.
-    let answer = unsafe { kernel.maps.update(&mut kernel.visible, map, (key, value), flags, cpu) };
-    Ok(answer as u64)
+    let (memory, kernel) = run.memory_and_host();
+    let room = (memory, &mut kernel.visible.room);
+    Ok(kernel.maps.update(room, map, (key, value), flags, cpu) as u64)
 }
 
 pub(super) fn delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let map = map(run, given[0])?;
-    let key = key(run, map, given[1])?;
-    // SAFETY: a key of the map's.
-    Ok(unsafe { run.host.maps.delete(map, key) } as u64)
+    check_key(run, map, given[1])?;
+    let (memory, kernel) = run.memory_and_host();
+    Ok(kernel.maps.delete(memory, map, given[1]) as u64)
 }
 
 pub(super) fn exchange(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
@@ -148,64 +145,59 @@ fn count(run: &mut Calling<'_, '_>, bytes: usize) {
 
 /// `bpf_probe_read_kernel`: zeros for what cannot be read.
 pub(super) fn read(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let bytes = given[1] as u32 as usize;
-    let to = at(run, given[0], bytes, 1, Touch::Write)?;
-    count(run, bytes);
-    let Some(from) = run.host.visible.find(given[2], bytes, false) else {
-        // SAFETY: so many bytes of the policy's own.
-        unsafe { to.write_bytes(0, bytes) };
-        return Ok(-errno::EFAULT as u64);
-    };
-    // SAFETY: both are as long; they may overlap.
-    unsafe { to.copy_from(from, bytes) };
-    Ok(0)
+    let [to, bytes, from, ..] = given;
+    let bytes = u64::from(bytes as u32);
+    at(run, to, bytes as usize, 1, Touch::Write)?;
+    count(run, bytes as usize);
+    let (memory, _) = run.memory_and_host();
+    if memory.copy(to, from, bytes).is_some() {
+        return Ok(0);
+    }
+    memory.bytes_mut(to, bytes).expect("bytes that were looked at").fill(0);
+    Ok(-errno::EFAULT as u64)
 }
 
 /// `bpf_probe_read_kernel_str`: bytes copied, the closing zero included.
 pub(super) fn read_text(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let bytes = given[1] as u32 as usize;
-    let to = at(run, given[0], bytes, 1, Touch::Write)?;
-    count(run, 8 * bytes);
+    let [to, bytes, from, ..] = given;
+    let bytes = u64::from(bytes as u32);
+    at(run, to, bytes as usize, 1, Touch::Write)?;
+    count(run, 8 * bytes as usize);
+    let (memory, _) = run.memory_and_host();
     for copied in 0..bytes {
-        let from = given[2].checked_add(copied as u64);
-        let from = from.and_then(|from| run.host.visible.find(from, 1, false));
-        let Some(from) = from else {
-            // SAFETY: so many bytes of the policy's own.
-            unsafe { to.write_bytes(0, bytes) };
+        let byte = from.checked_add(copied).and_then(|from| memory.load(from, Size::Byte));
+        let Some(byte) = byte else {
+            memory.bytes_mut(to, bytes).expect("bytes that were looked at").fill(0);
             return Ok(-errno::EFAULT as u64);
         };
-        // SAFETY: a byte that was found, and one of the policy's own.
-        let byte = unsafe { *from };
-        let last = copied + 1 == bytes;
-        // SAFETY: as above.
-        unsafe { to.add(copied).write(if last { 0 } else { byte }) };
+        let byte = if copied + 1 == bytes { 0 } else { byte };
+        memory.store(to + copied, Size::Byte, byte).expect("a byte that was looked at");
         if byte == 0 {
-            return Ok(copied as u64 + 1);
+            return Ok(copied + 1);
         }
     }
-    Ok(bytes as u64)
+    Ok(bytes)
 }
 
-/// The timer at an address, and its number, if `bpf_timer_init` made one there.
-fn timer(run: &mut Calling<'_, '_>, address: u64) -> Result<(*mut Timer, Option<u32>), Stop> {
-    let timer = writable::<Timer>(run, address)?;
-    // SAFETY: bytes of the policy's own.
-    let kept = unsafe { (*timer).id };
-    Ok((timer, run.host.maps.find_timer(timer, kept)))
+/// The number of the timer at an address, if `bpf_timer_init` made one there.
+fn timer(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<u32>, Stop> {
+    let words = writable::<[u64; 2]>(run, address)?;
+    // SAFETY: words of the policy's own.
+    let kept = unsafe { (*words)[0] };
+    Ok(run.host.maps.find_timer(address, kept))
 }
 
 pub(super) fn timer_init(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let ((timer, _), map) = (timer(run, given[0])?, map(run, given[1])?);
-    match run.host.maps.add_timer(map, timer) {
-        // SAFETY: a timer inside a value of the policy's map.
-        Ok(number) => unsafe { (*timer).id = number },
+    let (_, map) = (timer(run, given[0])?, map(run, given[1])?);
+    match run.host.maps.add_timer(map, given[0]) {
+        Ok(number) => run.store(given[0], Size::Double, number).expect("a timer"),
         Err(errno) => return Ok(errno as u64),
     }
     Ok(0)
 }
 
 pub(super) fn timer_set_callback(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let (_, number) = timer(run, given[0])?;
+    let number = timer(run, given[0])?;
     if run.program().function_at(given[1]).is_none() {
         return Err(refused(format!("{:#x} is given for a callback and is none", given[1])));
     }
@@ -217,7 +209,7 @@ pub(super) fn timer_set_callback(run: &mut Calling<'_, '_>, given: [u64; 5]) -> 
 pub(super) fn timer_start(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     const ABSOLUTE: u64 = 1;
     let [address, ns, flags, ..] = given;
-    let (_, number) = timer(run, address)?;
+    let number = timer(run, address)?;
     let cpu = run.host.here();
     let armed = number.and_then(|number| run.host.maps.arm(number, cpu));
     let Some((index, generation)) = armed else { return Ok(-errno::EINVAL as u64) };
@@ -228,17 +220,17 @@ pub(super) fn timer_start(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
 }
 
 pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let (_, Some(number)) = timer(run, given[0])? else { return Ok(-errno::EINVAL as u64) };
+    let Some(number) = timer(run, given[0])? else { return Ok(-errno::EINVAL as u64) };
     run.host.maps.disarm(number);
     Ok(0)
 }
 
 pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let lock = writable::<SpinLock>(run, given[0])?;
+    let lock = writable::<u32>(run, given[0])?;
     let kernel = &mut *run.host;
     // SAFETY: a word of the policy's own.
-    let known = kernel.maps.find_lock(lock, unsafe { (*lock).id });
-    let Some(number) = known.or_else(|| kernel.maps.add_lock(lock)) else {
+    let known = kernel.maps.find_lock(given[0], unsafe { *lock });
+    let Some(number) = known.or_else(|| kernel.maps.add_lock(given[0])) else {
         let message = "bpf_spin_lock() of more locks than there may be".to_owned();
         kernel.fail(FailureKind::Limit, message);
         return Ok(0);
@@ -247,16 +239,16 @@ pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, St
         kernel.spin_locks.push(Lock::default());
     }
     // SAFETY: as above.
-    unsafe { (*lock).id = number };
+    unsafe { *lock = number };
     kernel.take(kernel.spin_locks[number as usize - 1]);
     Ok(0)
 }
 
 pub(super) fn unlock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
-    let lock = writable::<SpinLock>(run, given[0])?;
+    let lock = writable::<u32>(run, given[0])?;
     let kernel = &mut *run.host;
     // SAFETY: a word of the policy's own.
-    match kernel.maps.find_lock(lock, unsafe { (*lock).id }) {
+    match kernel.maps.find_lock(given[0], unsafe { *lock }) {
         Some(number) => kernel.spin_locks[number as usize - 1] = kernel.released(),
         None => {
             let message = "bpf_spin_unlock() of a lock that was never taken".to_owned();

@@ -3,9 +3,7 @@
 //! A walk's state is the simulator's; the iterator on the policy's stack holds its number.
 
 use super::{Calling, task, writable};
-use crate::kernel::Kernel;
-use crate::policy_maps::errno;
-use bytecode::Stop;
+use bytecode::{Stop, errno};
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
 const NUMBERS_MAX: i64 = 8 << 20;
@@ -96,13 +94,4 @@ pub(super) fn numbers_next(
     }
     *at = at.wrapping_add(1);
     Ok(iterator)
-}
-
-impl Kernel<'_> {
-    /// The run queue of a CPU, as far as policies look at it: its task. It holds until the next
-    /// call.
-    pub(super) fn rq_of(&mut self, task: u64) -> u64 {
-        *self.given.rq = task;
-        self.visible.address(self.given.rq.address())
-    }
 }

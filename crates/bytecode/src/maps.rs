@@ -1,20 +1,26 @@
-//! A policy's maps, timers and locks: memory that the policy reads and writes in place.
+//! A program's maps, timers and locks: memory that it reads and writes in place.
 //!
-//! Values never move while the policy may hold a pointer to them. So a timer or lock is known by
-//! its address: the number kept inside it only saves a search, and a policy that overwrites it, as
+//! Values never move while the program may hold a pointer to them. So a timer or lock is known by
+//! its address: the number kept inside it only saves a search, and a program that overwrites it, as
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
-use crate::abi;
-use crate::visible::{CPU_AT, Shift, Visible};
-use bytecode::Elements;
+use crate::instruction::Size;
+use crate::memory::Memory;
+use crate::object_file::MapDefinition;
+use crate::program::Elements;
+use crate::room::Room;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Kinds of maps, `enum bpf_map_type`.
 pub mod kind {
+    /// Values by keys of any size.
     pub const HASH: u32 = 1;
+    /// Values by numbers.
     pub const ARRAY: u32 = 2;
+    /// The same, each CPU's own.
     pub const PERCPU_ARRAY: u32 = 6;
+    /// A value for each task.
     pub const TASK_STORAGE: u32 = 29;
 }
 
@@ -70,6 +76,8 @@ const VALUE_BYTES_MAX: u32 = i32::MAX as u32;
 /// more, so that the room for values bounds both. Source: Linux, kernel/bpf/hashtab.c,
 /// `struct htab_elem`.
 const ENTRY_BYTES: usize = 48;
+/// What callers see to.
+const CHECKED: &str = "the memory has keys and values that are given";
 /// Timers that there may be, and locks.
 const PLACES_MAX: usize = 1 << 20;
 /// Values of deleted keys that are left alone, newest first.
@@ -80,14 +88,14 @@ const STORAGE_CHUNK: usize = 64;
 /// What a timer callback is called with, and the callback.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerCall {
-    /// The function, as the policy gave it.
+    /// The function, as the program gave it.
     pub callback: u64,
     /// The number of the map it is in.
     pub map: usize,
     /// Where in the map.
     pub key: u32,
-    /// The value it is in.
-    pub value: *mut u8,
+    /// The address of the value it is in.
+    pub value: u64,
 }
 
 /// Values are aligned to cache lines, so that a small one never lies on two of them.
@@ -95,10 +103,14 @@ const LINE_BYTES: usize = 64;
 
 /// What describes a map.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct MapView {
+    /// See [`kind`].
     pub kind: u32,
+    /// Bytes of a key.
     pub key_size: u32,
+    /// Bytes of a value.
     pub value_size: u32,
+    /// Most entries.
     pub max_entries: u32,
     /// Of task storage, its place in a task.
     pub index: u32,
@@ -106,21 +118,21 @@ pub struct View {
     pub value_stride: u32,
     /// Bytes from a CPU's values to the next one's.
     pub cpu_stride: u64,
-    /// An array's values, else null.
-    pub values: *mut u8,
+    /// Where an array's values are, else 0.
+    pub values: u64,
 }
 
 #[derive(Debug)]
-struct PolicyMap {
-    view: View,
+struct Map {
+    view: MapView,
     /// What only strict runs ask.
     watched: Option<Watched>,
     /// Task-storage values that no task uses.
-    free: Vec<*mut u8>,
-    entries: BTreeMap<Vec<u8>, *mut u8>,
-    /// Values of deleted keys, oldest first. A policy may read one until its operation ends, as
+    free: Vec<u64>,
+    entries: BTreeMap<Vec<u8>, u64>,
+    /// Values of deleted keys, oldest first. A program may read one until its operation ends, as
     /// under RCU; the oldest are used again.
-    deleted: VecDeque<*mut u8>,
+    deleted: VecDeque<u64>,
 }
 
 /// What is known of a map whose values are told apart by their addresses.
@@ -128,44 +140,43 @@ struct PolicyMap {
 struct Watched {
     name: String,
     /// Where values lie one behind the other, and how many.
-    chunks: BTreeMap<usize, usize>,
-    /// What of a value a policy writes, in bytes.
+    chunks: BTreeMap<u64, u64>,
+    /// What of a value a program writes, in bytes.
     members: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct PolicyTimer {
+struct Timer {
     callback: u64,
     map: usize,
     key: u32,
-    value: *mut u8,
+    value: u64,
     cpu: u32,
     generation: u32,
 }
 
-/// All maps and timers of one loaded policy.
+/// All maps, timers and locks of one program.
 #[derive(Debug, Default)]
-pub struct PolicyMaps {
-    maps: Vec<PolicyMap>,
+pub struct Maps {
+    maps: Vec<Map>,
     /// Which of them are task storage.
     storages: Vec<usize>,
-    timers: Vec<PolicyTimer>,
+    timers: Vec<Timer>,
     timer_places: Places,
     lock_places: Places,
-    shift: Shift,
 }
 
 /// Numbers of things that are known by their addresses, counted from 1 in the order in which they
 /// were seen first, so that no number depends on an address.
 #[derive(Debug, Default)]
 struct Places {
-    addresses: Vec<usize>,
-    numbers: BTreeMap<usize, u32>,
+    addresses: Vec<u64>,
+    numbers: BTreeMap<u64, u32>,
 }
 
 impl Places {
     /// Number of what is at `address`; `kept` is where to look first.
-    fn find(&self, address: usize, kept: u64) -> Option<u32> {
+    fn find(&self, address: u64, kept: u64) -> Option<u32> {
         let place = usize::try_from(kept.wrapping_sub(1)).ok();
         if place.and_then(|place| self.addresses.get(place)) == Some(&address) {
             return Some(kept as u32);
@@ -173,7 +184,7 @@ impl Places {
         self.numbers.get(&address).copied()
     }
 
-    fn add(&mut self, address: usize) -> u32 {
+    fn add(&mut self, address: u64) -> u32 {
         self.addresses.push(address);
         let number = self.addresses.len() as u32;
         self.numbers.insert(address, number);
@@ -181,7 +192,7 @@ impl Places {
     }
 }
 
-/// A map that the simulator does not have.
+/// A map that cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownMap {
     /// The variable's name.
@@ -190,20 +201,25 @@ pub struct UnknownMap {
     pub reason: String,
 }
 
-impl PolicyMaps {
-    /// Makes the maps a policy declares.
+impl Maps {
+    /// Makes the maps that an object declares; `storages_max` of them may be task storage.
+    ///
+    /// # Errors
+    ///
+    /// Which of them cannot be made, and why.
     pub fn new(
-        visible: &mut Visible,
-        declared: &[bytecode::MapDefinition],
+        room: &mut Room,
+        declared: &[MapDefinition],
         nr_cpus: usize,
+        storages_max: usize,
     ) -> Result<Self, UnknownMap> {
-        let mut maps = PolicyMaps { shift: visible.shift, ..PolicyMaps::default() };
+        let mut maps = Maps::default();
         let mut nr_storages = 0;
         for declaration in declared {
-            let mut map = PolicyMap::new(visible, declaration, nr_cpus)?;
+            let mut map = Map::new(room, declaration, nr_cpus)?;
             if map.view.kind == kind::TASK_STORAGE {
-                if nr_storages as usize == abi::STORAGE_MAX {
-                    let reason = format!("more than {} task-storage maps", abi::STORAGE_MAX);
+                if nr_storages as usize == storages_max {
+                    let reason = format!("more than {storages_max} task-storage maps");
                     return Err(UnknownMap { name: declaration.name.clone(), reason });
                 }
                 map.view.index = nr_storages;
@@ -215,15 +231,16 @@ impl PolicyMaps {
         Ok(maps)
     }
 
-    /// The values of arrays, which never move, by what stands for each.
-    pub fn elements(&self, visible: &Visible) -> BTreeMap<u64, Elements> {
-        let elements = |(number, map): (usize, &PolicyMap)| {
+    /// The values of arrays, which never move, by what stands for each; the number of the CPU that
+    /// runs is at the address `cpu_at`.
+    pub fn elements(&self, cpu_at: u64) -> BTreeMap<u64, Elements> {
+        let elements = |(number, map): (usize, &Map)| {
             let view = &map.view;
             let apart = i32::try_from(view.cpu_stride).ok()? as u32;
             let is_array = [kind::ARRAY, kind::PERCPU_ARRAY].contains(&view.kind);
-            let copies = (view.kind == kind::PERCPU_ARRAY).then_some((CPU_AT, apart));
+            let copies = (view.kind == kind::PERCPU_ARRAY).then_some((cpu_at, apart));
             let elements = Elements {
-                begin: visible.address(view.values),
+                begin: view.values,
                 bytes: view.value_stride,
                 count: view.max_entries,
                 copies,
@@ -254,7 +271,7 @@ impl PolicyMaps {
     }
 
     /// What describes the map with this number.
-    pub fn view(&self, number: usize) -> &View {
+    pub fn view(&self, number: usize) -> &MapView {
         &self.maps[number].view
     }
 
@@ -263,15 +280,15 @@ impl PolicyMaps {
     pub fn watch(&mut self, number: usize, name: &str, members: Vec<(u64, u64)>, nr_cpus: usize) {
         let map = &mut self.maps[number];
         let copies = if map.view.kind == kind::PERCPU_ARRAY { nr_cpus } else { 1 };
-        let count = map.view.max_entries as usize * copies;
+        let count = u64::from(map.view.max_entries) * copies as u64;
         let values = map.view.values;
-        let chunks = (!values.is_null()).then(|| (values.addr(), count)).into_iter().collect();
+        let chunks = (values != 0).then_some((values, count)).into_iter().collect();
         map.watched = Some(Watched { name: name.to_owned(), chunks, members });
     }
 
     /// The name of the watched map that has a value there, and the size of its values.
-    pub fn value_at(&self, place: usize) -> Option<(&str, u32)> {
-        self.maps.iter().find_map(|map| map.value_at(place))
+    pub fn value_at(&self, address: u64) -> Option<(&str, u32)> {
+        self.maps.iter().find_map(|map| map.value_at(address))
     }
 
     /// The member of a watched map's values with this number, if there is one.
@@ -279,96 +296,80 @@ impl PolicyMaps {
         self.maps[map].watched.as_ref()?.members.get(number).copied()
     }
 
-    /// A zeroed value for a task; the present one if it has one.
+    /// The address of a zeroed value for a task, of the present one if it has one; 0 if there is no
+    /// room. `storage` has the addresses of the task's values, for all maps.
     pub fn create_storage(
         &mut self,
-        visible: &mut Visible,
+        memory: &mut Memory,
+        room: &mut Room,
         map: usize,
-        task: &mut abi::Task,
-    ) -> *mut u8 {
+        storage: &mut [u64],
+    ) -> u64 {
         let map = &mut self.maps[map];
-        let place = &mut task.storage[map.view.index as usize];
-        if place.is_null() {
-            *place = self.shift.show(map.take_value(visible));
+        let place = &mut storage[map.view.index as usize];
+        if *place == 0 {
+            *place = map.take_value(memory, room);
         }
-        self.shift.find(*place)
+        *place
     }
 
     /// Gives a task's value back.
-    pub fn delete_storage(&mut self, map: usize, task: &mut abi::Task) {
-        self.maps[map].give_back(self.shift, task);
+    pub fn delete_storage(&mut self, map: usize, storage: &mut [u64]) {
+        self.maps[map].give_back(storage);
     }
 
     /// Gives all values of a task back.
-    pub fn forget_task(&mut self, task: &mut abi::Task) {
-        for map in &mut self.maps {
-            map.give_back(self.shift, task);
-        }
+    pub fn forget_task(&mut self, storage: &mut [u64]) {
+        self.maps.iter_mut().for_each(|map| map.give_back(storage));
     }
 
-    /// Value of a key in a hash map, or null.
-    ///
-    /// # Safety
-    /// `key` points to as many bytes as the map's keys have.
-    pub unsafe fn lookup(&mut self, map: usize, key: *const u8) -> *mut u8 {
-        let map = &mut self.maps[map];
-        // SAFETY: promised by the caller.
-        let key = unsafe { std::slice::from_raw_parts(key, map.view.key_size as usize) };
-        map.entries.get(key).copied().unwrap_or(std::ptr::null_mut())
+    /// The address of the value that a hash has for the key at an address, or 0.
+    pub fn lookup(&self, memory: &Memory, map: usize, key: u64) -> u64 {
+        let map = &self.maps[map];
+        map.entries.get(map.key(memory, key)).copied().unwrap_or(0)
     }
 
-    /// Sets a value; 0 or a negative error number.
+    /// Sets the value for a key, both at their addresses; 0 or a negative error number.
     ///
-    /// # Safety
-    /// `key` and `value` point to as many bytes as the map's keys and values have.
-    pub unsafe fn update(
+    /// # Panics
+    ///
+    /// If the memory does not have the key and the value.
+    pub fn update(
         &mut self,
-        visible: &mut Visible,
+        (memory, room): (&mut Memory, &mut Room),
         map: usize,
-        (key, value): (*const u8, *const u8),
+        (key, value): (u64, u64),
         flags: u64,
         cpu: usize,
     ) -> i32 {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
-        let at = map;
-        let size = self.maps[at].view.value_size as usize;
-        // SAFETY: promised by the caller.
-        let to = if self.maps[at].view.kind == kind::HASH {
-            // SAFETY: promised by the caller.
-            let there = unsafe { self.lookup(map, key) };
-            match (there.is_null(), flags) {
-                (true, EXIST) => return -errno::ENOENT,
-                (false, NOEXIST) => return -errno::EEXIST,
-                // SAFETY: promised by the caller.
-                (true, _) => unsafe { self.maps[at].add_entry(visible, key) },
-                (false, _) => there,
+        let there = self.lookup(memory, map, key);
+        let map = &mut self.maps[map];
+        let to = match (map.view.kind == kind::HASH, there, flags) {
+            (true, 0, EXIST) => return -errno::ENOENT,
+            (true, 1.., NOEXIST) => return -errno::EEXIST,
+            (true, 0, _) => map.add_entry(memory, room, key),
+            (true, 1.., _) => there,
+            (false, ..) => {
+                let index = memory.load(key, Size::Word).expect(CHECKED);
+                map.array_value(index as u32, cpu)
             }
-        } else {
-            // SAFETY: promised by the caller; arrays have keys of four bytes.
-            let index = unsafe { key.cast::<u32>().read_unaligned() };
-            self.maps[at].array_value(index, cpu)
         };
-        if to.is_null() {
+        if to == 0 {
             return -errno::E2BIG;
         }
-        // SAFETY: `to` is a value of this map.
-        unsafe { std::ptr::copy(value, to, size) };
+        memory.copy(to, value, map.view.value_size.into()).expect(CHECKED);
         0
     }
 
-    /// Removes a key of a hash map; 0 or a negative error number.
-    ///
-    /// # Safety
-    /// `key` points to as many bytes as the map's keys have.
-    pub unsafe fn delete(&mut self, map: usize, key: *const u8) -> i32 {
+    /// Removes the key at an address from a hash; 0 or a negative error number.
+    pub fn delete(&mut self, memory: &Memory, map: usize, key: u64) -> i32 {
         let map = &mut self.maps[map];
         if map.view.kind != kind::HASH {
             return -errno::EINVAL;
         }
-        // SAFETY: promised by the caller.
-        let key = unsafe { std::slice::from_raw_parts(key, map.view.key_size as usize) };
-        match map.entries.remove(key) {
+        match map.entries.remove(map.key(memory, key)) {
             Some(value) => {
                 map.deleted.push_back(value);
                 0
@@ -378,46 +379,38 @@ impl PolicyMaps {
     }
 
     /// Makes a timer inside a value of `map`; its number, or a negative error number.
-    pub fn add_timer(&mut self, map: usize, timer: *mut abi::Timer) -> Result<u64, i32> {
+    pub fn add_timer(&mut self, map: usize, timer: u64) -> Result<u64, i32> {
         if self.timers.len() >= PLACES_MAX {
             return Err(-errno::ENOMEM);
         }
         let view = &self.maps[map].view;
-        let stride = (view.value_stride as usize).max(1);
-        let offset = (timer as usize).checked_sub(view.values as usize).ok_or(-errno::EINVAL)?;
-        let key = offset / stride;
-        if view.values.is_null() || key >= view.max_entries as usize {
+        let stride = u64::from(view.value_stride).max(1);
+        let key = timer.checked_sub(view.values).ok_or(-errno::EINVAL)? / stride;
+        if view.values == 0 || key >= view.max_entries.into() {
             return Err(-errno::EINVAL);
         }
-        if self.timer_places.numbers.contains_key(&(timer as usize)) {
+        if self.timer_places.numbers.contains_key(&timer) {
             return Err(-errno::EBUSY);
         }
-        let value = view.values.wrapping_add(key * stride);
-        self.timers.push(PolicyTimer {
-            callback: 0,
-            map,
-            key: key as u32,
-            value,
-            cpu: 0,
-            generation: 0,
-        });
-        Ok(u64::from(self.timer_places.add(timer as usize)))
+        let value = view.values + key * stride;
+        self.timers.push(Timer { callback: 0, map, key: key as u32, value, cpu: 0, generation: 0 });
+        Ok(u64::from(self.timer_places.add(timer)))
     }
 
     /// Number of the timer at this address, if one was made there; `kept` is the number in it.
-    pub fn find_timer(&self, timer: *const abi::Timer, kept: u64) -> Option<u32> {
-        self.timer_places.find(timer as usize, kept)
+    pub fn find_timer(&self, timer: u64, kept: u64) -> Option<u32> {
+        self.timer_places.find(timer, kept)
     }
 
     /// Number of the lock at this address, if it was ever taken; `kept` is the number in it.
-    pub fn find_lock(&self, lock: *const abi::SpinLock, kept: u32) -> Option<u32> {
-        self.lock_places.find(lock as usize, u64::from(kept))
+    pub fn find_lock(&self, lock: u64, kept: u32) -> Option<u32> {
+        self.lock_places.find(lock, u64::from(kept))
     }
 
     /// A number for a lock that is taken for the first time; `None` if there are too many.
-    pub fn add_lock(&mut self, lock: *const abi::SpinLock) -> Option<u32> {
+    pub fn add_lock(&mut self, lock: u64) -> Option<u32> {
         let has_room = self.lock_places.addresses.len() < PLACES_MAX;
-        has_room.then(|| self.lock_places.add(lock as usize))
+        has_room.then(|| self.lock_places.add(lock))
     }
 
     /// Sets what a timer calls.
@@ -450,7 +443,7 @@ impl PolicyMaps {
     /// What to call when a timer expires.
     pub fn timer_call(&self, index: u32) -> Option<TimerCall> {
         let timer = self.timers.get(index as usize)?;
-        let &PolicyTimer { callback, map, key, value, .. } = timer;
+        let &Timer { callback, map, key, value, .. } = timer;
         Some(TimerCall { callback, map, key, value })
     }
 }
@@ -467,9 +460,8 @@ fn stride_of(kind: u32, value_size: usize) -> usize {
 }
 
 /// What is wrong with the sizes of a map of a kind that is known here.
-fn what_no_kernel_makes(declaration: &bytecode::MapDefinition) -> Option<String> {
-    let &bytecode::MapDefinition { kind, key_bytes: key_size, value_bytes: value_size, .. } =
-        declaration;
+fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
+    let &MapDefinition { kind, key_bytes: key_size, value_bytes: value_size, .. } = declaration;
     if kind == kind::HASH && !(1..=KEY_BYTES_MAX).contains(&key_size) {
         let range = format!("1 to {KEY_BYTES_MAX}");
         return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
@@ -484,10 +476,10 @@ fn what_no_kernel_makes(declaration: &bytecode::MapDefinition) -> Option<String>
     })
 }
 
-impl PolicyMap {
+impl Map {
     fn new(
-        visible: &mut Visible,
-        declaration: &bytecode::MapDefinition,
+        room: &mut Room,
+        declaration: &MapDefinition,
         nr_cpus: usize,
     ) -> Result<Self, UnknownMap> {
         let refused = |reason| UnknownMap { name: declaration.name.clone(), reason };
@@ -502,20 +494,20 @@ impl PolicyMap {
             kind::HASH | kind::TASK_STORAGE => 0,
             other => {
                 let reason = format!(
-                    "type {other}; the simulator has arrays (2), per-CPU arrays (6), hashes (1) \
+                    "type {other}; known are arrays (2), per-CPU arrays (6), hashes (1) \
                      and task storage (29)"
                 );
                 return Err(refused(reason));
             }
         };
-        let room = stride.checked_mul(entries).and_then(|bytes| bytes.checked_mul(copies));
-        let values = room.and_then(|bytes| visible.take(bytes, LINE_BYTES));
+        let bytes = stride.checked_mul(entries).and_then(|bytes| bytes.checked_mul(copies));
+        let values = bytes.and_then(|bytes| room.take(bytes, LINE_BYTES, false));
         let values = values.ok_or_else(|| {
             refused(format!("no room for {entries} values of {stride} bytes, {copies} times"))
         })?;
         let per_cpu = declaration.kind == kind::PERCPU_ARRAY;
-        let values = if copies == 0 { std::ptr::null_mut() } else { values };
-        let view = View {
+        let values = if copies == 0 { 0 } else { values };
+        let view = MapView {
             kind: declaration.kind,
             key_size: declaration.key_bytes,
             value_size: declaration.value_bytes,
@@ -525,7 +517,7 @@ impl PolicyMap {
             cpu_stride: if per_cpu { (stride * entries) as u64 } else { 0 },
             values,
         };
-        Ok(PolicyMap {
+        Ok(Map {
             view,
             watched: None,
             free: Vec::new(),
@@ -534,77 +526,72 @@ impl PolicyMap {
         })
     }
 
-    /// A value for a task; null if there is no room.
-    fn take_value(&mut self, visible: &mut Visible) -> *mut u8 {
-        let stride = self.view.value_stride as usize;
+    /// The key at an address.
+    fn key<'a>(&self, memory: &'a Memory, key: u64) -> &'a [u8] {
+        memory.bytes(key, self.view.key_size.into()).expect(CHECKED)
+    }
+
+    /// A value for a task; 0 if there is no room.
+    fn take_value(&mut self, memory: &mut Memory, room: &mut Room) -> u64 {
+        let stride = u64::from(self.view.value_stride);
         if self.free.is_empty()
-            && let Some(start) = visible.take(stride * STORAGE_CHUNK, LINE_BYTES)
+            && let Some(begin) = room.take(stride as usize * STORAGE_CHUNK, LINE_BYTES, false)
         {
-            self.note_values(start, STORAGE_CHUNK);
-            self.free.extend((0..STORAGE_CHUNK).rev().map(|i| start.wrapping_add(i * stride)));
+            self.note_values(begin, STORAGE_CHUNK as u64);
+            self.free.extend((0..STORAGE_CHUNK as u64).rev().map(|at| begin + at * stride));
         }
-        let Some(value) = self.free.pop() else { return std::ptr::null_mut() };
-        // SAFETY: the value was taken from the visible memory, `stride` bytes long, and is used
-        // by nobody.
-        unsafe { value.write_bytes(0, stride) };
+        let Some(value) = self.free.pop() else { return 0 };
+        memory.bytes_mut(value, stride).expect("a value of this map").fill(0);
         value
     }
 
-    fn give_back(&mut self, shift: Shift, task: &mut abi::Task) {
+    fn give_back(&mut self, storage: &mut [u64]) {
         if self.view.kind != kind::TASK_STORAGE {
             return;
         }
-        let place = &mut task.storage[self.view.index as usize];
-        if !place.is_null() {
-            self.free.push(shift.find(*place));
-            *place = std::ptr::null_mut();
-        }
+        let value = std::mem::take(&mut storage[self.view.index as usize]);
+        self.free.extend((value != 0).then_some(value));
     }
 
-    /// # Safety
-    /// `key` points to as many bytes as the map's keys have.
-    unsafe fn add_entry(&mut self, visible: &mut Visible, key: *const u8) -> *mut u8 {
+    /// A value for the key at an address; 0 if there is no room.
+    fn add_entry(&mut self, memory: &mut Memory, room: &mut Room, key: u64) -> u64 {
         if self.entries.len() >= self.view.max_entries as usize {
-            return std::ptr::null_mut();
+            return 0;
         }
-        // SAFETY: promised by the caller.
-        let key = unsafe { std::slice::from_raw_parts(key, self.view.key_size as usize) };
+        let key = self.key(memory, key).to_vec();
         let bytes = self.view.value_stride as usize;
         let spared = self.deleted.len() > DELETED_SPARED;
         let oldest = if spared { self.deleted.pop_front() } else { None };
-        let room = bytes + key.len() + ENTRY_BYTES;
-        let Some(value) = oldest.or_else(|| visible.take(room, 8)) else {
-            return std::ptr::null_mut();
-        };
+        let wanted = bytes + key.len() + ENTRY_BYTES;
+        let Some(value) = oldest.or_else(|| room.take(wanted, 8, false)) else { return 0 };
         self.note_values(value, 1);
-        // SAFETY: a value of this map that no key has.
-        unsafe { value.write_bytes(0, bytes) };
-        self.entries.insert(key.to_vec(), value);
+        memory.bytes_mut(value, bytes as u64).expect("a value of this map").fill(0);
+        self.entries.insert(key, value);
         value
     }
 
     /// So many values lie there, one behind the other.
-    fn note_values(&mut self, begin: *const u8, count: usize) {
+    fn note_values(&mut self, begin: u64, count: u64) {
         if let Some(watched) = &mut self.watched {
-            watched.chunks.insert(begin.addr(), count);
+            watched.chunks.insert(begin, count);
         }
     }
 
     /// The map's name and the size of its values, if one of them begins there.
-    fn value_at(&self, place: usize) -> Option<(&str, u32)> {
+    fn value_at(&self, address: u64) -> Option<(&str, u32)> {
         let watched = self.watched.as_ref()?;
-        let (&begin, &count) = watched.chunks.range(..=place).next_back()?;
-        let (distance, stride) = (place - begin, self.view.value_stride as usize);
+        let (&begin, &count) = watched.chunks.range(..=address).next_back()?;
+        let (distance, stride) = (address - begin, u64::from(self.view.value_stride));
         let is_value = distance.is_multiple_of(stride) && distance / stride < count;
         is_value.then_some((&*watched.name, self.view.value_size))
     }
 
-    fn array_value(&mut self, key: u32, cpu: usize) -> *mut u8 {
-        if key >= self.view.max_entries || self.view.values.is_null() {
-            return std::ptr::null_mut();
+    /// The address of an array's value; 0 if it has none of this number.
+    fn array_value(&self, key: u32, cpu: usize) -> u64 {
+        if key >= self.view.max_entries || self.view.values == 0 {
+            return 0;
         }
-        let offset =
-            cpu as u64 * self.view.cpu_stride + u64::from(key) * u64::from(self.view.value_stride);
-        self.view.values.wrapping_add(offset as usize)
+        let strides = u64::from(key) * u64::from(self.view.value_stride);
+        self.view.values + cpu as u64 * self.view.cpu_stride + strides
     }
 }

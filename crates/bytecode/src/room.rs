@@ -1,0 +1,93 @@
+//! Room in a memory, taken also while a program runs in it, and where it lies in this process.
+
+use crate::memory::{MEMORY_BEGIN, Memory};
+use std::ops::Range;
+
+/// From this process's addresses to those that a program is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shift(usize);
+
+impl Shift {
+    /// What a program is shown for an address.
+    pub fn show<T>(self, at: *const T) -> *mut T {
+        if at.is_null() { at.cast_mut() } else { at.wrapping_byte_sub(self.0).cast_mut() }
+    }
+
+    /// The address that a program was shown so.
+    pub fn find<T>(self, shown: *const T) -> *mut T {
+        if shown.is_null() { shown.cast_mut() } else { shown.wrapping_byte_add(self.0).cast_mut() }
+    }
+}
+
+/// All room of a memory that nobody had taken.
+#[derive(Debug)]
+pub struct Room {
+    first: *mut u8,
+    /// What is not taken, the part that programs only read first.
+    free: [Range<u64>; 2],
+    /// Where the frames of functions begin, which programs may write as what follows, and its end.
+    frames: u64,
+    end: u64,
+    /// How addresses are shown.
+    pub shift: Shift,
+}
+
+impl Room {
+    /// Room of this many bytes that programs only read, and of so many that they may write, in a
+    /// memory of its own, which must live as long as what is taken of it is used.
+    ///
+    /// # Panics
+    ///
+    /// If this process may not have as many addresses.
+    pub fn new(read_only: usize, writable: usize) -> (Room, Box<Memory>) {
+        let mut memory = Box::new(Memory::new(read_only, writable));
+        let first = memory.first();
+        let shift = Shift(first.addr().wrapping_sub(MEMORY_BEGIN as usize));
+        // All is taken at once: what of it is given away is noted here, since the memory belongs
+        // to the machine that runs programs in it.
+        let below = memory.add_read_only(read_only, 1).expect("all of it");
+        let above = memory.add_writable(writable, 1).expect("all of it");
+        let free = [below..below + read_only as u64, above..above + writable as u64];
+        (
+            Room {
+                first,
+                free,
+                end: above + writable as u64,
+                frames: memory.frames_begin(),
+                shift,
+            },
+            memory,
+        )
+    }
+
+    /// Takes bytes of 0 and gives their address; `None` if there are not as many left.
+    pub fn take(&mut self, bytes: usize, alignment: usize, read_only: bool) -> Option<u64> {
+        let free = &mut self.free[usize::from(!read_only)];
+        let begin = free.start.checked_next_multiple_of(alignment as u64)?;
+        free.start = begin.checked_add(bytes as u64).filter(|&end| end <= free.end)?;
+        Some(begin)
+    }
+
+    /// How many bytes that programs only read are left.
+    pub fn read_only_left(&self) -> u64 {
+        self.free[0].end - self.free[0].start
+    }
+
+    /// The address, as a program has it, of something in the memory.
+    pub fn address<T>(&self, at: *const T) -> u64 {
+        (at.addr().wrapping_sub(self.first.addr())) as u64 + MEMORY_BEGIN
+    }
+
+    /// What lies at an address of the memory.
+    pub fn pointer(&self, address: u64) -> *mut u8 {
+        self.first.wrapping_add(address.wrapping_sub(MEMORY_BEGIN) as usize)
+    }
+
+    /// Where so many bytes from an address lie, if the memory has them, and if a program may write
+    /// them where they are `to_write`.
+    pub fn find(&self, address: u64, bytes: usize, to_write: bool) -> Option<*mut u8> {
+        let begin = if to_write { self.frames } else { MEMORY_BEGIN };
+        let is_inside = begin <= address && address.checked_add(bytes as u64)? <= self.end;
+        is_inside.then(|| self.pointer(address))
+    }
+}

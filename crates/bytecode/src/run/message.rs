@@ -1,0 +1,134 @@
+//! Messages of a program: a format and 64-bit words. Source: Linux, kernel/bpf/helpers.c,
+//! `bpf_bprintf_prepare`, as far as it says what a format may hold.
+
+use super::{Host, Run, Touch};
+use crate::fault::{FaultKind, Stop};
+
+/// Most bytes of a message.
+const MESSAGE_MAX: usize = 1024;
+
+impl<H: Host> Run<'_, H> {
+    /// The text that the format at an address makes of so many bytes of words, at most 1,023 bytes.
+    ///
+    /// # Errors
+    ///
+    /// What of it cannot be read.
+    pub fn message(&mut self, format: u64, words: u64, bytes: u64) -> Result<String, Stop> {
+        let format = self.text(format)?;
+        let (mut at, end) = (0, u64::from(bytes as u32));
+        let mut message = Vec::new();
+        let mut rest = &format[..];
+        while let [first, after @ ..] = rest {
+            rest = after;
+            if *first != b'%' {
+                message.push(*first);
+                continue;
+            }
+            let specification = Specification::of(rest);
+            rest = &rest[specification.bytes..];
+            if specification.conversion == b'%' {
+                message.push(b'%');
+                continue;
+            }
+            if at >= end {
+                break;
+            }
+            let mut word = [0; 8];
+            word.copy_from_slice(self.read(words, at, 8, Touch::ReadAll)?);
+            at += 8;
+            let word = u64::from_le_bytes(word);
+            let is_text = specification.conversion == b's';
+            let shown = if is_text { self.text(word)? } else { specification.number(word).into() };
+            specification.pad(shown, &mut message);
+        }
+        message.truncate(MESSAGE_MAX - 1);
+        Ok(String::from_utf8_lossy(&message).into_owned())
+    }
+
+    /// The bytes up to a zero, at most so many.
+    fn text(&mut self, address: u64) -> Result<Vec<u8>, Stop> {
+        let mut text = Vec::new();
+        while text.len() < MESSAGE_MAX {
+            match self.read(address, text.len() as u64, 1, Touch::Read)? {
+                [0] => break,
+                byte => text.extend_from_slice(byte),
+            }
+        }
+        Ok(text)
+    }
+
+    fn read(&mut self, begin: u64, at: u64, bytes: u64, touch: Touch) -> Result<&[u8], Stop> {
+        self.check(begin, at, bytes, touch)?;
+        let address = begin.wrapping_add(at);
+        let outside = FaultKind::Memory { address, bytes, write: false };
+        self.memory().bytes(address, bytes).ok_or_else(|| outside.into())
+    }
+}
+
+/// A conversion of a format, without its `%`.
+struct Specification {
+    left: bool,
+    zeros: bool,
+    alternate: bool,
+    width: usize,
+    /// Whether it is of 64 bits.
+    long: bool,
+    conversion: u8,
+    /// How long it is.
+    bytes: usize,
+}
+
+impl Specification {
+    fn of(text: &[u8]) -> Specification {
+        let flags = text.iter().take_while(|byte| b"-0+ #".contains(byte)).count();
+        let digits = text[flags..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let width = std::str::from_utf8(&text[flags..flags + digits]).unwrap_or_default();
+        let longs = text[flags + digits..].iter().take_while(|&&byte| byte == b'l').count();
+        let bytes = flags + digits + longs;
+        let has = |flag| text[..flags].contains(&flag);
+        Specification {
+            left: has(b'-'),
+            zeros: has(b'0') && !has(b'-'),
+            alternate: has(b'#'),
+            width: width.parse().unwrap_or(0).min(MESSAGE_MAX),
+            long: longs > 0,
+            conversion: text.get(bytes).copied().unwrap_or(b'%'),
+            bytes: (bytes + 1).min(text.len()),
+        }
+    }
+
+    fn number(&self, word: u64) -> String {
+        let unsigned = if self.long { word } else { u64::from(word as u32) };
+        let signed = if self.long { word as i64 } else { i64::from(word as i32) };
+        match self.conversion {
+            b'd' | b'i' => signed.to_string(),
+            b'x' if self.alternate => format!("{unsigned:#x}"),
+            b'x' => format!("{unsigned:x}"),
+            b'X' => format!("{unsigned:X}"),
+            b'c' => char::from(word as u8).to_string(),
+            b'p' => format!("{word:#x}"),
+            _ => unsigned.to_string(),
+        }
+    }
+
+    fn pad(&self, shown: Vec<u8>, message: &mut Vec<u8>) {
+        let missing = self.width.saturating_sub(shown.len());
+        let is_negative = shown.first() == Some(&b'-');
+        match (self.left, self.zeros) {
+            (true, _) => {
+                message.extend(shown);
+                message.resize(message.len() + missing, b' ');
+            }
+            (false, true) => {
+                let sign = usize::from(is_negative);
+                message.extend_from_slice(&shown[..sign]);
+                message.resize(message.len() + missing, b'0');
+                message.extend_from_slice(&shown[sign..]);
+            }
+            (false, false) => {
+                message.resize(message.len() + missing, b' ');
+                message.extend(shown);
+            }
+        }
+    }
+}
