@@ -20,24 +20,15 @@ fn slice_ticks(slice_ns: u64, tick_ns: u64) -> u64 {
 fn shares_are_proportional_to_weights() {
     let cfs = shipped("cfs");
     for nice in -20..=19 {
-        let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-        let result = outcome(&cfs, &machine(1, HZ), &workload, 30 * S, &[]);
-        let expected = weight(nice) / weight(0);
-        let got = share(&result, "other") / share(&result, "zero");
-        assert!((got / expected - 1.0).abs() < 0.015, "nice {nice}: {got} for {expected}");
+        let got = share_to_weight(&cfs, nice, (HZ, 30), &[]);
+        assert!((got - 1.0).abs() < 0.015, "nice {nice}: {got}");
     }
 }
 
 #[test]
 fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
-    let cfs = shipped("cfs");
-    let changing = task("changing", 0, once(&[run(5 * S), Op::Nice(5), run(100 * S)]));
-    let workload = together(vec![hog("zero", 0), changing]);
-    let result = outcome(&cfs, &machine(1, HZ), &workload, 30 * S, &[]);
     // 5 of the first 10 seconds; then 335 / (1024 + 335) of 20 seconds.
-    let expected_s = 5.0 + 20.0 * 335.0 / 1359.0;
-    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
-    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+    assert_a_reniced_hog_has(&shipped("cfs"), 5, 335.0 / 1359.0);
 }
 
 #[test]
@@ -190,30 +181,13 @@ fn a_child_runs_before_its_parent_goes_on_if_told_so() {
 
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
-    let cfs = shipped("cfs");
-    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 60;
-    let result = outcome(&cfs, &machine(2, HZ), &workload, seconds * S, &[]);
-    for name in ["a", "b", "c"] {
-        let got = share(&result, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
-    }
     // One each 64 to 256 ms.
-    let a_second = result.migrations as f64 / seconds as f64;
-    assert!((4.0..=16.0).contains(&a_second), "{a_second} migrations a second");
+    assert_three_hogs_on_two_cpus_rotate(&shipped("cfs"), [4.0, 16.0]);
 }
 
 #[test]
 fn without_moving_the_odd_task_three_hogs_on_two_cpus_stay_unequal_for_good() {
-    let cfs = shipped("cfs");
-    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0)]);
-    let tunables = [("odd_task_moves", 0)];
-    let result = outcome(&cfs, &machine(2, HZ), &workload, 10 * S, &tunables);
-    let mut shares = ["a", "b", "c"].map(|name| share(&result, name));
-    shares.sort_by(f64::total_cmp);
-    for (got, expected) in shares.iter().zip([0.5, 0.5, 1.0]) {
-        assert!((got - expected).abs() < 0.02, "{shares:?}");
-    }
+    assert_three_hogs_on_two_cpus_stay_unequal(&shipped("cfs"), &[("odd_task_moves", 0)]);
 }
 
 /// Elapsed time of `nr` equal jobs on two CPUs, relative to the ideal.

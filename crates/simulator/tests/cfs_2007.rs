@@ -15,14 +15,6 @@ const SWITCH_NS_MAX: u64 = 10 * US;
 /// The set of CFS as first merged.
 const FIRST_MERGE: &str = "2.6.23-rc1";
 
-/// A nice-0 hog beside one of another nice value: the other's CPU time by that of the first,
-/// relative to their weights.
-fn share_to_weight(policy: &str, nice: i8, hz: u32, tunables: &[(&str, i64)]) -> f64 {
-    let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-    let result = outcome(&shipped(policy), &machine(1, hz), &workload, 60 * S, tunables);
-    share(&result, "other") / share(&result, "zero") * weight(0) / weight(nice)
-}
-
 #[test]
 fn shares_are_proportional_to_weights_while_nobody_waits_too_long() {
     // A tick of nice 16 is paid back in 36 ms of the fair clock, of nice 17 in 45 ms; more than
@@ -31,7 +23,7 @@ fn shares_are_proportional_to_weights_while_nobody_waits_too_long() {
     let first_merge = values_of_set(&cfs, FIRST_MERGE);
     for (tunables, nice_max) in [(&[][..], 16), (&first_merge[..], 12)] {
         for nice in -20..=nice_max {
-            let got = share_to_weight("cfs_2007", nice, HZ, tunables);
+            let got = share_to_weight(&cfs, nice, (HZ, 60), tunables);
             assert!((got - 1.0).abs() < 0.015, "nice {nice}, {tunables:?}: {got}");
         }
     }
@@ -45,7 +37,7 @@ fn shares_are_proportional_to_weights_while_nobody_waits_too_long() {
 #[test]
 fn a_nice_15_hog_has_0_7_percent_in_place_of_3_4_if_a_tick_is_4_ms() {
     let got = |policy: &str, hz, tunables: &[(&str, i64)]| {
-        100.0 * share_to_weight(policy, 15, hz, tunables) * 36.0 / 1024.0
+        100.0 * share_to_weight(&shipped(policy), 15, (hz, 60), tunables) * 36.0 / 1024.0
     };
     let of_100 = |ratio: f64| 100.0 * ratio / (100.0 + ratio);
     let starved = of_100(got("cfs_2007", 250, &[]));
@@ -330,31 +322,16 @@ fn a_child_begins_with_a_debt_of_half_a_granularity() {
 
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_at_busy_balances() {
-    let cfs = shipped("cfs_2007");
-    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 60;
-    let result = outcome(&cfs, &machine(2, HZ), &workload, seconds * S, &[]);
-    for name in ["a", "b", "c"] {
-        let got = share(&result, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
-    }
     // One each 64 to 256 ms.
-    let a_second = result.migrations as f64 / seconds as f64;
-    assert!((4.0..=16.0).contains(&a_second), "{a_second} migrations a second");
+    assert_three_hogs_on_two_cpus_rotate(&shipped("cfs_2007"), [4.0, 16.0]);
 }
 
 #[test]
 fn without_fuzz_three_hogs_on_two_cpus_stay_unequal_for_good() {
     let cfs = shipped("cfs_2007");
-    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0)]);
     let first_merge = values_of_set(&cfs, FIRST_MERGE);
     for tunables in [&[("load_fuzz", 0)][..], &first_merge[..]] {
-        let result = outcome(&cfs, &machine(2, HZ), &workload, 10 * S, tunables);
-        let mut shares = ["a", "b", "c"].map(|name| share(&result, name));
-        shares.sort_by(f64::total_cmp);
-        for (got, expected) in shares.iter().zip([0.5, 0.5, 1.0]) {
-            assert!((got - expected).abs() < 0.02, "{shares:?}");
-        }
+        assert_three_hogs_on_two_cpus_stay_unequal(&cfs, tunables);
     }
 }
 
@@ -376,18 +353,7 @@ fn a_pair_that_talks_on_one_cpu_does_not_preempt_unless_sleep_is_paid_back() {
 
 #[test]
 fn a_pick_costs_the_same_however_many_tasks_wait() {
-    let cfs = shipped("cfs_2007");
-    let mut machine = machine(1, HZ);
-    // The first of a long queue is as near as that of a short one: this counts looks, not misses.
-    machine.costs.scan_miss_ns = machine.costs.scan_step_ns;
-    let cost_ns = |nr: usize| {
-        let mut tasks = vec![hog("hog", 0); nr];
-        tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
-        let result = outcome(&cfs, &machine, &together(tasks), 10 * S, &[]);
-        result.cpu_time_ns.scheduler as f64 / result.switches as f64
-    };
-    let (few, many) = (cost_ns(20), cost_ns(200));
-    assert!((many / few - 1.0).abs() < 0.02, "{few} {many}");
+    assert_a_pick_costs_the_same(&shipped("cfs_2007"), 20);
 }
 
 #[test]
@@ -438,12 +404,6 @@ fn compat_yield_goes_behind_all_others() {
 
 #[test]
 fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
-    let cfs = shipped("cfs_2007");
-    let changing = task("changing", 0, once(&[run(5 * S), Op::Nice(5), run(100 * S)]));
-    let workload = together(vec![hog("zero", 0), changing]);
-    let result = outcome(&cfs, &machine(1, HZ), &workload, 30 * S, &[]);
     // 5 of the first 10 seconds; then 335 / (1024 + 335) of 20 seconds.
-    let expected_s = 5.0 + 20.0 * 335.0 / 1359.0;
-    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
-    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+    assert_a_reniced_hog_has(&shipped("cfs_2007"), 5, 335.0 / 1359.0);
 }

@@ -115,18 +115,7 @@ fn a_pair_that_talks_on_one_cpu_does_not_preempt_but_blocks() {
 
 #[test]
 fn a_pick_costs_the_same_however_many_tasks_wait() {
-    let cfs = shipped("cfs");
-    let mut machine = machine(1, HZ);
-    // The first of a long queue is as near as that of a short one: this counts looks, not misses.
-    machine.costs.scan_miss_ns = machine.costs.scan_step_ns;
-    let cost_ns = |nr: usize| {
-        let mut tasks = vec![hog("hog", 0); nr];
-        tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
-        let result = outcome(&cfs, &machine, &together(tasks), 10 * S, &[]);
-        result.cpu_time_ns.scheduler as f64 / result.switches as f64
-    };
-    let (few, many) = (cost_ns(5), cost_ns(200));
-    assert!((many / few - 1.0).abs() < 0.02, "{few} {many}");
+    assert_a_pick_costs_the_same(&shipped("cfs"), 5);
 }
 
 // ---- several CPUs -------------------------------------------------------------------------------

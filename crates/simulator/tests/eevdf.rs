@@ -15,26 +15,16 @@ fn shares_are_proportional_to_weights() {
     let eevdf = shipped("eevdf");
     for set in ["6.6", "6.12"] {
         for nice in -20..=19 {
-            let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-            let tunables = values_of_set(&eevdf, set);
-            let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &tunables);
-            let expected = weight(nice) / weight(0);
-            let got = share(&result, "other") / share(&result, "zero");
-            assert!((got / expected - 1.0).abs() < 0.015, "{set}, nice {nice}: {got}");
+            let got = share_to_weight(&eevdf, nice, (HZ, 30), &values_of_set(&eevdf, set));
+            assert!((got - 1.0).abs() < 0.015, "{set}, nice {nice}: {got}");
         }
     }
 }
 
 #[test]
 fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
-    let eevdf = shipped("eevdf");
-    let changing = task("changing", 0, once(&[run(5 * S), Op::Nice(5), run(100 * S)]));
-    let workload = together(vec![hog("zero", 0), changing]);
-    let result = outcome(&eevdf, &machine(1, HZ), &workload, 30 * S, &[]);
     // 5 of the first 10 seconds; then 335 / (1024 + 335) of 20 seconds.
-    let expected_s = 5.0 + 20.0 * 335.0 / 1359.0;
-    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
-    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+    assert_a_reniced_hog_has(&shipped("eevdf"), 5, 335.0 / 1359.0);
 }
 
 #[test]
@@ -243,30 +233,13 @@ fn who_yields_gives_up_the_rest_of_its_request() {
 
 #[test]
 fn renicing_neither_wins_nor_loses_time() {
-    let eevdf = shipped("eevdf");
-    let fickle =
-        task("fickle", 0, forever(&[Op::Nice(5), run(100 * MS), Op::Nice(0), run(100 * MS)]));
-    let workload = together(vec![hog("hog", 0), fickle]);
-    let result = outcome(&eevdf, &machine(1, HZ), &workload, 20 * S, &[]);
-    // While it has 200 ms, the hog has 100 ms x 1024 / 335 and 100 ms.
-    let expected = 2.0 / (1024.0 / 335.0 + 1.0);
-    let got = share(&result, "fickle") / share(&result, "hog");
-    assert!((got / expected - 1.0).abs() < 0.02, "{got} for {expected}");
+    assert_renicing_neither_wins_nor_loses_time(&shipped("eevdf"));
 }
 
 #[test]
 fn the_odd_one_of_three_hogs_on_two_cpus_rotates_about_every_second_balance() {
-    let eevdf = shipped("eevdf");
-    let workload = together(vec![hog("a", 0), hog("b", 0), hog("c", 0), noise()]);
-    let seconds = 60;
-    let result = outcome(&eevdf, &machine(2, HZ), &workload, seconds * S, &[]);
-    for name in ["a", "b", "c"] {
-        let got = share(&result, name);
-        assert!((got * 1.5 - 1.0).abs() < 0.04, "{name}: {got}");
-    }
     // One each 64 to 128 ms.
-    let a_second = result.migrations as f64 / seconds as f64;
-    assert!((7.8..=15.7).contains(&a_second), "{a_second} migrations a second");
+    assert_three_hogs_on_two_cpus_rotate(&shipped("eevdf"), [7.8, 15.7]);
 }
 
 #[test]

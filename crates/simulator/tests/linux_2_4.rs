@@ -353,18 +353,11 @@ fn a_synchronous_wake_up_tells_no_idle_cpu() {
 #[test]
 fn a_pick_costs_in_proportion_to_those_who_wait() {
     let linux_2_4 = shipped("linux_2_4");
-    let machine = machine(1, HZ);
-    let cost_ns = |nr: u64| {
-        let mut tasks: Vec<TaskTemplate> = (0..nr).map(|_| hog("hog", 0)).collect();
-        tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
-        let result = outcome(&linux_2_4, &machine, &together(tasks), 3 * S, &[]);
-        result.cpu_time_ns.scheduler as f64 / result.switches as f64
-    };
-    let (few, some, many) = (cost_ns(20), cost_ns(40), cost_ns(80));
+    let [few, some, many] = [20, 40, 80].map(|nr| pick_cost_ns(&linux_2_4, nr));
     let ratio = (many - some) / (some - few);
     assert!((ratio / 2.0 - 1.0).abs() < 0.03, "{few} {some} {many}");
     let per_task_ns = (many - some) / 40.0;
-    let step_ns = machine.costs.scan_step_ns as f64;
+    let step_ns = machine(1, HZ).costs.scan_step_ns as f64;
     assert!((per_task_ns / step_ns - 1.0).abs() < 0.03, "{per_task_ns} for {step_ns}");
 }
 

@@ -440,15 +440,7 @@ fn idle_cpus_pull_one_task_a_millisecond() {
 
 #[test]
 fn of_three_hogs_on_two_cpus_one_has_a_cpu_for_itself() {
-    let o1 = shipped("o1");
-    let names = ["a", "b", "c"];
-    let workload = together(names.iter().map(|name| hog(name, 0)).collect());
-    let result = outcome(&o1, &machine(2, HZ), &workload, 60 * S, &[]);
-    let mut shares: Vec<f64> = names.iter().map(|name| share(&result, name)).collect();
-    shares.sort_by(f64::total_cmp);
-    for (got, expected) in shares.iter().zip([0.5, 0.5, 1.0]) {
-        assert!((got - expected).abs() < 0.01, "{shares:?}");
-    }
+    assert_three_hogs_on_two_cpus_stay_unequal(&shipped("o1"), &[]);
 }
 
 #[test]
@@ -533,27 +525,13 @@ fn a_wake_up_stays_on_its_cpu_unless_it_is_synchronous() {
 
 #[test]
 fn a_pick_costs_the_same_however_many_tasks_wait() {
-    let o1 = shipped("o1");
-    let cost_ns = |nr: u64| {
-        let mut tasks: Vec<TaskTemplate> = (0..nr).map(|_| hog("hog", 0)).collect();
-        tasks.push(task("sleeper", -20, forever(&[sleep(MS), run(10 * US)])));
-        let result = outcome(&o1, &machine(1, HZ), &together(tasks), 30 * S, &[]);
-        result.cpu_time_ns.scheduler as f64 / result.switches as f64
-    };
-    let (few, many) = (cost_ns(5), cost_ns(200));
-    assert!((many / few - 1.0).abs() < 0.02, "{few} {many}");
+    assert_a_pick_costs_the_same(&shipped("o1"), 5);
 }
 
 #[test]
 fn a_hog_that_is_reniced_gets_its_new_share_from_then_on() {
-    let o1 = shipped("o1");
-    let changing = task("changing", 0, once(&[run(5 * S), Op::Nice(10), run(100 * S)]));
-    let workload = together(vec![hog("zero", 0), changing]);
-    let result = outcome(&o1, &machine(1, HZ), &workload, 30 * S, &[]);
     // 5 of the first 10 seconds; then 53 of 155 ms.
-    let expected_s = 5.0 + 20.0 * 53.0 / 155.0;
-    let got_s = group(&result, "changing").run_ns as f64 / 1e9;
-    assert!((got_s / expected_s - 1.0).abs() < 0.01, "{got_s} s for {expected_s} s");
+    assert_a_reniced_hog_has(&shipped("o1"), 10, 53.0 / 155.0);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Goal: what a policy does that no program may do ends its run, with the line; and strictly run,
 //! sound policies do the same.
 
-use crate::support::{MS, POLICIES, compile, costless, once, run, task, together, try_compile};
-use policy::{Policy, PolicyError};
+use crate::support::{MS, POLICIES, compile, compile_text, costless, once, run, task, together};
+use policy::Policy;
 use scenario::random_scenario;
 use simulator::{Options, Status, simulate};
 
@@ -31,7 +31,7 @@ fn every_policy_and_set_does_the_same_strictly_in_random_scenarios() {
 }
 
 /// A policy whose `enqueue` does something wrong in its 7th line, before it does what is right.
-fn with_mistake(before: &str, mistake: &str) -> Result<Policy, PolicyError> {
+fn with_mistake(before: &str, mistake: &str) -> Policy {
     let text = format!(
         "#include <scx/common.bpf.h>\n\
          char _license[] SEC(\"license\") = \"GPL\";\n\
@@ -44,10 +44,7 @@ fn with_mistake(before: &str, mistake: &str) -> Result<Policy, PolicyError> {
          }}\n\
          SCX_OPS_DEFINE(wrong_ops, .enqueue = (void *)wrong_enqueue, .name = \"wrong\");\n"
     );
-    let folder = tempfile::tempdir().expect("a folder");
-    let source = folder.path().join("wrong.bpf.c");
-    std::fs::write(&source, text).expect("a file");
-    try_compile(&source)
+    compile_text(&text)
 }
 
 /// What a run ends with, translated and interpreted.
@@ -132,7 +129,7 @@ fn what_no_program_may_do_ends_the_run_and_names_its_line() {
         ("extern u64 scx_bpf_brew_coffee(void) __ksym;", "total += scx_bpf_brew_coffee();", "brew"),
     ];
     for (before, mistake, expected) in mistakes {
-        let policy = with_mistake(before, mistake).unwrap_or_else(|error| panic!("{error}"));
+        let policy = with_mistake(before, mistake);
         let said = said(&policy);
         assert!(said.contains(expected), "{mistake}: {said}");
         assert!(said.contains("wrong.bpf.c:7: wrong_enqueue: "), "{mistake}: {said}");
@@ -152,7 +149,7 @@ fn what_is_allowed_is_no_mistake() {
     ];
     for line in fine {
         let then = format!("{line} scx_bpf_error(\"so far\");");
-        let policy = with_mistake("", &then).unwrap_or_else(|error| panic!("{error}"));
+        let policy = with_mistake("", &then);
         assert_eq!(said(&policy), "scx_bpf_error (so far)", "{line}");
     }
 }
@@ -166,7 +163,7 @@ fn what_goes_wrong_at_the_very_end_is_told_too() {
         SCX_OPS_DEFINE(wrong_ops, .exit = (void *)wrong_exit, .name = \"wrong\");
         #undef SCX_OPS_DEFINE
         #define SCX_OPS_DEFINE(name, members...)";
-    let policy = with_mistake(end, "").unwrap_or_else(|error| panic!("{error}"));
+    let policy = with_mistake(end, "");
     let said = said(&policy);
     assert!(said.ends_with(": wrong_exit: it reads 8 bytes at 0x8, next to NULL"), "{said}");
 }
@@ -191,8 +188,7 @@ fn a_map_that_no_kernel_makes_is_refused() {
         (map_of("TASK_STORAGE", 2, 8, 0), "keys of 2 bytes"),
     ];
     for (map, expected) in maps {
-        let policy = with_mistake(&map, "bpf_map_lookup_elem(&odd, p);");
-        let said = said(&policy.unwrap_or_else(|error| panic!("{error}")));
+        let said = said(&with_mistake(&map, "bpf_map_lookup_elem(&odd, p);"));
         assert!(said.contains(&format!("map odd has {expected}")), "{said}");
     }
 }
@@ -206,7 +202,7 @@ fn keys_of_a_hash_take_room_besides_their_values() {
         while (!bpf_map_update_elem(&odd, key, &one, BPF_ANY)) key[0]++;
         scx_bpf_error(\"%llu keys\", key[0]);"
         .replace('\n', " ");
-    let policy = with_mistake(&maps, &fill).unwrap_or_else(|error| panic!("{error}"));
+    let policy = with_mistake(&maps, &fill);
     // Keys have 512 bytes, values 8, and an entry 48 more; a line is for variables.
     let keys = ((47 << 20) - 1024) / (512 + 8 + 48);
     assert_eq!(said_when(&policy, false), format!("scx_bpf_error ({keys} keys)"));

@@ -18,11 +18,8 @@ fn shares_are_proportional_to_weights() {
     let rfs = shipped("rfs");
     for hz in [1000, 250] {
         for nice in -20..=19 {
-            let workload = together(vec![hog("zero", 0), hog("other", nice)]);
-            let result = outcome(&rfs, &machine(1, hz), &workload, 60 * S, &[]);
-            let expected = weight(nice) / weight(0);
-            let got = share(&result, "other") / share(&result, "zero");
-            assert!((got / expected - 1.0).abs() < 0.015, "{hz} Hz, nice {nice}: {got}");
+            let got = share_to_weight(&rfs, nice, (hz, 60), &[]);
+            assert!((got - 1.0).abs() < 0.015, "{hz} Hz, nice {nice}: {got}");
         }
     }
 }
@@ -187,15 +184,7 @@ fn a_new_task_waits_for_a_turn_unless_it_starts_where_its_parent_is() {
 
 #[test]
 fn renicing_neither_wins_nor_loses_time() {
-    let rfs = shipped("rfs");
-    let fickle =
-        task("fickle", 0, forever(&[Op::Nice(5), run(100 * MS), Op::Nice(0), run(100 * MS)]));
-    let workload = together(vec![hog("hog", 0), fickle]);
-    let result = outcome(&rfs, &machine(1, HZ), &workload, 20 * S, &[]);
-    // While it has 200 ms, the hog has 100 ms x 1024 / 335 and 100 ms.
-    let expected = 2.0 / (1024.0 / 335.0 + 1.0);
-    let got = share(&result, "fickle") / share(&result, "hog");
-    assert!((got / expected - 1.0).abs() < 0.02, "{got} for {expected}");
+    assert_renicing_neither_wins_nor_loses_time(&shipped("rfs"));
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! What the simulator's tests share: policies of the repository, small machines, workloads and
-//! jobs, runs of the ones on the others, and what timelines say.
+//! jobs, runs of the ones on the others, what timelines say, and laws of more than one policy.
 
 mod jobs;
+mod laws;
 mod machines;
 mod runs;
 mod timelines;
 mod workloads;
 
 pub use jobs::*;
+pub use laws::*;
 pub use machines::*;
 pub use runs::*;
 pub use timelines::*;
@@ -66,6 +68,14 @@ pub fn root() -> PathBuf {
 /// Compiles a C file, relative to the repository.
 pub fn compile(source: &str) -> Policy {
     try_compile(&root().join(source)).unwrap_or_else(|error| panic!("{source}: {error}"))
+}
+
+/// The policy of this text, in a file `wrong.bpf.c`.
+pub fn compile_text(text: &str) -> Policy {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("wrong.bpf.c");
+    std::fs::write(&source, text).expect("a file");
+    try_compile(&source).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Compiles a C file, wherever it is.
