@@ -1,23 +1,19 @@
-//! Calls of the host whose answer lies in the memory: translated code finds it itself.
+//! Calls of the host: which of them have their answer in the memory, and what is known of them.
 
-#![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
+use dynasmrt::DynasmLabelApi;
 
-use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
-
+use super::blocks::Translator;
 use super::known::Value;
-use super::{RDI, RSI, Translator};
 use crate::instruction::{Register, Size};
-use crate::memory::{FRAME_BYTES, MEMORY_BEGIN};
-use crate::program::{Elements, Rows, Shortcut, Walks};
+use crate::memory::FRAME_BYTES;
+use crate::program::{Elements, Rows, Shortcut};
 
-/// From an address to where it lies, behind the memory's first byte.
-fn behind(address: u64) -> i32 {
-    (address - MEMORY_BEGIN) as i32
-}
-
-/// What a field's offset becomes where a row's address is added.
-fn behind_row(offset: u32) -> i32 {
-    offset as i32 - MEMORY_BEGIN as i32
+/// A number is a multiple of a row's bytes, and not too large, exactly if the product with the
+/// inverse of its odd part, turned by the even part, is the row's number. These are that inverse,
+/// and by how many bits to turn.
+pub(super) fn row_divisor(rows: Rows) -> (u64, u32) {
+    let even = rows.bytes.trailing_zeros();
+    (inverse(rows.bytes >> even), even)
 }
 
 /// The number that `odd` times gives 1, of 64 bits, by Newton's steps.
@@ -27,128 +23,23 @@ fn inverse(odd: u64) -> u64 {
 }
 
 impl Translator<'_> {
-    /// Puts the answer into R0. Where the call is to be made after all, it goes to `call`.
-    pub(super) fn shortcut(&mut self, shortcut: Shortcut, call: DynamicLabel) {
-        match shortcut {
-            Shortcut::Zero => dynasm!(self.to ; .arch x64 ; xor eax, eax),
-            Shortcut::First => dynasm!(self.to ; .arch x64 ; mov rax, rdi),
-            Shortcut::Load { address, size, signed } => {
-                dynasm!(self.to ; .arch x64 ; mov r10d, behind(address));
-                self.load_from_r10(size, signed);
-            }
-            Shortcut::Field { rows, offset, size, signed } => {
-                self.check_row(RDI, rows, call);
-                dynasm!(self.to ; .arch x64 ; lea r10, [rdi + behind_row(offset)]);
-                self.load_from_r10(size, signed);
-            }
-            Shortcut::Cell { columns_begin, columns, rows, offset } => {
-                self.check_row(RSI, rows, call);
-                self.cell(columns_begin, columns, offset, call);
-            }
-            Shortcut::Element => self.element(call),
-            Shortcut::Bit(bits) => self.bit(bits, call),
-            Shortcut::NextItem(walks) => self.next_item(walks, call),
-            Shortcut::NextNumber => {
-                self.check_iterator(4, call);
-                dynasm!(self.to
-                    ; .arch x64
-                    ; mov r10d, [r11 + rdi + behind_row(0)]
-                    ; add r10d, 1
-                    ; cmp r10d, [r11 + rdi + behind_row(4)]
-                    ; jge =>call
-                    ; mov [r11 + rdi + behind_row(0)], r10d
-                    ; mov rax, rdi
-                );
-            }
-        }
-    }
-
-    /// 8 bytes at the first argument, which the program may write and which are so aligned.
-    fn check_iterator(&mut self, alignment: i32, call: DynamicLabel) {
-        let begin = (MEMORY_BEGIN + self.layout.writable) as i32;
-        let last = (self.layout.bytes - self.layout.writable) as i32 - 8;
-        dynasm!(self.to
-            ; .arch x64
-            ; lea r10, [rdi - begin]
-            ; cmp r10, last
-            ; ja =>call
-            ; test rdi, alignment - 1
-            ; jnz =>call
-        );
-    }
-
-    /// A word of the row at the second argument, if it is not 0.
-    fn cell(&mut self, columns_begin: u64, columns: u32, offset: u32, call: DynamicLabel) {
-        let column = match self.known(Register::FIRST) {
-            Value::Number(number) => number.checked_sub(columns_begin),
-            _ => None,
+    pub(super) fn call_host(&mut self, at: usize, call: usize) {
+        self.clear_unwritten(at);
+        let Some(&shortcut) = self.program.shortcuts.get(&call) else {
+            return self.make_call(at, call);
         };
-        if let Some(at) = column.filter(|at| at % 8 == 0 && *at < 8 * u64::from(columns)) {
-            dynasm!(self.to ; .arch x64 ; mov rax, [r11 + rsi + behind_row(offset + at as u32)]);
-        } else {
-            dynasm!(self.to
-                ; .arch x64
-                ; mov rax, QWORD columns_begin as i64
-                ; mov r10, rdi
-                ; sub r10, rax
-                ; cmp r10, 8 * columns as i32
-                ; jae =>call
-                ; test r10, 7
-                ; jnz =>call
-                ; add r10, rsi
-                ; mov rax, [r11 + r10 + behind_row(offset)]
-            );
+        if shortcut == Shortcut::Element && self.elements().is_none() {
+            return self.make_call(at, call);
         }
-        dynasm!(self.to ; .arch x64 ; test rax, rax ; jz =>call);
-    }
-
-    fn bit(&mut self, bits: u32, call: DynamicLabel) {
-        let last = self.layout.bytes as i32 - (bits / 8) as i32;
-        dynasm!(self.to
-            ; .arch x64
-            ; lea r10, [rsi - MEMORY_BEGIN as i32]
-            ; cmp r10, last
-            ; ja =>call
-            ; test rsi, 7
-            ; jnz =>call
-            ; cmp edi, bits as i32
-            ; jae =>call
-            ; mov eax, edi
-            ; shr eax, 6
-            ; lea r10, [r11 + rsi + behind_row(0)]
-            ; mov rax, [r10 + 8 * rax]
-            ; bt rax, rdi
-            ; setc al
-            ; movzx eax, al
-        );
-    }
-
-    fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
-        let Walks { begin, bytes, count, next, filled, steps, items, same, last } = walks;
-        let again = self.to.new_dynamic_label();
-        self.check_iterator(8, call);
-        dynasm!(self.to
-            ; .arch x64
-            ; mov r10, [r11 + rdi + behind_row(0)]
-            ; sub r10, 1
-            ; cmp r10, count as i32
-            ; jae =>call
-            ; imul r10, r10, bytes as i32
-            ; lea r10, [r11 + r10 + behind(begin)]
-            ; =>again
-            ; mov eax, [r10 + next as i32]
-            ; cmp eax, [r10 + filled as i32]
-            ; jae =>call
-            ; add DWORD [r10 + next as i32], 1
-            ; add QWORD [r10 + steps as i32], 1
-            ; mov rax, [r10 + 8 * rax + items as i32]
-            ; mov rdx, [r11 + rax + behind_row(same.0)]
-            ; cmp rdx, [r10 + same.1 as i32]
-            ; jne =>again
-            ; mov rdx, [r11 + rax + behind_row(last.0)]
-            ; cmp rdx, [r10 + last.1 as i32]
-            ; ja =>again
-        );
+        let (made, done) = (self.to.new_dynamic_label(), self.to.new_dynamic_label());
+        self.shortcut(shortcut, made);
+        if shortcut.is_always() {
+            return;
+        }
+        self.go_to(done);
+        self.to.dynamic_label(made);
+        self.make_call(at, call);
+        self.to.dynamic_label(done);
     }
 
     /// The map of the first argument, if that is known here.
@@ -159,62 +50,17 @@ impl Translator<'_> {
         }
     }
 
-    fn element(&mut self, call: DynamicLabel) {
-        let Some(Elements { begin, bytes, count, copies }) = self.elements() else { return };
+    /// How far the column of the first argument is behind the first one, if that is known here.
+    pub(super) fn known_column(&self, columns_begin: u64, columns: u32) -> Option<u32> {
+        let Value::Number(number) = self.known(Register::FIRST) else { return None };
+        let column = number.checked_sub(columns_begin)?;
+        (column % 8 == 0 && column < 8 * u64::from(columns)).then_some(column as u32)
+    }
+
+    /// Whether the key at the second argument is known to lie in the frame.
+    pub(super) fn is_key_in_frame(&self) -> bool {
         let key_bytes = Size::Word.bytes() as i64;
-        let is_inside = matches!(self.known(Register::SECOND), Value::Frame(offset)
-            if (-(FRAME_BYTES as i64)..=-key_bytes).contains(&offset));
-        if !is_inside {
-            let last = self.layout.bytes as i32 - key_bytes as i32;
-            dynasm!(self.to
-                ; .arch x64
-                ; lea r10, [rsi - MEMORY_BEGIN as i32]
-                ; cmp r10, last
-                ; ja =>call
-            );
-        }
-        dynasm!(self.to
-            ; .arch x64
-            ; mov eax, [r11 + rsi + behind_row(0)]
-            ; cmp eax, count as i32
-            ; jae =>call
-            ; imul rax, rax, bytes as i32
-            ; add rax, begin as i32
-        );
-        if let Some((number_at, apart)) = copies {
-            dynasm!(self.to
-                ; .arch x64
-                ; mov r10d, [r11 + behind(number_at)]
-                ; imul r10, r10, apart as i32
-                ; add rax, r10
-            );
-        }
-    }
-
-    /// A number is a multiple of a row's bytes, and not too large, exactly if the product with the
-    /// inverse of its odd part, turned by the even part, is the row's number.
-    pub(super) fn check_row(&mut self, address: u8, rows: Rows, call: DynamicLabel) {
-        let even = rows.bytes.trailing_zeros();
-        let inverse = self.constant(inverse(rows.bytes >> even));
-        dynasm!(self.to
-            ; .arch x64
-            ; lea r10, [Rq(address) - rows.begin as i32]
-            ; imul r10, QWORD [=>inverse]
-            ; ror r10, even as i8
-            ; cmp r10, [r11 + behind(rows.count_at)]
-            ; jae =>call
-        );
-    }
-
-    fn load_from_r10(&mut self, size: Size, signed: bool) {
-        match (size, signed) {
-            (Size::Byte, false) => dynasm!(self.to ; .arch x64 ; movzx eax, BYTE [r11 + r10]),
-            (Size::Half, false) => dynasm!(self.to ; .arch x64 ; movzx eax, WORD [r11 + r10]),
-            (Size::Word, false) => dynasm!(self.to ; .arch x64 ; mov eax, [r11 + r10]),
-            (Size::Byte, true) => dynasm!(self.to ; .arch x64 ; movsx rax, BYTE [r11 + r10]),
-            (Size::Half, true) => dynasm!(self.to ; .arch x64 ; movsx rax, WORD [r11 + r10]),
-            (Size::Word, true) => dynasm!(self.to ; .arch x64 ; movsxd rax, DWORD [r11 + r10]),
-            (Size::Double, _) => dynasm!(self.to ; .arch x64 ; mov rax, [r11 + r10]),
-        }
+        matches!(self.known(Register::SECOND), Value::Frame(offset)
+            if (-(FRAME_BYTES as i64)..=-key_bytes).contains(&offset))
     }
 }

@@ -1,12 +1,6 @@
-//! What is known where an instruction begins, on every way that leads there.
-//!
-//! Jumps forwards are met before their target is, so what is known on all of them is joined there.
-//! Where a jump leads back to, nothing is known.
+//! What is known where an instruction begins.
 
-use super::Translator;
-use super::known::{Known, Value};
-use crate::instruction::{Callee, Condition, Instruction, Register};
-use crate::program::Shortcut;
+use super::known::Known;
 
 /// How far accesses by a register were compared with the borders: the lowest offset, and the end of
 /// the highest.
@@ -30,7 +24,7 @@ impl Checked {
     }
 
     /// What was compared on both of two ways.
-    fn join(&mut self, other: &Checked) {
+    pub(super) fn join(&mut self, other: &Checked) {
         let both = |one: &mut [Reached; 11], other: &[Reached; 11]| {
             for (one, other) in one.iter_mut().zip(other) {
                 *one = one.zip(*other).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1)));
@@ -46,72 +40,4 @@ impl Checked {
 pub(super) struct State {
     pub(super) checked: Checked,
     pub(super) known: Known,
-}
-
-impl Translator<'_> {
-    /// What is known where jumps lead in: what is known on each way, of which those that lead back
-    /// were not looked at yet.
-    pub(super) fn arrive(&mut self, at: usize) {
-        let ahead = self.ahead.remove(&at);
-        self.state = match (self.state, ahead) {
-            _ if self.program.loop_heads[at] => Some(State::default()),
-            (Some(mut state), Some(other)) => {
-                state.checked.join(&other.checked);
-                state.known.join(&other.known);
-                Some(state)
-            }
-            (here, ahead) => here.or(ahead),
-        };
-    }
-
-    /// What is known after an instruction that has not jumped.
-    pub(super) fn after(&mut self, at: usize, of: &Instruction) {
-        let given = self.given_bytes(of);
-        let known = &mut self.state().known;
-        known.after(of);
-        if let Some(bytes) = given {
-            known.gave(at, bytes);
-        }
-        if let Some((Condition::Equal, register)) = of.asks_for_zero() {
-            known.is_there(register);
-        }
-        if of.leaves() {
-            self.state = None;
-        }
-    }
-
-    /// How many bytes there are where a call leads, if not to 0.
-    fn given_bytes(&self, of: &Instruction) -> Option<u32> {
-        let &Instruction::Call(Callee::Offered(call)) = of else { return None };
-        let Value::Number(map) = self.known(Register::FIRST) else { return None };
-        match self.program.shortcuts.get(&call)? {
-            Shortcut::Element => self.program.elements.get(&map).map(|elements| elements.bytes),
-            Shortcut::Cell { .. } => self.program.cells.get(&map).copied(),
-            _ => None,
-        }
-    }
-
-    /// What is known here. Nothing is where no way leads.
-    pub(super) fn state(&mut self) -> &mut State {
-        self.state.get_or_insert_default()
-    }
-
-    pub(super) fn known(&self, register: Register) -> Value {
-        self.state.map_or(Value::Any, |state| state.known.of(register))
-    }
-
-    /// Keeps what is known for where a jump leads.
-    pub(super) fn look_ahead(&mut self, at: usize, target: usize) {
-        if target > at {
-            let mut state = *self.state();
-            if let Some((Condition::NotEqual, register)) =
-                self.program.instructions[at].asks_for_zero()
-            {
-                state.known.is_there(register);
-            }
-            let ahead = self.ahead.entry(target).or_insert(state);
-            ahead.checked.join(&state.checked);
-            ahead.known.join(&state.known);
-        }
-    }
 }

@@ -4,11 +4,16 @@
 
 use dynasmrt::{DynasmApi, DynasmLabelApi, dynasm};
 
-use super::{RAX, RCX, RDX, Translator, native};
-use crate::instruction::{Arithmetic, ByteOrder, Operand, Width};
+use super::super::blocks::Translator;
+use super::{RAX, RCX, RDX, native};
+use crate::instruction::{Arithmetic, ByteOrder, Operand, Register, Width};
 
 impl Translator<'_> {
-    pub(super) fn load_number(&mut self, to: u8, value: u64) {
+    pub(in super::super) fn load_wide(&mut self, to: Register, value: u64) {
+        self.load_number(native(to), value);
+    }
+
+    fn load_number(&mut self, to: u8, value: u64) {
         if let Ok(number) = u32::try_from(value) {
             dynasm!(self.to ; .arch x64 ; mov Rd(to), number as i32);
         } else if let Ok(number) = i32::try_from(value as i64) {
@@ -18,7 +23,14 @@ impl Translator<'_> {
         }
     }
 
-    pub(super) fn arithmetic(&mut self, operation: Arithmetic, width: Width, to: u8, by: Operand) {
+    pub(in super::super) fn arithmetic(
+        &mut self,
+        operation: Arithmetic,
+        width: Width,
+        to: Register,
+        by: Operand,
+    ) {
+        let to = native(to);
         macro_rules! two {
             ($name:ident) => {
                 match (width, by) {
@@ -190,7 +202,21 @@ impl Translator<'_> {
         dynasm!(self.to ; .arch x64 ; =>done);
     }
 
-    pub(super) fn move_signed(&mut self, width: Width, to: u8, from: u8, bits: u8) {
+    pub(in super::super) fn negate(&mut self, width: Width, to: Register) {
+        match width {
+            Width::Bits64 => dynasm!(self.to ; .arch x64 ; neg Rq(native(to))),
+            Width::Bits32 => dynasm!(self.to ; .arch x64 ; neg Rd(native(to))),
+        }
+    }
+
+    pub(in super::super) fn move_signed(
+        &mut self,
+        width: Width,
+        to: Register,
+        from: Register,
+        bits: u8,
+    ) {
+        let (to, from) = (native(to), native(from));
         match (width, bits) {
             (Width::Bits64, 8) => dynasm!(self.to ; .arch x64 ; movsx Rq(to), Rb(from)),
             (Width::Bits64, 16) => dynasm!(self.to ; .arch x64 ; movsx Rq(to), Rw(from)),
@@ -200,7 +226,8 @@ impl Translator<'_> {
         }
     }
 
-    pub(super) fn reorder(&mut self, order: ByteOrder, to: u8, bits: u8) {
+    pub(in super::super) fn reorder(&mut self, order: ByteOrder, to: Register, bits: u8) {
+        let to = native(to);
         let swaps = order != ByteOrder::Little;
         match (bits, swaps) {
             (16, true) => dynasm!(self.to ; .arch x64 ; rol Rw(to), 8 ; movzx Rd(to), Rw(to)),

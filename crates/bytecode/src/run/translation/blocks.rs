@@ -1,0 +1,233 @@
+//! A program, block by block: which instructions stand together, and how many are counted where.
+//!
+//! What an instruction becomes is said by the module that is named like this machine.
+
+use std::collections::BTreeMap;
+
+use dynasmrt::x64::Assembler;
+use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer};
+
+use super::states::State;
+use crate::instruction::{Callee, Instruction, Register, wide_number};
+use crate::memory::Layout;
+use crate::program::Program;
+
+/// A way out of a block, to the interpreter.
+pub(super) struct Stub {
+    pub(super) label: DynamicLabel,
+    pub(super) at: usize,
+    /// How many instructions of the block have run and were not counted, or the other way round.
+    pub(super) uncounted: i32,
+}
+
+pub(super) struct Translator<'a> {
+    pub(super) to: Assembler,
+    pub(super) program: &'a Program,
+    pub(super) layout: Layout,
+    /// By function.
+    pub(super) functions: Vec<DynamicLabel>,
+    /// The end of a function.
+    pub(super) leave: DynamicLabel,
+    /// Where the interpreter goes on with a function.
+    pub(super) resume: DynamicLabel,
+    /// Numbers of 64 bits that lie behind the code.
+    pub(super) constants: BTreeMap<u64, DynamicLabel>,
+    /// Registers that calls of functions must keep for the present one.
+    pub(super) kept: Vec<Register>,
+    /// Whether a jump leads to an instruction, where ways meet.
+    pub(super) targets: Vec<bool>,
+    /// What is known here; `None` where no way leads.
+    pub(super) state: Option<State>,
+    /// What is known where jumps lead that were met.
+    pub(super) ahead: BTreeMap<usize, State>,
+    /// By instruction.
+    labels: Vec<DynamicLabel>,
+    stubs: Vec<Stub>,
+    /// Whether a block begins, by instruction.
+    leaders: Vec<bool>,
+}
+
+impl<'a> Translator<'a> {
+    pub(super) fn new(program: &'a Program, layout: Layout) -> Option<Translator<'a>> {
+        let mut to = Assembler::new().ok()?;
+        let labels = program.instructions.iter().map(|_| to.new_dynamic_label()).collect();
+        let functions = program.functions.iter().map(|_| to.new_dynamic_label()).collect();
+        let (leave, resume) = (to.new_dynamic_label(), to.new_dynamic_label());
+        Some(Translator {
+            to,
+            program,
+            layout,
+            functions,
+            leave,
+            resume,
+            constants: BTreeMap::new(),
+            kept: vec![],
+            targets: vec![false; program.instructions.len()],
+            state: None,
+            ahead: BTreeMap::new(),
+            labels,
+            stubs: vec![],
+            leaders: vec![false; program.instructions.len()],
+        })
+    }
+
+    /// The code, and where each function is entered. `None` if a branch has not the room that its
+    /// target is away.
+    pub(super) fn code(mut self) -> Option<(ExecutableBuffer, Vec<AssemblyOffset>)> {
+        self.leave_and_resume();
+        (0..self.program.functions.len()).for_each(|one| self.function(one));
+        let entries = (0..self.program.functions.len()).map(|number| {
+            let offset = self.to.offset();
+            self.entry(number);
+            offset
+        });
+        let entries = entries.collect();
+        self.constants();
+        self.to.commit().ok()?;
+        Some((self.to.finalize().ok()?, entries))
+    }
+
+    fn function(&mut self, number: usize) {
+        let (first, end) =
+            (self.program.functions[number].first, self.program.functions[number].end);
+        self.find_leaders(first, end);
+        self.kept = self.kept_registers(first, end);
+        let instructions = &self.program.instructions[first..end];
+        let may_goto = instructions.iter().any(|of| matches!(of, Instruction::MayGoto { .. }));
+        self.begin(number, may_goto);
+        self.state = Some(State::default());
+        let mut uncounted = 0;
+        let mut at = first;
+        while at < end {
+            if self.leaders[at] {
+                self.count(uncounted);
+                uncounted = 0;
+                self.to.dynamic_label(self.labels[at]);
+                if self.targets[at] {
+                    self.arrive(at);
+                }
+                if self.program.loop_heads[at] {
+                    let out = self.stub(at, 0);
+                    self.go_if_too_many(out);
+                }
+            }
+            let of = self.program.instructions[at];
+            uncounted = self.instruction(at, of, uncounted);
+            self.after(at, &of);
+            at += of.slots();
+        }
+        self.end();
+        std::mem::take(&mut self.stubs).into_iter().for_each(|stub| self.way_out(stub));
+    }
+
+    /// Those of R6 to R9 that a function writes: a function that it calls may change them.
+    fn kept_registers(&self, first: usize, end: usize) -> Vec<Register> {
+        let mut written: Vec<_> = self.program.instructions[first..end]
+            .iter()
+            .filter_map(Instruction::writes)
+            .filter(|register| (6..10).contains(&register.number()))
+            .collect();
+        written.sort_unstable();
+        written.dedup();
+        written
+    }
+
+    fn find_leaders(&mut self, first: usize, end: usize) {
+        self.leaders[first] = true;
+        self.targets[first] = true;
+        for at in first..end {
+            let of = &self.program.instructions[at];
+            let target = of.target(at);
+            let ends_block = target.is_some() || matches!(of, Instruction::Call(_));
+            for leader in target.into_iter().chain(ends_block.then_some(at + 1)) {
+                if leader < end {
+                    self.leaders[leader] = true;
+                }
+            }
+            if let Some(target) = target {
+                self.targets[target] = true;
+            }
+        }
+    }
+
+    pub(super) fn stub(&mut self, at: usize, uncounted: i32) -> DynamicLabel {
+        let label = self.to.new_dynamic_label();
+        self.stubs.push(Stub { label, at, uncounted });
+        label
+    }
+
+    /// Leaves an instruction, and the rest of the function, to the interpreter.
+    fn leave_to_interpreter(&mut self, at: usize, uncounted: i32) {
+        let out = self.stub(at, uncounted);
+        self.go_to(out);
+    }
+
+    /// Translates one instruction; gives how many are then not yet counted.
+    fn instruction(&mut self, at: usize, of: Instruction, before: i32) -> i32 {
+        let after = before + 1;
+        match of {
+            Instruction::Arithmetic { operation, width, to, by } => {
+                self.arithmetic(operation, width, to, by);
+            }
+            Instruction::Negate { width, to } => self.negate(width, to),
+            Instruction::MoveSigned { width, to, from, bits } => {
+                self.move_signed(width, to, from, bits);
+            }
+            Instruction::Reorder { order, to, bits } => self.reorder(order, to, bits),
+            Instruction::LoadWide { to, low, high, .. } => {
+                self.load_wide(to, wide_number(low, high));
+            }
+            Instruction::Load { size, signed, to, base, offset } => {
+                self.check(at, base, false, before);
+                self.load(size, signed, to, base, offset);
+            }
+            Instruction::Store { size, base, offset, value } => {
+                self.check(at, base, true, before);
+                self.store(size, base, offset, value);
+            }
+            Instruction::Atomic { base, .. } => {
+                self.check(at, base, true, before);
+                if !self.atomic(of) {
+                    self.leave_to_interpreter(at, before);
+                }
+            }
+            Instruction::Call(Callee::Helper(_) | Callee::KernelFunction(_))
+            | Instruction::Half
+            | Instruction::Missing => {
+                self.leave_to_interpreter(at, before);
+                return 0;
+            }
+            _ => {
+                self.count(after);
+                self.last_of_block(at, of);
+                return 0;
+            }
+        }
+        if let Some(written) = of.writes() {
+            self.state().checked.forget(written.number());
+        }
+        after
+    }
+
+    /// Translates an instruction after which a block ends; it is counted already.
+    fn last_of_block(&mut self, at: usize, of: Instruction) {
+        match of {
+            Instruction::Call(Callee::Offered(call)) => {
+                self.call_host(at, call);
+                self.state().checked.forget_arguments();
+            }
+            Instruction::Call(Callee::Function(number)) => {
+                // The interpreter, which refuses the call, counts it again.
+                let out = self.stub(at, -1);
+                self.call_function(at, number as usize, out);
+                self.state().checked.forget_arguments();
+            }
+            Instruction::Exit => self.exit(),
+            _ => {
+                let Some(target) = of.target(at) else { return };
+                self.look_ahead(at, target);
+                self.jump(of, self.labels[target]);
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What a program becomes on x86-64.
+//!
+//! R12 holds the address of the machine, R11 that of the memory's first byte, R9 how many
+//! instructions are left. R10 is nobody's.
+
+#![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
+
+mod memory;
+mod shortcuts;
+mod values;
+
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
+
+use super::blocks::{Stub, Translator};
+use super::{
+    ANY_CALL, CALL, CALLS, ENDED, FIRST, FRAME_END, LEFT, MAY_GOTO_MAX, PLACE, REGISTERS_AT, RESUME,
+};
+use crate::instruction::{Condition, Instruction, Operand, Register, Width};
+use crate::memory::FRAME_BYTES;
+
+/// The machine's registers by those of BPF: those of arguments and of the answer are where the
+/// System V calling convention has them, and R6 to R10 are kept by functions that are called.
+const REGISTERS: [u8; 11] = [RAX, RDI, RSI, RDX, RCX, 8, RBX, 13, 14, 15, RBP];
+const RAX: u8 = 0;
+const RCX: u8 = 1;
+const RDX: u8 = 2;
+const RBX: u8 = 3;
+const RBP: u8 = 5;
+const RSI: u8 = 6;
+const RDI: u8 = 7;
+
+fn native(register: Register) -> u8 {
+    REGISTERS[register.number()]
+}
+
+impl Translator<'_> {
+    /// The end of every function, and the way there through the interpreter. A function has one
+    /// word on the stack, which also aligns it for calls: how often it may pass `may_goto`.
+    pub(super) fn leave_and_resume(&mut self) {
+        let saved = |number: usize| REGISTERS_AT + 8 * number as i32;
+        let (leave, resume) = (self.leave, self.resume);
+        dynasm!(self.to ; .arch x64 ; =>resume);
+        for (number, register) in REGISTERS.into_iter().enumerate() {
+            dynasm!(self.to ; .arch x64 ; mov [r12 + saved(number)], Rq(register));
+        }
+        dynasm!(self.to
+            ; .arch x64
+            ; mov [r12 + LEFT], r9
+            ; mov rdi, r12
+            ; mov rsi, r10
+            ; mov rdx, [rsp]
+            ; call QWORD [r12 + RESUME]
+            ; mov r11, [r12 + FIRST]
+            ; mov r9, [r12 + LEFT]
+            ; =>leave
+            ; add rsp, 8
+            ; ret
+        );
+    }
+
+    /// From Rust to a function: its arguments are where it expects them, and the machine is the
+    /// sixth. All registers that Rust wants kept are, so functions keep none.
+    pub(super) fn entry(&mut self, number: usize) {
+        let function = self.functions[number];
+        dynasm!(self.to
+            ; .arch x64
+            ; push rbp
+            ; push rbx
+            ; push r12
+            ; push r13
+            ; push r14
+            ; push r15
+            ; sub rsp, 8
+            ; mov r12, r9
+            ; mov r11, [r12 + FIRST]
+            ; mov r9, [r12 + LEFT]
+            ; mov rbp, [r12 + FRAME_END]
+            ; call =>function
+            ; mov [r12 + LEFT], r9
+            ; add rsp, 8
+            ; pop r15
+            ; pop r14
+            ; pop r13
+            ; pop r12
+            ; pop rbx
+            ; pop rbp
+            ; ret
+        );
+    }
+
+    /// The beginning of a function.
+    pub(super) fn begin(&mut self, number: usize, may_goto: bool) {
+        let function = self.functions[number];
+        dynasm!(self.to ; .arch x64 ; =>function ; sub rsp, 8 ; xor eax, eax);
+        if may_goto {
+            dynasm!(self.to ; .arch x64 ; mov QWORD [rsp], MAY_GOTO_MAX as i32);
+        }
+    }
+
+    /// What stands behind the instructions of a function: nothing here.
+    pub(super) fn end(&mut self) {}
+
+    pub(super) fn way_out(&mut self, Stub { label, at, uncounted }: Stub) {
+        let resume = self.resume;
+        dynasm!(self.to
+            ; .arch x64
+            ; =>label
+            ; mov r10d, at as i32
+            ; lea r9, [r9 - uncounted]
+            ; jmp =>resume
+        );
+    }
+
+    /// Where a number of 64 bits will lie.
+    fn constant(&mut self, number: u64) -> DynamicLabel {
+        *self.constants.entry(number).or_insert_with(|| self.to.new_dynamic_label())
+    }
+
+    pub(super) fn constants(&mut self) {
+        for (number, label) in std::mem::take(&mut self.constants) {
+            dynasm!(self.to ; .arch x64 ; .align 8 ; =>label ; .u64 number);
+        }
+    }
+
+    pub(super) fn count(&mut self, instructions: i32) {
+        if instructions != 0 {
+            dynasm!(self.to ; .arch x64 ; lea r9, [r9 - instructions]);
+        }
+    }
+
+    pub(super) fn go_if_too_many(&mut self, label: DynamicLabel) {
+        dynasm!(self.to ; .arch x64 ; test r9, r9 ; js =>label);
+    }
+
+    pub(super) fn go_to(&mut self, label: DynamicLabel) {
+        dynasm!(self.to ; .arch x64 ; jmp =>label);
+    }
+
+    pub(super) fn go_if_above(&mut self, label: DynamicLabel) {
+        dynasm!(self.to ; .arch x64 ; ja =>label);
+    }
+
+    pub(super) fn go_unless_above(&mut self, label: DynamicLabel) {
+        dynasm!(self.to ; .arch x64 ; jbe =>label);
+    }
+
+    pub(super) fn exit(&mut self) {
+        let leave = self.leave;
+        dynasm!(self.to ; .arch x64 ; jmp =>leave);
+    }
+
+    pub(super) fn jump(&mut self, of: Instruction, target: DynamicLabel) {
+        match of {
+            Instruction::Branch { condition, width, left, right, .. } => {
+                self.compare(condition, width, native(left), right);
+                match condition {
+                    Condition::Equal => dynasm!(self.to ; .arch x64 ; je =>target),
+                    Condition::NotEqual | Condition::Test => {
+                        dynasm!(self.to ; .arch x64 ; jne =>target);
+                    }
+                    Condition::Greater => dynasm!(self.to ; .arch x64 ; ja =>target),
+                    Condition::GreaterEqual => dynasm!(self.to ; .arch x64 ; jae =>target),
+                    Condition::Less => dynasm!(self.to ; .arch x64 ; jb =>target),
+                    Condition::LessEqual => dynasm!(self.to ; .arch x64 ; jbe =>target),
+                    Condition::GreaterSigned => dynasm!(self.to ; .arch x64 ; jg =>target),
+                    Condition::GreaterEqualSigned => dynasm!(self.to ; .arch x64 ; jge =>target),
+                    Condition::LessSigned => dynasm!(self.to ; .arch x64 ; jl =>target),
+                    Condition::LessEqualSigned => dynasm!(self.to ; .arch x64 ; jle =>target),
+                }
+            }
+            Instruction::MayGoto { .. } => dynasm!(self.to
+                ; .arch x64
+                ; cmp QWORD [rsp], 0
+                ; je =>target
+                ; sub QWORD [rsp], 1
+            ),
+            _ => dynasm!(self.to ; .arch x64 ; jmp =>target),
+        }
+    }
+
+    fn compare(&mut self, condition: Condition, width: Width, left: u8, right: Operand) {
+        let tests = condition == Condition::Test;
+        match (width, right) {
+            (Width::Bits64, Operand::Register(right)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rq(left), Rq(native(right)));
+            }
+            (Width::Bits32, Operand::Register(right)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rd(left), Rd(native(right)));
+            }
+            (Width::Bits64, Operand::Number(number)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rq(left), number);
+            }
+            (Width::Bits32, Operand::Number(number)) if tests => {
+                dynasm!(self.to ; .arch x64 ; test Rd(left), number);
+            }
+            (Width::Bits64, Operand::Register(right)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rq(left), Rq(native(right)));
+            }
+            (Width::Bits32, Operand::Register(right)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rd(left), Rd(native(right)));
+            }
+            (Width::Bits64, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rq(left), number);
+            }
+            (Width::Bits32, Operand::Number(number)) => {
+                dynasm!(self.to ; .arch x64 ; cmp Rd(left), number);
+            }
+        }
+    }
+
+    pub(super) fn make_call(&mut self, at: usize, call: usize) {
+        let leave = self.leave;
+        let shim = call.min(ANY_CALL);
+        if shim == ANY_CALL {
+            dynasm!(self.to ; .arch x64 ; mov DWORD [r12 + CALL], call as i32);
+        }
+        dynasm!(self.to
+            ; .arch x64
+            ; mov QWORD [r12 + PLACE], at as i32
+            ; mov [r12 + LEFT], r9
+            ; mov [r12 + FRAME_END], rbp
+            ; mov r9, r12
+            ; mov rax, [r12 + CALLS]
+            ; call QWORD [rax + 8 * shim as i32]
+            ; mov r11, [r12 + FIRST]
+            ; mov r9, [r12 + LEFT]
+            ; cmp DWORD [r12 + ENDED], 0
+            ; jne =>leave
+        );
+    }
+
+    /// What a call leaves in R1 to R5 may be this process's, and no program's business: it cannot
+    /// read it, and no other call is given it.
+    pub(super) fn clear_unwritten(&mut self, call: usize) {
+        for register in self.program.unwritten_at(call) {
+            let register = REGISTERS[register];
+            dynasm!(self.to ; .arch x64 ; xor Rd(register), Rd(register));
+        }
+    }
+
+    /// Calls a function, or goes to `out` where that is refused.
+    pub(super) fn call_function(&mut self, at: usize, number: usize, out: DynamicLabel) {
+        let deepest = self.layout.deepest_frame() as i32;
+        let target = self.functions[number];
+        let leave = self.leave;
+        dynasm!(self.to
+            ; .arch x64
+            ; test r9, r9
+            ; js =>out
+            ; cmp rbp, deepest
+            ; jae =>out
+            ; add rbp, FRAME_BYTES as i32
+        );
+        self.clear_unwritten(at);
+        let kept: Vec<_> = self.kept.iter().copied().map(native).collect();
+        let padding = 8 * (kept.len() % 2) as i32;
+        kept.iter().for_each(|&one| dynasm!(self.to ; .arch x64 ; push Rq(one)));
+        if padding != 0 {
+            dynasm!(self.to ; .arch x64 ; sub rsp, padding);
+        }
+        dynasm!(self.to ; .arch x64 ; call =>target ; sub rbp, FRAME_BYTES as i32);
+        if padding != 0 {
+            dynasm!(self.to ; .arch x64 ; add rsp, padding);
+        }
+        kept.iter().rev().for_each(|&one| dynasm!(self.to ; .arch x64 ; pop Rq(one)));
+        dynasm!(self.to ; .arch x64 ; cmp DWORD [r12 + ENDED], 0 ; jne =>leave);
+    }
+}

@@ -1,0 +1,205 @@
+//! Calls of the host whose answer lies in the memory: translated code finds it itself.
+
+#![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
+
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
+
+use super::super::blocks::Translator;
+use super::super::shortcuts::row_divisor;
+use super::native;
+use crate::instruction::{Register, Size};
+use crate::memory::MEMORY_BEGIN;
+use crate::program::{Elements, Rows, Shortcut, Walks};
+
+/// From an address to where it lies, behind the memory's first byte.
+fn behind(address: u64) -> i32 {
+    (address - MEMORY_BEGIN) as i32
+}
+
+/// What a field's offset becomes where a row's address is added.
+fn behind_row(offset: u32) -> i32 {
+    offset as i32 - MEMORY_BEGIN as i32
+}
+
+impl Translator<'_> {
+    /// Puts the answer into R0. Where the call is to be made after all, it goes to `call`.
+    pub(in super::super) fn shortcut(&mut self, shortcut: Shortcut, call: DynamicLabel) {
+        match shortcut {
+            Shortcut::Zero => dynasm!(self.to ; .arch x64 ; xor eax, eax),
+            Shortcut::First => dynasm!(self.to ; .arch x64 ; mov rax, rdi),
+            Shortcut::Load { address, size, signed } => {
+                dynasm!(self.to ; .arch x64 ; mov r10d, behind(address));
+                self.load_from_r10(size, signed);
+            }
+            Shortcut::Field { rows, offset, size, signed } => {
+                self.check_row(Register::FIRST, rows, call);
+                dynasm!(self.to ; .arch x64 ; lea r10, [rdi + behind_row(offset)]);
+                self.load_from_r10(size, signed);
+            }
+            Shortcut::Cell { columns_begin, columns, rows, offset } => {
+                self.check_row(Register::SECOND, rows, call);
+                self.cell(columns_begin, columns, offset, call);
+            }
+            Shortcut::Element => self.element(call),
+            Shortcut::Bit(bits) => self.bit(bits, call),
+            Shortcut::NextItem(walks) => self.next_item(walks, call),
+            Shortcut::NextNumber => {
+                self.check_iterator(4, call);
+                dynasm!(self.to
+                    ; .arch x64
+                    ; mov r10d, [r11 + rdi + behind_row(0)]
+                    ; add r10d, 1
+                    ; cmp r10d, [r11 + rdi + behind_row(4)]
+                    ; jge =>call
+                    ; mov [r11 + rdi + behind_row(0)], r10d
+                    ; mov rax, rdi
+                );
+            }
+        }
+    }
+
+    /// 8 bytes at the first argument, which the program may write and which are so aligned.
+    fn check_iterator(&mut self, alignment: i32, call: DynamicLabel) {
+        let begin = (MEMORY_BEGIN + self.layout.writable) as i32;
+        let last = (self.layout.bytes - self.layout.writable) as i32 - 8;
+        dynasm!(self.to
+            ; .arch x64
+            ; lea r10, [rdi - begin]
+            ; cmp r10, last
+            ; ja =>call
+            ; test rdi, alignment - 1
+            ; jnz =>call
+        );
+    }
+
+    /// A word of the row at the second argument, if it is not 0.
+    fn cell(&mut self, columns_begin: u64, columns: u32, offset: u32, call: DynamicLabel) {
+        if let Some(at) = self.known_column(columns_begin, columns) {
+            dynasm!(self.to ; .arch x64 ; mov rax, [r11 + rsi + behind_row(offset + at)]);
+        } else {
+            dynasm!(self.to
+                ; .arch x64
+                ; mov rax, QWORD columns_begin as i64
+                ; mov r10, rdi
+                ; sub r10, rax
+                ; cmp r10, 8 * columns as i32
+                ; jae =>call
+                ; test r10, 7
+                ; jnz =>call
+                ; add r10, rsi
+                ; mov rax, [r11 + r10 + behind_row(offset)]
+            );
+        }
+        dynasm!(self.to ; .arch x64 ; test rax, rax ; jz =>call);
+    }
+
+    fn bit(&mut self, bits: u32, call: DynamicLabel) {
+        let last = self.layout.bytes as i32 - (bits / 8) as i32;
+        dynasm!(self.to
+            ; .arch x64
+            ; lea r10, [rsi - MEMORY_BEGIN as i32]
+            ; cmp r10, last
+            ; ja =>call
+            ; test rsi, 7
+            ; jnz =>call
+            ; cmp edi, bits as i32
+            ; jae =>call
+            ; mov eax, edi
+            ; shr eax, 6
+            ; lea r10, [r11 + rsi + behind_row(0)]
+            ; mov rax, [r10 + 8 * rax]
+            ; bt rax, rdi
+            ; setc al
+            ; movzx eax, al
+        );
+    }
+
+    fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
+        let Walks { begin, bytes, count, next, filled, steps, items, same, last } = walks;
+        let again = self.to.new_dynamic_label();
+        self.check_iterator(8, call);
+        dynasm!(self.to
+            ; .arch x64
+            ; mov r10, [r11 + rdi + behind_row(0)]
+            ; sub r10, 1
+            ; cmp r10, count as i32
+            ; jae =>call
+            ; imul r10, r10, bytes as i32
+            ; lea r10, [r11 + r10 + behind(begin)]
+            ; =>again
+            ; mov eax, [r10 + next as i32]
+            ; cmp eax, [r10 + filled as i32]
+            ; jae =>call
+            ; add DWORD [r10 + next as i32], 1
+            ; add QWORD [r10 + steps as i32], 1
+            ; mov rax, [r10 + 8 * rax + items as i32]
+            ; mov rdx, [r11 + rax + behind_row(same.0)]
+            ; cmp rdx, [r10 + same.1 as i32]
+            ; jne =>again
+            ; mov rdx, [r11 + rax + behind_row(last.0)]
+            ; cmp rdx, [r10 + last.1 as i32]
+            ; ja =>again
+        );
+    }
+
+    fn element(&mut self, call: DynamicLabel) {
+        let Some(Elements { begin, bytes, count, copies }) = self.elements() else { return };
+        if !self.is_key_in_frame() {
+            let last = self.layout.bytes as i32 - Size::Word.bytes() as i32;
+            dynasm!(self.to
+                ; .arch x64
+                ; lea r10, [rsi - MEMORY_BEGIN as i32]
+                ; cmp r10, last
+                ; ja =>call
+            );
+        }
+        dynasm!(self.to
+            ; .arch x64
+            ; mov eax, [r11 + rsi + behind_row(0)]
+            ; cmp eax, count as i32
+            ; jae =>call
+            ; imul rax, rax, bytes as i32
+            ; add rax, begin as i32
+        );
+        if let Some((number_at, apart)) = copies {
+            dynasm!(self.to
+                ; .arch x64
+                ; mov r10d, [r11 + behind(number_at)]
+                ; imul r10, r10, apart as i32
+                ; add rax, r10
+            );
+        }
+    }
+
+    /// Goes to `call` unless a row begins at an address.
+    pub(in super::super) fn check_row(
+        &mut self,
+        address: Register,
+        rows: Rows,
+        call: DynamicLabel,
+    ) {
+        let address = native(address);
+        let (inverse, even) = row_divisor(rows);
+        let inverse = self.constant(inverse);
+        dynasm!(self.to
+            ; .arch x64
+            ; lea r10, [Rq(address) - rows.begin as i32]
+            ; imul r10, QWORD [=>inverse]
+            ; ror r10, even as i8
+            ; cmp r10, [r11 + behind(rows.count_at)]
+            ; jae =>call
+        );
+    }
+
+    fn load_from_r10(&mut self, size: Size, signed: bool) {
+        match (size, signed) {
+            (Size::Byte, false) => dynasm!(self.to ; .arch x64 ; movzx eax, BYTE [r11 + r10]),
+            (Size::Half, false) => dynasm!(self.to ; .arch x64 ; movzx eax, WORD [r11 + r10]),
+            (Size::Word, false) => dynasm!(self.to ; .arch x64 ; mov eax, [r11 + r10]),
+            (Size::Byte, true) => dynasm!(self.to ; .arch x64 ; movsx rax, BYTE [r11 + r10]),
+            (Size::Half, true) => dynasm!(self.to ; .arch x64 ; movsx rax, WORD [r11 + r10]),
+            (Size::Word, true) => dynasm!(self.to ; .arch x64 ; movsxd rax, DWORD [r11 + r10]),
+            (Size::Double, _) => dynasm!(self.to ; .arch x64 ; mov rax, [r11 + r10]),
+        }
+    }
+}
