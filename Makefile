@@ -236,11 +236,20 @@ test-python: ## The tests in Python, of what was built
 test-race: ## The run queues' long tests: large sizes, ten million random operations each
 	cargo test --release --locked -p runqueue -- --ignored
 
+ARM_CARGO = CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" cargo
+DIGEST_OF_SWARM = run --quiet --locked --release -p simulator --example swarm
+
 .PHONY: test-aarch64
-test-aarch64: arm-programs ## The run queues' tests on an emulated aarch64, four minutes
-	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
-		cargo test --locked --target $(ARM_TARGET) -p runqueue
+test-aarch64: arm-programs ## Run queues, translated policies and what they come to, on an emulated aarch64, five minutes
+	$(ARM_CARGO) test --locked --target $(ARM_TARGET) -p runqueue
+	$(ARM_CARGO) test --locked --release --target $(ARM_TARGET) -p bytecode
+	$(ARM_CARGO) test --locked --release --target $(ARM_TARGET) -p simulator --test all -- golden
+	digest() { sed -n 's/^digest of all: //p'; }; \
+	here=$$(cargo $(DIGEST_OF_SWARM) -- 100 | digest); \
+	there=$$($(ARM_CARGO) $(DIGEST_OF_SWARM) --target $(ARM_TARGET) -- 100 | digest); \
+	echo "digest of 100 scenarios under every policy: $$here here, $$there on aarch64"; \
+	[[ -n $$here && $$here == "$$there" ]]
 
 # Valgrind has no AVX-512, and says so to who asks the processor, so there the scalar and the AVX2
 # form are tested. The sanitizer is no stable flag; the compiler is. One test is left out there,

@@ -6,7 +6,7 @@
 //! watches also ends it where a pointer leads out of the object that it was derived from.
 
 // Some is for translations alone.
-#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
 mod btf;
 mod compute;

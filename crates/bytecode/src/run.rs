@@ -7,7 +7,10 @@ mod interpreter;
 mod message;
 mod shadow;
 mod strict;
-#[cfg_attr(not(target_arch = "x86_64"), path = "run/no_translation.rs")]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    path = "run/no_translation.rs"
+)]
 mod translation;
 
 use std::any::Any;

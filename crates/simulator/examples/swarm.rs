@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p simulator --example swarm -- [SCENARIOS] [FIRST_SEED] [POLICY...]`, from
 //! the repository; 1,000 scenarios from seed 0 under every policy if nothing is said. Prints each
-//! failure with the command that repeats it; exit code 1 if there was one.
+//! failure with the command that repeats it; exit code 1 if there was one. The digest of all is the
+//! same on every kind of processor.
 
 use scenario::random_scenario;
 use simulator::{Options, Status, simulate};
@@ -32,13 +33,14 @@ fn main() {
     };
     let policies: Vec<policy::Policy> = names.iter().map(compile).collect();
     let start = Instant::now();
-    let failures = run_all(&policies, first, scenarios);
+    let (failures, digest) = run_all(&policies, first, scenarios);
     println!(
         "{scenarios} scenarios x {} policies in {:.1} s: {} passed, {failures} failed",
         policies.len(),
         start.elapsed().as_secs_f64(),
         scenarios * policies.len() as u64 - failures
     );
+    println!("digest of all: {digest:016x}");
     std::process::exit(i32::from(failures > 0))
 }
 
@@ -59,9 +61,10 @@ fn all_policies(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Takes seeds one by one on every core and returns how many runs failed.
-fn run_all(policies: &[policy::Policy], first: u64, scenarios: u64) -> u64 {
-    let (next, failures) = (AtomicU64::new(first), AtomicU64::new(0));
+/// Takes seeds one by one on every core and returns how many runs failed, and the sum of the digests
+/// of the others.
+fn run_all(policies: &[policy::Policy], first: u64, scenarios: u64) -> (u64, u64) {
+    let (next, failures, sum) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores {
@@ -71,28 +74,34 @@ fn run_all(policies: &[policy::Policy], first: u64, scenarios: u64) -> u64 {
                     if seed >= first + scenarios {
                         break;
                     }
-                    let failed = policies.iter().filter(|policy| !passes(policy, seed)).count();
-                    failures.fetch_add(failed as u64, Ordering::Relaxed);
+                    for policy in policies {
+                        match digest_of(policy, seed) {
+                            Some(digest) => sum.fetch_add(digest, Ordering::Relaxed),
+                            None => failures.fetch_add(1, Ordering::Relaxed),
+                        };
+                    }
                 }
             });
         }
     });
-    failures.into_inner()
+    (failures.into_inner(), sum.into_inner())
 }
 
 /// Runs one scenario. A broken invariant is a panic, caught here to name the seed.
-fn passes(policy: &policy::Policy, seed: u64) -> bool {
+fn digest_of(policy: &policy::Policy, seed: u64) -> Option<u64> {
     let outcome = std::panic::catch_unwind(|| {
         let (machine, workload) = random_scenario(seed);
         simulate(policy, &machine, &workload, &Options { seed, ..Options::default() })
     });
     let problem = match outcome {
-        Ok(Ok(result)) if result.status == Status::Completed => return true,
+        Ok(Ok(result)) if result.status == Status::Completed => {
+            return Some(u64::from_str_radix(&result.digest, 16).expect("16 digits"));
+        }
         Ok(Ok(result)) => format!("{:?}", result.error),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "an invariant of the simulator is broken; its message stands above".to_owned(),
     };
     let name = &policy.name;
     println!("{name}, seed {seed}: {problem}\nreplay: make swarm ARGUMENTS='1 {seed} {name}'");
-    false
+    None
 }

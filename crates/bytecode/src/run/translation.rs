@@ -10,12 +10,15 @@
 //!
 //! All unsafe code of the crate is here.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod blocks;
 mod borders;
 mod known;
 mod shortcuts;
 mod states;
 mod ways;
+#[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 use std::any::Any;
@@ -26,7 +29,11 @@ use std::ptr;
 
 use dynasmrt::ExecutableBuffer;
 
+#[cfg(target_arch = "aarch64")]
+use aarch64::Assembler;
 use blocks::Translator;
+#[cfg(target_arch = "x86_64")]
+use x86_64::Assembler;
 
 use super::{Host, MAY_GOTO_MAX, Machine, Reach, Run};
 use crate::fault::{Fault, Stop};

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmLabelApi, ExecutableBuffer};
 
+use super::Assembler;
 use super::states::State;
 use crate::instruction::{Callee, Instruction, Register, wide_number};
 use crate::memory::Layout;
@@ -116,7 +116,6 @@ impl<'a> Translator<'a> {
             self.after(at, &of);
             at += of.slots();
         }
-        self.end();
         std::mem::take(&mut self.stubs).into_iter().for_each(|stub| self.way_out(stub));
     }
 
@@ -154,6 +153,11 @@ impl<'a> Translator<'a> {
         let label = self.to.new_dynamic_label();
         self.stubs.push(Stub { label, at, uncounted });
         label
+    }
+
+    /// Where a number of 64 bits will lie.
+    pub(super) fn constant(&mut self, number: u64) -> DynamicLabel {
+        *self.constants.entry(number).or_insert_with(|| self.to.new_dynamic_label())
     }
 
     /// Leaves an instruction, and the rest of the function, to the interpreter.

@@ -18,6 +18,9 @@ use super::{
 use crate::instruction::{Condition, Instruction, Operand, Register, Width};
 use crate::memory::FRAME_BYTES;
 
+/// What code is written with.
+pub(super) type Assembler = dynasmrt::x64::Assembler;
+
 /// The machine's registers by those of BPF: those of arguments and of the answer are where the
 /// System V calling convention has them, and R6 to R10 are kept by functions that are called.
 const REGISTERS: [u8; 11] = [RAX, RDI, RSI, RDX, RCX, 8, RBX, 13, 14, 15, RBP];
@@ -97,9 +100,6 @@ impl Translator<'_> {
         }
     }
 
-    /// What stands behind the instructions of a function: nothing here.
-    pub(super) fn end(&mut self) {}
-
     pub(super) fn way_out(&mut self, Stub { label, at, uncounted }: Stub) {
         let resume = self.resume;
         dynasm!(self.to
@@ -109,11 +109,6 @@ impl Translator<'_> {
             ; lea r9, [r9 - uncounted]
             ; jmp =>resume
         );
-    }
-
-    /// Where a number of 64 bits will lie.
-    fn constant(&mut self, number: u64) -> DynamicLabel {
-        *self.constants.entry(number).or_insert_with(|| self.to.new_dynamic_label())
     }
 
     pub(super) fn constants(&mut self) {

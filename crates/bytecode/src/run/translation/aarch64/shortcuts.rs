@@ -1,0 +1,180 @@
+//! Calls of the host whose answer lies in the memory: translated code finds it itself.
+
+#![allow(clippy::useless_conversion)] // `dynasm!` converts every register.
+
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};
+
+use super::super::blocks::Translator;
+use super::super::shortcuts::row_divisor;
+use super::{ANSWER, native};
+use crate::instruction::{Register, Size};
+use crate::memory::MEMORY_BEGIN;
+use crate::program::{Elements, Rows, Shortcut, Walks};
+
+/// The machine's registers of the first two arguments.
+const FIRST: u8 = 0;
+const SECOND: u8 = 1;
+
+impl Translator<'_> {
+    /// Puts the answer into R0. Where the call is to be made after all, it goes to `call`.
+    pub(in super::super) fn shortcut(&mut self, shortcut: Shortcut, call: DynamicLabel) {
+        match shortcut {
+            Shortcut::Zero => dynasm!(self.to ; .arch aarch64 ; mov X(ANSWER), xzr),
+            Shortcut::First => dynasm!(self.to ; .arch aarch64 ; mov X(ANSWER), X(FIRST)),
+            Shortcut::Load { address, size, signed } => {
+                self.load_number(9, address);
+                self.load_at(size, signed, ANSWER, 9);
+            }
+            Shortcut::Field { rows, offset, size, signed } => {
+                self.check_row(Register::FIRST, rows, call);
+                let at = self.moved(FIRST, offset.into());
+                self.load_at(size, signed, ANSWER, at);
+            }
+            Shortcut::Cell { columns_begin, columns, rows, offset } => {
+                self.check_row(Register::SECOND, rows, call);
+                self.cell(columns_begin, columns, offset, call);
+            }
+            Shortcut::Element => self.element(call),
+            Shortcut::Bit(bits) => self.bit(bits, call),
+            Shortcut::NextItem(walks) => self.next_item(walks, call),
+            Shortcut::NextNumber => self.next_number(call),
+        }
+    }
+
+    fn next_number(&mut self, call: DynamicLabel) {
+        self.check_iterator(4, call);
+        self.load_at(Size::Word, false, 9, FIRST);
+        let end = self.moved(FIRST, 4);
+        self.load_at(Size::Word, false, 12, end);
+        dynasm!(self.to ; .arch aarch64 ; add w9, w9, 1 ; cmp w9, w12 ; b.ge =>call);
+        self.store_at(Size::Word, 9, FIRST);
+        dynasm!(self.to ; .arch aarch64 ; mov X(ANSWER), X(FIRST));
+    }
+
+    /// Goes to `call` unless an address is a multiple of a power of two.
+    fn check_alignment(&mut self, address: u8, alignment: u64, call: DynamicLabel) {
+        self.load_number(10, alignment - 1);
+        dynasm!(self.to ; .arch aarch64 ; tst X(address), x10 ; b.ne =>call);
+    }
+
+    /// 8 bytes at the first argument, which the program may write and which are so aligned.
+    fn check_iterator(&mut self, alignment: u64, call: DynamicLabel) {
+        let (begin, size) = self.part(true);
+        self.compare_distance_of(FIRST, begin as i64, size - 8);
+        self.go_if_above(call);
+        self.check_alignment(FIRST, alignment, call);
+    }
+
+    /// A word of the row at the second argument, if it is not 0.
+    fn cell(&mut self, columns_begin: u64, columns: u32, offset: u32, call: DynamicLabel) {
+        if let Some(column) = self.known_column(columns_begin, columns) {
+            let at = self.moved(SECOND, i64::from(offset + column));
+            self.load_at(Size::Double, false, ANSWER, at);
+        } else {
+            let last = 8 * u64::from(columns) - 1;
+            self.compare_distance_of(FIRST, columns_begin as i64, last);
+            self.go_if_above(call);
+            self.check_alignment(9, 8, call);
+            dynasm!(self.to ; .arch aarch64 ; add x9, x9, X(SECOND));
+            let at = self.moved(9, offset.into());
+            self.load_at(Size::Double, false, ANSWER, at);
+        }
+        dynasm!(self.to ; .arch aarch64 ; cbz X(ANSWER), =>call);
+    }
+
+    fn bit(&mut self, bits: u32, call: DynamicLabel) {
+        let last = self.layout.bytes - u64::from(bits / 8);
+        self.compare_distance_of(SECOND, MEMORY_BEGIN as i64, last);
+        self.go_if_above(call);
+        self.check_alignment(SECOND, 8, call);
+        self.load_number(10, bits.into());
+        dynasm!(self.to
+            ; .arch aarch64
+            ; cmp W(FIRST), w10
+            ; b.hs =>call
+            ; lsr w9, W(FIRST), 6
+            ; add x9, X(SECOND), x9, lsl 3
+        );
+        self.load_at(Size::Double, false, 9, 9);
+        self.load_number(10, 1);
+        dynasm!(self.to ; .arch aarch64 ; lsr x9, x9, X(FIRST) ; and X(ANSWER), x9, x10);
+    }
+
+    /// X9 is where the walk is, X11 what is looked at.
+    fn next_item(&mut self, walks: Walks, call: DynamicLabel) {
+        let Walks { begin, bytes, count, next, filled, steps, items, same, last } = walks;
+        let again = self.to.new_dynamic_label();
+        self.check_iterator(8, call);
+        self.load_at(Size::Double, false, 9, FIRST);
+        self.load_number(10, count.into());
+        dynasm!(self.to ; .arch aarch64 ; sub x9, x9, 1 ; cmp x9, x10 ; b.hs =>call);
+        self.load_number(10, bytes.into());
+        dynasm!(self.to ; .arch aarch64 ; mul x9, x9, x10);
+        self.add_number(9, 9, begin as i64);
+        dynasm!(self.to ; .arch aarch64 ; =>again);
+        self.field(12, Size::Word, 9, filled);
+        let place = self.field(13, Size::Word, 9, next);
+        dynasm!(self.to ; .arch aarch64 ; cmp w13, w12 ; b.hs =>call ; add w12, w13, 1);
+        self.store_at(Size::Word, 12, place);
+        let place = self.field(12, Size::Double, 9, steps);
+        dynasm!(self.to ; .arch aarch64 ; add x12, x12, 1);
+        self.store_at(Size::Double, 12, place);
+        dynasm!(self.to ; .arch aarch64 ; add x13, x9, x13, lsl 3);
+        self.field(ANSWER, Size::Double, 13, items);
+        self.field(12, Size::Double, ANSWER, same.0);
+        self.field(13, Size::Double, 9, same.1);
+        dynasm!(self.to ; .arch aarch64 ; cmp x12, x13 ; b.ne =>again);
+        self.field(12, Size::Double, ANSWER, last.0);
+        self.field(13, Size::Double, 9, last.1);
+        dynasm!(self.to ; .arch aarch64 ; cmp x12, x13 ; b.hi =>again);
+    }
+
+    /// Loads a field of what lies at an address; gives the register that holds its place.
+    fn field(&mut self, to: u8, size: Size, base: u8, offset: u32) -> u8 {
+        let place = self.moved(base, offset.into());
+        self.load_at(size, false, to, place);
+        place
+    }
+
+    fn element(&mut self, call: DynamicLabel) {
+        let Some(Elements { begin, bytes, count, copies }) = self.elements() else { return };
+        if !self.is_key_in_frame() {
+            let last = self.layout.bytes - Size::Word.bytes();
+            self.compare_distance_of(SECOND, MEMORY_BEGIN as i64, last);
+            self.go_if_above(call);
+        }
+        self.load_at(Size::Word, false, 9, SECOND);
+        self.load_number(10, count.into());
+        dynasm!(self.to ; .arch aarch64 ; cmp w9, w10 ; b.hs =>call);
+        self.load_number(10, bytes.into());
+        self.load_number(11, begin);
+        dynasm!(self.to ; .arch aarch64 ; madd X(ANSWER), x9, x10, x11);
+        if let Some((number_at, apart)) = copies {
+            self.load_number(9, number_at);
+            self.load_at(Size::Word, false, 9, 9);
+            self.load_number(10, apart.into());
+            dynasm!(self.to ; .arch aarch64 ; madd X(ANSWER), x9, x10, X(ANSWER));
+        }
+    }
+
+    /// Goes to `call` unless a row begins at an address.
+    pub(in super::super) fn check_row(
+        &mut self,
+        address: Register,
+        rows: Rows,
+        call: DynamicLabel,
+    ) {
+        let (inverse, even) = row_divisor(rows);
+        self.add_number(9, native(address), (rows.begin as i64).wrapping_neg());
+        let inverse = self.constant(inverse);
+        dynasm!(self.to
+            ; .arch aarch64
+            ; ldr x10, =>inverse
+            ; mul x9, x9, x10
+            ; ror x9, x9, even
+        );
+        self.load_number(10, rows.count_at);
+        self.load_at(Size::Double, false, 10, 10);
+        dynasm!(self.to ; .arch aarch64 ; cmp x9, x10 ; b.hs =>call);
+    }
+}
