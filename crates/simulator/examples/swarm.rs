@@ -61,8 +61,8 @@ fn all_policies(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Takes seeds one by one on every core and returns how many runs failed, and the sum of the digests
-/// of the others.
+/// Takes seeds one by one on every core and returns how many runs failed, and the sum of the
+/// digests of the others.
 fn run_all(policies: &[policy::Policy], first: u64, scenarios: u64) -> (u64, u64) {
     let (next, failures, sum) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
