@@ -20,8 +20,8 @@ pub enum ObjectError {
     Types(#[from] BtfError),
     #[error("section {section} has a size that is no multiple of 8 bytes")]
     Slots { section: String },
-    #[error("its code and variables have more than {0} bytes")]
-    Bytes(u64),
+    #[error("its code and variables have more than {most} bytes; section {section} has {bytes}")]
+    Bytes { section: String, bytes: u64, most: u64 },
     #[error("function {name} does not lie in its section, or overlaps another")]
     Function { name: String },
     #[error("variable {name} does not lie in its section, or is of a wrong type")]
@@ -51,7 +51,7 @@ pub enum LinkError {
     End { function: String },
     #[error("{place}: a call of something that is no function")]
     Callee { place: Box<Place> },
-    #[error("{place}: helper {number} is not offered")]
+    #[error("{place}: the helper {} is not offered", crate::helper_name(*number))]
     Helper { place: Box<Place>, number: i32 },
     #[error("{place}: `{name}` is not offered")]
     Missing { place: Box<Place>, name: String },

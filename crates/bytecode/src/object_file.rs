@@ -12,7 +12,7 @@ use object::{
     RelocationTarget, SectionKind, SymbolKind, SymbolSection,
 };
 
-use crate::btf::{Btf, BtfError, Type, TypeId};
+use crate::btf::{Btf, BtfError, Type, TypeId, essential_name};
 use crate::error::ObjectError;
 use crate::instruction::SLOT_BYTES;
 use crate::notes::Notes;
@@ -172,7 +172,7 @@ pub struct Extern {
 pub struct Table {
     /// Its variable's name.
     pub name: String,
-    /// Its type's name: `sched_ext_ops`.
+    /// Its type's name, without a flavour: `sched_ext_ops`.
     pub of: String,
     /// Functions by member, as indices of [`Object::functions`]. One that is not set is absent.
     pub functions: BTreeMap<String, usize>,
@@ -251,7 +251,7 @@ impl<'a> Reading<'a> {
             let is_taken =
                 section.kind() == SectionKind::Text || variables_are_read_only(name).is_some();
             if is_taken {
-                left = left.checked_sub(section.size()).ok_or(ObjectError::Bytes(BYTES_MAX))?;
+                left = left.checked_sub(section.size()).ok_or_else(|| too_long(&section))?;
             }
             if section.kind() == SectionKind::Text {
                 if section.size() == 0 {
@@ -360,15 +360,15 @@ impl<'a> Reading<'a> {
 
     fn references(&self, object: &mut Object) -> Result<(), ObjectError> {
         for section in self.file.sections() {
-            let Some(place) = self.places.get(&section.index().0) else { continue };
+            // As in libbpf, pointers that variables begin with stay null, and maps in maps empty.
+            let Some(Place::Code(code)) = self.places.get(&section.index().0) else { continue };
             for (at, relocation) in section.relocations() {
                 let kind = kind_of(&relocation);
                 let name = || section.name().unwrap_or_default().to_owned();
                 let refused = || ObjectError::Relocation { section: name(), at, kind };
-                let (Place::Code(code), R_BPF_64_64 | R_BPF_64_32) = (place, kind) else {
-                    return Err(refused());
-                };
-                let RelocationTarget::Symbol(index) = relocation.target() else {
+                let (R_BPF_64_64 | R_BPF_64_32, RelocationTarget::Symbol(index)) =
+                    (kind, relocation.target())
+                else {
                     return Err(refused());
                 };
                 let symbol = self.file.symbol_by_index(index)?;
@@ -389,14 +389,24 @@ impl<'a> Reading<'a> {
     }
 
     /// What an instruction with this number refers to by a symbol.
-    fn reference(&self, object: &Object, symbol: &Symbol<'a>, number: i32) -> Option<Reference> {
+    fn reference(
+        &self,
+        object: &mut Object,
+        symbol: &Symbol<'a>,
+        number: i32,
+    ) -> Option<Reference> {
         if symbol.is_undefined() {
             let name = symbol.name().ok()?;
             return object.externs.iter().position(|one| one.name == name).map(Reference::Extern);
         }
         let offset = symbol.address();
         let within = || offset.checked_add_signed(number.into());
-        match self.place(symbol)? {
+        let Some(place) = self.place(symbol) else {
+            let SymbolSection::Section(index) = symbol.section() else { return None };
+            let section = self.file.section_by_index(index).ok()?;
+            return Some(elsewhere(object, symbol.name().ok()?, section.name().ok()?));
+        };
+        match place {
             Place::Code(code) => Some(Reference::Code { code, offset }),
             Place::Data(section) => {
                 let offset = within()?;
@@ -476,6 +486,17 @@ fn kind_of(relocation: &Relocation) -> u32 {
     }
 }
 
+/// What lies in a section that means nothing here, such as an arena's, is of another world, and is
+/// refused where a way leads to it.
+fn elsewhere(object: &mut Object, symbol: &str, section: &str) -> Reference {
+    let name = format!("{symbol} in section {section}").trim_start().to_owned();
+    let known = object.externs.iter().position(|one| one.name == name);
+    Reference::Extern(known.unwrap_or_else(|| {
+        object.externs.push(Extern { name, weak: false, of: 0, configuration: false });
+        object.externs.len() - 1
+    }))
+}
+
 /// Whether a section of this name holds variables, and whether a program may not write them.
 fn variables_are_read_only(name: &str) -> Option<bool> {
     let is = |base: &str| {
@@ -490,9 +511,14 @@ fn bytes_or_zeros(section: &Section<'_>) -> Result<Vec<u8>, ObjectError> {
         return Ok(bytes.to_vec());
     }
     if section.size() > BYTES_MAX {
-        return Err(ObjectError::Bytes(BYTES_MAX));
+        return Err(too_long(section));
     }
     Ok(vec![0; section.size() as usize])
+}
+
+fn too_long(section: &Section<'_>) -> ObjectError {
+    let name = section.name().unwrap_or_default().to_owned();
+    ObjectError::Bytes { section: name, bytes: section.size(), most: BYTES_MAX }
 }
 
 fn section_bytes<'a>(file: &File<'a>, name: &str) -> Result<Option<&'a [u8]>, ObjectError> {
@@ -537,8 +563,9 @@ fn map_definition(
     };
     for member in members {
         let refused = || ObjectError::Map { name: name.to_owned(), member: member.name.clone() };
-        // Where the map is to be found by others, which is nobody's concern here.
-        if matches!(&member.name[..], "pinning" | "numa_node" | "map_extra") {
+        // Where the map is to be found by others, which is nobody's concern here, and what a map of
+        // maps begins with: its kind says that it is one.
+        if matches!(&member.name[..], "pinning" | "numa_node" | "map_extra" | "values") {
             continue;
         }
         let Type::Pointer { to } = btf.resolve(member.of)?.1 else {
@@ -589,7 +616,8 @@ fn table(
             values.insert(member.name.clone(), bytes.to_vec());
         }
     }
-    Ok(Table { name: name.to_owned(), of: type_name.clone(), functions, values })
+    let of = essential_name(type_name).to_owned();
+    Ok(Table { name: name.to_owned(), of, functions, values })
 }
 
 fn is_function_pointer(btf: &Btf, of: TypeId) -> Result<bool, BtfError> {

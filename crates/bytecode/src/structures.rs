@@ -103,6 +103,11 @@ impl Structures {
         self.structures.get(name)
     }
 
+    /// The values of all enumerations, by their names.
+    pub fn enumerators(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
+        self.values.values().flatten().map(|(name, value)| (*name, *value))
+    }
+
     fn bytes(&self, shape: &Shape) -> u32 {
         match shape {
             Shape::Number { bytes, .. } => *bytes,
