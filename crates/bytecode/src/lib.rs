@@ -44,5 +44,5 @@ pub use object_file::{
 };
 pub use program::{Elements, FUNCTIONS_BEGIN, Holding, Program, Rows, Shortcut, Walks};
 pub use room::{Room, Shift};
-pub use run::{Host, Machine, Run, Touch};
+pub use run::{Host, Machine, Run, Touch, Words};
 pub use structures::{Field, Shape, Structure, Structures};

@@ -6,6 +6,7 @@
 //! (`copy_map_value`).
 
 use crate::instruction::Size;
+use crate::kernel_names::map_kind_name;
 use crate::memory::Memory;
 use crate::object_file::MapDefinition;
 use crate::program::Elements;
@@ -199,6 +200,14 @@ pub struct UnknownMap {
     pub name: String,
     /// Its `type`, or why there is no place for it.
     pub reason: String,
+    /// Whether it is one of a kind that is not known here.
+    pub is_of_unknown_kind: bool,
+}
+
+impl UnknownMap {
+    fn new(declaration: &MapDefinition, reason: String) -> UnknownMap {
+        UnknownMap { name: declaration.name.clone(), reason, is_of_unknown_kind: false }
+    }
 }
 
 impl Maps {
@@ -220,7 +229,7 @@ impl Maps {
             if map.view.kind == kind::TASK_STORAGE {
                 if nr_storages as usize == storages_max {
                     let reason = format!("more than {storages_max} task-storage maps");
-                    return Err(UnknownMap { name: declaration.name.clone(), reason });
+                    return Err(UnknownMap::new(declaration, reason));
                 }
                 map.view.index = nr_storages;
                 maps.storages.push(maps.maps.len());
@@ -482,7 +491,7 @@ impl Map {
         declaration: &MapDefinition,
         nr_cpus: usize,
     ) -> Result<Self, UnknownMap> {
-        let refused = |reason| UnknownMap { name: declaration.name.clone(), reason };
+        let refused = |reason| UnknownMap::new(declaration, reason);
         if let Some(reason) = what_no_kernel_makes(declaration) {
             return Err(refused(reason));
         }
@@ -494,10 +503,11 @@ impl Map {
             kind::HASH | kind::TASK_STORAGE => 0,
             other => {
                 let reason = format!(
-                    "type {other}; known are arrays (2), per-CPU arrays (6), hashes (1) \
-                     and task storage (29)"
+                    "type {}; known are arrays (2), per-CPU arrays (6), hashes (1) and task \
+                     storage (29)",
+                    map_kind_name(other)
                 );
-                return Err(refused(reason));
+                return Err(UnknownMap { is_of_unknown_kind: true, ..refused(reason) });
             }
         };
         let bytes = stride.checked_mul(entries).and_then(|bytes| bytes.checked_mul(copies));

@@ -23,6 +23,7 @@ use crate::program::Program;
 use interpreter::Frame;
 use shadow::Shadow;
 
+pub use message::Words;
 pub use shadow::Touch;
 use translation::Translation;
 

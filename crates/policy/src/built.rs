@@ -15,13 +15,18 @@ use crate::{Policy, PolicyError, sets};
 
 const SUFFIX: &str = ".bpf.o";
 const OPERATIONS: &str = "sched_ext_ops";
+/// How constants begin that stand for an enumerator of the kernel's, whose value the loader fills
+/// in: the headers of other people's schedulers declare them so.
+const ENUMERATOR: &str = "__SCX_";
+const ENUMERATOR_BYTES: u64 = 8;
 
 /// Licences under which a kernel offers a program the calls that are for the GPL only, as those
 /// of sched_ext are (Linux, include/linux/license.h).
 const GPL_COMPATIBLE: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
 
-/// A `const volatile` array that whoever loads the policy fills, such as the topology's.
+/// What is `const volatile` and filled by whoever loads the policy: an array, such as the
+/// topology's, or a number that stands for one of the kernel's enumerators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoaderArray {
     /// The variable's name in C.
@@ -67,7 +72,8 @@ impl Policy {
         let object = Object::read(&bytes).map_err(|error| broken(error.to_string()))?;
         let operations = object.tables.iter().position(|table| table.of == OPERATIONS);
         let Some(operations) = operations else {
-            return Err(PolicyError::NoOps { policy: name.to_owned() });
+            let others = object.tables.iter().map(|table| table.of.clone()).collect();
+            return Err(PolicyError::NoOps { policy: name.to_owned(), others });
         };
         check_licence(name, &object.licence)?;
         let text = SourceText::new(&texts.all);
@@ -118,6 +124,10 @@ fn integer(bytes: &[u8], signed: bool) -> i128 {
     if signed && value >= half { value - 2 * half } else { value }
 }
 
+fn is_enumerator(name: &str, variable: &Variable) -> bool {
+    name.starts_with(ENUMERATOR) && variable.bytes == ENUMERATOR_BYTES
+}
+
 /// What tells variables of a section apart.
 struct Reader<'a> {
     btf: &'a Btf,
@@ -134,6 +144,9 @@ impl Reader<'_> {
         image: &[u8],
     ) -> Result<Option<Tunable>, BtfError> {
         if !variable.global || !self.is_const_volatile(variable.of)? {
+            return Ok(None);
+        }
+        if is_enumerator(name, variable) {
             return Ok(None);
         }
         let (signed, boolean) = match self.btf.resolve(variable.of)?.1 {
@@ -160,16 +173,18 @@ impl Reader<'_> {
     }
 
     fn array(&self, name: &str, variable: &Variable) -> Result<Option<LoaderArray>, BtfError> {
-        let Type::Array { element, .. } = self.btf.resolve(variable.of)?.1 else {
-            return Ok(None);
+        let element = match self.btf.resolve(variable.of)?.1 {
+            Type::Array { element, .. } => *element,
+            Type::Integer { .. } if is_enumerator(name, variable) => variable.of,
+            _ => return Ok(None),
         };
         // The qualifiers of an array are those of its elements.
-        if !variable.global || !self.is_const_volatile(*element)? {
+        if !variable.global || !self.is_const_volatile(element)? {
             return Ok(None);
         }
         Ok(Some(LoaderArray {
             name: name.to_owned(),
-            type_name: self.type_name(*element)?,
+            type_name: self.type_name(element)?,
             size: variable.bytes,
             image_offset: self.begins + variable.offset as usize,
         }))

@@ -19,6 +19,8 @@ use crate::texts::{Texts, hex};
 use crate::{Policy, PolicyError};
 
 const SUFFIX: &str = ".bpf.c";
+/// How options of a compiler begin that name headers, which come before those that are here.
+const HEADER_OPTIONS: [&str; 2] = [" -I", " -i"];
 
 /// The oldest clang that is taken unasked, as that is what the shipped policies were tried with,
 /// and the end of those that are looked for by their numbers.
@@ -227,7 +229,8 @@ impl Build<'_> {
         let command = self.compiler.0.command();
         let text = texts.digest(&FLAGS);
         // What is not ours to find, such as the compiler's own headers, shows here only.
-        let rest = if texts.is_whole { Vec::new() } else { self.translate(&["-E"], None)?.stdout };
+        let is_whole = texts.is_whole && !HEADER_OPTIONS.iter().any(|one| command.contains(one));
+        let rest = if is_whole { Vec::new() } else { self.translate(&["-E"], None)?.stdout };
         let mut hasher = Sha256::new();
         for part in [text.as_bytes(), version.as_bytes(), command.as_bytes(), &rest] {
             hasher.update((part.len() as u64).to_le_bytes());

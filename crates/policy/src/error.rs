@@ -58,7 +58,9 @@ pub enum PolicyError {
     },
 
     /// The compiler refused the source.
-    #[error("{} {} with {compiler}:\n{output}", path.display(), refusal(output))]
+    #[error(
+        "{} {} with {compiler}:\n{output}{}", path.display(), refusal(output), way_out(output)
+    )]
     Compilation {
         /// The policy's source.
         path: PathBuf,
@@ -100,12 +102,16 @@ pub enum PolicyError {
 
     /// The source compiles but defines no scheduler.
     #[error(
-        "policy {policy} defines no sched_ext_ops\n\
-         hint: end the file with SCX_OPS_DEFINE({policy}_ops, ..., .name = \"{policy}\")"
+        "policy {policy} defines no sched_ext_ops{}\n\
+         hint: end the file with SCX_OPS_DEFINE({policy}_ops, ..., .name = \"{policy}\")",
+        if others.is_empty() { String::new() }
+        else { format!(", but {}, which is not known here", others.join(", ")) }
     )]
     NoOps {
         /// The policy's name.
         policy: String,
+        /// What tables of operations it defines.
+        others: Vec<String>,
     },
 
     /// What was given as an object of BPF is none, or a damaged one.
@@ -224,5 +230,27 @@ fn refusal(output: &str) -> &'static str {
         "could not be compiled, because the disk is full where the cache or TMPDIR is,"
     } else {
         "does not compile"
+    }
+}
+
+/// What a compiler says of a source that was written for other headers than those that are here.
+const OF_OTHER_HEADERS: [&str; 9] = [
+    "file not found",
+    "redefinition of",
+    "typedef redefinition",
+    "too many arguments",
+    "identifier 'BPF_",
+    "identifier 'SCX_",
+    "function 'bpf_",
+    "function 'scx_",
+    "function '__COMPAT_",
+];
+
+fn way_out(output: &str) -> &'static str {
+    if OF_OTHER_HEADERS.iter().any(|words| output.contains(words)) {
+        "\nhint: a source for other headers than schedlab's is given as the object (.bpf.o) that \
+         was built with them, or with their folders named, as in CLANG=\"clang -I FOLDER\""
+    } else {
+        ""
     }
 }

@@ -243,6 +243,44 @@ fn a_file_without_ops_is_told_how_to_define_them() {
 }
 
 #[test]
+fn a_file_with_other_ops_is_told_which() {
+    let text = "#include <scx/common.bpf.h>\nstruct other_ops { int (*first)(void); };\n\
+                SEC(\".struct_ops\") struct other_ops others = {};\n";
+    let error = Workshop::new().build("others", text).unwrap_err().to_string();
+    let expected = "policy others defines no sched_ext_ops, but other_ops, which is not known here";
+    assert_eq!(error.lines().next(), Some(expected));
+}
+
+#[test]
+fn a_source_for_other_headers_is_told_what_else_can_be_given() {
+    let text = format!("#include <scx/of_others.bpf.h>\n{COUNTING}");
+    let error = Workshop::new().build("counting", &text).unwrap_err().to_string();
+    assert!(error.ends_with("as in CLANG=\"clang -I FOLDER\""), "{error}");
+    let typing_error = COUNTING.replace("count += step;", "cuont += step;");
+    let error = Workshop::new().build("counting", &typing_error).unwrap_err().to_string();
+    assert!(!error.contains("hint:"), "{error}");
+}
+
+#[test]
+fn headers_that_the_compiler_is_told_of_come_first_and_are_read_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("scx");
+    fs::create_dir(&other).unwrap();
+    let text = format!("#include <scx/topology.bpf.h>\n{COUNTING}");
+    let compiler = format!("clang-19 -I{}", folder.path().display());
+    let workshop = Workshop::with(Compiler::new(&compiler));
+    let tunables_with = |added: &str| {
+        fs::write(other.join("topology.bpf.h"), format!("{added}\n")).unwrap();
+        let policy = workshop.build("counting", &text).unwrap();
+        policy.tunables.into_iter().map(|tunable| tunable.name).collect::<Vec<_>>()
+    };
+    let before = tunables_with("");
+    let after = tunables_with("const volatile unsigned of_other_headers;");
+    assert!(!before.contains(&"of_other_headers".to_owned()), "{before:?}");
+    assert!(after.contains(&"of_other_headers".to_owned()), "{after:?}");
+}
+
+#[test]
 fn a_licence_that_no_kernel_loads_is_refused_with_the_line_to_add() {
     const LINE: &str = "char _license[] SEC(\"license\") = \"GPL\";\n";
     assert!(COUNTING.contains(LINE));

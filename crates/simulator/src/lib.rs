@@ -105,6 +105,9 @@ pub struct Options {
     pub prints: Option<Show>,
 }
 
+/// What else can be done with a policy that needs what the simulator lacks.
+const ON_VM: &str = "\nhint: a real kernel may have what the simulator lacks: add --on vm";
+
 /// A run that could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
@@ -125,10 +128,7 @@ pub enum SimulateError {
         reason: String,
     },
     /// The policy's object needs what the simulator lacks.
-    #[error(
-        "policy {policy}: {reason}\nhint: a real kernel may have what the simulator lacks: \
-         add --on vm"
-    )]
+    #[error("policy {policy}: {reason}{}", ON_VM)]
     Object {
         /// The policy.
         policy: String,
@@ -167,17 +167,18 @@ pub fn simulate(
         return Err(SimulateError::Cpus { machine, cpus: nr_cpus, max });
     }
     workload.check_on(machine)?;
-    let topology = topology_arrays(machine);
+    let filled: Vec<_> = topology_arrays(machine).into_iter().chain(enumerators()).collect();
     let arrays: Vec<(&str, &[u8])> =
-        topology.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
+        filled.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
     let load = || policy.load(&options.tunables, &arrays);
     let loaded = load()?;
     let kernel = kernel::Kernel::new(loaded, &load, machine, workload, &policy.name, options);
     let kernel = kernel.map_err(|refusal| {
         let policy = policy.name.clone();
         match refusal {
-            Refusal::Map(UnknownMap { name: map, reason }) => {
-                SimulateError::Map { policy, map, reason }
+            Refusal::Map(UnknownMap { name: map, reason, is_of_unknown_kind }) => {
+                let hint = if is_of_unknown_kind { ON_VM } else { "" };
+                SimulateError::Map { policy, map, reason: reason + hint }
             }
             Refusal::Object(reason) => SimulateError::Object { policy, reason },
         }
@@ -186,13 +187,20 @@ pub fn simulate(
 }
 
 /// What `scx/topology.bpf.h` asks the loader to fill in.
-fn topology_arrays(machine: &Machine) -> [(&'static str, Vec<u8>); 3] {
+fn topology_arrays(machine: &Machine) -> [(String, Vec<u8>); 3] {
     let array = |number: fn(&scenario::machine::Cpu) -> u32| {
         machine.cpus.iter().flat_map(|cpu| (number(cpu) as u16).to_ne_bytes()).collect()
     };
     [
-        ("topology_core", array(|cpu| cpu.core)),
-        ("topology_cache", array(|cpu| cpu.cache)),
-        ("topology_node", array(|cpu| cpu.node)),
+        ("topology_core".to_owned(), array(|cpu| cpu.core)),
+        ("topology_cache".to_owned(), array(|cpu| cpu.cache)),
+        ("topology_node".to_owned(), array(|cpu| cpu.node)),
     ]
+}
+
+/// What the headers of other people's schedulers ask the loader to fill in; names that are not
+/// known here stay 0, as in a kernel that lacks them.
+fn enumerators() -> impl Iterator<Item = (String, Vec<u8>)> {
+    let known = world::world().structures.enumerators();
+    known.map(|(name, value)| (format!("__{name}"), value.to_le_bytes().to_vec()))
 }

@@ -2,7 +2,7 @@
 
 use crate::Options;
 use crate::abi::STORAGE_MAX;
-use crate::operations::Operations;
+use crate::operations::{Operations, is_never_called};
 use crate::shown::{Part, Shown};
 use crate::visible::{CPU_AT, Placed, Visible};
 use bytecode::{Addresses, Machine, Maps, Program, UnknownMap, World, tokens};
@@ -21,6 +21,8 @@ const STRICT_INSTRUCTIONS_MAX: u64 = 1 << 26;
 const WATCHED_MAX: u64 = 1 << 22;
 /// How the sections are called whose programs may sleep.
 const SLEEPABLE: &str = "struct_ops.s";
+/// What stands before the name of a section that a loader takes only if it is asked to.
+const OPTIONAL: char = '?';
 
 impl Shown for [u64; ARGUMENTS_MAX] {
     const PARTS: &'static [Part] =
@@ -98,17 +100,18 @@ impl Linked {
         }
         let maps = tokens(copy.object.maps.iter().map(|map| map.kind));
         let table = &copy.object.tables[copy.operations];
-        let roots: Vec<usize> = table.functions.values().copied().collect();
+        let called = table.functions.iter().filter(|(name, _)| !is_never_called(name));
+        let roots: Vec<usize> = called.map(|(_, &function)| function).collect();
         let (elements, cells) = (known.elements(CPU_AT), known.cells());
         let addresses = Addresses { data, maps, elements, cells };
         let program = Program::link(&copy.object, &roots, world, &addresses);
         let program = program.map_err(|error| error.to_string())?;
         let number = |function| program.function(function).map_or(u64::MAX, |number| number as u64);
         let operations = Operations::of_object(copy, number)
-            .map_err(|name| format!("the simulator does not know the operation {name}"))?;
+            .map_err(|name| format!("the simulator lacks the operation {name}"))?;
         let may_sleep = |&&function: &&usize| {
             let code = copy.object.functions[function].code;
-            copy.object.code[code].name.starts_with(SLEEPABLE)
+            copy.object.code[code].name.trim_start_matches(OPTIONAL).starts_with(SLEEPABLE)
         };
         let sleepable = roots.iter().filter(may_sleep).map(|&function| number(function)).collect();
         let instructions_max =

@@ -11,7 +11,7 @@ mod walks;
 use crate::abi::{CpuMask, Task};
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
-use bytecode::{FaultKind, Run, Stop, Touch, errno};
+use bytecode::{FaultKind, Run, Stop, Touch, Words, errno};
 pub use rules::{HOLDINGS, parameters};
 
 /// A program of a policy that runs.
@@ -25,6 +25,7 @@ pub const HELPERS: &[(i32, &str)] = &[
     (2, "bpf_map_update_elem"),
     (3, "bpf_map_delete_elem"),
     (5, "bpf_ktime_get_ns"),
+    (6, "bpf_trace_printk"),
     (7, "bpf_get_prandom_u32"),
     (8, "bpf_get_smp_processor_id"),
     (14, "bpf_get_current_pid_tgid"),
@@ -41,6 +42,7 @@ pub const HELPERS: &[(i32, &str)] = &[
     (171, "bpf_timer_start"),
     (172, "bpf_timer_cancel"),
     (177, "bpf_trace_vprintk"),
+    (182, "bpf_strncmp"),
     (194, "bpf_kptr_xchg"),
     (195, "bpf_map_lookup_percpu_elem"),
 ];
@@ -224,25 +226,37 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_spin_unlock", values::unlock),
     // Messages and the end.
     ("scx_bpf_error_bstr", |run, [format, words, bytes, ..]| {
-        let message = run.message(format, words, bytes)?;
+        let message = run.message(format, Words::At(words, bytes))?;
         run.host.fail(FailureKind::PolicyError, format!("scx_bpf_error ({message})"));
         Ok(0)
     }),
     ("scx_bpf_exit_bstr", |run, [code, format, words, bytes, _]| {
-        let message = run.message(format, words, bytes)?;
+        let message = run.message(format, Words::At(words, bytes))?;
         let text = format!("policy asked to exit with code {} ({message})", code as i64);
         run.host.fail(FailureKind::PolicyExit, text);
         Ok(0)
     }),
+    // libbpf's `bpf_printk` calls the first of these where a message has three words or fewer.
+    ("bpf_trace_printk", |run, [format, _, words @ ..]| print(run, format, Words::Given(words))),
     ("bpf_trace_vprintk", |run, [format, _, words, bytes, _]| {
-        let message = run.message(format, words, bytes)?;
-        run.host.print(&message);
-        Ok(message.len() as u64)
+        print(run, format, Words::At(words, bytes))
+    }),
+    ("bpf_strncmp", |run, [first, bytes, second, ..]| {
+        let most = bytes as u32 as usize;
+        let (first, second) = (run.text(first, most)?, run.text(second, most)?);
+        run.count((first.len() + second.len()) as u64);
+        Ok(first.cmp(&second) as i64 as u64)
     }),
 ];
 
 /// Simulated CPUs have one speed each; a request for another changes nothing.
 const CPUPERF_ONE: u64 = 1024;
+
+fn print(run: &mut Calling<'_, '_>, format: u64, words: Words) -> Result<u64, Stop> {
+    let message = run.message(format, words)?;
+    run.host.print(&message);
+    Ok(message.len() as u64)
+}
 
 /// What a program is shown for an address; 0 for none.
 fn shown<T>(run: &Calling<'_, '_>, at: *const T) -> u64 {

@@ -60,10 +60,6 @@ const NAMES: [&str; Operation::Timer as usize + 1] = [
     "a timer's callback",
 ];
 
-/// Operations that an object may have and that nothing here calls.
-pub const NEVER_CALLED: [&str; 6] =
-    ["core_sched_before", "cpu_acquire", "cpu_release", "dump", "dump_cpu", "dump_task"];
-
 impl Operation {
     /// What it is called in C.
     pub fn name(self) -> &'static str {
@@ -78,6 +74,13 @@ pub struct Operations {
     pub dispatch_max_batch: u32,
     pub flags: u64,
     pub timeout_ms: u32,
+}
+
+/// Whether nothing here calls an operation that an object may have: there are no cgroups, no other
+/// scheduling classes, no core scheduling, no dumps and no schedulers below others.
+pub fn is_never_called(name: &str) -> bool {
+    let group = ["cgroup_", "dump", "sub_"].iter().any(|prefix| name.starts_with(prefix));
+    group || matches!(name, "core_sched_before" | "cpu_acquire" | "cpu_release")
 }
 
 impl Operations {
@@ -112,7 +115,7 @@ impl Operations {
         for (name, &function) in &table.functions {
             match NAMES[..all.functions.len()].iter().position(|known| known == name) {
                 Some(at) => all.functions[at] = Some(Function(number(function))),
-                None if NEVER_CALLED.contains(&name.as_str()) => {}
+                None if is_never_called(name) => {}
                 None => return Err(name.clone()),
             }
         }

@@ -185,14 +185,20 @@ fn enumerations(all: &mut Structures) {
     let kicks = [("SCX_KICK_IDLE", 1), ("SCX_KICK_PREEMPT", 2), ("SCX_KICK_WAIT", 4)];
     all.enumeration("scx_kick_flags", &kicks);
     all.enumeration("scx_pick_idle_cpu_flags", &[("SCX_PICK_IDLE_CORE", 1)]);
+    all.enumeration("scx_ent_flags", &[("SCX_TASK_QUEUED", crate::flags::TASK_QUEUED.into())]);
     let queues = [
+        ("SCX_DSQ_FLAG_BUILTIN", i64::MIN),
+        ("SCX_DSQ_FLAG_LOCAL_ON", 1 << 62),
+        ("SCX_DSQ_INVALID", 0),
         ("SCX_DSQ_GLOBAL", i64::MIN | 1),
         ("SCX_DSQ_LOCAL", i64::MIN | 2),
         ("SCX_DSQ_LOCAL_ON", i64::MIN | 1 << 62),
         ("SCX_DSQ_LOCAL_CPU_MASK", 0xffff_ffff),
     ];
     all.enumeration("scx_dsq_id_flags", &queues);
-    all.enumeration("scx_public_consts", &[("SCX_SLICE_DFL", 20_000_000), ("SCX_SLICE_INF", -1)]);
+    let constants =
+        [("SCX_OPS_NAME_LEN", 128), ("SCX_SLICE_DFL", 20_000_000), ("SCX_SLICE_INF", -1)];
+    all.enumeration("scx_public_consts", &constants);
     let kinds = [
         ("SCX_EXIT_NONE", 0),
         ("SCX_EXIT_DONE", 1),

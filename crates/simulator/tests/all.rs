@@ -21,6 +21,7 @@ mod mistakes;
 mod o1;
 mod objects;
 mod order_of_events;
+mod other_headers;
 mod prints;
 mod profile;
 mod published_shapes;

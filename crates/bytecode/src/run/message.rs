@@ -4,18 +4,27 @@
 use super::{Host, Run, Touch};
 use crate::fault::{FaultKind, Stop};
 
-/// Most bytes of a message.
+/// Most bytes of a message, and of a text that is read.
 const MESSAGE_MAX: usize = 1024;
 
+/// Where the words of a message are.
+#[derive(Clone, Copy, Debug)]
+pub enum Words {
+    /// At an address, so many bytes.
+    At(u64, u64),
+    /// Here.
+    Given([u64; 3]),
+}
+
 impl<H: Host> Run<'_, H> {
-    /// The text that the format at an address makes of so many bytes of words, at most 1,023 bytes.
+    /// The text that the format at an address makes of words, at most 1,023 bytes.
     ///
     /// # Errors
     ///
     /// What of it cannot be read.
-    pub fn message(&mut self, format: u64, words: u64, bytes: u64) -> Result<String, Stop> {
-        let format = self.text(format)?;
-        let (mut at, end) = (0, u64::from(bytes as u32));
+    pub fn message(&mut self, format: u64, words: Words) -> Result<String, Stop> {
+        let format = self.text(format, MESSAGE_MAX)?;
+        let mut numbers = 0..;
         let mut message = Vec::new();
         let mut rest = &format[..];
         while let [first, after @ ..] = rest {
@@ -30,25 +39,41 @@ impl<H: Host> Run<'_, H> {
                 message.push(b'%');
                 continue;
             }
-            if at >= end {
-                break;
-            }
-            let mut word = [0; 8];
-            word.copy_from_slice(self.read(words, at, 8, Touch::ReadAll)?);
-            at += 8;
-            let word = u64::from_le_bytes(word);
-            let is_text = specification.conversion == b's';
-            let shown = if is_text { self.text(word)? } else { specification.number(word).into() };
+            let number = numbers.next().unwrap_or_default();
+            let Some(word) = self.word(words, number)? else { break };
+            let shown = match specification.conversion {
+                b's' => self.text(word, MESSAGE_MAX)?,
+                _ => specification.number(word).into(),
+            };
             specification.pad(shown, &mut message);
         }
         message.truncate(MESSAGE_MAX - 1);
         Ok(String::from_utf8_lossy(&message).into_owned())
     }
 
-    /// The bytes up to a zero, at most so many.
-    fn text(&mut self, address: u64) -> Result<Vec<u8>, Stop> {
+    /// The word with this number, 8 bytes each; `None` behind the last one.
+    fn word(&mut self, words: Words, number: usize) -> Result<Option<u64>, Stop> {
+        let (begin, bytes) = match words {
+            Words::Given(words) => return Ok(words.get(number).copied()),
+            Words::At(begin, bytes) => (begin, u64::from(bytes as u32)),
+        };
+        let at = 8 * number as u64;
+        if at >= bytes {
+            return Ok(None);
+        }
+        let mut word = [0; 8];
+        word.copy_from_slice(self.read(begin, at, 8, Touch::ReadAll)?);
+        Ok(Some(u64::from_le_bytes(word)))
+    }
+
+    /// The bytes at an address up to a zero, at most so many, and no more than 1,024.
+    ///
+    /// # Errors
+    ///
+    /// That they cannot be read.
+    pub fn text(&mut self, address: u64, most: usize) -> Result<Vec<u8>, Stop> {
         let mut text = Vec::new();
-        while text.len() < MESSAGE_MAX {
+        while text.len() < most.min(MESSAGE_MAX) {
             match self.read(address, text.len() as u64, 1, Touch::Read)? {
                 [0] => break,
                 byte => text.extend_from_slice(byte),

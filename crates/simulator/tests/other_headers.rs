@@ -1,0 +1,133 @@
+//! Goal: objects that other people's headers and linkers make run where what they call is there,
+//! and are told by name what is not. Method: small policies with one such construct each.
+
+use crate::support::{MS, Printed, costless, once, run, task, together, try_compile};
+use policy::{Policy, PolicyError};
+use simulator::{Options, simulate};
+
+const INSERTS: &str = "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
+
+/// A table of other headers than those that are here.
+const TABLE: &str = "
+    struct sched_ext_ops___other {
+        void (*enqueue)(struct task_struct *, u64);
+        void (*cgroup_move)(struct task_struct *, struct cgroup *);
+        char name[128];
+    };";
+
+/// A policy with these declarations, statements of `enqueue` in its 6th line, and members of its
+/// table.
+fn built(before: &str, enqueue: &str, members: &str) -> Result<Policy, PolicyError> {
+    let table = TABLE.replace('\n', " ");
+    let before = before.replace('\n', " ");
+    let text = format!(
+        "#include <scx/common.bpf.h>\n\
+         char _license[] SEC(\"license\") = \"GPL\";\n\
+         {before}\n\
+         void BPF_STRUCT_OPS(other_enqueue, struct task_struct *p, u64 enq_flags)\n\
+         {{\n\
+         {enqueue}\n\
+         }}\n\
+         {table}\n\
+         SEC(\".struct_ops.link\") struct sched_ext_ops___other other_ops = {{\n\
+         .enqueue = (void *)other_enqueue, {members} .name = \"other\" }};\n"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("other.bpf.c");
+    std::fs::write(&source, text).expect("a file");
+    try_compile(&source)
+}
+
+/// What a run of it ends with, and what it prints.
+fn said(before: &str, enqueue: &str, members: &str) -> (String, Vec<String>) {
+    let policy = built(before, enqueue, members).unwrap_or_else(|error| panic!("{error}"));
+    let workload =
+        together(vec![task("one", 0, once(&[run(MS)])), task("two", 0, once(&[run(MS)]))]);
+    let printed = Printed::default();
+    let options = Options { prints: Some(printed.show()), ..Options::default() };
+    let text = match simulate(&policy, &costless(1, 1000), &workload, &options) {
+        Ok(result) => result.error.map_or(String::new(), |failure| failure.message),
+        Err(error) => error.to_string(),
+    };
+    (text, printed.lines())
+}
+
+#[test]
+fn constants_that_stand_for_enumerators_are_filled_and_are_no_tunables() {
+    let constants = "
+        const volatile u64 __SCX_DSQ_GLOBAL __weak;
+        const volatile u64 __SCX_SLICE_DFL __weak;
+        const volatile u64 __SCX_OF_ANOTHER_KERNEL __weak;
+        const volatile u64 mine = 5;";
+    let enqueue = "
+        if (__SCX_SLICE_DFL != 20000000 || __SCX_OF_ANOTHER_KERNEL)
+            scx_bpf_error(\"not filled\");
+        scx_bpf_dsq_insert(p, __SCX_DSQ_GLOBAL, __SCX_SLICE_DFL, enq_flags);";
+    let (text, _) = said(constants, enqueue, "");
+    assert_eq!(text, "");
+    let policy = built(constants, enqueue, "").expect("it compiles");
+    let names: Vec<_> = policy.tunables.iter().map(|tunable| &tunable.name[..]).collect();
+    assert_eq!(names, ["mine"]);
+}
+
+#[test]
+fn operations_that_nothing_calls_may_need_what_is_not_here() {
+    let before = "
+        struct cgroup; extern void scx_bpf_of_cgroups(struct cgroup *group) __ksym;
+        void BPF_STRUCT_OPS(other_move, struct task_struct *p, struct cgroup *group)
+        { scx_bpf_of_cgroups(group); }";
+    let (text, _) = said(before, INSERTS, ".cgroup_move = (void *)other_move,");
+    assert_eq!(text, "");
+}
+
+#[test]
+fn libbpf_prints_short_messages_and_compares_texts_by_helpers() {
+    let before = "
+        static long (*const print)(const char *, u32, ...) = (void *)6;
+        static long (*const compare)(const char *, u32, const char *) = (void *)182;";
+    let enqueue = format!(
+        "static const char format[] = \"%s is %d %d\";
+        if (p->pid != 1)
+            print(format, sizeof(format), p->comm, compare(p->comm, 3, \"two\") == 0,
+                  compare(p->comm, 16, \"twp\") < 0);
+        {INSERTS}"
+    )
+    .replace('\n', " ");
+    let (text, lines) = said(before, &enqueue, "");
+    assert_eq!(text, "");
+    assert!(lines[0].ends_with("two is 1 1"), "{lines:?}");
+}
+
+#[test]
+fn what_is_lacking_is_named() {
+    let queue = "struct { __uint(type, 22); __uint(max_entries, 4); __type(value, u32); } \
+                 waiting SEC(\".maps\");";
+    let maps = "
+        struct inner { __uint(type, 2); __type(key, u32); __type(value, u32);
+                       __uint(max_entries, 4); } first SEC(\".maps\");
+        struct { __uint(type, 12); __uint(max_entries, 1); __type(key, u32);
+                 __array(values, struct inner); } outer SEC(\".maps\") = {
+                 .values = { &first } };";
+    let arena = "u64 counted SEC(\".addr_space.1\");";
+    let helper = "static long (*const jump)(void *, void *, u32) = (void *)12;";
+    let counting = format!("counted++; {INSERTS}");
+    let cases = [
+        (queue, INSERTS, "map waiting has type BPF_MAP_TYPE_QUEUE (22)"),
+        (maps, INSERTS, "map outer has type BPF_MAP_TYPE_ARRAY_OF_MAPS (12)"),
+        (
+            arena,
+            &counting,
+            "other.bpf.c:6: other_enqueue: `counted in section .addr_space.1` is not offered",
+        ),
+        (
+            helper,
+            "jump(p, p, 0);",
+            "other.bpf.c:6: other_enqueue: the helper bpf_tail_call (12) is not offered",
+        ),
+    ];
+    for (before, enqueue, expected) in cases {
+        let (text, _) = said(before, enqueue, "");
+        assert!(text.contains(expected), "{expected}:\n{text}");
+        assert!(text.ends_with("add --on vm"), "{text}");
+    }
+}
