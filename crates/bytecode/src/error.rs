@@ -51,7 +51,7 @@ pub enum LinkError {
     End { function: String },
     #[error("{place}: a call of something that is no function")]
     Callee { place: Box<Place> },
-    #[error("{place}: the helper {} is not offered", crate::helper_name(*number))]
+    #[error("{place}: the helper {} is not offered", crate::kernel_call_name(*number))]
     Helper { place: Box<Place>, number: i32 },
     #[error("{place}: `{name}` is not offered")]
     Missing { place: Box<Place>, name: String },

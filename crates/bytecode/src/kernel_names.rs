@@ -52,7 +52,7 @@ const MAP_KINDS: &str = "\
     CGRP_STORAGE ARENA INSN_ARRAY RHASH";
 
 /// A helper as a person knows it: its name in C, if it has one, and its number.
-pub fn helper_name(number: i32) -> String {
+pub fn kernel_call_name(number: i32) -> String {
     named(HELPERS, "bpf_", number.into())
 }
 

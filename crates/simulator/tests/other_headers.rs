@@ -81,7 +81,7 @@ fn operations_that_nothing_calls_may_need_what_is_not_here() {
 }
 
 #[test]
-fn libbpf_prints_short_messages_and_compares_texts_by_helpers() {
+fn short_messages_of_libbpf_are_printed_and_texts_compared() {
     let before = "
         static long (*const print)(const char *, u32, ...) = (void *)6;
         static long (*const compare)(const char *, u32, const char *) = (void *)182;";
