@@ -51,6 +51,11 @@ const MAP_KINDS: &str = "\
     DEVMAP_HASH STRUCT_OPS RINGBUF INODE_STORAGE TASK_STORAGE BLOOM_FILTER USER_RINGBUF \
     CGRP_STORAGE ARENA INSN_ARRAY RHASH";
 
+/// All helpers: their numbers and names.
+pub fn kernel_calls() -> impl Iterator<Item = (i32, String)> {
+    (1..).zip(HELPERS.split_whitespace().map(|name| format!("bpf_{name}")))
+}
+
 /// A helper as a person knows it: its name in C, if it has one, and its number.
 pub fn kernel_call_name(number: i32) -> String {
     named(HELPERS, "bpf_", number.into())

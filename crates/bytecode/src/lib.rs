@@ -32,7 +32,7 @@ pub use instruction::{
     Arithmetic, AtomicKind, ByteOrder, Callee, Condition, Instruction, NoInstruction, Operand,
     Register, SLOT_BYTES, Size, Width,
 };
-pub use kernel_names::{kernel_call_name, map_kind_name};
+pub use kernel_names::{kernel_call_name, kernel_calls, map_kind_name};
 pub use link::{Addresses, World};
 pub use maps::{
     MapView, Maps, STORAGES_BEGIN, TimerCall, UnknownMap, array_token, errno, kind, tokens,

@@ -19,34 +19,6 @@ pub type Calling<'r, 'k> = Run<'r, Kernel<'k>>;
 /// What answers a call.
 pub type Call = fn(&mut Calling<'_, '_>, [u64; 5]) -> Result<u64, Stop>;
 
-/// Helpers by their numbers. Source: Linux, include/uapi/linux/bpf.h, `___BPF_FUNC_MAPPER`.
-pub const HELPERS: &[(i32, &str)] = &[
-    (1, "bpf_map_lookup_elem"),
-    (2, "bpf_map_update_elem"),
-    (3, "bpf_map_delete_elem"),
-    (5, "bpf_ktime_get_ns"),
-    (6, "bpf_trace_printk"),
-    (7, "bpf_get_prandom_u32"),
-    (8, "bpf_get_smp_processor_id"),
-    (14, "bpf_get_current_pid_tgid"),
-    (93, "bpf_spin_lock"),
-    (94, "bpf_spin_unlock"),
-    (113, "bpf_probe_read_kernel"),
-    (115, "bpf_probe_read_kernel_str"),
-    (118, "bpf_jiffies64"),
-    (156, "bpf_task_storage_get"),
-    (157, "bpf_task_storage_delete"),
-    (158, "bpf_get_current_task_btf"),
-    (169, "bpf_timer_init"),
-    (170, "bpf_timer_set_callback"),
-    (171, "bpf_timer_start"),
-    (172, "bpf_timer_cancel"),
-    (177, "bpf_trace_vprintk"),
-    (182, "bpf_strncmp"),
-    (194, "bpf_kptr_xchg"),
-    (195, "bpf_map_lookup_percpu_elem"),
-];
-
 /// All calls, helpers included. Names that older releases of Linux have stand beside the newer.
 pub const CALLS: &[(&str, Call)] = &[
     // Time, CPUs, tasks.

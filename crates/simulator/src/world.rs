@@ -1,7 +1,7 @@
 //! What a policy's object finds here: structures by name, calls, variables.
 
 use crate::abi;
-use crate::object_calls::{CALLS, HELPERS, HOLDINGS};
+use crate::object_calls::{CALLS, HOLDINGS};
 use crate::visible::{FACTS, Facts, TASKS, WALKS, WALKS_MAX};
 use bytecode::{Field, STORAGES_BEGIN, Shape, Shortcut, Size, Structures, Walks, World};
 use std::mem::offset_of;
@@ -13,11 +13,12 @@ pub fn world() -> &'static World {
     WORLD.get_or_init(|| {
         let number = |name: &str| CALLS.iter().position(|(known, _)| *known == name);
         let functions = CALLS.iter().enumerate().map(|(at, (name, _))| ((*name).to_owned(), at));
-        let helper = |&(id, name): &(i32, &str)| (id, number(name).expect("a call of that name"));
         World {
             structures: structures(),
             functions: functions.collect(),
-            helpers: HELPERS.iter().map(helper).collect(),
+            helpers: bytecode::kernel_calls()
+                .filter_map(|(n, name)| Some((n, number(&name)?)))
+                .collect(),
             shortcuts: shortcuts().into_iter().filter_map(|(n, s)| Some((number(n)?, s))).collect(),
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
             written_fields: written_fields().map(|offset| (TASKS, offset as u32)).to_vec(),

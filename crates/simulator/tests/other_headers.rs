@@ -1,8 +1,8 @@
 //! Goal: objects that other people's headers and linkers make run where what they call is there,
 //! and are told by name what is not. Method: small policies with one such construct each.
 
-use crate::support::{MS, Printed, costless, once, run, task, together, try_compile};
-use policy::{Policy, PolicyError};
+use crate::support::{MS, Printed, compile_text, costless, once, run, task, together};
+use policy::Policy;
 use simulator::{Options, simulate};
 
 const INSERTS: &str = "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
@@ -17,7 +17,7 @@ const TABLE: &str = "
 
 /// A policy with these declarations, statements of `enqueue` in its 6th line, and members of its
 /// table.
-fn built(before: &str, enqueue: &str, members: &str) -> Result<Policy, PolicyError> {
+fn built(before: &str, enqueue: &str, members: &str) -> Policy {
     let table = TABLE.replace('\n', " ");
     let before = before.replace('\n', " ");
     let text = format!(
@@ -32,15 +32,12 @@ fn built(before: &str, enqueue: &str, members: &str) -> Result<Policy, PolicyErr
          SEC(\".struct_ops.link\") struct sched_ext_ops___other other_ops = {{\n\
          .enqueue = (void *)other_enqueue, {members} .name = \"other\" }};\n"
     );
-    let folder = tempfile::tempdir().expect("a folder");
-    let source = folder.path().join("other.bpf.c");
-    std::fs::write(&source, text).expect("a file");
-    try_compile(&source)
+    compile_text(&text)
 }
 
 /// What a run of it ends with, and what it prints.
 fn said(before: &str, enqueue: &str, members: &str) -> (String, Vec<String>) {
-    let policy = built(before, enqueue, members).unwrap_or_else(|error| panic!("{error}"));
+    let policy = built(before, enqueue, members);
     let workload =
         together(vec![task("one", 0, once(&[run(MS)])), task("two", 0, once(&[run(MS)]))]);
     let printed = Printed::default();
@@ -65,7 +62,7 @@ fn constants_that_stand_for_enumerators_are_filled_and_are_no_tunables() {
         scx_bpf_dsq_insert(p, __SCX_DSQ_GLOBAL, __SCX_SLICE_DFL, enq_flags);";
     let (text, _) = said(constants, enqueue, "");
     assert_eq!(text, "");
-    let policy = built(constants, enqueue, "").expect("it compiles");
+    let policy = built(constants, enqueue, "");
     let names: Vec<_> = policy.tunables.iter().map(|tunable| &tunable.name[..]).collect();
     assert_eq!(names, ["mine"]);
 }
@@ -117,12 +114,12 @@ fn what_is_lacking_is_named() {
         (
             arena,
             &counting,
-            "other.bpf.c:6: other_enqueue: `counted in section .addr_space.1` is not offered",
+            "wrong.bpf.c:6: other_enqueue: `counted in section .addr_space.1` is not offered",
         ),
         (
             helper,
             "jump(p, p, 0);",
-            "other.bpf.c:6: other_enqueue: the helper bpf_tail_call (12) is not offered",
+            "wrong.bpf.c:6: other_enqueue: the helper bpf_tail_call (12) is not offered",
         ),
     ];
     for (before, enqueue, expected) in cases {
