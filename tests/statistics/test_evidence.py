@@ -92,6 +92,14 @@ def test_letters_are_shared_by_those_that_are_not_shown_to_differ():
         compare_groups(plants, baseline="ctrl").letters()
 
 
+def test_more_groups_than_letters_are_refused(monkeypatch):
+    monkeypatch.setattr(evidence, "ascii_letters", "ab")
+    samples = {f"s{at}": [10.0**at * (1 + 0.001 * k) for k in range(4)] for at in range(3)}
+    found = compare_groups(samples)
+    with pytest.raises(BadValue, match="need 3 letters, of which there are 2"):
+        found.letters()
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 @settings(max_examples=20, deadline=None)
 def test_two_samples_share_a_letter_if_and_only_if_they_are_not_shown_to_differ(seed, nr):

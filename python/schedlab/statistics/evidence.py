@@ -27,7 +27,7 @@ import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from string import ascii_lowercase
+from string import ascii_letters
 
 import numpy as np
 import scipy
@@ -128,7 +128,7 @@ class Comparison:
     def letters(self) -> dict[str, str]:
         """Letters by which samples are told apart: two that share one are not shown to differ.
 
-        Raises BadValue if they were not compared each with each.
+        Raises BadValue if they were not compared each with each, or there are too few letters.
 
         Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise
         comparisons", J. Computational and Graphical Statistics 13, 2004.
@@ -145,8 +145,11 @@ class Comparison:
                 # A group within another one says nothing of its own.
                 groups = [part for part in parts if not any(part < other for other in parts)]
         groups.sort(key=lambda group: [name not in group for name in names])
+        if len(groups) > len(ascii_letters):
+            why = f"need {len(groups)} letters, of which there are {len(ascii_letters)}"
+            raise BadValue("comparison", names, why, "compare fewer samples")
         return {
-            name: "".join(ascii_lowercase[at] for at, group in enumerate(groups) if name in group)
+            name: "".join(ascii_letters[at] for at, group in enumerate(groups) if name in group)
             for name in names
         }
 
