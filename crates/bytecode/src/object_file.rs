@@ -202,6 +202,7 @@ impl Object {
             notes: BTreeMap::new(),
             types: variable_types(&btf)?,
             places: BTreeMap::new(),
+            externs: BTreeMap::new(),
         };
         if let Some(notes) = section_bytes(&file, ".BTF.ext")? {
             reading.notes = Notes::read(notes, &btf)?;
@@ -241,6 +242,8 @@ struct Reading<'a> {
     types: VariableTypes,
     /// By the section's number.
     places: BTreeMap<usize, Place>,
+    /// Which of the object's externs has this name: the first, if there are more.
+    externs: BTreeMap<String, usize>,
 }
 
 impl<'a> Reading<'a> {
@@ -307,7 +310,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn externs(&self, object: &mut Object) -> Result<(), ObjectError> {
+    fn externs(&mut self, object: &mut Object) -> Result<(), ObjectError> {
         let mut types = BTreeMap::new();
         for (_, found) in object.btf.types() {
             let Type::Section { name, variables } = found else { continue };
@@ -326,6 +329,7 @@ impl<'a> Reading<'a> {
                 continue;
             }
             let (of, configuration) = types.get(&name).copied().unwrap_or_default();
+            self.externs.entry(name.clone()).or_insert(object.externs.len());
             object.externs.push(Extern { name, weak: symbol.is_weak(), of, configuration });
         }
         Ok(())
@@ -358,10 +362,10 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn references(&self, object: &mut Object) -> Result<(), ObjectError> {
+    fn references(&mut self, object: &mut Object) -> Result<(), ObjectError> {
         for section in self.file.sections() {
             // As in libbpf, pointers that variables begin with stay null, and maps in maps empty.
-            let Some(Place::Code(code)) = self.places.get(&section.index().0) else { continue };
+            let Some(&Place::Code(code)) = self.places.get(&section.index().0) else { continue };
             for (at, relocation) in section.relocations() {
                 let kind = kind_of(&relocation);
                 let name = || section.name().unwrap_or_default().to_owned();
@@ -373,7 +377,7 @@ impl<'a> Reading<'a> {
                 };
                 let symbol = self.file.symbol_by_index(index)?;
                 let slot = u32::try_from(at / SLOT_BYTES as u64).map_err(|_| refused())?;
-                let bytes = object.code[*code].bytes.get(slot as usize * SLOT_BYTES + 4..);
+                let bytes = object.code[code].bytes.get(slot as usize * SLOT_BYTES + 4..);
                 let number = bytes.and_then(|bytes| bytes.first_chunk()).ok_or_else(refused)?;
                 let number = i32::from_le_bytes(*number);
                 let reference = self.reference(object, &symbol, number);
@@ -382,7 +386,7 @@ impl<'a> Reading<'a> {
                     at,
                     name: symbol.name().unwrap_or_default().to_owned(),
                 })?;
-                object.code[*code].references.insert(slot, reference);
+                object.code[code].references.insert(slot, reference);
             }
         }
         Ok(())
@@ -390,21 +394,21 @@ impl<'a> Reading<'a> {
 
     /// What an instruction with this number refers to by a symbol.
     fn reference(
-        &self,
+        &mut self,
         object: &mut Object,
         symbol: &Symbol<'a>,
         number: i32,
     ) -> Option<Reference> {
         if symbol.is_undefined() {
             let name = symbol.name().ok()?;
-            return object.externs.iter().position(|one| one.name == name).map(Reference::Extern);
+            return self.externs.get(name).copied().map(Reference::Extern);
         }
         let offset = symbol.address();
         let within = || offset.checked_add_signed(number.into());
         let Some(place) = self.place(symbol) else {
             let SymbolSection::Section(index) = symbol.section() else { return None };
             let section = self.file.section_by_index(index).ok()?;
-            return Some(elsewhere(object, symbol.name().ok()?, section.name().ok()?));
+            return Some(self.elsewhere(object, symbol.name().ok()?, section.name().ok()?));
         };
         match place {
             Place::Code(code) => Some(Reference::Code { code, offset }),
@@ -415,9 +419,21 @@ impl<'a> Reading<'a> {
             }
             Place::Maps => {
                 let offset = within()?;
-                object.maps.iter().position(|map| map.offset == offset).map(Reference::Map)
+                let found = object.maps.binary_search_by_key(&offset, |map| map.offset);
+                found.ok().map(Reference::Map)
             }
         }
+    }
+
+    /// What lies in a section that means nothing here, such as an arena's, is of another world, and
+    /// is refused where a way leads to it.
+    fn elsewhere(&mut self, object: &mut Object, symbol: &str, section: &str) -> Reference {
+        let name = format!("{symbol} in section {section}").trim_start().to_owned();
+        Reference::Extern(*self.externs.entry(name).or_insert_with_key(|name| {
+            let name = name.clone();
+            object.externs.push(Extern { name, weak: false, of: 0, configuration: false });
+            object.externs.len() - 1
+        }))
     }
 
     fn tables(&self, object: &mut Object) -> Result<(), ObjectError> {
@@ -484,17 +500,6 @@ fn kind_of(relocation: &Relocation) -> u32 {
         RelocationFlags::Elf { r_type, .. } => r_type.0,
         _ => 0,
     }
-}
-
-/// What lies in a section that means nothing here, such as an arena's, is of another world, and is
-/// refused where a way leads to it.
-fn elsewhere(object: &mut Object, symbol: &str, section: &str) -> Reference {
-    let name = format!("{symbol} in section {section}").trim_start().to_owned();
-    let known = object.externs.iter().position(|one| one.name == name);
-    Reference::Extern(known.unwrap_or_else(|| {
-        object.externs.push(Extern { name, weak: false, of: 0, configuration: false });
-        object.externs.len() - 1
-    }))
 }
 
 /// Whether a section of this name holds variables, and whether a program may not write them.
