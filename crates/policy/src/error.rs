@@ -101,12 +101,7 @@ pub enum PolicyError {
     },
 
     /// The source compiles but defines no scheduler.
-    #[error(
-        "policy {policy} defines no sched_ext_ops{}\n\
-         hint: end the file with SCX_OPS_DEFINE({policy}_ops, ..., .name = \"{policy}\")",
-        if others.is_empty() { String::new() }
-        else { format!(", but {}, which is not known here", others.join(", ")) }
-    )]
+    #[error("policy {policy} defines no sched_ext_ops{}", instead_of_ops(policy, others))]
     NoOps {
         /// The policy's name.
         policy: String,
@@ -245,6 +240,16 @@ const OF_OTHER_HEADERS: [&str; 9] = [
     "function 'scx_",
     "function '__COMPAT_",
 ];
+
+/// What a policy without operations has, and what to do.
+fn instead_of_ops(policy: &str, others: &[String]) -> String {
+    if others.is_empty() {
+        let define = format!("SCX_OPS_DEFINE({policy}_ops, ..., .name = \"{policy}\")");
+        return format!("\nhint: end the file with {define}");
+    }
+    let others = others.join(", ");
+    format!(", but {others}\nhint: only a table of that type is a policy that runs here")
+}
 
 fn way_out(output: &str) -> &'static str {
     if OF_OTHER_HEADERS.iter().any(|words| output.contains(words)) {

@@ -247,8 +247,7 @@ fn a_file_with_other_ops_is_told_which() {
     let text = "#include <scx/common.bpf.h>\nstruct other_ops { int (*first)(void); };\n\
                 SEC(\".struct_ops\") struct other_ops others = {};\n";
     let error = Workshop::new().build("others", text).unwrap_err().to_string();
-    let expected = "policy others defines no sched_ext_ops, but other_ops, which is not known here";
-    assert_eq!(error.lines().next(), Some(expected));
+    assert_eq!(error.lines().next(), Some("policy others defines no sched_ext_ops, but other_ops"));
 }
 
 #[test]
