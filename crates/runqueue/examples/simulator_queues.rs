@@ -34,8 +34,8 @@ impl Candidate for Tournament<u128> {
         self.set(item as usize, u128::from(key) << 64 | u128::from(item));
     }
     fn first(&mut self) -> (u32, u64) {
-        let (key, place) = Tournament::first(self);
-        (place as u32, (key >> 64) as u64)
+        let key = Tournament::first(self);
+        (key as u32, (key >> 64) as u64)
     }
 }
 

@@ -19,13 +19,16 @@ pub const NEVER_NS: u64 = u64::MAX;
 pub struct When {
     /// Nanoseconds since the start of the run.
     pub at_ns: u64,
-    /// Smaller was scheduled earlier.
-    pub turn: u64,
+    /// Smaller was scheduled earlier; a multiple of [`PLACES_MAX`].
+    turn: u64,
 }
+
+/// Places that an agenda may have: turns are so far apart that a place fits between two.
+const PLACES_MAX: u64 = 1 << 13;
 
 impl When {
     /// Never.
-    pub const NEVER: When = When { at_ns: NEVER_NS, turn: u64::MAX };
+    pub const NEVER: When = When { at_ns: NEVER_NS, turn: u64::MAX / PLACES_MAX * PLACES_MAX };
 
     /// One number in the same order, so that comparing takes no branch.
     fn rank(self) -> u128 {
@@ -53,8 +56,9 @@ impl PartialOrd for When {
     }
 }
 
-/// What holds the next event of each CPU. `docs/speed.md` says what it was compared with.
-type NextEvents = Tournament<When>;
+/// What holds the next event of each CPU: its [`When`], with the place below the turn.
+/// `docs/speed.md` says what it was compared with.
+type NextEvents = Tournament<u128>;
 
 /// The next event of each place: places `0..nr_cpus` are the CPUs, `nr_cpus` is the timers.
 #[derive(Debug)]
@@ -66,7 +70,8 @@ pub struct Agenda {
 impl Agenda {
     /// An empty agenda of `places` places.
     pub fn new(places: usize) -> Self {
-        Agenda { next: NextEvents::new(places, When::NEVER), last_turn: 0 }
+        assert!(places as u64 <= PLACES_MAX, "at most {PLACES_MAX} places");
+        Agenda { next: NextEvents::new(places, When::NEVER.rank()), last_turn: 0 }
     }
 
     /// A turn behind all turns given so far.
@@ -74,23 +79,25 @@ impl Agenda {
         if at_ns == NEVER_NS {
             return When::NEVER;
         }
-        self.last_turn += 1;
+        self.last_turn += PLACES_MAX;
         When { at_ns, turn: self.last_turn }
     }
 
     /// Sets the next event of `place`. O(log places).
     pub fn set(&mut self, place: usize, when: When) {
-        self.next.set(place, when);
+        self.next.set(place, when.rank() | place as u128);
     }
 
     /// The earliest event and its place.
     pub fn first(&self) -> (When, usize) {
-        self.next.first()
+        let key = self.next.first();
+        let place = key as u64 % PLACES_MAX;
+        (When { at_ns: (key >> 64) as u64, turn: key as u64 - place }, place as usize)
     }
 
     /// Time of the earliest event of any other place than `place`. O(log places).
     pub fn earliest_beside(&self, place: usize) -> u64 {
-        self.next.first_beside(place).at_ns
+        (self.next.first_beside(place) >> 64) as u64
     }
 }
 
