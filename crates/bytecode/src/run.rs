@@ -287,6 +287,12 @@ impl<H: Host> Run<'_, H> {
         if self.machine.translation.is_some() {
             return translation::call(self, number, arguments);
         }
+        self.interpret(number, arguments)
+    }
+
+    /// The same without a translation.
+    #[inline(never)]
+    fn interpret(&mut self, number: usize, arguments: [u64; 5]) -> Result<u64, Box<Fault>> {
         if self.machine.shadow.is_some() {
             return strict::call(self, number, arguments);
         }

@@ -91,7 +91,7 @@ impl Policy {
                 arrays.extend(array.map_err(|error| broken(error.to_string()))?);
             }
         }
-        tunables.sort_by_key(|t| text.definition_line(&t.name).unwrap_or(usize::MAX));
+        tunables.sort_by_cached_key(|t| text.definition_line(&t.name).unwrap_or(usize::MAX));
         Ok(Policy {
             name: name.to_owned(),
             source: source.to_owned(),

@@ -14,46 +14,41 @@
 /// one is has that in the keys.
 #[derive(Clone, Debug)]
 pub struct Tournament<K> {
-    /// `nodes[1]` is the root, the children of `nodes[i]` are `nodes[2 * i]` and the next, and the
-    /// places follow the inner nodes: so each node but the root has a sibling.
-    nodes: Vec<K>,
-    never: K,
+    /// Siblings side by side: `pairs[i]` are nodes `2 * i` and the next, the children of node `i`.
+    /// Node 1 is the root, and the places are the last nodes.
+    pairs: Vec<[K; 2]>,
 }
 
 impl<K: Ord + Copy> Tournament<K> {
     /// All places hold `never`, a key that comes after all others.
     pub fn new(places: usize, never: K) -> Self {
-        Tournament { nodes: vec![never; 2 * places.max(1)], never }
+        Tournament { pairs: vec![[never; 2]; places.max(1)] }
     }
 
     /// Sets the key of `place`. O(log places).
     pub fn set(&mut self, place: usize, key: K) {
-        let mut node = self.nodes.len() / 2 + place;
-        let mut winner = key;
-        self.nodes[node] = key;
+        let (mut node, mut winner) = (self.pairs.len() + place, key);
         while node > 1 {
-            let beside = self.nodes[node ^ 1];
-            winner = if beside < winner { beside } else { winner };
+            let pair = &mut self.pairs[node / 2];
+            pair[node % 2] = winner;
+            // What was just written is not read again, which would have to wait for it.
+            winner = winner.min(pair[node % 2 ^ 1]);
             node /= 2;
-            self.nodes[node] = winner;
         }
+        self.pairs[0][1] = winner;
     }
 
     /// The earliest key.
     pub fn first(&self) -> K {
-        self.nodes[1]
+        self.pairs[0][1]
     }
 
-    /// The earliest key of all other places than `place`. O(log places).
-    pub fn first_beside(&self, place: usize) -> K {
-        let mut node = self.nodes.len() / 2 + place;
-        let mut earliest = self.never;
-        while node > 1 {
-            let beside = self.nodes[node ^ 1];
-            earliest = if beside < earliest { beside } else { earliest };
-            node /= 2;
-        }
-        earliest
+    /// Keys of which one is the earliest of all other places than `place`, if there is one. O(log
+    /// places) many.
+    pub fn beside(&self, place: usize) -> impl Iterator<Item = K> {
+        let leaf = self.pairs.len() + place;
+        let up = std::iter::successors(Some(leaf), |node| Some(node / 2));
+        up.take_while(|&node| node > 1).map(|node| self.pairs[node / 2][node % 2 ^ 1])
     }
 }
 
@@ -81,7 +76,8 @@ mod tests {
                 let first = *model.iter().min().expect("there is a place");
                 prop_assert_eq!(tournament.first(), first);
                 let beside = (0..places).filter(|&other| other != place).map(|other| model[other]);
-                prop_assert_eq!(tournament.first_beside(place), beside.min().unwrap_or(NEVER));
+                let earliest = tournament.beside(place).min().unwrap_or(NEVER);
+                prop_assert_eq!(earliest, beside.min().unwrap_or(NEVER));
             }
         }
     }

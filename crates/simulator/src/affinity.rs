@@ -168,7 +168,6 @@ impl Kernel<'_> {
         self.scheduling = false;
         self.unlock_queue(own);
         self.switching = false;
-        self.set_current();
     }
 
     // ---- finding a CPU -----------------------------------------------------------------------

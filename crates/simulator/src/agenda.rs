@@ -97,7 +97,7 @@ impl Agenda {
 
     /// Time of the earliest event of any other place than `place`. O(log places).
     pub fn earliest_beside(&self, place: usize) -> u64 {
-        (self.next.first_beside(place) >> 64) as u64
+        self.next.beside(place).map(|key| (key >> 64) as u64).min().unwrap_or(NEVER_NS)
     }
 }
 

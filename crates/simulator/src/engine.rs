@@ -56,7 +56,7 @@ impl<'a> Kernel<'a> {
         let (nr_cpus, hz, mode) = (machine.cpus.len(), machine.hz_for(name), Mode::of(options));
         let mut visible = Visible::new(hz, nr_cpus as u32, options.strict);
         let adopted = Adopted::new(&policy, &mut visible, world(), nr_cpus, mode)?;
-        let mut kernel = Box::new(Kernel {
+        Ok(Box::new(Kernel {
             cpu: 0,
             now_ns: 0,
             tracks_idle: tracks_idle(&adopted.ops),
@@ -111,9 +111,7 @@ impl<'a> Kernel<'a> {
             nr_runnable: 0,
             given: Given::new(&mut visible, mode),
             visible,
-        });
-        kernel.set_current();
-        Ok(kernel)
+        }))
     }
 
     /// Runs from the first task to the end and reports.

@@ -7,28 +7,41 @@ use crate::kernel::{Context, Kernel};
 use crate::linked::ARGUMENTS_MAX;
 use crate::operations::Operation;
 use crate::place::TaskId;
+use crate::visible::TASKS;
 use bytecode::{TimerCall, array_token};
 
 impl Kernel<'_> {
     /// Charges an operation, and opens this kernel to calls from the policy.
+    #[inline]
     fn open(&mut self, operation: Operation) {
         self.charge(Spent::Scheduler, self.costs.hook_ns);
         self.given.operation = operation;
         if !self.walked.is_empty() {
-            for index in std::mem::take(&mut self.walked) {
-                self.queues.get_mut(index).walks -= 1;
-            }
-            self.visible.walks.clear();
-            let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
-            self.fail(FailureKind::BadCall, message);
+            self.end_walks();
         }
+        let current = match self.cpus[self.cpu].current {
+            Some(task) => self.shown_task(task),
+            None => self.shown(self.idle_tasks[self.cpu].address()),
+        };
         let (now_ns, cpu) = (self.now_ns, self.cpu as u32);
-        (self.visible.facts.now_ns, self.visible.facts.cpu) = (now_ns, cpu);
+        let facts = &mut *self.visible.facts;
+        (facts.now_ns, facts.cpu, facts.current) = (now_ns, cpu, current);
+    }
+
+    /// Ends walks that an operation has left open, and the run.
+    #[cold]
+    fn end_walks(&mut self) {
+        for index in std::mem::take(&mut self.walked) {
+            self.queues.get_mut(index).walks -= 1;
+        }
+        self.visible.walks.clear();
+        let message = "a walk over a dispatch queue was begun and not destroyed".to_owned();
+        self.fail(FailureKind::BadCall, message);
     }
 
     /// What stands for a task in calls to the policy.
     fn shown_task(&self, task: TaskId) -> u64 {
-        self.shown(self.tasks.address(task))
+        TASKS.begin + u64::from(task) * TASKS.bytes
     }
 
     fn shown<T>(&self, at: *const T) -> u64 {
@@ -42,8 +55,13 @@ impl Kernel<'_> {
         Some(self.run_operation(function, arguments))
     }
 
-    /// Calls an operation that takes a task, and perhaps a word; `None` if there is none.
+    /// Calls an operation that takes a task, and perhaps a word; `None` if there is none. Most
+    /// policies lack most of them.
+    #[inline]
     pub fn call_for(&mut self, operation: Operation, task: TaskId, word: u64) -> Option<u64> {
+        if !self.ops.has(operation) {
+            return None;
+        }
         let p = self.shown_task(task);
         self.call(operation, [p, word, 0])
     }

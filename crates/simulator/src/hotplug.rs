@@ -60,7 +60,6 @@ impl Kernel<'_> {
         }
         self.switching = false;
         self.own_kicks = Default::default();
-        self.set_current();
         let state = &mut self.cpus[cpu];
         state.leaves = false;
         state.need_resched = false;

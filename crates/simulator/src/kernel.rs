@@ -238,7 +238,6 @@ impl Kernel<'_> {
         self.began_ns = at_ns;
         self.now_ns = at_ns;
         self.cpu = cpu;
-        self.set_current();
     }
 
     /// Accounts for what a CPU did up to `to_ns`.
@@ -269,16 +268,6 @@ impl Kernel<'_> {
     /// What the policy is shown for the mask of all CPUs.
     pub fn shown_possible(&self) -> *const abi::CpuMask {
         self.visible.room.shift.show(&raw const self.masks.possible)
-    }
-
-    /// Tells the policy which task runs on the active CPU.
-    pub fn set_current(&mut self) {
-        let cpu = self.here();
-        let current = match self.cpus[cpu].current {
-            Some(task) => self.tasks.address(task),
-            None => self.idle_tasks[cpu].address(),
-        };
-        self.visible.facts.current = self.visible.room.address(current);
     }
 
     /// Spends time of the active CPU.

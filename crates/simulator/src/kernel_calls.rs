@@ -3,25 +3,19 @@
 mod cpus;
 mod queues;
 
-use crate::abi::Task;
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
-use crate::place::TaskId;
 
 impl Kernel<'_> {
-    /// A task, or idle task, that the policy named, to be scheduled; a failure for NULL and for an
-    /// idle task.
-    pub fn schedulable(&mut self, task: *const Task) -> Option<TaskId> {
-        let number = self.visible.task_number(self.visible.room.address(task));
-        if number.is_none() {
-            let what = if task.is_null() {
-                "NULL task passed to a kernel function"
-            } else {
-                "the idle task cannot be scheduled"
-            };
-            self.fail(FailureKind::BadCall, what.to_owned());
-        }
-        number.map(|number| number as TaskId)
+    /// Ends the run because NULL, or else an idle task, is to be scheduled.
+    #[cold]
+    pub fn refuse_to_schedule(&mut self, is_null: bool) {
+        let what = if is_null {
+            "NULL task passed to a kernel function"
+        } else {
+            "the idle task cannot be scheduled"
+        };
+        self.fail(FailureKind::BadCall, what.to_owned());
     }
 
     /// A line as `trace_pipe` has it: task, CPU, seconds, message.

@@ -11,6 +11,7 @@ mod walks;
 use crate::abi::{CpuMask, Task};
 use crate::failure::FailureKind;
 use crate::kernel::Kernel;
+use crate::place::TaskId;
 use bytecode::{FaultKind, Run, Stop, Touch, Words, errno};
 pub use rules::{HOLDINGS, parameters};
 
@@ -119,8 +120,8 @@ pub const CALLS: &[(&str, Call)] = &[
         Ok(0)
     }),
     ("scx_bpf_select_cpu_dfl", |run, [p, prev, flags, is_idle, _]| {
-        let (p, is_idle) = (task(run, p)?, writable::<bool>(run, is_idle)?);
-        let Some(p) = run.host.schedulable(p) else { return Ok(prev) };
+        let is_idle = writable::<bool>(run, is_idle)?;
+        let Some(p) = schedulable(run, p)? else { return Ok(prev) };
         let (cpu, idle) = run.host.select_cpu_dfl(p, prev as i32, flags);
         if let Some(idle) = idle {
             // SAFETY: a byte of the policy's own.
@@ -255,6 +256,24 @@ fn some_task(run: &mut Calling<'_, '_>, address: u64) -> Result<*mut Task, Stop>
     Ok(found)
 }
 
+/// The task at an address, if it is one that can be scheduled: NULL and idle tasks are none.
+fn task_id(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<TaskId>, Stop> {
+    let Some(number) = run.host.visible.task_number(address) else {
+        return task(run, address).map(|_| None);
+    };
+    run.check(address, 0, size_of::<Task>() as u64, Touch::Read)?;
+    Ok(Some(number as TaskId))
+}
+
+/// The task at an address, to be scheduled; where it is none that can be, the run has failed.
+fn schedulable(run: &mut Calling<'_, '_>, address: u64) -> Result<Option<TaskId>, Stop> {
+    let found = task_id(run, address)?;
+    if found.is_none() {
+        run.host.refuse_to_schedule(address == 0);
+    }
+    Ok(found)
+}
+
 /// Bytes that a call reads.
 fn readable<T>(run: &mut Calling<'_, '_>, address: u64) -> Result<*const T, Stop> {
     let at = at(run, address, size_of::<T>(), align_of::<T>(), Touch::Read)?;
@@ -296,8 +315,7 @@ fn words<const COUNT: usize>(
 
 fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, flags, _] = given;
-    let p = task(run, p)?;
-    if let Some(p) = run.host.schedulable(p) {
+    if let Some(p) = schedulable(run, p)? {
         run.host.dsq_insert(p, dsq, slice, flags);
     }
     Ok(1)
@@ -305,8 +323,7 @@ fn insert(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
 
 fn insert_vtime(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, dsq, slice, vtime, flags] = given;
-    let p = task(run, p)?;
-    if let Some(p) = run.host.schedulable(p) {
+    if let Some(p) = schedulable(run, p)? {
         run.host.dsq_insert_vtime(p, dsq, slice, vtime, flags);
     }
     Ok(1)
@@ -318,9 +335,9 @@ fn move_to_local(run: &mut Calling<'_, '_>, [id, ..]: [u64; 5]) -> Result<u64, S
 
 fn select_cpu_and(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let [p, prev, wake_flags, allowed, flags] = given;
-    let (p, allowed) = (task(run, p)?, mask(run, allowed)?);
+    let allowed = mask(run, allowed)?;
     // SAFETY: a mask, which is copied.
     let allowed = unsafe { *allowed };
-    let Some(p) = run.host.schedulable(p) else { return Ok(-errno::EINVAL as u64) };
+    let Some(p) = schedulable(run, p)? else { return Ok(-errno::EINVAL as u64) };
     Ok(run.host.select_cpu_and(p, prev as i32, wake_flags, allowed, flags) as u64)
 }

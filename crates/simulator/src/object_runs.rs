@@ -10,7 +10,7 @@ use crate::place::TaskId;
 use crate::shown::TASK_MASK;
 use crate::visible::Placed;
 use crate::world::written_fields;
-use bytecode::{FaultKind, Host, Run, Size, Stop};
+use bytecode::{Fault, FaultKind, Host, Program, Run, Size, Stop};
 
 /// What is no policy's fault.
 const ONE_AT_A_TIME: &str = "no operation runs inside another";
@@ -41,16 +41,11 @@ impl Kernel<'_> {
     }
 
     /// Calls a function; `whom` it is for is the address of a task, or is none.
+    #[inline]
     fn run_function(&mut self, number: usize, arguments: [u64; 5], whom: u64) -> u64 {
         let mut linked = self.code.take().expect(ONE_AT_A_TIME);
         let answer = linked.machine.call(self, number, arguments).unwrap_or_else(|fault| {
-            let is_endless = matches!(fault.kind, FaultKind::Endless(_));
-            let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
-            let message = fault.told(linked.machine.program());
-            match self.visible.task_number(whom) {
-                Some(task) => self.fail_about(task as TaskId, kind, message),
-                None => self.fail(kind, message),
-            }
+            self.fault(&fault, linked.machine.program(), whom);
             0
         });
         linked.count_watched(&mut self.given.watched);
@@ -59,6 +54,18 @@ impl Kernel<'_> {
         }
         self.code = Some(linked);
         answer
+    }
+
+    /// Ends the run by what a program did wrong, on behalf of `whom`.
+    #[cold]
+    fn fault(&mut self, fault: &Fault, program: &Program, whom: u64) {
+        let is_endless = matches!(fault.kind, FaultKind::Endless(_));
+        let kind = if is_endless { FailureKind::Limit } else { FailureKind::Fault };
+        let message = fault.told(program);
+        match self.visible.task_number(whom) {
+            Some(task) => self.fail_about(task as TaskId, kind, message),
+            None => self.fail(kind, message),
+        }
     }
 
     /// The task, or idle task, whose structure is at an address that the policy gave.
@@ -72,6 +79,7 @@ impl Kernel<'_> {
 }
 
 /// Makes a call that the kernel may forbid, and names the line where it ends the run.
+#[cold]
 fn strictly(
     run: &mut Run<'_, Kernel<'_>>,
     name: &str,
@@ -121,6 +129,8 @@ impl Kernel<'_> {
 }
 
 impl Host for Kernel<'_> {
+    // Where the number is known, so is what answers, and it becomes a part of its caller.
+    #[inline(always)]
     fn call(run: &mut Run<'_, Self>, number: usize, arguments: [u64; 5]) -> Result<u64, Stop> {
         let (name, answer) = CALLS[number];
         if run.host.is_strict() {

@@ -75,8 +75,10 @@ impl Kernel<'_> {
         true
     }
 
+    #[inline]
     fn holds_lock(&self, index: u32) -> bool {
-        self.walked.contains(&index) || (self.scheduling && index as usize == self.here())
+        !self.walked.is_empty() && self.walked.contains(&index)
+            || (self.scheduling && index as usize == self.here())
     }
 
     /// Takes a queue's lock unless this CPU holds it already.

@@ -388,7 +388,6 @@ impl Kernel<'_> {
         self.tasks.move_to(next, Place::Running(cpu as u32));
         self.metrics.observe(self.now_ns, Event::Taken { task: next, cpu: cpu as u32 });
         self.cpus[cpu].current = Some(next);
-        self.set_current();
         if was_idle {
             self.leave_idle();
         }
@@ -460,7 +459,6 @@ impl Kernel<'_> {
         self.cpus[cpu].ends = When::NEVER;
         self.cpus[cpu].tick = When::NEVER;
         self.metrics.observe(self.now_ns, Event::Idle { cpu: cpu as u32 });
-        self.set_current();
         self.mark_idle(cpu);
         if newly {
             self.call_update_idle(cpu, true);

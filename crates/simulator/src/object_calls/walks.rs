@@ -2,7 +2,8 @@
 //!
 //! A walk's state is the simulator's; the iterator on the policy's stack holds its number.
 
-use super::{Calling, task, writable};
+use super::{Calling, task_id, writable};
+use crate::kernel::Kernel;
 use bytecode::{Stop, errno};
 
 /// Longest range of numbers. Source: Linux, kernel/bpf/bpf_iter.c (`BPF_MAX_LOOPS`).
@@ -47,9 +48,15 @@ pub(super) fn move_task(
     [iterator, p, dsq, flags, _]: [u64; 5],
     by_vtime: bool,
 ) -> Result<u64, Stop> {
-    let p = task(run, p)?;
+    let found = task_id(run, p)?;
     let Some(at) = walk(run, iterator)? else { return Ok(0) };
-    Ok(run.host.dsq_move(at, |kernel| kernel.schedulable(p), dsq, flags, by_vtime).into())
+    let task = |kernel: &mut Kernel<'_>| {
+        if found.is_none() {
+            kernel.refuse_to_schedule(p == 0);
+        }
+        found
+    };
+    Ok(run.host.dsq_move(at, task, dsq, flags, by_vtime).into())
 }
 
 pub(super) fn set_slice(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
