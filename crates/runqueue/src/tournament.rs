@@ -32,7 +32,7 @@ impl<K: Ord + Copy> Tournament<K> {
             let pair = &mut self.pairs[node / 2];
             pair[node % 2] = winner;
             // What was just written is not read again, which would have to wait for it.
-            winner = winner.min(pair[node % 2 ^ 1]);
+            winner = winner.min(pair[1 - node % 2]);
             node /= 2;
         }
         self.pairs[0][1] = winner;
@@ -48,7 +48,7 @@ impl<K: Ord + Copy> Tournament<K> {
     pub fn beside(&self, place: usize) -> impl Iterator<Item = K> {
         let leaf = self.pairs.len() + place;
         let up = std::iter::successors(Some(leaf), |node| Some(node / 2));
-        up.take_while(|&node| node > 1).map(|node| self.pairs[node / 2][node % 2 ^ 1])
+        up.take_while(|&node| node > 1).map(|node| self.pairs[node / 2][1 - node % 2])
     }
 }
 
