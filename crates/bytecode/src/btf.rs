@@ -3,12 +3,17 @@
 //! Nothing of the section is trusted: numbers of types and places of names are checked when they
 //! are followed. Source: the kernel's Documentation/bpf/btf.rst.
 
+use std::cell::Cell;
+
 use crate::reader::{Reader, Truncated};
 
 const MAGIC: u16 = 0xeb9f;
 
 /// Longest name, or line of a source.
 const NAME_BYTES_MAX: usize = 4096;
+/// Bytes of all names together, or of all lines: names may lie in each other, so that a short table
+/// holds many long ones.
+const NAMES_BYTES_MAX: usize = 1 << 26;
 /// Longest chain of typedefs, qualifiers and tags that is followed.
 const CHAIN_MAX: usize = 64;
 /// Deepest nesting of arrays and structures whose size is asked for.
@@ -140,6 +145,8 @@ pub enum BtfError {
     Kind { id: TypeId, kind: u32 },
     #[error("a name at {0} has no end within {NAME_BYTES_MAX} bytes")]
     Name(u32),
+    #[error("its names, or its lines, have more than {NAMES_BYTES_MAX} bytes together")]
+    Names,
     #[error("there is no type {0}")]
     NoType(TypeId),
     #[error("type {0} refers to itself without an end")]
@@ -186,115 +193,19 @@ impl Btf {
         let [types_at, types_bytes, names_at, names_bytes] =
             [header.u32()?, header.u32()?, header.u32()?, header.u32()?];
         let body = Reader::new(section).rest_at(header_bytes)?;
-        let names = body.part(names_at, names_bytes)?.bytes().to_vec();
-        let mut btf = Btf { types: vec![Type::Void], names };
-        let mut types = body.part(types_at, types_bytes)?;
-        while !types.is_empty() {
-            let next = btf.read_type(&mut types)?;
-            btf.types.push(next);
+        let names = body.part(names_at, names_bytes)?.bytes();
+        let mut types = vec![Type::Void];
+        let (mut rest, known) = (body.part(types_at, types_bytes)?, Names::new(names));
+        while !rest.is_empty() {
+            types.push(known.read_type(types.len() as TypeId, &mut rest)?);
         }
-        Ok(btf)
+        Ok(Btf { types, names: names.to_vec() })
     }
 
-    fn read_type(&self, from: &mut Reader<'_>) -> Result<Type, BtfError> {
-        let (name_at, info, size_or_type) = (from.u32()?, from.u32()?, from.u32()?);
-        let name = self.name(name_at)?;
-        let (kind, flag, count) = (info >> 24 & 0x1f, info >> 31 == 1, info & 0xffff);
-        let (bytes, of) = (size_or_type, size_or_type);
-        let qualified = |qualifier| Ok(Type::Qualified { of, qualifier });
-        match kind {
-            1 => {
-                let encoding = from.u32()? >> 24;
-                let (signed, boolean) = (encoding & 1 != 0, encoding & 4 != 0);
-                Ok(Type::Integer { name, bytes, signed, boolean })
-            }
-            2 => Ok(Type::Pointer { to: of }),
-            3 => {
-                let (element, _index, count) = (from.u32()?, from.u32()?, from.u32()?);
-                Ok(Type::Array { element, count })
-            }
-            4 | 5 => {
-                let members = self.members(from, count, flag)?;
-                Ok(Type::Structure { name, bytes, union: kind == 5, members })
-            }
-            6 | 19 => {
-                let values = self.enumeration(from, count, flag, kind == 19)?;
-                Ok(Type::Enumeration { name, bytes, signed: flag, values })
-            }
-            7 => Ok(Type::Declared { name }),
-            8 => Ok(Type::Typedef { name, of }),
-            9 => qualified(Qualifier::Volatile),
-            10 => qualified(Qualifier::Const),
-            11 => qualified(Qualifier::Restrict),
-            12 => Ok(Type::Function { name, prototype: of, linkage: count }),
-            13 => {
-                let arguments = (0..count).map(|_| Ok((self.name(from.u32()?)?, from.u32()?)));
-                let arguments = arguments.collect::<Result<_, BtfError>>()?;
-                Ok(Type::Prototype { answer: of, arguments })
-            }
-            14 => Ok(Type::Variable { name, of, linkage: from.u32()? }),
-            15 => {
-                let variables = (0..count).map(|_| {
-                    let (of, _offset, bytes) = (from.u32()?, from.u32()?, from.u32()?);
-                    Ok(SectionVariable { of, bytes })
-                });
-                let variables = variables.collect::<Result<_, BtfError>>()?;
-                Ok(Type::Section { name, variables })
-            }
-            16 => Ok(Type::Float { name, bytes }),
-            17 => {
-                let component = u32::try_from(from.u32()? as i32).ok();
-                Ok(Type::DeclarationTag { name, of, component })
-            }
-            18 => qualified(Qualifier::Tag(name)),
-            kind => Err(BtfError::Kind { id: self.types.len() as u32, kind }),
-        }
+    /// Its names, of which no more than [`NAMES_BYTES_MAX`] bytes are taken.
+    pub(crate) fn names(&self) -> Names<'_> {
+        Names::new(&self.names)
     }
-
-    fn members(
-        &self,
-        from: &mut Reader<'_>,
-        count: u32,
-        bit_fields: bool,
-    ) -> Result<Vec<Member>, BtfError> {
-        let member = |_| {
-            let (name, of, place) = (self.name(from.u32()?)?, from.u32()?, from.u32()?);
-            let (bit_offset, bits) =
-                if bit_fields { (place & 0xff_ffff, place >> 24) } else { (place, 0) };
-            Ok(Member { name, of, bit_offset, bits })
-        };
-        (0..count).map(member).collect()
-    }
-
-    fn enumeration(
-        &self,
-        from: &mut Reader<'_>,
-        count: u32,
-        signed: bool,
-        wide: bool,
-    ) -> Result<Vec<(String, i64)>, BtfError> {
-        let value = |_| {
-            let (name, low) = (self.name(from.u32()?)?, from.u32()?);
-            let value = match (wide, signed) {
-                (true, _) => (u64::from(low) | u64::from(from.u32()?) << 32) as i64,
-                (false, true) => i64::from(low as i32),
-                (false, false) => i64::from(low),
-            };
-            Ok((name, value))
-        };
-        (0..count).map(value).collect()
-    }
-
-    /// The text at `at` in the table of names.
-    pub(crate) fn name(&self, at: u32) -> Result<String, BtfError> {
-        let text = self.names.get(at as usize..).ok_or(BtfError::Name(at))?;
-        let end = text.iter().take(NAME_BYTES_MAX).position(|&byte| byte == 0);
-        let end = end.ok_or(BtfError::Name(at))?;
-        // What a terminal would obey is not shown to it.
-        let shown = |c: char| if c.is_control() { ' ' } else { c };
-        Ok(String::from_utf8_lossy(&text[..end]).chars().map(shown).collect())
-    }
-
     /// The type of this number.
     ///
     /// # Errors
@@ -398,6 +309,120 @@ impl Btf {
             }
         }
         Err(BtfError::Endless(id))
+    }
+}
+
+/// The table of names, as it is read.
+pub(crate) struct Names<'a> {
+    bytes: &'a [u8],
+    /// How many bytes of names may still be taken.
+    left: Cell<usize>,
+}
+
+impl<'a> Names<'a> {
+    fn new(bytes: &'a [u8]) -> Names<'a> {
+        Names { bytes, left: Cell::new(NAMES_BYTES_MAX) }
+    }
+
+    /// The next type, which has this number.
+    fn read_type(&self, id: TypeId, from: &mut Reader<'_>) -> Result<Type, BtfError> {
+        let (name_at, info, size_or_type) = (from.u32()?, from.u32()?, from.u32()?);
+        let name = self.text(name_at)?;
+        let (kind, flag, count) = (info >> 24 & 0x1f, info >> 31 == 1, info & 0xffff);
+        let (bytes, of) = (size_or_type, size_or_type);
+        let qualified = |qualifier| Ok(Type::Qualified { of, qualifier });
+        match kind {
+            1 => {
+                let encoding = from.u32()? >> 24;
+                let (signed, boolean) = (encoding & 1 != 0, encoding & 4 != 0);
+                Ok(Type::Integer { name, bytes, signed, boolean })
+            }
+            2 => Ok(Type::Pointer { to: of }),
+            3 => {
+                let (element, _index, count) = (from.u32()?, from.u32()?, from.u32()?);
+                Ok(Type::Array { element, count })
+            }
+            4 | 5 => {
+                let members = self.members(from, count, flag)?;
+                Ok(Type::Structure { name, bytes, union: kind == 5, members })
+            }
+            6 | 19 => {
+                let values = self.enumeration(from, count, flag, kind == 19)?;
+                Ok(Type::Enumeration { name, bytes, signed: flag, values })
+            }
+            7 => Ok(Type::Declared { name }),
+            8 => Ok(Type::Typedef { name, of }),
+            9 => qualified(Qualifier::Volatile),
+            10 => qualified(Qualifier::Const),
+            11 => qualified(Qualifier::Restrict),
+            12 => Ok(Type::Function { name, prototype: of, linkage: count }),
+            13 => {
+                let arguments = (0..count).map(|_| Ok((self.text(from.u32()?)?, from.u32()?)));
+                let arguments = arguments.collect::<Result<_, BtfError>>()?;
+                Ok(Type::Prototype { answer: of, arguments })
+            }
+            14 => Ok(Type::Variable { name, of, linkage: from.u32()? }),
+            15 => {
+                let variables = (0..count).map(|_| {
+                    let (of, _offset, bytes) = (from.u32()?, from.u32()?, from.u32()?);
+                    Ok(SectionVariable { of, bytes })
+                });
+                let variables = variables.collect::<Result<_, BtfError>>()?;
+                Ok(Type::Section { name, variables })
+            }
+            16 => Ok(Type::Float { name, bytes }),
+            17 => {
+                let component = u32::try_from(from.u32()? as i32).ok();
+                Ok(Type::DeclarationTag { name, of, component })
+            }
+            18 => qualified(Qualifier::Tag(name)),
+            kind => Err(BtfError::Kind { id, kind }),
+        }
+    }
+
+    fn members(
+        &self,
+        from: &mut Reader<'_>,
+        count: u32,
+        bit_fields: bool,
+    ) -> Result<Vec<Member>, BtfError> {
+        let member = |_| {
+            let (name, of, place) = (self.text(from.u32()?)?, from.u32()?, from.u32()?);
+            let (bit_offset, bits) =
+                if bit_fields { (place & 0xff_ffff, place >> 24) } else { (place, 0) };
+            Ok(Member { name, of, bit_offset, bits })
+        };
+        (0..count).map(member).collect()
+    }
+
+    fn enumeration(
+        &self,
+        from: &mut Reader<'_>,
+        count: u32,
+        signed: bool,
+        wide: bool,
+    ) -> Result<Vec<(String, i64)>, BtfError> {
+        let value = |_| {
+            let (name, low) = (self.text(from.u32()?)?, from.u32()?);
+            let value = match (wide, signed) {
+                (true, _) => (u64::from(low) | u64::from(from.u32()?) << 32) as i64,
+                (false, true) => i64::from(low as i32),
+                (false, false) => i64::from(low),
+            };
+            Ok((name, value))
+        };
+        (0..count).map(value).collect()
+    }
+
+    /// The text at `at`.
+    pub(crate) fn text(&self, at: u32) -> Result<String, BtfError> {
+        let text = self.bytes.get(at as usize..).ok_or(BtfError::Name(at))?;
+        let end = text.iter().take(NAME_BYTES_MAX).position(|&byte| byte == 0);
+        let end = end.ok_or(BtfError::Name(at))?;
+        self.left.set(self.left.get().checked_sub(end).ok_or(BtfError::Names)?);
+        // What a terminal would obey is not shown to it.
+        let shown = |c: char| if c.is_control() { ' ' } else { c };
+        Ok(String::from_utf8_lossy(&text[..end]).chars().map(shown).collect())
     }
 }
 

@@ -14,6 +14,10 @@ pub enum ObjectError {
     Machine(u16),
     #[error("it has more than {0} sections or symbols")]
     Items(usize),
+    #[error("its sections have bytes in common")]
+    Overlap,
+    #[error("a symbol's name has more than {0} bytes")]
+    Name(usize),
     #[error("it does not describe its types\nhint: build it with -g, and do not strip it")]
     NoTypes,
     #[error(transparent)]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::btf::{Btf, BtfError, TypeId};
+use crate::btf::{Btf, BtfError, Names, TypeId};
 use crate::reader::Reader;
 
 const MAGIC: u16 = 0xeb9f;
@@ -90,21 +90,26 @@ impl Notes {
         // Older headers end before the relocations.
         let fields = if header_bytes >= 32 { table()? } else { (0, 0) };
 
-        let mut notes = BTreeMap::<String, Notes>::new();
-        each_record(body.part(functions.0, functions.1)?, btf, &mut notes, |of, slot, record| {
-            of.functions.insert(slot, record.u32()?);
-            Ok(())
-        })?;
-        each_record(body.part(lines.0, lines.1)?, btf, &mut notes, |of, slot, record| {
+        let (names, mut notes) = (btf.names(), BTreeMap::<String, Notes>::new());
+        each_record(
+            body.part(functions.0, functions.1)?,
+            &names,
+            &mut notes,
+            |of, slot, record| {
+                of.functions.insert(slot, record.u32()?);
+                Ok(())
+            },
+        )?;
+        each_record(body.part(lines.0, lines.1)?, &names, &mut notes, |of, slot, record| {
             let (file, text, place) = (record.u32()?, record.u32()?, record.u32()?);
-            let text = btf.name(text)?.trim().to_owned();
+            let text = names.text(text)?.trim().to_owned();
             let (line, column) = (place >> 10, place & 0x3ff);
-            of.lines.insert(slot, Line { file: btf.name(file)?, line, column, text });
+            of.lines.insert(slot, Line { file: names.text(file)?, line, column, text });
             Ok(())
         })?;
-        each_record(body.part(fields.0, fields.1)?, btf, &mut notes, |of, slot, record| {
+        each_record(body.part(fields.0, fields.1)?, &names, &mut notes, |of, slot, record| {
             let (root, access, kind) = (record.u32()?, record.u32()?, record.u32()?);
-            let access = btf.name(access)?;
+            let access = names.text(access)?;
             let steps = access.split(':').map(str::parse).collect::<Result<Vec<_>, _>>();
             let steps = steps.ok().filter(|steps| steps.len() <= STEPS_MAX);
             let access = steps.ok_or(BtfError::Access(access))?;
@@ -141,7 +146,7 @@ impl Question {
 /// bytes, it gets as a slot.
 fn each_record(
     mut table: Reader<'_>,
-    btf: &Btf,
+    names: &Names<'_>,
     notes: &mut BTreeMap<String, Notes>,
     mut take: impl FnMut(&mut Notes, u32, &mut Reader<'_>) -> Result<(), BtfError>,
 ) -> Result<(), BtfError> {
@@ -150,7 +155,7 @@ fn each_record(
     }
     let record_bytes = table.u32()?;
     while !table.is_empty() {
-        let (name, count) = (btf.name(table.u32()?)?, table.u32()?);
+        let (name, count) = (names.text(table.u32()?)?, table.u32()?);
         let of = notes.entry(name).or_default();
         for _ in 0..count {
             let mut record = table.part(0, record_bytes)?;

@@ -26,7 +26,9 @@ const ITEMS_MAX: usize = 100_000;
 /// Bytes of code and variables that an object may have, those that take no room in its file
 /// included.
 const BYTES_MAX: u64 = 1 << 26;
-/// Bytes of tables of functions.
+/// Bytes of a symbol's name. Source: Linux, include/linux/kallsyms.h, `KSYM_NAME_LEN`.
+const NAME_BYTES_MAX: usize = 512;
+/// Members of tables of functions, their names and bytes.
 const TABLES_BYTES_MAX: usize = 1 << 20;
 
 /// Kinds of relocations. Source: llvm, BinaryFormat/ELFRelocs/BPF.def.
@@ -195,6 +197,11 @@ impl Object {
         if file.sections().count().max(file.symbols().count()) > ITEMS_MAX {
             return Err(ObjectError::Items(ITEMS_MAX));
         }
+        // Where sections have bytes in common, there may be more of everything than bytes.
+        let taken = file.sections().filter_map(|section| section.file_range());
+        if taken.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes)) > bytes.len() as u64 {
+            return Err(ObjectError::Overlap);
+        }
         let types = section_bytes(&file, ".BTF")?;
         let btf = Btf::read(types.ok_or(ObjectError::NoTypes)?)?;
         let mut reading = Reading {
@@ -251,9 +258,8 @@ impl<'a> Reading<'a> {
         let mut left = BYTES_MAX;
         for section in self.file.sections() {
             let name = section.name()?;
-            let is_taken =
-                section.kind() == SectionKind::Text || variables_are_read_only(name).is_some();
-            if is_taken {
+            let has_variables = variables_are_read_only(name).is_some() || has_tables(name);
+            if section.kind() == SectionKind::Text || has_variables {
                 left = left.checked_sub(section.size()).ok_or_else(|| too_long(&section))?;
             }
             if section.kind() == SectionKind::Text {
@@ -289,7 +295,7 @@ impl<'a> Reading<'a> {
             if symbol.kind() != SymbolKind::Text {
                 continue;
             }
-            let name = symbol.name()?.to_owned();
+            let name = name_of(&symbol)?.to_owned();
             let (at, bytes) = (symbol.address(), symbol.size());
             let end =
                 at.checked_add(bytes).filter(|&end| end <= object.code[code].bytes.len() as u64);
@@ -324,7 +330,7 @@ impl<'a> Reading<'a> {
             }
         }
         for symbol in self.file.symbols().filter(|symbol| symbol.is_undefined()) {
-            let name = symbol.name()?.to_owned();
+            let name = name_of(&symbol)?.to_owned();
             if name.is_empty() {
                 continue;
             }
@@ -338,7 +344,7 @@ impl<'a> Reading<'a> {
     fn maps(&self, object: &mut Object) -> Result<(), ObjectError> {
         for symbol in self.file.symbols() {
             let Some(Place::Maps) = self.place(&symbol) else { continue };
-            let name = symbol.name()?;
+            let name = name_of(&symbol)?;
             if let Some(of) = self.type_of(MAPS_SECTION, name) {
                 object.maps.push(map_definition(&object.btf, name, symbol.address(), of)?);
             }
@@ -350,7 +356,7 @@ impl<'a> Reading<'a> {
     fn variables(&self, object: &mut Object) -> Result<(), ObjectError> {
         for symbol in self.file.symbols() {
             let Some(Place::Data(section)) = self.place(&symbol) else { continue };
-            let (name, data) = (symbol.name()?, &mut object.data[section]);
+            let (name, data) = (name_of(&symbol)?, &mut object.data[section]);
             let Some(of) = self.type_of(&data.name, name) else { continue };
             let (offset, bytes) = (symbol.address(), object.btf.bytes_of(of)?);
             if offset.checked_add(bytes).is_none_or(|end| end > data.bytes.len() as u64) {
@@ -384,7 +390,7 @@ impl<'a> Reading<'a> {
                 let reference = reference.ok_or_else(|| ObjectError::Undefined {
                     section: name(),
                     at,
-                    name: symbol.name().unwrap_or_default().to_owned(),
+                    name: name_of(&symbol).unwrap_or_default().to_owned(),
                 })?;
                 object.code[code].references.insert(slot, reference);
             }
@@ -400,7 +406,7 @@ impl<'a> Reading<'a> {
         number: i32,
     ) -> Option<Reference> {
         if symbol.is_undefined() {
-            let name = symbol.name().ok()?;
+            let name = name_of(symbol).ok()?;
             return self.externs.get(name).copied().map(Reference::Extern);
         }
         let offset = symbol.address();
@@ -408,7 +414,7 @@ impl<'a> Reading<'a> {
         let Some(place) = self.place(symbol) else {
             let SymbolSection::Section(index) = symbol.section() else { return None };
             let section = self.file.section_by_index(index).ok()?;
-            return Some(self.elsewhere(object, symbol.name().ok()?, section.name().ok()?));
+            return Some(self.elsewhere(object, name_of(symbol).ok()?, section.name().ok()?));
         };
         match place {
             Place::Code(code) => Some(Reference::Code { code, offset }),
@@ -437,45 +443,49 @@ impl<'a> Reading<'a> {
     }
 
     fn tables(&self, object: &mut Object) -> Result<(), ObjectError> {
+        let mut images = BTreeMap::new();
         for section in self.file.sections() {
             let name = section.name()?;
-            if !matches!(
-                name,
-                ".struct_ops" | ".struct_ops.link" | "?.struct_ops" | "?.struct_ops.link"
-            ) {
-                continue;
+            if has_tables(name) {
+                let targets = self.targets(object, &section)?;
+                images.insert(section.index().0, (name, bytes_or_zeros(&section)?, targets));
             }
-            let image = bytes_or_zeros(&section)?;
-            let mut left = TABLES_BYTES_MAX;
-            let mut targets = BTreeMap::new();
-            for (at, relocation) in section.relocations() {
-                let function = match relocation.target() {
-                    RelocationTarget::Symbol(index) => {
-                        self.function_of(object, &self.file.symbol_by_index(index)?)
-                    }
-                    _ => None,
-                };
-                match (kind_of(&relocation), function) {
-                    (R_BPF_64_ABS64, Some(function)) => targets.insert(at, function),
-                    (kind, _) => {
-                        let section = name.to_owned();
-                        return Err(ObjectError::Relocation { section, at, kind });
-                    }
-                };
-            }
-            for symbol in self.file.symbols() {
-                if symbol.section() != SymbolSection::Section(section.index()) {
-                    continue;
-                }
-                let (symbol_name, at) = (symbol.name()?, symbol.address());
-                if let Some(of) = self.type_of(name, symbol_name) {
-                    let table =
-                        table(&object.btf, symbol_name, of, at, &image, &targets, &mut left)?;
-                    object.tables.push(table);
-                }
+        }
+        let mut left = TABLES_BYTES_MAX;
+        for symbol in self.file.symbols() {
+            let SymbolSection::Section(index) = symbol.section() else { continue };
+            let Some((section, image, targets)) = images.get(&index.0) else { continue };
+            let (name, at) = (name_of(&symbol)?, symbol.address());
+            if let Some(of) = self.type_of(section, name) {
+                let table = table(&object.btf, name, of, at, image, targets, &mut left)?;
+                object.tables.push(table);
             }
         }
         Ok(())
+    }
+
+    /// The functions that a section of tables refers to, by their places in it.
+    fn targets(
+        &self,
+        object: &Object,
+        section: &Section<'_>,
+    ) -> Result<BTreeMap<u64, usize>, ObjectError> {
+        let target = |(at, relocation): (u64, Relocation)| {
+            let function = match relocation.target() {
+                RelocationTarget::Symbol(index) => {
+                    self.function_of(object, &self.file.symbol_by_index(index)?)
+                }
+                _ => None,
+            };
+            match (kind_of(&relocation), function) {
+                (R_BPF_64_ABS64, Some(function)) => Ok((at, function)),
+                (kind, _) => {
+                    let section = section.name()?.to_owned();
+                    Err(ObjectError::Relocation { section, at, kind })
+                }
+            }
+        };
+        section.relocations().map(target).collect()
     }
 
     fn function_of(&self, object: &Object, symbol: &Symbol<'a>) -> Option<usize> {
@@ -495,6 +505,11 @@ impl<'a> Reading<'a> {
     }
 }
 
+fn name_of<'a>(symbol: &Symbol<'a>) -> Result<&'a str, ObjectError> {
+    let name = symbol.name()?;
+    if name.len() > NAME_BYTES_MAX { Err(ObjectError::Name(NAME_BYTES_MAX)) } else { Ok(name) }
+}
+
 fn kind_of(relocation: &Relocation) -> u32 {
     match relocation.flags() {
         RelocationFlags::Elf { r_type, .. } => r_type.0,
@@ -510,13 +525,15 @@ fn variables_are_read_only(name: &str) -> Option<bool> {
     if is(".rodata") { Some(true) } else { (is(".data") || is(".bss")).then_some(false) }
 }
 
+/// Whether a section of this name holds tables of functions; a loader takes some only if asked to.
+fn has_tables(name: &str) -> bool {
+    matches!(name.trim_start_matches('?'), ".struct_ops" | ".struct_ops.link")
+}
+
 fn bytes_or_zeros(section: &Section<'_>) -> Result<Vec<u8>, ObjectError> {
     let bytes = section.data()?;
     if !bytes.is_empty() || section.size() == 0 {
         return Ok(bytes.to_vec());
-    }
-    if section.size() > BYTES_MAX {
-        return Err(too_long(section));
     }
     Ok(vec![0; section.size() as usize])
 }
@@ -610,6 +627,7 @@ fn table(
     };
     let (mut functions, mut values) = (BTreeMap::new(), BTreeMap::new());
     for member in members {
+        *left = left.checked_sub(1 + member.name.len()).ok_or_else(refused)?;
         let offset = at.checked_add(u64::from(member.bit_offset / 8)).ok_or_else(refused)?;
         if let Some(function) = targets.get(&offset) {
             functions.insert(member.name.clone(), *function);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use bytecode::Object;
+use bytecode::{Btf, BtfError, Object};
 
 use crate::support::{Loaded, built, built_of, crate_folder, world};
 
@@ -119,4 +119,32 @@ fn an_object_of_another_machine_is_refused_by_name() {
     let stripped = built(&source, "v3", &["-g0"]);
     let error = Object::read(&stripped).expect_err("no types");
     assert!(error.to_string().contains("build it with -g"), "{error}");
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    Object::read(bytes).expect_err("it is refused").to_string()
+}
+
+/// What would make a reader go over the same bytes, or keep them, once for each section or name.
+#[test]
+fn what_stands_in_each_other_is_no_more_than_what_there_is() {
+    let mut bytes = built_of(SMALL);
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    // Of ELF's header the offset of the sections' headers, and of that of `.text` the size.
+    let size_at = number(0x28) as usize + 2 * 64 + 0x20;
+    let all = bytes.len() as u64 - number(size_at - 8);
+    bytes[size_at..size_at + 8].copy_from_slice(&all.to_le_bytes());
+    assert_eq!(refusal(&bytes), "its sections have bytes in common");
+
+    let long = format!("int {}(void) {{ return 0; }}", "f".repeat(513));
+    assert_eq!(refusal(&built_of(&long)), "a symbol's name has more than 512 bytes");
+
+    // Numbers, each of whose names is the end of the one before.
+    let names = [&[b'a'; 4095][..], &[0]].concat();
+    let types = (0..40_000).flat_map(|n| [n % 4095, 1 << 24, 4, 32]).flat_map(u32::to_le_bytes);
+    let types: Vec<u8> = types.collect();
+    let sizes = [24, 0, types.len() as u32, types.len() as u32, names.len() as u32];
+    let header = [&[0x9f, 0xeb, 1, 0][..], &sizes.map(u32::to_le_bytes).concat()].concat();
+    let error = Btf::read(&[header, types, names].concat()).expect_err("it is refused");
+    assert!(matches!(error, BtfError::Names), "{error}");
 }
