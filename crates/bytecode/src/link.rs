@@ -42,6 +42,8 @@ pub struct World {
     pub written_fields: Vec<(Rows, u32)>,
     /// Addresses of variables by name, those of the kernel's configuration included.
     pub variables: BTreeMap<String, u64>,
+    /// The address of 8 bytes that are 0, which weak variables of the kernel's configuration are.
+    pub zero: u64,
 }
 
 /// Where an object's own things lie, in the object's order.
@@ -274,7 +276,8 @@ impl Link<'_> {
                     let (place, name) = (self.place(of, slot), name.to_owned());
                     self.missing.insert(at, LinkError::Missing { place, name });
                 }
-                Ok(0)
+                // What a kernel was configured with is read, and 0 where it does not say.
+                Ok(if wanted.configuration { self.world.zero } else { 0 })
             }
         }
     }

@@ -5,6 +5,8 @@
 //! an update of the value around it does, loses nothing. A kernel's update leaves both alone
 //! (`copy_map_value`).
 
+mod timers;
+
 use crate::instruction::Size;
 use crate::kernel_names::map_kind_name;
 use crate::memory::Memory;
@@ -12,6 +14,8 @@ use crate::object_file::MapDefinition;
 use crate::program::Elements;
 use crate::room::Room;
 use std::collections::{BTreeMap, VecDeque};
+pub use timers::TimerCall;
+use timers::{Places, Timer};
 
 /// Kinds of maps, `enum bpf_map_type`.
 pub mod kind {
@@ -73,31 +77,20 @@ const KEY_BYTES_MAX: u32 = 512;
 const INDEX_BYTES: u32 = 4;
 /// Bytes of a value. Source: as for indices.
 const VALUE_BYTES_MAX: u32 = i32::MAX as u32;
-/// Bytes that an entry of a hash takes besides key and value: what it takes of this process is not
-/// more, so that the room for values bounds both. Source: Linux, kernel/bpf/hashtab.c,
-/// `struct htab_elem`.
-const ENTRY_BYTES: usize = 48;
+/// Bytes of a task's value. Source: Linux, include/linux/bpf_local_storage.h,
+/// `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`, less what a kernel puts before it.
+const STORAGE_BYTES_MAX: u32 = u16::MAX as u32;
+/// `BPF_F_NO_PREALLOC`
+const NO_PREALLOC: u32 = 1;
+/// Bytes that an entry of a hash takes besides key and value: what it takes of this process, some
+/// 90 with a key of 8 bytes, is not more, so that the room for values bounds both.
+const ENTRY_BYTES: usize = 96;
 /// What callers see to.
 const CHECKED: &str = "the memory has keys and values that are given";
-/// Timers that there may be, and locks.
-const PLACES_MAX: usize = 1 << 20;
 /// Values of deleted keys that are left alone, newest first.
 const DELETED_SPARED: usize = 4096;
 /// Values of task storage that are allocated together.
 const STORAGE_CHUNK: usize = 64;
-
-/// What a timer callback is called with, and the callback.
-#[derive(Clone, Copy, Debug)]
-pub struct TimerCall {
-    /// The function, as the program gave it.
-    pub callback: u64,
-    /// The number of the map it is in.
-    pub map: usize,
-    /// Where in the map.
-    pub key: u32,
-    /// The address of the value it is in.
-    pub value: u64,
-}
 
 /// Values are aligned to cache lines, so that a small one never lies on two of them.
 const LINE_BYTES: usize = 64;
@@ -136,24 +129,15 @@ struct Map {
     deleted: VecDeque<u64>,
 }
 
+/// Where values lie one behind the other: of which map, and how many.
+type Chunks = BTreeMap<u64, (usize, u64)>;
+
 /// What is known of a map whose values are told apart by their addresses.
 #[derive(Debug)]
 struct Watched {
     name: String,
-    /// Where values lie one behind the other, and how many.
-    chunks: BTreeMap<u64, u64>,
     /// What of a value a program writes, in bytes.
     members: Vec<(u64, u64)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Timer {
-    callback: u64,
-    map: usize,
-    key: u32,
-    value: u64,
-    cpu: u32,
-    generation: u32,
 }
 
 /// All maps, timers and locks of one program.
@@ -162,35 +146,13 @@ pub struct Maps {
     maps: Vec<Map>,
     /// Which of them are task storage.
     storages: Vec<usize>,
+    /// Values of those that are watched.
+    chunks: Chunks,
     timers: Vec<Timer>,
+    /// Expiries that were set and do not hold any more.
+    nr_stale: usize,
     timer_places: Places,
     lock_places: Places,
-}
-
-/// Numbers of things that are known by their addresses, counted from 1 in the order in which they
-/// were seen first, so that no number depends on an address.
-#[derive(Debug, Default)]
-struct Places {
-    addresses: Vec<u64>,
-    numbers: BTreeMap<u64, u32>,
-}
-
-impl Places {
-    /// Number of what is at `address`; `kept` is where to look first.
-    fn find(&self, address: u64, kept: u64) -> Option<u32> {
-        let place = usize::try_from(kept.wrapping_sub(1)).ok();
-        if place.and_then(|place| self.addresses.get(place)) == Some(&address) {
-            return Some(kept as u32);
-        }
-        self.numbers.get(&address).copied()
-    }
-
-    fn add(&mut self, address: u64) -> u32 {
-        self.addresses.push(address);
-        let number = self.addresses.len() as u32;
-        self.numbers.insert(address, number);
-        number
-    }
 }
 
 /// A map that cannot be made.
@@ -290,14 +252,19 @@ impl Maps {
         let map = &mut self.maps[number];
         let copies = if map.view.kind == kind::PERCPU_ARRAY { nr_cpus } else { 1 };
         let count = u64::from(map.view.max_entries) * copies as u64;
-        let values = map.view.values;
-        let chunks = (values != 0).then_some((values, count)).into_iter().collect();
-        map.watched = Some(Watched { name: name.to_owned(), chunks, members });
+        map.watched = Some(Watched { name: name.to_owned(), members });
+        if map.view.values != 0 {
+            self.chunks.insert(map.view.values, (number, count));
+        }
     }
 
     /// The name of the watched map that has a value there, and the size of its values.
     pub fn value_at(&self, address: u64) -> Option<(&str, u32)> {
-        self.maps.iter().find_map(|map| map.value_at(address))
+        let (&begin, &(map, count)) = self.chunks.range(..=address).next_back()?;
+        let Map { view, watched, .. } = &self.maps[map];
+        let (distance, stride) = (address - begin, u64::from(view.value_stride));
+        let is_value = distance.is_multiple_of(stride) && distance / stride < count;
+        is_value.then_some((&*watched.as_ref()?.name, view.value_size))
     }
 
     /// The member of a watched map's values with this number, if there is one.
@@ -314,22 +281,24 @@ impl Maps {
         map: usize,
         storage: &mut [u64],
     ) -> u64 {
-        let map = &mut self.maps[map];
+        let (number, map) = (map, &mut self.maps[map]);
         let place = &mut storage[map.view.index as usize];
         if *place == 0 {
-            *place = map.take_value(memory, room);
+            *place = map.take_value(memory, room, number, &mut self.chunks);
         }
         *place
     }
 
-    /// Gives a task's value back.
-    pub fn delete_storage(&mut self, map: usize, storage: &mut [u64]) {
-        self.maps[map].give_back(storage);
+    /// Gives a task's value back; 0, or a negative error number if it has none.
+    pub fn delete_storage(&mut self, map: usize, storage: &mut [u64]) -> i32 {
+        if self.maps[map].give_back(storage) { 0 } else { -errno::ENOENT }
     }
 
     /// Gives all values of a task back.
     pub fn forget_task(&mut self, storage: &mut [u64]) {
-        self.maps.iter_mut().for_each(|map| map.give_back(storage));
+        for map in &mut self.maps {
+            map.give_back(storage);
+        }
     }
 
     /// The address of the value that a hash has for the key at an address, or 0.
@@ -353,12 +322,17 @@ impl Maps {
     ) -> i32 {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
+        const LOCK: u64 = 4;
+        if flags & !LOCK > EXIST {
+            return -errno::EINVAL;
+        }
         let there = self.lookup(memory, map, key);
-        let map = &mut self.maps[map];
-        let to = match (map.view.kind == kind::HASH, there, flags) {
+        let (number, map) = (map, &mut self.maps[map]);
+        let is_hash = map.view.kind == kind::HASH;
+        let to = match (is_hash, there, flags & !LOCK) {
             (true, 0, EXIST) => return -errno::ENOENT,
             (true, 1.., NOEXIST) => return -errno::EEXIST,
-            (true, 0, _) => map.add_entry(memory, room, key),
+            (true, 0, _) => map.add_entry((memory, room), key, number, &mut self.chunks),
             (true, 1.., _) => there,
             (false, ..) => {
                 let index = memory.load(key, Size::Word).expect(CHECKED);
@@ -367,6 +341,10 @@ impl Maps {
         };
         if to == 0 {
             return -errno::E2BIG;
+        }
+        // All values of an array are there from the beginning.
+        if !is_hash && flags & NOEXIST != 0 {
+            return -errno::EEXIST;
         }
         memory.copy(to, value, map.view.value_size.into()).expect(CHECKED);
         0
@@ -386,75 +364,6 @@ impl Maps {
             None => -errno::ENOENT,
         }
     }
-
-    /// Makes a timer inside a value of `map`; its number, or a negative error number.
-    pub fn add_timer(&mut self, map: usize, timer: u64) -> Result<u64, i32> {
-        if self.timers.len() >= PLACES_MAX {
-            return Err(-errno::ENOMEM);
-        }
-        let view = &self.maps[map].view;
-        let stride = u64::from(view.value_stride).max(1);
-        let key = timer.checked_sub(view.values).ok_or(-errno::EINVAL)? / stride;
-        if view.values == 0 || key >= view.max_entries.into() {
-            return Err(-errno::EINVAL);
-        }
-        if self.timer_places.numbers.contains_key(&timer) {
-            return Err(-errno::EBUSY);
-        }
-        let value = view.values + key * stride;
-        self.timers.push(Timer { callback: 0, map, key: key as u32, value, cpu: 0, generation: 0 });
-        Ok(u64::from(self.timer_places.add(timer)))
-    }
-
-    /// Number of the timer at this address, if one was made there; `kept` is the number in it.
-    pub fn find_timer(&self, timer: u64, kept: u64) -> Option<u32> {
-        self.timer_places.find(timer, kept)
-    }
-
-    /// Number of the lock at this address, if it was ever taken; `kept` is the number in it.
-    pub fn find_lock(&self, lock: u64, kept: u32) -> Option<u32> {
-        self.lock_places.find(lock, u64::from(kept))
-    }
-
-    /// A number for a lock that is taken for the first time; `None` if there are too many.
-    pub fn add_lock(&mut self, lock: u64) -> Option<u32> {
-        let has_room = self.lock_places.addresses.len() < PLACES_MAX;
-        has_room.then(|| self.lock_places.add(lock))
-    }
-
-    /// Sets what a timer calls.
-    pub fn set_callback(&mut self, number: u32, callback: u64) {
-        self.timers[number as usize - 1].callback = callback;
-    }
-
-    /// Arms a timer on a CPU; its index and generation for the timer list.
-    pub fn arm(&mut self, number: u32, cpu: usize) -> Option<(u32, u32)> {
-        let timer = &mut self.timers[number as usize - 1];
-        if timer.callback == 0 {
-            return None;
-        }
-        timer.cpu = cpu as u32;
-        timer.generation += 1;
-        Some((number - 1, timer.generation))
-    }
-
-    /// Disarms a timer.
-    pub fn disarm(&mut self, number: u32) {
-        self.timers[number as usize - 1].generation += 1;
-    }
-
-    /// The CPU on which an expiry of this generation is to be handled; `None` if it was disarmed.
-    pub fn expiry_cpu(&self, index: u32, generation: u32) -> Option<usize> {
-        let timer = self.timers.get(index as usize)?;
-        (timer.generation == generation).then_some(timer.cpu as usize)
-    }
-
-    /// What to call when a timer expires.
-    pub fn timer_call(&self, index: u32) -> Option<TimerCall> {
-        let timer = self.timers.get(index as usize)?;
-        let &Timer { callback, map, key, value, .. } = timer;
-        Some(TimerCall { callback, map, key, value })
-    }
 }
 
 /// Bytes from one value to the next: arrays are dense, the values of tasks have lines of their own
@@ -471,6 +380,7 @@ fn stride_of(kind: u32, value_size: usize) -> usize {
 /// What is wrong with the sizes of a map of a kind that is known here.
 fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
     let &MapDefinition { kind, key_bytes: key_size, value_bytes: value_size, .. } = declaration;
+    let (entries, flags) = (declaration.entries_max, declaration.flags);
     if kind == kind::HASH && !(1..=KEY_BYTES_MAX).contains(&key_size) {
         let range = format!("1 to {KEY_BYTES_MAX}");
         return Some(format!("keys of {key_size} bytes; as in a kernel, a hash's have {range}"));
@@ -480,6 +390,17 @@ fn what_no_kernel_makes(declaration: &MapDefinition) -> Option<String> {
         return Some(format!("keys of {key_size} bytes; as in a kernel, only a hash's have not 4"));
     }
     let is_known = is_indexed || kind == kind::HASH;
+    if kind == kind::TASK_STORAGE && value_size > STORAGE_BYTES_MAX {
+        let most = format!("as in a kernel, task storage's have {STORAGE_BYTES_MAX} at the most");
+        return Some(format!("values of {value_size} bytes; {most}"));
+    }
+    if kind == kind::TASK_STORAGE && (entries != 0 || flags & NO_PREALLOC == 0) {
+        let why = "as in a kernel, task storage has map_flags BPF_F_NO_PREALLOC and no max_entries";
+        return Some(format!("{entries} entries and flags {flags:#x}; {why}"));
+    }
+    if kind != kind::TASK_STORAGE && is_known && entries == 0 {
+        return Some("no entries; as in a kernel, max_entries says how many it has".to_owned());
+    }
     (is_known && !(1..=VALUE_BYTES_MAX).contains(&value_size)).then(|| {
         format!("values of {value_size} bytes; as in a kernel, they have 1 to {VALUE_BYTES_MAX}")
     })
@@ -542,12 +463,20 @@ impl Map {
     }
 
     /// A value for a task; 0 if there is no room.
-    fn take_value(&mut self, memory: &mut Memory, room: &mut Room) -> u64 {
+    fn take_value(
+        &mut self,
+        memory: &mut Memory,
+        room: &mut Room,
+        number: usize,
+        chunks: &mut Chunks,
+    ) -> u64 {
         let stride = u64::from(self.view.value_stride);
         if self.free.is_empty()
             && let Some(begin) = room.take(stride as usize * STORAGE_CHUNK, LINE_BYTES, false)
         {
-            self.note_values(begin, STORAGE_CHUNK as u64);
+            if self.watched.is_some() {
+                chunks.insert(begin, (number, STORAGE_CHUNK as u64));
+            }
             self.free.extend((0..STORAGE_CHUNK as u64).rev().map(|at| begin + at * stride));
         }
         let Some(value) = self.free.pop() else { return 0 };
@@ -555,16 +484,24 @@ impl Map {
         value
     }
 
-    fn give_back(&mut self, storage: &mut [u64]) {
+    /// Takes a task's value, if it has one; whether it had.
+    fn give_back(&mut self, storage: &mut [u64]) -> bool {
         if self.view.kind != kind::TASK_STORAGE {
-            return;
+            return false;
         }
         let value = std::mem::take(&mut storage[self.view.index as usize]);
         self.free.extend((value != 0).then_some(value));
+        value != 0
     }
 
     /// A value for the key at an address; 0 if there is no room.
-    fn add_entry(&mut self, memory: &mut Memory, room: &mut Room, key: u64) -> u64 {
+    fn add_entry(
+        &mut self,
+        (memory, room): (&mut Memory, &mut Room),
+        key: u64,
+        number: usize,
+        chunks: &mut Chunks,
+    ) -> u64 {
         if self.entries.len() >= self.view.max_entries as usize {
             return 0;
         }
@@ -574,26 +511,12 @@ impl Map {
         let oldest = if spared { self.deleted.pop_front() } else { None };
         let wanted = bytes + key.len() + ENTRY_BYTES;
         let Some(value) = oldest.or_else(|| room.take(wanted, 8, false)) else { return 0 };
-        self.note_values(value, 1);
+        if self.watched.is_some() {
+            chunks.insert(value, (number, 1));
+        }
         memory.bytes_mut(value, bytes as u64).expect("a value of this map").fill(0);
         self.entries.insert(key, value);
         value
-    }
-
-    /// So many values lie there, one behind the other.
-    fn note_values(&mut self, begin: u64, count: u64) {
-        if let Some(watched) = &mut self.watched {
-            watched.chunks.insert(begin, count);
-        }
-    }
-
-    /// The map's name and the size of its values, if one of them begins there.
-    fn value_at(&self, address: u64) -> Option<(&str, u32)> {
-        let watched = self.watched.as_ref()?;
-        let (&begin, &count) = watched.chunks.range(..=address).next_back()?;
-        let (distance, stride) = (address - begin, u64::from(self.view.value_stride));
-        let is_value = distance.is_multiple_of(stride) && distance / stride < count;
-        is_value.then_some((&*watched.name, self.view.value_size))
     }
 
     /// The address of an array's value; 0 if it has none of this number.

@@ -3,6 +3,8 @@
 //! An object is read whole and trusted in nothing. Source: the kernel's documentation of libbpf
 //! (sections), llvm's of its BPF relocations, and libbpf itself for how their numbers add up.
 
+mod tables;
+
 use std::collections::BTreeMap;
 
 use object::elf::EM_BPF;
@@ -12,10 +14,11 @@ use object::{
     RelocationTarget, SectionKind, SymbolKind, SymbolSection,
 };
 
-use crate::btf::{Btf, BtfError, Type, TypeId, essential_name};
+use crate::btf::{Btf, BtfError, Type, TypeId};
 use crate::error::ObjectError;
 use crate::instruction::SLOT_BYTES;
 use crate::notes::Notes;
+use tables::has_tables;
 
 type File<'a> = ElfFile64<'a, LittleEndian>;
 type Section<'a> = ElfSection64<'a, 'a, LittleEndian>;
@@ -28,8 +31,6 @@ const ITEMS_MAX: usize = 100_000;
 const BYTES_MAX: u64 = 1 << 26;
 /// Bytes of a symbol's name. Source: Linux, include/linux/kallsyms.h, `KSYM_NAME_LEN`.
 const NAME_BYTES_MAX: usize = 512;
-/// Members of tables of functions, their names and bytes.
-const TABLES_BYTES_MAX: usize = 1 << 20;
 
 /// Kinds of relocations. Source: llvm, BinaryFormat/ELFRelocs/BPF.def.
 const R_BPF_64_64: u32 = 1;
@@ -442,52 +443,6 @@ impl<'a> Reading<'a> {
         }))
     }
 
-    fn tables(&self, object: &mut Object) -> Result<(), ObjectError> {
-        let mut images = BTreeMap::new();
-        for section in self.file.sections() {
-            let name = section.name()?;
-            if has_tables(name) {
-                let targets = self.targets(object, &section)?;
-                images.insert(section.index().0, (name, bytes_or_zeros(&section)?, targets));
-            }
-        }
-        let mut left = TABLES_BYTES_MAX;
-        for symbol in self.file.symbols() {
-            let SymbolSection::Section(index) = symbol.section() else { continue };
-            let Some((section, image, targets)) = images.get(&index.0) else { continue };
-            let (name, at) = (name_of(&symbol)?, symbol.address());
-            if let Some(of) = self.type_of(section, name) {
-                let table = table(&object.btf, name, of, at, image, targets, &mut left)?;
-                object.tables.push(table);
-            }
-        }
-        Ok(())
-    }
-
-    /// The functions that a section of tables refers to, by their places in it.
-    fn targets(
-        &self,
-        object: &Object,
-        section: &Section<'_>,
-    ) -> Result<BTreeMap<u64, usize>, ObjectError> {
-        let target = |(at, relocation): (u64, Relocation)| {
-            let function = match relocation.target() {
-                RelocationTarget::Symbol(index) => {
-                    self.function_of(object, &self.file.symbol_by_index(index)?)
-                }
-                _ => None,
-            };
-            match (kind_of(&relocation), function) {
-                (R_BPF_64_ABS64, Some(function)) => Ok((at, function)),
-                (kind, _) => {
-                    let section = section.name()?.to_owned();
-                    Err(ObjectError::Relocation { section, at, kind })
-                }
-            }
-        };
-        section.relocations().map(target).collect()
-    }
-
     fn function_of(&self, object: &Object, symbol: &Symbol<'a>) -> Option<usize> {
         let Some(Place::Code(code)) = self.place(symbol) else { return None };
         object.function_at(code, u32::try_from(symbol.address() / SLOT_BYTES as u64).ok()?)
@@ -523,11 +478,6 @@ fn variables_are_read_only(name: &str) -> Option<bool> {
         name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     if is(".rodata") { Some(true) } else { (is(".data") || is(".bss")).then_some(false) }
-}
-
-/// Whether a section of this name holds tables of functions; a loader takes some only if asked to.
-fn has_tables(name: &str) -> bool {
-    matches!(name.trim_start_matches('?'), ".struct_ops" | ".struct_ops.link")
 }
 
 fn bytes_or_zeros(section: &Section<'_>) -> Result<Vec<u8>, ObjectError> {
@@ -610,40 +560,4 @@ fn map_definition(
         }
     }
     Ok(map)
-}
-
-fn table(
-    btf: &Btf,
-    name: &str,
-    of: TypeId,
-    at: u64,
-    image: &[u8],
-    targets: &BTreeMap<u64, usize>,
-    left: &mut usize,
-) -> Result<Table, ObjectError> {
-    let refused = || ObjectError::Variable { name: name.to_owned() };
-    let Type::Structure { name: type_name, members, .. } = btf.resolve(of)?.1 else {
-        return Err(refused());
-    };
-    let (mut functions, mut values) = (BTreeMap::new(), BTreeMap::new());
-    for member in members {
-        *left = left.checked_sub(1 + member.name.len()).ok_or_else(refused)?;
-        let offset = at.checked_add(u64::from(member.bit_offset / 8)).ok_or_else(refused)?;
-        if let Some(function) = targets.get(&offset) {
-            functions.insert(member.name.clone(), *function);
-        } else if !is_function_pointer(btf, member.of)? {
-            let bytes = btf.bytes_of(member.of)?;
-            let end = offset.checked_add(bytes).ok_or_else(refused)?;
-            let bytes = image.get(offset as usize..end as usize).ok_or_else(refused)?;
-            *left = left.checked_sub(bytes.len()).ok_or_else(refused)?;
-            values.insert(member.name.clone(), bytes.to_vec());
-        }
-    }
-    let of = essential_name(type_name).to_owned();
-    Ok(Table { name: name.to_owned(), of, functions, values })
-}
-
-fn is_function_pointer(btf: &Btf, of: TypeId) -> Result<bool, BtfError> {
-    let Type::Pointer { to } = btf.resolve(of)?.1 else { return Ok(false) };
-    Ok(matches!(btf.resolve(*to)?.1, Type::Prototype { .. }))
 }

@@ -113,6 +113,11 @@ impl<T: Ord + Copy> Timers<T> {
         Timers { heap: BinaryHeap::new() }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     /// Adds a timer. O(log pending).
     pub fn add(&mut self, when: When, what: T) {
         self.heap.push(Reverse((when, what)));

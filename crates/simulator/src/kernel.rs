@@ -29,6 +29,9 @@ use scenario::machine::{Costs, Machine};
 use scenario::workload::Workload;
 use std::mem::offset_of;
 
+/// Expiries that may wait for their time although they do not hold any more.
+const STALE_TIMERS_KEPT: usize = 64;
+
 /// What `scx_bpf_dsq_insert` was asked to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Insertion {
@@ -319,6 +322,18 @@ impl Kernel<'_> {
         let when = self.agenda.turn(at_ns);
         self.timers.add(when, timer);
         self.agenda.set(self.cpus.len(), self.timers.first());
+    }
+
+    /// Forgets expiries of the policy's timers that do not hold any more, once they are most of all:
+    /// a timer can be set for ever.
+    pub fn forget_stale_timers(&mut self) {
+        if self.maps.has_stale_expiries(STALE_TIMERS_KEPT + self.timers.len() / 2) {
+            let maps = &self.maps;
+            self.timers.retain(|timer| match timer {
+                Timer::Policy(index, generation) => maps.expiry_cpu(index, generation).is_some(),
+                _ => true,
+            });
+        }
     }
 
     /// Length of a tick.

@@ -199,12 +199,12 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_spin_unlock", values::unlock),
     // Messages and the end.
     ("scx_bpf_error_bstr", |run, [format, words, bytes, ..]| {
-        let message = run.message(format, Words::At(words, bytes))?;
+        let message = said(run, format, Words::At(words, bytes))?;
         run.host.fail(FailureKind::PolicyError, format!("scx_bpf_error ({message})"));
         Ok(0)
     }),
     ("scx_bpf_exit_bstr", |run, [code, format, words, bytes, _]| {
-        let message = run.message(format, Words::At(words, bytes))?;
+        let message = said(run, format, Words::At(words, bytes))?;
         let text = format!("policy asked to exit with code {} ({message})", code as i64);
         run.host.fail(FailureKind::PolicyExit, text);
         Ok(0)
@@ -217,7 +217,6 @@ pub const CALLS: &[(&str, Call)] = &[
     ("bpf_strncmp", |run, [first, bytes, second, ..]| {
         let most = bytes as u32 as usize;
         let (first, second) = (run.text(first, most)?, run.text(second, most)?);
-        run.count((first.len() + second.len()) as u64);
         Ok(first.cmp(&second) as i64 as u64)
     }),
 ];
@@ -226,9 +225,15 @@ pub const CALLS: &[(&str, Call)] = &[
 const CPUPERF_ONE: u64 = 1024;
 
 fn print(run: &mut Calling<'_, '_>, format: u64, words: Words) -> Result<u64, Stop> {
-    let message = run.message(format, words)?;
+    let Some(message) = run.message(format, words)? else { return Ok(-errno::EINVAL as u64) };
     run.host.print(&message);
     Ok(message.len() as u64)
+}
+
+/// What a policy says at its end. Source: Linux, kernel/sched/ext.c, `bstr_format`.
+fn said(run: &mut Calling<'_, '_>, format: u64, words: Words) -> Result<String, Stop> {
+    let message = run.message(format, words)?;
+    Ok(message.unwrap_or_else(|| "a format that a kernel refuses".to_owned()))
 }
 
 /// What a program is shown for an address; 0 for none.

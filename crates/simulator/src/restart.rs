@@ -35,6 +35,9 @@ impl Kernel<'_> {
         for task in gone {
             self.forget(task);
         }
+        for idle in &mut self.idle_tasks {
+            self.maps.forget_task(&mut idle.storage);
+        }
         self.say_why(cpu, online);
         if self.failure.is_some() || !self.replace_policy() {
             return;

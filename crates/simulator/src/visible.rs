@@ -37,6 +37,8 @@ pub struct Facts {
     pub cpu: u32,
     /// Ticks a second.
     pub hz: u32,
+    /// What a kernel's configuration does not say.
+    pub zero: u64,
 }
 
 impl Shown for Facts {

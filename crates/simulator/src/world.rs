@@ -23,6 +23,7 @@ pub fn world() -> &'static World {
             holdings: HOLDINGS.iter().filter_map(|&(n, what)| Some((number(n)?, what))).collect(),
             written_fields: written_fields().map(|offset| (TASKS, offset as u32)).to_vec(),
             variables: [("CONFIG_HZ".to_owned(), FACTS + offset_of!(Facts, hz) as u64)].into(),
+            zero: FACTS + offset_of!(Facts, zero) as u64,
         }
     })
 }
@@ -183,6 +184,12 @@ fn enumerations(all: &mut Structures) {
         ],
     );
     all.enumeration("scx_deq_flags", &[("SCX_DEQ_SLEEP", 1), ("SCX_DEQ_CORE_SCHED_EXEC", 1 << 32)]);
+    let wakes = [
+        ("SCX_WAKE_FORK", crate::flags::WAKE_FORK as i64),
+        ("SCX_WAKE_TTWU", crate::flags::WAKE_TTWU as i64),
+        ("SCX_WAKE_SYNC", crate::flags::WAKE_SYNC as i64),
+    ];
+    all.enumeration("scx_wake_flags", &wakes);
     let kicks = [("SCX_KICK_IDLE", 1), ("SCX_KICK_PREEMPT", 2), ("SCX_KICK_WAIT", 4)];
     all.enumeration("scx_kick_flags", &kicks);
     all.enumeration("scx_pick_idle_cpu_flags", &[("SCX_PICK_IDLE_CORE", 1)]);
@@ -190,7 +197,7 @@ fn enumerations(all: &mut Structures) {
     let queues = [
         ("SCX_DSQ_FLAG_BUILTIN", i64::MIN),
         ("SCX_DSQ_FLAG_LOCAL_ON", 1 << 62),
-        ("SCX_DSQ_INVALID", 0),
+        ("SCX_DSQ_INVALID", i64::MIN),
         ("SCX_DSQ_GLOBAL", i64::MIN | 1),
         ("SCX_DSQ_LOCAL", i64::MIN | 2),
         ("SCX_DSQ_LOCAL_ON", i64::MIN | 1 << 62),

@@ -170,9 +170,11 @@ fn what_goes_wrong_at_the_very_end_is_told_too() {
 
 /// A map of this kind, whose keys and values have so many bytes.
 fn map_of(kind: &str, key_bytes: u32, value_bytes: u32, entries: u32) -> String {
+    let flags = u32::from(kind == "TASK_STORAGE");
     format!(
         "struct {{ __uint(type, BPF_MAP_TYPE_{kind}); __uint(key_size, {key_bytes});
-        __uint(value_size, {value_bytes}); __uint(max_entries, {entries}); }} odd SEC(\".maps\");"
+        __uint(value_size, {value_bytes}); __uint(max_entries, {entries});
+        __uint(map_flags, {flags}); }} odd SEC(\".maps\");"
     )
 }
 
@@ -186,6 +188,11 @@ fn a_map_that_no_kernel_makes_is_refused() {
         (map_of("PERCPU_ARRAY", 8, 8, 1), "keys of 8 bytes"),
         (map_of("ARRAY", 4, 0, 1), "values of 0 bytes"),
         (map_of("TASK_STORAGE", 2, 8, 0), "keys of 2 bytes"),
+        (map_of("TASK_STORAGE", 4, 65_536, 0), "values of 65536 bytes"),
+        (map_of("TASK_STORAGE", 4, 8, 7), "7 entries and flags 0x1"),
+        (map_of("TASK_STORAGE", 4, 8, 0).replace("flags, 1", "flags, 0"), "0 entries and flags 0"),
+        (map_of("HASH", 8, 8, 0), "no entries"),
+        (map_of("PERCPU_ARRAY", 4, 8, 0), "no entries"),
     ];
     for (map, expected) in maps {
         let said = said(&with_mistake(&map, "bpf_map_lookup_elem(&odd, p);"));
@@ -203,7 +210,73 @@ fn keys_of_a_hash_take_room_besides_their_values() {
         scx_bpf_error(\"%llu keys\", key[0]);"
         .replace('\n', " ");
     let policy = with_mistake(&maps, &fill);
-    // Keys have 512 bytes, values 8, and an entry 48 more; a line is for variables.
-    let keys = ((47 << 20) - 1024) / (512 + 8 + 48);
+    // Keys have 512 bytes, values 8, and an entry 96 more; nine lines are for variables.
+    let keys = ((47 << 20) - 9 * 64) / (512 + 8 + 96);
     assert_eq!(said_when(&policy, false), format!("scx_bpf_error ({keys} keys)"));
+}
+
+/// Source of the numbers: Linux, kernel/bpf/arraymap.c, hashtab.c, helpers.c, bpf_task_storage.c.
+#[test]
+fn calls_answer_as_a_kernels_do() {
+    let [array, hash] = [("ARRAY", "odd"), ("HASH", "hash")]
+        .map(|(kind, name)| map_of(kind, 4, 8, 1).replace("odd", name));
+    let own = map_of("TASK_STORAGE", 4, 8, 0).replace("odd", "own");
+    let timers = "struct slot { struct bpf_timer timer; }; struct { __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, 1); __type(key, u32); __type(value, struct slot); } timers SEC(\".maps\");
+        static int expired(void *map, int *key, struct bpf_timer *timer) { return 0; }
+        static long (*const compare)(const char *, u32, const char *) = (void *)182;
+        static long (*const print)(const char *, u32, ...) = (void *)6;
+        extern int CONFIG_NOBODY_HAS_THIS __kconfig __weak;
+        char text[1400], other[1400];
+        static __always_inline struct bpf_timer *begun(void) { u32 n = 0;
+        struct slot *slot = bpf_map_lookup_elem(&timers, &n); bpf_timer_init(&slot->timer, &timers, 1);
+        bpf_timer_set_callback(&slot->timer, expired); return &slot->timer; }";
+    let before = [array, hash, own, timers.to_owned()].join(" ").replace('\n', " ");
+    let answers = [
+        ("u32 n = 0; u64 v = 5;", "bpf_map_update_elem(&odd, &n, &v, BPF_NOEXIST)", -17),
+        ("u32 n = 0; u64 v = 5;", "bpf_map_update_elem(&odd, &n, &v, 8)", -22),
+        ("u32 n = 0; u64 v = 5;", "bpf_map_update_elem(&hash, &n, &v, 3)", -22),
+        ("u32 n = 0; u64 v = 5;", "bpf_map_update_elem(&odd, &n, &v, BPF_EXIST)", 0),
+        ("", "bpf_task_storage_delete(&own, p)", -2),
+        ("bpf_task_storage_get(&own, p, 0, 1);", "bpf_task_storage_delete(&own, p)", 0),
+        ("struct bpf_timer *t = begun();", "bpf_timer_start(t, NSEC_PER_MSEC, 64)", -22),
+        ("struct bpf_timer *t = begun();", "bpf_timer_cancel(t)", 0),
+        ("struct bpf_timer *t = begun(); bpf_timer_start(t, 9, 0);", "bpf_timer_cancel(t)", 1),
+        (
+            "int i; bpf_for(i, 0, 1399) text[i] = other[i] = 'x'; text[1200] = 'y';",
+            "compare(text, 1400, other)",
+            1,
+        ),
+        ("char f[] = {'%', 'q', 0};", "print(f, 3, 5)", -22),
+        ("char f[] = {'%', 'd', 0};", "print(f, 3, 512)", 3),
+        ("char f[] = {'%', 's', '!', 0};", "print(f, 4, 8)", 1),
+        ("", "CONFIG_NOBODY_HAS_THIS", 0),
+    ];
+    for (first, call, expected) in answers {
+        let line = format!("{first} long got = {call}; scx_bpf_error(\"%ld\", got);");
+        let policy = with_mistake(&before, &line);
+        assert_eq!(said(&policy), format!("scx_bpf_error ({expected})"), "{call}");
+    }
+}
+
+#[test]
+fn a_table_that_is_only_taken_if_asked_for_is_not_the_policy() {
+    let optional =
+        "SEC(\"?.struct_ops.link\") struct sched_ext_ops first_ops = { .name = \"first\" };";
+    let policy = with_mistake(optional, "scx_bpf_error(\"the other\");");
+    assert_eq!(said(&policy), "scx_bpf_error (the other)");
+}
+
+#[test]
+fn more_than_a_kernel_dispatches_at_once_is_refused() {
+    let with = |batch: u32| {
+        let ops = format!(
+            "SCX_OPS_DEFINE(wrong_ops, .dispatch_max_batch = {batch}, .name = \"wrong\");
+            #undef SCX_OPS_DEFINE
+            #define SCX_OPS_DEFINE(name, members...)"
+        );
+        said(&with_mistake(&ops, ""))
+    };
+    assert_eq!(with(1023), "");
+    assert!(with(1024).contains("dispatch_max_batch is 1024"), "{}", with(1024));
 }

@@ -1,7 +1,7 @@
 //! Goal: a profile counts each instruction of the policy once, and changes nothing. Method: sums
 //! that must agree, and a policy of which ten instructions more are written down.
 
-use crate::support::{MS, POLICIES, compile, costless, hog, shipped, together};
+use crate::support::{MS, POLICIES, compile, compile_text, costless, hog, shipped, together};
 use policy::Policy;
 use simulator::{Options, Profile, RunResult, simulate};
 
@@ -73,4 +73,26 @@ hotplug = [{ at = "10ms", cpu = 1, state = "offline" }]
     assert!(init.is_none_or(|init| init.calls == 6), "{operations:?}");
     let of_operations: u64 = operations.iter().map(|one| one.instructions).sum();
     assert_eq!(lines.iter().map(|one| one.instructions).sum::<u64>(), of_operations);
+}
+
+#[test]
+fn bytes_of_a_message_are_instructions() {
+    let [short, long] = [1, 1001].map(|length| {
+        let text = "x".repeat(length);
+        let policy = compile_text(&format!(
+            "#include <scx/common.bpf.h>
+            char _license[] SEC(\"license\") = \"GPL\";
+            static const char text[] = \"{text}\";
+            void BPF_STRUCT_OPS(wrong_enqueue, struct task_struct *p, u64 enq_flags)
+            {{
+            bpf_printk(\"%s\", text);
+            scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+            }}
+            SCX_OPS_DEFINE(wrong_ops, .enqueue = (void *)wrong_enqueue, .name = \"wrong\");"
+        ));
+        let operations = profile_of(&policy).operations;
+        operations.iter().find(|one| one.operation == "enqueue").expect("it was called").p50
+    });
+    // They are read and then written.
+    assert_eq!(long - short, 2 * 1000);
 }

@@ -179,13 +179,17 @@ static inline __attribute__((format(printf, 1, 2))) void scx_check_format(const 
 {
 }
 
-/* Arguments as 64-bit words behind an unused one, since an array must not be empty. */
+/* Arguments as 64-bit words behind an unused one, since an array must not be empty. The compiler
+ * does not know that one: else all words might become a constant, and no loader fills in where texts
+ * are that a constant points to. */
 /* clang-format off */
 #define SCX_MESSAGE(format, args...)                                                               \
 	scx_check_format(format, ##args);                                                          \
 	static char ___format[] = format;                                                          \
 	SCX_WORDS_CONVERT_BEGIN                                                                    \
-	u64 ___words[] = {0, ##args};                                                              \
+	u64 ___unused = 0;                                                                         \
+	asm volatile("" : "+r"(___unused));                                                        \
+	u64 ___words[] = {___unused, ##args};                                                      \
 	SCX_WORDS_CONVERT_END                                                                      \
 	u32 ___size = sizeof(___words) - sizeof(u64);                                              \
 	u64 *___first = ___size ? ___words + 1 : ___words

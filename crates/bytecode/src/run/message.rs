@@ -16,14 +16,34 @@ pub enum Words {
     Given([u64; 3]),
 }
 
+/// Words that a message may have. Source: Linux, include/linux/bpf.h, `MAX_BPRINTF_VARARGS`.
+const WORDS_MAX: u32 = 12;
+
+impl Words {
+    /// Whether a kernel takes as many.
+    fn are_taken(self) -> bool {
+        match self {
+            Words::Given(_) => true,
+            Words::At(_, bytes) => {
+                (bytes as u32).is_multiple_of(8) && bytes as u32 <= 8 * WORDS_MAX
+            }
+        }
+    }
+}
+
 impl<H: Host> Run<'_, H> {
-    /// The text that the format at an address makes of words, at most 1,023 bytes.
+    /// The text that the format at an address makes of words, at most 1,023 bytes; `None` where a
+    /// kernel refuses the format. Its bytes count as instructions, and so do those that it reads.
     ///
     /// # Errors
     ///
     /// What of it cannot be read.
-    pub fn message(&mut self, format: u64, words: Words) -> Result<String, Stop> {
+    pub fn message(&mut self, format: u64, words: Words) -> Result<Option<String>, Stop> {
         let format = self.text(format, MESSAGE_MAX)?;
+        let is_shown = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+        if !format.iter().all(is_shown) || !words.are_taken() {
+            return Ok(None);
+        }
         let mut numbers = 0..;
         let mut message = Vec::new();
         let mut rest = &format[..];
@@ -33,22 +53,31 @@ impl<H: Host> Run<'_, H> {
                 message.push(*first);
                 continue;
             }
-            let specification = Specification::of(rest);
+            let Some(specification) = Specification::of(rest) else { return Ok(None) };
             rest = &rest[specification.bytes..];
             if specification.conversion == b'%' {
                 message.push(b'%');
                 continue;
             }
             let number = numbers.next().unwrap_or_default();
-            let Some(word) = self.word(words, number)? else { break };
+            let Some(word) = self.word(words, number)? else { return Ok(None) };
             let shown = match specification.conversion {
-                b's' => self.text(word, MESSAGE_MAX)?,
+                b's' => self.text_if_any(word)?,
                 _ => specification.number(word).into(),
             };
             specification.pad(shown, &mut message);
         }
+        self.count(message.len() as u64);
         message.truncate(MESSAGE_MAX - 1);
-        Ok(String::from_utf8_lossy(&message).into_owned())
+        Ok(Some(String::from_utf8_lossy(&message).into_owned()))
+    }
+
+    /// The text at an address; none where nothing can be read, as a kernel has it in messages
+    /// (`bpf_trace_copy_string`), but for strict runs.
+    fn text_if_any(&mut self, address: u64) -> Result<Vec<u8>, Stop> {
+        let is_strict = self.machine.shadow.is_some();
+        let is_there = is_strict || self.memory().bytes(address, 1).is_some();
+        if is_there { self.text(address, MESSAGE_MAX) } else { Ok(vec![]) }
     }
 
     /// The word with this number, 8 bytes each; `None` behind the last one.
@@ -66,19 +95,20 @@ impl<H: Host> Run<'_, H> {
         Ok(Some(u64::from_le_bytes(word)))
     }
 
-    /// The bytes at an address up to a zero, at most so many, and no more than 1,024.
+    /// The bytes at an address up to a zero, at most so many; each counts as an instruction.
     ///
     /// # Errors
     ///
     /// That they cannot be read.
     pub fn text(&mut self, address: u64, most: usize) -> Result<Vec<u8>, Stop> {
         let mut text = Vec::new();
-        while text.len() < most.min(MESSAGE_MAX) {
+        while text.len() < most {
             match self.read(address, text.len() as u64, 1, Touch::Read)? {
                 [0] => break,
                 byte => text.extend_from_slice(byte),
             }
         }
+        self.count(text.len() as u64);
         Ok(text)
     }
 
@@ -104,22 +134,24 @@ struct Specification {
 }
 
 impl Specification {
-    fn of(text: &[u8]) -> Specification {
+    /// What stands behind a `%`; `None` where it is none that a kernel takes.
+    fn of(text: &[u8]) -> Option<Specification> {
         let flags = text.iter().take_while(|byte| b"-0+ #".contains(byte)).count();
         let digits = text[flags..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let width = std::str::from_utf8(&text[flags..flags + digits]).unwrap_or_default();
         let longs = text[flags + digits..].iter().take_while(|&&byte| byte == b'l').count();
         let bytes = flags + digits + longs;
         let has = |flag| text[..flags].contains(&flag);
-        Specification {
+        let conversion = *text.get(bytes).filter(|one| b"%cdiuxXps".contains(one))?;
+        Some(Specification {
             left: has(b'-'),
             zeros: has(b'0') && !has(b'-'),
             alternate: has(b'#'),
             width: width.parse().unwrap_or(0).min(MESSAGE_MAX),
             long: longs > 0,
-            conversion: text.get(bytes).copied().unwrap_or(b'%'),
-            bytes: (bytes + 1).min(text.len()),
-        }
+            conversion,
+            bytes: bytes + 1,
+        })
     }
 
     fn number(&self, word: u64) -> String {

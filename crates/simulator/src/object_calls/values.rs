@@ -3,6 +3,7 @@
 use super::{Calling, at, refused, some_task, task, writable};
 use crate::dispatch_queue::Lock;
 use crate::failure::FailureKind;
+use crate::timer::Timer;
 use bytecode::{MapView, Size, Stop, Touch, errno, kind};
 
 /// `BPF_LOCAL_STORAGE_GET_F_CREATE`
@@ -52,10 +53,8 @@ pub(super) fn storage_get(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<
 pub(super) fn storage_delete(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let (map, p) = (map(run, given[0])?, task(run, given[1])?);
     // SAFETY: a task or null; nobody else holds a reference.
-    if let Some(task) = unsafe { p.as_mut() } {
-        run.host.maps.delete_storage(map, &mut task.storage);
-    }
-    Ok(0)
+    let Some(task) = (unsafe { p.as_mut() }) else { return Ok(-errno::EINVAL as u64) };
+    Ok(run.host.maps.delete_storage(map, &mut task.storage) as u64)
 }
 
 /// Refuses an address where no key of a map is.
@@ -208,21 +207,22 @@ pub(super) fn timer_set_callback(run: &mut Calling<'_, '_>, given: [u64; 5]) -> 
 
 pub(super) fn timer_start(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     const ABSOLUTE: u64 = 1;
+    const PINNED: u64 = 2;
     let [address, ns, flags, ..] = given;
-    let number = timer(run, address)?;
+    let number = timer(run, address)?.filter(|_| flags & !(ABSOLUTE | PINNED) == 0);
     let cpu = run.host.here();
     let armed = number.and_then(|number| run.host.maps.arm(number, cpu));
     let Some((index, generation)) = armed else { return Ok(-errno::EINVAL as u64) };
     let now_ns = run.host.now_ns;
     let at_ns = if flags & ABSOLUTE != 0 { ns.max(now_ns) } else { now_ns.saturating_add(ns) };
-    run.host.add_timer(at_ns, crate::timer::Timer::Policy(index, generation));
+    run.host.forget_stale_timers();
+    run.host.add_timer(at_ns, Timer::Policy(index, generation));
     Ok(0)
 }
 
 pub(super) fn timer_cancel(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {
     let Some(number) = timer(run, given[0])? else { return Ok(-errno::EINVAL as u64) };
-    run.host.maps.disarm(number);
-    Ok(0)
+    Ok(run.host.maps.disarm(number).into())
 }
 
 pub(super) fn lock(run: &mut Calling<'_, '_>, given: [u64; 5]) -> Result<u64, Stop> {

@@ -65,9 +65,15 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(untold_init)
 	u32 key = 0;
 	struct slot *slot = bpf_map_lookup_elem(&timers, &key);
 	s32 error = scx_bpf_create_dsq(SHARED_DSQ, -1);
+	struct task_struct *current = scx_bpf_cpu_curr(1);
 
 	if (error || !slot)
 		return error ? error : -ENOENT;
+	if (current && current->pid == 0) {
+		if (bpf_task_storage_get(&marks, current, NULL, 0))
+			bpf_printk("an idle task is known");
+		bpf_task_storage_get(&marks, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	}
 	bpf_printk("init after %llu tasks", nr_enqueued);
 	bpf_timer_init(&slot->timer, &timers, 1);
 	bpf_timer_set_callback(&slot->timer, expired);
