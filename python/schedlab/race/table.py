@@ -14,12 +14,14 @@ from schedlab.race import forms, plan
 from schedlab.race.answers import HeatRow, Standing
 from schedlab.race.april_2007 import REMARKS, TODAY, Beside
 from schedlab.report.forms import DASH, count_text
-from schedlab.report.tables import print_columns, print_table
+from schedlab.report.tables import headed, print_columns, print_table
 from schedlab.shown import print_data
 from schedlab.statistics.samples import by_key
 
 # Text is no wider than this, whatever stdout is.
 TEXT_COLUMNS = 80
+# So that 80 columns hold much; and with a blank line above.
+NARROW = {"title": " ", "padding": (0, 2, 0, 0)}
 
 
 def print_race(standings: Sequence[Standing], machine: plan.Machine) -> None:
@@ -49,21 +51,13 @@ def _print_text(text: str, indent: str = "", end: str = "\n\n") -> None:
     print_data(textwrap.fill(text, TEXT_COLUMNS, subsequent_indent=indent, **whole), end=end)
 
 
-def _table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
-    """Narrow, so that 80 columns hold much, and with a blank line above."""
-    table = Table(title=" ", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
-    return table
-
-
 def _print_grid(
     labels: Sequence[str], columns: Mapping[str, Sequence[str]], left: Sequence[str]
 ) -> None:
     """Columns of texts beside their labels, which every part repeats where stdout is narrow."""
 
     def build(wanted: Sequence[str]) -> Table:
-        table = _table(("n", *wanted), left)
+        table = headed(("n", *wanted), left, **NARROW)
         for texts in zip(labels, *(columns[head] for head in wanted), strict=True):
             table.add_row(*map(escape, texts))
         return table
@@ -142,9 +136,9 @@ def print_published(rows: Sequence[Beside]) -> None:
     )
     for machine, of_machine in by_key((row.machine, row) for row in rows).items():
         print_data(f"\n{machine}", end="")
-        table = _table(
+        table = headed(
             ("\nn", "2007\nrb", "\ngavl", "\nring", "today\nrb", "\ngavl", "\nring",
-             "then, now\nrb/gavl", "then, now\nring/rb")
+             "then, now\nrb/gavl", "then, now\nring/rb"), **NARROW,
         )  # fmt: skip
         for row in of_machine:
             table.add_row(f"{row.n:,}", *forms.published_texts(row))

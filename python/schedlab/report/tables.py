@@ -30,6 +30,17 @@ Column = tuple[str, Mapping[str, str]]
 """A heading, and a text for each policy that has one."""
 
 
+def headed(
+    columns: Sequence[str], left: Sequence[str] = (), is_lined: bool = False, **style: Any
+) -> Table:
+    """A table without rows, whose columns stand to the right but for those that are to stand to the
+    `left`, and are not broken; with a line below its head if it `is_lined`."""
+    table = Table(box=box.SIMPLE if is_lined else None, pad_edge=is_lined, **style)
+    for column in columns:
+        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    return table
+
+
 def print_table(table: Table) -> None:
     """A table on stdout; piped, it has all the room it needs and no blanks at line ends."""
     console = _console()
