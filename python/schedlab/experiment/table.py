@@ -12,6 +12,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from schedlab.digests import attributes
 from schedlab.experiment import verdicts
 from schedlab.experiment.answer import Answer
 from schedlab.experiment.definition import id_of, told_sets
@@ -317,9 +318,7 @@ def _cell_json(cell: ScenarioRuns, policy: str) -> dict:
     record = cell.runs[policy][0]
     return {
         "policy": policy,
-        "machine": record.machine,
-        "workload": record.workload,
-        "varied": record.varied,
+        **attributes(record, "machine", "workload", "varied"),
         "makespan": {**makespan, "quantiles": dict(quantiles)},
         "compared": comparison and asdict(comparison),
     }
@@ -351,8 +350,7 @@ def _metrics_json(metrics: Metrics) -> dict[str, list[dict]]:
 
 def _claim_json(judged: verdicts.Judged) -> dict:
     return {
-        "says": judged.says,
-        "unit": judged.unit,
+        **attributes(judged, "says", "unit"),
         "verdict": str(judged.verdict),
         "told": verdicts.verdict_text(judged),
         "nr_places": judged.nr_places,

@@ -14,18 +14,11 @@ from schedlab.bench import measuring
 from schedlab.bench import suite as suites
 from schedlab.bench.request import Request
 from schedlab.bench.stored import choose_suite, repetition_rows, write_page
+from schedlab.digests import attributes, ends
 from schedlab.errors import BadValue, refuse_unknown
 from schedlab.experiment import definition, stored
 from schedlab.experiment.definition import VmChoice
-from schedlab.notebook.answers import (
-    Comparison,
-    Paged,
-    attributes,
-    ends,
-    frame_of,
-    parameters,
-    runs_frame,
-)
+from schedlab.notebook.answers import Comparison, Paged, frame_of, parameters, runs_frame
 from schedlab.notebook.keywords import Path_, chosen_figure, command_line, listed, ours, path_of
 from schedlab.race import meeting
 from schedlab.race.rows import heat_rows

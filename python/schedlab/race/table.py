@@ -10,6 +10,7 @@ from dataclasses import asdict
 from rich.markup import escape
 from rich.table import Table
 
+from schedlab.digests import attributes
 from schedlab.race import forms, plan
 from schedlab.race.answers import HeatRow, Standing
 from schedlab.race.april_2007 import REMARKS, TODAY, Beside
@@ -171,12 +172,11 @@ def _heat_json(standing: Standing, pace: float) -> dict:
     rows = []
     for row in heat.result["rows"]:
         ticks = standing.rows[row["structure"]].ticks
-        centre = ticks and {name: getattr(ticks, name) for name in ("median", "low", "high")}
+        centre = attributes(ticks, "median", "low", "high")
         rows.append(row | {"ticks": ticks and {"min": ticks.quantiles[0], **centre}})
     return {
         **heat.result,
-        "raced_at": heat.raced_at,
-        "load": heat.load,
+        **attributes(heat, "raced_at", "load"),
         "reused": heat.is_reused,
         "disturbed_share": heat.disturbed_share(pace),
         "rows": rows,
