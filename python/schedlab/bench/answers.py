@@ -187,7 +187,7 @@ class CaseRow:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(evidence.Worded):
     """One setup against the first of its row; `verdict` heeds `p_table`, that of all answers."""
 
     row: CaseRow
@@ -195,11 +195,6 @@ class Answer:
     pair: evidence.Pair
     p_table: float | None
     verdict: Verdict
-
-    @property
-    def word(self) -> str:
-        """The verdict as it is printed."""
-        return evidence.WORDS[self.verdict]
 
 
 def answers(rows: Sequence[CaseRow]) -> list[Answer]:
