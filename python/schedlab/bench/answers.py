@@ -131,6 +131,11 @@ class CaseRow:
         return self.name.split(" ")[0]
 
     @property
+    def by_name(self) -> dict[str, list[float]]:
+        """The values of each setup that has any, by its name."""
+        return {self.names[of]: one.values for of, one in self.samples.items() if one.values}
+
+    @property
     def first(self) -> Setup | None:
         """What the others are compared with: the first that has values."""
         return next((setup for setup, one in self.samples.items() if one.values), None)

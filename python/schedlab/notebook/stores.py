@@ -228,10 +228,9 @@ class Campaigns(Paged):
 
         drawn = {}
         for row in self._rows():
-            samples = {row.names[of]: one.values for of, one in row.samples.items() if one.values}
-            if samples:
+            if values := row.by_name:
                 looks = looks_of(list(row.names.values()))
-                drawn.setdefault(row.name, oneway_figure(samples, looks, row.unit))
+                drawn.setdefault(row.name, oneway_figure(values, looks, row.unit))
         return chosen_figure("case", case, drawn)
 
     def _write_page(self, path: Path) -> None:
