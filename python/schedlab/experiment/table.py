@@ -239,8 +239,7 @@ def _metric_texts(metrics: Metrics) -> Iterator[tuple[OfPolicy, str, str]]:
             yield row, f"wake-up latency {name}", bounded(row.percentiles[name], form=time_text)
     for row in metrics.requests:
         if row.missed:
-            text = bounded(row.missed, form="{:.2f}".format)
-            yield row, f"{row.name}: deadlines missed, %", text
+            yield row, f"{row.name}: deadlines missed, %", bounded(row.missed, form="{:.2f}".format)
         for name in SHOWN_PERCENTILES if row.delays else ():
             text = bounded(row.delays.percentiles[name], form=time_text)
             yield row, f"{row.name}: response {name}", text
